@@ -7,12 +7,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Ahead says that some occurrence is not over at a time.
+// Ahead reports whether an occurrence is not over at a time.
 func (d Details) Ahead(at time.Time) bool { return d.Last().After(at) }
 
-// ChangedAhead says that something still to come differs from what was told before: what is over at a time, and dates
-// from the horizon on, count for nothing. Nor do ids, or the words that follow from all dates. Where neither has a date
-// in between, nothing that is told of it matters.
+// ChangedAhead reports whether the details between at and horizon differ from before. Ids, and the words that describe
+// all dates, are ignored. If neither has a date in that time, nothing differs.
 func (d Details) ChangedAhead(before Details, at, horizon time.Time) bool {
 	dates, earlier := d.between(at, horizon), before.between(at, horizon)
 	if len(dates) == 0 && len(earlier) == 0 {
@@ -21,8 +20,8 @@ func (d Details) ChangedAhead(before Details, at, horizon time.Time) bool {
 	return !slices.EqualFunc(dates, earlier, Occurrence.Equal) || !d.timeless().Equal(before.timeless())
 }
 
-// between gives the occurrences that are not over at a time and begin before another, without their ids, in order. One
-// is as its instance is, unless it says something itself.
+// between returns the occurrences that are not over at a time and begin before another, without ids, in order. An
+// occurrence without a status has that of its instance.
 func (d Details) between(from, to time.Time) []Occurrence {
 	var dates []Occurrence
 	for _, instance := range d.Instances {
@@ -41,7 +40,7 @@ func (d Details) between(from, to time.Time) []Occurrence {
 	return dates
 }
 
-// timeless is all but the dates and what follows from them.
+// timeless returns the details without the dates and what follows from them.
 func (d Details) timeless() Details {
 	d.Instances = nil
 	d.Time = Time{Timezone: d.Time.Timezone}

@@ -10,7 +10,7 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// eventful has an occurrence of its own instance for each start.
+// eventful returns details with an instance of one occurrence for each start.
 func eventful(title string, starts ...time.Time) happening.Details {
 	d := happening.Details{Title: title, Time: happening.Time{Timezone: "Europe/Rome"}}
 	for i, start := range starts {
@@ -25,8 +25,8 @@ func eventful(title string, starts ...time.Time) happening.Details {
 	return d
 }
 
-// However past dates, those beyond the horizon, ids and the words of all dates change: nothing to come has.
-func TestWhatIsOverChangesNothingAhead(t *testing.T) {
+// Past dates, dates beyond the horizon, ids and descriptions of all dates may change without a change ahead.
+func TestChangedAhead_ignoresPast(t *testing.T) {
 	t.Parallel()
 	const horizon = 400 * 24 * time.Hour
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -42,7 +42,7 @@ func TestWhatIsOverChangesNothingAhead(t *testing.T) {
 		with := func(title string, ahead []time.Time) happening.Details {
 			starts := append(draw("past", -horizon, -time.Hour), ahead...)
 			d := eventful(title, append(starts, draw("beyond", horizon, 2*horizon)...)...)
-			for i := range d.Instances { // the ends of those to come are always as they are
+			for i := range d.Instances { // ends of those ahead stay
 				if d.Instances[i].Occurrences[0].Start.After(at) {
 					d.Instances[i].Occurrences[0].End = nil
 				}
@@ -73,7 +73,7 @@ func TestWhatIsOverChangesNothingAhead(t *testing.T) {
 				t.Fatalf("a date to come is %s, and nothing has changed\nfrom %+v\nto   %+v", what, before, other)
 			}
 		}
-		after.Instances[len(after.Instances)-1].Status = happening.Cancelled // of the last: beyond the horizon, or ahead
+		after.Instances[len(after.Instances)-1].Status = happening.Cancelled // of the last one: beyond the horizon, or ahead
 		last := after.Instances[len(after.Instances)-1].Occurrences[0].Start
 		if got := after.ChangedAhead(before, at, horizonAt); got != (last.After(at) && last.Before(horizonAt)) {
 			t.Fatalf("cancelled at %s: changed %t", last, got)

@@ -11,47 +11,46 @@ import (
 	"github.com/google/uuid"
 )
 
-// Telling is what somebody says of a happening: one page of a source, or a source as a whole.
+// Telling is a happening as one page of a source, or a source as a whole, shows it.
 type Telling struct {
 	SourceID uuid.UUID
-	// Page tells pages of one source apart; it is empty for a source as a whole.
+	// Page distinguishes the pages of one source; it is empty for a source as a whole.
 	Page string
-	// Of is the happening that it was told as, where that was merged into the one at hand.
+	// Of is the happening that the source shows, if that was merged into this one.
 	Of       uuid.UUID
 	Standing Standing
 	Details  Details
 	Source   Block
-	// PublishedAt is when the source first published it, if it says so.
+	// PublishedAt is when the source first published it. Optional.
 	PublishedAt *time.Time
 	Origins     []Origin
-	// Keys are its strong evidence of identity.
+	// Keys are strong evidence of its identity.
 	Keys []string
 	// Version is that of the source, see [Observed].
 	Version int
-	// Stale: it was told once and is not on show any more. Then it counts for two things only: that the happening was
-	// said to be off, and for everything where nobody has it on show.
+	// Stale marks a telling that its source no longer shows. It counts in two cases only: for the status Cancelled, and
+	// if every telling is stale.
 	Stale bool
-	// Since is when it was first told of the happening here.
+	// Since is when the telling was first observed.
 	Since time.Time
-	// DatedAt is since when the dates and statuses are told as they are. Other changes don't move it, nor does telling
-	// the same again.
+	// DatedAt is when the dates and statuses last changed. Other changes, or the same dates again, do not move it.
 	DatedAt time.Time
 }
 
-// Combined is a happening as all who tell of it tell it together.
+// Combined is a happening as all its tellings together describe it.
 type Combined struct {
 	Details     Details
 	Source      Block
 	PublishedAt *time.Time
-	// Standing is the highest of those who tell.
+	// Standing is the highest one of the tellings.
 	Standing Standing
-	// Origins are those of the fields that were given, as far as the tellings have any.
+	// Origins are those of the given fields, if the tellings have any.
 	Origins []Origin
 
-	given map[Field][]int // nil where there is one telling
+	given map[Field][]int // nil for a single telling
 }
 
-// GivenBy says which of the tellings, by index, gave a field. A field of several parts may have several.
+// GivenBy returns the indexes of the tellings that gave a field. A field of several parts may have several.
 func (c *Combined) GivenBy(field Field) []int {
 	if c.given == nil {
 		return []int{0}
@@ -60,24 +59,21 @@ func (c *Combined) GivenBy(field Field) []int {
 }
 
 const (
-	// maxLinks bounds the links of a combined happening, as collectors do for one page.
+	// maxLinks limits the links of a combined happening, as collectors do for one page.
 	maxLinks = 40
-	// maxCombined bounds its occurrences, for the same reason: it has to fit into an event.
+	// maxCombined limits its occurrences, so that it fits into an event.
 	maxCombined = 1000
 )
 
-// Combine puts together what several tell of one happening. The order of the tellings means nothing, telling something
-// twice changes nothing, and one telling alone comes back as it is.
-//
-// The rules, by field:
-//
-//   - Who stands higher is heard first: the platform's own record, then the happening's own page, then a listing, then a
-//     post. Of equals, who told of the happening first. What the first one lacks the others complete, part by part.
-//   - Dates and statuses go by standing too, but of equals the newest is heard first. Instances are united, see dates.
-//   - The description is the fullest. A post's counts only where nobody else has one.
-//   - The images are those of the one who has most.
-//   - A place is completed only by those who mean the same one.
-//   - Links are those of all.
+// Combine combines tellings of one happening. Their order does not matter, repetitions change nothing, and a single
+// telling is returned unchanged. "First" is the order of precedence: the standing (the platform's own record, the
+// happening's own page, a listing, a post), then the age of the telling. The rules, by field:
+//   - The first telling gives a field; the others complete it part by part.
+//   - For dates and statuses the newest of equal standing is first. Instances are merged, see dates.
+//   - The description is the fullest one, of a post only if there is no other.
+//   - The images are those of the telling with most of them.
+//   - Only tellings of the same place complete a place.
+//   - Links are collected from all.
 func Combine(tellings []Telling) Combined {
 	switch len(tellings) {
 	case 0:
@@ -119,16 +115,16 @@ func Combine(tellings []Telling) Combined {
 	return c.out
 }
 
-// combiner works on one happening.
+// combiner combines the tellings of one happening.
 type combiner struct {
 	tellings []Telling
-	all      []int // in the order in which they are heard
-	live     []int // those of them that are on show or, where none is, all
+	all      []int // in order of precedence
+	live     []int // those of all that are visible, or all if none is
 	out      Combined
 }
 
-// Best is the index of the one who is heard first: of those who have it on show or, where none has, of all. There must
-// be one.
+// Best returns the index of the telling with the highest precedence: of the visible ones or, if there is none, of all.
+// tellings must not be empty.
 func Best(tellings []Telling) int {
 	best := 0
 	for i := range tellings {
@@ -140,12 +136,12 @@ func Best(tellings []Telling) int {
 	return best
 }
 
-// before is the order in which tellings are heard.
+// before compares the precedence of tellings.
 func (t *Telling) before(o *Telling) int {
 	return cmp.Or(cmp.Compare(o.Standing.rank(), t.Standing.rank()), t.Since.Compare(o.Since), t.compare(o))
 }
 
-// compare is an order without meaning.
+// compare orders tellings of equal precedence arbitrarily, but always in the same way.
 func (t *Telling) compare(o *Telling) int {
 	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page),
 		bytes.Compare(t.Of[:], o.Of[:]))
@@ -153,14 +149,14 @@ func (t *Telling) compare(o *Telling) int {
 
 func (c *combiner) details(i int) *Details { return &c.tellings[i].Details }
 
-// gave notes that a telling gave a field, or a part of it.
+// gave records that a telling gave a field, or a part of it.
 func (c *combiner) gave(field Field, i int) {
 	if !slices.Contains(c.out.given[field], i) {
 		c.out.given[field] = append(c.out.given[field], i)
 	}
 }
 
-// text is the first text that is not empty.
+// text returns the first text that is not empty.
 func (c *combiner) text(field Field, of func(*Details) string) string {
 	for _, i := range c.live {
 		if text := of(c.details(i)); text != "" {
@@ -181,7 +177,7 @@ func (c *combiner) words() {
 	}
 }
 
-// most is the telling with the most of something, where any has some: of all but posts, else of posts.
+// most returns the telling with the highest count above 0: of all except posts, else of posts.
 func (c *combiner) most(of func(i int) int) (who int, ok bool) {
 	for _, posts := range []bool{false, true} {
 		most := 0
@@ -197,7 +193,7 @@ func (c *combiner) most(of func(i int) int) (who int, ok bool) {
 	return 0, false
 }
 
-// visible counts the letters and digits of HTML that a reader sees.
+// visible returns the number of letters and digits of HTML that a reader sees.
 func visible(html string) int {
 	n, tag := 0, false
 	for _, r := range html {
@@ -232,7 +228,7 @@ func (c *combiner) organizer() {
 	c.out.Details.Organizer = o
 }
 
-// capacity takes numbers from the first that has them. That there is no limit only the first one may say.
+// capacity takes numbers from the first telling that has them. Only the very first may set Unlimited.
 func (c *combiner) capacity() {
 	var whole *Capacity
 	for _, i := range c.live {
@@ -257,7 +253,7 @@ func (c *combiner) capacity() {
 	c.out.Details.Capacity = whole
 }
 
-// images are taken together: a listing's picture is mostly a smaller one of the same.
+// images takes all images from one telling: a listing's picture is mostly a smaller copy.
 func (c *combiner) images() {
 	i, ok := c.most(func(i int) int {
 		n := len(c.details(i).SupportingImages)
@@ -291,7 +287,7 @@ func (c *combiner) links() {
 	}
 }
 
-// published is the first time that anybody published it.
+// published takes the earliest time of publication.
 func (c *combiner) published() {
 	for _, i := range c.all {
 		at := c.tellings[i].PublishedAt

@@ -10,40 +10,39 @@ import (
 )
 
 const (
-	// nearStart is how far apart two who mean the same instance may name its start: doors, or the first act.
+	// nearStart is the maximum difference of two starts of the same instance, such as doors and first act.
 	nearStart = 30 * time.Minute
-	// sameDay is how close two starts are that could be one instance told differently.
+	// sameDay is the maximum difference of two starts that may be one instance described differently.
 	sameDay = 12 * time.Hour
 )
 
-// united is an instance as those who tell of it tell it together.
-type united struct {
+// mergedInstance is an instance with the observations of all tellings.
+type mergedInstance struct {
 	Instance
 
-	by     int    // who gave its dates
-	told   []told // by whom it is told at this start, in the order in which they are heard
-	others []int  // by whom it is told at another start
+	by           int           // the telling that gave its dates
+	observations []observation // at this start, in order of precedence
+	others       []int         // tellings with another start
 }
 
-// told is a telling's instance.
-type told struct {
+// observation is an instance of a telling.
+type observation struct {
 	Instance
 
 	by int
 }
 
-// dates unites instances.
-//
-//   - Instances are the same that have one id or start together: at one time, within half an hour of each other, or on
-//     one day where one of them names no time. A time is better than a mere day, whoever names it.
-//   - What is held once is held at the time that is heard first. Somebody who names another one tells the same instance.
-//     Two pages of one source and one standing are no such contradiction: each may show one date of several.
-//   - Of what is held several times, everybody may add instances; but not one that starts within twelve hours of one that
-//     was heard of before and that he does not tell himself.
-//   - An end, and days, that are missing are completed by those who name the same start.
-//   - "Cancelled", "postponed" and "rescheduled" are statements, "scheduled" is none. The first statement that is heard
-//     counts, also of those that show it no longer, unless one who stands higher came to show it as scheduled after it.
-//   - Ids of instances are those of the one who told of the happening first.
+// dates merges instances.
+//   - Instances are the same if they share an id or start together: at one time, within half an hour, or on one day if
+//     one of them has no time. A time replaces a mere day, whatever the precedence.
+//   - A happening that takes place once has the start of the first telling. Another start in a later telling is of the
+//     same instance. Two pages of one source and standing do not conflict: each may show one date of several.
+//   - A happening that takes place several times gets the instances of all tellings, except those that start within
+//     twelve hours of an earlier one that the telling does not have itself.
+//   - Missing ends and days come from tellings with the same start.
+//   - Cancelled, Postponed and Rescheduled are statements, Scheduled is none. The first statement counts, even of a
+//     stale telling, unless a telling of higher standing has shown the instance as scheduled since.
+//   - Ids of instances are those of the oldest telling.
 func (c *combiner) dates() {
 	dated := func(i, j int) int {
 		a, b := &c.tellings[i], &c.tellings[j]
@@ -53,7 +52,7 @@ func (c *combiner) dates() {
 	}
 	order := slices.SortedFunc(slices.Values(c.live), dated)
 	order = slices.DeleteFunc(order, func(i int) bool { return len(c.details(i).Instances) == 0 })
-	var all []*united
+	var all []*mergedInstance
 	once := true
 	for _, i := range order {
 		all, once = c.unite(all, once, i)
@@ -64,10 +63,10 @@ func (c *combiner) dates() {
 		}
 	}
 	for _, u := range all {
-		slices.SortStableFunc(u.told, func(a, b told) int { return dated(a.by, b.by) })
+		slices.SortStableFunc(u.observations, func(a, b observation) int { return dated(a.by, b.by) })
 		c.finish(u)
 	}
-	slices.SortStableFunc(all, func(a, b *united) int {
+	slices.SortStableFunc(all, func(a, b *mergedInstance) int {
 		return cmp.Or(a.start().Compare(b.start()), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	occurrences := 0
@@ -80,8 +79,8 @@ func (c *combiner) dates() {
 	c.time(order)
 }
 
-// unite adds what a telling says to what was heard before. Once says that all of that is held once.
-func (c *combiner) unite(all []*united, once bool, i int) ([]*united, bool) {
+// unite merges the instances of a telling into all. once reports whether all tellings so far show a single instance.
+func (c *combiner) unite(all []*mergedInstance, once bool, i int) ([]*mergedInstance, bool) {
 	t := &c.tellings[i]
 	mine, rest := c.match(all, i)
 	heldOnce := len(t.Details.Instances) == 1 && t.Details.Time.TemporalPattern != Recurring
@@ -89,19 +88,22 @@ func (c *combiner) unite(all []*united, once bool, i int) ([]*united, bool) {
 		if len(instance.Occurrences) == 0 {
 			continue
 		}
-		if !slices.ContainsFunc(all, func(u *united) bool { return c.instead(u, i, instance, once && heldOnce, mine) }) {
-			u := &united{Instance: instance, by: i, told: []told{{Instance: instance, by: i}}}
+		if !slices.ContainsFunc(all, func(u *mergedInstance) bool {
+			return c.supersedes(u, i, instance, once && heldOnce, mine)
+		}) {
+			u := &mergedInstance{Instance: instance, by: i, observations: []observation{{Instance: instance, by: i}}}
 			all, mine[u] = append(all, u), true
 		}
 	}
 	return all, once && heldOnce && len(all) <= 1
 }
 
-// past says that a telling counts only as one that was on show.
+// past reports whether a telling is stale while others are visible.
 func (c *combiner) past(i int) bool { return c.tellings[i].Stale && !c.tellings[c.live[0]].Stale }
 
-// instead says that somebody who is heard later names an instance in the place of one that was heard of before.
-func (c *combiner) instead(u *united, i int, instance Instance, once bool, mine map[*united]bool) bool {
+// supersedes reports whether an instance of a later telling stands for one of an earlier telling.
+func (c *combiner) supersedes(u *mergedInstance, i int, instance Instance, once bool,
+	mine map[*mergedInstance]bool) bool {
 	t, before := &c.tellings[i], &c.tellings[u.by]
 	if mine[u] || t.SourceID == before.SourceID && t.Standing.rank() == before.Standing.rank() {
 		return false
@@ -122,12 +124,11 @@ func (i Instance) start() time.Time {
 
 func (i Instance) allDay() bool { return len(i.Occurrences) > 0 && i.Occurrences[0].AllDay }
 
-// match finds which of the instances of a telling were heard of before. It gives those of before, and the instances
-// that are left.
-func (c *combiner) match(all []*united, by int) (mine map[*united]bool, rest []Instance) {
-	mine = map[*united]bool{}
-	byStart := make(map[int64]*united, len(all))
-	byID := make(map[uuid.UUID]*united, len(all))
+// match finds the instances of a telling among all. It returns the matches, and the remaining instances.
+func (c *combiner) match(all []*mergedInstance, by int) (mine map[*mergedInstance]bool, rest []Instance) {
+	mine = map[*mergedInstance]bool{}
+	byStart := make(map[int64]*mergedInstance, len(all))
+	byID := make(map[uuid.UUID]*mergedInstance, len(all))
 	for _, u := range all {
 		byID[u.ID] = u
 		if !u.allDay() {
@@ -141,17 +142,17 @@ func (c *combiner) match(all []*united, by int) (mine map[*united]bool, rest []I
 			continue
 		}
 		mine[u] = true
-		u.told = append(u.told, told{Instance: instance, by: by})
+		u.observations = append(u.observations, observation{Instance: instance, by: by})
 	}
-	// Those that start at the same time are found by now; what is left may be told with less care.
-	for _, close := range []func(*united, Instance) bool{oneDay, near} {
+	// Equal starts have matched; the rest may be less precise.
+	for _, close := range []func(*mergedInstance, Instance) bool{oneDay, near} {
 		rest = slices.DeleteFunc(rest, func(instance Instance) bool {
 			for _, u := range all {
 				if !close(u, instance) || mine[u] && !instance.allDay() {
 					continue
 				}
 				mine[u] = true
-				u.told = append(u.told, told{Instance: instance, by: by})
+				u.observations = append(u.observations, observation{Instance: instance, by: by})
 				if !c.past(by) {
 					u.nameTime(instance, by)
 				}
@@ -172,11 +173,11 @@ func (c *combiner) match(all []*united, by int) (mine map[*united]bool, rest []I
 	return mine, rest
 }
 
-// oneDay says that one of two names no time, and the other is on its day.
-func oneDay(u *united, i Instance) bool {
+// oneDay reports whether one of two instances has no time, and the other is on its day.
+func oneDay(u *mergedInstance, i Instance) bool {
 	a, b := u.Instance, i
 	switch {
-	case a.allDay() && b.allDay(): // midnights of zones that differ
+	case a.allDay() && b.allDay(): // midnights of different zones
 		return a.start().Sub(b.start()).Abs() < sameDay
 	case a.allDay():
 	case b.allDay():
@@ -191,20 +192,20 @@ func oneDay(u *united, i Instance) bool {
 	return !b.start().Before(a.start()) && b.start().Before(end)
 }
 
-// near says that both name times that are nearly the same.
-func near(u *united, i Instance) bool {
+// near reports whether the times of both are nearly equal.
+func near(u *mergedInstance, i Instance) bool {
 	return !u.allDay() && !i.allDay() && u.start().Sub(i.start()).Abs() <= nearStart
 }
 
 // nameTime takes the time of an instance of which only the day was known.
-func (u *united) nameTime(i Instance, by int) {
+func (u *mergedInstance) nameTime(i Instance, by int) {
 	if u.allDay() && !i.allDay() && len(i.Occurrences) >= len(u.Occurrences) {
 		u.Occurrences, u.by = i.Occurrences, by
 	}
 }
 
-// finish completes an instance, and decides about its id and its statuses.
-func (c *combiner) finish(u *united) {
+// finish completes an instance, and decides its id and statuses.
+func (c *combiner) finish(u *mergedInstance) {
 	u.Occurrences = slices.Clone(u.Occurrences)
 	c.gave(FieldStart, u.by)
 	c.gave(FieldRecurrence, u.by)
@@ -225,8 +226,8 @@ func (c *combiner) finish(u *united) {
 	}
 }
 
-// completeEnd takes the end, and the further days, from the first who names the same start and knows them.
-func (c *combiner) completeEnd(u *united) {
+// completeEnd takes the end and the further days from the first telling with the same start that has them.
+func (c *combiner) completeEnd(u *mergedInstance) {
 	if len(u.Occurrences) > 1 || u.Occurrences[0].AllDay {
 		return
 	}
@@ -234,7 +235,7 @@ func (c *combiner) completeEnd(u *united) {
 		c.gave(FieldEnd, u.by)
 		return
 	}
-	for _, t := range u.told {
+	for _, t := range u.observations {
 		if first := t.Occurrences[0]; first.End != nil && !first.AllDay && first.Start.Equal(u.start()) && !c.past(t.by) {
 			u.Occurrences = slices.Clone(t.Occurrences)
 			c.gave(FieldEnd, t.by)
@@ -243,16 +244,16 @@ func (c *combiner) completeEnd(u *united) {
 	}
 }
 
-// keepID gives the instance the id that the first teller of the happening gave it.
-func (c *combiner) keepID(u *united) {
-	first, id := u.told[0].by, u.told[0].ID
+// keepID takes the id of the instance from the oldest telling of the happening.
+func (c *combiner) keepID(u *mergedInstance) {
+	first, id := u.observations[0].by, u.observations[0].ID
 	earlier := func(by int, other uuid.UUID) {
 		a, b := &c.tellings[by], &c.tellings[first]
 		if cmp.Or(a.Since.Compare(b.Since), a.compare(b)) < 0 {
 			first, id = by, other
 		}
 	}
-	for _, t := range u.told {
+	for _, t := range u.observations {
 		earlier(t.by, t.ID)
 	}
 	for _, by := range u.others {
@@ -271,14 +272,14 @@ func (c *combiner) keepID(u *united) {
 	}
 }
 
-// status decides among those who tell an instance at its start. It gives back who said it.
-func (c *combiner) status(u *united, own Status, of func(Instance) Status) (status Status, from int) {
-	for _, statement := range u.told {
+// status decides between the tellings of an instance at its start. It returns the telling that gave the status.
+func (c *combiner) status(u *mergedInstance, own Status, of func(Instance) Status) (status Status, from int) {
+	for _, statement := range u.observations {
 		said := of(statement.Instance)
 		if !said.statement() {
 			continue
 		}
-		overruled := slices.ContainsFunc(u.told, func(other told) bool {
+		overruled := slices.ContainsFunc(u.observations, func(other observation) bool {
 			a, b := &c.tellings[other.by], &c.tellings[statement.by]
 			return !of(other.Instance).statement() && !a.Stale && a.Standing.rank() > b.Standing.rank() &&
 				a.DatedAt.After(b.DatedAt)
@@ -293,10 +294,10 @@ func (c *combiner) status(u *united, own Status, of func(Instance) Status) (stat
 	return own, u.by
 }
 
-// statement says that a status is more than what everybody shows who knows of nothing.
+// statement reports whether a status is more than the default.
 func (s Status) statement() bool { return s != "" && s != Scheduled }
 
-// time describes the dates. Its words are those of somebody who tells the same instances, as far as there is one.
+// time describes the dates. Its words come from a telling with the same instances, if there is one.
 func (c *combiner) time(order []int) {
 	if len(order) == 0 {
 		order = c.live

@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// place combines locations. The first who knows a place gives it; those that can mean the same one complete it. Where
-// to take part from afar is apart from that: an event has either or both.
+// place combines locations. The first telling with a place gives it; tellings of the same place complete it. The
+// online part is independent: an event has either or both.
 func (c *combiner) place() {
 	var l Location
 	var known bool
@@ -50,12 +50,12 @@ func (c *combiner) place() {
 	c.regions(&l)
 }
 
-// isPlace says that there is somewhere to go.
+// isPlace reports whether the location has a physical place.
 func (l *Location) isPlace() bool {
 	return l.Venue != nil || l.Coordinates != nil || l.DisplayAddress != "" && l.Online == nil
 }
 
-// agrees says that two locations can be one place: no venues that are named differently.
+// agrees reports whether two locations may be one place: their venues, if any, have similar names.
 func (l *Location) agrees(o *Location) bool {
 	return l.Venue == nil || o.Venue == nil || sameName(l.Venue.Name, o.Venue.Name)
 }
@@ -93,7 +93,7 @@ func (c *combiner) completeOnline(l *Location, other *Online, i int) {
 	c.gave(FieldOnline, i)
 }
 
-// regions are those of the one who knows most of them and means the same place.
+// regions takes the regions from the telling with most of them that has the same place.
 func (c *combiner) regions(l *Location) {
 	most := 0
 	for _, i := range c.live {
@@ -108,13 +108,13 @@ func (c *combiner) regions(l *Location) {
 	}
 }
 
-// sameName says that two names can mean the same: one holds the words of the other.
+// sameName reports whether two names may mean the same: one has all words of the other.
 func sameName(a, b string) bool {
 	x, y := plain(a), plain(b)
 	return strings.Contains(x, y) || strings.Contains(y, x)
 }
 
-// plain is a name's words in lower case, each with a space before and behind.
+// plain returns the words of a name in lower case, each between spaces.
 func plain(name string) string {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)

@@ -13,10 +13,10 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// monday is when most is told in these tests; the happenings are later.
+// monday is the time of most observations; the happenings are later.
 var monday = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
 
-// by makes a telling of a source's own page.
+// by returns a telling of a source's own page.
 func by(name string, details happening.Details) happening.Telling {
 	return happening.Telling{
 		SourceID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)),
@@ -43,7 +43,7 @@ func gone(t happening.Telling) happening.Telling {
 	return t
 }
 
-// held is a happening that is held at the given times; a mere date is a whole day. A status may follow after a space.
+// held returns a happening at the given times; a mere date is a whole day. A status may follow after a space.
 func held(when ...string) happening.Details {
 	d := happening.Details{Title: "Concert", Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"}}
 	for _, w := range when {
@@ -76,7 +76,7 @@ func held(when ...string) happening.Details {
 	return d
 }
 
-// dates is what held makes, read back.
+// dates is the inverse of held.
 func dates(d happening.Details) []string {
 	var all []string
 	for _, instance := range d.Instances {
@@ -147,7 +147,7 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00", "2026-12-07T20:00"},
 		},
-		"a series is told an hour early": {
+		"a series starts an hour early": {
 			[]happening.Telling{
 				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
 				standing(list, by("town", held("2026-12-05T19:00", "2026-12-06T19:00"))),
@@ -218,7 +218,7 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 	}
 }
 
-// Two pages of a listing show one date each of what they link.
+// Two pages of a listing show one date each of a linked happening.
 func TestPagesOfOneSourceAddUpDates(t *testing.T) {
 	t.Parallel()
 	first := standing(happening.FromListing, by("town", held("2026-12-05T20:00")))
@@ -233,7 +233,7 @@ func TestPagesOfOneSourceAddUpDates(t *testing.T) {
 	}
 }
 
-// The ids of instances outlive who tells of them now.
+// Ids of instances stay when their first telling goes.
 func TestInstancesKeepTheirIDs(t *testing.T) {
 	t.Parallel()
 	old := by("hall", held("2026-12-05T20:00"))
@@ -342,13 +342,13 @@ func anyTelling(t *rapid.T, name string) happening.Telling {
 		d.Location = &happening.Location{Venue: &happening.Venue{Name: venue, Address: pick("address", "", "1 Square")},
 			DisplayAddress: venue}
 	}
-	told := by(name, d)
-	told.Page = pick("page", "", "https://a.example/p")
-	told.Standing = happening.Standing(rapid.IntRange(0, 4).Draw(t, name+" standing"))
-	told.Stale = rapid.IntRange(0, 3).Draw(t, name+" stale") == 0
-	told.Since = monday.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" since")) * time.Hour)
-	told.DatedAt = told.Since.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" dated")) * time.Hour)
-	return told
+	telling := by(name, d)
+	telling.Page = pick("page", "", "https://a.example/p")
+	telling.Standing = happening.Standing(rapid.IntRange(0, 4).Draw(t, name+" standing"))
+	telling.Stale = rapid.IntRange(0, 3).Draw(t, name+" stale") == 0
+	telling.Since = monday.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" since")) * time.Hour)
+	telling.DatedAt = telling.Since.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" dated")) * time.Hour)
+	return telling
 }
 
 func anyTellings(t *rapid.T) []happening.Telling {
@@ -372,7 +372,7 @@ func TestCombiningHasNoOrder(t *testing.T) {
 	})
 }
 
-// What all tell together can be told by one more without changing anything, and a telling alone is itself.
+// A telling with the combined details changes nothing, and a single telling is unchanged.
 func TestCombiningIsIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -384,13 +384,13 @@ func TestCombiningIsIdempotent(t *testing.T) {
 		twin := all[0]
 		twin.Page += "?again"
 		if twice := happening.Combine([]happening.Telling{all[0], twin}); !twice.Details.Equal(all[0].Details) {
-			t.Fatalf("told twice: %s", cmp.Diff(all[0].Details, twice.Details))
+			t.Fatalf("observed twice: %s", cmp.Diff(all[0].Details, twice.Details))
 		}
-		echo := by("echo", once.Details) // is heard last
+		echo := by("echo", once.Details) // has the lowest precedence
 		echo.Standing, echo.Since, echo.DatedAt = happening.FromPost, monday.AddDate(1, 0, 0), monday.AddDate(-1, 0, 0)
-		if slices.ContainsFunc(all, func(told happening.Telling) bool { return !told.Stale }) {
+		if slices.ContainsFunc(all, func(telling happening.Telling) bool { return !telling.Stale }) {
 			if again := happening.Combine(append(all, echo)); !again.Details.Equal(once.Details) {
-				t.Fatalf("told again by one who is heard last: %s", cmp.Diff(once.Details, again.Details))
+				t.Fatalf("observed with lowest precedence: %s", cmp.Diff(once.Details, again.Details))
 			}
 		}
 	})

@@ -13,8 +13,8 @@ import (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Observe says what a source shows now. What it showed before changes nothing. Of another happening nothing is told
-	// that was not merged into this one, or was split off again.
+	// Observe records how a source shows the happening. The same details again change nothing. A telling of another
+	// happening is accepted only if that is merged into this one.
 	Observe struct {
 		SourceID    uuid.UUID
 		Key         string
@@ -24,11 +24,11 @@ type (
 		Source      Block
 		At          time.Time
 		Standing    Standing
-		Origins     []Origin // a change of these alone changes nothing
+		Origins     []Origin // a change of these alone records nothing
 		Of          uuid.UUID
-		Version     int // as is one of this
+		Version     int // likewise
 	}
-	// MarkStale says that the source shows the happening no longer.
+	// MarkStale records that the source no longer shows the happening.
 	MarkStale struct {
 		SourceID uuid.UUID
 		At       time.Time
@@ -40,14 +40,14 @@ func (c Observe) decide(s State) ([]Event, error) {
 	if c.Of != uuid.Nil && !s.holds(c.Of) {
 		return nil, ErrNotMerged
 	}
-	told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
+	telling, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
 	if known {
-		c.Details = c.Details.KeepIDs(told.Details, c.At).keepMoves(told.Details, c.Version, told.Version)
+		c.Details = c.Details.KeepIDs(telling.Details, c.At).keepMoves(telling.Details, c.Version, telling.Version)
 	}
 	switch {
-	case !known || told.Stale:
+	case !known || telling.Stale:
 		return s.changed(Observed(c), c.SourceID, c.At, true), nil
-	case !c.Details.Equal(told.Details) || !c.Source.Equal(told.Source) || c.Standing != told.Standing:
+	case !c.Details.Equal(telling.Details) || !c.Source.Equal(telling.Source) || c.Standing != telling.Standing:
 		return s.changed(Revised{
 			SourceID: c.SourceID,
 			Details:  c.Details,
@@ -63,17 +63,18 @@ func (c Observe) decide(s State) ([]Event, error) {
 }
 
 func (c MarkStale) decide(s State) ([]Event, error) {
-	if told, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]; !known || told.Stale {
+	if telling, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]; !known || telling.Stale {
 		return nil, nil
 	}
 	return s.changed(WentStale(c), c.SourceID, c.At, true), nil
 }
 
-// changed is an event with the changes of occurrences that follow from it. Where somebody else is heard after it,
-// rather than that anybody says something new, a start that differs as doors and beginning do is no move.
+// changed returns an event with the changes of occurrences that follow from it. If the change comes from another
+// telling taking precedence, rather than from new details, a start that differs as doors and beginning do is not a
+// move.
 func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool) []Event {
 	events := []Event{event}
-	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // of what was merged, the one that stays tells
+	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // a merged happening leaves changes to the one that stays
 		return events
 	}
 	before, after := s.Combine(), event.evolve(s).Combine()
@@ -89,7 +90,7 @@ func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool)
 	return events
 }
 
-// changes says what has become of occurrences that are not over.
+// changes returns the differences of occurrences that are not over.
 func changes(before, after Details, at time.Time) []OccurrenceChanged {
 	was := map[uuid.UUID]Occurrence{}
 	for _, instance := range before.Instances {
@@ -131,7 +132,7 @@ func changes(before, after Details, at time.Time) []OccurrenceChanged {
 	return all
 }
 
-// over says that the occurrence has ended or, where no end is known, begun.
+// over reports whether the occurrence has ended or, without an end, begun.
 func (c Occurrence) over(at time.Time) bool {
 	if c.End != nil {
 		return !c.End.After(at)
@@ -139,8 +140,8 @@ func (c Occurrence) over(at time.Time) bool {
 	return !c.Start.After(at)
 }
 
-// oneDate says of a time and a whole day that the one is on the other.
+// oneDate reports whether one of two is a whole day and the other lies on it.
 func oneDate(a, b Occurrence) bool {
 	as := func(o Occurrence) Instance { return Instance{Occurrences: []Occurrence{o}} }
-	return oneDay(&united{Instance: as(a)}, as(b))
+	return oneDay(&mergedInstance{Instance: as(a)}, as(b))
 }

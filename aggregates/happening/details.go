@@ -7,10 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// Status says what is to become of an instance or an occurrence. The values are those of the interface and are stored.
+// Status is the state of an instance or an occurrence. The values are those of the interface and are stored.
 type Status string
 
-// Completed is never stored: it is computed when a happening is read, from an end that has passed.
+// Completed is never stored: readers derive it from an end that has passed.
 const (
 	Scheduled   Status = "scheduled"
 	Cancelled   Status = "cancelled"
@@ -22,18 +22,18 @@ const (
 // Pattern is the temporal pattern of a happening. The values are stored.
 type Pattern string
 
-// The temporal patterns: Singular happens once, be it over several days; Recurring comes back as separate instances;
-// Ongoing is open over weeks or months, as an exhibition is.
+// Temporal patterns: Singular takes place once, maybe over several days; Recurring has separate instances; Ongoing is
+// open over weeks or months, as an exhibition is.
 const (
 	Singular  Pattern = "singular"
 	Recurring Pattern = "recurring"
 	Ongoing   Pattern = "ongoing"
 )
 
-// RelationType says how a happening relates to a place. The values are stored.
+// RelationType is the relation of a happening to a place. The values are stored.
 type RelationType string
 
-// The relation types: a specific point, or a broader area.
+// Relation types: a specific point, or a broader area.
 const (
 	AtLocation       RelationType = "LOCATION"
 	RelevanceRegion  RelationType = "RELEVANCE_REGION"
@@ -41,13 +41,12 @@ const (
 	timeEvidenceForm              = "2006-01-02T15:04:05"
 )
 
-// Details is everything that is known of one happening, as one source shows it. It is stored inside events, so its JSON
-// names are fixed.
+// Details are all properties of one happening as one source shows it. They are stored inside events, so the JSON names
+// are fixed.
 //
-// Details is a value: it is never changed once made, and copies may share their slices. Times are instants;
-// Time.Timezone says how to show them.
+// Details are immutable, and copies may share slices. Times are instants, to be shown in Time.Timezone.
 type Details struct {
-	// Title is plain text that is safe to insert into HTML as it stands.
+	// Title is plain text that is safe to insert into HTML.
 	Title string `json:"title"`
 	// Description is sanitised HTML.
 	Description string `json:"description,omitempty"`
@@ -70,7 +69,7 @@ type Details struct {
 	Instances []Instance `json:"instances,omitempty"`
 }
 
-// Time describes when a happening takes place, in words.
+// Time describes in words when a happening takes place.
 type Time struct {
 	TemporalPattern Pattern `json:"temporalPattern,omitempty"`
 	// Timezone is an IANA identifier.
@@ -78,7 +77,7 @@ type Time struct {
 	DisplayText string `json:"displayText,omitempty"`
 }
 
-// Location says where: a venue, an online part, or both.
+// Location is a venue, an online part, or both.
 type Location struct {
 	Venue          *Venue       `json:"venue,omitempty"`
 	Coordinates    *Coordinates `json:"coordinates,omitempty"`
@@ -98,27 +97,27 @@ type Coordinates struct {
 	Lng float64 `json:"lng"`
 }
 
-// Online is where to take part from afar.
+// Online is the place of remote participation.
 type Online struct {
 	Platform string `json:"platform"`
 	URL      string `json:"url"`
 }
 
-// Capacity counts places. Unlimited is only ever set by a source that says so.
+// Capacity counts places. Unlimited is set only if the source states it.
 type Capacity struct {
 	Total     *int `json:"total,omitempty"`
 	Available *int `json:"available,omitempty"`
 	Unlimited bool `json:"unlimited"`
 }
 
-// Organizer is who holds the happening. Contact is an e-mail address or a telephone number.
+// Organizer is the organizer of a happening. Contact is an e-mail address or a telephone number.
 type Organizer struct {
 	Name    string `json:"name"`
 	URL     string `json:"url,omitempty"`
 	Contact string `json:"contact,omitempty"`
 }
 
-// GeoLocation is a place that the happening relates to, with a score from 0 to 100 of how sure that is.
+// GeoLocation is a related place. Score is the certainty, from 0 to 100.
 type GeoLocation struct {
 	ID           uuid.UUID    `json:"id"`
 	Description  string       `json:"description"`
@@ -126,61 +125,58 @@ type GeoLocation struct {
 	Score        int          `json:"score"`
 }
 
-// Instance is one holding of a happening. A happening held once has one; a recurring one has an instance for each
-// repetition.
+// Instance is one performance of a happening. A recurring happening has an instance for each repetition.
 type Instance struct {
 	ID          uuid.UUID    `json:"id"`
 	Status      Status       `json:"status"`
 	Occurrences []Occurrence `json:"occurrences"`
 }
 
-// Occurrence is a dated start: each day of an instance that takes several days is an occurrence of its own.
+// Occurrence is a dated start: an instance of several days has an occurrence for each day.
 type Occurrence struct {
 	ID    uuid.UUID `json:"id"`
 	Start time.Time `json:"start"`
-	// End is nil where the source names none.
+	// End is nil if the source names none.
 	End *time.Time `json:"end,omitempty"`
-	// AllDay says that the source names the day and no time; Start and End are then the midnights around it in the
-	// happening's timezone.
+	// AllDay marks a day without a time. Start and End are the midnights around it in the happening's timezone.
 	AllDay bool   `json:"allDay,omitempty"`
 	Status Status `json:"status"`
 }
 
-// detailsNamespace is the UUIDv5 namespace of everything derived here. It must never change: stored ids hang on it.
+// detailsNamespace is the UUIDv5 namespace of derived ids. It must never change, because ids are stored.
 var detailsNamespace = uuid.MustParse("6f1c2c1e-9a53-5d1b-8f0e-3c1d5a7e42b9")
 
-// DeriveID is the id of the happening that the evidence (a collector's key) identifies. The same evidence gives the
-// same id, whichever source has it.
+// DeriveID derives the id of a happening from evidence (a collector's key). Equal evidence gives equal ids in all
+// sources.
 func DeriveID(evidence string) uuid.UUID {
 	return derived("happening", evidence)
 }
 
-// DeriveInstanceID is the id of an instance, from the key of its happening and what tells it from its siblings: an
-// identifier of its own, else its original start (see [OriginalStart]).
+// DeriveInstanceID derives the id of an instance from the key of its happening and from evidence: an identifier of the
+// instance, else its original start (see [OriginalStart]).
 func DeriveInstanceID(happeningKey, evidence string) uuid.UUID {
 	return derived("instance", happeningKey, evidence)
 }
 
-// DeriveOccurrenceID is the id of an occurrence; day counts from the first day of its instance, which is 0.
+// DeriveOccurrenceID derives the id of an occurrence. The first day of its instance is 0.
 func DeriveOccurrenceID(instance uuid.UUID, day int) uuid.UUID {
-	date := "0001-01-01" // nearly all have no other day
+	date := "0001-01-01" // nearly all have day 0
 	if day != 0 {
 		date = time.Date(1, 1, 1+day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
 	}
 	return derived("occurrence", instance.String(), date)
 }
 
-// DeriveGeoLocationID is the id of a geo location, from what describes it.
+// DeriveGeoLocationID derives the id of a geo location from its description.
 func DeriveGeoLocationID(evidence ...string) uuid.UUID {
 	return derived(append([]string{"geo"}, evidence...)...)
 }
 
-// OriginalStart is the evidence of an instance that has no identifier: the local wall time at which it was first
+// OriginalStart returns the evidence of an instance without an identifier: the local wall time at which it was first
 // announced to start.
 func OriginalStart(wall time.Time) string { return wall.Format(timeEvidenceForm) }
 
-// derived is the UUIDv5 of the parts. They are joined with a separator that no part holds in practice, so that ("a",
-// "bc") and ("ab", "c") differ.
+// derived returns the UUIDv5 of the parts, joined with a separator, so that ("a", "bc") and ("ab", "c") differ.
 func derived(parts ...string) uuid.UUID {
 	name := make([]byte, 0, 256)
 	for i, part := range parts {
@@ -192,7 +188,7 @@ func derived(parts ...string) uuid.UUID {
 	return uuid.NewSHA1(detailsNamespace, name)
 }
 
-// NewGeoLocation makes a geo location and its derived id. The score is held within 0 and 100.
+// NewGeoLocation returns a geo location with its derived id. The score is clamped to 0 to 100.
 func NewGeoLocation(description string, relation RelationType, score int, evidence ...string) GeoLocation {
 	return GeoLocation{
 		ID:           DeriveGeoLocationID(append([]string{description, string(relation)}, evidence...)...),
@@ -202,8 +198,8 @@ func NewGeoLocation(description string, relation RelationType, score int, eviden
 	}
 }
 
-// Equal says that both tell the same: an observation that is Equal to what is known changes nothing. Times are compared
-// as instants, and an empty slice is as good as none.
+// Equal reports whether both describe the same, so that observing o changes nothing. Times are compared as instants;
+// nil and empty slices are equal.
 func (d Details) Equal(o Details) bool {
 	return d.Title == o.Title &&
 		d.Description == o.Description &&
@@ -220,7 +216,7 @@ func (d Details) Equal(o Details) bool {
 		slices.EqualFunc(d.Instances, o.Instances, Instance.Equal)
 }
 
-// Equal compares what the pointers point to.
+// Equal compares the values behind the pointers.
 func (l Location) Equal(o Location) bool {
 	return equalPtr(l.Venue, o.Venue, same) &&
 		equalPtr(l.Coordinates, o.Coordinates, same) &&
@@ -228,7 +224,7 @@ func (l Location) Equal(o Location) bool {
 		l.DisplayAddress == o.DisplayAddress
 }
 
-// Equal compares what the pointers point to.
+// Equal compares the values behind the pointers.
 func (c Capacity) Equal(o Capacity) bool {
 	return equalPtr(c.Total, o.Total, same) &&
 		equalPtr(c.Available, o.Available, same) &&
@@ -256,12 +252,10 @@ func equalPtr[T any](a, b *T, eq func(T, T) bool) bool {
 	return eq(*a, *b)
 }
 
-// KeepIDs gives back d with the ids of the previous observation where they are others for no reason of the happening's.
-// An instance that starts as one that is gone is that one: the source knows the happening by other evidence now. And
-// where a start was changed without the source saying from when, exactly one instance of prev is gone that was still to
-// come at now, and exactly one of d is new: the new one is the old one moved. Readers then see a known occurrence
-// change instead of one vanish and another appear. A past instance that is gone was merely dropped from the page; what
-// is new beside it is another one.
+// KeepIDs returns d with ids of prev for instances whose evidence alone has changed. An instance with the start of a
+// missing one is that one. If exactly one instance of prev is missing that was to come at now, and exactly one of d is
+// new, the new one is the old one moved. Readers then see a known occurrence change instead of one vanish and another
+// appear. A missing instance of the past was dropped from the page; a new one beside it is another.
 func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	gone := without(prev.Instances, d.Instances)
 	came := without(d.Instances, prev.Instances)
@@ -295,8 +289,8 @@ func (d Details) KeepIDs(prev Details, now time.Time) Details {
 	return d
 }
 
-// keepMoves returns d, which a source shows as its version, with the instances rescheduled that start at another time
-// than in prev, an earlier version. They stay so as long as they start then. The instances of both have the same ids,
+// keepMoves returns d, which a source shows as its version, with instances rescheduled whose start differs from prev,
+// an earlier version. They stay rescheduled as long as they have that start. The instances of both have the same ids,
 // see [Details.KeepIDs].
 func (d Details) keepMoves(prev Details, version, earlier int) Details {
 	if version == 0 || version < earlier {
@@ -320,7 +314,7 @@ func (d Details) keepMoves(prev Details, version, earlier int) Details {
 	return d
 }
 
-// rescheduled is the instance with all that is scheduled of it rescheduled.
+// rescheduled returns the instance with everything scheduled in it rescheduled.
 func (i Instance) rescheduled() Instance {
 	i.Status, i.Occurrences = Rescheduled, slices.Clone(i.Occurrences)
 	for n := range i.Occurrences {
@@ -331,13 +325,12 @@ func (i Instance) rescheduled() Instance {
 	return i
 }
 
-// movedFrom reports whether the occurrence starts at another time than before. That a time is known where there was a
-// mere day moves nothing.
+// movedFrom reports whether the occurrence has another start than before. A time instead of a mere day is not a move.
 func (c Occurrence) movedFrom(old Occurrence) bool {
 	return !c.Start.Equal(old.Start) && c.AllDay == old.AllDay || c.AllDay != old.AllDay && !oneDate(c, old)
 }
 
-// as is the instance under another id.
+// as returns the instance with another id.
 func (i Instance) as(id uuid.UUID) Instance {
 	i.ID, i.Occurrences = id, slices.Clone(i.Occurrences)
 	for n := range i.Occurrences {
@@ -346,12 +339,12 @@ func (i Instance) as(id uuid.UUID) Instance {
 	return i
 }
 
-// begunBy says that the first occurrence has started at t.
+// begunBy reports whether the first occurrence has started at t.
 func (i Instance) begunBy(t time.Time) bool {
 	return len(i.Occurrences) > 0 && !i.Occurrences[0].Start.After(t)
 }
 
-// without gives the indexes of the instances of a that b has not.
+// without returns the indexes of the instances of a that b lacks.
 func without(a, b []Instance) []int {
 	var missing []int
 	for i := range a {

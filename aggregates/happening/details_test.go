@@ -15,7 +15,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// filled has every field set, so that the tests below see each of them.
+// filled returns details with every field set.
 func filled() happening.Details {
 	start := time.Date(2027, 3, 5, 19, 0, 0, 0, time.UTC)
 	instance := happening.DeriveInstanceID("url:https://a.example/e", happening.OriginalStart(start))
@@ -104,7 +104,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 	}
 }
 
-func TestEqualIgnoresHowTheSameIsWritten(t *testing.T) {
+func TestEqual_ignoresNotation(t *testing.T) {
 	t.Parallel()
 	d, o := filled(), filled()
 	o.Instances[0].Occurrences[0].Start = o.Instances[0].Occurrences[0].Start.In(time.FixedZone("", 3600))
@@ -129,7 +129,7 @@ func TestDetailsSurviveStorage(t *testing.T) {
 	}
 }
 
-func TestDerivedIDsAreFixedForEver(t *testing.T) {
+func TestDerivedIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	instance := happening.DeriveInstanceID("k", "2027-03-05T20:00:00")
 	got := []string{
@@ -151,7 +151,7 @@ func TestDerivedIDsAreFixedForEver(t *testing.T) {
 	}
 }
 
-// starting gives the details of a happening whose instances start at these times.
+// starting returns the details of a happening whose instances start at these times.
 func starting(starts ...time.Time) happening.Details {
 	d := happening.Details{Title: "x"}
 	for _, s := range starts {
@@ -164,7 +164,7 @@ func starting(starts ...time.Time) happening.Details {
 	return d
 }
 
-// under gives the details the ids that another key would give.
+// under returns the details with the ids of another key.
 func under(key string, d happening.Details) happening.Details {
 	for i := range d.Instances {
 		instance := &d.Instances[i]
@@ -255,8 +255,8 @@ func TestVersionedMoves(t *testing.T) {
 			for _, d := range c.shown {
 				state = stream.When(d).State()
 			}
-			for _, told := range state.Tellings {
-				if i := told.Details.Instances[0]; i.Status != c.want || i.Occurrences[0].Status != c.want {
+			for _, telling := range state.Tellings {
+				if i := telling.Details.Instances[0]; i.Status != c.want || i.Occurrences[0].Status != c.want {
 					t.Errorf("%s, %s, want %s", i.Status, i.Occurrences[0].Status, c.want)
 				}
 			}

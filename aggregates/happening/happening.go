@@ -1,13 +1,12 @@
-// Package happening decides about one happening of the outside world ("eventId" in the API): what its sources show of
-// it.
+// Package happening implements the aggregate of one happening of the outside world ("eventId" in the API).
 //
 //	per source:  (none) ──Observe──▶ shown ──Observe, different──▶ shown (revised)
-//	                                  ▲  └──MarkStale──▶ stale (no longer on show, which is no cancellation)
+//	                                  ▲  └──MarkStale──▶ stale (no longer visible; not a cancellation)
 //	                                  └────Observe──────────┘
 //
-// The id of a happening is derived from the evidence that identifies it, see DeriveID: sources that show the same
-// happening meet in one stream. Each tells what it shows; Combine says what follows of it all. Where an occurrence is
-// another one after that, this is recorded too.
+// The id of a happening is derived from the evidence that identifies it, see DeriveID, so that sources of the same
+// happening share a stream. Each source has its telling; Combine combines them. A change of an occurrence of the
+// combined happening is recorded too.
 package happening
 
 import (
@@ -28,23 +27,23 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Observed says that a source shows the happening: for the first time, or again after it went stale there.
+	// Observed records that a source shows the happening: for the first time, or again after it went stale.
 	Observed struct {
 		SourceID    uuid.UUID  `json:"sourceId"`
-		Key         string     `json:"key"` // the evidence that the id is derived from
+		Key         string     `json:"key"` // evidence of the id
 		Keys        []string   `json:"keys,omitempty"`
 		Details     Details    `json:"details"`
-		PublishedAt *time.Time `json:"publishedAt,omitempty"` // at the source, if it says so
+		PublishedAt *time.Time `json:"publishedAt,omitempty"` // at the source. Optional
 		Source      Block      `json:"source"`
 		At          time.Time  `json:"at"`
-		Standing    Standing   `json:"standing,omitzero"` // 0 in events of earlier times
+		Standing    Standing   `json:"standing,omitzero"` // 0 in old events
 		Origins     []Origin   `json:"origins,omitempty"`
-		// Of is the happening that it was observed as, where that was merged into this one.
+		// Of is the happening that was observed, if it was merged into this one.
 		Of uuid.UUID `json:"of,omitzero"`
-		// Version counts the changes at the source, as SEQUENCE of iCalendar does. Optional.
+		// Version counts changes at the source, as SEQUENCE of iCalendar does. Optional.
 		Version int `json:"version,omitzero"`
 	}
-	// Revised says that the source shows it differently now.
+	// Revised records that the source shows other details.
 	Revised struct {
 		SourceID uuid.UUID `json:"sourceId"`
 		Details  Details   `json:"details"`
@@ -55,14 +54,14 @@ type (
 		Of       uuid.UUID `json:"of,omitzero"`
 		Version  int       `json:"version,omitzero"`
 	}
-	// WentStale says that the source shows it no longer.
+	// WentStale records that the source no longer shows the happening.
 	WentStale struct {
 		SourceID uuid.UUID `json:"sourceId"`
 		At       time.Time `json:"at"`
 		Of       uuid.UUID `json:"of,omitzero"`
 	}
-	// OccurrenceChanged says that an occurrence was cancelled, postponed or moved, or that this was taken back, as all
-	// who tell of the happening tell it together.
+	// OccurrenceChanged records that an occurrence of the combined happening was cancelled, postponed or moved, or that
+	// this was revoked.
 	OccurrenceChanged struct {
 		InstanceID   uuid.UUID  `json:"instanceId"`
 		OccurrenceID uuid.UUID  `json:"occurrenceId"`
@@ -70,35 +69,35 @@ type (
 		Start        time.Time  `json:"start"`
 		End          *time.Time `json:"end,omitzero"`
 		Status       Status     `json:"status"`
-		// PreviousStatus and PreviousStart are set where they were others.
+		// PreviousStatus and PreviousStart are set if they have changed.
 		PreviousStatus Status     `json:"previousStatus,omitzero"`
 		PreviousStart  *time.Time `json:"previousStart,omitzero"`
-		SourceID       uuid.UUID  `json:"sourceId"` // what it tells brought the change
+		SourceID       uuid.UUID  `json:"sourceId"` // cause of the change
 		At             time.Time  `json:"at"`
 	}
-	// Merged says that two happenings are one. It is recorded in both: with From in the one that stays, with Into in the
-	// other one. From then on what is told of the other one is told of the one that stays, too.
+	// Merged records that two happenings are the same. Both streams have it: the one that stays with From, the other with
+	// Into. From then on, observations of the other are recorded in both.
 	Merged struct {
 		From uuid.UUID `json:"from,omitzero"`
-		// Members were merged into From before, and come with it.
+		// Members were merged into From earlier, and follow it.
 		Members []uuid.UUID `json:"members,omitempty"`
 		Into    uuid.UUID   `json:"into,omitzero"`
 		Reason  string      `json:"reason"`
-		Score   float64     `json:"score"` // how alike their titles are, from 0 to 1
+		Score   float64     `json:"score"` // similarity of their titles, from 0 to 1
 		At      time.Time   `json:"at"`
 	}
-	// Split says that they are two after all. They are never merged again.
+	// Split records that merged happenings differ. They are never merged again.
 	Split struct {
 		From    uuid.UUID   `json:"from,omitzero"`
-		Members []uuid.UUID `json:"members,omitempty"` // go with it
-		// Sources tell no longer of the one that stayed.
+		Members []uuid.UUID `json:"members,omitempty"` // follow it
+		// Sources no longer count for the one that stayed.
 		Sources []uuid.UUID `json:"sources,omitempty"`
 		Into    uuid.UUID   `json:"into,omitzero"`
 		At      time.Time   `json:"at"`
 	}
 )
 
-// Block describes where a happening was seen, as the interface shows it with include=source.
+// Block describes the place of an observation, as the interface shows it with include=source.
 type Block struct {
 	Type         string     `json:"type"`
 	Subtype      string     `json:"subtype,omitempty"`
@@ -122,21 +121,21 @@ func (b Block) Equal(o Block) bool {
 	return same && b == o
 }
 
-// Teller tells those apart who tell of a happening.
+// Teller identifies a telling.
 type Teller struct {
 	Source uuid.UUID
 	Of     uuid.UUID // see Observed
 }
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Tellings map[Teller]Telling
-	Into     uuid.UUID                 // merged into; zero for none
-	Holds    map[uuid.UUID][]uuid.UUID // what was merged into it, with what came with that
-	Apart    map[uuid.UUID]bool        // never to be merged with
+	Into     uuid.UUID                 // merged into; zero if it is not merged
+	Holds    map[uuid.UUID][]uuid.UUID // merged into this one, with their members
+	Apart    map[uuid.UUID]bool        // must not be merged with
 }
 
-// Combine puts together what all sources tell.
+// Combine combines the tellings of all sources.
 func (s State) Combine() Combined {
 	return Combine(slices.Collect(maps.Values(s.Tellings)))
 }
@@ -159,7 +158,7 @@ func (e WentStale) evolve(s State) State {
 	return s.with(t)
 }
 
-// It follows from what is told, and is recorded for those who want to hear of it.
+// evolve keeps the state: the event follows from others, and is recorded for subscribers.
 func (OccurrenceChanged) evolve(s State) State { return s }
 
 func (e Merged) evolve(s State) State {
@@ -198,7 +197,7 @@ func (e Split) evolve(s State) State {
 	return s
 }
 
-// without are the tellings but those of a happening that was merged, and of those that came with it.
+// without returns the tellings except those of a merged happening and its members.
 func (s State) without(other uuid.UUID, members []uuid.UUID) map[Teller]Telling {
 	left := maps.Clone(s.Tellings)
 	maps.DeleteFunc(left, func(teller Teller, _ Telling) bool {
@@ -207,7 +206,7 @@ func (s State) without(other uuid.UUID, members []uuid.UUID) map[Teller]Telling 
 	return left
 }
 
-// with copies: earlier states stay as they were.
+// with returns a copy, so that earlier states stay unchanged.
 func (s State) with(t Telling) State {
 	all := make(map[Teller]Telling, len(s.Tellings)+1)
 	maps.Copy(all, s.Tellings)
@@ -216,7 +215,7 @@ func (s State) with(t Telling) State {
 	return s
 }
 
-// Observe takes over what an event says. On a Telling of nothing it begins it.
+// Observe applies an event. It initializes an empty Telling.
 func (t *Telling) Observe(e Observed) {
 	if t.Since.IsZero() {
 		t.SourceID, t.Of, t.Since = e.SourceID, e.Of, e.At
@@ -228,7 +227,7 @@ func (t *Telling) Observe(e Observed) {
 	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 
-// Revise takes over what an event says.
+// Revise applies an event.
 func (t *Telling) Revise(e Revised) {
 	t.SourceID, t.Of, t.Version = e.SourceID, e.Of, e.Version
 	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
@@ -241,7 +240,7 @@ func (t *Telling) tell(details Details, source Block, standing Standing, origins
 	t.Details, t.Source, t.Standing, t.Origins, t.Stale = details, source, standing, origins, false
 }
 
-// Digest is a short digest of what a source shows. Equal digests mean that nothing changed; different ones may.
+// Digest returns a short digest of what a source shows. Different digests of equal details are possible.
 func Digest(d Details, source Block, standing Standing) ([]byte, error) {
 	data, err := json.Marshal(struct { //nolint:musttag // hashed, and read by nobody
 		Details  Details
@@ -255,7 +254,7 @@ func Digest(d Details, source Block, standing Standing) ([]byte, error) {
 	return sum[:16], nil
 }
 
-// Last is when the last occurrence ends or, where no end is known, starts; zero without occurrences.
+// Last returns the end of the last occurrence or, without an end, its start; zero without occurrences.
 func (d Details) Last() time.Time {
 	var last time.Time
 	for _, instance := range d.Instances {
@@ -272,7 +271,7 @@ func (d Details) Last() time.Time {
 	return last
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Observed]("happening.observed.v1"),
 	eventstore.Case[Event, Revised]("happening.revised.v1"),
@@ -282,7 +281,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Split]("happening.split.v1"),
 )
 
-// Aggregate binds it all to the streams "happening-<uuid>".
+// Aggregate binds the functions to the streams "happening-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "happening",
 	Codec:    Events,
@@ -290,5 +289,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

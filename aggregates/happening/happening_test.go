@@ -41,7 +41,7 @@ var (
 	}
 )
 
-// concert takes place on one evening, from an hour on for two hours.
+// concert returns a happening on one evening, from an hour on for two hours.
 func concert(title string, hour int) happening.Details {
 	start := time.Date(2026, 12, 5, hour, 0, 0, 0, time.UTC)
 	end := start.Add(2 * time.Hour)
@@ -95,7 +95,7 @@ func TestStoredForms(t *testing.T) {
 		})
 }
 
-// Events of earlier times had fewer fields; what came later is left out where it says nothing.
+// Old events have fewer fields; newer fields are omitted when empty.
 func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	t.Parallel()
 	whole := observed
@@ -116,14 +116,14 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownAgainChangesNothing(t *testing.T) {
+func TestObserve_unchanged(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, happening.Aggregate).
 		When(observe(evening, block)).Then(observed).
 		When(observe(concert("Concert", 20), block)).Then()
 }
 
-func TestADifferentViewIsARevision(t *testing.T) {
+func TestObserve_revises(t *testing.T) {
 	t.Parallel()
 	renamed := concert("Grand concert", 20)
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
@@ -143,7 +143,7 @@ func TestADifferentViewIsARevision(t *testing.T) {
 		})
 }
 
-func TestAMovedStartKeepsItsIDs(t *testing.T) {
+func TestObserve_movedStartKeepsIDs(t *testing.T) {
 	t.Parallel()
 	moved := concert("Concert", 21)
 	kept := moved
@@ -182,7 +182,7 @@ func TestStaleUntilShownAgain(t *testing.T) {
 		When(observe(evening, block)).Then(observed)
 }
 
-func TestDigestTellsViewsApart(t *testing.T) {
+func TestDigest_distinguishesViews(t *testing.T) {
 	t.Parallel()
 	digest := func(d happening.Details, b happening.Block) []byte {
 		t.Helper()

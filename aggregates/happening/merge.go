@@ -10,19 +10,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// What can't be merged or split.
+// Errors of merging and splitting.
 var (
-	// ErrApart: somebody has said that they are two.
+	// ErrApart is returned for happenings that were split.
 	ErrApart = errors.New("these happenings were split, and are not merged again")
-	// ErrMergedElsewhere: it was merged into another one before.
+	// ErrMergedElsewhere is returned if the happening is merged into another one.
 	ErrMergedElsewhere = errors.New("the happening is merged into another one")
-	// ErrNotMerged: there is nothing to split, and nothing to be told of it.
+	// ErrNotMerged is returned if the happening is not merged with the given one.
 	ErrNotMerged = errors.New("the happening is not merged with that one")
 )
 
 type (
-	// Merge says that another happening is this one: with From, that this one stays; with Into, that the other one does.
-	// Merging what is merged changes nothing.
+	// Merge merges another happening with this one: with From, this one stays; with Into, the other one does. Repeating
+	// it changes nothing.
 	Merge struct {
 		From    uuid.UUID
 		Members []uuid.UUID
@@ -31,8 +31,8 @@ type (
 		Score   float64
 		At      time.Time
 	}
-	// Separate undoes it. From is one that was merged into this one, or came with one that was; then Members are those
-	// that came with it. Separating what was separated changes nothing.
+	// Separate reverts a merge. From is a happening that was merged into this one, or a member of one; then Members are
+	// its own members. Repeating it changes nothing.
 	Separate struct {
 		From    uuid.UUID
 		Members []uuid.UUID
@@ -95,7 +95,7 @@ func (c Separate) decide(s State) ([]Event, error) {
 	}}, nil
 }
 
-// holds says that another happening was merged into this one, or came with one that was.
+// holds reports whether another happening was merged into this one, directly or as a member.
 func (s State) holds(other uuid.UUID) bool {
 	if _, held := s.Holds[other]; held {
 		return true
@@ -108,7 +108,7 @@ func (s State) holds(other uuid.UUID) bool {
 	return false
 }
 
-// Group is the happening itself with all that were merged into it.
+// Group returns the happening itself and all that were merged into it.
 func (s State) Group(id uuid.UUID) []uuid.UUID {
 	all := []uuid.UUID{id}
 	for held, members := range s.Holds {
@@ -117,7 +117,7 @@ func (s State) Group(id uuid.UUID) []uuid.UUID {
 	return all
 }
 
-// Since is when the happening was first told of.
+// Since returns when the happening was first observed.
 func (s State) Since() time.Time {
 	var first time.Time
 	for _, t := range s.Tellings {
@@ -128,7 +128,7 @@ func (s State) Since() time.Time {
 	return first
 }
 
-// Keys is the strong evidence of all who tell of it.
+// Keys returns the strong evidence of all tellings.
 func (s State) Keys() []string {
 	var all []string
 	for _, t := range s.Tellings {

@@ -13,7 +13,7 @@ var other = uuid.MustParse("44444444-4444-4444-8444-444444444444")
 
 func TestMergeAndSplit(t *testing.T) {
 	t.Parallel()
-	// In the one that stays.
+	// Recorded in the one that stays.
 	merge := happening.Merge{
 		From:   other,
 		Reason: "match",
@@ -31,7 +31,7 @@ func TestMergeAndSplit(t *testing.T) {
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(happening.Separate{From: other, At: now}).Refused(happening.ErrNotMerged)
 
-	// In the other one.
+	// Recorded in the other one.
 	into := happening.Merge{
 		Into:   older,
 		Reason: "match",
@@ -46,8 +46,8 @@ func TestMergeAndSplit(t *testing.T) {
 		When(into).Refused(happening.ErrApart)
 }
 
-// A source that tells of both tells of the one that stays after a split, too.
-func TestASplitTakesBackWhatCameWithTheOther(t *testing.T) {
+// A source with both happenings keeps its telling of the one that stays after a split.
+func TestSplit_removesTellings(t *testing.T) {
 	t.Parallel()
 	own := observe(concert("Concert", 20), block)
 	own.Of = other
@@ -66,14 +66,14 @@ func TestASplitTakesBackWhatCameWithTheOther(t *testing.T) {
 		When(own).Refused(happening.ErrNotMerged)
 }
 
-// One that had come with another leaves the one that both came to, and the other stays.
-func TestAMemberIsSplitOff(t *testing.T) {
+// A split member leaves the happening that it was merged into last; the other members stay.
+func TestSplit_member(t *testing.T) {
 	t.Parallel()
 	theirs, member := observe(concert("Concert", 20), block), observe(concert("Concert", 20), block)
 	theirs.SourceID, theirs.Of = platform, other
 	member.SourceID, member.Of = uuid.MustParse("55555555-5555-4555-8555-555555555555"), older
 	merge := happening.Merge{From: other, At: now}
-	// a merge that was cut off, and is made again
+	// an interrupted merge, repeated
 	late := happening.Merge{From: other, Members: []uuid.UUID{older}, At: now}
 	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
 		When(merge).Then(happening.Merged(merge)).
@@ -91,8 +91,8 @@ func TestAMemberIsSplitOff(t *testing.T) {
 		When(member).Refused(happening.ErrNotMerged)
 }
 
-// Whose occurrences change is told by the one that stays.
-func TestWhatIsMergedRecordsNoChanges(t *testing.T) {
+// The happening that stays records the changes of occurrences.
+func TestMerged_recordsNoChanges(t *testing.T) {
 	t.Parallel()
 	off := concert("Concert", 20)
 	off.Instances[0].Status, off.Instances[0].Occurrences[0].Status = happening.Cancelled, happening.Cancelled

@@ -8,7 +8,7 @@ import (
 	"carillon/eventstore/aggregatetest"
 )
 
-// changed is the event that an occurrence of one title, status and start was another one.
+// changed returns the event of the n-th occurrence as how modifies it.
 func changed(d happening.Details, n int, how func(*happening.OccurrenceChanged)) happening.OccurrenceChanged {
 	o := d.Instances[n].Occurrences[0]
 	c := happening.OccurrenceChanged{
@@ -25,7 +25,7 @@ func changed(d happening.Details, n int, how func(*happening.OccurrenceChanged))
 	return c
 }
 
-// from has the details told by a source's own page at a time.
+// from returns the observation of a source's own page at a time.
 func from(t happening.Telling, at time.Time) happening.Observe {
 	return happening.Observe{
 		SourceID: t.SourceID,
@@ -47,7 +47,7 @@ func revised(o happening.Observe) happening.Revised {
 	}
 }
 
-func TestACancellationIsRecordedOnceWhoeverTells(t *testing.T) {
+func TestOccurrenceChanged_cancelledOnce(t *testing.T) {
 	t.Parallel()
 	tuesday := monday.AddDate(0, 0, 1)
 	on, off := held("2026-12-05T20:00"), held("2026-12-05T20:00 cancelled")
@@ -58,35 +58,35 @@ func TestACancellationIsRecordedOnceWhoeverTells(t *testing.T) {
 	})
 	known := []happening.Event{happening.Observed(hall), happening.Observed(town)}
 
-	// One says it, the other still shows it: it is off.
+	// One source cancels, the other still shows it: it is cancelled.
 	aggregatetest.Stream(t, happening.Aggregate).Of(known...).When(hallOff).Then(revised(hallOff), cancelled)
-	// The other says so too, which is no news, whether it was there all the time or comes now.
+	// A second cancellation changes nothing, by a known or by a new source.
 	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(townOff).
 		Then(revised(townOff))
 	aggregatetest.Stream(t, happening.Aggregate).Of(known[0], revised(hallOff)).When(townOff).
 		Then(happening.Observed(townOff))
-	// That one takes it back says little while the other says it.
+	// A revocation changes nothing while the other source cancels.
 	hallOn := from(by("hall", on), tuesday.AddDate(0, 0, 1))
 	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff), revised(townOff))...).When(hallOn).
 		Then(revised(hallOn))
-	// The last one who takes it back does.
+	// The last revocation does.
 	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(hallOn).
 		Then(revised(hallOn), changed(on, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStatus, c.SourceID, c.At = happening.Cancelled, hall.SourceID, hallOn.At
 		}))
-	// That a page is gone takes nothing back.
+	// A page that is gone revokes nothing.
 	gone := happening.MarkStale{SourceID: hall.SourceID, At: hallOn.At}
 	aggregatetest.Stream(t, happening.Aggregate).Of(append(known, revised(hallOff))...).When(gone).
 		Then(happening.WentStale(gone))
 }
 
-func TestMovesAreRecorded(t *testing.T) {
+func TestOccurrenceChanged_moved(t *testing.T) {
 	t.Parallel()
 	tuesday := monday.AddDate(0, 0, 1)
 	old, later := held("2026-12-05T20:00"), held("2026-12-12T20:00")
 	hall, town := from(by("hall", old), monday), from(by("town", old), monday)
 	moved := from(by("hall", later), tuesday)
-	kept := moved // it is the same instance, and the same occurrence
+	kept := moved // the same instance and occurrence
 	kept.Details = held("2026-12-12T20:00")
 	kept.Details.Instances[0].ID, kept.Details.Instances[0].Occurrences[0].ID = old.Instances[0].ID,
 		old.Instances[0].Occurrences[0].ID
@@ -95,14 +95,14 @@ func TestMovesAreRecorded(t *testing.T) {
 		Then(revised(kept), changed(kept.Details, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStart, c.SourceID, c.At = &old.Instances[0].Occurrences[0].Start, hall.SourceID, tuesday
 		}))
-	// The other follows, which is no news.
+	// The other follows, which changes nothing.
 	townMoved, townKept := from(by("town", later), tuesday), kept
 	townKept.SourceID, townKept.Source = town.SourceID, town.Source
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall), happening.Observed(town), revised(kept)).
 		When(townMoved).Then(revised(townKept))
 }
 
-func TestATimeForADayIsNoMove(t *testing.T) {
+func TestOccurrenceChanged_timeForDay(t *testing.T) {
 	t.Parallel()
 	day, hour := from(by("hall", held("2026-12-05")), monday), from(by("hall", held("2026-12-05T20:00")), monday)
 	kept := hour
@@ -112,15 +112,15 @@ func TestATimeForADayIsNoMove(t *testing.T) {
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(day)).When(hour).Then(revised(kept))
 }
 
-func TestWhatIsOverDoesNotChange(t *testing.T) {
+func TestOccurrenceChanged_past(t *testing.T) {
 	t.Parallel()
 	hall := from(by("hall", held("2026-12-05T20:00")), monday)
 	off := from(by("hall", held("2026-12-05T20:00 cancelled")), time.Date(2026, 12, 6, 9, 0, 0, 0, time.UTC))
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall)).When(off).Then(revised(off))
 }
 
-// Who begins to tell of it, or ceases, moves nothing by naming the doors in the place of the beginning.
-func TestAnotherTellerIsNoMove(t *testing.T) {
+// A telling that begins or ends moves nothing if its start is the doors instead of the beginning.
+func TestOccurrenceChanged_otherTelling(t *testing.T) {
 	t.Parallel()
 	hall := from(by("hall", held("2026-12-05T20:00")), monday)
 	doors := from(by("town", held("2026-12-05T19:30")), monday.AddDate(0, 0, 1))

@@ -8,7 +8,7 @@ import (
 // Field is a field of a happening that has an origin. The values are stored.
 type Field string
 
-// Of each of these it is known where its value was found.
+// Fields whose values have an origin.
 const (
 	FieldTitle            Field = "title"
 	FieldDescription      Field = "description"
@@ -29,22 +29,22 @@ const (
 	FieldIdentity         Field = "identity"
 )
 
-// Fields lists all fields, in the order in which they are shown.
+// Fields lists all fields in display order.
 var Fields = []Field{
 	FieldTitle, FieldDescription, FieldShortDescription, FieldStart, FieldEnd, FieldRecurrence, FieldStatus, FieldTimezone,
 	FieldLocation, FieldCoordinates, FieldOnline, FieldCapacity, FieldOrganizer, FieldImage, FieldURL, FieldPublished,
 	FieldIdentity,
 }
 
-// Origin says which fields a page gave in one syntax, and the path that leads to each within it, as in
-// "Event.location.name" or "VEVENT.DTSTART". It is stored inside events, so its JSON names are fixed.
+// Origin maps the fields that a page gave in one syntax to their paths within it, such as "Event.location.name" or
+// "VEVENT.DTSTART". It is stored inside events, so its JSON names are fixed.
 type Origin struct {
 	Page   string           `json:"page,omitempty"`
 	Syntax string           `json:"syntax"`
 	Paths  map[Field]string `json:"paths"`
 }
 
-// only gives the origins of one field.
+// only returns the origins of one field.
 func only(origins []Origin, field Field) []Origin {
 	var of []Origin
 	for _, o := range origins {
@@ -55,8 +55,8 @@ func only(origins []Origin, field Field) []Origin {
 	return of
 }
 
-// AddOrigins groups origins by page and syntax, in the order in which they come. Of several paths to one field the
-// first stays.
+// AddOrigins groups origins by page and syntax, in the order of their first appearance. The first path to a field
+// counts.
 func AddOrigins(all []Origin, more ...Origin) []Origin {
 next:
 	for _, o := range more {
@@ -79,8 +79,8 @@ next:
 	return all
 }
 
-// Value is what the details say of a field; nil where they say nothing. Of dates and statuses it is a list with an
-// element for each occurrence.
+// Value returns the value of a field; nil if it has none. For dates and statuses it is a list with an element for each
+// occurrence.
 func (d *Details) Value(field Field) any {
 	text := func(s string) any {
 		if s == "" {
@@ -136,7 +136,7 @@ func (d *Details) Value(field Field) any {
 			return text(d.PrimaryURL)
 		}
 		return d.URLs
-	case FieldPublished, FieldIdentity: // are not of the details
+	case FieldPublished, FieldIdentity: // not part of the details
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (d *Details) dates(field Field) any {
 	return all
 }
 
-// local is a time in the happening's zone.
+// local returns a time in the happening's zone.
 func (d *Details) local(t time.Time) time.Time {
 	if zone, err := time.LoadLocation(d.Time.Timezone); err == nil {
 		return t.In(zone)

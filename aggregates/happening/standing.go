@@ -1,21 +1,21 @@
 package happening
 
-// Standing is how much a telling of a happening counts beside others. The values are stored.
+// Standing is the weight of a telling among others. The values are stored.
 type Standing int
 
-// The standings, the least first.
+// Standings, the lowest first.
 const (
-	// FromPost: a post speaks of it.
+	// FromPost is the standing of a post.
 	FromPost Standing = iota + 1
-	// FromListing: a page or calendar shows it among others.
+	// FromListing is the standing of a page or calendar with several happenings.
 	FromListing
-	// FromOwnPage: the page is the happening's own.
+	// FromOwnPage is the standing of the happening's own page.
 	FromOwnPage
-	// FromPlatform: the platform's own record of the event.
+	// FromPlatform is the standing of the platform's own record.
 	FromPlatform
 )
 
-// rank counts a telling of unknown standing, as events of earlier times have it, as a listing's.
+// rank treats an unknown standing, as old events have it, as a listing's.
 func (s Standing) rank() Standing {
 	if s == 0 {
 		return FromListing
@@ -23,7 +23,7 @@ func (s Standing) rank() Standing {
 	return s
 }
 
-// String names the standing for operators.
+// String returns the name of the standing for operators.
 func (s Standing) String() string {
 	switch s.rank() {
 	case FromPost:
