@@ -117,9 +117,9 @@ func (c *Collector) ask(ctx context.Context, at platform.Address, fields string,
 	return c.client.Graph(ctx, c.token, "/"+url.PathEscape(at.Account)+"/"+at.Part, query, into)
 }
 
-// finish makes the page of what was told: what it shows, where it goes on.
+// finish makes the page of what was entries: what it shows, where it goes on.
 func (c *Collector) finish(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
-	told []platform.Told, stable any, p paging, links ...collect.Link) (collect.Page, error) {
+	entries []platform.Entry, stable any, p paging, links ...collect.Link) (collect.Page, error) {
 	window := c.window()
 	next := p.Cursors.After
 	if p.Next == "" {
@@ -129,7 +129,7 @@ func (c *Collector) finish(ctx context.Context, source collect.Source, known col
 	if unchanged {
 		return collect.Page{Unchanged: true, State: state, Requests: 1}, nil
 	}
-	page, err := platform.Observe(ctx, told, source.Timezone, window)
+	page, err := platform.Observe(ctx, entries, source.Timezone, window)
 	if err != nil {
 		return collect.Page{}, err
 	}

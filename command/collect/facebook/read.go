@@ -128,14 +128,14 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 	if answer.Data == nil {
 		return collect.Page{}, c.client.Lacks("events")
 	}
-	var told []platform.Told
+	var entries []platform.Entry
 	stable := make([]event, len(answer.Data))
 	for i, e := range answer.Data {
 		stable[i] = e
 		stable[i].Cover.Source = platform.Stable(e.Cover.Source)
 		stable[i].Owner.Picture.Data.URL = ""
-		if t, ok := e.told(); ok {
-			told = append(told, t)
+		if t, ok := e.entry(); ok {
+			entries = append(entries, t)
 		}
 	}
 	var links []collect.Link
@@ -143,15 +143,15 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 		links = append(links, collect.Link{Address: platform.Address{Platform: Type, Account: at.Account,
 			Part: posts}.String(), List: true})
 	}
-	return c.finish(ctx, source, known, at, told, stable, answer.Paging, links...)
+	return c.finish(ctx, source, known, at, entries, stable, answer.Paging, links...)
 }
 
-// told makes a candidate of an event that everybody may see.
-func (e event) told() (platform.Told, bool) {
+// entries makes a candidate of an event that everybody may see.
+func (e event) entry() (platform.Entry, bool) {
 	start, err := timing.Parse(e.Start, false)
 	shared := e.Type == "" || e.Type == "public" || e.Type == "page" || e.Type == "community"
 	if err != nil || e.Draft || !shared || strings.Trim(e.ID, "0123456789") != "" || e.ID == "" {
-		return platform.Told{}, false
+		return platform.Entry{}, false
 	}
 	page := &url.URL{Scheme: "https", Host: "www.facebook.com", Path: "/events/" + e.ID + "/"}
 	k := &candidate.Candidate{
@@ -199,7 +199,7 @@ func (e event) told() (platform.Told, bool) {
 		}
 	}
 	e.where(k)
-	return platform.Told{Event: k, URL: page, Block: happening.Block{
+	return platform.Entry{Event: k, URL: page, Block: happening.Block{
 		Type:         Type,
 		Subtype:      "event",
 		PermalinkURL: page.String(),
@@ -254,29 +254,29 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	if answer.Data == nil {
 		return collect.Page{}, c.client.Lacks("posts")
 	}
-	var told []platform.Told
+	var entries []platform.Entry
 	stable := make([]post, len(answer.Data))
 	old := false
 	for i, p := range answer.Data {
 		stable[i] = p
 		stable[i].Picture, stable[i].From.Picture.Data.URL = platform.Stable(p.Picture), ""
-		t, created, ok := p.told()
+		t, created, ok := p.entry()
 		if old = old || ok && c.isOld(created); ok && !c.isOld(created) {
-			told = append(told, t)
+			entries = append(entries, t)
 		}
 	}
 	if old {
 		answer.Paging = paging{} // what follows is older
 	}
-	page, err := c.finish(ctx, source, known, at, told, stable, answer.Paging)
+	page, err := c.finish(ctx, source, known, at, entries, stable, answer.Paging)
 	page.Partial = page.Partial || old
 	return page, err
 }
 
-func (p post) told() (platform.Told, time.Time, bool) {
+func (p post) entry() (platform.Entry, time.Time, bool) {
 	stamp, err := timing.Parse(p.Created, false)
 	if err != nil || p.Published != nil && !*p.Published {
-		return platform.Told{}, time.Time{}, false
+		return platform.Entry{}, time.Time{}, false
 	}
 	created := stamp.In(time.UTC)
 	shown := platform.Link(p.Permalink)
@@ -300,5 +300,5 @@ func (p post) told() (platform.Told, time.Time, bool) {
 		PermalinkURL: shown.String(),
 		Publisher:    p.From.publisher(),
 	}
-	return platform.Told{Post: read, Block: block, URL: shown}, created, true
+	return platform.Entry{Post: read, Block: block, URL: shown}, created, true
 }

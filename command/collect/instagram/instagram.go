@@ -135,7 +135,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 	a answer) (collect.Page, error) {
 	window := c.window()
 	who := a.Discovery
-	var told []platform.Told
+	var entries []platform.Entry
 	stable := make([]media, len(who.Media.Data))
 	next, old := who.Media.Paging.Cursors.After, false
 	oldest := c.client.Now().Add(-platform.Back)
@@ -152,7 +152,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 			old = true
 			continue
 		}
-		told = append(told, m.told(created, shown, happening.Publisher{
+		entries = append(entries, m.entry(created, shown, happening.Publisher{
 			Type:      "account",
 			Name:      markup.Plain(who.Name),
 			Username:  cmp.Or(who.Username, at.Account),
@@ -166,7 +166,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 	if unchanged {
 		return collect.Page{Unchanged: true, State: state, Requests: 1}, nil
 	}
-	page, err := platform.Observe(ctx, told, source.Timezone, window)
+	page, err := platform.Observe(ctx, entries, source.Timezone, window)
 	if err != nil {
 		return collect.Page{}, err
 	}
@@ -178,7 +178,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 	return page, nil
 }
 
-func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) platform.Told {
+func (m media) entry(created time.Time, shown *url.URL, by happening.Publisher) platform.Entry {
 	subtype := "post"
 	if m.Product == "REELS" {
 		subtype = "reel"
@@ -189,7 +189,7 @@ func (m media) told(created time.Time, shown *url.URL, by happening.Publisher) p
 	}
 	organizer := &happening.Organizer{Name: cmp.Or(by.Name, by.Username), URL: "https://www.instagram.com/" +
 		url.PathEscape(by.Username) + "/"}
-	return platform.Told{
+	return platform.Entry{
 		URL: shown, Block: happening.Block{
 			Type:         Type,
 			Subtype:      subtype,

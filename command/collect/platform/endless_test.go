@@ -25,7 +25,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// An account whose pages have no end is left after a hundred of them, with a note; cursors that go round end the walk.
+// A walk ends after a hundred pages of an endless account, with a note; repeated cursors end it too.
 func TestEndlessAccounts(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -68,7 +68,7 @@ func TestEndlessAccounts(t *testing.T) {
 	}
 }
 
-// Whatever a platform answers, reading it ends, nothing panics, and the token does not show.
+// FuzzAnswers shows that reading any answer ends, without panics and without showing the token.
 func FuzzAnswers(f *testing.F) {
 	for _, name := range []string{"fb_page_events.json", "fb_page_posts.json", "fb_error.json",
 		"ig_business_discovery.json", "tiktok_video_list.json", "tiktok_error.json", "x_user_lookup.json",

@@ -10,19 +10,19 @@ import (
 	"carillon/command/collect"
 )
 
-// Error is a failure in a sentence for whoever runs the server. It never holds a secret.
+// Error is a failure in a sentence for operators. It never contains a secret.
 type Error struct {
 	Sentence string
 	Cause    error // one of package collect
 }
 
-// Error is the sentence.
+// Error returns the sentence.
 func (e *Error) Error() string { return e.Sentence }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// NoCredentials says that a platform can't be asked before a variable is set.
+// NoCredentials returns the error of a platform that needs a variable to be set.
 func (c *Client) NoCredentials(variables ...string) error {
 	with := make([]string, len(variables))
 	for i, v := range variables {
@@ -38,7 +38,7 @@ func (c *Client) NoCredentials(variables ...string) error {
 	}
 }
 
-// Refused says that the platform does not take the token, and why if it says so.
+// Refused returns the error of a rejected token, with the platform's reason if there is one.
 func (c *Client) Refused(why string) error {
 	return &Error{
 		Sentence: fmt.Sprintf("%s refuses the token in %s%s: make a new one and start the server anew", c.Name, c.Variable,
@@ -47,7 +47,7 @@ func (c *Client) Refused(why string) error {
 	}
 }
 
-// NotPermitted says that the token is good, but not for this.
+// NotPermitted returns the error of a valid token that lacks a permission.
 func (c *Client) NotPermitted(what, needed string) error {
 	return &Error{
 		Sentence: fmt.Sprintf("%s does not let the token in %s read %s: it needs %s", c.Name, c.Variable, what, needed),
@@ -55,26 +55,26 @@ func (c *Client) NotPermitted(what, needed string) error {
 	}
 }
 
-// Unknown says that there is no such account.
+// Unknown returns the error of a missing account.
 func (c *Client) Unknown(handle, hint string) error {
 	return &Error{Sentence: fmt.Sprintf("%s knows no account %q%s", c.Name, handle, hint),
 		Cause: collect.ErrUnknownAccount}
 }
 
-// Private says that an account shows its posts to those only whom it lets.
+// Private returns the error of an account whose posts are not public.
 func (c *Client) Private(handle string) error {
 	return &Error{Sentence: fmt.Sprintf("the account %q is private on %s: only those it admits may read it", handle,
 		c.Name), Cause: collect.ErrPrivateAccount}
 }
 
-// Failed says that the platform answered with a failure of its own.
+// Failed returns the error of a failure of the platform itself.
 func (c *Client) Failed(status int, code, why string) error {
 	if status < 400 {
 		status = http.StatusBadGateway
 	}
 	cause, then := status, "the next visit asks again"
 	if cause == http.StatusNotFound || cause == http.StatusGone {
-		// It is the address of the API that is wrong. Nothing of the account is gone by that.
+		// The address of the API is wrong. The account is not gone.
 		cause, then = http.StatusBadGateway, "a newer version of Carillon may know the platform's current API"
 	}
 	if code != "" {
@@ -86,10 +86,10 @@ func (c *Client) Failed(status int, code, why string) error {
 	}
 }
 
-// longestWhy is how much of a platform's own words is repeated, in bytes.
-const longestWhy = 160
+// maxReason limits how much of a platform's reason is repeated, in bytes.
+const maxReason = 160
 
-// quoted repeats the platform's words, on one line, unless they could hold a secret.
+// quoted returns the platform's reason on one line, or "" if it could contain a secret.
 func (c *Client) quoted(why string) string {
 	for _, secret := range c.secrets {
 		if secret != "" && strings.Contains(why, secret) {
@@ -98,23 +98,24 @@ func (c *Client) quoted(why string) string {
 	}
 	why = strings.Join(strings.Fields(strings.ToValidUTF8(why, "")), " ")
 	for _, word := range strings.Fields(why) {
-		if len(word) > longestWord {
-			return "" // a token may be repeated in it
+		if len(word) > maxWord {
+			return "" // it may contain a token
 		}
 	}
 	if why == "" {
 		return ""
 	}
-	if len(why) > longestWhy {
-		why = strings.ToValidUTF8(why[:longestWhy], "") + "…"
+	if len(why) > maxReason {
+		why = strings.ToValidUTF8(why[:maxReason], "") + "…"
 	}
 	return " (“" + strings.TrimSuffix(why, ".") + "”)"
 }
 
-// longestWord is longer than any word of a message, and shorter than any token.
-const longestWord = 32
+// maxWord is longer than any word of a message, and shorter than any token.
+const maxWord = 32
 
-// Retry reads Retry-After, in seconds or as a time of the platform's clock; 0 if there is none.
+// Retry returns the pause that Retry-After asks for, in seconds or as a time of the platform's clock; 0 if there is
+// none.
 func Retry(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	var wait time.Duration
@@ -128,8 +129,8 @@ func Retry(header http.Header, now time.Time) time.Duration {
 
 const longestRetry = 24 * time.Hour
 
-// Clock is what the platform's clock showed when it answered, by which it tells until when to wait: one of the two may
-// be wrong. An answer without a date was given now.
+// Clock returns the time of the platform's clock when it answered, because the times of its limits are relative to
+// that. An answer without a date counts as given at now.
 func Clock(header http.Header, now time.Time) time.Time {
 	if at, err := http.ParseTime(header.Get("Date")); err == nil {
 		return at
@@ -137,7 +138,8 @@ func Clock(header http.Header, now time.Time) time.Time {
 	return now
 }
 
-// Lacks says that an answer has not got what the documentation promises, be it empty. Then nothing is gone by that.
+// Lacks returns the error of an answer that lacks what the documentation promises. Nothing counts as gone because of
+// it.
 func (c *Client) Lacks(what string) error {
 	return &Error{Sentence: fmt.Sprintf("%s's answer has neither %s nor an error; the next visit asks again", c.Name,
 		what), Cause: collect.ErrBadAnswer}

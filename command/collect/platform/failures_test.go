@@ -20,7 +20,7 @@ import (
 	"carillon/command/collect/twitter"
 )
 
-func TestWithoutCredentialsNothingIsAsked(t *testing.T) {
+func TestMissingCredentials(t *testing.T) {
 	t.Parallel()
 	server, o := play(t, reply{})
 	tests := map[string]struct {
@@ -52,7 +52,7 @@ func graphError(code, subcode int, message string) string {
 }
 
 // Each failure is one of a few states, in a sentence that says what to do.
-func TestFailuresAreStates(t *testing.T) {
+func TestFailures(t *testing.T) {
 	t.Parallel()
 	user := reply{match: "/by/username/", body: sample(t, "x_user_lookup.json")}
 	tests := []struct {
@@ -207,7 +207,7 @@ func TestFailuresAreStates(t *testing.T) {
 	}
 }
 
-// A token that may not read a page's events still reads its posts, and a note says what lacks.
+// Without permission to read a page's events its posts are read, and a note names the permission.
 func TestFacebookWithoutEvents(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range []string{graphError(10, 0, "x"),
@@ -223,7 +223,7 @@ func TestFacebookWithoutEvents(t *testing.T) {
 	}
 }
 
-// X answers with what it has and with errors beside it.
+// X sends data with errors beside it.
 func TestPartialErrors(t *testing.T) {
 	t.Parallel()
 	replies := documented(t, "twitter")
@@ -237,7 +237,7 @@ func TestPartialErrors(t *testing.T) {
 	}
 }
 
-// Pages are gone through by their cursors. The address of the next page, which holds the token, is never asked for.
+// Pages are read by cursor. The address of the next page, which contains the token, is never requested.
 func TestPagesByCursor(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]reply{
@@ -275,8 +275,8 @@ func TestPagesByCursor(t *testing.T) {
 	}
 }
 
-// A cursor that comes back ends the walk, and a note says so.
-func TestCursorThatComesBack(t *testing.T) {
+// A repeated cursor ends the walk with a note.
+func TestRepeatedCursor(t *testing.T) {
 	t.Parallel()
 	ig := sample(t, "ig_business_discovery.json")
 	tests := map[string][]reply{
@@ -302,8 +302,8 @@ func TestCursorThatComesBack(t *testing.T) {
 	}
 }
 
-// Before a limit is hit, nothing more is asked for with its token: not for other sources of it either.
-func TestLimitsAreKept(t *testing.T) {
+// Requests with a token stop before its limit is exceeded, for all sources that use it.
+func TestLimits(t *testing.T) {
 	t.Parallel()
 	tests := map[string]map[string]string{
 		"facebook": {"X-Business-Use-Case-Usage": `{"400000001":[{"type":"pages","call_count":95,"total_cputime":20,` +
@@ -333,7 +333,7 @@ func TestLimitsAreKept(t *testing.T) {
 			if more := len(server.requests()); more != asked {
 				t.Errorf("%d more requests were made", more-asked)
 			}
-			// Another token has limits of its own.
+			// Another token has separate limits.
 			free := map[string]collect.Collector{"facebook": facebook.New("other", window, o),
 				"instagram": instagram.New("other", "1", window, o), "twitter": twitter.New("other", window, o)}
 			if got := walk(t, free[name], other, nil); len(server.requests()) == asked {
@@ -343,9 +343,9 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 }
 
-// One token may be that of Facebook and of Instagram: where one of them has used its limit up, the other doesn't ask
-// either.
-func TestALimitIsThatOfTheToken(t *testing.T) {
+// Facebook and Instagram may share a token and its limits: if one of them has used a limit up, the other makes no
+// requests either.
+func TestSharedTokenSharesLimits(t *testing.T) {
 	t.Parallel()
 	replies := documented(t, "facebook")
 	for i := range replies {
@@ -362,8 +362,8 @@ func TestALimitIsThatOfTheToken(t *testing.T) {
 	}
 }
 
-// A platform that is away and says until when is left alone until then.
-func TestAPlatformThatIsAway(t *testing.T) {
+// An unavailable platform gets no request before the time that it names.
+func TestUnavailablePlatform(t *testing.T) {
 	t.Parallel()
 	for name := range collectors(platform.Options{}) {
 		server, o := play(t, reply{status: 503, body: "<html>Back soon</html>",
@@ -379,7 +379,7 @@ func TestAPlatformThatIsAway(t *testing.T) {
 	}
 }
 
-// Where little is used, nothing waits.
+// Little use causes no pause.
 func TestLittleUse(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]map[string]string{
@@ -399,11 +399,11 @@ func TestLittleUse(t *testing.T) {
 	}
 }
 
-// A platform that does not answer is given up, without a word that holds the address.
+// A platform that does not answer is an error that does not contain the address.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	hang := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // or the server does not notice the end of the connection
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hang.Close)
@@ -426,7 +426,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-func TestCallersWhoGiveUp(t *testing.T) {
+func TestCancelledCall(t *testing.T) {
 	t.Parallel()
 	_, o := play(t, documented(t, "facebook")...)
 	ctx, cancel := context.WithCancel(deadline(t))

@@ -13,32 +13,32 @@ import (
 	"carillon/command/collect"
 )
 
-// GraphBase is the Graph API, which Facebook and Instagram share.
+// GraphBase is the address of the Graph API of Facebook and Instagram.
 const GraphBase = "https://graph.facebook.com/v26.0"
 
 const (
-	// busy is the share of a limit, in percent, from which on nothing more is asked for.
-	busy = 90
-	// graphRest is how long is waited where the headers don't say: use is counted over an hour that moves on.
+	// maxUse is the used share of a limit, in percent, at which requests stop.
+	maxUse = 90
+	// graphRest is the pause if the headers name none. Use is counted over the past hour.
 	graphRest = 10 * time.Minute
-	// graphHit is for limits that were hit.
+	// graphHit is the pause after a limit was exceeded.
 	graphHit = time.Hour
-	// GraphInterval is the least time between two requests.
+	// GraphInterval is the minimum time between two requests.
 	GraphInterval = 200 * time.Millisecond
 )
 
-// usage is how much of a limit is used up, in percent.
+// usage is the used share of a limit, in percent.
 type usage struct {
 	CallCount    float64 `json:"call_count"`
 	TotalTime    float64 `json:"total_time"`
 	TotalCPUTime float64 `json:"total_cputime"`
-	// Regain is when the limit lets one in again, in minutes.
+	// Regain is the time until the limit permits requests again, in minutes.
 	Regain float64 `json:"estimated_time_to_regain_access"`
 }
 
 func (u usage) most() float64 { return max(u.CallCount, u.TotalTime, u.TotalCPUTime) }
 
-// graphUse reads the headers that tell how much of the limits is used up.
+// graphUse returns the pause that the headers about used limits ask for.
 func graphUse(header http.Header, _ time.Time) time.Duration {
 	var all []usage
 	for _, name := range []string{"X-App-Usage", "X-Page-Usage"} {
@@ -60,14 +60,14 @@ func graphUse(header http.Header, _ time.Time) time.Duration {
 		switch {
 		case u.Regain > 0:
 			rest = max(rest, time.Duration(min(u.Regain, 24*60)*float64(time.Minute)))
-		case u.most() > busy:
+		case u.most() > maxUse:
 			rest = max(rest, graphRest)
 		}
 	}
 	return rest
 }
 
-// GraphError is what the Graph API answers where it fails.
+// GraphError is the error of a Graph API answer.
 type GraphError struct {
 	Message string `json:"message"`
 	Type    string `json:"type"`
@@ -76,7 +76,7 @@ type GraphError struct {
 	Title   string `json:"error_user_title"`
 }
 
-// Graph asks the Graph API, with the token as the parameter that its documentation names.
+// Graph sends a request to the Graph API, with the token as the documented parameter.
 func (c *Client) Graph(ctx context.Context, token, path string, query url.Values, into any) error {
 	call := Call{
 		Path:           path,
@@ -106,25 +106,25 @@ func (c *Client) Graph(ctx context.Context, token, path string, query url.Values
 	return c.Read(answer, into)
 }
 
-// Refusal is a request that the token is not allowed to make. It matches [collect.ErrNeedsCredentials].
+// Refusal is a request that the token does not permit. It matches [collect.ErrNeedsCredentials].
 type Refusal struct{ GraphError }
 
-// Error is replaced by a sentence that says what was to be read.
+// Error describes the refusal. Callers replace it by a sentence that names the data.
 func (r *Refusal) Error() string { return fmt.Sprintf("permission is missing (code %d)", r.Code) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (*Refusal) Unwrap() error { return collect.ErrNeedsCredentials }
 
-// Missing is an account that the Graph API doesn't know, or doesn't show.
+// Missing is an account that the Graph API doesn't know or show.
 type Missing struct{ GraphError }
 
-// Error is replaced by a sentence that names the account.
+// Error describes the failure. Callers replace it by a sentence that names the account.
 func (*Missing) Error() string { return collect.ErrUnknownAccount.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (*Missing) Unwrap() error { return collect.ErrUnknownAccount }
 
-// The codes of the Graph API's errors.
+// Codes of the Graph API's errors.
 const (
 	codeToken, codeSession                         = 190, 102
 	codeAppLimit, codeUserLimit, codePageLimit     = 4, 17, 32
@@ -144,10 +144,10 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 		return c.Refused(e.Message)
 	case e.Code == codeAppLimit, e.Code == codeUserLimit, e.Code == codePageLimit, e.Code == codeCustomLimit,
 		e.Code >= codeBusinessLimits && e.Code <= codeBusinessLimitsEnd:
-		told := max(graphUse(answer.Header, c.Now()), Retry(answer.Header, c.Now()))
-		return c.RestFor(ctx, call, max(told, limitRest(told)))
+		pause := max(graphUse(answer.Header, c.Now()), Retry(answer.Header, c.Now()))
+		return c.RestFor(ctx, call, max(pause, limitRest(pause)))
 	case e.Code == codeParameter && strings.Contains(strings.ToLower(e.Message), "nonexisting field"):
-		return &Refusal{e} // to this token
+		return &Refusal{e} // for this token
 	case e.Code == codePermission, e.Code >= codePermissions && e.Code <= codePermsEnd, e.Code == 3:
 		return &Refusal{e}
 	case e.Code == codeAlias, e.Code == codeNoUser, e.Subcode == subcodeNoUser, e.Code == codeParameter &&
@@ -159,9 +159,9 @@ func (c *Client) graphFailure(ctx context.Context, call Call, answer *Answer, e 
 	return c.Failed(answer.Status, code, e.Message)
 }
 
-// limitRest is how long is waited after a limit was hit and nothing says how long.
-func limitRest(told time.Duration) time.Duration {
-	if told > 0 {
+// limitRest returns the pause after a limit was exceeded, with a default if the answer names none.
+func limitRest(pause time.Duration) time.Duration {
+	if pause > 0 {
 		return 0
 	}
 	return graphHit

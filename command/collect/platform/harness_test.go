@@ -25,13 +25,13 @@ import (
 	"carillon/command/collect/twitter"
 )
 
-// secret is the token of all tests. It must show nowhere.
+// secret is the token of all tests. No output may contain it.
 const secret = "EAAB-s3cret-t0ken-of-the-operator-that-nobody-may-ever-see"
 
 // now is shortly after the samples were written.
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// answers play a platform: they are given in turn, the last again and again.
+// answers play a platform: the replies are sent in order, the last one repeatedly.
 type answers struct {
 	mu      sync.Mutex
 	replies []reply
@@ -76,7 +76,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, next.body)
 }
 
-// keep gives a reply again if it is for a certain request.
+// keep repeats a reply that belongs to a certain request.
 func keep(r reply) []reply {
 	if r.match == "" {
 		return nil
@@ -129,7 +129,7 @@ func sample(t testing.TB, name string) string {
 
 func window() timing.Window { return timing.WindowAt(now) }
 
-// collectors are those of all platforms, with a token each.
+// collectors returns the collectors of all platforms, with one token each.
 func collectors(o platform.Options) map[string]collect.Collector {
 	return map[string]collect.Collector{
 		"facebook": facebook.New(secret, window, o), "instagram": instagram.New(secret, "17841405309211844", window, o),
@@ -141,7 +141,7 @@ func account(platformType string) collect.Source {
 	return collect.Source{Type: platformType, Handle: "kajhallen", Timezone: "Europe/Copenhagen"}
 }
 
-// walked is what a walk came to.
+// walked is the result of a walk.
 type walked struct {
 	observations []collect.Observation
 	notes        collect.Notes
@@ -149,11 +149,11 @@ type walked struct {
 	addresses    []string
 	partial      bool
 	unchanged    int
-	err          error // of the root, or what ended the walk
+	err          error // of the root, or the end of the walk
 	pageErrs     []error
 }
 
-// walk goes through an account once, and looks for the secret in all that comes out.
+// walk walks through an account once, and searches all output for the secret.
 func walk(t *testing.T, c collect.Collector, source collect.Source, pages *frontier.Memory) walked {
 	t.Helper()
 	return walkUpTo(t, c, source, pages, 100)

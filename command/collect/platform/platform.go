@@ -1,11 +1,11 @@
-// Package platform is what the clients of the platforms' APIs share: one request for JSON within bounds, the limits of
-// a token, the words for what went wrong, and the way from posts to observations.
+// Package platform is shared by the clients of the platforms' APIs: bounded requests for JSON, the limits of a token,
+// descriptions of failures, and observations from posts.
 //
 //	collector ──▶ Call ──▶ turn of the token ──▶ request ──▶ answer ──▶ events, posts ──▶ observations
 //	                            ▲                               │
 //	                            └── rest, as the headers say ◀──┘
 //
-// Secrets never leave it but inside the request: errors name the platform, the variable and the path, nothing else.
+// Secrets leave it inside the request only: errors name nothing but the platform, the variable and the path.
 package platform
 
 import (
@@ -28,45 +28,45 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// Options says how a platform is reached.
+// Options configure the access to a platform.
 type Options struct {
 	// Base is the address of the API, without a slash at the end.
 	Base string
-	// Transport makes the connections and refuses addresses that must not be reached.
+	// Transport connects, and refuses forbidden addresses.
 	Transport http.RoundTripper
-	// Blocked recognises the transport's refusal. Default: no error is one.
+	// Blocked reports whether an error is the transport's refusal. nil matches no error.
 	Blocked   func(error) bool
 	UserAgent string
-	// Hosts is where the limits of a token are shared by all who collect. Default: for this process alone.
+	// Hosts shares the limits of a token between collectors. By default it is local to the process.
 	Hosts fetch.Hosts
-	// Now is the clock. Default: time.Now.
+	// Now returns the current time. Default: time.Now.
 	Now func() time.Time
-	// Timeout caps a request and its answer. Default: 30 s.
+	// Timeout limits a request with its answer. Default: 30 s.
 	Timeout time.Duration
-	// Answered, if set, is told of each request how it ended, one of [fetch.Outcomes], and how long it took.
+	// Answered is called after each request with its outcome, one of [fetch.Outcomes], and its duration. Optional.
 	Answered func(outcome string, took time.Duration)
 }
 
 const (
 	defaultTimeout = 30 * time.Second
-	// maxAnswer is more than a page of any of the APIs has.
+	// maxAnswer exceeds a page of any of the APIs.
 	maxAnswer = 8 << 20
-	// shortRest is waited for; where a token rests longer, the source comes again later.
-	shortRest = 10 * time.Second
+	// maxWait is the longest pause within a visit. After a longer one the source continues in another visit.
+	maxWait = 10 * time.Second
 )
 
-// Client asks one platform's API.
+// Client sends requests to one platform's API.
 type Client struct {
-	// Name is the platform's, as people write it; Variable the setting that holds its token.
+	// Name is the display name of the platform; Variable is the setting with its token.
 	Name, Variable string
-	// Interval is the least time between two requests with one token.
+	// Interval is the minimum time between two requests with one token.
 	Interval time.Duration
 
 	o       Options
 	secrets []string
 }
 
-// New makes a client. Words of the platform that hold one of the secrets are not repeated.
+// New returns a client. It does not repeat texts of the platform that contain one of the secrets.
 func New(name, variable string, interval time.Duration, o Options, secrets ...string) *Client {
 	if o.Blocked == nil {
 		o.Blocked = func(error) bool { return false }
@@ -90,7 +90,7 @@ func New(name, variable string, interval time.Duration, o Options, secrets ...st
 	}
 }
 
-// Now is the client's clock.
+// Now returns the time of the client's clock.
 func (c *Client) Now() time.Time { return c.o.Now() }
 
 // Call is one request.
@@ -99,22 +99,22 @@ type Call struct {
 	Path   string // below the base, as in "/videos/list/"
 	Query  url.Values
 	Body   any
-	// Token is the secret. It goes as a bearer, or as the parameter of this name.
+	// Token is the secret. It is sent as a bearer token, or as the parameter TokenParameter.
 	Token, TokenParameter string
-	// Limit tells limits apart that hold for part of an API only.
+	// Limit names a limit that holds for part of an API only.
 	Limit string
-	// Rest reads how long the limit asks to wait, out of the headers of any answer.
+	// Rest returns the pause that the headers of an answer ask for.
 	Rest func(header http.Header, now time.Time) time.Duration
 }
 
-// Answer is what came back.
+// Answer is the response to a Call.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Do makes a request, once the token has its turn. An answer of any status is no error.
+// Do sends a request when the token has its turn. An answer of any status is not an error.
 func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	limit := c.limit(call)
 	if err := c.wait(ctx, limit); err != nil {
@@ -143,7 +143,7 @@ func (c *Client) Do(ctx context.Context, call Call) (*Answer, error) {
 	return answer, nil
 }
 
-// rest is how long an answer asks to wait.
+// rest returns the pause that an answer asks for.
 func (c Call) rest(answer *Answer, now time.Time) (rest time.Duration) {
 	if answer.Status == http.StatusServiceUnavailable {
 		rest = Retry(answer.Header, now)
@@ -154,14 +154,14 @@ func (c Call) rest(answer *Answer, now time.Time) (rest time.Duration) {
 	return rest
 }
 
-// limit names what the limits are counted for: a token, for whichever platform it is used, as Facebook and Instagram
-// may have the same. It is named by its digest: names are stored.
+// limit names the counter of limits: the token of any platform, because Facebook and Instagram may share one. The name
+// is a digest, because names are stored.
 func (c *Client) limit(call Call) string {
 	digest := sha256.Sum256([]byte(call.Token))
 	return "platform token " + hex.EncodeToString(digest[:8]) + strings.TrimRight(" "+call.Limit, " ")
 }
 
-// RestFor lets nobody use the token for a while, and says so.
+// RestFor blocks the token for a while, and returns the error about that.
 func (c *Client) RestFor(ctx context.Context, call Call, rest time.Duration) error {
 	if err := c.o.Hosts.Rest(ctx, c.limit(call), rest); err != nil {
 		return fmt.Errorf("%s: keep its limit: %w", c.Name, err)
@@ -185,7 +185,7 @@ func (c *Client) wait(ctx context.Context, limit string) error {
 			return fmt.Errorf("%s: turn of its token: %w", c.Name, err)
 		case wait <= 0:
 			return nil
-		case resting && wait > shortRest:
+		case resting && wait > maxWait:
 			return c.resting(wait)
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
@@ -227,7 +227,7 @@ func (c *Client) request(ctx context.Context, call Call) (*Answer, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, fmt.Errorf("%w: malformed", collect.ErrBadURL) // err repeats the address, token and all
+		return nil, fmt.Errorf("%w: malformed", collect.ErrBadURL) // err contains the address with the token
 	}
 	if call.TokenParameter == "" {
 		req.Header.Set("Authorization", "Bearer "+call.Token)
@@ -237,7 +237,7 @@ func (c *Client) request(ctx context.Context, call Call) (*Answer, error) {
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", c.o.UserAgent)
-	// No redirect is followed: it would carry the token elsewhere.
+	// Redirects are not followed: they would carry the token elsewhere.
 	resp, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.connectionError(ctx, err)
@@ -255,7 +255,7 @@ func (c *Client) request(ctx context.Context, call Call) (*Answer, error) {
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: data}, nil
 }
 
-// connectionError gives an error of the transport its meaning. Its own words stay out: they may repeat the address.
+// connectionError translates an error of the transport, whose text may contain the address.
 func (c *Client) connectionError(ctx context.Context, err error) error {
 	switch {
 	case c.o.Blocked(err):
@@ -272,13 +272,13 @@ func (c *Client) cutShort() error {
 		Cause: collect.ErrBadAnswer}
 }
 
-// lenient reads what platforms send: names may come twice, text may be broken.
+// lenient accepts duplicate names and invalid UTF-8, which platforms send.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// Read reads an answer.
+// Read decodes an answer.
 func (c *Client) Read(answer *Answer, into any) error {
 	if err := json.Unmarshal(answer.Body, into, lenient); err != nil {
-		return c.cutShort() // err may repeat what was sent
+		return c.cutShort() // err may repeat the answer
 	}
 	return nil
 }

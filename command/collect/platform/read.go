@@ -21,22 +21,22 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// Told is an event or a post of a platform.
-type Told struct {
-	// Event is an event that the platform holds as such; else Post is read.
+// Entry is an event or a post of a platform.
+type Entry struct {
+	// Event is an event of the platform. If it is nil, Post is read.
 	Event *candidate.Candidate
 	Post  posts.Post
 	Block happening.Block
-	// URL is where it is shown.
+	// URL is the address of the entry.
 	URL *url.URL
 }
 
-// Observe makes observations of what a page of an answer tells.
-func Observe(ctx context.Context, told []Told, timezone string, window timing.Window) (collect.Page, error) {
+// Observe returns the observations of a page's entries.
+func Observe(ctx context.Context, entries []Entry, timezone string, window timing.Window) (collect.Page, error) {
 	b := budget.New(ctx)
 	var page collect.Page
 	seen := map[string]bool{}
-	for _, t := range told {
+	for _, t := range entries {
 		if !b.Work(100) {
 			break
 		}
@@ -54,7 +54,7 @@ func Observe(ctx context.Context, told []Told, timezone string, window timing.Wi
 		}
 		subjects := make([]string, len(found))
 		for i, c := range found {
-			subjects[i] = identity.Title(c.Title) // a post is about what it tells of
+			subjects[i] = identity.Title(c.Title) // the subject of a post is its event
 		}
 		result := candidate.Observe(b, candidate.Page{
 			URL:      t.URL,
@@ -72,8 +72,8 @@ func Observe(ctx context.Context, told []Told, timezone string, window timing.Wi
 			page.Observations = append(page.Observations, o)
 		}
 	}
-	if len(page.Notes) > mostNotes {
-		page.Notes = page.Notes[:mostNotes]
+	if len(page.Notes) > maxNotes {
+		page.Notes = page.Notes[:maxNotes]
 	}
 	if err := b.Err(); err != nil {
 		return collect.Page{}, fmt.Errorf("read posts: %w", err)
@@ -81,8 +81,8 @@ func Observe(ctx context.Context, told []Told, timezone string, window timing.Wi
 	return page, nil
 }
 
-// mostNotes is as many as a page of a site has.
-const mostNotes = 20
+// maxNotes equals the limit of a page of a site.
+const maxNotes = 20
 
 func shown(u *url.URL) string {
 	if u == nil {
@@ -91,7 +91,7 @@ func shown(u *url.URL) string {
 	return u.String()
 }
 
-// Link parses an address that a platform gives; nil for one that is none of the web.
+// Link parses an address that a platform gives; nil if it is not one of the web.
 func Link(raw string) *url.URL {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
@@ -100,7 +100,7 @@ func Link(raw string) *url.URL {
 	return u
 }
 
-// Images gives the addresses that are some.
+// Images returns the valid addresses.
 func Images(raw ...string) []string {
 	var all []string
 	for _, r := range raw {
@@ -111,14 +111,14 @@ func Images(raw ...string) []string {
 	return all
 }
 
-// Address names a page of a source's answers. It holds no credentials, and leads back to the page by [ParseAddress].
+// Address names a page of a source's answers. It contains no credentials; [ParseAddress] reverses it.
 type Address struct {
 	Platform, Account string
-	// Part is one of several lists that an account has, Cursor where the page begins in it; both may be empty.
+	// Part names a list of the account, Cursor the position in it. Both are optional.
 	Part, Cursor string
 }
 
-// String is the address as it is stored.
+// String returns the address as it is stored.
 func (a Address) String() string {
 	text := a.Platform + ":" + url.PathEscape(a.Account)
 	if a.Part != "" {
@@ -130,7 +130,7 @@ func (a Address) String() string {
 	return text
 }
 
-// ParseAddress reads an address. One that is none is that of the account's first page.
+// ParseAddress parses an address. An invalid one means the account's first page.
 func ParseAddress(text string) Address {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -143,11 +143,10 @@ func ParseAddress(text string) Address {
 	return a
 }
 
-// maxPages bounds a walk through one list of an account.
+// maxPages limits a walk through one list of an account.
 const maxPages = 100
 
-// Next adds the page that follows to a page, and notes why there is none where a cursor promised one. The depth of a
-// page is its role.
+// Next adds the following page, or a note if a promised page is left out. The role of a page is its depth.
 func (a Address) Next(page *collect.Page, known collect.Known, platform, cursor string) {
 	depth, _ := strconv.Atoi(known.Role)
 	switch {
@@ -168,30 +167,31 @@ func (a Address) Next(page *collect.Page, known collect.Known, platform, cursor 
 	}
 }
 
-// Handle is an account's name without the sign before it.
+// Handle returns an account's name without the leading sign.
 func Handle(source collect.Source) string { return strings.TrimPrefix(source.Handle, "@") }
 
 const (
-	// Back is how old a post may be that is still read: few announce what is farther ahead.
+	// Back is the maximum age of a post that is read: few announce anything farther ahead.
 	Back = 180 * 24 * time.Hour
-	// reading is the version of how posts are read. A higher one makes pages be read again that have not changed.
+	// reading is the version of the reader of posts. A higher one reads unchanged pages again.
 	reading = 1
 )
 
-// state is what a page is remembered by.
+// state is the stored state of a page.
 type state struct {
 	Reading  int    `json:"reading"`
 	Timezone string `json:"timezone,omitempty"`
 	Window   string `json:"window"`
 	Digest   string `json:"digest"`
-	// Extra is the platform's own.
+	// Extra belongs to the platform.
 	Extra string `json:"extra,omitempty"`
 }
 
-// Remember makes the state of a page of what it told, without what changes by itself, and says whether it is as it was.
-func Remember(known collect.State, timezone string, window timing.Window, told any, extra string) (next collect.State,
+// Remember returns the state of a page from its entries, without the parts that platforms change in each answer, and
+// reports whether it is unchanged.
+func Remember(known collect.State, timezone string, window timing.Window, entries any, extra string) (next collect.State,
 	unchanged bool) {
-	data, err := json.Marshal(told, json.Deterministic(true), lenient)
+	data, err := json.Marshal(entries, json.Deterministic(true), lenient)
 	if err != nil {
 		return nil, false
 	}
@@ -211,7 +211,7 @@ func Remember(known collect.State, timezone string, window timing.Window, told a
 	return next, json.Unmarshal(known, &last) == nil && last == now
 }
 
-// Extra is what a platform kept in the state of a page.
+// Extra returns what a platform stored in the state of a page.
 func Extra(known collect.State) string {
 	var last state
 	if json.Unmarshal(known, &last) != nil {
@@ -220,7 +220,7 @@ func Extra(known collect.State) string {
 	return last.Extra
 }
 
-// Stable is the address of an image without what platforms change in it with each answer.
+// Stable returns the address of an image without the parts that platforms change in each answer.
 func Stable(image string) string {
 	before, _, _ := strings.Cut(image, "?")
 	return before

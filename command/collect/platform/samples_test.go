@@ -9,7 +9,7 @@ import (
 	"carillon/command/collect/frontier"
 )
 
-// replies are the documented answers of a platform, whole.
+// documented returns the documented answers of a platform.
 func documented(t *testing.T, name string) []reply {
 	t.Helper()
 	switch name {
@@ -66,7 +66,7 @@ func TestDocumentedAnswers(t *testing.T) {
 	}
 }
 
-// The platform's own event has all that Facebook says of it.
+// The platform's event keeps everything that Facebook states.
 func TestFacebookEvent(t *testing.T) {
 	t.Parallel()
 	_, o := play(t, documented(t, "facebook")...)
@@ -105,8 +105,8 @@ func TestCancelledFacebookEvent(t *testing.T) {
 	}
 }
 
-// Events that not everybody may see, and drafts, are not shown.
-func TestFacebookEventsThatAreNotPublic(t *testing.T) {
+// Private events and drafts are not shown.
+func TestPrivateFacebookEvents(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{`"type":"private"`, `"type":"friends"`, `"type":"public","is_draft":true`} {
 		replies := documented(t, "facebook")
@@ -118,8 +118,7 @@ func TestFacebookEventsThatAreNotPublic(t *testing.T) {
 	}
 }
 
-// What has not changed is not read again; what platforms change with each answer, the signatures in the addresses of
-// images, is no change.
+// Unchanged pages are not read again. The signatures in image addresses, which change in each answer, are ignored.
 func TestUnchangedPages(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"facebook", "instagram", "tiktok", "twitter"} {
@@ -146,7 +145,7 @@ func TestUnchangedPages(t *testing.T) {
 }
 
 // An X account is looked up once.
-func TestLookUpOnce(t *testing.T) {
+func TestAccountLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	server, o := play(t, documented(t, "twitter")...)
 	c, source := collectors(o)["twitter"], account("twitter")

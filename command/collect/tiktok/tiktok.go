@@ -167,7 +167,7 @@ func clip(code string) string {
 func (c *Collector) page(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
 	a answer) (collect.Page, error) {
 	window := c.window()
-	var told []platform.Told
+	var entries []platform.Entry
 	stable := make([]video, len(a.Data.Videos))
 	oldest, old := c.client.Now().Add(-platform.Back), false
 	for i, v := range a.Data.Videos {
@@ -178,21 +178,21 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 			old = true
 			continue
 		}
-		t, owner := v.told(created, at.Account)
+		t, owner := v.entry(created, at.Account)
 		if owner != "" && !strings.EqualFold(owner, at.Account) {
 			return collect.Page{}, &platform.Error{
 				Sentence: fmt.Sprintf("the token for %q in %s is of the account %q: name it there, as %s=<token>", at.Account,
 					variable, owner, owner), Cause: collect.ErrNeedsCredentials,
 			}
 		}
-		told = append(told, t)
+		entries = append(entries, t)
 	}
 	more := a.Data.More && !old
 	state, unchanged := platform.Remember(known.State, source.Timezone, window, []any{stable, a.Data.Cursor, more}, "")
 	if unchanged {
 		return collect.Page{Unchanged: true, State: state, Requests: 1}, nil
 	}
-	page, err := platform.Observe(ctx, told, source.Timezone, window)
+	page, err := platform.Observe(ctx, entries, source.Timezone, window)
 	if err != nil {
 		return collect.Page{}, err
 	}
@@ -204,8 +204,8 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 	return page, nil
 }
 
-// told makes a post of a video, and says whose it is, if its address does.
-func (v video) told(created time.Time, account string) (t platform.Told, owner string) {
+// entries makes a post of a video, and says whose it is, if its address does.
+func (v video) entry(created time.Time, account string) (t platform.Entry, owner string) {
 	id := strings.Trim(string(v.ID), `"`)
 	shown := platform.Link(v.Share)
 	if shown != nil {
@@ -221,7 +221,7 @@ func (v video) told(created time.Time, account string) (t platform.Told, owner s
 		text = v.Title
 	}
 	by := &happening.Publisher{Type: "account", Name: account, Username: account}
-	return platform.Told{
+	return platform.Entry{
 		URL: shown, Block: happening.Block{
 			Type:         Type,
 			Subtype:      "video",

@@ -97,7 +97,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 		next = a.Meta.Next
 	}
 	window := c.window()
-	told := a.told(at.Account)
+	entries := a.entries(at.Account)
 	pictures := slices.Clone(a.Includes.Media)
 	for i := range pictures {
 		pictures[i].URL, pictures[i].Preview = platform.Stable(pictures[i].URL), platform.Stable(pictures[i].Preview)
@@ -106,7 +106,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	if unchanged {
 		return collect.Page{Unchanged: true, State: state}, nil
 	}
-	page, err := platform.Observe(ctx, told, source.Timezone, window)
+	page, err := platform.Observe(ctx, entries, source.Timezone, window)
 	if err != nil {
 		return collect.Page{}, err
 	}
@@ -122,8 +122,8 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	return page, nil
 }
 
-func (a answer) told(account string) []platform.Told {
-	all := make([]platform.Told, 0, len(a.Data))
+func (a answer) entries(account string) []platform.Entry {
+	all := make([]platform.Entry, 0, len(a.Data))
 	for _, t := range a.Data {
 		stamp, err := timing.Parse(t.Created, false)
 		if err != nil || !isNumber(t.ID) {
@@ -155,7 +155,7 @@ func (a answer) told(account string) []platform.Told {
 				post.Where = p.where()
 			}
 		}
-		all = append(all, platform.Told{Post: post, URL: shown, Block: happening.Block{
+		all = append(all, platform.Entry{Post: post, URL: shown, Block: happening.Block{
 			Type:         Type,
 			Subtype:      "post",
 			PermalinkURL: shown.String(),

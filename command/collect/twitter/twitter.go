@@ -157,9 +157,9 @@ func (c *Collector) ask(ctx context.Context, path string, query url.Values, limi
 	switch answer.Status {
 	case http.StatusTooManyRequests:
 		now := c.client.Now()
-		told := max(remaining(answer.Header, now), untilReset(answer.Header, windows[0], now),
+		pause := max(remaining(answer.Header, now), untilReset(answer.Header, windows[0], now),
 			platform.Retry(answer.Header, now))
-		return c.client.RestFor(ctx, call, max(told, restUnless(answer.Header)))
+		return c.client.RestFor(ctx, call, max(pause, restUnless(answer.Header)))
 	case http.StatusUnauthorized:
 		return c.client.Refused(p.Detail)
 	case http.StatusForbidden:
