@@ -34,13 +34,13 @@ func ParseTime(text string) (sinceMidnight time.Duration, offset *int, ok bool) 
 }
 
 var (
-	// shownClock is a time as a text shows it to people: with minutes, or with the half of the day.
+	// shownClock matches a time in a text for people: with minutes, or with the half of the day.
 	shownClock = regexp.MustCompile(`(?i)(?:^|[^\d:.,/-])(\d{1,2})(?:[:h](\d{2})(?::\d{2})?|(?:[.:](\d{2}))?\s?(?:uhr` +
 		`|h)\b|\s?([ap])\.?\s?m\b)`)
 	halfShown = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\b`)
 )
 
-// Shown is a time of day that a text shows; Halved says that it may be of either half of the day.
+// Shown is a time of day in a text; Halved marks one that may be of either half of the day.
 type Shown struct {
 	Clock  time.Duration
 	Halved bool
@@ -74,7 +74,7 @@ func FirstShown(text string) (s Shown, ok bool) {
 	return s, hour < 24 && minute < 60
 }
 
-// Is reports whether the time can be that of a wall clock.
+// Is reports whether the time may be that of a wall clock.
 func (s Shown) Is(wall time.Time) bool {
 	clock := wall.Sub(midnight(wall)).Truncate(time.Minute)
 	return clock == s.Clock || s.Halved && (clock+day/2)%day == s.Clock%day
@@ -120,21 +120,21 @@ func parseClock(text string) (clock time.Duration, rest string, ok bool) {
 	return clock, rest, true
 }
 
-// abbreviations are those that mean one offset to nearly everyone.
+// abbreviations have one offset nearly everywhere.
 var abbreviations = map[string]int{
 	"Z": 0, "GMT": 0, "UTC": 0, "WET": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3, "WEST": 1,
 	"EST": -5, "EDT": -4, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
 }
 
-// parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00", "-0400", "GMT+2", "CEST",
-// "[Europe/Berlin]" is left to others.
+// parseOffset reads a zone as an offset in seconds east of UTC: "Z", "+02:00", "-0400", "GMT+2", "CEST". It leaves
+// "[Europe/Berlin]" to others.
 func parseOffset(text string) (seconds int, ok bool) {
 	if text == "+0:00" || text == "-0:00" {
-		return 0, false // a plugin for calendars, EventON, writes it where it knows no offset
+		return 0, false // EventON, a calendar plugin, writes it for an unknown offset
 	}
 	if g := offsetHM.FindStringSubmatch(text); g != nil {
 		if halfOfDay.MatchString(text[len(g[0]):]) {
-			return 0, false // until when it is, as in "8:00 AM-9:00 AM"
+			return 0, false // the end of a range such as "8:00 AM-9:00 AM"
 		}
 		hours, minutes := number(g[2]), number(g[3])
 		if hours > 14 || minutes > 59 {
@@ -186,7 +186,7 @@ func ParseLength(text string) (l Length, ok bool) {
 	return l, l != Length{}
 }
 
-// after is the wall clock once the length has passed.
+// after returns the wall clock when the length has passed.
 func (l Length) after(wall time.Time) time.Time {
 	return wall.AddDate(l.Years, l.Months, l.Weeks*7+l.Days).Add(l.Clock)
 }

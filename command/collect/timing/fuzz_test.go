@@ -7,7 +7,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// FuzzParse: what is read as a date is one, and is the same day when it is written as the standard wants it.
+// FuzzParse shows that a parsed date is valid, and that its standard form parses to the same day.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"2026-12-05T20:00+01:00", "Samstag, 5. Dezember 2026 um 20 Uhr", "Mar 5 2026", "2026年12月5日（土）19:30", "2026-339",

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Hours are opening hours by weekday. A day without any is closed; no days at all means that nothing is known.
+// Hours are opening hours by weekday. A day without any is closed; an empty map means unknown hours.
 type Hours map[time.Weekday]Opening
 
-// Opening is from when to when a place is open, counted from midnight. Of a day that closes in between, the first
-// opening and the last closing count.
+// Opening is the first opening and the last closing of a day, counted from midnight.
 type Opening struct{ Opens, Closes time.Duration }
 
-// Add opens the day from and to these times; a closing before the opening is on the next day, and so is midnight.
+// Add opens a day between two times. A closing before the opening, or at midnight, is on the next day.
 func (h Hours) Add(d time.Weekday, opens, closes time.Duration) {
 	if closes <= opens {
 		closes += day
@@ -27,8 +26,7 @@ func (h Hours) Add(d time.Weekday, opens, closes time.Duration) {
 var hoursText = regexp.MustCompile(`(?i)^((?:su|mo|tu|we|th|fr|sa)(?:\s*[-,]\s*(?:su|mo|tu|we|th|fr|sa))*)\s+` +
 	`(\d{1,2}:\d{2})\s*[-–]\s*(\d{1,2}:\d{2})$`)
 
-// AddText reads schema.org's openingHours, such as "Mo-Fr 10:00-18:00" or "Sa,Su 11:00-17:00"; anything else adds
-// nothing.
+// AddText reads schema.org's openingHours, such as "Mo-Fr 10:00-18:00" or "Sa,Su 11:00-17:00"; it ignores other texts.
 func (h Hours) AddText(text string) {
 	m := hoursText.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
@@ -58,8 +56,8 @@ func (h Hours) AddText(text string) {
 	}
 }
 
-// Apply narrows whole days to the opening hours and leaves out closed ones. It gives the spans back as they are if no
-// day would remain.
+// Apply narrows whole days to the opening hours and leaves out closed ones. If no day remains, it returns the spans
+// unchanged.
 func (h Hours) Apply(spans []Span, loc *time.Location) []Span {
 	if len(h) == 0 {
 		return spans

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// months are the names of months by language, in order, the forms of one month parted by strokes. A name that is cut
-// off after three or more letters counts as well.
+// months has the names of months by language, in order; strokes separate the forms of one month. A name that is cut
+// after three or more letters counts as well.
 //
 //nolint:misspell // words of other languages
 var months = []string{
@@ -57,13 +57,13 @@ var weekdays = []string{
 	"neděle pondělí úterý středa čtvrtek pátek sobota",
 }
 
-// named finds what a word means: its number in the lists that hold it, 0 for none.
+// named maps words to their number in the lists; 0 for an unknown word.
 type named map[string]int
 
-// leastCut is how many letters of a cut name have to be there.
-const leastCut = 3
+// minCut is the minimum number of letters of a cut name.
+const minCut = 3
 
-// namesOf takes up whole names, and cut ones as the first language means them that means one by them.
+// namesOf returns whole names, and cut ones with their meaning in the first language that has them.
 func namesOf(languages []string) named {
 	all := wholeNamesOf(languages)
 	for _, language := range languages {
@@ -71,7 +71,7 @@ func namesOf(languages []string) named {
 		for i, forms := range strings.Fields(language) {
 			for form := range strings.SplitSeq(forms, "|") {
 				runes := []rune(form)
-				for n := leastCut; n < len(runes); n++ {
+				for n := minCut; n < len(runes); n++ {
 					if begin := string(runes[:n]); cut[begin] == 0 {
 						cut[begin] = i + 1
 					} else if cut[begin] != i+1 {
@@ -102,13 +102,13 @@ func monthNumber(s string) int {
 	return number(s)
 }
 
-// weekday reads a weekday by its name in any language.
+// weekday reads the name of a weekday in any language.
 func weekday(word string) (time.Weekday, bool) {
 	n := weekdayNames[strings.TrimSuffix(strings.ToLower(word), ".")]
 	return time.Weekday(n - 1), n > 0
 }
 
-// beforeDates and beforeTimes are the words of all languages that lead up to a date, and from a date to a time.
+// beforeDates and beforeTimes are the words of all languages that precede a date, or a time after a date.
 const (
 	beforeDates = `(?:(?:den|der|am|le|el|il|lo|die|de|op|på|dne|dnia)\s+)?`
 	beforeTimes = `(?i)^(?:[-–|]\s*)?(?:at|um|ab|à|a las|a la|alle ore|alle|ore|às|as|om|kl\.?|klo|godz\.?|o|v)\s+`

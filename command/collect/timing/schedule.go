@@ -11,25 +11,25 @@ import (
 
 // Schedule is a rule of repetition, as schema.org's Schedule has it. All times are wall clock.
 type Schedule struct {
-	// Start and End are the first and the last day; either may be nil.
+	// Start and End are the first and the last day. Optional.
 	Start, End *time.Time
-	// Every is the interval. Its largest unit counts; without one the rules below imply it.
+	// Every is the interval. Its largest unit counts. Without one, the rules below imply it.
 	Every Length
-	// The rules that a day has to meet; empty ones are met.
+	// Rules for days; empty ones hold for all days.
 	ByDay       []Weekday
 	ByMonth     []int
 	ByMonthDay  []int // negative from the month's end
-	ByMonthWeek []int // which such weekday in the month; negative from its end
-	// Count ends the schedule after so many repetitions, excepted ones included; 0 for no limit.
+	ByMonthWeek []int // number of the weekday in the month; negative from its end
+	// Count is the number of repetitions, including excepted ones; 0 for no limit.
 	Count int
-	// Opens and Closes are times of day; Length counts where Closes is nil.
+	// Opens and Closes are times of day. Length counts if Closes is nil.
 	Opens, Closes *time.Duration
 	Length        Length
 	// Except leaves out repetitions, by day or by day and time.
 	Except []Stamp
 }
 
-// Weekday is a day of the week; Nth which one in the month, 0 for each.
+// Weekday is a day of the week. Nth is its number in the month, 0 for each.
 type Weekday = recurrence.Weekday
 
 var weekdayText = regexp.MustCompile(`(?i)^(?:https?://)?(?:(?:www\.)?schema\.org/|schema:)?([+-]?\d{1,2})?\s*` +
@@ -68,18 +68,18 @@ func ParseFrequency(text string) (Length, bool) {
 	return ParseLength(text)
 }
 
-// maxRepetitions caps the repetitions of one schedule.
+// maxRepetitions limits the repetitions of one schedule.
 const maxRepetitions = maxDays
 
-// rangeBytes is what a range takes in memory, with its end.
+// rangeBytes is the size of a range in memory, with its end.
 const rangeBytes = 160
 
-// maxYears is how far back a schedule is counted through.
+// maxYears limits the past of a schedule.
 const maxYears = 50
 
-// Expand gives the repetitions. A schedule that has no end is expanded within the window, one that has is expanded from
-// its start, but never beyond the window's end; if it has more than 400 repetitions only those in the window remain, or
-// the last one. Where the budget ends, so does what is given.
+// Expand returns the repetitions, as far as the budget lasts. A schedule without an end is expanded within the window;
+// others are expanded from their start, but never beyond the window's end. Of more than 400 repetitions only those in
+// the window remain, or the last one.
 func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	rule, anchor := s.rule()
 	span := recurrence.Span{From: midnight(w.From), To: midnight(w.To).AddDate(0, 0, 1)}
@@ -88,7 +88,7 @@ func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	}
 	excepted := s.excepted()
 	walk := func(from time.Time, yield func(Range) bool) {
-		// An impossible rule gives nothing.
+		// An impossible rule yields nothing.
 		_ = recurrence.Walk(b, rule, anchor, true, recurrence.Span{From: from, To: span.To}, func(date time.Time) bool {
 			r := s.on(date)
 			return excepted.has(r.Start) || yield(r)
@@ -110,7 +110,7 @@ func (s Schedule) Expand(b *budget.Budget, w Window) []Range {
 	return affordable(b, all)
 }
 
-// affordable gives the ranges if they may be kept.
+// affordable returns the ranges if the budget permits keeping them.
 func affordable(b *budget.Budget, all []Range) []Range {
 	if !b.Memory(rangeBytes * len(all)) {
 		return nil
@@ -118,14 +118,14 @@ func affordable(b *budget.Budget, all []Range) []Range {
 	return all
 }
 
-// upTo gives the first so many that a walk gives.
+// upTo returns the first ranges of a walk.
 func upTo(limit int, walk func(time.Time, func(Range) bool), from time.Time) []Range {
 	var all []Range
 	walk(from, func(r Range) bool { all = append(all, r); return len(all) < limit })
 	return all
 }
 
-// on is the repetition that begins on the date.
+// on returns the repetition that begins on the date.
 func (s Schedule) on(date time.Time) Range {
 	r := Range{Start: Stamp{Wall: date}, Length: s.Length}
 	if s.Opens == nil {
@@ -138,7 +138,7 @@ func (s Schedule) on(date time.Time) Range {
 	return r
 }
 
-// exceptions are days, and times of days, that are left out.
+// exceptions are omitted days, and times of days.
 type exceptions struct{ days, times map[time.Time]bool }
 
 func (s Schedule) excepted() exceptions {
@@ -155,7 +155,7 @@ func (s Schedule) excepted() exceptions {
 
 func (e exceptions) has(start Stamp) bool { return e.days[midnight(start.Wall)] || e.times[start.Wall] }
 
-// rule is the schedule as a recurrence rule, and the day that it counts from.
+// rule returns the schedule as a recurrence rule, and the day from which it counts.
 func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	// A Monday, so that weeks have a beginning even without a start.
 	anchor := time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC)
@@ -172,8 +172,7 @@ func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	if len(s.ByMonthWeek) > 0 {
 		r.ByDay = s.inWeeks(anchor)
 	}
-	// A year's rule means days of a month, so it needs one: all, where weeks of the month are named, else that of the
-	// start.
+	// A yearly rule with days needs months: all if it names weeks of the month, else that of the start.
 	if anyDay := len(r.ByDay) > 0 || len(r.ByMonthDay) > 0; r.Frequency == recurrence.Yearly && anyDay &&
 		len(r.ByMonth) == 0 {
 		r.ByMonth = []int{int(anchor.Month())}
@@ -184,7 +183,7 @@ func (s Schedule) rule() (recurrence.Rule, time.Time) {
 	return r, anchor
 }
 
-// frequency is the unit and the interval. Without one the rules imply it.
+// frequency returns the unit and the interval. Without one, the rules imply it.
 func (s Schedule) frequency() (recurrence.Frequency, int) {
 	switch e := s.Every; {
 	case e.Years > 0:
@@ -207,7 +206,7 @@ func (s Schedule) frequency() (recurrence.Frequency, int) {
 	return recurrence.Daily, 1
 }
 
-// inWeeks gives the days in the weeks of the month that are named: those of ByDay, else the weekday of the start.
+// inWeeks returns the days in the named weeks of the month: those of ByDay, else the weekday of the start.
 func (s Schedule) inWeeks(anchor time.Time) []Weekday {
 	days := s.ByDay
 	if len(days) == 0 {

@@ -20,7 +20,7 @@ func TestExpand(t *testing.T) {
 	tests := []struct {
 		name     string
 		schedule timing.Schedule
-		want     string // the first dates, then how many in all
+		want     string // the first dates, then the number of all
 		count    int
 	}{
 		{"daily", timing.Schedule{Start: date(2027, 3, 5), End: date(2027, 3, 7), Every: timing.Length{Days: 1}},
@@ -112,7 +112,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-func TestExpandGivesTimes(t *testing.T) {
+func TestExpand_times(t *testing.T) {
 	t.Parallel()
 	ten, two := 22*time.Hour, 2*time.Hour
 	loc := zone(t, "Europe/London")

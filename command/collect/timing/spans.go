@@ -2,16 +2,16 @@ package timing
 
 import "time"
 
-// Range is a start and perhaps an end, as a source writes them.
+// Range is a start with an optional end, as a source writes them.
 type Range struct {
 	Start Stamp
-	// End is inclusive where it is a date only.
+	// End is inclusive if it is a date only.
 	End *Stamp
-	// Length counts where there is no End.
+	// Length counts if there is no End.
 	Length Length
 }
 
-// Shift moves a range by the clock. Mere dates stay.
+// Shift moves a range by the clock. Dates without a time stay.
 func (r Range) Shift(by time.Duration) Range {
 	if by == 0 || !r.Start.HasTime {
 		return r
@@ -25,8 +25,8 @@ func (r Range) Shift(by time.Duration) Range {
 	return r
 }
 
-// Anchor states the offsets of times that are meant in loc, so that they are the same when they are shown in another
-// zone. Mere dates stay.
+// Anchor adds the offsets of loc to times without one, so that they stay the same in another zone. Dates without a
+// time stay.
 func (r Range) Anchor(loc *time.Location) Range {
 	r.Start = r.Start.anchor(loc)
 	if r.End != nil {
@@ -54,32 +54,32 @@ type Span struct {
 	Day int
 }
 
-// maxDays is how many days of a range are given without regard to a window.
+// maxDays limits the days of a range outside of a window.
 const maxDays = 400
 
-// Spans gives the days of the range in loc, each a span of its own.
+// Spans returns the days of the range in loc as separate spans.
 //
-// A night that ends by noon is one span, and so belongs to the day it begins. Where the end is later in its day than
-// the start in its own, those are hours that hold each day; else the range goes on through the nights. Hours that end
-// by six in the morning are held each night. A range of midnights, or from midnight to 23:59, names whole days. An end
-// before the start is the night's end if they share the date, and ignored if not.
+// A night that ends by noon is one span, which belongs to its first day. If the time of the end is later than that of
+// the start, those are the hours of each day; else the range continues through the nights. Hours that end by six in
+// the morning repeat each night. A range of midnights, or from midnight to 23:59, means whole days. An end before the
+// start is the night's end if they share the date, and ignored if not.
 //
-// A range of more than 400 days is cut to the window; a day of it remains even if none is inside.
+// A range of more than 400 days is cut to the window; at least one day remains.
 func (r Range) Spans(loc *time.Location, w Window) []Span { return r.In(loc).Spans(w) }
 
-// In works out when the range is held in loc.
+// In returns the range in the zone loc.
 func (r Range) In(loc *time.Location) Period { return Period{r.period(loc), loc} }
 
-// Period is when a range is held in one zone.
+// Period is a range in one zone.
 type Period struct {
 	period
 	loc *time.Location
 }
 
-// Days counts the days that the range takes.
+// Days returns the number of days of the range.
 func (p Period) Days() int { return p.days }
 
-// Spans gives the days of the range, see [Range.Spans].
+// Spans returns the days of the range, see [Range.Spans].
 func (p Period) Spans(w Window) []Span {
 	from, to := 0, p.days
 	if p.days > maxDays {
@@ -95,18 +95,17 @@ func (p Period) Spans(w Window) []Span {
 	return spans
 }
 
-// period is a range in local time: so many days from the first, on each the hours from open to close, counted from
-// midnight.
+// period is a range in local time: a number of days, each with hours from open to close, counted from midnight.
 type period struct {
 	first  time.Time // wall clock, midnight
 	days   int
 	allDay bool
 	open   time.Duration
-	close  time.Duration // 0: no end is known
-	// through: it goes on over the nights between open and close.
+	close  time.Duration // 0 for an unknown end
+	// through marks a range that continues over the nights between open and close.
 	through bool
-	// start and end as stated, for what takes one day: a wall clock can't tell the two equal hours when summer time
-	// ends.
+	// start and end as stated, for a single day: a wall clock can't distinguish the two equal hours at the end of summer
+	// time.
 	start time.Time
 	end   *time.Time
 }
@@ -127,7 +126,7 @@ func (r Range) period(loc *time.Location) period {
 	}
 	end, wall, dateOnly := r.end(start, loc)
 	if end == nil {
-		// Midnight is what programs write when no time is known.
+		// Programs write midnight for an unknown time.
 		p.allDay = p.allDay || p.open == 0
 		return p
 	}
@@ -147,7 +146,7 @@ func (r Range) period(loc *time.Location) period {
 	return p
 }
 
-// clock is the wall clock that a stamp means, which an instant can't say of one that clocks skip.
+// clock returns the wall clock of a stamp, which differs from that of the instant at for a time that clocks skip.
 func (s Stamp) clock(at time.Time) time.Time {
 	if s.HasOffset {
 		return wallOf(at)
@@ -155,7 +154,7 @@ func (s Stamp) clock(at time.Time) time.Time {
 	return s.Wall
 }
 
-// until sets the end of a period with times; days already counts to its date.
+// until sets the end of a period with times; days includes its date already.
 func (p *period) until(end time.Time, clock time.Duration) {
 	switch {
 	case p.days == 1 && clock <= p.open && end.After(p.start) && end.Sub(p.start) < nearChange:
@@ -164,7 +163,7 @@ func (p *period) until(end time.Time, clock time.Duration) {
 		p.allDay = p.open == 0
 		return
 	case p.days == 1 && clock < p.open:
-		clock += day // the same date was written for both
+		clock += day // both have the same date
 		end = OnWall(p.first.Add(clock), p.start.Location())
 	case p.days > 1 && clock <= 6*time.Hour && clock <= p.open:
 		p.days--
@@ -179,11 +178,11 @@ func (p *period) until(end time.Time, clock time.Duration) {
 	p.allDay = p.open == 0 && !p.through && clock >= day-time.Minute && clock <= day
 }
 
-// end is the stated end, the clock that it means, and whether it is a date only.
+// end returns the stated end and its wall clock, and reports whether it is a date only.
 func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, wall time.Time, dateOnly bool) {
 	switch {
 	case r.End != nil && r.End.HasTime && !r.End.HasOffset && r.Start.HasOffset:
-		// The end is in the same zone as the start, wherever that is.
+		// The end is in the zone of the start.
 		s := *r.End
 		s.Offset, s.HasOffset = r.Start.Offset, true
 		t := s.In(loc)
@@ -206,13 +205,13 @@ func (r Range) end(start time.Time, loc *time.Location) (end *time.Time, wall ti
 		if l.Years != 0 || l.Months != 0 || l.Weeks != 0 || l.Days != 0 {
 			t = OnWall(r.Start.clock(start).AddDate(l.Years, l.Months, l.Weeks*7+l.Days), loc)
 		}
-		t = t.Add(l.Clock) // hours that pass, whatever clocks do
+		t = t.Add(l.Clock) // elapsed hours, also when clocks change
 		return &t, wallOf(t), false
 	}
 	return nil, time.Time{}, false
 }
 
-// span is the i-th day.
+// span returns the i-th day.
 func (p period) span(i int, loc *time.Location) Span {
 	date := p.first.AddDate(0, 0, i)
 	at := func(clock time.Duration) time.Time { return OnWall(date.Add(clock), loc) }
@@ -237,13 +236,13 @@ func (p period) span(i int, loc *time.Location) Span {
 		end = at(p.close)
 	}
 	if !end.After(s.Start) {
-		end = s.Start.Add(p.close - p.open) // clocks skip the hour in which it begins
+		end = s.Start.Add(p.close - p.open) // clocks skip the hour of its start
 	}
 	s.End = &end
 	return s
 }
 
-// exact is the only day, as it was stated.
+// exact returns the only day as stated.
 func (p Period) exact() Span {
 	s := Span{Start: p.start, End: p.end}
 	if p.end != nil && !p.end.After(p.start) {

@@ -29,8 +29,8 @@ func zone(t *testing.T, name string) *time.Location {
 	return loc
 }
 
-// shown writes spans as "5 20:00-23:00", "6" for a whole day, "7 20:00-" for one without an end; an end on a later date
-// has its day.
+// shown formats spans as "5 20:00-23:00", "6" for a whole day, "7 20:00-" for one without an end; an end on a later
+// date has its day.
 func shown(spans []timing.Span, loc *time.Location) string {
 	var parts []string
 	for _, s := range spans {
@@ -247,8 +247,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// When summer time ends, 02:30 comes twice: the instant that was stated counts.
-func TestStatedInstantIsKept(t *testing.T) {
+// At the end of summer time 02:30 occurs twice; the stated instant counts.
+func TestSpans_repeatedHour(t *testing.T) {
 	t.Parallel()
 	loc := zone(t, "Europe/Copenhagen")
 	for _, text := range []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"} {
@@ -263,7 +263,7 @@ func TestStatedInstantIsKept(t *testing.T) {
 	}
 }
 
-func TestLongRangesAreCutToTheWindow(t *testing.T) {
+func TestSpans_longRange(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ start, end, first, last string }{
 		{"2015-06-13", "2016-01-31", "2015-06-13", "2016-01-31"}, // not that long
@@ -361,7 +361,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestClockChanges covers the nights in which clocks are set: no end is lost, and none lies before its start.
+// TestClockChanges covers the nights of clock changes: no end is lost, and none precedes its start.
 func TestClockChanges(t *testing.T) {
 	t.Parallel()
 	berlin := zone(t, "Europe/Berlin")

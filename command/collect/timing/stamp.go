@@ -1,12 +1,12 @@
-// Package timing reads the dates that sources write and works out when a happening takes place: its timezone, its days,
-// its repetitions, and words for all that.
+// Package timing reads the dates that sources write and computes when a happening takes place: its timezone, its days,
+// its repetitions, and words for them.
 //
 //	text ──Parse──▶ Stamp ──┐
 //	                        ├── Range ──Spans──▶ the days, in a zone from Resolve
 //	schedule ──Expand───────┘
 //
-// Nothing here reads the clock. What has no end of its own is expanded within a [Window], which moves once a month, so
-// that the same page gives the same occurrences from one collection to the next.
+// The package never reads the clock. Repetitions without an end are expanded within a [Window], which moves once a
+// month, so that a page leads to the same occurrences in consecutive collections.
 package timing
 
 import (
@@ -16,15 +16,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones must be known on machines without a tz database
+	_ "time/tzdata" // zones for machines without a tz database
 )
 
-// ErrNoDate says that a text states no day.
+// ErrNoDate is returned for a text without a day.
 var ErrNoDate = errors.New("no date")
 
-// Stamp is a date, perhaps with a time, as a source writes it.
+// Stamp is a date with an optional time, as a source writes it.
 type Stamp struct {
-	// Wall is the wall clock, with UTC standing for whatever zone is meant.
+	// Wall is the wall clock, with UTC in place of the zone.
 	Wall    time.Time
 	HasTime bool
 	// Offset is in seconds east of UTC, and counts only if HasOffset.
@@ -32,7 +32,7 @@ type Stamp struct {
 	Offset    int
 }
 
-// In is the instant of the stamp, shown in loc, which is also where it is meant unless it has an offset.
+// In returns the instant of the stamp, shown in loc. A stamp without an offset is in loc.
 func (s Stamp) In(loc *time.Location) time.Time {
 	if s.HasOffset {
 		return s.Wall.Add(-time.Duration(s.Offset) * time.Second).In(loc)
@@ -40,11 +40,11 @@ func (s Stamp) In(loc *time.Location) time.Time {
 	return OnWall(s.Wall, loc)
 }
 
-// IsUTC says that the offset is zero, which publishers write for any zone.
+// IsUTC reports whether the offset is zero, which publishers write for any zone.
 func (s Stamp) IsUTC() bool { return s.HasOffset && s.Offset == 0 }
 
-// OnWall reads the wall clock in loc, as RFC 5545 wants it: a time that is skipped when clocks go forward is counted
-// with the offset before, and one that comes twice is the first.
+// OnWall reads the wall clock in loc, as RFC 5545 requires: a time that is skipped when clocks go forward gets the
+// offset before, and of one that occurs twice the first counts.
 func OnWall(wall time.Time, loc *time.Location) time.Time {
 	y, m, d := wall.Date()
 	hour, minute, second := wall.Clock()
@@ -62,7 +62,7 @@ func OnWall(wall time.Time, loc *time.Location) time.Time {
 	return t
 }
 
-// OnWallAgain is the later one of the two times at which the wall clock shows a time, for one that comes twice.
+// OnWallAgain returns the later of two instants with the same wall clock.
 func OnWallAgain(wall time.Time, loc *time.Location) time.Time {
 	t := OnWall(wall, loc)
 	_, after := t.Add(nearChange).Zone()
@@ -72,16 +72,16 @@ func OnWallAgain(wall time.Time, loc *time.Location) time.Time {
 	return t
 }
 
-// nearChange is longer than any clock is set forward or back.
+// nearChange exceeds any change of clocks.
 const nearChange = 3 * time.Hour
 
-// wallOf is the wall clock that t shows, with UTC standing for its zone.
+// wallOf returns the wall clock of t, with UTC in place of its zone.
 func wallOf(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return time.Unix(t.Unix()+int64(offset), 0).UTC()
 }
 
-// midnight is the day of a wall clock.
+// midnight returns the day of a wall clock.
 func midnight(wall time.Time) time.Time { return wall.Truncate(day) }
 
 var (
@@ -99,9 +99,9 @@ var (
 	bracketed = regexp.MustCompile(`^\s*[(（]\pL+[)）]`)
 )
 
-// Parse reads a date in the spellings found in the wild: ISO 8601 in all its forms and most of its abuses, RFC 1123,
-// numbers with the day or the month first, names of months in a dozen languages, Unix time. monthFirst decides
-// "3/4/2027". A month or a year alone is no date.
+// Parse reads a date in the spellings of the web: ISO 8601 in all its forms and most of its misuses, RFC 1123, numbers
+// with the day or the month first, names of months in a dozen languages, Unix time. monthFirst decides "3/4/2027". A
+// month or a year alone is not a date.
 func Parse(text string, monthFirst bool) (Stamp, error) {
 	text = strings.Trim(strings.TrimSpace(text), `"'`)
 	if unixTime.MatchString(text) {
@@ -119,7 +119,7 @@ func Parse(text string, monthFirst bool) (Stamp, error) {
 	}
 	clock, rest, ok := parseClock(rest)
 	if !ok {
-		// "TBA", or a zone as XML Schema puts it after a mere date: the day is stated all the same.
+		// "TBA", or a zone as XML Schema puts it after a date: the day is valid.
 		return s, nil
 	}
 	s.Wall, s.HasTime = day.Add(clock), true
@@ -137,7 +137,7 @@ func unixStamp(text string) (Stamp, error) {
 	return Stamp{Wall: time.Unix(seconds, 0).UTC(), HasTime: true, HasOffset: true}, nil
 }
 
-// parseDay reads the date off the front of a text, after a weekday or not: "Mar" may be either.
+// parseDay reads the date at the start of a text, with an optional weekday before it: "Mar" may be either.
 func parseDay(text string, monthFirst bool) (day time.Time, rest string, err error) {
 	day, rest, err = parseDate(text, monthFirst)
 	if word := firstWord.FindStringSubmatch(text); err != nil && word != nil {
@@ -194,7 +194,7 @@ func matchOff(re *regexp.Regexp, text string, rest *string, groups ...*string) b
 	return true
 }
 
-// number reads digits; anything else is 0.
+// number reads digits; other texts are 0.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {

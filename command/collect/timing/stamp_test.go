@@ -107,7 +107,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// written shows a stamp as the table above does.
+// written formats a stamp as in the table above.
 func written(s timing.Stamp) string {
 	layout := time.DateOnly
 	if s.HasTime {

@@ -2,7 +2,7 @@ package timing
 
 import "time"
 
-// Window bounds what is expanded of things without an end.
+// Window limits expansions without an end.
 type Window struct{ From, To time.Time }
 
 const (
@@ -10,8 +10,8 @@ const (
 	monthsAhead = 14
 )
 
-// WindowAt is the window around now: from the first day of the month before to the end of a month a year ahead. It is
-// the same for all times of a month.
+// WindowAt returns the window around now: from the first day of the month before to the end of a month a year ahead.
+// It is the same for all times of a month.
 func WindowAt(now time.Time) Window {
 	y, m, _ := now.UTC().Date()
 	return Window{
@@ -20,13 +20,13 @@ func WindowAt(now time.Time) Window {
 	}
 }
 
-// Firm is until when the window around a time showed the same a month before: what lies beyond comes in as time passes.
+// Firm returns the end of the window of the month before. Dates beyond it appear as time passes.
 func Firm(now time.Time) time.Time { return WindowAt(now).To.AddDate(0, -1, 0) }
 
-// Key names the window. It changes when the window does.
+// Key names the window. It differs between windows.
 func (w Window) Key() string { return w.From.Format("2006-01") }
 
-// clip gives the days, counted from first, that lie in the window, at least one.
+// clip returns the days, counted from first, that lie in the window, at least one.
 func (w Window) clip(first time.Time, days int) (from, to int) {
 	from = min(max(daysBetween(first, w.From), 0), days-1)
 	to = max(min(daysBetween(first, w.To), days), from+1)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// listed is how many single dates are written out before they are counted.
-const listed = 3
+// maxListed is the number of single dates that are written out.
+const maxListed = 3
 
-// Words describes when a happening takes place, in English: each element of instances is the days of one instance, in
+// Words describes in English when a happening takes place. Each element of instances has the days of one instance, in
 // order. Times are shown in loc.
 func Words(instances [][]Span, loc *time.Location) string {
 	w := words{loc}
@@ -22,7 +22,7 @@ func Words(instances [][]Span, loc *time.Location) string {
 	if text := w.weekly(instances); text != "" {
 		return text
 	}
-	if len(instances) <= listed {
+	if len(instances) <= maxListed {
 		parts := make([]string, len(instances))
 		for i, spans := range instances {
 			parts[i] = w.instance(spans)
@@ -47,7 +47,7 @@ func (w words) instance(spans []Span) string {
 	}
 	for _, s := range spans[1:] {
 		if !w.sameHours(s, first) {
-			// Not the same each day: the whole, from beginning to end.
+			// Hours differ between the days: describe beginning and end.
 			text := w.moment(first, first.Start) + " – "
 			if last.End == nil || last.AllDay {
 				return text + w.moment(last, last.Start)
@@ -58,11 +58,11 @@ func (w words) instance(spans []Span) string {
 	return w.dates(first.Start, last.Start) + w.hours(first)
 }
 
-// weekly describes what comes back each week on the same day and hours.
+// weekly describes instances that repeat each week at the same day and hours.
 func (w words) weekly(instances [][]Span) string {
 	first := instances[0][0]
 	date := midnight(wallOf(first.Start.In(w.loc)))
-	if len(instances) <= listed {
+	if len(instances) <= maxListed {
 		return ""
 	}
 	for i, spans := range instances {
@@ -84,7 +84,7 @@ func (w words) moment(s Span, t time.Time) string {
 	return t.In(w.loc).Format("2 Jan 2006, 15:04")
 }
 
-// hours is ", 20:00–23:00", or nothing for a whole day.
+// hours returns ", 20:00–23:00", or "" for a whole day.
 func (w words) hours(s Span) string {
 	if s.AllDay {
 		return ""
@@ -96,7 +96,7 @@ func (w words) hours(s Span) string {
 	return text
 }
 
-// sameHours says that [words.hours] is the same for both, without writing it.
+// sameHours reports whether [words.hours] of both are equal, without formatting.
 func (w words) sameHours(a, b Span) bool {
 	if a.AllDay || b.AllDay {
 		return a.AllDay == b.AllDay
@@ -108,7 +108,7 @@ func (w words) sameHours(a, b Span) bool {
 	return clock(*a.End) == clock(*b.End)
 }
 
-// dates is a range of days, with month and year said once where they are the same.
+// dates returns a range of days; month and year appear once if they are equal.
 func (w words) dates(from, to time.Time) string {
 	from, to = from.In(w.loc), to.In(w.loc)
 	const full = "2 Jan 2006"

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// Clues are what a source tells about the zone of a happening.
+// Clues are a source's hints at the zone of a happening.
 type Clues struct {
-	// Stated is a zone that the source names for this very happening.
+	// Stated is the zone that the source names for the happening.
 	Stated string
-	// Place lists the zones that the place can be in, the likeliest first; PlaceSure says that the first one is right.
+	// Place lists the zones of the place, the likeliest first. PlaceSure marks the first one as certain.
 	Place     []string
 	PlaceSure bool
-	// Home is the zone configured for the source.
+	// Home is the zone in the source's settings.
 	Home string
-	// Start tells by its offset, if it has one.
+	// Start has an optional offset.
 	Start Stamp
 }
 
-// Resolve finds the zone of a happening: the stated one; else one that agrees with the offset, of the place before the
-// source's own; else the place's if that is sure, else the source's. Assumed says that nothing told and UTC, or the
-// likeliest zone of an uncertain place, was taken.
+// Resolve returns the zone of a happening: the stated one; else one with the offset, of the place before the source's;
+// else the place's if that is certain, else the source's. assumed reports that it is UTC, or the likeliest zone of an
+// uncertain place, for lack of clues.
 func Resolve(c Clues) (loc *time.Location, assumed bool) {
 	if loc, _ := FindZone(c.Stated); loc != nil {
 		return loc, false
@@ -55,7 +55,7 @@ func Resolve(c Clues) (loc *time.Location, assumed bool) {
 	return time.UTC, !c.Start.HasOffset
 }
 
-// byOffset finds a zone whose clocks show the stamp's offset at its instant.
+// byOffset returns a zone with the stamp's offset at its instant.
 func byOffset(s Stamp, places []*time.Location, home *time.Location) *time.Location {
 	agrees := func(loc *time.Location) bool {
 		_, offset := s.In(loc).Zone()
@@ -81,18 +81,18 @@ func byOffset(s Stamp, places []*time.Location, home *time.Location) *time.Locat
 	return fixed(s.Offset)
 }
 
-// halfHours are zones for offsets that Etc/GMT±n has no name for.
+// halfHours are zones for offsets without an Etc/GMT±n name.
 var halfHours = map[int]string{
 	12600: "Asia/Tehran", 16200: "Asia/Kabul", 19800: "Asia/Kolkata", 20700: "Asia/Kathmandu",
 	23400: "Asia/Yangon", 34200: "Australia/Darwin", 37800: "Australia/Adelaide", 45900: "Pacific/Chatham",
 	-12600: "America/St_Johns", -9000: "America/St_Johns", -34200: "Pacific/Marquesas",
 }
 
-// fixed is an IANA zone for an offset that no place explains.
+// fixed returns an IANA zone for an offset without a place.
 func fixed(offset int) *time.Location {
 	name := halfHours[offset]
 	if offset%3600 == 0 {
-		// The signs of these zones are reversed, as POSIX has them.
+		// The signs of these zones are reversed, as in POSIX.
 		name = fmt.Sprintf("Etc/GMT%+d", -offset/3600)
 	}
 	if loc := LoadZone(name); loc != nil {
@@ -101,11 +101,11 @@ func fixed(offset int) *time.Location {
 	return time.UTC
 }
 
-// loaded remembers the zones that were asked for: calendars ask for each event, and loading one takes as long as
-// reading fifty lines. There are some six hundred.
+// loaded caches the zones: calendars need one for each event, and loading one takes as long as reading fifty lines.
+// There are some six hundred.
 var loaded sync.Map
 
-// LoadZone finds a zone by its IANA name; nil if there is none.
+// LoadZone returns a zone by its IANA name; nil for an unknown name.
 func LoadZone(name string) *time.Location {
 	name = strings.TrimSpace(name)
 	if known, ok := loaded.Load(name); ok {

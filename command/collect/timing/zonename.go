@@ -1,7 +1,7 @@
 package timing
 
 import (
-	_ "embed" // the tables below
+	_ "embed" // for the tables below
 	"maps"
 	"regexp"
 	"slices"
@@ -20,13 +20,13 @@ var (
 	displayText string
 )
 
-// zoneNames are the names of zones that programs write, each as [foldName] has it, and the IANA names that they mean.
+// zoneNames maps the names that programs write, as [foldName] returns them, to IANA names.
 type zoneNames struct {
-	// iana are the names of the tz database, cities the last parts of those that begin with a region.
+	// iana has the names of the tz database, cities the last parts of those with a region.
 	iana, cities map[string]string
-	// windows are the names that Microsoft gives zones, displays those that its programs show, short are abbreviations.
+	// windows has Microsoft's names, displays the names that its programs show, short the abbreviations.
 	windows, displays, short map[string]string
-	// common are the zones that have a Windows name, Europe and America first.
+	// common has the zones with a Windows name, Europe and America first.
 	common []string
 }
 
@@ -48,7 +48,7 @@ var loadNames = sync.OnceValue(func() *zoneNames {
 	ids := map[string]string{}
 	for row := range tableRows(windowsText) {
 		name, iana, _ := strings.Cut(row, "|")
-		if ids[name] = iana; !strings.Contains(name, "+") && !strings.HasPrefix(name, "UTC-") { // those are offsets
+		if ids[name] = iana; !strings.Contains(name, "+") && !strings.HasPrefix(name, "UTC-") { // an offset
 			n.windows[foldName(name)] = iana
 		}
 	}
@@ -71,7 +71,7 @@ var loadNames = sync.OnceValue(func() *zoneNames {
 	return n
 })
 
-// regions are the first parts of the names of zones that end in a city.
+// regions are the first parts of zone names that end in a city.
 var regions = map[string]bool{
 	"Africa": true, "America": true, "Antarctica": true, "Arctic": true, "Asia": true, "Atlantic": true, "Australia": true,
 	"Europe": true, "Indian": true, "Pacific": true,
@@ -88,10 +88,10 @@ func tableRows(text string) func(yield func(string) bool) {
 	}
 }
 
-// foldIANA makes names of the tz database comparable: case, and blanks in the place of underscores.
+// foldIANA folds the case of names of the tz database, and replaces blanks by underscores.
 func foldIANA(name string) string { return strings.ReplaceAll(strings.ToLower(name), " ", "_") }
 
-// foldName makes other names comparable: their letters and digits, in lower case, with a blank for all that parts them.
+// foldName returns the letters and digits of a name in lower case, with a blank between its parts.
 func foldName(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
@@ -106,23 +106,23 @@ func foldName(name string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// maxZoneName is longer than any name of a zone with the path before it.
+// maxZoneName exceeds any name of a zone with the path before it.
 const maxZoneName = 200
 
 var (
 	unescapeName = strings.NewReplacer(`\,`, ",", `\;`, ";", `\:`, ":", `\/`, "/", `\"`, `"`, `\\`, `\`, "&amp;", "&")
-	// zoneCounter is what programs put behind a name to tell two zones of one name apart.
+	// zoneCounter matches the counter that programs append to distinguish zones with the same name.
 	zoneCounter = regexp.MustCompile(`^(.*[^\s\d_#(.-])[\s_#.-]*(?:\d{1,3}|\(\d{1,3}\))$`)
-	// zoneOffset is an offset, in brackets or not, and what follows it.
+	// zoneOffset matches an offset, in brackets or not, and the rest.
 	zoneOffset = regexp.MustCompile(`(?i)^[(\[]?\s*(?:(?:UTC|GMT|Z)\s*)?([+\x{2212}\x{00b1}-])\s*(\d{1,2})(?:[:.]?` +
 		`(\d{2}))?(?:[:.]?00)?(?:\s*[)\]]\s*(.*)|\s+(\pL.*)|)$`)
 	zoneZero = regexp.MustCompile(`(?i)^(?:[(\[](?:UTC|GMT|Z)[)\]]\s*(.*)|Z)$`)
-	// zoneSeasons are the two offsets of a zone, as old versions of Exchange name one.
+	// zoneSeasons matches the two offsets of a zone in old versions of Exchange.
 	zoneSeasons = regexp.MustCompile(`(?i)^(?:GMT|UTC)\s*([+-]\d{4})\s*\(Standard\)\s*/\s*(?:GMT` +
 		`|UTC)\s*([+-]\d{4})\s*\(Daylight\)$`)
 )
 
-// CleanZoneName undoes what programs do to the name of a zone: quotes, the escapes of a TEXT, blanks.
+// CleanZoneName removes quotes, escapes of a TEXT and blanks from the name of a zone.
 func CleanZoneName(name string) string {
 	name = strings.Trim(strings.TrimSpace(name), `"'`)
 	if strings.ContainsAny(name, `\&`) {
@@ -131,8 +131,8 @@ func CleanZoneName(name string) string {
 	return strings.TrimSpace(name)
 }
 
-// FindZone finds a zone by its name, in any case: IANA's, one at the end of a path, Microsoft's, or one that
-// Microsoft's programs show, also with a counter behind it. It returns IANA's name, and nil for none.
+// FindZone returns the zone of a name, in any case: IANA's, one at the end of a path, Microsoft's, or one that
+// Microsoft's programs show, also with a counter after it. It returns the IANA name too, and nil for an unknown name.
 func FindZone(text string) (loc *time.Location, name string) {
 	text = CleanZoneName(text)
 	if text == "" || len(text) > maxZoneName {
@@ -153,7 +153,7 @@ func FindZone(text string) (loc *time.Location, name string) {
 	return LoadZone(name), name
 }
 
-// find returns the IANA name that a name means, "" for none.
+// find returns the IANA name of a name, "" for an unknown one.
 func (n *zoneNames) find(text string) string {
 	for tail, more := text, true; more; _, tail, more = strings.Cut(tail, "/") {
 		if name := n.iana[foldIANA(tail)]; name != "" {
@@ -186,7 +186,8 @@ func (n *zoneNames) find(text string) string {
 	return ""
 }
 
-// known finds a name of Microsoft's, also of the summer half, and one that Lotus has without "Standard Time".
+// known returns the IANA name of a name of Microsoft, also of its summer form, or of Lotus, which omits "Standard
+// Time".
 func (n *zoneNames) known(text string) string {
 	folded := foldName(text)
 	if name := n.windows[folded]; name != "" {
@@ -201,7 +202,7 @@ func (n *zoneNames) known(text string) string {
 	return n.windows[folded+" standard time"]
 }
 
-// city finds the first of the cities that a program lists behind an offset that has this offset.
+// city returns the first of the cities after an offset that has this offset.
 func (n *zoneNames) city(text string, offset int) string {
 	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(",;/:()", r) }) {
 		name := n.cities[foldName(part)]
@@ -212,7 +213,7 @@ func (n *zoneNames) city(text string, offset int) string {
 	return ""
 }
 
-// offsetsOf returns the two offsets of a zone in a year of our days, the lesser one first.
+// offsetsOf returns the two offsets of a zone in a current year, the lower one first.
 func offsetsOf(name string) (low, high int) {
 	loc := LoadZone(name)
 	if loc == nil {
@@ -223,8 +224,8 @@ func offsetsOf(name string) (low, high int) {
 	return min(winter, summer), max(winter, summer)
 }
 
-// GuessZone finds what the name of a zone may mean that [FindZone] does not know: an abbreviation, a city, an offset.
-// The name is "" for an offset; exact reports whether nothing but the offset was written.
+// GuessZone guesses the zone of a name that [FindZone] does not know: an abbreviation, a city, an offset. The name is
+// "" for an offset; exact reports whether the text is nothing but the offset.
 func GuessZone(text string) (loc *time.Location, name string, exact bool) {
 	text = CleanZoneName(text)
 	if text == "" || len(text) > maxZoneName {
@@ -266,5 +267,5 @@ func offsetName(text string) (seconds int, rest string, ok bool) {
 	return seconds, strings.TrimSpace(m[4] + m[5]), true
 }
 
-// CommonZones are the zones that have a Windows name, those of the most people first.
+// CommonZones returns the zones with a Windows name, those with most people first.
 func CommonZones() []string { return loadNames().common }
