@@ -3,9 +3,9 @@
 //	text ──▶ lines ──▶ components ──▶ series: an event with its overrides ──▶ candidates ──▶ observations
 //	                       └──▶ zones                └── rules, within the window
 //
-// Calendars are written by many programs and by hand, so what can't be read costs as little as can be: a line, an
-// instance, an event, each with a note, but never the file. Only what lies in the window is worked out, and no event
-// can use up what the others need.
+// Calendars are written by many programs and by hand. Unreadable parts cost as little as possible: a line, an instance
+// or an event, each with a note, but never the file. Only the window is expanded, and no event can use up the budget
+// of the others.
 package calendar
 
 import (
@@ -20,10 +20,10 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// MediaType is that of calendars.
+// MediaType is the media type of calendars.
 const MediaType = "text/calendar"
 
-// Is says that a text is a calendar, whatever it was served as.
+// Is reports whether a text is a calendar, whatever its media type.
 func Is(text string) bool {
 	const begin = "BEGIN:VCALENDAR"
 	text = strings.TrimLeft(text, "\ufeff \t\r\n")
@@ -32,22 +32,22 @@ func Is(text string) bool {
 
 // Page is a calendar to read.
 type Page struct {
-	// URL is where it was found.
+	// URL is the address of the file.
 	URL *url.URL
 	// Text is the file in UTF-8, after [Unfold].
 	Text string
-	// Timezone is the source's configured zone, or "".
+	// Timezone is the source's configured zone. Optional.
 	Timezone string
 	Window   timing.Window
 }
 
 const (
-	// maxEvents caps the happenings of one file, maxHoldings their instances.
+	// maxEvents limits the happenings of one file, maxHoldings their instances.
 	maxEvents   = 10_000
 	maxHoldings = 80_000
 )
 
-// Read gives the happenings of a calendar. It fails with [collect.ErrTooComplex] or the context's error, where the
+// Read returns the happenings of a calendar. It fails with [collect.ErrTooComplex] or the context's error if the
 // budget ends before the file does.
 func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 	page, found, notes := Candidates(b, p)
@@ -59,8 +59,8 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 	return result, nil
 }
 
-// Candidates gives the events of a calendar that take place within the window and what they are judged against, for
-// those who put them together with what pages tell. Where the budget ends meanwhile, they mean nothing.
+// Candidates returns the events of a calendar within the window, and the page that they belong to, for callers that
+// combine them with those of pages. The results are invalid if the budget has ended.
 func Candidates(b *budget.Budget, p Page) (page candidate.Page, found []*candidate.Candidate, notes collect.Notes) {
 	page = candidate.Page{
 		URL:      p.URL,
@@ -107,7 +107,7 @@ func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Can
 	return found
 }
 
-// explain notes why less is told of an event than stands there.
+// explain notes the parts of an event that were left out.
 func (f *file) explain(s *series) {
 	_, hasStart := s.master.first("DTSTART")
 	start := s.master.value("DTSTART")

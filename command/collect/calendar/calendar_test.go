@@ -45,7 +45,7 @@ func fixture(t testing.TB, name string) string {
 	return string(data)
 }
 
-// outline writes of each observation what says when: a line for it and one for each instance, in local time.
+// outline lists for each observation its details, and its instances in local time.
 func outline(t *testing.T, observations []collect.Observation) string {
 	t.Helper()
 	var b strings.Builder
@@ -102,7 +102,7 @@ Talk singular Europe/Copenhagen
 		quiz.Key != want {
 		t.Errorf("keys %q, %q, want %q", quiz.Key, quiz.Keys, want)
 	}
-	// An instance that was moved keeps the id that it had before.
+	// A moved instance keeps its id.
 	if want := happening.DeriveInstanceID(quiz.Key, "2026-11-11T19:00:00"); quiz.Details.Instances[1].ID != want {
 		t.Errorf("instance id %s, want %s", quiz.Details.Instances[1].ID, want)
 	}
@@ -166,7 +166,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// What can't be read costs a line or an event, with a note, and never the file.
+// An unreadable part costs a line or an event, with a note, and never the file.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	result := read(t, "Europe/Rome", fixture(t, "broken.ics"))
@@ -248,7 +248,7 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// A calendar is no event's own page, even if it holds a single one.
+// A calendar is not an event's own page, even if it has a single one.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\n"+

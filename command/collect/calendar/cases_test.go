@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// TestCases reads small calendars, each of which holds one fault of calendars of others.
+// TestCases reads small calendars, each with one mistake of real calendars.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -56,7 +56,7 @@ func readAt(t *testing.T, at time.Time, timezone, text string) candidate.Result 
 	return result
 }
 
-// instants writes of each observation its zone and its occurrences in UTC, a line for each.
+// instants lists for each observation its zone and its occurrences in UTC.
 func instants(observations []collect.Observation) string {
 	var b strings.Builder
 	for _, o := range observations {
@@ -76,12 +76,12 @@ func instants(observations []collect.Observation) string {
 	return b.String()
 }
 
-// event writes a calendar of one event, with lines before it.
+// event returns a calendar of one event, with lines before it.
 func event(before, lines string) string {
 	return "BEGIN:VCALENDAR\n" + before + "\nBEGIN:VEVENT\nUID:1\nSUMMARY:T\n" + lines + "\nEND:VEVENT\nEND:VCALENDAR\n"
 }
 
-// TestFloatingFollowsStart covers the properties that follow DTSTART, on whichever clock that is.
+// TestFloatingFollowsStart covers properties that follow DTSTART, on its clock.
 func TestFloatingFollowsStart(t *testing.T) {
 	t.Parallel()
 	const summer = "BEGIN:VEVENT\nUID:1\nSUMMARY:T\n"
@@ -137,7 +137,7 @@ func TestFloatingFollowsStart(t *testing.T) {
 	}
 }
 
-// TestZoneSpellings covers the names of zones as calendars write them, and what they say of the calendar as a whole.
+// TestZoneSpellings covers the names of zones in calendars, and their effect on the calendar as a whole.
 func TestZoneSpellings(t *testing.T) {
 	t.Parallel()
 	rules := func(id string) string {
@@ -201,7 +201,7 @@ func TestZoneSpellings(t *testing.T) {
 	})
 }
 
-// TestClockChanges covers the nights in which clocks are set: no end is lost, and none lies before its start.
+// TestClockChanges covers the nights of clock changes: no end is lost, and none precedes its start.
 func TestClockChanges(t *testing.T) {
 	t.Parallel()
 	const berlin = ";TZID=Europe/Berlin:"
@@ -257,7 +257,7 @@ func TestClockChanges(t *testing.T) {
 	}
 }
 
-// TestMethodCancel has calendars that cancel apply to what others of the file list.
+// TestMethodCancel applies calendars that cancel to the others in the file.
 func TestMethodCancel(t *testing.T) {
 	t.Parallel()
 	published := event("METHOD:PUBLISH", "SEQUENCE:2\nDTSTART:20260615T190000Z\nRRULE:FREQ=DAILY;COUNT=2")
@@ -278,7 +278,7 @@ func TestMethodCancel(t *testing.T) {
 	}
 }
 
-// TestVersions passes SEQUENCE on: with it a start that moves is rescheduled, see package happening.
+// TestVersions passes SEQUENCE on: a start that moves is rescheduled, see package happening.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for version, name := range []string{"state0.ics", "state1.ics"} {

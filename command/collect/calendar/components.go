@@ -11,55 +11,55 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// file is what a text holds: the events and zones of one calendar or more. The nesting is our own, for real calendars
-// lack an END here and have one too many there.
+// file has the events and zones of the calendars in a text. It nests components leniently, because real calendars have
+// missing and superfluous ENDs.
 type file struct {
 	budget *budget.Budget
 	notes  *collect.Notes
-	// page is the address of the file as it is shown, home the zone of the source, or "".
+	// page is the displayed address of the file; home is the zone of the source, or "".
 	page   string
 	home   string
 	window timing.Window
 	events []*event
-	// numbered counts the VEVENTs, dropped those that were not kept, for there were too many.
+	// numbered counts the VEVENTs, dropped those above the limit.
 	numbered, dropped int
-	// rules counts the VTIMEZONEs that were kept, zones the names of zones that were looked up.
+	// rules counts the stored VTIMEZONEs, zones the names of zones that were looked up.
 	rules, zones int
-	// unread counts lines that aren't any.
+	// unread counts invalid lines.
 	unread int
 	stack  []*component
-	// spare is the lines of the component that is read, spareStarts and spareHoldings what the event that is expanded
-	// comes to. They are used again.
+	// spare holds the lines of the current component, spareStarts and spareHoldings the expansion of the current event.
+	// They are reused.
 	spare         []line
 	spareStarts   []instance
 	spareHoldings []candidate.Holding
 }
 
-// component is what lies between a BEGIN and its END.
+// component is the part between a BEGIN and its END.
 type component struct {
 	name     string
 	calendar *header
 	event    *event
 	zone     *zoneRules
 	season   *season
-	// begin is where its lines begin in file.spare.
+	// begin is the index of its first line in file.spare.
 	begin int
 }
 
-// header is what a calendar says about itself.
+// header has the properties of a calendar.
 type header struct {
 	// timezone is its X-WR-TIMEZONE, timezoneID its TIMEZONE-ID.
 	timezone, timezoneID string
-	// cancels: its METHOD is CANCEL, so that what it lists is off.
+	// cancels marks METHOD:CANCEL: the listed events are cancelled.
 	cancels bool
 	// zones are its VTIMEZONEs, by their [zoneKey].
 	zones map[string]*zoneRules
-	// found remembers what names of zones mean, floatingTime and floatingDate what none means.
+	// found caches the meanings of zone names; floatingTime and floatingDate are those of a missing name.
 	found                      map[string]zone
 	floatingTime, floatingDate *zone
 }
 
-// hints are the names of zones that the calendar as a whole is in.
+// hints returns the names of zones of the calendar as a whole.
 func (h *header) hints() []string {
 	hints := make([]string, 0, 3)
 	for _, name := range []string{h.timezone, h.timezoneID} {
@@ -110,7 +110,7 @@ func (s season) value(name string) string {
 	return ""
 }
 
-// read are the properties of events that are read.
+// read has the properties of events that are read.
 var read = map[string]bool{
 	"UID": true, "SUMMARY": true, "DESCRIPTION": true, "X-ALT-DESC": true, "DTSTART": true, "DTEND": true,
 	"DURATION": true, "RRULE": true, "EXRULE": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true,
@@ -122,14 +122,14 @@ var read = map[string]bool{
 }
 
 const (
-	// maxDepth is how deep components are followed, maxSeasons how many parts a zone has at most, maxEventLines how
-	// many properties an event.
+	// maxDepth limits the nesting of components, maxSeasons the parts of a zone, maxEventLines the properties of an
+	// event.
 	maxDepth      = 50
 	maxSeasons    = 500
 	maxEventLines = 5000
-	// maxKept is how many events are kept to be looked at, single ones that are over apart.
+	// maxKept limits the stored events, without single ones that are over.
 	maxKept = 25_000
-	// lineBytes and eventBytes are what these take in memory, texts aside: those are shared with the page.
+	// lineBytes and eventBytes are sizes in memory without texts, which the page shares.
 	lineBytes, eventBytes = 48, 80
 )
 
@@ -146,14 +146,14 @@ func (f *file) parse(text string) {
 		}
 	}
 	for len(f.stack) > 0 {
-		f.pop() // an end that is missing
+		f.pop() // with a missing END
 	}
 	if f.unread > 1 {
 		f.notes.Add(collect.NoteBrokenMarkup, "%d lines of the calendar can't be read", f.unread)
 	}
 }
 
-// carriageReturn is where a line ends by a carriage return alone, which is before what is a line; -1 for nowhere.
+// carriageReturn returns the index of a carriage return that ends a line alone, -1 if there is none.
 func carriageReturn(text string) int {
 	for from := 0; ; {
 		i := strings.IndexByte(text[from:], '\r')
@@ -200,7 +200,7 @@ func (f *file) top() *component {
 	return f.stack[len(f.stack)-1]
 }
 
-// begin opens a component. One that can't lie within itself ends the one that wasn't closed.
+// begin opens a component. It closes an open component that can't contain the new one.
 func (f *file) begin(name string) {
 	if name == "VCALENDAR" || name == "VEVENT" {
 		if i := slices.IndexFunc(f.stack, func(c *component) bool { return c.name == name }); i >= 0 {
@@ -235,7 +235,7 @@ func (f *file) begin(name string) {
 	f.stack = append(f.stack, c)
 }
 
-// end closes a component, and those in it that weren't. One that isn't open is none.
+// end closes a component with all components in it. It ignores one that isn't open.
 func (f *file) end(name string) {
 	i := len(f.stack) - 1
 	for i >= 0 && f.stack[i].name != name {
@@ -277,7 +277,7 @@ func (f *file) pop() {
 	f.spare = f.spare[:c.begin]
 }
 
-// isPast says without much ado that an event is over: old calendars hold little else.
+// isPast reports quickly whether an event is over: most events of old calendars are.
 func (f *file) isPast(e *event) bool {
 	last := ""
 	for _, l := range e.lines {

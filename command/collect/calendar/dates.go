@@ -9,16 +9,16 @@ import (
 
 // moment is a date or a time as a calendar writes it.
 type moment struct {
-	// wall is the clock in zone, with UTC standing for it.
+	// wall is the clock in zone, with UTC in its place.
 	wall    time.Time
 	hasTime bool
 	zone    zone
-	// second: the clock shows wall twice that night, and the later one is meant.
+	// second marks the later of two times with the same clock.
 	second bool
 }
 
-// parseMoment reads a DATE or a DATE-TIME. Others' spellings are taken as well. One that names no zone is on the clock
-// of what it follows; nil means that it follows nothing.
+// parseMoment reads a DATE or a DATE-TIME, also in incorrect spellings. Without a zone it uses the given clock, of the
+// moment that it follows; nil if it follows none.
 func (f *file) parseMoment(cal *header, l line, value string, clock *zone) (moment, bool) {
 	value = strings.TrimSpace(value)
 	if strings.EqualFold(l.param("VALUE"), "DATE") && len(value) > len("20060102") && value[8] == 'T' {
@@ -62,7 +62,7 @@ func (f *file) parseMoment(cal *header, l line, value string, clock *zone) (mome
 	return m, true
 }
 
-// instant is the moment in time.
+// instant returns the instant of the moment.
 func (m moment) instant() time.Time {
 	if m.second {
 		return timing.OnWallAgain(m.wall, m.zone.loc)
@@ -70,7 +70,7 @@ func (m moment) instant() time.Time {
 	return timing.OnWall(m.wall, m.zone.loc)
 }
 
-// momentAt is a moment in time on the clock of a zone.
+// momentAt returns an instant on the clock of a zone.
 func momentAt(t time.Time, z zone) moment {
 	m := moment{wall: wallIn(t, z.loc), hasTime: true, zone: z}
 	m.second = !m.instant().Equal(t)
@@ -80,13 +80,13 @@ func momentAt(t time.Time, z zone) moment {
 // equal reports whether two moments on one clock are the same.
 func (m moment) equal(o moment) bool { return m.wall.Equal(o.wall) && m.second == o.second }
 
-// after reports whether a moment is later than another one on the same clock. In a night in which clocks are set that
-// may be so by the clock or in time only.
+// after reports whether a moment is later than another one on the same clock, either by the clock or by the instant:
+// in a night of a clock change these may differ.
 func (m moment) after(o moment) bool {
 	return m.wall.After(o.wall) || m.second != o.second && m.instant().After(o.instant())
 }
 
-// in is the moment on the clock of another zone. A mere date is that date everywhere.
+// in returns the moment on the clock of another zone. A date without a time is the same in all zones.
 func (m moment) in(z zone) moment {
 	if m.hasTime && m.zone.loc != z.loc {
 		return momentAt(m.instant(), z)
@@ -95,7 +95,7 @@ func (m moment) in(z zone) moment {
 	return m
 }
 
-// stamp is the moment as it is told of an event whose zone is stated, if it has a name.
+// stamp returns the moment for an event with a stated zone, if that has a name.
 func (m moment) stamp(stated zone) timing.Stamp {
 	s := timing.Stamp{Wall: m.wall, HasTime: m.hasTime}
 	if m.hasTime && !m.zone.floats && (m.second || m.zone.utc || m.zone.name == "" || m.zone.name != stated.name) {
@@ -110,14 +110,14 @@ func (m moment) add(d time.Duration) moment {
 	return m
 }
 
-// wallIn is the clock that is on the wall in a zone.
+// wallIn returns the wall clock of an instant in a zone.
 func wallIn(t time.Time, loc *time.Location) time.Time {
 	t = t.In(loc)
 	y, m, d := t.Date()
 	return time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, time.UTC)
 }
 
-// parseLength reads a DURATION, which has a sign and may be negative: then it is none.
+// parseLength reads a DURATION. A negative one is invalid.
 func parseLength(text string) (timing.Length, bool) {
 	return timing.ParseLength(strings.TrimPrefix(strings.TrimSpace(text), "+"))
 }

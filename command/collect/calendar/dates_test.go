@@ -7,7 +7,7 @@ import (
 	"carillon/command/collect"
 )
 
-// Events of one UID that begin at different times are dates of one event, unless something says that they are versions.
+// Events of one UID with different starts are dates of one event, unless they are marked as versions.
 func TestDatesOfOneUID(t *testing.T) {
 	t.Parallel()
 	const one = "SUMMARY:Yoga\nDTSTART:20261205T200000Z\n"
@@ -54,8 +54,8 @@ func TestDatesOfOneUID(t *testing.T) {
 	}
 }
 
-// Where one of them is cancelled by a calendar of its own, the others take place.
-func TestDateOfOneUIDIsCancelled(t *testing.T) {
+// If another calendar cancels one of them, the others take place.
+func TestDatesOfOneUID_cancelled(t *testing.T) {
 	t.Parallel()
 	event := func(start string) string {
 		return "BEGIN:VEVENT\nUID:1\nSUMMARY:Yoga\nDTSTART:" + start + "\nEND:VEVENT\n"

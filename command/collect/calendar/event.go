@@ -14,10 +14,10 @@ import (
 	"carillon/command/collect/place"
 )
 
-// usualOrigins is how many origins most events have.
+// usualOrigins is the number of origins of most events.
 const usualOrigins = 10
 
-// candidate tells of a series what all its instances share.
+// candidate returns the properties that all instances of a series share.
 func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 	c := &candidate.Candidate{
 		Syntax:    collect.ICalendar,
@@ -64,7 +64,7 @@ func (f *file) candidate(page *url.URL, s *series) *candidate.Candidate {
 	return c
 }
 
-// stated is the name of the zone that an event is stated in, or its calendar where it is told in UTC.
+// stated returns the name of the zone of an event, or of its calendar if the event is in UTC.
 func (f *file) stated(s *series) string {
 	switch {
 	case s.zone.floats:
@@ -81,11 +81,11 @@ type mapper struct {
 	page      *url.URL
 	event     *event
 	candidate *candidate.Candidate
-	// element says which event of the file it is.
+	// element names the event in the file.
 	element string
 }
 
-// text is the text of a property, and the origin of a field.
+// text returns the text of a property, and records it as the origin of a field.
 func (m *mapper) text(field collect.Field, property string) string {
 	l, ok := m.event.first(property)
 	if !ok {
@@ -101,7 +101,7 @@ func (m *mapper) said(field collect.Field, l line, text string) string {
 	return text
 }
 
-// zone says where the zone was told.
+// zone records the origin of the zone.
 func (m *mapper) zone() {
 	l, _ := m.event.first("DTSTART")
 	if id := l.param("TZID"); id != "" {
@@ -118,7 +118,7 @@ func (m *mapper) zone() {
 	m.candidate.Says(collect.FieldTimezone, path, "VCALENDAR", m.candidate.Zone)
 }
 
-// description prefers what is written in HTML.
+// description prefers the description in HTML.
 func (m *mapper) description() {
 	if l, ok := m.event.first("X-ALT-DESC"); ok && strings.Contains(strings.ToLower(l.param("FMTTYPE")), "html") {
 		if m.candidate.Description = markup.HTML(l.text()); m.candidate.Description != "" {
@@ -129,7 +129,7 @@ func (m *mapper) description() {
 	m.candidate.Description = markup.HTML(m.text(collect.FieldDescription, "DESCRIPTION"))
 }
 
-// link is an absolute URL of the web, nil for none.
+// link returns an absolute URL of the web, nil for other texts.
 func (m *mapper) link(text string) *url.URL {
 	u, err := m.page.Parse(strings.TrimSpace(text))
 	if err != nil || text == "" || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
@@ -153,14 +153,14 @@ func (m *mapper) links() {
 	}
 }
 
-// where reads place, coordinates and what is online.
+// where reads the place, coordinates and the online part.
 func (m *mapper) where() {
 	w := &m.candidate.Where
 	if l, ok := m.event.first("LOCATION"); ok {
 		text := m.said(collect.FieldLocation, l, l.text())
 		if venue, address, ok := strings.Cut(text, "\n"); ok && strings.TrimSpace(address) != "" &&
 			!candidate.IsOnlineWord(venue) {
-			// A name, and its address on lines of its own.
+			// A name followed by lines with its address.
 			w.Venue = markup.Plain(venue)
 			w.AddressText = markup.Plain(strings.ReplaceAll(strings.TrimSpace(address), "\n", ", "))
 			w.Address = place.ParseAddress(w.AddressText)
@@ -183,7 +183,7 @@ func (m *mapper) where() {
 	m.online(w)
 }
 
-// online reads where an event is held on the net: a conference, or a link to a platform that is known.
+// online reads the online part: a conference, or a link to a known platform.
 func (m *mapper) online(w *candidate.Where) {
 	for _, name := range []string{"CONFERENCE", "X-GOOGLE-CONFERENCE", "X-MICROSOFT-SKYPETEAMSMEETINGURL"} {
 		for _, l := range m.event.lines {
@@ -205,7 +205,7 @@ func (m *mapper) online(w *candidate.Where) {
 	}
 }
 
-// isMeeting: on these platforms a link is a room. On others, such as Facebook, it may be a mere page.
+// isMeeting reports whether a link to the platform is a room. On others, such as Facebook, it may be just a page.
 func isMeeting(platform string) bool {
 	switch platform {
 	case "Zoom", "Google Meet", "Microsoft Teams", "Webex", "GoToMeeting", "Skype", "Gather", "Livestorm", "Airmeet":
@@ -239,7 +239,7 @@ func (m *mapper) organizer() {
 	}
 }
 
-// pictures are the endings of files that are images.
+// pictures are the extensions of image files.
 var pictures = map[string]bool{".jpg": true, ".jpeg": true, ".png": true, ".gif": true, ".webp": true, ".avif": true,
 	".svg": true}
 

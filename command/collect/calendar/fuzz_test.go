@@ -11,7 +11,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// FuzzRead: no file makes the reader panic or hang, or gives what an observation must not be.
+// FuzzRead shows that no file makes the reader panic or hang, or leads to an invalid observation.
 func FuzzRead(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "*.ics"))
 	if err != nil || len(files) == 0 {

@@ -12,14 +12,14 @@ import (
 	"carillon/command/collect"
 )
 
-// generatedCalendars is how many calendars are generated.
+// generatedCalendars is the number of generated calendars.
 const generatedCalendars = 1000
 
-// generated is a calendar in two forms: as programs write it, and by the book, with each time in its zone and the rules
-// of that zone beside it.
+// generated is a calendar in two forms: as programs write it, and in standard form, with each time in its zone and the
+// rules of that zone beside it.
 type generated struct{ what, wild, plain string }
 
-// zoneRow is a zone, its rules, and the ways in which programs write its name. An escaped name is one of a VTIMEZONE.
+// zoneRow is a zone, its rules, and its names in programs. An escaped name is one of a VTIMEZONE.
 type zoneRow struct {
 	iana, rules string
 	spellings   []string
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// generate makes a calendar from a row of each table.
+// generate returns a calendar from a row of each table.
 func generate(r *rand.Rand) generated {
 	pick := func(rows []string) string { return rows[r.IntN(len(rows))] }
 	zone := zoneRows[r.IntN(len(zoneRows))]
@@ -117,7 +117,7 @@ func generate(r *rand.Rand) generated {
 		start = time.Date(start.Year(), start.Month(), start.Day(), 0, 0, 0, 0, loc)
 		named, rest, book = ";VALUE=DATE:", ";VALUE=DATE:", ";VALUE=DATE:"
 	}
-	// at writes a time on the clock of the start, in the form of the wild or by the book.
+	// at formats a time on the clock of the start, in the wild or the standard form.
 	at := func(t time.Time, wild, follows bool) string {
 		text := t.In(loc).Format(layout)
 		switch {
@@ -136,7 +136,7 @@ func generate(r *rand.Rand) generated {
 	}
 	utc := func(t time.Time) string { return ":" + t.UTC().Format(layout) + "Z" }
 	next := start.AddDate(0, 0, 1)
-	if rule != ruleRows[1] { // the second of a rule is the next week's or none
+	if rule != ruleRows[1] { // the second instance of a rule is a week later or missing
 		next = start.AddDate(0, 0, 7)
 	}
 	if strings.Contains(rule, "%s") {
@@ -193,7 +193,7 @@ func generate(r *rand.Rand) generated {
 			}
 			more += "END:VEVENT\n"
 			if rule == "" || rule == ruleRows[4] || rule == ruleRows[5] || rule == ruleRows[3] {
-				more = "" // nothing is there to be changed
+				more = "" // no instance to change
 			}
 		}
 		return "BEGIN:VEVENT\n" + lines + "END:VEVENT\n" + more
@@ -211,7 +211,7 @@ func generate(r *rand.Rand) generated {
 	}
 }
 
-// outcome writes the instances of what was read: when they begin and end, in UTC, or on which days.
+// outcome lists the begin and end of instances in UTC, or their days.
 func outcome(observations []collect.Observation) string {
 	var b strings.Builder
 	for _, o := range observations {
@@ -238,8 +238,8 @@ func outcome(observations []collect.Observation) string {
 	return b.String()
 }
 
-// TestGenerated reads a thousand calendars as programs write them, and by the book: both come to the same. With
-// CARILLON_GENERATED they are written to a directory, with what they come to, to be compared with other programs.
+// TestGenerated reads a thousand calendars as programs write them, and in standard form, with equal results. With
+// CARILLON_GENERATED it writes them with the results to a directory, for comparison with other programs.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("CARILLON_GENERATED")

@@ -6,19 +6,20 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// instance is one holding before it is told of.
+// instance is one performance of an event.
 type instance struct {
 	start moment
-	// end is where it is stated or follows from a length of time; inclusive where it is a date.
+	// end is stated or computed from a length; inclusive if it is a date.
 	end *moment
-	// length is how long it takes if hours that pass count, whatever clocks do; else the clock counts.
+	// length is the length in elapsed hours; without it, the clock counts.
 	length timing.Length
-	// lasts is how long the first one of a series takes, which the others do by the clock; 0 for what the clock says.
+	// lasts is the length of the first instance of a series, which the others have by the clock; 0 if the clock of the
+	// end counts.
 	lasts time.Duration
 }
 
-// instanceOf reads when an event takes place. One without a start takes place when it was to. A start that names no
-// zone is on the clock of what it belongs to; nil means that it belongs to nothing.
+// instanceOf reads the time of an event. Without a start it has the original one, otherwise. A start without a zone
+// uses the given clock, of the event that it belongs to; nil if it belongs to none.
 func (f *file) instanceOf(e *event, otherwise *moment, clock *zone) (instance, bool) {
 	l, _ := e.first("DTSTART")
 	start, ok := f.parseMoment(e.calendar, l, l.value, clock)
@@ -34,7 +35,7 @@ func (f *file) instanceOf(e *event, otherwise *moment, clock *zone) (instance, b
 			in.setEnd(end)
 		}
 	} else if length, ok := parseLength(e.value("DURATION")); ok {
-		in.start.hasTime = start.hasTime || length.Clock != 0 // hours of a date begin at its midnight
+		in.start.hasTime = start.hasTime || length.Clock != 0 // the hours of a date begin at midnight
 		if in.setEnd(in.start.later(length)); length.Clock != 0 {
 			in.length = length
 		}
@@ -42,11 +43,12 @@ func (f *file) instanceOf(e *event, otherwise *moment, clock *zone) (instance, b
 	return in, true
 }
 
-// swapped is how far an end may lie before its start to be taken for the start. More is a slip of another kind.
+// swapped is the maximum time by which an end may precede its start for the two to be swapped. A larger one is another
+// mistake.
 const swapped = 3 * time.Hour
 
-// setEnd sets an end that lies behind the start. One that is a date is the day after the last; where only one of them
-// is a date, it is its midnight.
+// setEnd sets an end after the start. A date is the day after the last one; if only one of them is a date, it means
+// its midnight.
 func (in *instance) setEnd(end moment) {
 	switch {
 	case !in.start.hasTime && !end.hasTime:
@@ -66,7 +68,7 @@ func (in *instance) setEnd(end moment) {
 	case end.equal(in.start), end.after(in.start):
 		in.end = &end
 		if end.second {
-			in.length.Clock = end.instant().Sub(in.start.instant()) // its clock says nothing about other nights
+			in.length.Clock = end.instant().Sub(in.start.instant()) // its clock does not hold for other nights
 		}
 	case in.start.wall.Sub(end.wall) <= swapped:
 		begin := in.start
@@ -74,7 +76,7 @@ func (in *instance) setEnd(end moment) {
 	}
 }
 
-// later is the moment once a length has passed; its hours are hours that pass, whatever clocks do.
+// later returns the moment after a length, whose hours are elapsed hours.
 func (m moment) later(length timing.Length) moment {
 	if days := length.Weeks*7 + length.Days; length.Years != 0 || length.Months != 0 || days != 0 {
 		m.wall, m.second = m.wall.AddDate(length.Years, length.Months, days), false
@@ -85,7 +87,7 @@ func (m moment) later(length timing.Length) moment {
 	return momentAt(m.instant().Add(length.Clock), m.zone)
 }
 
-// at is the instance that begins at another clock and is as long.
+// at returns the instance with another start and the same length.
 func (in instance) at(wall time.Time) instance {
 	by := wall.Sub(in.start.wall)
 	in.start = in.start.add(by)
@@ -103,7 +105,7 @@ func (in instance) at(wall time.Time) instance {
 	return in
 }
 
-// first is the instance as the first one of a series. Clocks may be set while it lasts, and are not in other nights.
+// first returns the instance as the first one of a series. A clock change during it does not concern other nights.
 func (in instance) first() instance {
 	if in.end != nil && in.start.hasTime && in.end.hasTime {
 		in.lasts = in.end.instant().Sub(in.start.instant())
@@ -111,13 +113,13 @@ func (in instance) first() instance {
 	return in
 }
 
-// shifted is an instance as a change for it and all that follow makes it.
+// shifted returns an instance with a change for it and all following ones.
 func (in instance) shifted(v *override) instance {
 	return v.at(v.start.wall.Add(in.start.wall.Sub(v.id)))
 }
 
-// told gives the range of an instance to those who know only the zone that the event states.
-func (in instance) told(stated zone) timing.Range {
+// shown returns the range of an instance for readers that know only the stated zone of the event.
+func (in instance) shown(stated zone) timing.Range {
 	r := timing.Range{Start: in.start.stamp(stated)}
 	if in.end != nil && (!in.end.equal(in.start) || !in.end.hasTime) {
 		end := in.end.stamp(stated)
@@ -126,10 +128,10 @@ func (in instance) told(stated zone) timing.Range {
 	return r
 }
 
-// farAhead is how many years ahead a single event may be.
+// farAhead limits how many years ahead a single event may be.
 const farAhead = 20
 
-// within says that an instance is to be told of: it isn't over when the window begins and, if it is one of many, begins
+// within reports whether an instance is visible: it isn't over when the window begins and, if it is recurring, begins
 // before the window ends.
 func (f *file) within(in instance, recurring bool) bool {
 	last := in.start.wall

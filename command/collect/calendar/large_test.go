@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// events writes a calendar of n events, each of the lines given with its number.
+// events returns a calendar of n events, with numbered lines.
 func events(n int, lines string) string {
 	var b strings.Builder
 	b.WriteString("BEGIN:VCALENDAR\r\n")
@@ -27,12 +27,12 @@ func events(n int, lines string) string {
 	return b.String()
 }
 
-// Of what is too much the window shows what it can, and it is told that there is more.
+// Of too many events, the window shows as many as possible, with a note about the rest.
 func TestLarge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text             string
-		events, truncate int // at least so many, and whether there is more
+		events, truncate int // at least this many events, and whether a note reports more
 	}{
 		"100,000 events": {events(100_000, "UID:%[1]d\r\nSUMMARY:Event %[1]d\r\nDTSTART:20261205T200000Z\r\n"),
 			10_000, 1},
@@ -68,8 +68,8 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// Of an event with more instances than can be told of, those of this month and later are told of.
-func TestThisMonthGoesFirst(t *testing.T) {
+// Of an event with too many instances, those of this month and later are shown.
+func TestThisMonthFirst(t *testing.T) {
 	t.Parallel()
 	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
 		URL:    &url.URL{Scheme: "https", Host: "a.example"},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Unfold joins lines that were folded, RFC 5545 section 3.1, also if blank lines lie between. It works on bytes, for
-// programs fold in the middle of a character: do it before the text is decoded.
+// Unfold joins folded lines, RFC 5545 section 3.1, also across blank lines. It works on bytes before decoding, because
+// programs fold in the middle of a character.
 func Unfold(body []byte) []byte {
 	folded := func(fold string) bool { return bytes.Contains(body, []byte(fold)) }
 	if !folded("\n ") && !folded("\n\t") && !folded("\r ") && !folded("\r\t") {
@@ -29,10 +29,10 @@ func Unfold(body []byte) []byte {
 	return unfolded
 }
 
-// line is a content line. Its parts are parts of the text; value is still escaped.
+// line is a content line. Its parts are substrings of the text; value is still escaped.
 type line struct{ name, params, value string }
 
-// parseLine reads a content line. What is no line of a calendar is not ok.
+// parseLine reads a content line. ok reports whether it is one.
 func parseLine(text string) (l line, ok bool) {
 	l, ok = parseOnce(text)
 	for range maxRepeated {
@@ -45,7 +45,7 @@ func parseLine(text string) (l line, ok bool) {
 	return l, ok
 }
 
-// maxRepeated is how often a line may name itself again.
+// maxRepeated limits how often a line may repeat its name.
 const maxRepeated = 3
 
 func parseOnce(text string) (l line, ok bool) {
@@ -59,7 +59,7 @@ func parseOnce(text string) (l line, ok bool) {
 			return line{}, false
 		}
 	}
-	l.name = strings.ToUpper(l.name) // no copy where nothing changes
+	l.name = strings.ToUpper(l.name) // no copy if nothing changes
 	colon := end
 	if text[end] == ';' {
 		if colon = valueAt(text, end); colon < 0 {
@@ -69,7 +69,7 @@ func parseOnce(text string) (l line, ok bool) {
 	}
 	l.value = text[colon+1:]
 	if dated[l.name] {
-		// Names of zones hold colons, and not all programs quote them: the value begins where a date does.
+		// Names of zones contain colons, and not all programs quote them: the value begins at a date.
 		for at := colon; l.params != "" && !beginsDate(l.value); {
 			next := strings.IndexByte(text[at+1:], ':')
 			if next < 0 {
@@ -83,8 +83,8 @@ func parseOnce(text string) (l line, ok bool) {
 	return l, l.name != ""
 }
 
-// again is the line that a value is, if it begins with the name of its own line, or with that of a rule: programs put
-// "RRULE:" before what has it already.
+// again returns the line in a value that begins with the name of its own line, or with that of a rule: some programs
+// write "RRULE:" twice.
 func (l line) again() (line, bool) {
 	if !dated[l.name] && l.name != "RRULE" && l.name != "EXRULE" {
 		return line{}, false
@@ -106,8 +106,7 @@ func (l line) again() (line, bool) {
 	return line{}, false
 }
 
-// isAbsent reports whether a value is what programs write for none: nothing, false or a lone 0. Ids are numbered from
-// 0.
+// isAbsent reports whether a value stands for none: empty, false or a lone 0. Ids are numbered from 0.
 func (l line) isAbsent() bool {
 	value := strings.TrimSpace(l.value)
 	return value == "" || value == "false" || value == "0" && l.name != "UID"
@@ -119,10 +118,10 @@ func beginsDate(text string) bool {
 	return len(text) >= 8 && strings.Trim(text[:4], "0123456789") == ""
 }
 
-// dated are the properties that are dates.
+// dated are the properties with dates.
 var dated = map[string]bool{"DTSTART": true, "DTEND": true, "RDATE": true, "EXDATE": true, "RECURRENCE-ID": true}
 
-// valueAt finds the colon that ends the parameters; one in quotes doesn't, unless the quotes don't close.
+// valueAt returns the index of the colon after the parameters, outside of quotes unless they don't close.
 func valueAt(text string, from int) int {
 	quoted := false
 	for i := from; i < len(text); i++ {
@@ -138,7 +137,7 @@ func valueAt(text string, from int) int {
 	return strings.IndexByte(text, ':')
 }
 
-// param is the value of a parameter, "" if it isn't there.
+// param returns the value of a parameter, "" if it is missing.
 func (l line) param(name string) string {
 	for rest := l.params; rest != ""; {
 		end := separator(rest)
@@ -151,7 +150,7 @@ func (l line) param(name string) string {
 	return ""
 }
 
-// separator is where the next parameter begins, semicolons in quotes apart.
+// separator returns the index of the next parameter, outside of quotes.
 func separator(text string) int {
 	quoted := false
 	for i := range len(text) {
@@ -165,7 +164,7 @@ func separator(text string) int {
 	return len(text)
 }
 
-// parameterText undoes the escapes of RFC 6868.
+// parameterText reverts the escapes of RFC 6868.
 var parameterText = strings.NewReplacer("^n", "\n", "^'", `"`, "^^", "^")
 
 func unquote(value string) string {
@@ -176,10 +175,10 @@ func unquote(value string) string {
 	return value
 }
 
-// valueText undoes the escapes of a TEXT, and those that programs make up.
+// valueText reverts the escapes of a TEXT, standard or not.
 var valueText = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\N`, "\n", `\;`, ";", `\,`, ",", `\:`, ":", `\"`, `"`)
 
-// maxText is how many bytes of a value are read.
+// maxText limits how many bytes of a value are read.
 const maxText = 256 << 10
 
 func (l line) text() string {

@@ -8,7 +8,7 @@ import (
 const lines = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nSUMMARY:Jazz\n  night\nDTSTART:20261205T200000Z\n" +
 	"DESCRIPTION:Two\n\t bands\nEND:VEVENT\nEND:VCALENDAR\n"
 
-// Lines end in three ways, also in one file, and in two at once where a program wrote text as text.
+// Lines end in three ways, even in one file, and in two at once after a wrong conversion.
 func TestLineEnds(t *testing.T) {
 	t.Parallel()
 	mixed := strings.Replace(strings.Replace(lines, "\nSUMMARY", "\rSUMMARY", 1), "\nDTSTART", "\r\nDTSTART", 1)
@@ -31,8 +31,8 @@ func TestLineEnds(t *testing.T) {
 	}
 }
 
-// Programs put "RRULE:" before a rule that has it already, and the same part into a rule twice.
-func TestRulesThatNameThemselvesTwice(t *testing.T) {
+// Programs write "RRULE:" twice, and the same part of a rule twice.
+func TestRepeatedRuleName(t *testing.T) {
 	t.Parallel()
 	const want = "Quiz recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-19T20:00"
 	quiz := func(rule string) string {

@@ -17,7 +17,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// The corpus lies beside the project where there is one: real calendars, and what another expander makes of them.
+// corpus is the path of real calendars with the results of another expander, beside the project. Optional.
 var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
 
 type oracleFile struct {
@@ -49,7 +49,7 @@ func dateOnly(t *testing.T, text string) time.Time {
 	return at
 }
 
-// starts gives when the events of a calendar begin, as the oracle writes it.
+// starts returns the starts of a calendar's events in the form of the oracle.
 func starts(t *testing.T, name string, window timing.Window) []string {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name)))
@@ -57,7 +57,7 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 		t.Fatal(err)
 	}
 	var notes collect.Notes
-	// The oracle's window is one of wall clocks.
+	// The oracle's window consists of wall clocks.
 	f := &file{budget: budget.New(t.Context()), notes: &notes, window: timing.Window{From: window.From.AddDate(0, 0, -1),
 		To: window.To}}
 	f.parse(strings.ToValidUTF8(strings.TrimPrefix(string(Unfold(body)), "\ufeff"), "\ufffd"))
@@ -71,7 +71,7 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 			}
 			start := h.When.Start
 			if !start.Wall.Before(window.To) {
-				continue // single events are told of beyond the window
+				continue // single events are shown beyond the window
 			}
 			switch {
 			case !start.HasTime:
@@ -92,7 +92,7 @@ func starts(t *testing.T, name string, window timing.Window) []string {
 	return found
 }
 
-// unlike are the files that give something else than the oracle says, and why. Both of its releases agree on none.
+// unlike lists the files whose results differ from the oracle, with the reasons. Both of its releases agree on none.
 var unlike = map[string]string{
 	"recurring-ical-events/issue_75_range_parameter.ics": "UNTIL is a date, which RFC 5545 has bound in an inclusive " +
 		"manner; the oracle ends with its midnight",

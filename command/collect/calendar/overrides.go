@@ -10,10 +10,10 @@ import (
 	"carillon/command/collect/candidate"
 )
 
-// override is an instance that differs from what the rule says.
+// override is an instance that differs from the rule.
 type override struct {
 	event *event
-	// id is the clock on which the instance was to begin, in the zone of the master.
+	// id is the original start on the clock of the master's zone.
 	id time.Time
 	instance
 }
@@ -21,11 +21,11 @@ type override struct {
 type overrides struct {
 	all []*override
 	one map[time.Time]*override
-	// ranges are those for all instances from one on, in order.
+	// ranges are changes for all instances from one on, in order.
 	ranges []*override
 }
 
-// forget leaves out changes to instances that a later version of the master no longer has.
+// forget removes changes to instances that a later version of the master lacks.
 func (o *overrides) forget(master *event, starts []instance) {
 	o.all = slices.DeleteFunc(o.all, func(v *override) bool {
 		if sequence(v.event) >= sequence(master) {
@@ -38,7 +38,7 @@ func (o *overrides) forget(master *event, starts []instance) {
 	})
 }
 
-// rangeAt is the change that counts for an instance, if it is one for all from some instance on.
+// rangeAt returns the change for all instances from one on that includes an instance.
 func (o overrides) rangeAt(wall time.Time) *override {
 	var found *override
 	for _, r := range o.ranges {
@@ -50,7 +50,7 @@ func (o overrides) rangeAt(wall time.Time) *override {
 	return found
 }
 
-// overrides reads what is told of single instances.
+// overrides reads the changes of single instances.
 func (f *file) overrides(s *series) overrides {
 	if len(s.overrides) == 0 {
 		return overrides{}
@@ -84,7 +84,7 @@ func (f *file) overrides(s *series) overrides {
 	return o
 }
 
-// addOverrides adds the holdings that are told of singly.
+// addOverrides adds the changed instances.
 func (f *file) addOverrides(s *series, first instance, changed []*override, status happening.Status) {
 	if s.alone {
 		changed = f.overrides(s).all
@@ -93,7 +93,7 @@ func (f *file) addOverrides(s *series, first instance, changed []*override, stat
 		if !f.within(v.instance, true) || len(s.holdings) >= s.limit {
 			continue
 		}
-		h := candidate.Holding{When: v.told(s.zone), Status: cmp.Or(f.status(v.event), status)}
+		h := candidate.Holding{When: v.shown(s.zone), Status: cmp.Or(f.status(v.event), status)}
 		original := moment{wall: v.id, hasTime: first.start.hasTime, zone: s.zone}.stamp(s.zone)
 		h.Original = &original
 		s.holdings = append(s.holdings, h)

@@ -16,36 +16,36 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// series is an event with all that is told of its instances.
+// series is an event with all its instances.
 type series struct {
-	// master says what its instances share. Where a calendar tells of single instances only it is the first of them.
+	// master has the shared properties of the instances. If a calendar has single instances only, it is the first of
+	// them.
 	master *event
-	// alone: there is no master but in name.
+	// alone marks a series without a real master.
 	alone     bool
 	overrides []*event
-	// off: another calendar of the file cancels all of it.
+	// off marks a series that another calendar of the file cancels.
 	off      bool
 	holdings []candidate.Holding
 	zone     zone
-	// start is when the first instance begins.
+	// start is the start of the first instance.
 	start     moment
 	recurring bool
-	// unfinished says that its rules take too much work, cut that it has more instances than its limit, late that only
-	// those of this month and later are told of.
+	// unfinished marks rules that take too much work, cut too many instances, late the omission of instances before this
+	// month.
 	unfinished, cut, late bool
 	limit                 int
 }
 
-// series puts together the events of one UID in one calendar. Of a master or an instance that is told twice the last
-// version counts. Where nothing says that they are versions, masters that begin at different times are dates of one
-// event.
+// series groups the events of one UID in one calendar. Of a repeated master or instance the last version counts.
+// Without a sign of versions, masters that begin at different times are dates of one event.
 func (f *file) series() []*series {
 	type key struct {
 		calendar *header
 		uid      string
 	}
-	byUID := map[key]*told{}
-	all := make([]*told, 0, len(f.events))
+	byUID := map[key]*versions{}
+	all := make([]*versions, 0, len(f.events))
 	for _, e := range f.events {
 		if !f.budget.Work(20) {
 			return nil
@@ -53,7 +53,7 @@ func (f *file) series() []*series {
 		uid := e.value("UID")
 		t := byUID[key{e.calendar, uid}]
 		if t == nil || uid == "" {
-			t = &told{}
+			t = &versions{}
 			byUID[key{e.calendar, uid}] = t
 			all = append(all, t)
 		}
@@ -70,8 +70,8 @@ func (f *file) series() []*series {
 	return cancelled(found)
 }
 
-// cancelled has calendars that cancel apply to the events of the other calendars of the file. Those that no other one
-// has are events by themselves, which are off.
+// cancelled applies the calendars that cancel to the events of the others in the file. Events without a counterpart
+// are returned as cancelled ones.
 func cancelled(all []*series) []*series {
 	if !slices.ContainsFunc(all, func(s *series) bool { return s.master.calendar.cancels }) {
 		return all
@@ -95,8 +95,8 @@ func cancelled(all []*series) []*series {
 	})
 }
 
-// dateOf gives, of the dates of an event, the one that is cancelled: that which begins then or, where none does, all;
-// of a single instance the last.
+// dateOf returns which dates of an event are cancelled: the one with the start, or else all; for a single instance the
+// last.
 func (s *series) dateOf(all []*series) []*series {
 	start := s.master.value("DTSTART")
 	if s.alone {
@@ -112,10 +112,10 @@ func (s *series) dateOf(all []*series) []*series {
 	return all
 }
 
-// told is what a calendar tells under one UID.
-type told struct{ masters, overrides []*event }
+// versions are the events of a calendar with one UID.
+type versions struct{ masters, overrides []*event }
 
-func (f *file) seriesOf(found []*series, t *told) []*series {
+func (f *file) seriesOf(found []*series, t *versions) []*series {
 	if len(t.masters) == 0 {
 		return append(found, &series{master: t.overrides[0], alone: true, overrides: t.overrides})
 	}
@@ -144,13 +144,13 @@ func (f *file) seriesOf(found []*series, t *told) []*series {
 	return found
 }
 
-// older says that a version was made before another one.
+// older reports whether a version precedes another one.
 func older(a, b *event) bool {
 	changed := func(e *event) string { return cmp.Or(e.value("LAST-MODIFIED"), e.value("DTSTAMP")) }
 	return cmp.Or(cmp.Compare(sequence(a), sequence(b)), strings.Compare(changed(a), changed(b))) < 0
 }
 
-// sequence is the version of an event, as its organizer counts.
+// sequence returns the version of an event, as its organizer counts.
 func sequence(e *event) int {
 	n, err := strconv.Atoi(e.value("SEQUENCE"))
 	if err != nil {
@@ -159,11 +159,11 @@ func sequence(e *event) int {
 	return n
 }
 
-// maxInstances caps the instances of one event, so that it fits into an event of the store.
+// maxInstances limits the instances of one event, so that it fits into a stored event.
 const maxInstances = 1000
 
-// expand sets the holdings of a series within the window, up to a limit. Steps is what its rules may cost. Of a series
-// with more instances, those of this month and later count first.
+// expand sets the holdings of a series within the window, up to a limit. steps limits the cost of its rules. Of a
+// series with more instances, those of this month and later come first.
 func (f *file) expand(s *series, steps *recurrence.Allowance, limit int) {
 	s.limit, s.late = limit, false
 	f.expandOnce(s, steps)
@@ -174,8 +174,8 @@ func (f *file) expand(s *series, steps *recurrence.Allowance, limit int) {
 	}
 }
 
-// thisMonth is the month in which the usual window is looked through. It is not the day, so that the same file gives
-// the same instances all the month.
+// thisMonth returns the month in which the usual window is used, not the day, so that the same file leads to the same
+// instances all month.
 func (f *file) thisMonth() time.Time { return f.window.From.AddDate(0, 1, 0) }
 
 func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
@@ -219,14 +219,14 @@ func (f *file) expandOnce(s *series, steps *recurrence.Allowance) {
 			s.cut = true
 			break
 		}
-		h.When = start.told(s.zone)
+		h.When = start.shown(s.zone)
 		s.holdings = append(s.holdings, h)
 	}
 	f.addOverrides(s, first, changed.all, status)
 }
 
-// masterClock is the clock of the master if it says itself on none: an instance that stands for all is on that of the
-// date it replaces.
+// masterClock returns the clock of a master that does not state one: an instance in place of the master uses that of
+// the date it replaces.
 func (f *file) masterClock(s *series) *zone {
 	l, ok := s.master.first("RECURRENCE-ID")
 	if tzid := l.param("TZID"); ok && tzid != "" {
@@ -236,15 +236,16 @@ func (f *file) masterClock(s *series) *zone {
 	return nil
 }
 
-// clock is a moment on the clock of the master; a mere date of an event with times is the one of that day.
+// clock returns a moment on the clock of the master; for a date without a time, if the event has times, the start of
+// that day.
 func (s *series) clock(m moment) time.Time {
 	wall := m.in(s.zone).wall
 	if s.zone.floats && !m.zone.utc {
-		wall = m.wall // the zone is named here only
+		wall = m.wall // only this moment has a zone
 	}
 	switch {
 	case m.hasTime && !s.start.hasTime && !m.zone.utc:
-		return dateOf(m.wall) // the date where it was written
+		return dateOf(m.wall) // the date as written
 	case m.hasTime && !s.start.hasTime:
 		return dateOf(wall)
 	case !m.hasTime && s.start.hasTime:
@@ -253,13 +254,13 @@ func (s *series) clock(m moment) time.Time {
 	return wall
 }
 
-// dateOf is the day of a wall clock.
+// dateOf returns the day of a wall clock.
 func dateOf(wall time.Time) time.Time {
 	return wall.Truncate(24 * time.Hour)
 }
 
-// starts gives the instances that rules and lists of dates make, without those that are excepted. They hold until it is
-// called again.
+// starts returns the instances of rules and lists of dates, without the excepted ones. They are valid until the next
+// call.
 func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []instance {
 	except := f.excepted(s, first, steps)
 	all := f.spareStarts[:0]
@@ -307,10 +308,10 @@ func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []
 	return slices.CompactFunc(all, func(a, b instance) bool { return a.start.wall.Equal(b.start.wall) })
 }
 
-// margin is how many starts a span can hold beside those within the window.
+// margin is the number of starts in a span beside those within the window.
 const margin = 10
 
-// span is where starts can lie so that an instance is within the window.
+// span returns the span of starts whose instances may be within the window.
 func (f *file) span(s *series, first instance) recurrence.Span {
 	from := f.window.From
 	if s.late {
@@ -326,7 +327,7 @@ func (f *file) span(s *series, first instance) recurrence.Span {
 	return recurrence.Span{From: from, To: wallIn(f.window.To, first.start.zone.loc)}
 }
 
-// dates reads an RDATE: dates, or periods with an end of their own.
+// dates reads an RDATE: dates, or periods with ends.
 func (f *file) dates(s *series, l line, first instance, add func(instance)) {
 	for value := range strings.SplitSeq(l.value, ",") {
 		if !f.budget.Work(10) {
@@ -359,10 +360,10 @@ func (f *file) dates(s *series, l line, first instance, add func(instance)) {
 	}
 }
 
-// maxExcepted is how many starts of one event can be left out.
+// maxExcepted limits the excepted starts of one event.
 const maxExcepted = 50_000
 
-// excepted are the starts that are left out.
+// excepted has the starts that are left out.
 type excepted struct {
 	times map[time.Time]bool
 	days  map[time.Time]bool
@@ -403,7 +404,7 @@ func (f *file) excepted(s *series, first instance, steps recurrence.Steps) excep
 	return x
 }
 
-// except leaves out what an EXRULE gives, which RFC 2445 had.
+// except adds the starts of an EXRULE, a property of RFC 2445.
 func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps) {
 	rule, err := recurrence.ParseRule(l.value)
 	if err != nil {
@@ -417,8 +418,7 @@ func (f *file) except(x excepted, l line, first instance, steps recurrence.Steps
 		})
 }
 
-// status is what a calendar says of an event, by itself or of all it lists: CONFIRMED and TENTATIVE say no more than
-// that it is there.
+// status returns the status of an event or its calendar. CONFIRMED and TENTATIVE are the default.
 func (f *file) status(e *event) happening.Status {
 	if e.calendar.cancels || strings.EqualFold(e.value("STATUS"), "CANCELLED") || strings.EqualFold(e.value("STATUS"),
 		"CANCELED") {
@@ -433,28 +433,28 @@ func (f *file) title(e *event) string {
 }
 
 const (
-	// maxSteps is what all rules of a file may cost, leastSteps what each may at first: a daily one in the window.
-	maxSteps   = 8_000_000
-	leastSteps = 600
+	// maxSteps limits the cost of all rules of a file, minSteps is the first share of each: a daily one in the window.
+	maxSteps = 8_000_000
+	minSteps = 600
 )
 
-// expandAll expands all series. Those with rules get their share of the steps and of the room; those that need more
-// steps are tried again with what others left.
+// expandAll expands all series. Those with rules share steps and room; those that need more steps are repeated with
+// what the others left.
 func (f *file) expandAll(all []*series) {
 	ruled := make([]*series, 0, len(all))
-	room, told := maxHoldings, 0
+	room, shown := maxHoldings, 0
 	for _, s := range all {
 		if _, ok := s.master.first("RRULE"); ok {
 			ruled = append(ruled, s)
 			continue
 		}
-		if told == maxEvents {
-			s.cut = true // nobody would hear of it
+		if shown == maxEvents {
+			s.cut = true // it would not be shown
 			continue
 		}
 		f.expand(s, &recurrence.Allowance{Of: f.budget}, min(room, maxInstances))
 		if room -= len(s.holdings); len(s.holdings) > 0 {
-			told++
+			shown++
 		}
 	}
 	if len(ruled) > maxEvents {
@@ -467,7 +467,7 @@ func (f *file) expandAll(all []*series) {
 	for range 2 {
 		var again []*series
 		for i, s := range ruled {
-			share := max(left/(len(ruled)-i), leastSteps)
+			share := max(left/(len(ruled)-i), minSteps)
 			allowance := &recurrence.Allowance{Of: f.budget, Left: share}
 			room += len(s.holdings)
 			f.expand(s, allowance, min(max(room, 0)/(len(ruled)-i), maxInstances))

@@ -11,17 +11,17 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// zone is what a name of a zone means.
+// zone is the meaning of a zone name.
 type zone struct {
 	loc *time.Location
-	// name is IANA's, "" where the calendar's own rules are like no zone's that is known.
+	// name is IANA's, "" if the calendar's rules match no known zone.
 	name string
-	// utc: stated in UTC, which says nothing about where. floats: nothing is stated.
+	// utc marks UTC, which does not locate the event; floats marks a missing zone.
 	utc, floats bool
 }
 
-// zone finds the zone of a TZID: by a name that is known, the rules of the calendar, or what the name may mean; else it
-// is what floating times mean.
+// zone returns the zone of a TZID: by a known name, the rules of the calendar, or a guess; else the zone of floating
+// times.
 func (f *file) zone(cal *header, tzid string) zone {
 	if z, ok := cal.found[tzid]; ok {
 		return z
@@ -43,10 +43,10 @@ func (f *file) zone(cal *header, tzid string) zone {
 	return z
 }
 
-// zoneKey is the name of a zone as it is written in one place or another: with escapes or without, in quotes or not.
+// zoneKey normalizes the name of a zone, which occurs with and without escapes and quotes.
 func zoneKey(tzid string) string { return strings.ToLower(timing.CleanZoneName(tzid)) }
 
-// knowledge is how much is known of a name of a zone.
+// knowledge is the certainty of a zone name.
 type knowledge int
 
 const (
@@ -55,7 +55,7 @@ const (
 	wholly
 )
 
-// lookUp finds what a name of a zone means, as [file.zone] does.
+// lookUp returns the meaning of a zone name, as [file.zone] does.
 func (f *file) lookUp(cal *header, tzid string) (zone, knowledge) {
 	if z, ok := named(tzid); ok {
 		return z, wholly
@@ -75,11 +75,11 @@ func (f *file) lookUp(cal *header, tzid string) (zone, knowledge) {
 	}
 }
 
-// maxZones is how many names of zones are looked up.
+// maxZones limits the zone names that are looked up.
 const maxZones = 150
 
-// floating is what times mean that name no zone: the calendar's, else the source's. Of times, not of mere dates, the
-// only VTIMEZONE of the calendar says so too.
+// floating returns the zone of dates and times without one: the calendar's, else the source's. For times, the only
+// VTIMEZONE of the calendar counts too.
 func (f *file) floating(cal *header, hasTime bool) zone {
 	known := &cal.floatingDate
 	if hasTime {
@@ -104,13 +104,13 @@ func (f *file) floatingIn(cal *header, hasTime bool) zone {
 		}
 	}
 	if z, ok := named(f.home); ok {
-		z.floats = true // a place may tell better
+		z.floats = true // a place may be more precise
 		return z
 	}
 	return zone{loc: time.UTC, floats: true}
 }
 
-// hinted is the zone that a calendar names for the whole of itself.
+// hinted returns the zone that a calendar names for itself.
 func (f *file) hinted(cal *header) (zone, bool) {
 	for _, hint := range cal.hints() {
 		if z, known := f.lookUp(cal, hint); known != unknown {
@@ -120,14 +120,14 @@ func (f *file) hinted(cal *header) (zone, bool) {
 	return zone{}, false
 }
 
-// named finds a zone by a name that means it wherever it is written.
+// named returns a zone by a name that is known everywhere.
 func named(tzid string) (zone, bool) {
 	loc, name := timing.FindZone(tzid)
 	return zone{loc: loc, name: name}, loc != nil
 }
 
-// ruled makes a zone of a calendar's own rules. Where they are those of a known zone, now and in the year around, it
-// has that one's name.
+// ruled returns a zone of a calendar's own rules. If they match a known zone, now and in the year around, it has the
+// name of that.
 func (f *file) ruled(cal *header, rules *zoneRules) (zone, bool) {
 	if z, ok := named(rules.location); ok {
 		return z, true
@@ -148,7 +148,7 @@ func (f *file) ruled(cal *header, rules *zoneRules) (zone, bool) {
 	return zone{loc: loc}, true
 }
 
-// alike says that two zones show the same clock over the window.
+// alike reports whether two zones show the same clock over the window.
 func (f *file) alike(a, b *time.Location) bool {
 	for t := f.window.From; t.Before(f.window.To); t = t.AddDate(0, 0, 5) {
 		_, x := t.In(a).Zone()
@@ -160,19 +160,19 @@ func (f *file) alike(a, b *time.Location) bool {
 	return true
 }
 
-// change is a moment at which a zone's clock is set.
+// change is a clock change of a zone.
 type change struct {
 	at int64 // Unix time
 	to int   // seconds east of UTC
 }
 
 const (
-	// zoneSteps bounds the work for one part of a zone, maxChanges what it gives.
+	// zoneSteps limits the work for one part of a zone, maxChanges its results.
 	zoneSteps  = 20_000
 	maxChanges = 2000
 )
 
-// location makes a time.Location of a zone's rules. It holds until the end of the window.
+// location returns a time.Location of a zone's rules, valid until the end of the window.
 func (f *file) location(rules *zoneRules) (loc *time.Location, changes bool) {
 	var all []change
 	earliest, before := int64(1)<<62, 0
@@ -208,7 +208,7 @@ func (f *file) location(rules *zoneRules) (loc *time.Location, changes bool) {
 	return loc, changes
 }
 
-// onsets gives the wall clocks at which a season begins.
+// onsets returns the wall clocks at which a season begins.
 func (f *file) onsets(s season, from int) []time.Time {
 	plain := &header{found: map[string]zone{}}
 	var all []time.Time
@@ -230,7 +230,7 @@ func (f *file) onsets(s season, from int) []time.Time {
 				continue
 			}
 			rule.Until = rule.Until.In(time.FixedZone("", from))
-			// No event before the window is told of, and a clock is set twice a year.
+			// Events before the window are not shown, and clocks change twice a year.
 			span := recurrence.Span{From: f.window.From.AddDate(-3, 0, 0), To: f.window.To.AddDate(1, 0, 0)}
 			_ = recurrence.Walk(&recurrence.Allowance{Of: f.budget, Left: zoneSteps}, rule, start.wall, false, span,
 				func(t time.Time) bool {
@@ -267,7 +267,7 @@ func parseOffset(text string) (seconds int, ok bool) {
 
 const day = 24 * 3600
 
-// tzif writes a zone in the format of the tz database, RFC 9636, which is how Go can be told of one.
+// tzif encodes a zone in the format of the tz database, RFC 9636, which Go can load.
 func tzif(before int, changes []change) []byte {
 	var offsets []int
 	kind := func(offset int) byte {
@@ -298,7 +298,7 @@ func tzif(before int, changes []change) []byte {
 		}
 		return h
 	}
-	// The first part is for readers that know 32 bits only.
+	// The first part is for readers of 32 bits only.
 	data := append(head(0, 1, 1), 0, 0, 0, 0, 0, 0, 0)
 	data = append(data, head(len(kinds), len(offsets), 1)...)
 	data = append(data, times...)
