@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// clock is a time of day, or from one to another, counted from midnight.
+// clock is a time of day, or a range of two, counted from midnight.
 type clock struct {
 	from, to, line int
 	start, end     time.Duration
@@ -23,7 +23,7 @@ const (
 var (
 	halves    = wordSet("am pm a p noon")
 	hourWords = wordSet("uhr h hrs hs hora horas heures heure uur u 時 ore std hod")
-	// atWords lead up to a clock; those of sureAt are enough for a bare hour.
+	// atWords precede a clock; after one of sureAt a bare hour is a clock.
 	atWords = wordSet("at @ um ab gegen à a las la alle dalle ore kl klo klokken om às from von de van från fra dès " +
 		"dalle ⏰ 🕗 🕖 🕘 🕒 🕕 🕔 🕑 🕙 🕣 🕢 🕓 🕐 🕛 🕚 | , . · - –")
 	sureAt = wordSet("ore alle kl klo klokken las às dalle h")
@@ -37,7 +37,7 @@ var (
 	eveningTag = wordSet("tarde noche abends soir sera noite avond nachmittags pomeriggio")
 )
 
-// findClocks finds all times of day outside of dates.
+// findClocks returns all times of day outside of dates.
 func (r *reader) findClocks() []clock {
 	var found []clock
 	next := 0
@@ -60,19 +60,19 @@ func (r *reader) findClocks() []clock {
 		c.label = r.labelOf(i)
 		found = append(found, c)
 		i = c.to
-		if len(found) == mostClocks {
+		if len(found) == maxClocks {
 			break
 		}
 	}
 	return found
 }
 
-// moment is one time of day as it is written.
+// moment is one written time of day.
 type moment struct {
 	from, to int
 	hour     int
 	minute   int
-	// sure: it is a time of day by itself; half is "am" or "pm" where that is stated.
+	// sure marks a time of day that needs no words around it; half is "am" or "pm" if stated.
 	sure   bool
 	dotted bool // 19.30
 	half   string
@@ -89,7 +89,7 @@ func (m moment) clock() time.Duration {
 	return time.Duration(hour)*time.Hour + time.Duration(m.minute)*time.Minute
 }
 
-// momentAt reads a time of day without what is before it.
+// momentAt reads a time of day without the words before it.
 func (r *reader) momentAt(i int) (moment, bool) {
 	h := r.at(i)
 	if h.lower == "noon" || h.lower == "midday" || h.lower == "mezzogiorno" {
@@ -121,12 +121,12 @@ func (r *reader) momentAt(i int) (moment, bool) {
 	return r.suffix(m), true
 }
 
-// threeFigures: "5.12.26" is no time of day.
+// threeFigures reports whether the token is part of three numbers, such as "5.12.26", which are not a time of day.
 func (r *reader) threeFigures(i int) bool {
 	return r.at(i+3).lower == "." && r.glued(i+3) && r.at(i+4).number >= 0 && r.glued(i+4)
 }
 
-// suffix reads on: "pm", "Uhr", "h", "de la tarde".
+// suffix reads the words after a time: "pm", "Uhr", "h", "de la tarde".
 func (r *reader) suffix(m moment) moment {
 	next := r.at(m.to)
 	if !r.sameLine(m.from, m.to) {
@@ -170,7 +170,7 @@ func (r *reader) suffix(m moment) moment {
 	return m
 }
 
-// clockAt reads a time of day, or from one to another, that begins at a token.
+// clockAt reads a time of day, or a range of two, at a token.
 func (r *reader) clockAt(i int) (clock, bool) {
 	first, ok := r.momentAt(i)
 	if !ok {
@@ -227,7 +227,7 @@ func (r *reader) ending(first moment) (moment, bool) {
 	if !ok || !r.sameLine(first.from, j) {
 		return moment{}, false
 	}
-	// "20 Uhr - 12 Euro" and "19h - 3 bands" are no ranges: a bare number has to be as bare as the first.
+	// "20 Uhr - 12 Euro" and "19h - 3 bands" are not ranges: a bare number must have the form of the first.
 	if !second.sure && first.sure && second.dotted == first.dotted && r.at(first.to-1).number < 0 {
 		return moment{}, false
 	}
@@ -237,7 +237,7 @@ func (r *reader) ending(first moment) (moment, bool) {
 	return second, true
 }
 
-// led says that words before a bare number make it a time of day.
+// led reports whether the words before a bare number make it a time of day.
 func (r *reader) led(i int) bool {
 	before := r.at(i - 1)
 	if !r.sameLine(i, i-1) {
@@ -257,10 +257,10 @@ func (r *reader) led(i int) bool {
 
 var clockSigns = wordSet("⏰ 🕗 🕖 🕘 🕒 🕕 🕔 🕑 🕙 🕣 🕢 🕓 🕐 🕛 🕚")
 
-// usual minutes are those at which events begin.
+// usual reports whether events begin at such minutes.
 func (r *reader) usual(m moment) bool { return m.minute%15 == 0 }
 
-// besideDate: a date ended just before.
+// besideDate reports whether a date ends at the token.
 func (r *reader) besideDate(i int) bool {
 	for _, d := range r.dates {
 		if d.to <= i && i-d.to <= 3 && r.sameLine(d.from, i) {
@@ -270,7 +270,7 @@ func (r *reader) besideDate(i int) bool {
 	return false
 }
 
-// labelOf says what the words before a time call it.
+// labelOf returns what the words before a time call it.
 func (r *reader) labelOf(i int) label {
 	for j := i - 1; j >= i-3 && j >= 0 && r.sameLine(i, j); j-- {
 		switch t := r.at(j); {
@@ -285,7 +285,7 @@ func (r *reader) labelOf(i int) label {
 	return unlabelled
 }
 
-// clockFrom is the time that begins at a token.
+// clockFrom returns the time that begins at a token.
 func (r *reader) clockFrom(i int) clock {
 	for _, c := range r.clocks {
 		if c.from == i {
@@ -295,14 +295,14 @@ func (r *reader) clockFrom(i int) clock {
 	return clock{}
 }
 
-// linesOn is how many lines below or above a date its time may stand.
-const linesOn = 5
+// maxLines limits the distance between a date and its time, in lines.
+const maxLines = 5
 
-// clockOf finds the time that belongs to a date: behind it, before it, or in the lines around it that have no date.
+// clockOf returns the time of a date: after it, before it, or in the lines around it that have no date.
 func (r *reader) clockOf(d date) *clock {
 	line := r.at(d.from).line
 	before, after := -1, len(r.words)
-	nextLine, prevLine := line+linesOn+1, line-linesOn-1
+	nextLine, prevLine := line+maxLines+1, line-maxLines-1
 	for _, other := range r.dates {
 		switch {
 		case other.from == d.from || other.byName != byDate && other.wrong != "":

@@ -17,7 +17,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// labelled is a post of the corpus: its text, and the events that people read in it.
+// labelled is a post of the corpus with the events that people read in it.
 type labelled struct {
 	name   string
 	post   posts.Post
@@ -25,8 +25,8 @@ type labelled struct {
 	titles []string
 }
 
-// corpus reads testdata: "zone" sets the zone of a file, "@" begins a post with the time it was written, ">" holds an
-// event: its dates, parted by plus signs, and its title.
+// corpus reads testdata: "zone" sets the zone of a file, "@" begins a post with its time, ">" has an event: its dates,
+// separated by plus signs, and its title.
 func corpus(tb testing.TB, pattern string) []labelled {
 	tb.Helper()
 	files, err := filepath.Glob(pattern)
@@ -91,7 +91,7 @@ func shown(s timing.Stamp) string {
 	return s.Wall.Format(time.DateOnly)
 }
 
-// instances gives the dates of candidates as the corpus writes them.
+// instances returns the dates of candidates in the form of the corpus.
 func instances(found []*candidate.Candidate) (dates, titles []string) {
 	for _, c := range found {
 		titles = append(titles, c.Title)
@@ -106,7 +106,7 @@ func instances(found []*candidate.Candidate) (dates, titles []string) {
 	return dates, titles
 }
 
-// figures count the dates that were told and found.
+// figures count expected and found dates.
 type figures struct{ posts, without, expected, found, right, falseOnes, titles, titled int }
 
 func (f figures) precision() float64 { return float64(f.right) / float64(max(f.found, 1)) }
@@ -143,12 +143,12 @@ func (f *figures) count(l labelled, dates, titles []string) {
 	}
 }
 
-// The corpus was written before the gate, which then was made against its odd posts. The even ones say how it does on
-// what it was not made for. The sets below "later" were written one after the other against the gate as it then was,
-// the first four with traps of new kinds. At first sight it had a precision of 79, 94, 84, 85 and 93 %, and a recall of
-// 84, 89, 81, 96 and 82 %. Then it was made against them as well.
+// TestCorpus measures precision and recall. The gate was made with the odd posts of the corpus; the even ones are held
+// out. The sets in "later" were written afterwards one by one, the first four with new traps. At first the gate had
+// precisions of 79, 94, 84, 85 and 93 %, and recalls of 84, 89, 81, 96 and 82 % on them. Then it was improved with
+// them as well.
 //
-// A date is right where its day, its time and its end are.
+// A date is right if its day, its time and its end are.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	var whole, made, heldOut figures
@@ -187,7 +187,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("whole:    %s", whole)
 	t.Logf("made for: %s", made)
 	t.Logf("held out: %s", heldOut)
-	// What is asked for is a precision of 95 % and a recall of 80 %; what is reached is not to fall.
+	// The required precision is 95 %, the recall 80 %; the thresholds hold what was reached.
 	if whole.precision() < 0.98 || whole.recall() < 0.97 || heldOut.precision() < 0.95 || heldOut.recall() < 0.95 {
 		t.Error("precision or recall has fallen")
 	}

@@ -2,20 +2,19 @@ package posts
 
 import "time"
 
-// date is an expression of one or more days, with the tokens that it takes.
+// date is an expression of one or more days, with its tokens.
 type date struct {
 	from, to int
-	// days are the days of a list, in order, or the first of a range; last is the last of a range.
+	// days are the days of a list, in order, or the first day of a range; last is the last day of a range.
 	days []time.Time
 	last time.Time
-	// until is the token of the time at which the last day ends, where such a range is written out with both times; 0
-	// if there is none.
+	// until is the token of the time at which the last day ends, if a range has both times; 0 if not.
 	until int
-	// what the words said beside the day
+	// words beside the day
 	weekday, year bool
-	// byName: the day is told by a word such as "tomorrow", which the time of the post anchors.
+	// byName marks a day by a word such as "tomorrow", relative to the time of the post.
 	byName nameKind
-	// wrong says why the day can't be an event's, whatever stands around it.
+	// wrong is the reason why the day can't be an event's, whatever its context.
 	wrong   string
 	reasons []string
 }
@@ -28,14 +27,14 @@ const (
 	byWeekday
 )
 
-// part is a day as it is written: some days of one month, or a range of them.
+// part is a written day: some days of one month, or a range of them.
 type part struct {
 	from, to int
 	days     []int
 	isRange  bool
 	month    time.Month
-	year     int // 0: not stated
-	weekday  int // of the first day, from 1 for Sunday; 0: not stated
+	year     int // 0 if not stated
+	weekday  int // of the first day, from 1 for Sunday; 0 if not stated
 	weak     bool
 }
 
@@ -47,7 +46,7 @@ var (
 	articles   = wordSet("the den der dem d le la el il lo op på on am dia día a o ( , . : - – | jour")
 )
 
-// findDates finds all dates of the post, in order.
+// findDates returns all dates of the post, in order.
 func (r *reader) findDates() []date {
 	var found []date
 	for i := 0; i < len(r.words); {
@@ -64,15 +63,15 @@ func (r *reader) findDates() []date {
 		}
 		found = append(found, d)
 		i = d.to
-		if len(found) == mostDates {
+		if len(found) == maxDates {
 			break
 		}
 	}
 	return found
 }
 
-// mostDates and mostClocks are as many as any announcement has.
-const mostDates, mostClocks = 60, 120
+// maxDates and maxClocks exceed those of any announcement.
+const maxDates, maxClocks = 60, 120
 
 func (r *reader) at(i int) token {
 	if i < 0 || i >= len(r.words) {
@@ -86,13 +85,13 @@ func (r *reader) at(i int) token {
 	return r.words[i]
 }
 
-// glued says that a token follows the one before it without a space.
+// glued reports whether a token follows the one before it without a space.
 func (r *reader) glued(i int) bool { return i < len(r.words) && !r.words[i].space }
 
-// sameLine: a date goes on over the end of a line only after its weekday.
+// sameLine reports whether two tokens are in one line. A date crosses the end of a line only after its weekday.
 func (r *reader) sameLine(i, j int) bool { return r.at(i).line == r.at(j).line }
 
-// dateAt reads a date that begins at a token, a range of two dates as one.
+// dateAt reads a date at a token; a range of two dates is one.
 func (r *reader) dateAt(i int) (date, bool) {
 	p, ok := r.partAt(i)
 	if !ok {
@@ -118,7 +117,7 @@ func (r *reader) dateAt(i int) (date, bool) {
 	return r.single(p), true
 }
 
-// partAt reads a date, with its weekday before or behind it.
+// partAt reads a date, with its weekday before or after it.
 func (r *reader) partAt(i int) (part, bool) {
 	if n := weekdays[r.at(i).lower]; n > 0 && r.at(i).isWord() && (len(r.at(i).lower) > 2 || r.at(i).upper) {
 		j := i + 1
@@ -160,7 +159,7 @@ func (r *reader) bareDate(i int) (part, bool) {
 func isDay(n int) bool  { return n >= 1 && n <= 31 }
 func isYear(n int) bool { return n >= 2000 && n < 2100 }
 
-// earliestYear is that of dates that people remember.
+// earliestYear is the earliest year of a date.
 const earliestYear = 1000
 
 func (r *reader) isoDate(i int) (part, bool) {
@@ -194,7 +193,7 @@ func (r *reader) eastDate(i int) (part, bool) {
 	return p, true
 }
 
-// dayList reads "5", "5th", "4.–6.", "1, 3 and 5", in ascending order, and gives the token behind it.
+// dayList reads "5", "5th", "4.–6.", "1, 3 and 5", in ascending order, and returns the token after it.
 func (r *reader) dayList(i int) (days []int, isRange bool, next int) {
 	for {
 		n := r.at(i).number
@@ -256,8 +255,8 @@ func (r *reader) daysThenMonth(i int) (part, bool) {
 	return r.withYear(p), true
 }
 
-// sureMonth: a name in small letters that may be another word is a month where a year follows it, or a language that
-// writes months so stands around it.
+// sureMonth reports whether a name in small letters that may be another word is a month: a year follows it, or the
+// language around it writes months so.
 func (r *reader) sureMonth(j int) bool {
 	next := r.at(j + 1)
 	return isYear(next.number) || next.lower == "." || (next.lower == "de" || next.lower == "del") &&
@@ -277,7 +276,7 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 	if len(days) == 0 || !r.sameLine(i, j) {
 		return part{}, false
 	}
-	// "Dec 4, 8pm": the last of a list may be the hour.
+	// In "Dec 4, 8pm", the last number of a list may be the hour.
 	if r.isHour(to) && len(days) > 1 {
 		return part{}, false
 	}
@@ -292,13 +291,13 @@ func (r *reader) monthThenDays(i int) (part, bool) {
 	}), true
 }
 
-// isHour says that a number that ended at a token is one of a clock.
+// isHour reports whether the number before a token is one of a clock.
 func (r *reader) isHour(to int) bool {
 	half := r.at(to).is(halves) && (len(r.at(to).lower) > 1 || r.at(to+1).lower == ".")
 	return half && r.sameLine(to-1, to) || r.at(to).lower == ":" && r.glued(to) && r.at(to+1).number >= 0
 }
 
-// withYear reads on: the year, with what leads up to it.
+// withYear reads the year and the words before it.
 func (r *reader) withYear(p part) part {
 	j := p.to
 	for j < p.to+2 && r.sameLine(p.to-1, j) && (r.at(j).lower == "." || r.at(j).lower == "," || r.at(j).lower == "de" ||
@@ -357,7 +356,7 @@ func (r *reader) figures(i int) (part, bool) {
 	case p.year == 0 && sign == "-":
 		return part{}, false
 	case p.year == 0 && r.at(p.to).lower == sign && r.glued(p.to) && r.at(p.to+1).number >= 0 && r.glued(p.to+1):
-		return part{}, false // three figures and no year
+		return part{}, false // three numbers without a year
 	case p.year == 0 && (sign != "." || r.at(p.to-1).lower != "."):
 		p.weak = true
 	}
@@ -382,11 +381,11 @@ func (r *reader) figuresYear(p part, sign string) part {
 	return p
 }
 
-// beforeFigures are words and signs after which "5/12" or "5.12" is a date.
+// beforeFigures are words and signs before a date such as "5/12" or "5.12".
 var beforeFigures = wordSet("on am den vom ab der le il el den d dia día op på 📅 🗓 📆 🗓️ date datum fecha data when " +
 	"wann quand")
 
-// strengthened: figures without a year are a date after a weekday or such words, or before a clock.
+// strengthened reports whether figures without a year are a date: after a weekday or beforeFigures, or before a clock.
 func (r *reader) strengthened(p part) bool {
 	switch next := r.at(p.to); {
 	case r.isHour(p.to) || next.is(hourWords):
@@ -395,7 +394,7 @@ func (r *reader) strengthened(p part) bool {
 		beforeFigures):
 		return true
 	case r.at(p.to-2).lower == "/":
-		// "5/12, 8pm" and "13/12 at 15h", but no "1/2 price"
+		// "5/12, 8pm" and "13/12 at 15h" are dates, "1/2 price" is not.
 		j := p.to
 		for j < p.to+3 && !r.at(j).isWord() && r.at(j).number < 0 || r.at(j).is(atWords) {
 			j++

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// dayWords are the words that the time of a post anchors, as the tokens that they are, and how many days after it.
+// dayWords are the tokens of words relative to the time of a post, with the number of days after it.
 var dayWords = func() (all []dayWord) {
 	for ahead, list := range []string{
 		"today|tonight|tonite|this evening|this afternoon|heute abend|heute nachmittag|heute|aujourd ' hui|aujourd ’ hui" +
@@ -29,9 +29,9 @@ type dayWord struct {
 }
 
 var (
-	// notTomorrow are words after which "morgen" and "mañana" are mornings.
+	// notTomorrow are words before "morgen" and "mañana" that make them mornings.
 	notTomorrow = wordSet("guten am jeden der la buenos goede god")
-	// thisWords lead up to the next day of a name; anyWords to no certain one.
+	// thisWords precede the next day with a name; after anyWords the day is uncertain.
 	thisWords = wordSet("this coming diesen diesem dieser kommenden kommender ce este esta questo questa neste nesta " +
 		"deze denne")
 	anyWords = wordSet(`every each any most all last next first second third jeden jede alle letzten letzte letzter ` +
@@ -103,7 +103,8 @@ func (r *reader) follows(i int, words []string) bool {
 	return true
 }
 
-// betweenWeekdays: "Monday to Friday", "Di–So" and "Tuesdays, Thursdays" are weeks, not days.
+// betweenWeekdays reports whether the token is in a range or list of weekdays, such as "Monday to Friday", "Di–So" or
+// "Tuesdays, Thursdays", which repeats weekly.
 func (r *reader) betweenWeekdays(i int) bool {
 	other := func(sign, name int) bool {
 		t := r.at(sign)

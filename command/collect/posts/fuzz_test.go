@@ -9,8 +9,8 @@ import (
 	"carillon/command/collect/posts"
 )
 
-// Whatever is written, no event lies before its post or more than 18 months behind it, each has a title and says which
-// words were read, and reading ends within its budget.
+// FuzzRead shows that no event precedes its post or is more than 18 months later, that each has a title and its
+// origins, and that reading ends within its budget.
 func FuzzRead(f *testing.F) {
 	for i, l := range corpus(f, "testdata/*.txt") {
 		if i%9 == 0 {

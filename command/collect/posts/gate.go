@@ -9,25 +9,25 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// context is what stands around a date.
+// context is the text around a date.
 type context struct {
-	// sentence holds the words of the sentence between two spaces.
+	// sentence has the words of the sentence between two spaces.
 	sentence string
-	// otherTimes: its times are no event's.
+	// otherTimes marks times of no event.
 	otherTimes bool
-	// event and venue are the words of these lexicons in it, others those of each of otherSubjects; "" for none.
+	// event and venue are its words of these lexicons, others those of each of otherSubjects; "" if it has none.
 	event, venue string
 	others       []string
 }
 
-// padded words are fit for [lexicon.find].
+// padded returns the words for [lexicon.find].
 func padded(text string) string { return " " + identity.Words(text) + " " }
 
-// tellingWords is how many words of its own a sentence has that says what its date is about.
-const tellingWords = 3
+// minWords is the number of words that a sentence needs to describe its date.
+const minWords = 3
 
-// contextOf gives the sentence of a token. Where that has hardly a word of its own, the line before and the first of
-// the post belong to it.
+// contextOf returns the context of a token: its sentence and, if that has too few words, the line before and the first
+// of the post.
 func (r *reader) contextOf(i int) context {
 	n := r.at(i).sentence
 	if known, ok := r.contexts[n]; ok {
@@ -44,7 +44,7 @@ func (r *reader) contextOf(i int) context {
 		}
 	}
 	text := r.text.between(r.words, from, to)
-	if own < tellingWords {
+	if own < minWords {
 		if before := r.sentenceText(n - 1); before != "" {
 			text = before + " " + text
 		}
@@ -67,7 +67,7 @@ func (r *reader) contextOf(i int) context {
 	return c
 }
 
-// sentence gives the tokens of a sentence.
+// sentence returns the tokens of a sentence.
 func (r *reader) sentence(n int) (from, to int) {
 	if n < 0 {
 		return 0, 0
@@ -86,7 +86,7 @@ func (r *reader) inDate(i int) bool {
 	return slices.ContainsFunc(r.every, func(d date) bool { return d.from <= i && i < d.to })
 }
 
-// inPost finds a phrase anywhere in the post, once.
+// inPost finds a phrase anywhere in the post, and remembers the result.
 func (r *reader) inPost(l lexicon, found *[]string) (string, bool) {
 	if *found == nil {
 		*found = []string{}
@@ -100,17 +100,17 @@ func (r *reader) inPost(l lexicon, found *[]string) (string, bool) {
 	return (*found)[0], true
 }
 
-// startedBefore is how long after its start something is still announced.
+// startedBefore is the time after its start in which an event is still announced.
 const startedBefore = 2 * time.Hour
 
-// lexiconSize is about how many phrases are looked for.
+// lexiconSize is the approximate number of phrases.
 const lexiconSize = 1500
 
-// needed is what has to speak for an event, see [reader.weigh].
+// needed is the minimum weight of an event, see [reader.weigh].
 const needed, neededAlone = 2, 4
 
-// judge keeps the dates that are an event's.
-func (r *reader) judge() {
+// selectDates keeps the dates of events.
+func (r *reader) selectDates() {
 	all := r.dates
 	stated := false
 	var kept []date
@@ -127,7 +127,7 @@ func (r *reader) judge() {
 		switch {
 		case d.byName == byDate:
 		case len(kept) > 0 || stated && d.byName == byWeekday:
-			// The date says it already, or what it says is of something else.
+			// The date is repeated, or belongs to another subject.
 		case r.keep(&d):
 			kept = append(kept, d)
 		}
@@ -136,7 +136,7 @@ func (r *reader) judge() {
 	r.dates = kept
 }
 
-// keep judges one date, and notes why.
+// keep reports whether a date is an event's, and notes the reason.
 func (r *reader) keep(d *date) bool {
 	around := r.contextOf(d.from)
 	if !r.budget.Work(100 + 10*len(r.clocks)) {
@@ -154,7 +154,7 @@ func (r *reader) keep(d *date) bool {
 	return d.wrong == ""
 }
 
-// limit says whether a date only bounds something: "until 5 December", "from 1 December".
+// limit returns the word that makes a date a mere limit: "until 5 December", "from 1 December".
 func (r *reader) limit(d date) string {
 	from := d.from
 	var before []string
@@ -185,7 +185,7 @@ func (r *reader) limit(d date) string {
 	return ""
 }
 
-// weigh adds up what speaks for an event and against it.
+// weigh sums up the signs for an event and against it.
 func (r *reader) weigh(d *date, around context) string {
 	weight := 0
 	say := func(n int, what string) {

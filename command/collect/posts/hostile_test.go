@@ -12,7 +12,7 @@ import (
 	"carillon/command/collect/posts"
 )
 
-// Posts made to take long end within the budget of a page.
+// Posts made for long reading end within the budget of a page.
 func TestHostilePosts(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{

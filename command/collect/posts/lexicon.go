@@ -2,9 +2,9 @@ package posts
 
 import "strings"
 
-// lexicon are phrases that speak of one thing, in small letters and without punctuation. A phrase is found at the begin
-// of a word and may go on as another, "apply" in "applying"; one that ends in a stroke ends there; one that begins
-// with a tilde is found within words.
+// lexicon has phrases about one subject, in small letters and without punctuation. A phrase matches the beginning of a
+// word, "apply" also in "applying"; one with a stroke at its end matches a whole word; one with a tilde at its
+// beginning matches within words.
 type lexicon []string
 
 func phrases(lists ...string) lexicon {
@@ -19,7 +19,7 @@ func phrases(lists ...string) lexicon {
 	return all
 }
 
-// find gives the phrase of the lexicon that a text of [identity.Words] between two spaces holds.
+// find returns the phrase of the lexicon in a text of [identity.Words] between two spaces.
 func (l lexicon) find(words string) (string, bool) {
 	for _, phrase := range l {
 		needle := phrase
@@ -38,10 +38,10 @@ func (l lexicon) find(words string) (string, bool) {
 	return "", false
 }
 
-// subject is what a sentence with a date may be about other than an event.
+// subject is a subject other than an event that a sentence with a date may have.
 type subject struct {
 	why string
-	// weight is taken off what speaks for an event.
+	// weight is subtracted from the signs for an event.
 	weight int
 	words  lexicon
 }
@@ -184,7 +184,7 @@ var otherSubjects = []subject{
 		`levering, bestelling, contributie, kontingent, leverans, avgift, entrega, encomenda, quota`)},
 }
 
-// otherTimes speak of hours that are no event's.
+// otherTimes are about hours of no event.
 var otherTimes = phrases(
 	`opening hours, opening times, on sale, open daily, open every day, box office open, office hours,
 			bookings from, call us, phone`,
@@ -194,7 +194,7 @@ var otherTimes = phrases(
 	`orari, aperto da, aperti da, biglietteria`,
 	`openingstijden, åbningstider, öppettider`)
 
-// openEnded are words before a day from which on something holds, or until which, or before which.
+// openEnded are words before the day from which, until which or before which something holds.
 var (
 	sinceWords = phrases(
 		`from|, from the|, starting|, starting from|, as of|, as from|, effective|, since|, ab|, ab dem|,
@@ -209,7 +209,7 @@ var (
 			senest|, inden|, till och med|, senast|, até|, até ao|, até dia|, antes de|`)
 )
 
-// eventWords are names of events and of what one does there.
+// eventWords are names of events and activities.
 var eventWords = phrases(
 	`concert, gig|, gigs|, live music, live band, in conversation, marathon, festival, fair|, fayre, market|,
 			markets|, craft fair, party, parties, ball|, quiz, workshop, class|, classes|, course|, talk|, talks|,
@@ -257,7 +257,7 @@ var eventWords = phrases(
 			~einweihung, jubiläum, ~jubiläum, spaces left on, places left`,
 	`コンサート, ~ナイト, ライブ, ~祭|, 開演, 公演, 展覧会, イベント, 上映`)
 
-// venueWords are names of places where events are held.
+// venueWords are names of places of events.
 var venueWords = phrases(
 	`theatre, theater, hall|, town hall, village hall, club|, museum, gallery, library, church|, cathedral,
 			chapel, pub|, bar|, café, arena, stadium, park|, brewery, arts centre, community centre, bandstand, bookshop`,
@@ -270,7 +270,7 @@ var venueWords = phrases(
 	`sala|, piazza, teatro, biblioteca, chiesa, museo, centro storico, circolo, parco, palazzo, castello`,
 	`kirke, ~kirken|, bibliotek, kulturhus, ~huset|, kerk, ~gården|, igreja, praça, auditório, 会館, ホール`)
 
-// inviting are words that call people to come, or tell what it costs.
+// inviting are words that invite people, or are about prices.
 var inviting = phrases(
 	`join us, save the date, mark your calendar, come along, see you there, doors, free entry, free admission,
 			tickets, ticket, rsvp, book now, booking, all welcome, drop in, sign up, register, registration, bring a,
@@ -284,7 +284,7 @@ var inviting = phrases(
 	`ingresso, biglietti, prevendite, vi aspettiamo, prenot, iscrizioni, gratuito, ritrovo, partenza, non mancate`,
 	`gratis, adgang, toegang, billet, biljett, entrada livre, kaarten, kom|, välkom, velkommen, welkom, 入場, 会場`)
 
-// What is to become of an event that a sentence names with its date.
+// Words about the fate of an event in the sentence of its date.
 //
 //nolint:misspell // words of other languages
 var (
@@ -298,5 +298,5 @@ var (
 			rinviato|, rinviata|, rimandato|, nuova data|, uitgesteld|, udsat|, uppskjutet|, adiado|`)
 )
 
-// dateMarks are signs and words that publishers set before the date of an event.
+// dateMarks are signs and words before the date of an event.
 var dateMarks = wordSet("📅 🗓 📆 when wann quand cuándo cuando date datum fecha data wanneer hvornår når")

@@ -7,20 +7,20 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// shortMonths are the forms that are written for short, beside the whole names that package timing knows. A name that
-// is cut anywhere, as timing reads them, is not enough here: "10 out of 20" is no tenth of outubro.
+// shortMonths are abbreviations, besides the whole names in package timing. Names cut at any letter, as timing reads
+// them, are not enough here: in "10 out of 20", "out" is not outubro.
 var shortMonths = numbered(
 	"jan jän jänn janv ene gen", "feb febr fév févr fev", "mar mär mrz mrt", "apr avr abr", "mai may mag maj", "jun giu",
 	"jul juil lug", "aug ago aoû", "sep sept set sett", "oct okt ott", "nov", "dec dez déc dic dich dicbre des")
 
-// needsCapital are names of months that are other words too, in small letters.
+// needsCapital are names of months that are other words in small letters.
 var needsCapital = wordSet("may march mar set des ago out")
 
-// englishMonths may stand before their day.
+// englishMonths may precede their day.
 var englishMonths = wordSet(`january february march april may june july august september october november december
 	jan feb mar apr jun jul aug sep sept oct nov dec`)
 
-// shortWeekdays from Sunday on, in the languages that the names of timing are in.
+// weekdays has the abbreviations from Sunday on, in the languages of package timing.
 var weekdays = func() map[string]int {
 	all := numbered(
 		"sun so dim dom søn sön zo", "mon mo lun man mån ma seg", "tue tues di mar tir tis dinsdag ter",
@@ -46,7 +46,7 @@ var weekdays = func() map[string]int {
 	return all
 }()
 
-// wholeWeekdays need no date beside them to be understood.
+// wholeWeekdays need no date beside them.
 var wholeWeekdays = map[string]bool{}
 
 func numbered(lists ...string) map[string]int {

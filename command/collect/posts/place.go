@@ -17,10 +17,10 @@ var (
 		`meet|youtube|twitch|discord)\b|\b(webinar|online[- ]vortrag|livestream|online[- ](?:event|workshop|talk))\b`)
 )
 
-// longestPlace is longer than any line that names a place.
-const longestPlace = 160
+// maxPlace is longer than any line with a place.
+const maxPlace = 160
 
-// place takes the place from a line that is marked as one. What is written in a sentence is left to people.
+// place takes the place from a line that is marked as one. Places in sentences are ignored.
 func (r *reader) place(c *candidate.Candidate) {
 	for _, re := range []*regexp.Regexp{placeMark, placeLabel} {
 		m := re.FindStringSubmatch(r.text.shown)
@@ -28,7 +28,7 @@ func (r *reader) place(c *candidate.Candidate) {
 			continue
 		}
 		text := strings.Trim(strings.TrimSpace(noise.ReplaceAllString(tagsAnd.ReplaceAllString(m[1], " "), " ")), ".,;|–- ")
-		if text == "" || len(text) > longestPlace {
+		if text == "" || len(text) > maxPlace {
 			continue
 		}
 		c.Where.Text(text, func(link string) string { return link })

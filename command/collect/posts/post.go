@@ -1,16 +1,15 @@
-// Package posts makes events of the posts of platforms, where a post says the date of an event clearly, and of no
-// other.
+// Package posts makes events of the posts of platforms whose text has the clear date of an event.
 //
 //	text ──▶ words ──▶ dates ──▶ gate ──▶ clocks, title, place ──▶ candidates
 //	         without   of the    an event's day, no deadline,
 //	         prices    future    sale, birthday or memory
 //
-// What a date parser would read is not enough: "£10", "24/7" and "until 5 December" are dates of no event. So a date
-// counts only where its day is stated, be it by day and month or by words such as "tomorrow" that the time of the post
-// anchors; where it lies in the future of the post, at most 18 months ahead; where the sentence around it is about no
-// deadline, sale, closing, birthday or report; and where words beside it speak for an event. Everything is by patterns
-// and lists of words, in English, German, French, Spanish, Italian, Portuguese, Dutch, Danish, Norwegian, Swedish and
-// some Japanese. A post in another language says no more than its numbers do.
+// A date parser is not enough: "£10", "24/7" and "until 5 December" are not dates of events. A date counts only if its
+// day is stated, by day and month or by words such as "tomorrow" relative to the time of the post; if it lies after
+// the post, at most 18 months; if its sentence is not about a deadline, sale, closing, birthday or report; and if
+// words beside it are about an event. All rules are patterns and lists of words, in English, German, French, Spanish,
+// Italian, Portuguese, Dutch, Danish, Norwegian, Swedish and some Japanese. Of a post in another language only the
+// numbers count.
 package posts
 
 import (
@@ -28,36 +27,35 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// Post is what someone wrote at a time.
+// Post is a text with its time.
 type Post struct {
-	// Text is as its author wrote it, Field the name that the platform has for it, as in "message".
+	// Text is the original text, Field the platform's name of it, such as "message".
 	Text, Field string
-	// CreatedAt anchors such words as "tomorrow", and the years of dates that name none.
+	// CreatedAt is the reference of words such as "tomorrow", and of dates without a year.
 	CreatedAt time.Time
-	// Permalink is where the post is shown.
+	// Permalink is the address of the post.
 	Permalink *url.URL
-	// Zone is the IANA zone of the source, or "".
+	// Zone is the IANA zone of the source. Optional.
 	Zone string
-	// Organizer is who wrote it.
+	// Organizer is the author.
 	Organizer *happening.Organizer
 	// Images and Links are absolute addresses.
 	Images, Links []string
-	// Where is what the platform itself says about the place.
+	// Where is the platform's own data about the place.
 	Where candidate.Where
 }
 
-// Passed is a date that is no event's.
+// Passed is a date that belongs to no event.
 type Passed struct {
 	Words string // as written
 	Why   string
 }
 
-// maxText is how much of a post is read, in bytes. The longest that a platform allows are 63,206 characters, but what
-// comes later than this is no announcement.
+// maxText limits how much of a post is read, in bytes. Platforms allow up to 63,206 characters, but announcements are
+// near the beginning.
 const maxText = 8 << 10
 
-// Read gives the events that a post tells of, and the dates in it that are none. Where the budget ends meanwhile, the
-// result means nothing.
+// Read returns the events of a post, and the dates that belong to none. The result is invalid if the budget has ended.
 func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 	text := cut(p.Text)
 	if text == "" || p.CreatedAt.IsZero() || !b.Work(40+4*len(text)) {
@@ -82,7 +80,7 @@ func Read(b *budget.Budget, p Post) ([]*candidate.Candidate, []Passed) {
 	r.clocks = r.findClocks()
 	r.joinRanges()
 	r.every = r.dates
-	r.judge()
+	r.selectDates()
 	return r.candidates(), r.passed
 }
 
@@ -103,7 +101,7 @@ func midnight(t time.Time) time.Time {
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 }
 
-// writesMonthFirst: the Americans of the north write the month first in figures, and they post from zones of theirs.
+// writesMonthFirst reports whether people in the zone write the month first in figures, as North Americans do.
 func writesMonthFirst(zone string) bool {
 	return slices.Contains(monthFirstZones, zone) || strings.HasPrefix(zone, "America/Indiana/") ||
 		strings.HasPrefix(zone, "America/Kentucky/") || strings.HasPrefix(zone, "US/")
@@ -119,19 +117,19 @@ type reader struct {
 	post       Post
 	text       *text
 	budget     *budget.Budget
-	wall       time.Time // when it was written, as a wall clock
-	today      time.Time // the day of that
+	wall       time.Time // time of the post as a wall clock
+	today      time.Time // its day
 	monthFirst bool
 
 	words  []token
-	dates  []date // those that stayed, once they are judged
+	dates  []date // those that remain after selectDates
 	every  []date
 	clocks []clock
 	passed []Passed
 
 	whole    string          // the words of the post
 	contexts map[int]context // by sentence
-	// event and invitation are what of these lexicons stands anywhere in the post; nil: not looked for yet
+	// event and invitation are the words of these lexicons anywhere in the post; nil before the search
 	event, invitation []string
 }
 
@@ -139,7 +137,7 @@ func (r *reader) pass(d date, why string) {
 	r.passed = append(r.passed, Passed{Words: r.text.between(r.words, d.from, d.to), Why: why})
 }
 
-// candidates makes an event of the dates that stayed, or one of each where a post is a list of events.
+// candidates returns an event of the remaining dates, or one for each of a list of events.
 func (r *reader) candidates() []*candidate.Candidate {
 	var found []*candidate.Candidate
 	for _, group := range r.groups() {
@@ -191,7 +189,7 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 	for i, d := range group {
 		at := r.clockOf(d)
 		if moved && i == 0 {
-			continue // told as the original start of the other
+			continue // the original start of the other
 		}
 		for _, h := range r.holdings(d, at) {
 			h.Status = status
@@ -212,7 +210,7 @@ func (r *reader) candidate(group []date) *candidate.Candidate {
 	return c
 }
 
-// fate says what is to become of an event. One that was moved has two dates, of which the second counts.
+// fate returns the status of an event. A moved one has two dates, of which the second counts.
 func (r *reader) fate(group []date) (status happening.Status, moved bool) {
 	around := r.contextOf(group[0].from).sentence
 	if _, ok := cancelledWords.find(around); ok {
@@ -230,7 +228,7 @@ func (r *reader) fate(group []date) (status happening.Status, moved bool) {
 
 func element(line int) string { return fmt.Sprintf("line %d", line+1) }
 
-// holdings gives the days that a date means: each of a list, or the whole range.
+// holdings returns the days of a date: each of a list, or the whole range.
 func (r *reader) holdings(d date, at *clock) []candidate.Holding {
 	stamp := func(day time.Time) timing.Stamp {
 		if at == nil {

@@ -22,8 +22,8 @@ func read(text, zone string) (dates, titles []string, passed []posts.Passed) {
 	return dates, titles, passed
 }
 
-// The rules of the gate, one by one.
-func TestWhatIsADate(t *testing.T) {
+// TestDates covers the rules of the gate one by one.
+func TestDates(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ text, zone, want string }{
 		{"Concert 5 December 2026, 8pm", "", "2026-12-05T20:00"},
@@ -41,11 +41,11 @@ func TestWhatIsADate(t *testing.T) {
 		{"Concert on 31 November, 8pm", "", ""},
 		{"Concert on Friday 5 December 2026, 8pm", "", ""}, // a Saturday
 		{"Concert tomorrow at 8pm", "Pacific/Auckland", "2026-11-20T20:00"},
-		{"Concert tonight at 8pm", "Pacific/Auckland", ""}, // where it is eleven at night
+		{"Concert tonight at 8pm", "Pacific/Auckland", ""}, // it is eleven at night there
 		{"Concert tonight at 8pm", "Europe/London", "2026-11-19T20:00"},
 		{"Concert every Saturday at 8pm", "", ""},
 		{"Concert until 5 December, 8pm", "", ""},
-		{"5 December 2026, 8pm", "", ""}, // nothing to call it by
+		{"5 December 2026, 8pm", "", ""}, // no title
 		{"Concert 5 December, doors 7pm", "", "2026-12-05"},
 		{"Concert 5 December, doors 7pm, start 8pm", "", "2026-12-05T20:00"},
 		{"Concert 5 December, 11pm-3am", "", "2026-12-05T23:00/2026-12-06T03:00"},
@@ -66,8 +66,8 @@ func TestWhatIsADate(t *testing.T) {
 	}
 }
 
-// What was read is told, and what was passed over, and why.
-func TestTraces(t *testing.T) {
+// The origins of events and the reasons for passed dates are recorded.
+func TestOrigins(t *testing.T) {
 	t.Parallel()
 	link, err := url.Parse("https://x.com/kajhallen/status/1")
 	if err != nil {
@@ -103,7 +103,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// What a post says of an event that does not take place, or at another time.
+// A post may cancel, postpone or move an event.
 func TestFate(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -131,7 +131,7 @@ func TestFate(t *testing.T) {
 	}
 }
 
-// A list of dates with a title each is several events, a list of dates of one title is one.
+// A list of dates with titles is several events, a list of dates of one title is one.
 func TestSeveralEvents(t *testing.T) {
 	t.Parallel()
 	_, titles, _ := read("December at the hall:\n5 December: Jazz in the foyer, 8pm\n12 December: Tango night, 8pm", "")

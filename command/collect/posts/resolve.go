@@ -6,14 +6,14 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// farthest is how far ahead of a post an event is announced.
+	// farthestMonths is the maximum time between a post and its event.
 	farthestMonths = 18
-	// nearAhead is how many days ahead a date without year and weekday may be. One that is farther was rather meant of
-	// this year and is over.
+	// nearAhead is the maximum number of days ahead of a date without year and weekday. A later one is of this year and
+	// over.
 	nearAhead = 260
 )
 
-// single makes a date of a part.
+// single returns the date of a part.
 func (r *reader) single(p part) date {
 	d := date{
 		from:    p.from,
@@ -44,7 +44,7 @@ func (r *reader) single(p part) date {
 	return d
 }
 
-// joinRanges makes one date of "Friday 5 June, 6pm to Sunday 7 June, 4pm".
+// joinRanges joins the parts of "Friday 5 June, 6pm to Sunday 7 June, 4pm" to one date.
 func (r *reader) joinRanges() {
 	var joined []date
 	for _, d := range r.dates {
@@ -70,7 +70,7 @@ func (r *reader) joinRanges() {
 	r.dates = joined
 }
 
-// isListed says that nothing but signs of a list is between two dates, as in "Sat 10 Oct, Sat 24 Oct & Sat 7 Nov".
+// isListed reports whether two dates are elements of a list, as in "Sat 10 Oct, Sat 24 Oct & Sat 7 Nov".
 func (r *reader) isListed(a, b date) bool {
 	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() ||
 		b.from == a.to || !r.sameLine(a.from, b.from) {
@@ -85,7 +85,7 @@ func (r *reader) isListed(a, b date) bool {
 	return b.days[0].After(a.days[len(a.days)-1])
 }
 
-// goesOn says that the second date ends what the first begins: between them are a time and such a word as "to".
+// goesOn reports whether the second date is the end of the first: between them are a time and a word such as "to".
 func (r *reader) goesOn(a, b date) bool {
 	if a.byName != byDate || b.byName != byDate || a.wrong+b.wrong != "" || !a.last.IsZero() || !b.last.IsZero() ||
 		len(a.days)+len(b.days) > 2 {
@@ -107,7 +107,7 @@ func (r *reader) goesOn(a, b date) bool {
 	return false
 }
 
-// rangeOf makes a date of the first and the last day.
+// rangeOf returns the date of a first and a last day.
 func (r *reader) rangeOf(p, q part) date {
 	d := date{
 		from:    p.from,
@@ -123,7 +123,7 @@ func (r *reader) rangeOf(p, q part) date {
 	}
 	last, wrong := r.resolve(q)
 	if wrong == isPast && q.year == 0 && p.year == 0 {
-		// Rolled by itself, the last day of "24 December to 6 January" may seem past already.
+		// Resolved on its own, the last day of "24 December to 6 January" may seem past.
 		if first, w := r.resolve(p); w == "" {
 			last, wrong = time.Date(first.Year(), q.month, q.days[0], 0, 0, 0, 0, time.UTC), ""
 			if last.Before(first) {
@@ -160,7 +160,7 @@ func (r *reader) rangeOf(p, q part) date {
 	return d
 }
 
-// Why a date can't be an event's.
+// Reasons why a date can't be an event's.
 const (
 	isPast       = "it lies before the post"
 	tooFar       = "it is more than 18 months ahead"
@@ -168,14 +168,14 @@ const (
 	wrongWeekday = "its weekday is that of another day"
 )
 
-// civil is a day, if there is such a one.
+// civil returns a day if it exists.
 func civil(year int, m time.Month, d int) (time.Time, bool) {
 	t := time.Date(year, m, d, 0, 0, 0, 0, time.UTC)
 	return t, t.Month() == m && t.Day() == d
 }
 
-// resolve finds the day of a part with one day: in the stated year, in the year in which it has its weekday, or the
-// next that comes.
+// resolve returns the day of a part with one day: in the stated year, in the year in which it has its weekday, or the
+// next one.
 func (r *reader) resolve(p part) (at time.Time, wrong string) {
 	weekdayFits := func(t time.Time) bool { return p.weekday == 0 || t.Weekday() == time.Weekday(p.weekday-1) }
 	if p.year > 0 {

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// text is a post fit for reading: in NFKC, as captions are full of letters in fancy forms, without what looks like a
-// date and is none.
+// text is a post prepared for reading: in NFKC, as captions use fancy letters, and without parts that only resemble
+// dates.
 type text struct {
-	// shown is what is quoted, masked the same with a mask for each byte that must not be read.
+	// shown is the text for quotes; masked has a mask for each byte that must not be read.
 	shown, masked string
-	// priced: it names a price.
+	// priced marks a post with a price.
 	priced bool
 }
 
-// mask stands for a byte that is not read. It parts words.
+// mask replaces a byte that is not read. It separates words.
 const mask = '\x00'
 
-// Prices, telephone numbers, addresses of the web and of people, and such numbers as come with a unit.
+// unread matches prices, telephone numbers, web and e-mail addresses, and numbers with a unit.
 var unread = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(?:https?://|www\.)\S+|\S+@\S+\.\pL{2,}|[\pL\d-]+\.(?:com|org|net|de|fr|es|it|co\.uk|eu` +
 		`|info|io|nl|dk|se|pt|at|ch|be)(?:/\S*)?\b`),
@@ -37,7 +37,7 @@ var unread = []*regexp.Regexp{
 
 var price = regexp.MustCompile(`(?i)[£€$]\s?\d|\d\s?(?:[£€$]|euros?\b|kr\b|chf\b)|chf\s?\d`)
 
-// dateLike is what a telephone number must not begin with to be one.
+// dateLike matches the beginning of a date, which a telephone number must not have.
 var dateLike = regexp.MustCompile(`^\d{2}[-/]\d{2}[-/]\d{2}(?:\d{2})?(?:\D|$)`)
 
 func newText(raw string) *text {
@@ -66,12 +66,12 @@ func newText(raw string) *text {
 // token is a word, a number or a sign.
 type token struct {
 	lower    string
-	from, to int // in the text
-	number   int // of a number of up to four figures, else -1
+	from, to int // positions in the text
+	number   int // a number of up to four digits, else -1
 	line     int
-	sentence int  // counts the sentences of all lines
-	space    bool // before it, or the begin of a line
-	upper    bool // a word that begins with a capital
+	sentence int  // number of the sentence in the post
+	space    bool // before it, or at the beginning of a line
+	upper    bool // begins with a capital letter
 }
 
 func (t token) isWord() bool {
@@ -79,11 +79,11 @@ func (t token) isWord() bool {
 	return unicode.IsLetter(r)
 }
 
-// is says that the token is one of these.
+// is reports whether the set has the token.
 func (t token) is(one map[string]bool) bool { return one[t.lower] }
 
-// longestNumber is how many figures the number of a date has at most.
-const longestNumber = 4
+// maxDigits is the maximum length of a number in a date.
+const maxDigits = 4
 
 func (t *text) tokens() []token {
 	var all []token
@@ -112,10 +112,10 @@ func (t *text) tokens() []token {
 			for end < len(t.masked) && t.masked[end] >= '0' && t.masked[end] <= '9' {
 				end++
 			}
-			if end-i <= longestNumber {
+			if end-i <= maxDigits {
 				tok.number = digits(t.masked[i:end])
 			}
-		case unicode.Is(unicode.Han, r): // a word each, as there are no spaces
+		case unicode.Is(unicode.Han, r): // one word each, because there are no spaces
 		case unicode.IsLetter(r):
 			tok.upper = unicode.IsUpper(r)
 			end = wordEnd(t.masked, end)
@@ -150,7 +150,7 @@ func digits(s string) int {
 	return n
 }
 
-// begins says that a token begins a sentence: after a full stop that is none of an abbreviation or a number.
+// begins reports whether a token begins a sentence: after a full stop that belongs to no abbreviation or number.
 func begins(before []token, t token) bool {
 	last := before[len(before)-1]
 	if last.line != t.line {
@@ -171,17 +171,17 @@ func begins(before []token, t token) bool {
 		if word.number < 0 || word.number >= 100 {
 			return true // "… 2026. Free entry"
 		}
-		// "5. Dezember" and "3. Advent" go on, "3-0. Next" and "20:30. Free" do not
+		// "5. Dezember" and "3. Advent" continue, "3-0. Next" and "20:30. Free" do not.
 		return !month(t.lower).ok && !word.space && len(before) > 2
 	}
 	short := len([]rune(word.lower)) <= 3
 	return !short && !month(word.lower).ok && weekdays[word.lower] == 0 || short && stopWords[word.lower]
 }
 
-// stopWords are short words that end sentences and are no abbreviations.
+// stopWords are short words that end sentences and are not abbreviations.
 var stopWords = wordSet(`pm am uhr bar pub day now all you us oder hof see fun free go it up soon here pot db uur uns`)
 
-// between quotes the text from one token up to another.
+// between returns the text from one token up to another.
 func (t *text) between(words []token, from, to int) string {
 	if from >= to || to > len(words) {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// groups parts the dates that stayed: those of one event together. A post is a list of events where several of its
-// sentences have a date and a title each.
+// groups groups the remaining dates by event. A post is a list of events if several of its sentences have a date and a
+// title each.
 func (r *reader) groups() [][]date {
 	r.dates = r.onePerDay(r.dates)
 	if len(r.dates) == 0 {
@@ -42,7 +42,7 @@ func (r *reader) groups() [][]date {
 	return groups
 }
 
-// onePerDay leaves out repetitions: a day that was told twice is the telling with a time.
+// onePerDay removes repeated days; the one with a time remains.
 func (r *reader) onePerDay(all []date) []date {
 	var kept []date
 	for _, d := range all {
@@ -65,7 +65,7 @@ func (r *reader) onePerDay(all []date) []date {
 	return kept
 }
 
-// title finds the line that names the event, and the number of that line.
+// title returns the line that names the event, and its number.
 func (r *reader) title(group []date) (string, int) {
 	n := r.at(group[0].from).sentence
 	if len(r.dates) > len(group) { // one of a list
@@ -85,7 +85,7 @@ func (r *reader) title(group []date) (string, int) {
 				continue
 			}
 			line := r.lineOf(s)
-			if better := r.telling(n, s, title); better != "" {
+			if better := r.namingPiece(n, s, title); better != "" {
 				title = better
 			}
 			return title, line
@@ -94,9 +94,9 @@ func (r *reader) title(group []date) (string, int) {
 	return "", 0
 }
 
-// telling gives a piece of the date's line that names an event, where what would be the title names none and is no more
-// than a call or what is left of a sentence.
-func (r *reader) telling(n, s int, title string) string {
+// namingPiece returns a piece of the date's line that names an event, if the title names none and is a mere call or
+// the rest of a sentence.
+func (r *reader) namingPiece(n, s int, title string) string {
 	_, isEvent := eventWords.find(padded(title))
 	if isEvent || r.lineOf(s) != r.lineOf(n) || s > n {
 		return ""
@@ -115,7 +115,7 @@ func (r *reader) telling(n, s int, title string) string {
 	return ""
 }
 
-// openEnd: the sentence goes on behind the date.
+// openEnd matches a sentence that continues after the date.
 var openEnd = regexp.MustCompile(`(?i)\s(?:for|to|zum|zur|pour|para|per|next|of|von|with|mit|avec|con)$`)
 
 func startsSmall(piece string) bool {
@@ -128,7 +128,7 @@ func (r *reader) lineOf(sentence int) int {
 	return max(r.at(from).line, 0)
 }
 
-// speaksOfOther: a sentence about what was is no title of what will be.
+// speaksOfOther reports whether a sentence is about the past or another subject, so that it is not a title.
 func (r *reader) speaksOfOther(sentence int) bool {
 	words := padded(r.sentenceText(sentence))
 	for _, s := range otherSubjects {
@@ -158,7 +158,7 @@ var greetings = regexp.MustCompile(`(?i)^(?:doors open|save the date|mark your c
 func isGreeting(title string) bool { return greetings.MatchString(title) }
 
 var (
-	// leadIns are announcements before a title in its own line.
+	// leadIns are announcements before a title in its line.
 	leadIns = regexp.MustCompile(`(?i)^(?:save the date|mark your calendars?|vormerken|just announced|reminder` +
 		`|erinnerung|new exhibition|neue ausstellung|don'?t forget|(?:nächster?|next|prochaine?|próxim[oa]|prossim[oa])` +
 		`|(?:wir laden |herzliche |herzlich )(?:\pL+ )*(?:ein )?(?:zum|zur|zu)|einladung zu[mr]?|join us (?:for|at)|` +
@@ -168,7 +168,7 @@ var (
 		`convocat[ao]|(?:morgen|heute) (?:abend )?ist es wieder so weit|this \pL+day|tonight|heute abend|diesen \pL+|ce ` +
 		`soir|esta noche|stasera|nous vous invitons (?:à|au)|venez (?:à|au)|os esperamos en|vi aspettiamo (?:a|al` +
 		`|alla))\s*[!:,–—-]*\s+`)
-	// leadOuts are left over where the date was cut off.
+	// leadOuts are the remains where a date was cut off.
 	leadOuts = regexp.MustCompile(`(?i)(?:[\s,;:|/·•*–—~(\[-]|(?:^|\s)(?:on the evening of|on|at|from|the|this|next|and` +
 		`|&|is|are|will be|is back|returns|starts|am|um|vom|von|ab|den|der|dem|d\.?|bis|und|uhr|kommenden|diesen|le|la|du` +
 		`|de|à|au|dès|ce|et|rdv|l'|el|del|a las|a|los|y|desde|este|il|lo|dal|dalle|alle|ore|h|e|in|nel|questa|questo|op|om` +
@@ -184,7 +184,7 @@ var (
 		`[\x{1F000}-\x{1FAFF}\x{2600}-\x{27BF}\x{2B00}-\x{2BFF}\x{FE0F}\x{200D}\x{2190}-\x{21FF}\x{231A}-\x{23FF}]`)
 )
 
-// sentenceTitle is what a sentence says beside dates, times and addresses: what stands before the date, or else behind.
+// sentenceTitle returns the part of a sentence without dates, times and addresses: before the date, or else after it.
 func (r *reader) sentenceTitle(n int) string {
 	for _, piece := range r.pieces(n) {
 		if title := tidy(piece); title != "" {
@@ -194,7 +194,7 @@ func (r *reader) sentenceTitle(n int) string {
 	return ""
 }
 
-// pieces are what a sentence has between dates, times and addresses.
+// pieces returns the parts of a sentence between dates, times and addresses.
 func (r *reader) pieces(n int) []string {
 	first, end := r.sentence(n)
 	var pieces []string
@@ -215,13 +215,13 @@ func (r *reader) pieces(n int) []string {
 		begin = i
 	}
 	if begin < end {
-		// What the tokens leave off, such as a closing bracket, is part of the text.
+		// Characters outside of tokens, such as a closing bracket, are part of the text.
 		pieces = append(pieces, r.text.shown[r.words[begin].from:r.words[end-1].to])
 	}
 	return pieces
 }
 
-// skips says how many tokens of a date or time, or signs of one, begin here.
+// skips returns the number of tokens of a date or time, or of its signs, at a token.
 func (r *reader) skips(i int) int {
 	for _, d := range r.every {
 		if d.from <= i && i < d.to {
@@ -233,7 +233,7 @@ func (r *reader) skips(i int) int {
 			return c.to - i
 		}
 	}
-	if r.at(i).lower == "📍" { // what follows is a place
+	if r.at(i).lower == "📍" { // a place follows
 		j := i + 1
 		for j < len(r.words) && r.sameLine(i, j) {
 			j++
@@ -251,7 +251,7 @@ const longestTitle = 120
 func tidy(piece string) string {
 	for _, part := range noise.Split(piece, 2)[:1] {
 		if len(strings.Fields(part)) > 1 && !startsSmall(part) {
-			piece = part // a picture ends what it decorates
+			piece = part // a picture ends the decorated part
 		}
 	}
 	piece = noise.ReplaceAllString(tagsAnd.ReplaceAllString(piece, " "), " ")
@@ -284,7 +284,7 @@ func tidy(piece string) string {
 	return markup.Shorten(markup.Plain(capital(piece)), longestTitle)
 }
 
-// capital begins what stood behind a date with a capital, unless it is spelled as in "iPhone".
+// capital capitalizes a piece after a date, unless it is spelled as in "iPhone".
 func capital(piece string) string {
 	first, size := utf8.DecodeRuneInString(piece)
 	next, _ := utf8.DecodeRuneInString(piece[size:])
@@ -297,14 +297,14 @@ func capital(piece string) string {
 var labels = wordSet("when where what time date doors wann wo was quand où lieu dónde cuándo lugar dove quando " +
 	"luogo beginn start einlass uhr saturday sunday")
 
-// isLabel: "Doors" and "When" name no event.
+// isLabel reports whether a piece is a label such as "Doors" or "When".
 func isLabel(piece string) bool {
 	words := strings.Fields(strings.ToLower(strings.Trim(piece, ":.!-– ")))
 	if len(words) != 1 {
 		return false
 	}
 	if _, ok := eventWords.find(padded(words[0])); ok {
-		return false // "Concert" may be all there is
+		return false // "Concert" may be the only title
 	}
 	return labels[words[0]] || doorWords[words[0]] || startWords[words[0]] || wholeWeekdays[words[0]]
 }
