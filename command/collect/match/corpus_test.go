@@ -17,10 +17,10 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// The corpus lies beside the project where there is one: real pages and calendars.
+// corpus is the path of real pages and calendars beside the project. Optional.
 var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
 
-// corpusTime is before nearly all that the corpus tells, so that little of it is over.
+// corpusTime precedes nearly all events of the corpus, so that few are over.
 var corpusTime = time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func observed(t *testing.T, name string) []collect.Observation {
@@ -60,12 +60,12 @@ func observed(t *testing.T, name string) []collect.Observation {
 	return result.Observations
 }
 
-// bare is an observation that no key gives away, as it stands and as another source tells it.
-func bare(d happening.Details) told {
-	return told{line: d.Title, Subject: match.Of(d, nil, corpusTime)}
+// bare returns an observation without a key.
+func bare(d happening.Details) labelledEvent {
+	return labelledEvent{line: d.Title, Subject: match.Of(d, nil, corpusTime)}
 }
 
-// retold is what another source makes of it: a remark, a start that is that of the doors, no coordinates.
+// retold returns another source's version: with a remark, the doors as start, and no coordinates.
 func retold(d happening.Details) happening.Details {
 	d.Title = "SOLD OUT: " + d.Title
 	if d.Location != nil {
@@ -96,7 +96,7 @@ func TestPairsOfTheCorpus(t *testing.T) {
 		t.Skip("the corpus isn't here")
 	}
 	var f figures
-	check := func(what string, a, b told, same bool) {
+	check := func(what string, a, b labelledEvent, same bool) {
 		v := compared(a, b)
 		f.add(same, v.Same)
 		if v.Same != same {
@@ -104,7 +104,7 @@ func TestPairsOfTheCorpus(t *testing.T) {
 		}
 	}
 	apart := func(what string, shown []collect.Observation) {
-		subjects := make([]told, len(shown))
+		subjects := make([]labelledEvent, len(shown))
 		for i, o := range shown {
 			subjects[i] = bare(o.Details)
 			for j, other := range shown[:i] {
@@ -157,7 +157,7 @@ func TestPairsOfTheCorpus(t *testing.T) {
 	}
 }
 
-// twice says that nothing tells two events of the corpus apart, so that nobody can say whether they are one.
+// twice reports whether two events of the corpus are indistinguishable.
 func twice(a, b collect.Observation) bool {
 	return a.Key == b.Key || a.Details.Title == b.Details.Title && len(a.Details.Instances) > 0 &&
 		len(b.Details.Instances) > 0 &&

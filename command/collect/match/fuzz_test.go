@@ -12,7 +12,7 @@ import (
 	"carillon/command/collect/match"
 )
 
-// Whatever two happenings say of themselves, comparing them ends, and comes to the same in either order and each time.
+// FuzzCompare shows that comparing ends, and that the result depends neither on the order nor on the time.
 func FuzzCompare(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"title":"Der Nussknacker"}`, `{"title":"Lo schiaccianoci"}`},
@@ -74,7 +74,7 @@ const (
 		`"occurrences":[{"start":"2026-12-10T23:00:00Z","end":"2026-12-11T23:00:00Z","allDay":true,"status":"scheduled"}]}]}`
 )
 
-// subject is a happening of fuzzed details. Those that are larger than collectors let them be are left out.
+// subject returns a happening of fuzzed details. Those larger than collectors permit are left out.
 func subject(data []byte, shared bool, key string) (match.Subject, bool) {
 	var d happening.Details
 	if len(data) > 4096 || json.NewDecoder(bytes.NewReader(data)).Decode(&d) != nil || len(d.Title) > 2000 {
@@ -87,8 +87,8 @@ func subject(data []byte, shared bool, key string) (match.Subject, bool) {
 	return match.Of(d, keys, now), true
 }
 
-// Of titles and addresses only so much is compared, for every word is compared with each of the other's: what is beyond
-// makes no difference.
+// Only a part of long titles and addresses is compared, because each word is compared with each of the other's; the
+// rest makes no difference.
 func TestLongTextsAreCompared(t *testing.T) {
 	t.Parallel()
 	d := func(more string) happening.Details {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// underOneNumber compares two that have one street and number, and names that differ. They are two houses if the names
-// have no telling word in common. A mere part may be one of the house that the other names.
+// underOneNumber compares two places with the same street and number but different names. They are two houses if no
+// distinctive word of the names is the same. A mere room may be part of the house that the other names.
 func (p place) underOneNumber(o place) placeVerdict {
 	switch {
 	case p.parts && o.parts:
@@ -20,38 +20,38 @@ func (p place) underOneNumber(o place) placeVerdict {
 	return samePlace
 }
 
-// named reports whether a telling word of a name is one of the other's name, or of its address, or stands for it.
+// named reports whether a distinctive word of a name is in the other's name or address, or stands for it.
 func (p place) named(o place) bool {
 	all := slices.Concat(o.venue, o.room, o.where)
-	return slices.ContainsFunc(telling(p.venue), func(word string) bool {
+	return slices.ContainsFunc(identifying(p.venue), func(word string) bool {
 		return initials(word, o.venue) || slices.ContainsFunc(all, func(other string) bool {
 			return wordsEqual(word, other) || stem(word) != "" && stem(word) == stem(other)
 		})
 	})
 }
 
-// isIn reports whether the address names the other house, all words of it.
+// isIn reports whether the address has all words of the other house's name.
 func (p place) isIn(o place) bool {
 	name := slices.Concat(o.venue, o.room)
 	return len(name) > 1 && !slices.ContainsFunc(name, func(word string) bool { return !slices.Contains(p.where, word) })
 }
 
-// endings are what names of houses end in.
+// endings are the endings of names of houses.
 var endings = strings.Fields("haus saal halle hof heim zentrum")
 
-// stem is a name without what kind of house it is: of "Kursaal" and "Kurhaus" it is the same. It is "" where nothing
+// stem returns a name without the kind of its house: "Kursaal" and "Kurhaus" have the same stem. It is "" if nothing
 // is left.
 func stem(word string) string {
-	const telling = 3 // letters
+	const minLetters = 3 // letters
 	for _, ending := range endings {
-		if rest, ok := strings.CutSuffix(word, ending); ok && len(rest) >= telling {
+		if rest, ok := strings.CutSuffix(word, ending); ok && len(rest) >= minLetters {
 			return rest
 		}
 	}
 	return ""
 }
 
-// initials reports whether a word stands for a name: it is consonants that are in it in order, as those of a compound.
+// initials reports whether a word abbreviates a name: its consonants are in the name in order, as in compounds.
 func initials(word string, name []string) bool {
 	const least, most = 3, 5 // letters
 	rest := strings.Join(name, "")
@@ -69,15 +69,15 @@ func initials(word string, name []string) bool {
 	return true
 }
 
-// soleHouses are kinds of houses of which there is one under a number, by how their names end. Those of one line are
-// one.
+// soleHouses are kinds of houses, by the endings of their names, that occur once under a number. Those of one line are
+// one kind.
 var soleHouses = [][]string{
 	{"#theatre", "#opera", "theater", "oper"}, {"#museum", "museum"}, {"#church", "#cathedral", "kirche"},
 	{"#castle", "schloss", "burg"},
 	{"#stadium", "stadion"}, {"#school", "schule"}, {"#hall", "rathaus"},
 }
 
-// oneKind reports whether two names say of their houses that they are of one such kind.
+// oneKind reports whether both names are of one such kind.
 func (p place) oneKind(o place) bool {
 	return slices.ContainsFunc(soleHouses, func(kind []string) bool {
 		is := func(word string) bool {

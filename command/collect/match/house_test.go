@@ -7,10 +7,10 @@ import (
 	"carillon/command/collect/match"
 )
 
-// Two houses under one number are two, as others' pages show them.
-func TestOneAddressTwoHouses(t *testing.T) {
+// Two houses under one number are two places.
+func TestHousesUnderOneNumber(t *testing.T) {
 	t.Parallel()
-	var both []told
+	var both []labelledEvent
 	for _, name := range []string{"a.html", "b.html"} {
 		for _, o := range observed(t, filepath.Join("testdata", "houses", name)) {
 			both = append(both, bare(o.Details))
@@ -24,7 +24,7 @@ func TestOneAddressTwoHouses(t *testing.T) {
 	}
 }
 
-// Of one title at one hour under one number, names that have no telling word in common make two events.
+// Events with one title and start under one number are two if their venues have no distinctive word in common.
 func TestNamesOfHouses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -41,7 +41,7 @@ func TestNamesOfHouses(t *testing.T) {
 		{"Stadttheater", "Teatro Comunale", true}, {"Foyer", "Stadttheater", true},
 		{"Archäologiemuseum", "Museo Archeologico", true}, {"Kulturfabrik", "Lana Kulturfabrik", true},
 	} {
-		line := func(venue string) told {
+		line := func(venue string) labelledEvent {
 			return read(t, "2026-12-05T20:00 | "+venue+"; Quince St 5, Berlin | Pub Quiz")
 		}
 		for _, v := range []match.Verdict{
@@ -53,7 +53,7 @@ func TestNamesOfHouses(t *testing.T) {
 			}
 		}
 	}
-	// A room's house, where its address names it.
+	// The house of a room, if its address names it.
 	room := read(t, "2026-12-05T20:00 | Blue Cave; Big House, Quince St 5, Berlin | Pub Quiz")
 	house := read(t, "2026-12-05T20:00 | Big House; Quince St 5, Berlin | Pub Quiz")
 	if v := match.Compare(room.Subject, house.Subject, false); !v.Same {

@@ -1,12 +1,12 @@
-// Package match says whether two happenings are one: told by sources that give them different keys.
+// Package match decides whether two happenings from sources with different keys are the same.
 //
-// Two that can be one share a block, which is a local date and a place or a title; those are compared. They are one if
-// they start together at one place under titles that say the same. What speaks against it weighs more: what is kept
-// apart by mistake is shown twice, what is put together by mistake is lost.
+// Happenings that may be the same share a block, which is a local date and a place or a title; those are compared.
+// They are the same if they start together at one place with equivalent titles. Signs against it weigh more: a missed
+// match shows a happening twice, a wrong one loses a happening.
 //
 //	details ──▶ Subject ──Blocks──▶ those that share one ──Compare──▶ Verdict
 //
-// It knows nothing of how they are stored, and decides the same for the same two at any time.
+// The package is independent of storage, and its results depend on the two happenings only.
 package match
 
 import (
@@ -20,7 +20,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// Subject is a happening as it is compared.
+// Subject is a happening prepared for comparison.
 type Subject struct {
 	title     words
 	place     place
@@ -30,7 +30,7 @@ type Subject struct {
 	keys      []string
 }
 
-// start is when an instance begins.
+// start is the start of an instance.
 type start struct {
 	at     time.Time
 	allDay bool
@@ -38,18 +38,18 @@ type start struct {
 }
 
 const (
-	// maxStarts is how many instances of a happening are compared. A series that goes on longer is known by its first.
+	// maxStarts limits the instances that are compared. Of a longer series the first ones count.
 	maxStarts = 60
-	// nearStart is how far apart two who mean one instance may name its start.
+	// nearStart is the maximum difference of two starts of one instance.
 	nearStart = 30 * time.Minute
-	// nearPlace is how far apart, in metres, two who mean one place may put it, and samePlaces how far those who name it
-	// alike.
+	// nearPlace is the maximum distance, in metres, of two positions of one place; samePlaces of places with the same
+	// name.
 	nearPlace  = 200
 	samePlaces = 5000
 )
 
-// Of makes a subject. Keys is the strong evidence of its identity. Instances that were over at a time are left out,
-// unless there are no others.
+// Of returns the subject of details. keys are the strong evidence of its identity. Instances that are over are left
+// out, unless there are no others.
 func Of(d happening.Details, keys []string, now time.Time) Subject {
 	s := Subject{keys: keys, image: d.PrimaryImage}
 	if d.Organizer != nil {
@@ -89,13 +89,13 @@ func someStarts(d happening.Details, zone *time.Location, now time.Time, most in
 	return all
 }
 
-// Dates are when the instances of a happening begin, as one tells it.
+// Dates are the starts of the instances of a happening in one telling.
 type Dates []start
 
-// maxDates is how many instances of a series are looked through for single dates of it.
+// maxDates limits the instances of a series among which single dates are looked up.
 const maxDates = 400
 
-// DatesOf gives the dates of a happening. Instances that were over at a time are left out, unless there are no others.
+// DatesOf returns the dates of a happening. Instances that are over are left out, unless there are no others.
 func DatesOf(d happening.Details, now time.Time) Dates {
 	zone := timing.LoadZone(d.Time.Timezone)
 	if zone == nil {
@@ -104,7 +104,7 @@ func DatesOf(d happening.Details, now time.Time) Dates {
 	return someStarts(d, zone, now, maxDates)
 }
 
-// In reports whether all dates are among others: to the minute, or to the day where one of the two names no time.
+// In reports whether all dates are among others: to the minute, or to the day if one of the two has no time.
 func (d Dates) In(others Dates) bool {
 	return len(d) > 0 && !slices.ContainsFunc(d, func(s start) bool {
 		return !slices.ContainsFunc(others, func(o start) bool {
@@ -113,38 +113,38 @@ func (d Dates) In(others Dates) bool {
 	})
 }
 
-// Meets reports whether some date is so near one of others that both may be one.
+// Meets reports whether a date is so near one of others that both may be the same.
 func (d Dates) Meets(others Dates) bool {
 	same, _ := startsAgree(d, others)
 	return same
 }
 
-// Keys is the strong evidence that it was made with.
+// Keys returns the strong evidence of the subject.
 func (s Subject) Keys() []string { return s.keys }
 
-// Kind says what happenings have in common that are found by it. The values are stored.
+// Kind is the kind of a block or key that happenings share. The values are stored.
 type Kind int16
 
-// The kinds.
+// Kinds of blocks.
 const (
 	Key Kind = iota
 	Place
 	Title
 )
 
-// Block is what those share that are worth comparing: they are at one place on one day, or have a word of their titles
-// in common. Two are worth it that begin together as well, or share a place and a title.
+// Block is shared by happenings that are worth comparing: they are at one place on one day, or have a word of their
+// titles in common. Two are compared if they also begin together, or share a place and a title.
 type Block struct {
 	Kind Kind
 	Day  string // local
 	Of   string
-	At   time.Time // zero where the day is all that is known
+	At   time.Time // zero if only the day is known
 }
 
-// Together is how far apart those may begin that begin together.
+// Together is the maximum difference of starts that count as equal.
 const Together = nearStart
 
-// Blocks are those that a happening is found in.
+// Blocks returns the blocks of a happening.
 func (s Subject) Blocks() []Block {
 	words := s.title.without(s.place).blocks()
 	places := s.place.blocks()
@@ -179,47 +179,48 @@ func (s Subject) Blocks() []Block {
 
 func (s start) equal(o start) bool { return s.at.Equal(o.at) && s.allDay == o.allDay && s.day == o.day }
 
-// Verdict is what a comparison came to.
+// Verdict is the result of a comparison.
 type Verdict struct {
 	Same bool
-	// Score is how alike the titles are, from 0 to 1.
+	// Score is the similarity of the titles, from 0 to 1.
 	Score float64
-	// Reason is a word for what decided. It is stored.
+	// Reason names the deciding rule. It is stored.
 	Reason Reason
 }
 
-// Reason says what decided a comparison.
+// Reason is the deciding rule of a comparison.
 type Reason string
 
-// The reasons.
+// Reasons of verdicts.
 const (
 	ByEvidence     Reason = "evidence" // they share a strong key
 	ByMatch        Reason = "match"
 	OtherStart     Reason = "start"
 	OtherPlace     Reason = "place"
-	OtherRoom      Reason = "room" // another one of the same house
+	OtherRoom      Reason = "room" // another room of the same house
 	OtherTitle     Reason = "title"
-	OtherKind      Reason = "qualifier"  // for others, in another language, another part
-	UnknownPlace   Reason = "noPlace"    // and titles that don't say enough
-	ShownTogether  Reason = "sideBySide" // a source shows both, so it means two
-	KeptApart      Reason = "split"      // an operator has said so
-	SharedEvidence Reason = "sharedKey"  // they share a key and differ in all else: it identifies neither
+	OtherKind      Reason = "qualifier"  // for other people, in another language, another part
+	UnknownPlace   Reason = "noPlace"    // and titles that are not distinctive enough
+	ShownTogether  Reason = "sideBySide" // a source shows both as two
+	KeptApart      Reason = "split"      // an operator has split them
+	SharedEvidence Reason = "sharedKey"  // they share a key and differ in everything else: the key identifies neither
 )
 
 const (
-	alike    = 0.62 // titles that say the same
-	replaced = 0.76 // the same, where each has a word in the place of one of the other's
-	helped   = 0.40 // the same, where image or organizer are the same too
-	certain  = 0.90 // the same, where the place isn't known
+	alike    = 0.62 // equivalent titles
+	replaced = 0.76 // equivalent if each has a word in place of one of the other's
+	helped   = 0.40 // equivalent if image or organizer are the same too
+	certain  = 0.90 // equivalent if the place isn't known
 )
 
-// Compare says whether two subjects are one happening. Beside says that a source shows both on its pages now.
+// Compare decides whether two subjects are the same happening. beside reports that a source shows both on its pages
+// now.
 func Compare(a, b Subject, beside bool) Verdict {
 	same, exact := startsAgree(a.starts, b.starts)
 	t := compareTitles(a.title.without(a.place, b.place), b.title.without(a.place, b.place))
 	v := Verdict{Score: math.Round(t.score*100) / 100}
 	if sharesKey(a.keys, b.keys) {
-		// Another date alone says little: one of them may not know yet that it was moved.
+		// Another date alone says little: one telling may not have a move yet.
 		if v.Same = same || t.score >= alike && !t.otherKind; v.Same {
 			v.Reason = ByEvidence
 		} else {
@@ -249,11 +250,11 @@ func Compare(a, b Subject, beside bool) Verdict {
 	return v
 }
 
-// Continues says that a subject may be another one told differently, where both have one address: pages are used again
-// for other events. Title and start are new then. One that is new alone makes no other event.
+// Continues reports whether a subject may be another version of o with the same address. Pages are reused for other
+// events, whose title and start are both new; a change of one of them alone is the same event.
 func (s Subject) Continues(o Subject) bool {
 	if len(s.starts) == 0 || len(o.starts) == 0 || len(s.title.all) == 0 || len(o.title.all) == 0 {
-		return true // nobody can say
+		return true // unknown
 	}
 	if same, _ := startsAgree(s.starts, o.starts); same {
 		return true
@@ -262,7 +263,7 @@ func (s Subject) Continues(o Subject) bool {
 	return (t.within || t.score >= alike) && !t.otherKind
 }
 
-// supports says that something beside title, place and time is the same.
+// supports reports whether something beside title, place and time is the same.
 func (s Subject) supports(o Subject) bool {
 	return s.image != "" && s.image == o.image || s.organizer != "" && s.organizer == o.organizer
 }
@@ -271,7 +272,7 @@ func sharesKey(a, b []string) bool {
 	return slices.ContainsFunc(a, func(key string) bool { return slices.Contains(b, key) })
 }
 
-// startsAgree says that two have a start in common, and whether it is so to the minute.
+// startsAgree reports whether two subjects have a start in common, and whether to the minute.
 func startsAgree(a, b []start) (same, exact bool) {
 	for _, x := range a {
 		for _, y := range b {
@@ -289,17 +290,17 @@ func startsAgree(a, b []start) (same, exact bool) {
 	return same, exact
 }
 
-// cell is a square of the map, about 450 m high.
+// cell returns a square of the map, about 450 m high.
 func cell(lat, lng float64) string {
 	const size = 0.004
 	width := size / max(0.1, math.Cos(lat*math.Pi/180))
 	band := math.Floor(lat / size)
-	width = math.Round(width*1000) / 1000 // is the same in the whole band
+	width = math.Round(width*1000) / 1000 // equal in the whole band
 	return strconv.Itoa(int(band)) + "," + strconv.Itoa(int(math.Floor(lng/width))) + "," + strconv.FormatFloat(width,
 		'f', 3, 64)
 }
 
-// metres is the distance of two points that are near each other.
+// metres returns the distance of two points near each other.
 func metres(a, b happening.Coordinates) float64 {
 	const degree = 111_195
 	dx := (a.Lng - b.Lng) * math.Cos((a.Lat+b.Lat)/2*math.Pi/180)

@@ -27,24 +27,24 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// told is a line of the labelled set.
-type told struct {
+// labelledEvent is a line of the labelled set.
+type labelledEvent struct {
 	scene  string
 	event  int
 	line   string
-	source string // "" for one of its own
+	source string // "" for a separate one
 	gone   bool
 	match.Subject
 }
 
-func labelled(t *testing.T) []told {
+func labelled(t *testing.T) []labelledEvent {
 	t.Helper()
 	file, err := os.Open("testdata/pairs.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
-	var all []told
+	var all []labelledEvent
 	var scene string
 	event := 0
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -64,7 +64,7 @@ func labelled(t *testing.T) []told {
 	return all
 }
 
-func read(t *testing.T, line string) told {
+func read(t *testing.T, line string) labelledEvent {
 	t.Helper()
 	parts := strings.Split(line, "|")
 	for i := range parts {
@@ -85,7 +85,7 @@ func read(t *testing.T, line string) told {
 		d.Instances = append(d.Instances, happening.Instance{Occurrences: []happening.Occurrence{o}})
 	}
 	d.Location = location(t, parts[1])
-	one := told{}
+	one := labelledEvent{}
 	var keys []string
 	for _, more := range parts[3:] {
 		for word := range strings.FieldsSeq(more) {
@@ -130,7 +130,7 @@ func location(t *testing.T, text string) *happening.Location {
 	return l
 }
 
-// figures count what came of pairs.
+// figures count the results of pairs.
 type figures struct{ pairs, same, right, wrong int }
 
 func (f *figures) add(same, found bool) {
@@ -149,9 +149,8 @@ func (f *figures) add(same, found bool) {
 func (f *figures) precision() float64 { return float64(f.right) / float64(max(1, f.right+f.wrong)) }
 func (f *figures) recall() float64    { return float64(f.right) / float64(max(1, f.same)) }
 
-// compared is what is found of two, as a curator of happenings finds it: those without a block in common are never
-// compared.
-func compared(a, b told) match.Verdict {
+// compared returns the verdict on two events as a curator finds it: without a common block they are never compared.
+func compared(a, b labelledEvent) match.Verdict {
 	beside := a.source != "" && a.source == b.source && !a.gone && !b.gone
 	blocks := b.Blocks()
 	share := slices.ContainsFunc(a.Blocks(), func(x match.Block) bool {
@@ -166,7 +165,7 @@ func compared(a, b told) match.Verdict {
 	return match.Compare(a.Subject, b.Subject, beside)
 }
 
-// The figures are floors: a change of the rules may raise them.
+// The figures are minimums: a change of the rules may raise them.
 func TestPairsOfTheLabelledSet(t *testing.T) {
 	t.Parallel()
 	all := labelled(t)
@@ -192,7 +191,7 @@ func TestPairsOfTheLabelledSet(t *testing.T) {
 	}
 }
 
-// What many places and streets have in common brings nothing together, and nothing is found by no word at all.
+// Common words of places and streets bring nothing together, and without words nothing is found.
 func TestBlocksSayWhichPlaceItIs(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{
@@ -213,7 +212,7 @@ func TestBlocksSayWhichPlaceItIs(t *testing.T) {
 	}
 }
 
-// Tellings of different scenes are never one.
+// Events of different scenes are never the same.
 func TestScenesStayApart(t *testing.T) {
 	t.Parallel()
 	all := labelled(t)

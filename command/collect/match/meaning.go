@@ -2,8 +2,8 @@ package match
 
 import "strings"
 
-// meanings are words for one thing in several languages, by what stands for it. A word with "-" at an end is also found
-// as a part of a longer one: "Weihnachtsmarkt".
+// meanings has the words for one thing in several languages, by concept. A word with "-" at an end is also found as a
+// part of a longer one: "Weihnachtsmarkt".
 //
 //nolint:misspell // words of other languages
 var meanings = map[string]string{
@@ -106,7 +106,7 @@ var meanings = map[string]string{
 	"#opening": "opening vernissage eroffnung- inaugurazione",
 }
 
-// towns have a name in each of the languages that are spoken there, or that speak of them.
+// towns have names in several languages.
 var towns = []string{
 	"bozen bolzano", "meran merano", "brixen bressanone", "bruneck brunico", "sterzing vipiteno", "kaltern caldaro",
 	"eppan appiano", "tramin termeno", "klausen chiusa", "lana", "trient trento trent", "rovereto rofreit",
@@ -122,7 +122,7 @@ var towns = []string{
 	"saragossa zaragoza", "athen athens atene athina",
 }
 
-// generic are words for kinds of events and places: many events have them. The number is how much they say.
+// generic are words for kinds of events and places, which many events have, with their weight.
 var generic = weights(0.4, `#market #concert #exhibition #tour #workshop #course #theatre #opera #festival #feast `+
 	`#reading #talk #film #party #meeting
 	#music #day #night #summer #winter #spring #autumn #town #open #dance #art #fair #book #family #square #park #hall `+
@@ -131,17 +131,17 @@ var generic = weights(0.4, `#market #concert #exhibition #tour #workshop #course
 	`folk indie techno kabarett
 	cabaret comedy ballett ballet balletto musical tour2026 tournee program programm programma`)
 
-// soleKinds are kinds of events of which a place has one at a time: "Concert" and "Concert: The Band" are one.
+// soleKinds are kinds of events that occur once at a time in a place: "Concert" and "Concert: The Band" are the same.
 var soleKinds = setOf("#concert #theatre #opera #festival #feast #market #party #mass")
 
-// qualifiers tell one of several events that go on at one time in one place.
+// qualifiers distinguish events at one time in one place.
 var qualifiers = setOf(`#children #beginners #advanced #english #german #italian #french #spanish #adults #seniors ` +
 	`#women #youth #babies #rehearsal
 	#final #semifinal #aftershow #opening
 	online virtual vip setup aufbau abbau men herren damen uomini boys girls junior juniors
 	standing seated stehplatz sitzplatz camping parking parkticket shuttle upgrade`)
 
-// ordinals number one of several.
+// ordinals number events of a group.
 var ordinals = setOf("one two three first second third eins zwei drei erster zweiter dritter primo secondo terzo ii " +
 	"iii iv vi vii viii ix xi")
 
@@ -153,7 +153,7 @@ func weights(w float64, text string) map[string]float64 {
 	return all
 }
 
-// lexicon finds meanings: by whole words, and by the beginnings and endings of longer ones.
+// lexicon finds concepts by whole words, and by the beginnings and endings of longer ones.
 var lexicon = func() (l struct {
 	whole            map[string]string
 	begins, finishes map[string]string
@@ -181,7 +181,7 @@ var lexicon = func() (l struct {
 	return l
 }()
 
-// concepts gives what a word stands for: one or two things, or itself.
+// concepts returns the concepts of a word: one or two, or the word itself.
 func concepts(word string) []string {
 	if meaning := lexicon.whole[word]; meaning != "" {
 		return []string{meaning}
@@ -192,7 +192,7 @@ func concepts(word string) []string {
 		if meaning == "" {
 			continue
 		}
-		for _, joint := range []string{"", "s", "es", "n", "en", "e"} { // as compounds have them
+		for _, joint := range []string{"", "s", "es", "n", "en", "e"} { // as in compounds
 			rest := strings.TrimPrefix(finish, joint)
 			if strings.HasPrefix(finish, joint) && lexicon.whole[rest] != "" {
 				return []string{meaning, lexicon.whole[rest]}

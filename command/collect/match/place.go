@@ -8,18 +8,18 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// place is where a happening is, as it is compared.
+// place is the place of a happening, prepared for comparison.
 type place struct {
-	venue  []string // the words of its name, without its rooms
+	venue  []string // words of its name, without its rooms
 	room   []string
-	parts  bool     // venue is of words for parts of a house: that is named otherwise
-	where  []string // the words of its address
+	parts  bool     // all words of venue are names of rooms: the house has another name
+	where  []string // words of its address
 	point  *happening.Coordinates
-	online string // a link without its scheme
+	online string // link without its scheme
 	host   string
 }
 
-// A comparison of places comes to one of these.
+// placeVerdict is the result of a comparison of places.
 type placeVerdict int
 
 const (
@@ -29,19 +29,19 @@ const (
 	unknownPlace
 )
 
-// roomWords tell a part of a house.
+// roomWords name a part of a house.
 var roomWords = setOf(`saal saele hall halle room stage buhne sala salon salle raum foyer studio lounge keller bar ` +
 	`garten auditorium
 	aula zimmer kino screen etage floor stock hof terrasse cafe bibliothek library chapel kapelle zelt tent podium ` +
 	`bohne palco scene
 	zaal rum lokal sal atelier theke galerie court field platz pitch arena level gate`)
 
-// emptyWords say nothing about which place it is.
+// emptyWords do not distinguish places.
 var emptyWords = setOf(`the of at in on a an and im in am an der die das den dem des von vom zu zur zum und bei le ` +
 	`la les l de du des et a au aux il lo
 	gli i di del della dei al alla e ed da el los las en y het een op van te og i pa på och`)
 
-// part says that a word tells a part of a house from others, beside roomWords.
+// partWords distinguish parts of a house, besides roomWords.
 var partWords = setOf(`grosser grosse grosses gross kleiner kleine kleines klein great grand large big small little ` +
 	`main upper lower obere oberer unterer
 	untere grande piccola piccolo principale petit petite haupt neben blue red green black white blau rot schwarz weiss ` +
@@ -69,7 +69,7 @@ func placeOf(d happening.Details) place {
 				p.venue = append(p.venue, concepts(word)...)
 			}
 		}
-		if len(p.venue) == 0 { // "Great hall": that is its name
+		if len(p.venue) == 0 { // "Great hall" is the name of the house
 			p.venue, p.room = p.room, nil
 		}
 	}
@@ -101,33 +101,32 @@ func hasSuffix(word string, suffixes ...string) bool {
 	return slices.ContainsFunc(suffixes, func(s string) bool { return len(word) > len(s) && strings.HasSuffix(word, s) })
 }
 
-// known says that there is somewhere to go.
+// known reports whether the happening has a physical place.
 func (p place) known() bool { return len(p.venue) > 0 || p.point != nil || len(p.where) > 0 }
 
-// houseWords are kinds of houses, beside those of generic: every town has some of them.
+// houseWords are kinds of houses, besides those of generic, that every town has.
 var houseWords = setOf(`kulturhaus kulturzentrum jugendzentrum vereinshaus pfarrheim gemeindehaus volkshaus halle ` +
 	`haus house casa maison zentrum centre
 	center centro forum galerie gallery galleria club cafe bar pub hotel restaurant gasthof gasthaus auditorium arena
 	pfarrsaal vereinssaal gemeindesaal stadtsaal festsaal stadthalle mehrzweckhalle sporthalle turnhalle`)
 
-// businesses are kinds of houses, and parts of them that have an owner of their own, of which several are under one
-// number.
+// businesses are kinds of houses, and parts of them with another owner, of which several may share a number.
 var businesses = setOf(`bar pub club cafe lounge tavern taverne inn bistro brasserie brewery brauerei kneipe diner ` +
 	`saloon taproom restaurant
 	trattoria pizzeria osteria enoteca bodega cantina cellar keller studio loft atelier gallery galerie galleria kino ` +
 	`cinema library bibliothek
 	garten garden shop store salon parlour theke`)
 
-// distinctive are the words of a name or an address that say which place it is; where none does, all of them.
+// distinctive returns the words of a name or an address that identify the place; all of them if none does.
 func distinctive(name []string) []string {
-	if own := telling(name); len(own) > 0 {
+	if own := identifying(name); len(own) > 0 {
 		return own
 	}
 	return name
 }
 
-// telling are the words of a name that say which place it is.
-func telling(name []string) []string {
+// identifying returns the words of a name that identify the place.
+func identifying(name []string) []string {
 	return slices.DeleteFunc(slices.Clone(name), func(word string) bool {
 		return houseWords[word] || businesses[word] || generic[word] > 0 || number(word) || strings.HasPrefix(word, "@")
 	})
@@ -166,7 +165,7 @@ func (p place) compare(o place) placeVerdict {
 			return samePlace
 		case p.online != "" && o.online != "" && !p.known() && !o.known():
 			if p.host != o.host {
-				return unknownPlace // a page of its own and the meeting behind it
+				return unknownPlace // a page and the meeting behind it
 			}
 			return otherPlace
 		}
@@ -197,7 +196,7 @@ func (p place) compare(o place) placeVerdict {
 	return samePlace
 }
 
-// within says that the address of the other names this venue, as where one took it for a text.
+// within reports whether the other's address contains this venue, as addresses in one text do.
 func (p place) within(o place) bool {
 	return len(p.venue) > 0 && len(o.venue) == 0 && len(p.venue) > 1 &&
 		!slices.ContainsFunc(p.venue, func(w string) bool {
@@ -205,7 +204,7 @@ func (p place) within(o place) bool {
 		})
 }
 
-// neighbours says that two venues that are near each other have names with nothing in common, and houses that differ.
+// neighbours reports whether two nearby venues have names with nothing in common, and different houses.
 func (p place) neighbours(o place) bool {
 	sameHouse := slices.ContainsFunc(p.where, func(word string) bool {
 		return houseNumber(word) && slices.Contains(o.where, word)
@@ -213,7 +212,7 @@ func (p place) neighbours(o place) bool {
 	return len(p.where) > 1 && len(o.where) > 1 && !sameHouse && !sharesWord(p.venue, o.venue)
 }
 
-// elsewhere says that the addresses have nothing in common: each town has a town hall.
+// elsewhere reports whether the addresses have nothing in common: each town has a town hall.
 func (p place) elsewhere(o place) bool {
 	return len(p.where) > 0 && len(o.where) > 0 && !sharesWord(town(p.where), town(o.where)) &&
 		!addressesAgree(p.where, o.where)
@@ -225,14 +224,14 @@ func sharesWord(a, b []string) bool {
 	})
 }
 
-// wordsAgree says that two names mean the same: all words of the shorter one are in the other.
+// wordsAgree reports whether two names mean the same: all words of the shorter one are in the other.
 func wordsAgree(a, b []string) bool {
 	if len(a) > len(b) {
 		a, b = b, a
 	}
-	const telling = 6 // letters
-	if x, y := strings.Join(a, ""), strings.Join(b, ""); len(x) >= telling && strings.Contains(y, x) ||
-		len(y) >= telling && strings.Contains(x, y) {
+	const minLetters = 6 // letters
+	if x, y := strings.Join(a, ""), strings.Join(b, ""); len(x) >= minLetters && strings.Contains(y, x) ||
+		len(y) >= minLetters && strings.Contains(x, y) {
 		return true // "Jazzclub", "Jazz Club"
 	}
 	missing := 0
@@ -244,7 +243,7 @@ func wordsAgree(a, b []string) bool {
 	return missing == 0 || missing == 1 && len(a) > 3
 }
 
-// addressesAgree says that a street and its number are the same.
+// addressesAgree reports whether street and number are the same.
 func addressesAgree(a, b []string) bool {
 	for i, x := range a {
 		for j, y := range b {
@@ -260,7 +259,7 @@ func addressesAgree(a, b []string) bool {
 
 func houseNumber(word string) bool { return len(word) < 5 && word[0] >= '0' && word[0] <= '9' }
 
-// beside are the words around a number that may name its street: "12 High Street", "Via Roma 12".
+// beside returns the words around a number that may name its street: "12 High Street", "Via Roma 12".
 func beside(words []string, i int) []string {
 	near := words[max(0, i-2):i]
 	if i == 0 {
@@ -269,10 +268,10 @@ func beside(words []string, i int) []string {
 	return slices.DeleteFunc(slices.Clone(near), isNoName)
 }
 
-// isNoName says that a word of an address names neither street nor town.
+// isNoName reports whether a word of an address names neither street nor town.
 func isNoName(word string) bool { return word == "#street" || word == "#square" || houseNumber(word) }
 
-// town are the words of an address behind the number of the house.
+// town returns the words of an address after the number of the house.
 func town(where []string) []string {
 	if i := slices.IndexFunc(where, houseNumber); i >= 0 && i+1 < len(where) {
 		where = where[i+1:]
@@ -289,7 +288,7 @@ func roomsAgree(a, b []string) bool {
 	return !own(a, b) && !own(b, a) || !own(a, b) && !roomKindsDiffer(a, b) || !own(b, a) && !roomKindsDiffer(a, b)
 }
 
-// roomKindsDiffer says that one names a kind of room that the other doesn't, and the other way round.
+// roomKindsDiffer reports whether each of two names has a kind of room that the other lacks.
 func roomKindsDiffer(a, b []string) bool {
 	kind := func(x, y []string) bool {
 		return slices.ContainsFunc(x, func(w string) bool {

@@ -14,10 +14,10 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// words is a title as it is compared.
+// words is a title prepared for comparison.
 type words struct {
-	all   []string // what they stand for, in order, each once
-	count int      // words that say which event it is
+	all   []string // concepts, in order, each once
+	count int      // words that identify the event
 }
 
 func setOf(text string) map[string]bool {
@@ -28,15 +28,14 @@ func setOf(text string) map[string]bool {
 	return set
 }
 
-// mostText is how much of a name or an address is compared, in bytes. The longest that people write are shorter; every
-// word is compared with each of the other's.
-const mostText = 600
+// maxText limits how much of a name or an address is compared, in bytes, because each word is compared with each of
+// the other's. Real ones are shorter.
+const maxText = 600
 
-// split gives the words of a name: NFKC, lower case, without accents. What some languages write as two letters is one
-// here.
+// split returns the words of a name: NFKC, lower case, without accents, and digraphs of some languages as one letter.
 func split(name string) []string {
-	if len(name) > mostText {
-		name = strings.ToValidUTF8(name[:mostText], "")
+	if len(name) > maxText {
+		name = strings.ToValidUTF8(name[:maxText], "")
 	}
 	name = strings.ToLower(norm.NFKC.String(name))
 	name = elisions.ReplaceAllString(name, "")
@@ -54,17 +53,17 @@ func split(name string) []string {
 	return all
 }
 
-// letters are those that have no accent to be taken off, and what joins words; umlauts as they are written without
+// letters replaces letters without removable accents, and hyphens; umlauts are replaced as they are written without
 // dots.
 var (
 	letters = strings.NewReplacer("ß", "ss", "ø", "o", "æ", "a", "ł", "l", "&", " ", "’", " ", "'", " ")
 	umlauts = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u")
 )
 
-// elisions are articles that have lost their vowel: "d'Avvento", "all'aperto".
+// elisions are articles without their vowel: "d'Avvento", "all'aperto".
 var elisions = regexp.MustCompile(`\b(?:d|l|s|n|j|c|m|t|qu|un|dell|all|nell|dall|sull)['’]`)
 
-// presenters say before a colon who is behind it.
+// presenters match the presenter before a colon.
 var presenters = regexp.MustCompile(`(?i)^.{1,40}\b(?:presents?|presenting|präsentier(?:t|en)|presenta|présente)\b:?`)
 
 func joined(name string) string { return strings.Join(split(name), " ") }
@@ -74,7 +73,7 @@ func number(word string) bool {
 	return err == nil
 }
 
-// titleOf takes off a title what is said elsewhere: remarks, the date.
+// titleOf returns the words of a title without remarks and dates.
 func titleOf(title string, starts []start, zone *time.Location) words {
 	for range 3 {
 		rest, remark := identity.SplitRemark(title)
@@ -109,7 +108,7 @@ func titleOf(title string, starts []start, zone *time.Location) words {
 	return w
 }
 
-// without leaves out the names of places, unless the title is made of them.
+// without removes the names of places, unless nothing is left.
 func (w words) without(places ...place) words {
 	kept := slices.DeleteFunc(slices.Clone(w.all), func(word string) bool {
 		return slices.ContainsFunc(places, func(p place) bool {
@@ -123,7 +122,7 @@ func (w words) without(places ...place) words {
 	return w
 }
 
-// fillers are words of titles that say nothing.
+// fillers are words of titles without meaning.
 var fillers = setOf(`the a an of and or with at in on for by to from feat ft featuring presents presenting live ` +
 	`event events
 	der die das den dem des ein eine einen einem einer mit und von vom zu zum zur im in am an auf bei fur uber ` +
@@ -147,7 +146,7 @@ func isClock(word string) bool {
 	return rest != word && (rest == "h" || rest == "am" || rest == "pm" || rest == "uhr")
 }
 
-// saysWhen says that a number is of the date or the time at which it starts.
+// saysWhen reports whether a number belongs to the date or the time of a start.
 func saysWhen(word string, starts []start, zone *time.Location) bool {
 	n, err := strconv.Atoi(word)
 	if err != nil {
@@ -161,12 +160,12 @@ func saysWhen(word string, starts []start, zone *time.Location) bool {
 	})
 }
 
-// blocks finds those with a word in common that says which event it is.
+// blocks returns the blocks by words that identify the event.
 func (w words) blocks() []string {
 	return firstOf(slices.DeleteFunc(slices.Clone(w.all), func(word string) bool { return generic[word] > 0 }), 2)
 }
 
-// weight is how much a word says about which event it is.
+// weight returns how well a word identifies the event.
 func weight(word string) float64 {
 	if w := generic[word]; w > 0 {
 		return w
@@ -174,13 +173,13 @@ func weight(word string) float64 {
 	return 1
 }
 
-// titles is what a comparison of titles comes to.
+// titles is the result of a comparison of titles.
 type titles struct {
 	score     float64 // shared weight of all, 0 to 1
 	specific  float64 // shared weight of words that are not generic
-	within    bool    // one holds all words of the other
-	replaced  bool    // each has a word of its own that is not generic
-	sole      bool    // what they share is a kind of event of which a place has one at a time
+	within    bool    // one has all words of the other
+	replaced  bool    // each has a word that the other lacks and that is not generic
+	sole      bool    // they share a kind of event that occurs once at a time in a place
 	otherKind bool
 }
 
@@ -218,17 +217,17 @@ func compareTitles(a, b words) titles {
 	return t
 }
 
-// counted says that a word numbers one of several.
+// counted reports whether a word numbers an event of a group.
 func counted(word string) bool {
 	return number(word) || len(word) == 1 || mixed(word) || ordinals[word]
 }
 
-// mixed says that a word is of letters and digits, as "u14" or "2a".
+// mixed reports whether a word has letters and digits, such as "u14" or "2a".
 func mixed(word string) bool {
 	return strings.ContainsAny(word, "0123456789") && strings.Trim(word, "0123456789") != "" && len(word) <= 4
 }
 
-// alike says that two titles say the same. Support is that of something beside them.
+// alike reports whether two titles are equivalent. support reports that something beside them is the same.
 func (t titles) alike(support bool) bool {
 	switch {
 	case t.within && (t.specific > 0 || t.score == 1 || t.sole):
@@ -241,7 +240,7 @@ func (t titles) alike(support bool) bool {
 	return t.score >= alike || support && t.score >= helped
 }
 
-// wordsEqual says that two words mean the same: but for a letter, or for an ending.
+// wordsEqual reports whether two words mean the same, except for a letter or an ending.
 func wordsEqual(a, b string) bool {
 	if a == b {
 		return true
@@ -258,7 +257,7 @@ func wordsEqual(a, b string) bool {
 	return distance(a, b, 1+len(b)/10) <= 1+len(b)/10
 }
 
-// distance is that of Levenshtein, or more than the limit.
+// distance returns the Levenshtein distance, or more than the limit.
 func distance(a, b string, limit int) int {
 	if len(b)-len(a) > limit {
 		return limit + 1
