@@ -21,11 +21,11 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// maxCalendars is how many calendars that a page links are read with it.
+// maxCalendars limits the calendars that are read with a page that links them.
 const maxCalendars = 5
 
-// linkedCalendars finds the calendars that a page links: first those that it names as another form of itself, which may
-// lie anywhere, then what is to be subscribed to, then files, both at the same site.
+// linkedCalendars returns the calendars that a page links: first its alternate forms, which may be on any site, then
+// subscriptions, then files, both on the same site.
 func linkedCalendars(root *html.Node, page candidate.Page) []string {
 	var ranks [3][]string
 	seen := map[string]bool{identity.Canonical(page.URL): true}
@@ -46,7 +46,7 @@ func linkedCalendars(root *html.Node, page candidate.Page) []string {
 	return all[:min(len(all), maxCalendars)]
 }
 
-// calendarLink is the calendar that an element links, nil for none, and its rank.
+// calendarLink returns the calendar that an element links and its rank, nil for no calendar.
 func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 	attributes := map[string]string{}
 	for _, a := range n.Attr {
@@ -82,7 +82,7 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 	return nil, 0
 }
 
-// visit is one reading of a page.
+// visit reads a page once.
 type visit struct {
 	pages       Pages
 	source      collect.Source
@@ -91,22 +91,22 @@ type visit struct {
 	window      timing.Window
 	known, next state
 	fetched     int
-	// alone: it holds unfinished.
+	// alone marks a visit that holds unfinished.
 	alone bool
-	// have holds what was read of calendars when they were asked for whether they changed, by address.
+	// have has the contents of calendars that were read during the check for changes, by address.
 	have map[string]tellings
 }
 
-// tellings is what came of reading a page.
+// tellings are the results of reading a page.
 type tellings struct {
-	told
+	content
 
 	validators fetch.Validators
 	err        error
 }
 
-// get gets the page or a calendar, and has it used while its body is at hand. A page that another one links is one of
-// its site: it may not lead elsewhere.
+// get fetches the page or a calendar, and calls use while its body is available. A linked page belongs to its site: it
+// must not redirect to another one.
 func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use func(page *fetch.Page)) (*fetch.Page,
 	error) {
 	page, err := v.pages.Do(ctx, fetch.Ask{
@@ -121,8 +121,8 @@ func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use
 	return page, err //nolint:wrapcheck // visit does
 }
 
-// read gets what changed, and reads all of it if anything did: what a page and a calendar tell of one event is one
-// observation.
+// read fetches what has changed, and reads everything if anything has: a page and a calendar with the same event lead
+// to one observation.
 func (v *visit) read(ctx context.Context) (collect.Page, error) {
 	defer func() {
 		if v.alone {
@@ -143,13 +143,13 @@ func (v *visit) read(ctx context.Context) (collect.Page, error) {
 	return read, err
 }
 
-// largePage is how long a page is, in bytes, of which only one in this process may wait for its calendars: until they
-// were asked for it is kept as it was read, which takes ten times as much. Another one is let go, and asked for again.
+// largePage is the length in bytes of a page of which only one in this process may wait for its calendars. Its parsed
+// form, which takes ten times as much memory, is kept for that time; other large pages are dropped and fetched again.
 const largePage = 1 << 20
 
 var unfinished = semaphore.NewWeighted(1)
 
-// readUnless reads the page and its calendars, unless the page is as it is known.
+// readUnless reads the page and its calendars, unless the page is unchanged.
 func (v *visit) readUnless(ctx context.Context, known fetch.Validators) (same bool, read collect.Page, err error) {
 	var (
 		all     tellings
@@ -158,17 +158,17 @@ func (v *visit) readUnless(ctx context.Context, known fetch.Validators) (same bo
 	)
 	page, err := v.get(ctx, v.page.Address, known, func(page *fetch.Page) {
 		weight = weightOf(page)
-		all.told, all.err = guarded(ctx, page.URL, weight, func(b *budget.Budget) (told, error) {
+		all.content, all.err = guarded(ctx, page.URL, weight, func(b *budget.Budget) (content, error) {
 			reader := readerOf(page)
 			if v.page.Role == RoleFeed {
-				reader = readFeed // by whatever type it is served
+				reader = readFeed // whatever its media type
 			}
 			return readPage(b, reader, page, v.source, v.window)
 		})
 		switch {
 		case all.err != nil:
 		case len(all.calendars) == 0:
-			read, all.err = v.finish(ctx, page.URL, weight, all.told)
+			read, all.err = v.finish(ctx, page.URL, weight, all.content)
 		case len(page.Body) >= largePage && !v.alone:
 			v.alone = unfinished.TryAcquire(1)
 			if crowded = !v.alone; crowded {
@@ -191,20 +191,20 @@ func (v *visit) readUnless(ctx context.Context, known fetch.Validators) (same bo
 		return page.NotModified, read, all.err
 	}
 	for i, link := range all.calendars {
-		if err := v.addCalendar(ctx, &all.told, i, link); err != nil {
+		if err := v.addCalendar(ctx, &all.content, i, link); err != nil {
 			return false, collect.Page{}, err
 		}
 	}
-	read, err = v.finish(ctx, page.URL, weight, all.told)
+	read, err = v.finish(ctx, page.URL, weight, all.content)
 	return false, read, err
 }
 
-// finish makes observations of what is told, and links.
-func (v *visit) finish(ctx context.Context, url *url.URL, weight int64, t told) (collect.Page, error) {
+// finish makes observations and links of the contents.
+func (v *visit) finish(ctx context.Context, url *url.URL, weight int64, t content) (collect.Page, error) {
 	return guarded(ctx, url, weight, func(b *budget.Budget) (collect.Page, error) { return v.pageOf(b, t) })
 }
 
-func (v *visit) pageOf(b *budget.Budget, t told) (collect.Page, error) {
+func (v *visit) pageOf(b *budget.Budget, t content) (collect.Page, error) {
 	found, err := observe(b, t)
 	if err != nil {
 		return collect.Page{}, err
@@ -223,7 +223,7 @@ func (v *visit) pageOf(b *budget.Budget, t told) (collect.Page, error) {
 	return read, nil
 }
 
-// calendarsNotModified asks for the calendars that the page linked.
+// calendarsNotModified checks the calendars that the page linked for changes.
 func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 	for i, known := range v.known.Calendars {
 		if known == (fetch.Validators{}) {
@@ -246,8 +246,8 @@ func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// addCalendar adds what a linked calendar tells. One that can't be had or read is noted.
-func (v *visit) addCalendar(ctx context.Context, all *told, i int, link string) error {
+// addCalendar adds the events of a linked calendar. An unreadable one is noted.
+func (v *visit) addCalendar(ctx context.Context, all *content, i int, link string) error {
 	t, err := v.readCalendar(ctx, i, link)
 	switch {
 	case ctx.Err() != nil:
@@ -263,24 +263,24 @@ func (v *visit) addCalendar(ctx context.Context, all *told, i int, link string) 
 	return nil
 }
 
-func (v *visit) readCalendar(ctx context.Context, i int, link string) (told, error) {
+func (v *visit) readCalendar(ctx context.Context, i int, link string) (content, error) {
 	read, ok := v.have[link]
 	if !ok {
 		if _, err := v.get(ctx, link, fetch.Validators{}, func(page *fetch.Page) {
 			read = v.tellingsOf(ctx, page)
 		}); err != nil {
-			return told{}, err
+			return content{}, err
 		}
 	}
 	v.next.Calendars[i] = read.validators
-	return read.told, read.err
+	return read.content, read.err
 }
 
 func (v *visit) tellingsOf(ctx context.Context, page *fetch.Page) (t tellings) {
 	t.validators = page.Validators
-	t.told, t.err = guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (told, error) {
+	t.content, t.err = guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (content, error) {
 		if page.MediaType != calendar.MediaType && !calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
-			return told{}, fmt.Errorf("%w: it is no calendar", collect.ErrUnsupportedContent)
+			return content{}, fmt.Errorf("%w: it is no calendar", collect.ErrUnsupportedContent)
 		}
 		return readCalendar(b, page, v.source, v.window)
 	})

@@ -32,7 +32,7 @@ func titles(result collect.Page) string {
 	return strings.Join(all, ", ")
 }
 
-// A calendar is one by its type or by how it begins.
+// A calendar is recognized by its type or its beginning.
 func TestCalendarOfAnyType(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ contentType, body string }{
@@ -53,7 +53,7 @@ func TestCalendarOfAnyType(t *testing.T) {
 			if again := s.collect(t, result.State); !again.Unchanged {
 				t.Error("the calendar is read again though it has not changed")
 			}
-			// Endless repetitions move on with the months, for a calendar that did not change as well.
+			// Endless repetitions move with the months, even in an unchanged calendar.
 			s.now = s.now.AddDate(0, 3, 0)
 			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" ||
 				again.Notes[0].Code != collect.NoteNoEvents {
@@ -78,7 +78,7 @@ func TestWebcal(t *testing.T) {
 	}
 }
 
-// linking serves a page that links calendars, and counts what is asked for.
+// linking serves a page that links calendars, and counts requests.
 type linking struct {
 	mu    sync.Mutex
 	page  string
@@ -140,8 +140,8 @@ func TestLinkedCalendars(t *testing.T) {
 	if got := titles(first); got != "Jazz night 1, Quiz 3" || first.Requests != 2 || len(first.Notes) != 0 {
 		t.Fatalf("got %s of %d pages, %+v", got, first.Requests, first.Notes)
 	}
-	// What the page and the calendar tell of one event is one: the place from here, the end and the description from
-	// there.
+	// The page's and the calendar's version of one event are combined: the place from the page, the end and the
+	// description from the calendar.
 	i := slices.IndexFunc(first.Observations, func(o collect.Observation) bool { return o.Details.Title == "Jazz night" })
 	jazz := first.Observations[i]
 	if d := jazz.Details; d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Description != "Café open" ||
@@ -180,7 +180,7 @@ func TestLinkedCalendars(t *testing.T) {
 	}
 }
 
-func TestWhichCalendarsAreRead(t *testing.T) {
+func TestLinkedCalendars_selection(t *testing.T) {
 	t.Parallel()
 	other := &linking{files: map[string]string{"/named.ics": feed, "/unnamed.ics": feed}}
 	elsewhere := serve(t, other.ServeHTTP)
@@ -216,7 +216,7 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 	for path := range l.files {
 		l.files[path] = ""
 	}
-	// Validators that would not fit go without.
+	// Validators that are too long are omitted.
 	l.change(func() {
 		l.page = strings.ReplaceAll(l.page, ".ics", ".ics?"+strings.Repeat("x", 900))
 		for i := range 9 {
@@ -228,7 +228,7 @@ func TestWhichCalendarsAreRead(t *testing.T) {
 	}
 }
 
-// slowCalendars serves large pages, each of which links a calendar that takes a second, and counts the pages that wait.
+// slowCalendars serves large pages, each with a link to a calendar that takes a second, and counts the waiting pages.
 type slowCalendars struct {
 	mu           sync.Mutex
 	pages        int
@@ -250,7 +250,7 @@ func (s *slowCalendars) RoundTrip(r *http.Request) (*http.Response, error) {
 		s.inside++
 		s.most = max(s.most, s.inside)
 		s.mu.Unlock()
-		<-time.After(time.Second) // in the time of the bubble
+		<-time.After(time.Second) // in synctest time
 		s.mu.Lock()
 		s.inside--
 		body = feed
@@ -259,8 +259,8 @@ func (s *slowCalendars) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// Of large pages, one at a time waits for its calendars, as what was read of them is kept meanwhile.
-func TestLargePagesWaitForTheirCalendarsOneByOne(t *testing.T) {
+// One large page at a time waits for its calendars, because its contents are kept meanwhile.
+func TestLargePagesWaitOneByOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowCalendars{}

@@ -17,7 +17,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// readCase reads a file as if a server had named no more than its type.
+// readCase reads a file as if a server had named its type only.
 func readCase(t *testing.T, name string) []string {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join("testdata", "cases", name))
@@ -27,7 +27,7 @@ func readCase(t *testing.T, name string) []string {
 	return shown(t, string(body))
 }
 
-// shown reads a body, and writes a line for each event that it shows.
+// shown reads a body, and returns a line for each event.
 func shown(t *testing.T, body string) []string {
 	t.Helper()
 	page := &fetch.Page{URL: &url.URL{Scheme: "https", Host: "x.example", Path: "/page"}, Body: []byte(body)}
@@ -52,7 +52,7 @@ func shown(t *testing.T, body string) []string {
 	return all
 }
 
-// TestCases reads what others' calendars and pages got wrong, in our own wording.
+// TestCases reads rewritten mistakes of real calendars and pages.
 func TestCases(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -115,7 +115,7 @@ func TestHouseAroundRoom(t *testing.T) {
 	}
 }
 
-// Templates write false, nothing or a lone 0 where they have no value.
+// Templates write false, an empty value or a lone 0 for a missing value.
 func TestAbsentValues(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// maxFeeds is how many feeds that a page links are followed, maxPosts how many pages of a feed, and maxListed how
-	// many entries of one are looked at.
+	// maxFeeds limits the feeds of a page, maxPosts the pages of a feed, and maxListed the entries of a feed that are
+	// read.
 	maxFeeds  = 3
 	maxPosts  = 100
 	maxListed = 1000
 )
 
-// linkWork is what it costs to look at a link, in steps.
+// linkWork is the cost of a link, in steps.
 const linkWork = 100
 
-// feedTypes are the media types by which pages link feeds.
+// feedTypes are the media types of links to feeds.
 var feedTypes = []string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}
 
-// Feeds is a Look for the feeds that a page names as another form of itself, but for those of comments.
+// Feeds is a Look for the feeds that a page names as alternate forms, except those of comments.
 func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 	set := links.New(page.URL, page.Base, maxFeeds)
 	for n := range page.Root.Descendants() {
@@ -70,9 +70,9 @@ func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 	}
 }
 
-// readFeed reads a feed for the pages that it lists, and for nothing else.
-func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Window) (told, error) {
-	t := told{feed: links.New(page.URL, nil, maxPosts)}
+// readFeed reads the pages that a feed lists, and nothing else.
+func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Window) (content, error) {
+	t := content{feed: links.New(page.URL, nil, maxPosts)}
 	t.page.URL, t.page.Many = page.URL, true
 	sitemap, listed := false, 0
 	result, err := linkfile.Read(b, bytes.NewReader(page.Body), page.Header.Get("Content-Type"),
@@ -86,9 +86,9 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 		})
 	switch {
 	case err != nil:
-		return told{}, err //nolint:wrapcheck // readPage does
+		return content{}, err //nolint:wrapcheck // readPage does
 	case sitemap:
-		return told{}, fmt.Errorf("%w: it is a sitemap, for which there is a source type", collect.ErrUnsupportedContent)
+		return content{}, fmt.Errorf("%w: it is a sitemap, for which there is a source type", collect.ErrUnsupportedContent)
 	case len(t.feed.Links) == 0:
 		t.empty = collect.Note{Code: collect.NoteNoEvents, Text: "the feed lists no page of its site"}
 	}

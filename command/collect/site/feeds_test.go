@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/site"
 )
 
-// paths serves files by path, with what was asked for. "{}" in a file stands for the server's address.
+// paths serves files by path, and records requests. "{}" in a file stands for the server's address.
 type paths struct {
 	mu    sync.Mutex
 	files map[string]string
@@ -37,7 +37,7 @@ func (p *paths) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// walk goes through the pages of a source. It gives the titles of what they show.
+// walk walks through a source. It returns the titles of its events.
 func walk(t *testing.T, s *served, m *frontier.Memory) (titles []string, notes collect.Notes, failed map[string]error) {
 	t.Helper()
 	failed = map[string]error{}
@@ -63,7 +63,7 @@ func eventPage(title string) string {
 		title + `","startDate":"2026-12-05T20:00"}</script>`
 }
 
-// Feeds that a page links find pages of its site, and nothing else.
+// The feeds of a page find pages of its site, and nothing else.
 func TestFeeds(t *testing.T) {
 	t.Parallel()
 	other := &paths{}
@@ -112,7 +112,7 @@ func TestFeeds(t *testing.T) {
 		t.Errorf("notes %v", notes)
 	}
 
-	// A post that the feed names no more stays with the source.
+	// A post that is no longer in the feed stays with the source.
 	p.files["/feed"], p.files["/atom"], p.asked = "text/xml|<rss><channel></channel></rss>", "text/xml|<rss/>", nil
 	m.Begin(s.collector.Start(s.source), s.now)
 	if titles, _, _ = walk(t, s, m); !slices.Equal(titles, []string{"Jazz", "Quiz"}) || slices.Contains(p.asked, "/news") {

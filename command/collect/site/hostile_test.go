@@ -26,7 +26,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// What reading one page may cost: time of one core, and memory of the whole process that reads it.
+// Limits of reading one page: time of one core, and memory of the reading process.
 const (
 	mostTime   = 2 * time.Second
 	mostMemory = 100 << 20
@@ -34,10 +34,10 @@ const (
 
 // leaner are pages that take less than that, and once came close to it.
 var leaner = map[string]int{
-	"days excepted": 80 << 20, // one long list, of which each value is kept once
+	"days excepted": 80 << 20, // one long list, whose values are stored once
 }
 
-// hostile are pages that cost far more than their length says. Each gets its size, and is tried at twice that as well.
+// hostile are pages that cost far more than their length suggests. Each is read with a given and with twice that size.
 var hostile = map[string]struct {
 	size int
 	page func(size int) string
@@ -246,7 +246,7 @@ var hostile = map[string]struct {
 
 func ics(components string) string { return "BEGIN:VCALENDAR\r\n" + components + "END:VCALENDAR\r\n" }
 
-// spent is what a child found that reading a page took.
+// spent is the cost of reading a page in a child process.
 type spent struct {
 	Time   time.Duration
 	Memory int
@@ -254,10 +254,10 @@ type spent struct {
 	Found  int
 }
 
-// hostileEnv tells a child which page to read.
+// hostileEnv names the page that a child process reads.
 const hostileEnv = "CARILLON_TEST_HOSTILE_PAGE"
 
-// TestMain reads a hostile page where it was started for that, apart from all other tests.
+// TestMain reads a hostile page in a child process.
 func TestMain(m *testing.M) {
 	if name := os.Getenv(hostileEnv); name != "" {
 		if err := json.NewEncoder(os.Stdout).Encode(readHostile(name)); err != nil {
@@ -282,7 +282,7 @@ func readHostile(nameAndFactor string) spent {
 		p.MediaType = "application/rss+xml"
 	}
 	debug.FreeOSMemory()
-	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // peakMemory begins anew
+	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // resets peakMemory
 	begin, beginCPU := time.Now(), budgettest.ProcessorTime()
 	result, err := site.Read(context.Background(), p, collect.Source{Timezone: "Europe/London"},
 		timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)))
@@ -297,7 +297,7 @@ func readHostile(nameAndFactor string) spent {
 	return s
 }
 
-// peakMemory is the most that this process ever held, in bytes.
+// peakMemory returns the maximum memory of this process so far, in bytes.
 func peakMemory() int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -312,7 +312,7 @@ func peakMemory() int {
 	return 0
 }
 
-// No page takes more of time or memory than reading one may cost, whatever it asks for.
+// No page exceeds the time or memory of a reading.
 func TestHostilePages(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -11,7 +11,7 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-func TestReaderThatPanics(t *testing.T) {
+func TestReaderPanics(t *testing.T) {
 	t.Parallel()
 	page := &fetch.Page{URL: &url.URL{
 		Scheme:   "https",
@@ -20,9 +20,9 @@ func TestReaderThatPanics(t *testing.T) {
 		Path:     "/programme",
 		RawQuery: "token=secret",
 	}}
-	_, err := guarded(t.Context(), page.URL, weightOf(page), func(*budget.Budget) (told, error) {
+	_, err := guarded(t.Context(), page.URL, weightOf(page), func(*budget.Budget) (content, error) {
 		none := make([]int, len(page.Body))
-		return told{}, errors.New(string(rune(none[len(page.Body)])))
+		return content{}, errors.New(string(rune(none[len(page.Body)])))
 	})
 	var panicked *collect.PanicError
 	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) ||

@@ -19,8 +19,8 @@ const (
 		"DTSTART:20261205T190000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 )
 
-// The address of a source may be a secret: nothing of a calendar's is shown, and of another page's no query.
-func TestPrivateAddressesAreNotShown(t *testing.T) {
+// The address of a source may be a secret: a calendar's is never visible, and another page's query is not.
+func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		media, body, path  string

@@ -21,23 +21,23 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// told is what a page tells, before it is put together with what others tell.
-type told struct {
+// content is the content of a page before it is combined with others.
+type content struct {
 	page  candidate.Page
 	found []*candidate.Candidate
 	notes collect.Notes
-	// calendars are those that the page links, empty says why it tells of nothing, if it does.
+	// calendars are the linked ones; empty is the reason for the absence of events, if there is one.
 	calendars []string
 	empty     collect.Note
-	// html is the page, nil if it is something else; feed are the pages that it lists, if it is a feed.
+	// html is the page, nil for another media type; feed has the listed pages if it is a feed.
 	html *HTML
 	feed *links.Set
 }
 
 // reader reads a page of one media type.
-type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error)
+type reader func(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error)
 
-// readers holds a reader for each media type that is read. Servers that state none mostly mean HTML.
+// readers has a reader for each media type. A missing type mostly means HTML.
 var readers = map[string]reader{
 	"text/html":             readHTML,
 	"application/xhtml+xml": readHTML,
@@ -50,7 +50,7 @@ var readers = map[string]reader{
 	"text/xml":              readFeed,
 }
 
-// readerOf finds the reader of a page. Calendars are served as anything.
+// readerOf returns the reader of a page. Calendars are served with any type.
 func readerOf(page *fetch.Page) reader {
 	if calendar.Is(string(page.Body[:min(len(page.Body), 100)])) {
 		return readCalendar
@@ -58,16 +58,16 @@ func readerOf(page *fetch.Page) reader {
 	if read, ok := readers[page.MediaType]; ok {
 		return read
 	}
-	return func(*budget.Budget, *fetch.Page, collect.Source, timing.Window) (told, error) {
-		return told{}, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
+	return func(*budget.Budget, *fetch.Page, collect.Source, timing.Window) (content, error) {
+		return content{}, fmt.Errorf("%w: %.60q", collect.ErrUnsupportedContent, page.MediaType)
 	}
 }
 
-// Read gives what a page shows, by its media type, of what has no end within the window; Source of the observations
-// is not set, but for the URL of a calendar's. It is for all collectors whose way ends at pages.
+// Read returns the events of a page, by its media type, with endless repetitions within the window. Source of the
+// observations is not set, except for the URL of a calendar's. All collectors of pages use it.
 //
-// It fails with [collect.ErrTooComplex] where the page asks for more than reading one may cost, and with a
-// [collect.PanicError] where a reader panics: what a stranger wrote must not end the process.
+// It fails with [collect.ErrTooComplex] if the page exceeds the budget, and with a [collect.PanicError] if a reader
+// panics: foreign input must not end the process.
 func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result,
 	error) {
 	return guarded(ctx, page.URL, weightOf(page), func(b *budget.Budget) (candidate.Result, error) {
@@ -79,18 +79,18 @@ func Read(ctx context.Context, page *fetch.Page, source collect.Source, window t
 	})
 }
 
-// mostUnderWay bounds the bytes of pages that are read at one time in this process, each of which counts for some more
-// than it is long. Reading takes processors and memory, not time to wait: more at once would only be slower.
+// maxReading limits the bytes of pages that are read concurrently in this process. Each page counts for more than its
+// length. Reading uses processors and memory and does not wait, so more concurrency would only be slower.
 const (
-	mostUnderWay = 24 << 20
-	leastWeight  = 1 << 20
+	maxReading = 24 << 20
+	minWeight  = 1 << 20
 )
 
-var underWay = semaphore.NewWeighted(mostUnderWay)
+var underWay = semaphore.NewWeighted(maxReading)
 
-func weightOf(page *fetch.Page) int64 { return min(int64(len(page.Body))+leastWeight, mostUnderWay) }
+func weightOf(page *fetch.Page) int64 { return min(int64(len(page.Body))+minWeight, maxReading) }
 
-// guarded reads a page within bounds.
+// guarded reads a page within limits.
 func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func(*budget.Budget) (T, error)) (result T,
 	err error) {
 	if err := underWay.Acquire(ctx, weight); err != nil {
@@ -104,25 +104,25 @@ func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func
 	return result, err //nolint:wrapcheck // it is the reader's own
 }
 
-func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.Source, window timing.Window) (told,
+func readPage(b *budget.Budget, read reader, page *fetch.Page, source collect.Source, window timing.Window) (content,
 	error) {
 	t, err := read(b, page, source, window)
 	if err == nil {
 		err = b.Err()
 	}
 	if err != nil {
-		return told{}, fmt.Errorf("read page: %w", err)
+		return content{}, fmt.Errorf("read page: %w", err)
 	}
 	return t, nil
 }
 
-// observe makes observations of what is told.
-func observe(b *budget.Budget, t told) (candidate.Result, error) {
+// observe makes observations of the contents.
+func observe(b *budget.Budget, t content) (candidate.Result, error) {
 	result := candidate.Observe(b, t.page, t.found)
 	if err := b.Err(); err != nil {
 		return candidate.Result{}, fmt.Errorf("read page: %w", err)
 	}
-	if t.page.Many { // of a calendar no more than its site is shown
+	if t.page.Many { // of a calendar only its site is visible
 		site := url.URL{Scheme: t.page.URL.Scheme, Host: t.page.URL.Host, Path: "/"}
 		for i := range result.Observations {
 			result.Observations[i].Source.URL = site.String()
@@ -135,16 +135,16 @@ func observe(b *budget.Budget, t told) (candidate.Result, error) {
 	return result, nil
 }
 
-func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
+func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error) {
 	text, err := page.Text()
 	if err != nil {
-		return told{}, err //nolint:wrapcheck // readPage does
+		return content{}, err //nolint:wrapcheck // readPage does
 	}
 	root, err := structured.Parse(b, text)
 	if err != nil {
-		return told{}, err //nolint:wrapcheck // readPage does
+		return content{}, err //nolint:wrapcheck // readPage does
 	}
-	t := told{empty: collect.Note{Code: collect.NoteNoEvents,
+	t := content{empty: collect.Note{Code: collect.NoteNoEvents,
 		Text: "the page holds no dated event in its structured data"}}
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{
 		URL:      page.URL,
@@ -152,8 +152,8 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 		Timezone: source.Timezone,
 		Window:   window,
 	})
-	if source.Type != Type { // of a source that is the page alone, its address is the page's
-		t.page.Listing, _ = url.Parse(source.URL) // nil, where it is none
+	if source.Type != Type { // the address of a single page is the source's
+		t.page.Listing, _ = url.Parse(source.URL) // nil if it is invalid
 	}
 	if address, err := url.Parse(source.URL); err == nil {
 		t.page.Source = identity.SamePage(page.URL, address)
@@ -170,14 +170,14 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	return t, nil
 }
 
-func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (told, error) {
+func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error) {
 	unfolded := *page
 	unfolded.Body = calendar.Unfold(page.Body)
 	text, err := unfolded.Text()
 	if err != nil {
-		return told{}, err //nolint:wrapcheck // readPage does
+		return content{}, err //nolint:wrapcheck // readPage does
 	}
-	t := told{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the calendar holds no event from now on"}}
+	t := content{empty: collect.Note{Code: collect.NoteNoEvents, Text: "the calendar holds no event from now on"}}
 	t.page, t.found, t.notes = calendar.Candidates(b, calendar.Page{
 		URL:      page.URL,
 		Text:     text,
@@ -187,10 +187,10 @@ func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, win
 	return t, nil
 }
 
-// emptyText is less text than any page has that shows something.
+// emptyText is the minimum length of text on a page with contents.
 const emptyText = 200
 
-// needsJavaScript: there are scripts, and next to nothing but them.
+// needsJavaScript reports whether a page consists of nearly nothing but scripts.
 func needsJavaScript(root *html.Node) bool {
 	scripts, text := 0, 0
 	var walk func(n *html.Node, inBody bool)

@@ -2,11 +2,10 @@
 //
 //	fetch, unless unchanged ──▶ read by media type ──▶ observations
 //
-// The calendars that a page links belong to it: what a page and its calendar tell of one event is one observation. The
-// feeds that it links lead to further pages and tell nothing else: when a post was written says nothing of an event.
+// The calendars that a page links belong to it: a page and its calendar with the same event lead to one observation.
+// The feeds that it links lead to further pages only, because the date of a post is not that of an event.
 //
-// A page that hasn't changed is still read anew when the window moves within which endless repetitions are expanded,
-// which is once a month.
+// An unchanged page is read again when the window of endless repetitions moves, which is once a month.
 package site
 
 import (
@@ -32,7 +31,7 @@ import (
 // Type is the source type that this package serves.
 const Type = "site"
 
-// Pages gets pages; [fetch.Fetcher] does.
+// Pages fetches pages; [fetch.Fetcher] implements it.
 type Pages interface {
 	Do(ctx context.Context, ask fetch.Ask) (*fetch.Page, error)
 }
@@ -45,28 +44,28 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector. What has no end it expands within the window around now.
+// New returns a Collector. It expands endless repetitions within the window around now.
 func New(pages Pages, now func() time.Time) *Collector {
 	return &Collector{pages: pages, window: func() timing.Window { return timing.WindowAt(now()) }}
 }
 
-// Within makes a Collector that expands within a given window, and so shows the same of a page at any time.
+// Within returns a Collector with a fixed window, so that a page always leads to the same events.
 func Within(pages Pages, window timing.Window) *Collector {
 	return &Collector{pages: pages, window: func() timing.Window { return window }}
 }
 
-// reading is the version of how pages are read. A higher one makes pages be read again that haven't changed.
+// reading is the version of the readers of pages. A higher one reads unchanged pages again.
 const reading = 5
 
-// Roles of the pages beside the one that a walk begins with.
+// Roles of pages besides the first one of a walk.
 const (
-	// RolePage is a page that is read for its events alone.
+	// RolePage is the role of a page with events only.
 	RolePage = "page"
-	// RoleFeed is a feed, which is read for the pages that it lists.
+	// RoleFeed is the role of a feed, which lists pages.
 	RoleFeed = "feed"
 )
 
-// state is what collect.State holds. All but the validators say under which conditions these may be used.
+// state is the content of collect.State. All but the validators are conditions for their use.
 type state struct {
 	Reading    int              `json:"reading"`
 	URL        string           `json:"url"`
@@ -74,11 +73,11 @@ type state struct {
 	Timezone   string           `json:"timezone,omitempty"`
 	Window     string           `json:"window"`
 	Validators fetch.Validators `json:"validators"`
-	// Calendars are those that the page links, in order.
+	// Calendars are the linked ones, in order.
 	Calendars [maxCalendars]fetch.Validators `json:"calendars,omitzero"`
 }
 
-// Window is within which what has no end is expanded now.
+// Window returns the current window of endless repetitions.
 func (c *Collector) Window() timing.Window { return c.window() }
 
 // Start implements collect.Collector.
@@ -86,19 +85,19 @@ func (*Collector) Start(source collect.Source) []collect.Link {
 	return []collect.Link{{Address: source.URL, List: true}}
 }
 
-// Look is what a page is looked at for, beside its events. It adds to the links and notes of the page.
+// Look examines a page besides its events. It adds links and notes to the page.
 type Look func(b *budget.Budget, html *HTML, page *collect.Page)
 
-// HTML is a page that is being read.
+// HTML is the page that is being read.
 type HTML struct {
-	// URL is where it was found, Base what its references are relative to.
+	// URL is its address, Base the base of its references.
 	URL, Base *url.URL
 	Root      *html.Node
-	// Shown are the addresses of the events that it shows.
+	// Shown are the addresses of its events.
 	Shown []*url.URL
 }
 
-// Read gets the page, and the calendars that it links, and reads them.
+// Read fetches and reads the page and the calendars that it links.
 func (c *Collector) Read(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	switch {
 	case page.Role == RolePage:
@@ -112,14 +111,14 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 	}
 }
 
-// Linked reads a page that another one links. What is no page of the site shows nothing, which is no failure: nobody
-// knew before. Where robots.txt keeps us off, or a page is for others, nothing new is known.
+// Linked reads a page that another one links. A page of another site has no events, which is not a failure. A page
+// that robots.txt or a login protects keeps its known events.
 func (c *Collector) Linked(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	read, err := c.visit(ctx, source, page, nil)
 	switch {
 	case errors.Is(err, collect.ErrUnsupportedContent):
 		return collect.Page{State: read.State, Requests: read.Requests}, nil
-	case errors.Is(err, collect.ErrBadURL): // it shows nothing any more
+	case errors.Is(err, collect.ErrBadURL): // it has no events any more
 		elsewhere := collect.Page{State: read.State, Requests: read.Requests}
 		elsewhere.Notes.Add(collect.NoteLeftOut, "%s was left out: it redirects to another site or to no address of the web",
 			page.Address)
@@ -135,7 +134,7 @@ func (c *Collector) Linked(ctx context.Context, source collect.Source, page coll
 	return read, nil
 }
 
-// isRefused says that a page is there and not for us.
+// isRefused reports whether a page exists but is protected.
 func isRefused(err error) bool {
 	var status *collect.StatusError
 	return errors.As(err, &status) && status.Code >= 400 && status.Code < 500 && !collect.Gone(err) &&
@@ -143,14 +142,14 @@ func isRefused(err error) bool {
 		!errors.Is(err, collect.ErrRobotsDisallowed)
 }
 
-// passed is a page that was passed by: what is known of it holds.
+// passed returns a skipped page, whose known events stay.
 func passed(page collect.Known, why string, args ...any) collect.Page {
 	passed := collect.Page{Unchanged: true, State: page.State}
 	passed.Notes.Add(collect.NoteLeftOut, why, args...)
 	return passed
 }
 
-// feed reads a feed. It only finds pages, so that one that can't be read is no failure either.
+// feed reads a feed. It only finds pages, so that an unreadable one is not a failure.
 func (c *Collector) feed(ctx context.Context, source collect.Source, page collect.Known) (collect.Page, error) {
 	read, err := c.visit(ctx, source, page, nil)
 	switch {
@@ -164,7 +163,7 @@ func (c *Collector) feed(ctx context.Context, source collect.Source, page collec
 	return passed(page, "a feed can't be read: %s", err), nil
 }
 
-// Look reads a page and looks at it; look may be nil.
+// Look reads a page and calls look with it. look is optional.
 func (c *Collector) Look(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page,
 	error) {
 	read, err := c.visit(ctx, source, page, look)
@@ -174,7 +173,7 @@ func (c *Collector) Look(ctx context.Context, source collect.Source, page collec
 	return read, nil
 }
 
-// visit reads a page. Of one that could not be read it gives what is to be remembered.
+// visit reads a page. It returns the state to store even on failure.
 func (c *Collector) visit(ctx context.Context, source collect.Source, page collect.Known, look Look) (collect.Page,
 	error) {
 	window := c.window()
@@ -215,7 +214,7 @@ func (c *Collector) visit(ctx context.Context, source collect.Source, page colle
 	return read, nil
 }
 
-// known gives the last state, if it was made under the same conditions. One that can't be read is of none.
+// known returns the last state if its conditions are the same. An unreadable state has none.
 func (s state) known(from collect.State) state {
 	var last state
 	if json.Unmarshal(from, &last) != nil {
@@ -229,7 +228,7 @@ func (s state) known(from collect.State) state {
 	return last
 }
 
-// encode gives the state as it is stored. One that would be too long does without what makes requests conditional.
+// encode returns the state to store. If it is too long, it omits the validators.
 func (s state) encode() (collect.State, error) {
 	data, err := json.Marshal(s)
 	if err != nil || len(data) <= collect.MaxState {

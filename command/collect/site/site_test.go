@@ -28,7 +28,7 @@ const calendar = `<html><head><title>Programme</title>
 	`"byDay":"Wednesday","startTime":"19:00","repeatFrequency":"P1W"}}
 ]</script></head><body><h1>Programme</h1></body></html>`
 
-// served is a server on loopback and a collector of what it serves.
+// served is a server on loopback with a collector of its pages.
 type served struct {
 	source    collect.Source
 	collector *site.Collector
@@ -119,7 +119,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-func TestObservingTwiceIsTheSame(t *testing.T) {
+func TestObserveTwice(t *testing.T) {
 	t.Parallel()
 	s := serve(t, page("text/html", calendar))
 	first := s.collect(t, nil)
@@ -213,7 +213,7 @@ func TestCharset(t *testing.T) {
 
 func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
 
-// times repeats a piece with its number, joined by commas where it is JSON.
+// times repeats a piece with its number, joined by commas in JSON.
 func times(n int, piece string) string {
 	var b strings.Builder
 	for i := range n {
