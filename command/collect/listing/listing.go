@@ -1,13 +1,13 @@
-// Package listing collects from a page that lists events: what it shows itself, and what the pages show that it links
-// on its site.
+// Package listing collects from a page that lists events: the events on it, and those of the pages that it links on
+// its site.
 //
 //	listing ──▶ its own events
 //	   │  └──▶ pages linked on the same site ──▶ observations
 //	   └──▶ the next page of the listing: rel=next, by number, or by month
 //
-// Which links lead to events nobody says, so all are tried: those to events that the listing shows first, navigation
-// last. Pages that show none are asked for ever more rarely, see [collect.Ahead]. Only the listing's own pages are
-// looked at for links, so that no walk gets deeper than that.
+// Links to events are not marked, so all are followed: those to events of the listing first, navigation last. Pages
+// without events are fetched at growing intervals, see [collect.Ahead]. Only links of the listing's own pages are
+// followed, which limits the depth of a walk.
 package listing
 
 import (
@@ -28,13 +28,13 @@ import (
 const Type = "siteIndexPage"
 
 const (
-	// maxPages is how many pages of a listing are read, by each way in which they follow each other.
+	// maxPages limits the pages of a listing, by each way in which they follow each other.
 	maxPages = 100
-	// maxLinks is how many pages are taken from one page of a listing.
+	// maxLinks limits the pages that one page of a listing links.
 	maxLinks = 500
-	// maxAnchors is how many links of a page are looked at, of which most lead elsewhere or are the same.
+	// maxAnchors limits the links of a page that are examined. Most lead elsewhere or are repeated.
 	maxAnchors = 20_000
-	// maxStale is after how many pages in a row that show nothing new the listing is at its end.
+	// maxStale is the number of pages in a row without new links after which a listing ends.
 	maxStale = 2
 )
 
@@ -43,16 +43,16 @@ type Collector struct{ pages *site.Collector }
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector that reads pages by another one.
+// New returns a Collector that reads pages with another one.
 func New(pages *site.Collector) *Collector { return &Collector{pages} }
 
-// position is where in a listing a page is. It is the page's role.
+// position is the position of a page in a listing. It is the page's role.
 type position struct {
-	// way is how it was come by.
+	// way is the way in which it was found.
 	way way
-	// page counts the pages of the listing; stale those before it that showed nothing new.
+	// page counts the pages of the listing; stale counts those without new links before it.
 	page, stale int
-	// digest is that of what the page before it shows.
+	// digest is that of the previous page's contents.
 	digest string
 }
 
@@ -68,7 +68,7 @@ func (p position) role() string {
 	return fmt.Sprintf("%s:%d:%d:%s", p.way, p.page, p.stale, p.digest)
 }
 
-// positionOf reads a role. Where it is none of this version, no page follows.
+// positionOf parses a role. No page follows an unknown one.
 func positionOf(role string) position {
 	last := position{way: byNumber, page: maxPages, stale: maxStale}
 	parts := strings.Split(role, ":")
@@ -117,13 +117,13 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, page collec
 		look.around()
 		look.follow(read)
 	})
-	if len(read.Links) > 0 || !page.Root { // what it links is what it is there for
+	if len(read.Links) > 0 || !page.Root { // links are the purpose of such a page
 		read.Notes = slices.DeleteFunc(read.Notes, func(n collect.Note) bool { return n.Code == collect.NoteNoEvents })
 	}
 	return read, err //nolint:wrapcheck // it names the type
 }
 
-// digest tells whether a page of a listing shows what another one does.
+// digest returns a digest by which pages of a listing with the same contents are recognized.
 func digest(pages []collect.Link, shown []collect.Observation) string {
 	all := make([]string, 0, len(pages)+len(shown))
 	for _, link := range pages {

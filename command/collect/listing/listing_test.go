@@ -72,7 +72,7 @@ func TestListing(t *testing.T) {
 		!found.Noted(collect.NoteLeftOut, "/away was left out: it redirects") {
 		t.Errorf("failed %v, notes %v", found.Failed, found.Notes)
 	}
-	// The listing and the event's own page show one happening, and the latter counts more.
+	// The listing and the event's own page show one happening, and the latter has precedence.
 	if a, b := found.Observations[0], found.Observations[1]; a.Key != b.Key || a.Standing != happening.FromListing ||
 		b.Standing != happening.FromOwnPage {
 		t.Errorf("the listing has %s, %d, the page %s, %d", a.Key, a.Standing, b.Key, b.Standing)
@@ -81,7 +81,7 @@ func TestListing(t *testing.T) {
 		t.Errorf("source %+v", block)
 	}
 
-	// What never led to an event is left, and asked for ever more rarely.
+	// A page that never led to an event is skipped, and fetched at growing intervals.
 	for _, step := range []struct {
 		after time.Duration
 		want  []string
@@ -103,7 +103,7 @@ func TestListing(t *testing.T) {
 		}
 	}
 
-	// An event that the listing names no more is gone.
+	// An event that the listing no longer names is gone.
 	s.Set("/events", "<html><title>Programme</title><a href=/e/quiz>Quiz</a>"+strings.Repeat("words ", 50))
 	m.Begin(s.Collector.Start(source), walktest.Now)
 	s.WalkOn(t, source, m, walktest.Now)
@@ -113,8 +113,8 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// A listing that writes another number or session into each address at each visit lists the same pages and events.
-func TestAddressesThatAreNewAtEachVisit(t *testing.T) {
+// A listing that writes another number or session into its addresses at each visit lists the same pages and events.
+func TestChangingAddresses(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"/e/jazz": walktest.Event("Jazz"), "/e/quiz?id=4": walktest.Event("Quiz"),
 		"/about": walktest.Plain("")})
@@ -145,9 +145,9 @@ func TestAddressesThatAreNewAtEachVisit(t *testing.T) {
 	}
 }
 
-// Events whose pages all name one address as theirs are as many as there are pages: it is that of the listing, of the
-// section, or of the page without the number that says which.
-func TestPagesThatAllNameOneAddress(t *testing.T) {
+// Events whose pages all name one address as theirs are as many as the pages: the address is that of the listing, of
+// the section, or of the page without its number.
+func TestSharedCanonicalAddress(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ page, head, more string }{
 		"canonical is the listing": {"/e/%d", `<link rel=canonical href="/events"><meta property="og:url" ` +
@@ -183,7 +183,7 @@ func TestPagesThatAllNameOneAddress(t *testing.T) {
 	}
 }
 
-// paged serves a listing of so many pages, ten events on each; what stands about them makes them follow each other.
+// paged serves a listing of several pages, with ten events each; around links the pages.
 func paged(t testing.TB, pages int, of func(r *http.Request) int, around func(page int) string) *walktest.Site {
 	t.Helper()
 	s := serve(t, map[string]string{"/robots.txt": ""})
@@ -283,7 +283,7 @@ func TestPagination(t *testing.T) {
 	}
 }
 
-// Whatever pages a listing makes up, its walk ends, and says where.
+// The walk through any listing ends, with a note.
 func TestEndlessListings(t *testing.T) {
 	t.Parallel()
 	const endless = 1 << 30
@@ -338,8 +338,8 @@ func TestEndlessListings(t *testing.T) {
 	}
 }
 
-// A server that shows its last page again instead of saying that there are no more, months without events, sessions in
-// addresses, redirects to ever new addresses, and a page that says "not found" with status 200.
+// Traps are a server that repeats its last page, months without events, sessions in addresses, redirects to ever new
+// addresses, and a page that says "not found" with status 200.
 func TestTraps(t *testing.T) {
 	t.Parallel()
 	t.Run("the last page again", func(t *testing.T) {
@@ -393,7 +393,7 @@ func TestTraps(t *testing.T) {
 			!errors.Is(found.Failed["/spiral/"], collect.ErrTooManyRedirects) || len(found.Asked) > 13 {
 			t.Errorf("failed %v, asked for %q", found.Failed, found.Asked)
 		}
-		// A listing that is always found elsewhere is still one listing.
+		// A listing that is always redirected is still one listing.
 		moving := serve(t, nil)
 		n := 0
 		moving.Handle("*", func(w http.ResponseWriter, r *http.Request) {
@@ -443,7 +443,7 @@ func TestTraps(t *testing.T) {
 	})
 }
 
-// A page that is unchanged is not read, and neither is what it links looked for again.
+// An unchanged page is not read, and its links are not examined again.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{"/e/1": walktest.Event("Jazz")})
@@ -474,9 +474,9 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// What robots.txt keeps us off is not asked for and is no failure; what is for members, and a feed that can't be read,
-// are none either: nothing is known of them.
-func TestPassedBy(t *testing.T) {
+// A page that robots.txt forbids is not requested, which is not a failure. Neither is a page for members, nor an
+// unreadable feed: their events stay unknown.
+func TestSkippedPages(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]string{
 		"/robots.txt": "User-agent: *\nDisallow: /private\n",

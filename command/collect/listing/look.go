@@ -17,29 +17,29 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// look goes through a page of a listing.
+// look examines a page of a listing.
 type look struct {
 	budget *budget.Budget
 	html   *site.HTML
 	at     position
 	window timing.Window
 
-	// lists are what the pages of the listing are called without their numbers.
+	// lists are the addresses of the listing's pages without their numbers.
 	lists []string
-	// next is the page that the listing names as the one after this, numbered are those that it names by number.
+	// next is the page that the listing names as the following one, numbered are those that it names by number.
 	next     *url.URL
 	numbered []numbered
-	// months are those that follow; unnamed: next is a month whose address does not say which.
+	// months are the following ones; unnamed marks next as a month whose address does not name it.
 	months  []month
 	unnamed bool
-	// content and around are what is linked in the text and about it.
+	// content and about are the links in the text and around it.
 	content, about []*url.URL
 	pages          *links.Set
-	// beyond counts the pages of days that nothing is collected of, anchors the links.
+	// beyond counts the pages of days outside of the window, anchors the links.
 	beyond, anchors int
 }
 
-// linkWork is what it costs to look at a link, in steps.
+// linkWork is the cost of a link, in steps.
 const linkWork = 250
 
 type numbered struct {
@@ -47,8 +47,8 @@ type numbered struct {
 	n   int
 }
 
-// known says which addresses are those of the listing. Only its first page may have been found at another one than it
-// was asked for at: otherwise redirects could lead to ever new listings.
+// known sets the addresses of the listing. Only its first page may have been redirected; otherwise redirects could
+// lead to ever new listings.
 func (l *look) known(page collect.Known) {
 	if u, err := url.Parse(page.Address); err == nil {
 		list, _ := pageNumber(u)
@@ -61,7 +61,7 @@ func (l *look) known(page collect.Known) {
 	}
 }
 
-// around looks at each link of the page.
+// around examines each link of the page.
 func (l *look) around() {
 	var walk func(n *html.Node, about bool)
 	walk = func(n *html.Node, about bool) {
@@ -81,7 +81,7 @@ func (l *look) around() {
 	walk(l.html.Root, false)
 }
 
-// isAbout says that an element holds what is about the text rather than of it.
+// isAbout reports whether an element is around the text rather than in it.
 func isAbout(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Nav, atom.Footer, atom.Aside:
@@ -98,7 +98,7 @@ func isAbout(n *html.Node) bool {
 	return false
 }
 
-// link sorts what an element links.
+// link sorts the address that an element links.
 func (l *look) link(n *html.Node, about bool) {
 	var href, rel string
 	download := false
@@ -146,11 +146,11 @@ func (l *look) link(n *html.Node, about bool) {
 		}
 		return
 	}
-	if slices.Contains(rels, "nofollow") { // the site asks not to; endless calendars do
+	if slices.Contains(rels, "nofollow") { // the site asks not to follow; endless calendars do
 		return
 	}
 	switch {
-	case l.month(u, n): // is followed as pages are
+	case l.month(u, n): // followed as pages are
 	case l.isBeyond(u):
 		l.beyond++
 	case about:
@@ -160,24 +160,24 @@ func (l *look) link(n *html.Node, about bool) {
 	}
 }
 
-// isHere says that an address is that of this page.
+// isHere reports whether an address is that of this page.
 func (l *look) isHere(u *url.URL) bool {
 	return identity.Canonical(u) == identity.Canonical(l.html.URL)
 }
 
-// isBeyond says that an address is of a day or month of which nothing would be collected.
+// isBeyond reports whether an address names a day or month outside of the window.
 func (l *look) isBeyond(u *url.URL) bool {
 	from, to, ok := days(u)
 	return ok && (to.Before(l.window.From) || from.After(l.window.To))
 }
 
-// act is what an address is for that is no page to read: it changes something, or is for one visitor.
+// act matches addresses that change something or belong to one visitor.
 var act = regexp.MustCompile(`(?i)(?:^|[/&?])(?:log-?(?:in|out)|sign-?(?:in|out|up)|wp-login\.php|wp-admin` +
 	`|add[-_]to[-_](?:cart|basket|wishlist)|cart|basket|checkout|replytocom|unsubscribe)(?:$|[/=&?])`)
 
 func isAct(u *url.URL) bool { return act.MatchString(u.Path) || act.MatchString("?"+u.RawQuery) }
 
-// follow says which pages follow from this one.
+// follow adds the pages that follow this one.
 func (l *look) follow(read *collect.Page) {
 	page := collect.Link{Role: site.RolePage}
 	for _, u := range l.html.Shown {
@@ -210,7 +210,7 @@ func (l *look) isList(u *url.URL) bool {
 	return slices.Contains(l.lists, list)
 }
 
-// further links the pages of the listing that follow, unless this one shows that there is nothing more to come.
+// further links the following pages of the listing, unless this one shows that nothing more is to come.
 func (l *look) further(read *collect.Page) {
 	shown := l.pages.Links
 	if l.monthly() {
@@ -235,8 +235,8 @@ func (l *look) further(read *collect.Page) {
 		switch {
 		case slices.Contains(l.lists, list) && number > 0:
 			l.numbered = append([]numbered{{l.next, number}}, l.numbered...)
-		case l.at.way != byNext: // a page that was come by its number is not the beginning of another listing
-		case l.unnamed && then.page > l.mostMonths(): // nothing would be collected of them
+		case l.at.way != byNext: // a page that was found by its number does not begin another listing
+		case l.unnamed && then.page > l.maxMonths(): // they are outside of the window
 		case then.page > maxPages:
 			read.Notes.Add(collect.NoteTruncated, "the listing has more than %d pages, the rest was left out", maxPages)
 		default:

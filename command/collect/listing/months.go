@@ -19,7 +19,7 @@ type month struct {
 	first time.Time
 }
 
-// monthOf takes apart the address of a month: what all months share, and its first day.
+// monthOf splits the address of a month into the part that all months share, and its first day.
 func monthOf(u *url.URL) (list string, first time.Time, ok bool) {
 	from, to, ok := days(u)
 	if !ok || from.Day() != 1 && to.Sub(from) < 28*24*time.Hour {
@@ -42,12 +42,12 @@ func monthOf(u *url.URL) (list string, first time.Time, ok bool) {
 	return identity.Canonical(&bare), from, true
 }
 
-// monthNames are the parameters that hold a year or a month.
+// monthNames are the parameters with a year or a month.
 var monthNames = map[string]bool{
 	"year": true, "yr": true, "y": true, "jahr": true, "month": true, "mon": true, "m": true, "monat": true,
 }
 
-// nextMonth is how a link calls the month after the one that is shown.
+// nextMonth matches the text of a link to the month after the current page's.
 //
 //nolint:misspell // words of other languages
 var nextMonth = regexp.MustCompile(`(?i)\b(?:next|following) month\b|nächste[rn]? monat|\bfolgemonat|mois (?:suivant` +
@@ -56,10 +56,10 @@ var nextMonth = regexp.MustCompile(`(?i)\b(?:next|following) month\b|nächste[rn
 	`|seuraava kuukausi|` +
 	`następny miesiąc|další měsíc|следующий месяц`)
 
-// maxLabel is how much of a link's text is read, in bytes.
+// maxLabel limits how much of a link's text is read, in bytes.
 const maxLabel = 200
 
-// isNextMonth reports whether a link says that it leads to the next month.
+// isNextMonth reports whether a link is labelled as one to the next month.
 func isNextMonth(n *html.Node) bool {
 	var label strings.Builder
 	for _, a := range n.Attr {
@@ -78,7 +78,7 @@ func isNextMonth(n *html.Node) bool {
 	return nextMonth.MatchString(strings.Join(strings.Fields(label.String()), " "))
 }
 
-// thisMonth is the month that the page shows, which is the current one if its address names none.
+// thisMonth returns the month of the page, the current one if its address names none.
 func (l *look) thisMonth() time.Time {
 	if _, first, ok := monthOf(l.html.URL); ok {
 		return first
@@ -86,8 +86,8 @@ func (l *look) thisMonth() time.Time {
 	return l.window.From.AddDate(0, 1, 0)
 }
 
-// month takes a link to a later month of the listing, and reports whether it is one: by an address that is the
-// listing's but for its month, or as the page calls it.
+// month adds a link to a later month of the listing, and reports whether it is one: its address differs from the
+// listing's by the month only, or its label says so.
 func (l *look) month(u *url.URL, n *html.Node) bool {
 	list, first, dated := monthOf(u)
 	called := isNextMonth(n)
@@ -110,7 +110,8 @@ func (l *look) month(u *url.URL, n *html.Node) bool {
 	return true
 }
 
-// hasMonths reports whether addresses of months are the listing's: below it, or beside the month that the page shows.
+// hasMonths reports whether addresses of months belong to the listing: they are below it, or beside the month of the
+// page.
 func (l *look) hasMonths(list string) bool {
 	if here, _, ok := monthOf(l.html.URL); ok && here == list {
 		return true
@@ -124,11 +125,11 @@ func (l *look) hasMonths(list string) bool {
 	return false
 }
 
-// monthly reports whether the page is followed by months.
+// monthly reports whether months follow the page.
 func (l *look) monthly() bool { return l.at.way == byMonth || l.unnamed || len(l.months) > 0 }
 
-// mostMonths is how many months of a listing are read whose addresses do not say which they are.
-func (l *look) mostMonths() int {
+// maxMonths limits the months of a listing whose addresses do not name them.
+func (l *look) maxMonths() int {
 	n := 1
 	for at := l.window.From.AddDate(0, 1, 0); at.Before(l.window.To); at = at.AddDate(0, 1, 0) {
 		n++
@@ -136,7 +137,7 @@ func (l *look) mostMonths() int {
 	return n
 }
 
-// undated are the links but those of days and months, of which each month has others.
+// undated returns the links except those of days and months, which differ between months.
 func undated(all []collect.Link) []collect.Link {
 	var kept []collect.Link
 	for _, link := range all {

@@ -10,7 +10,7 @@ import (
 	"carillon/command/collect/walktest"
 )
 
-// monthsAhead is which month after the current one a request is for.
+// monthsAhead returns which month after the current one a request is for.
 func monthsAhead(text string) int {
 	text = strings.Trim(text, "/")
 	at, err := time.Parse("2006-01", text[max(0, len(text)-len("2006-01")):])
@@ -20,8 +20,7 @@ func monthsAhead(text string) int {
 	return 12*(at.Year()-walktest.Now.Year()) + int(at.Month()) - int(walktest.Now.Month())
 }
 
-// A listing whose next page is a month is walked as pages are, until months show nothing new or nothing would be
-// collected of them.
+// The months of a listing are followed as pages are, until they have no new links or are outside of the window.
 func TestMonths(t *testing.T) {
 	t.Parallel()
 	ahead := func(n int) time.Time {
@@ -40,8 +39,8 @@ func TestMonths(t *testing.T) {
 	for name, tt := range map[string]struct {
 		of     func(*http.Request) int
 		around func(int) string
-		months int // that show events
-		read   int // of them, at least
+		months int // with events
+		read   int // minimum of them that are read
 		most   int // pages of the listing
 	}{
 		"a date in the query": {byQuery("month"), next(address("/list?month=2006-01")), 4, 4, 9},

@@ -11,22 +11,23 @@ import (
 )
 
 var (
-	// numberPath is how a page's number stands in a path, as in "/events/page/2/".
+	// numberPath matches a page's number in a path, as in "/events/page/2/".
 	numberPath = regexp.MustCompile(`(?i)^(.*)/(?:page|pagina|página|seite|side|sida|sivu|strona|stranka|oldal` +
 		`|sayfa)[/_-]?(\d{1,6})(/?|\.[a-z]{3,5})$`)
-	// numberNames and offsetNames are the parameters that hold the number of a page, or that of its first entry. "p" is
-	// none: it mostly holds that of an article.
+	// numberNames and offsetNames match parameters with the number of a page, or of its first entry. "p" is none of them:
+	// mostly it numbers articles.
 	numberNames = regexp.MustCompile(`(?i)^(?:page|paged|pg|pn|page_?(?:no|num|number)|current_?page|[a-z]+_page|pagina` +
 		`|página|seite|side|sida|sivu|strona|stranka|oldal|sayfa)$`)
 	offsetNames = regexp.MustCompile(`(?i)^(?:start|offset|skip|limitstart)$`)
 	digits      = regexp.MustCompile(`^\d{1,6}$`)
 )
 
-// maxOffset is how far the first entry of a page may be from that of the listing.
+// maxOffset limits the offset of the first entry of a page.
 const maxOffset = 2000
 
-// pageNumber takes apart the address of a page of a listing: what all its pages share, and the page's number. It is 0
-// for the first page, which has none. Some count from 0 and some from 1, so that "?page=1" may be the second page.
+// pageNumber splits the address of a page of a listing into the part that all its pages share, and the page's number.
+// It is 0 for the first page, which has none. Some listings count from 0 and some from 1, so that "?page=1" may be the
+// second page.
 func pageNumber(u *url.URL) (list string, number int) {
 	bare := *u
 	bare.Fragment, bare.RawFragment = "", ""
@@ -64,13 +65,12 @@ func pageNumber(u *url.URL) (list string, number int) {
 }
 
 var (
-	// datePath is an address that is of a day or month and of nothing else, as in "/calendar/2026-12/" or
-	// "/events/2026/12/05".
+	// datePath matches an address of nothing but a day or month, as in "/calendar/2026-12/" or "/events/2026/12/05".
 	datePath  = regexp.MustCompile(`(?:^/?|(?:^|/)[A-Za-z]+/)((?:19|20|21)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?/?$`)
 	dateValue = regexp.MustCompile(`^((?:19|20|21)\d\d)-?(\d{2})(?:-?(\d{2}))?$`)
 )
 
-// days is what an address is of that names a day or a month.
+// days returns the range of an address that names a day or a month.
 func days(u *url.URL) (from, to time.Time, ok bool) {
 	if m := datePath.FindStringSubmatch(u.Path); m != nil {
 		return span(m[1], m[2], m[3])

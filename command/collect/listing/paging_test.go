@@ -34,7 +34,7 @@ func TestPageNumber(t *testing.T) {
 		"https://a.example/events":                  {"a.example/events", 0},
 		"https://a.example/events/?page=3&tag=x":    {"a.example/events?tag=x", 3},
 		"https://a.example/events?page=0":           {"a.example/events", 0},
-		"https://a.example/events?page=1":           {"a.example/events", 1}, // the second one, where they count from 0
+		"https://a.example/events?page=1":           {"a.example/events", 1}, // the second one if they count from 0
 		"https://a.example/events?page=two":         {"a.example/events?page=two", 0},
 		"https://a.example/events?tribe_page=4":     {"a.example/events", 4},
 		"https://a.example/events?offset=40":        {"a.example/events", 4},
@@ -96,7 +96,7 @@ func TestPositions(t *testing.T) {
 	}
 }
 
-// Whatever a page links, what follows from it are few pages of its site, each once.
+// FuzzPaging shows that any page leads to few pages of its site, each once.
 func FuzzPaging(f *testing.F) {
 	for _, seed := range []string{
 		`<link rel=next href=?page=2><a href=/e/1>x</a><nav><a href=/about>x</a></nav>`,
