@@ -1,10 +1,10 @@
-// Package candidate is the middle between the syntaxes in which events are written down and what is observed of them.
-// Structured data, microformats, calendars and posts make candidates; what follows is the same for all.
+// Package candidate connects the syntaxes of events with observations. Structured data, microformats, calendars and
+// posts make candidates; the rest is the same for all.
 //
 //	candidates ──▶ tellings of one event ──▶ evidence ──▶ candidates ──▶ observations
-//	of a page      are put together          of identity   of one key
+//	of a page      are combined              of identity   of one key
 //
-// It knows neither HTML nor the lines of calendars. Each field carries where it came from.
+// It is independent of HTML and iCalendar. Each field carries its origin.
 package candidate
 
 import (
@@ -23,16 +23,16 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// Candidate is an event as one syntax of a page tells it, before it is known which are the same.
+// Candidate is an event in one syntax of a page, before equal ones are combined.
 type Candidate struct {
 	Syntax collect.Syntax
-	// Title is plain text, with such remarks as "(sold out)".
+	// Title is plain text, with remarks such as "(sold out)".
 	Title string
-	// Addresses are the event's own pages, the best first; of them the first identifies it that is no front page.
+	// Addresses are the event's own pages, the best first; the first one that is not a front page identifies it.
 	Addresses []*url.URL
-	// ID is an absolute URL or a URN that its publisher gave the event, and that no other event of the page bears.
+	// ID is an absolute URL or a URN from the publisher that no other event of the page has.
 	ID string
-	// IDs are further keys of [identity.IDKey]: an identifier that its publisher made, scoped to him.
+	// IDs are further keys of [identity.IDKey]: identifiers from the publisher, scoped to it.
 	IDs []string
 	// Description is sanitised HTML, ShortDescription plain text.
 	Description      string
@@ -40,32 +40,31 @@ type Candidate struct {
 	Where            Where
 	Capacity         *happening.Capacity
 	Organizer        *happening.Organizer
-	// Images and Links are absolute and fit to be shown. Links are those beside Addresses, such as where tickets are
-	// sold.
+	// Images and Links are absolute and displayable. Links are those besides Addresses, such as ticket shops.
 	Images, Links []string
 	PublishedAt   *time.Time
-	// Holdings are the event's instances. A candidate without any is told of nowhere else or left out.
+	// Holdings are the event's instances. A candidate without any completes another one or is left out.
 	Holdings []Holding
 	// Version counts the changes of the event at its source. Optional.
 	Version int
-	// Recurring says so even if only one instance is known.
+	// Recurring marks a recurring event even if only one instance is known.
 	Recurring  bool
 	Exhibition bool
-	// Zone is the IANA zone that the event itself states, or "".
+	// Zone is the IANA zone that the event states. Optional.
 	Zone string
-	// Origins say what gave the fields, see [Candidate.Says].
+	// Origins are the origins of the fields, see [Candidate.Says].
 	Origins []collect.Origin
 
-	// name is the title without remarks, plain the same fit for comparing, venue what tells places apart.
+	// name is the title without remarks, plain the same for comparison, venue distinguishes places.
 	name, plain, venue string
 	remark             identity.Remark
-	url                *url.URL // of Addresses and ID, the one that identifies
-	urlKey             string   // its key, "" where there is none
+	url                *url.URL // the identifying one of Addresses and ID
+	urlKey             string   // its key. Optional
 	ids                []string // of ID and IDs
-	pageID             bool     // ID is the page's URL, as templates put it on each
+	pageID             bool     // ID is the page's URL, as some templates have it on each page
 	key                string   // set by assignKeys, as are the next three
 	keys               []string
-	alias              string // "" for none
+	alias              string // optional
 	own                bool   // the page is the event's own
 	primary            string // URL to show first
 	urls               []string
@@ -74,17 +73,16 @@ type Candidate struct {
 // Holding is one instance of an event.
 type Holding struct {
 	When timing.Range
-	// Status is "" where the source says nothing.
+	// Status is "" if the source states none.
 	Status happening.Status
-	// Original is the start that the instance had at first, nil where it is known by the one it has.
+	// Original is the first start of a moved instance; nil if it has not moved.
 	Original *timing.Stamp
-	// Clock is a start by which the schedule says on which clock it is, by its offset; nil if it says nothing. When names
-	// no offset then.
+	// Clock is a start whose offset is that of the schedule's clock. Optional. When has no offset then.
 	Clock *timing.Stamp
 }
 
-// on is when the holding takes place in a zone. What a schedule repeats stays on the clock of the zone, whichever
-// offset the schedule names.
+// on returns the time of the holding in a zone. Repetitions stay on the clock of the zone, whatever offset the
+// schedule has.
 func (h Holding) on(loc *time.Location) timing.Range {
 	if h.Clock == nil {
 		return h.When
@@ -93,48 +91,49 @@ func (h Holding) on(loc *time.Location) timing.Range {
 	return h.When.Shift(time.Duration(offset-h.Clock.Offset) * time.Second)
 }
 
-// Page is what candidates are judged against: what a page, a calendar or a profile says about itself.
+// Page is the context of candidates: the properties of a page, a calendar or a profile.
 type Page struct {
-	// URL is where it was found.
+	// URL is its address.
 	URL *url.URL
-	// Canonical is its own idea of its address, Base what its relative references are relative to; nil: URL.
+	// Canonical is the address that it names as its own, Base the base of its references. nil means URL.
 	Canonical, Base *url.URL
-	// Listing is the page of the source that led here, which many pages name as the address of their events; nil: none.
+	// Listing is the page of the source that led here, which many pages name as the address of their events. Optional.
 	Listing *url.URL
-	// Timezone is that of the source, or "".
+	// Timezone is that of the source. Optional.
 	Timezone string
-	// Headings are what the page says it is about, as [identity.Words] gives them.
+	// Headings are the subjects of the page, as [identity.Words] returns them.
 	Headings []string
-	// Description is plain text, Image an absolute URL. They complete the one event that the page is about.
+	// Description is plain text, Image an absolute URL. They complete the one event that is the page's subject.
 	Description, Image string
 	Window             timing.Window
-	// Many: it shows whatever its publisher has, as a calendar does, and is about none of it. Its address may be a secret,
-	// and is not shown.
+	// Many marks a calendar or the like, which has all events of a publisher, and none as its subject. Its address may be
+	// a secret, and is not visible.
 	Many bool
-	// Source: its address is that of the source, whose query may be a secret and is not shown.
+	// Source marks the page of the source's own address, whose query may be a secret and is not visible.
 	Source bool
-	// Limit caps the observations; 0: 2000.
+	// Limit is the maximum number of observations. 0 means 2000.
 	Limit int
 }
 
 const (
-	// defaultLimit caps the happenings of one page.
+	// defaultLimit limits the happenings of one page.
 	defaultLimit = 2000
-	// maxOccurrences caps the occurrences of one happening, so that it fits into an event of the store.
+	// maxOccurrences limits the occurrences of one happening, so that it fits into a stored event.
 	maxOccurrences = 1000
-	// maxTitle, maxDescription and maxLinks bound what one happening can hold, for the same reason. The first two are
-	// in characters and bytes.
+	// maxTitle, maxDescription and maxLinks limit the contents of one happening for the same reason. The first two are in
+	// characters and bytes.
 	maxTitle       = 500
 	maxDescription = 128 << 10
 	maxLinks       = 40
-	// shortLength is where a description is cut for want of a short one, maxShort where a short one is too long.
+	// shortLength is the length of a short description that is cut from the long one, maxShort the maximum length of a
+	// given one.
 	shortLength = 200
 	maxShort    = 1000
-	// originText is how much of a text is quoted as an origin, in bytes.
+	// originText limits the quoted text of an origin, in bytes.
 	originText = 160
 )
 
-// Says notes what gave a field.
+// Says records the origin of a field.
 func (c *Candidate) Says(field collect.Field, path, element, text string) {
 	if text = strings.TrimSpace(text); len(text) > originText {
 		cut := originText
@@ -152,14 +151,14 @@ func (c *Candidate) Says(field collect.Field, path, element, text string) {
 	})
 }
 
-// Result is what the candidates of a page come to.
+// Result has the observations of a page's candidates.
 type Result struct {
-	// Observations have Source unset: that is the collector's.
+	// Observations have Source unset; the collector sets it.
 	Observations []collect.Observation
 	Notes        collect.Notes
 }
 
-// Observe makes observations of the candidates of a page. Where the budget ends meanwhile, the result means nothing.
+// Observe returns the observations of a page's candidates. The result is invalid if the budget has ended.
 func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 	if page.Canonical == nil || page.namesMany(page.Canonical) || isSection(page.Canonical, page.URL) {
 		page.Canonical = page.URL
@@ -191,18 +190,18 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 	return Result{Observations: observations, Notes: o.notes}
 }
 
-// observer works on one page.
+// observer processes one page.
 type observer struct {
 	Page
 	budget *budget.Budget
 	notes  collect.Notes
-	// shown is the address of the page as it may be shown, key and canonicalKey what its two addresses identify.
+	// shown is the displayed address of the page; key and canonicalKey are the keys of its two addresses.
 	shown, key, canonicalKey string
-	// subjects remembers what about said of a title.
+	// subjects caches the results of about by title.
 	subjects map[string]bool
 }
 
-// named leaves out what has no title, and sets what is compared of the others.
+// named removes candidates without a title, and prepares the others for comparison.
 func (o *observer) named(found []*Candidate) []*Candidate {
 	titled := make([]*Candidate, 0, len(found))
 	for _, c := range found {
@@ -222,11 +221,11 @@ func (o *observer) named(found []*Candidate) []*Candidate {
 	return titled
 }
 
-// tellingLength is how long a heading has to be to be found in a title.
-const tellingLength = 8
+// minHeading is the minimum length of a heading that is looked up in titles.
+const minHeading = 8
 
-// about says that the page as a whole is about something of this title: one of its headings holds the title, or the
-// title a heading.
+// about reports whether the title is a subject of the page: one of its headings contains the title, or the title a
+// heading.
 func (o *observer) about(c *Candidate) bool {
 	known, ok := o.subjects[c.plain]
 	if ok {
@@ -237,7 +236,7 @@ func (o *observer) about(c *Candidate) bool {
 		if !o.budget.Work(1 + (len(h)+len(c.plain))/64) {
 			break
 		}
-		if c.plain != "" && (within(h, c.plain) || len(h) >= tellingLength && within(c.plain, h)) {
+		if c.plain != "" && (within(h, c.plain) || len(h) >= minHeading && within(c.plain, h)) {
 			known = true
 			break
 		}
@@ -246,8 +245,8 @@ func (o *observer) about(c *Candidate) bool {
 	return known
 }
 
-// subject is the one event that the page is about, nil if there is none or more. A page that has no headings is about
-// its only event.
+// subject returns the only event that is a subject of the page, nil if there is none or more. Without headings the
+// only event is the subject.
 func (o *observer) subject(all []*Candidate) *Candidate {
 	var subject *Candidate
 	for _, c := range all {
@@ -265,7 +264,7 @@ func (o *observer) subject(all []*Candidate) *Candidate {
 	return subject
 }
 
-// completeFromPage takes what an event lacks from the page that is about it.
+// completeFromPage completes an event from the page that is about it.
 func (o *observer) completeFromPage(c *Candidate) {
 	before := c.Syntax
 	c.Syntax = collect.PageHead
@@ -284,7 +283,7 @@ func (o *observer) completeFromPage(c *Candidate) {
 	}
 }
 
-// finish decides what follows from all that is told of an event: its zone, its links, its bounds.
+// finish derives the zone, the links and the limits of a combined event.
 func (o *observer) finish(c *Candidate) {
 	if !o.budget.Work(100 + len(c.Description)/16) {
 		return
@@ -303,7 +302,7 @@ func (o *observer) finish(c *Candidate) {
 	}
 }
 
-// zone finds the timezone of an event. Own reports whether the event itself says so, rather than the source.
+// zone returns the timezone of an event. own reports whether the event states it, rather than the source.
 func (o *observer) zone(c *Candidate) (loc *time.Location, own, assumed bool) {
 	clues := c.clues(o.Timezone)
 	loc, assumed = timing.Resolve(clues)
@@ -311,7 +310,7 @@ func (o *observer) zone(c *Candidate) (loc *time.Location, own, assumed bool) {
 	return loc, stated != nil || clues.PlaceSure, assumed
 }
 
-// clues are what a candidate tells about its zone, and home the zone of its source.
+// clues returns the clues of a candidate about its zone; home is the zone of its source.
 func (c *Candidate) clues(home string) timing.Clues {
 	clues := timing.Clues{Stated: c.Zone, Home: home}
 	clues.Place, clues.PlaceSure = c.Where.zones(home)
@@ -324,7 +323,7 @@ func (c *Candidate) clues(home string) timing.Clues {
 	return clues
 }
 
-// Location is the zone that a candidate is in as far as it tells, nil if neither it nor its source does.
+// Location returns the zone of a candidate, nil if neither it nor its source has one.
 func (c *Candidate) Location(home string) *time.Location {
 	loc, assumed := timing.Resolve(c.clues(home))
 	if assumed {
@@ -333,7 +332,7 @@ func (c *Candidate) Location(home string) *time.Location {
 	return loc
 }
 
-// links sets the URLs of an event, its own first. One that has none is shown by the page.
+// links sets the URLs of an event, its own first. An event without one has the page's.
 func (o *observer) links(c *Candidate) {
 	add := func(link string) {
 		if link != "" && len(c.urls) < maxLinks && !slices.Contains(c.urls, link) {
@@ -358,7 +357,7 @@ func (o *observer) links(c *Candidate) {
 	}
 }
 
-// showing is an address of the page as it may be shown.
+// showing returns the displayed form of an address of the page.
 func (o *observer) showing(u *url.URL) string {
 	if o.Source && identity.SamePage(u, o.URL) {
 		return identity.Public(u)

@@ -9,7 +9,7 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// identify sets what may identify an event: its address, and its identifiers.
+// identify sets the evidence of an event: its address, and its identifiers.
 func (o *observer) identify(c *Candidate) {
 	own := c.Addresses
 	idURL, page := o.identifyingURL(c.ID)
@@ -39,14 +39,14 @@ func (o *observer) identify(c *Candidate) {
 	}
 }
 
-// isWeb says that an identifier is, or may be, a URL of the web.
+// isWeb reports whether an identifier is, or may be, a URL of the web.
 func isWeb(id string) bool {
 	u, err := url.Parse(id)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "")
 }
 
-// identifyingURL is the id of an event, if it is a URL that tells it from other things: not that of the page, nor the
-// "#event" that templates put on each.
+// identifyingURL returns the id of an event if it is a URL of that event only: neither that of the page, nor the
+// "#event" of templates.
 func (o *observer) identifyingURL(id string) (u *url.URL, page bool) {
 	u, err := url.Parse(id)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -66,8 +66,8 @@ func (o *observer) identifyingURL(id string) (u *url.URL, page bool) {
 	return u, false
 }
 
-// namesMany says that an address is that of the front page of a page's site, or of the listing that led there, and the
-// page is another one: publishers put it where they have none for an event, on every page.
+// namesMany reports whether an address is that of the front page of the site, or of the listing that led to the page,
+// and the page is another one. Publishers use these on all pages of events without an address.
 func (p *Page) namesMany(u *url.URL) bool {
 	front := func(u *url.URL) bool { return strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == "" }
 	if front(u) && identity.SameSite(u, p.URL) && !front(p.URL) {
@@ -81,13 +81,13 @@ func (p *Page) namesMany(u *url.URL) bool {
 }
 
 var (
-	// variant is the rest of the address of a page that is one of the page above it: a plainer one, or a date.
+	// variant matches the last part of the address of a variant of the page above it: a plain one, or a date.
 	variant = regexp.MustCompile(`(?i)^(?:amp|print|\d{4}-\d{2}-\d{2})/*$`)
 	number  = regexp.MustCompile(`(?:^|&)[^=&]*=\d+(?:&|$)`)
 )
 
-// isSection says that a canonical address is that of what a page is in, rather than its own: above it, or without the
-// number that says which page it is. Templates that were copied from a listing put that on all of its pages.
+// isSection reports whether a canonical address is that of the section of a page, rather than its own: above it, or
+// without its number. Templates that were copied from a listing have it on all pages.
 func isSection(canonical, page *url.URL) bool {
 	above, here := strings.TrimRight(canonical.Path, "/"), strings.TrimRight(page.Path, "/")
 	if above == here {
@@ -97,12 +97,12 @@ func isSection(canonical, page *url.URL) bool {
 	return within && canonical.RawQuery == "" && !variant.MatchString(rest)
 }
 
-// assignKeys decides what identifies each candidate. Its own URL does, unless others of the page share it that are not
-// the same; then an identifier; then the page's URL, if the page is about it; else page, title and venue have to do.
+// assignKeys sets the key of each candidate. It is its own URL, unless different events of the page share it; then an
+// identifier; then the page's URL, if the page is about it; else page, title and venue.
 //
-// What is identified by the page's URL was known by page, title and venue as long as others shared that URL, and will
-// be again. So that stays its alias, and what the page tells under these alone is the same. The other way round, the
-// page's URL is the alias of the only event whose id is that of the page: "#event", as listings may link it.
+// An event that has the page's URL as key had a key of page, title and venue while others shared that URL, and may
+// have it again. So that key stays its alias, and the page's candidates with it are the same event. Conversely, the
+// page's URL is the alias of the only event whose id is the page's: "#event", as listings may link it.
 func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 	claims := o.claims(candidates)
 	owners := map[string]*Candidate{} // of the page's URL, by page key
@@ -134,10 +134,11 @@ func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 	}
 }
 
-// isPage says that a key is that of the page's URL.
+// isPage reports whether a key is that of the page's URL.
 func (o *observer) isPage(key string) bool { return key == o.key || key == o.canonicalKey }
 
-// claims holds for each piece of evidence who claims it, by title and venue: one who does, and whether there are more.
+// claims has for each piece of evidence the candidates that claim it, by title and venue: one of them, and whether
+// there are more.
 type claims map[string]claim
 
 type claim struct {
@@ -161,13 +162,13 @@ func (cs claims) add(key string, c *Candidate) {
 	}
 }
 
-// sole says that the evidence is of one happening.
+// sole reports whether the evidence belongs to one happening.
 func (cs claims) sole(key string) bool {
 	have, ok := cs[key]
 	return ok && !have.more
 }
 
-// others says that somebody else claims the evidence.
+// others reports whether another candidate claims the evidence.
 func (cs claims) others(key string, c *Candidate) bool {
 	have, ok := cs[key]
 	return ok && (have.more || have.who != c.who())
@@ -196,10 +197,10 @@ func (o *observer) claims(candidates []*Candidate) claims {
 	return cs
 }
 
-// strongKeys gives what identifies a candidate beyond this page.
+// strongKeys returns the evidence that identifies a candidate beyond this page.
 func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 	var keys []string
-	// What shows many, as a calendar does, is no event's own page.
+	// A page with many events, such as a calendar, is not an event's own page.
 	if c.url != nil && cs.sole(c.urlKey) && (!o.Many || !o.isPage(c.urlKey)) {
 		keys = append(keys, c.urlKey)
 	}
@@ -214,7 +215,7 @@ func (o *observer) strongKeys(c *Candidate, cs claims) []string {
 	return keys
 }
 
-// isOwnPage says that the page is an event's own: it is about no other, or is what this event alone names as its page.
+// isOwnPage reports whether the page is an event's own: it is about no other, or only this event names it as its page.
 func (o *observer) isOwnPage(c *Candidate, cs claims) bool {
 	if o.about(c) && cs.sole(o.canonicalKey) {
 		return true

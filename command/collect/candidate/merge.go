@@ -14,11 +14,11 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// together puts the tellings of one event together: pages say the same in several syntaxes, or twice in one, and each
-// knows something that the others don't. The first of them, by syntax and place on the page, stays and is completed.
+// together combines the candidates of one event: pages repeat events in one or several syntaxes, each with other
+// details. The first candidate, by syntax and position on the page, stays and is completed.
 //
-// Two tell of one event if they have its title, a start in common and no places that contradict each other. In one
-// syntax they must not have addresses or identifiers that differ either: sessions of one title at one hour exist.
+// Candidates are of one event if they share the title and a start and have compatible places. In one syntax their
+// addresses and identifiers must not differ either, because sessions with one title at one hour exist.
 func (o *observer) together(found []*Candidate) []*Candidate {
 	slices.SortStableFunc(found, func(a, b *Candidate) int { return rank(a.Syntax) - rank(b.Syntax) })
 	holdings := 0
@@ -46,7 +46,7 @@ func (o *observer) together(found []*Candidate) []*Candidate {
 	return kept
 }
 
-// rank is the place of a syntax among the others.
+// rank returns the precedence of a syntax.
 func rank(s collect.Syntax) int {
 	switch s {
 	case collect.JSONLD:
@@ -64,16 +64,16 @@ func rank(s collect.Syntax) int {
 	}
 }
 
-// maxCompared is with how many of the same title and day a candidate is compared.
+// maxCompared limits the comparisons of a candidate with those of the same title and day.
 const maxCompared = 50
 
-// day is a title on a date: what the holdings of a candidate are found by.
+// day is a title on a date. It is the index of a candidate's holdings.
 type day struct {
 	plain string
 	date  int // as in 20261205
 }
 
-// days gives those of a candidate.
+// days returns the days of a candidate.
 func (o *observer) days(c *Candidate) []day {
 	all := make([]day, 0, min(len(c.Holdings), maxCompared))
 	add := func(t time.Time) {
@@ -134,14 +134,14 @@ func (o *observer) tellTheSame(a, b *Candidate) bool {
 	return false
 }
 
-// differsFrom says that two candidates of one syntax have evidence that tells them apart, or what they have is of one
-// and the same happening anyway: those are brought together by their key.
+// differsFrom reports whether two candidates of one syntax have evidence of different events, or of the same one:
+// those are combined by their key.
 func (c *Candidate) differsFrom(b *Candidate) bool {
 	bare := func(c *Candidate) bool { return c.url == nil && len(c.ids) == 0 }
 	return !bare(c) && !bare(b) || bare(c) == bare(b)
 }
 
-// agree says that two tellings can mean one place.
+// agree reports whether two locations may be one place.
 func agree(a, b Where) bool {
 	x, y := identity.Words(a.Venue), identity.Words(b.Venue)
 	if x == "" || y == "" || x == y {
@@ -150,8 +150,8 @@ func agree(a, b Where) bool {
 	return strings.Contains(" "+x+" ", " "+y+" ") || strings.Contains(" "+y+" ", " "+x+" ")
 }
 
-// startsAgree says that two stamps can mean one moment: the same clock, the same instant, or the same day where one
-// names no time.
+// startsAgree reports whether two stamps may be one moment: the same clock, the same instant, or the same day if one
+// has no time.
 func startsAgree(a, b timing.Stamp, home string) bool {
 	ay, am, ad := a.Wall.Date()
 	by, bm, bd := b.Wall.Date()
@@ -168,7 +168,7 @@ func startsAgree(a, b timing.Stamp, home string) bool {
 	return a.In(loc).Equal(b.In(loc))
 }
 
-// undated lets those that name no date complete the only event of their title, and notes those that are left.
+// undated completes the only event of their title with candidates without a date, and notes the remaining ones.
 func (o *observer) undated(kept, undated []*Candidate) {
 	if len(undated) == 0 {
 		return
@@ -191,7 +191,7 @@ func (o *observer) undated(kept, undated []*Candidate) {
 	}
 }
 
-// merge takes over what another telling of the same event says better.
+// merge takes over what another candidate of the same event has in better form.
 func (c *Candidate) merge(other *Candidate) {
 	if len(markup.Plain(other.Description)) > len(markup.Plain(c.Description)) {
 		c.Description = other.Description
@@ -235,7 +235,7 @@ func (c *Candidate) merge(other *Candidate) {
 	c.completeCapacity(other)
 }
 
-// complete takes over what is missing and what no two instances of one happening tell differently.
+// complete takes over missing fields, and those that are the same for all instances of a happening.
 func (c *Candidate) complete(other *Candidate) {
 	if c.Description == "" && other.Description != "" {
 		c.Description = other.Description
@@ -296,8 +296,8 @@ func (c *Candidate) completeCapacity(other *Candidate) {
 	c.Capacity = &whole
 }
 
-// mergeHoldings takes over what the other telling says of instances: a time for a mere day, an end, an offset, and that
-// one is off. Instances that only the other knows are added.
+// mergeHoldings takes over details of instances: a time for a mere day, an end, an offset, a cancellation. Instances
+// of other that are missing are added.
 func (c *Candidate) mergeHoldings(other *Candidate) {
 	for _, h := range other.Holdings {
 		i := slices.IndexFunc(c.Holdings, func(have Holding) bool { return startsAgree(have.When.Start, h.When.Start, "") })

@@ -15,15 +15,14 @@ import (
 )
 
 const (
-	// ongoingDays is from when on something is ongoing rather than long, and exhibitionDays the same for what calls
-	// itself an exhibition.
+	// ongoingDays is the length in days from which an event is ongoing, exhibitionDays the same for exhibitions.
 	ongoingDays    = 28
 	exhibitionDays = 7
-	// occurrenceBytes is what an occurrence and its place in an instance take in memory.
+	// occurrenceBytes is the size of an occurrence in memory.
 	occurrenceBytes = 160
 )
 
-// observations makes an observation of all candidates of one key, in the order of the page.
+// observations returns one observation for all candidates of one key, in the order of the page.
 func (o *observer) observations(candidates []*Candidate) []collect.Observation {
 	byKey := map[string][]*Candidate{}
 	var order []string
@@ -47,8 +46,7 @@ func (o *observer) observations(candidates []*Candidate) []collect.Observation {
 	return found
 }
 
-// observation puts together what has one key. The first candidate says what the others share; what it lacks the others
-// complete.
+// observation combines the candidates of one key. The first one gives the shared details; the others complete it.
 func (o *observer) observation(same []*Candidate) collect.Observation {
 	c := same[0]
 	version := c.Version
@@ -105,8 +103,8 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	}
 }
 
-// instances gives the instances of candidates of one key, in order, and how many days the longest takes. All are in the
-// zone of what they come to. A time that a candidate tells in a zone of its own is read there.
+// instances returns the instances of candidates of one key, in order, and the length of the longest in days. All are
+// in the zone of the result. A time of a candidate with another zone is read in that one.
 func (o *observer) instances(same []*Candidate, loc *time.Location) (instances []happening.Instance, days int,
 	recurring bool) {
 	occurrences, holdings := 0, 0
@@ -147,17 +145,17 @@ gather:
 	return instances, days, recurring
 }
 
-// byStart orders instances.
+// byStart compares starts.
 func byStart(a, b happening.Instance) int {
 	return cmp.Or(a.Occurrences[0].Start.Compare(b.Occurrences[0].Start), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// isOngoing says that something of so many days is open rather than held.
+// isOngoing reports whether an event of so many days is open rather than held.
 func (c *Candidate) isOngoing(days int) bool {
 	return days >= ongoingDays || c.Exhibition && days >= exhibitionDays
 }
 
-// instance makes the instance of a holding, and says how many days it takes. It is empty where the budget has ended.
+// instance returns the instance of a holding, and its length in days. It is empty if the budget has ended.
 func (o *observer) instance(c *Candidate, key string, h Holding, loc *time.Location) (happening.Instance, int) {
 	period := h.When.In(loc)
 	days := period.Days()
@@ -191,8 +189,8 @@ func (o *observer) instance(c *Candidate, key string, h Holding, loc *time.Locat
 	return instance, days
 }
 
-// status is what is to become of a holding. What the title says goes before "scheduled", which many programs write for
-// every event; a start that differs from the first one says that it was moved.
+// status returns the status of a holding. The title has precedence over "scheduled", which many programs write for
+// every event; a start that differs from the first one means rescheduled.
 func (c *Candidate) status(h Holding) happening.Status {
 	switch {
 	case h.Status != "" && h.Status != happening.Scheduled:
@@ -205,7 +203,7 @@ func (c *Candidate) status(h Holding) happening.Status {
 	return happening.Scheduled
 }
 
-// spans gives the days of instances back for describing them.
+// spans returns the days of instances for their description.
 func spans(instances []happening.Instance) [][]timing.Span {
 	all := make([][]timing.Span, len(instances))
 	days := make([]timing.Span, 0, len(instances)) // most instances have one
@@ -219,7 +217,7 @@ func spans(instances []happening.Instance) [][]timing.Span {
 	return all
 }
 
-// origins are those of a candidate, in the order of the fields.
+// origins returns the origins of a candidate, in the order of the fields.
 func (o *observer) origins(c *Candidate) []collect.Origin {
 	found := make([]collect.Origin, 0, len(c.Origins))
 	for _, field := range collect.Fields {

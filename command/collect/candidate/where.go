@@ -12,24 +12,24 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// Where is what an event says about its place.
+// Where is the place of an event.
 type Where struct {
 	Venue string
-	// Within names what the venue lies in, as a room in a house, the nearest first. Optional.
+	// Within names the places that contain the venue, as a house contains a room, the nearest first. Optional.
 	Within  []string
 	Address place.Address
-	// AddressText is an address that came as text.
+	// AddressText is an address in text.
 	AddressText string
 	Geo         *happening.Coordinates
-	// Online is a link, Platform a name; IsOnline says that there is an online part even if neither is known.
+	// Online is a link, Platform a name; IsOnline marks an online part even if neither is known.
 	Online   string
 	Platform string
 	IsOnline bool
-	// Hours are those in which what lasts for weeks is open.
+	// Hours are opening hours, for events of weeks.
 	Hours timing.Hours
 }
 
-// onlineWords are what publishers write in the place of a venue.
+// onlineWords are words in place of a venue.
 var onlineWords = map[string]bool{
 	"online": true, "virtual": true, "zoom": true, "webinar": true, "livestream": true, "live stream": true,
 	"online event": true, "virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
@@ -42,11 +42,10 @@ var noPlatforms = map[string]bool{
 	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
 }
 
-// IsOnlineWord says that a name in the place of a venue means no place.
+// IsOnlineWord reports whether a name in place of a venue means the online part.
 func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] }
 
-// Text reads a location that is a mere text: a link, a venue or an address. Link makes a link fit to be shown, "" for
-// what is none.
+// Text parses a location in text: a link, a venue or an address. link returns a displayable link, "" for other texts.
 func (w *Where) Text(text string, link func(string) string) {
 	if lower := strings.ToLower(text); strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://") {
 		w.IsOnline = true
@@ -68,20 +67,19 @@ func (w *Where) Text(text string, link func(string) string) {
 	}
 }
 
-// OnPlatform names the platform, unless the name means no more than "online" or one is known.
+// OnPlatform sets the platform, unless the name means just "online" or one is known.
 func (w *Where) OnPlatform(name string) {
 	if !noPlatforms[strings.ToLower(name)] {
 		w.Platform = cmp.Or(w.Platform, name)
 	}
 }
 
-// Known says that anything is known of a place that one can go to.
+// Known reports whether a physical place is known.
 func (w *Where) Known() bool {
 	return w.Venue != "" || w.AddressText != "" || !w.Address.IsZero() || w.Geo != nil
 }
 
-// location is the place as it is shown; nil if nothing is known. Where an event is online and says not where, the
-// fallbacks are the links to go by.
+// location returns the displayed place; nil if it is unknown. The fallbacks are links for an online event without one.
 func (w *Where) location(fallbacks ...string) *happening.Location {
 	if !w.Known() && !w.IsOnline {
 		return nil
@@ -107,7 +105,7 @@ func (w *Where) location(fallbacks ...string) *happening.Location {
 	return l
 }
 
-// fullAddress is the address behind the names of what the venue lies in, as far as it does not hold them.
+// fullAddress returns the address after the names of the containing places, unless it has them.
 func (w *Where) fullAddress() string {
 	address := cmp.Or(w.AddressText, w.Address.String())
 	for _, name := range slices.Backward(w.Within) {
@@ -133,7 +131,7 @@ func (w *Where) zones(home string) (zones []string, sure bool) {
 	return place.Zones(w.Address, w.Geo, home)
 }
 
-// complete takes over what is not known yet. It says which fields it took.
+// complete takes over missing fields, and reports which.
 func (w *Where) complete(other *Where) (place, coordinates, online bool) {
 	if w.Venue == "" && other.Venue != "" {
 		w.Venue, place = other.Venue, true
@@ -142,7 +140,7 @@ func (w *Where) complete(other *Where) (place, coordinates, online bool) {
 		w.Within, place = other.Within, true
 	}
 	if parts(other.Address) > parts(w.Address) {
-		// The parts tell more than a text that was cut into some of them.
+		// The parts are more precise than a text that was split into some of them.
 		w.Address, w.AddressText, place = other.Address, other.AddressText, true
 	}
 	if w.AddressText == "" && w.Address.IsZero() && other.AddressText != "" {
@@ -162,7 +160,7 @@ func (w *Where) complete(other *Where) (place, coordinates, online bool) {
 	return place, coordinates, online
 }
 
-// parts counts what is known of an address.
+// parts counts the known parts of an address.
 func parts(a place.Address) int {
 	n := 0
 	for _, part := range []string{a.Street, a.Locality, a.Region, a.PostalCode, a.Country} {
