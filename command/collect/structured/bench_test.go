@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// pagesToRead are those of the corpus, or where there is none those of this package.
+// pagesToRead returns the pages of the corpus, or without one those of this package.
 func pagesToRead(b *testing.B) (pages []string, size int64) {
 	b.Helper()
 	for _, root := range []string{corpus, "testdata"} {
@@ -36,7 +36,7 @@ func pagesToRead(b *testing.B) (pages []string, size int64) {
 	return pages, size
 }
 
-// BenchmarkExtract reads pages in all syntaxes, from their text to observations, on one core.
+// BenchmarkExtract reads pages in all syntaxes, from text to observations, on one core.
 func BenchmarkExtract(b *testing.B) {
 	pages, size := pagesToRead(b)
 	u := &url.URL{Scheme: "https", Host: "example.org", Path: "/page"}
@@ -61,6 +61,6 @@ func BenchmarkExtract(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N*len(pages))/b.Elapsed().Seconds(), "pages/s")
-	// on a busy machine, too
+	// processor time, independent of other load
 	b.ReportMetric(float64(b.N*len(pages))/(budgettest.ProcessorTime()-begin).Seconds(), "pages/processor-s")
 }

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// classicRoots are the classes of classic microformats, and what they are today.
+// classicRoots are the classes of classic microformats, with their current counterparts.
 var classicRoots = map[string]string{"vevent": "h-event", "vcard": "h-card", "adr": "h-adr", "geo": "h-geo"}
 
-// classicProperties are the classes of their properties, by what they are within.
+// classicProperties are the classes of their properties, by microformat.
 var classicProperties = map[string]map[string]string{
 	"vevent": {
 		"summary": "p-name", "dtstart": "dt-start", "dtend": "dt-end", "duration": "dt-duration",
@@ -33,8 +33,8 @@ var classicProperties = map[string]map[string]string{
 	"geo": {"latitude": "p-latitude", "longitude": "p-longitude"},
 }
 
-// modernise gives each microformat of the page an id by which it is found again, and rewrites classic ones to today's
-// classes, with what they include from elsewhere. Only events and what lies within them are rewritten.
+// modernise gives each microformat of the page an id for lookups, and rewrites classic ones to current classes,
+// together with included elements. It rewrites events and their contents only.
 func modernise(d *document, g *graph) map[string]root {
 	m := &moderniser{
 		document: d,
@@ -53,8 +53,8 @@ type moderniser struct {
 	included map[*html.Node]bool
 }
 
-// walk goes through the elements within a classic microformat, or "" where there is none. What was included includes
-// nothing itself, for else two parts could include each other for ever.
+// walk visits the elements of a classic microformat, or of none for "". Included elements include nothing themselves,
+// because two parts could include each other.
 func (m *moderniser) walk(n *html.Node, within string, included bool) {
 	included = included || m.included[n]
 	if !m.graph.budget.Work(2) {
@@ -71,7 +71,7 @@ func (m *moderniser) walk(n *html.Node, within string, included bool) {
 func (m *moderniser) element(n *html.Node, within string, included bool) string {
 	var modern []string
 	if n.DataAtom == atom.Img {
-		setAttr(n, "src", imageRef(n)) // the parser knows of no other
+		setAttr(n, "src", imageRef(n)) // the parser knows no other attribute
 	}
 	classic, isRoot := "", false
 	kept := terms(n, "class")
@@ -86,7 +86,7 @@ func (m *moderniser) element(n *html.Node, within string, included bool) string 
 		}
 	}
 	if isRoot {
-		classic, modern = "", nil // who writes both means today's
+		classic, modern = "", nil // elements with both classes mean the current one
 		within = ""
 	}
 	if classic != "" || isRoot {
@@ -103,13 +103,12 @@ func (m *moderniser) element(n *html.Node, within string, included bool) string 
 	if all := slices.DeleteFunc(append(kept, modern...), func(c string) bool { return c == "include" }); len(kept) > 0 {
 		setAttr(n, "class", strings.Join(all, " "))
 	}
-	// The parser would include as well, in other classic microformats, and without end where two include each other.
+	// The parser would include elements again in other classic microformats, and endlessly if two include each other.
 	n.Attr = slices.DeleteFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "itemref" || a.Key == "headers" })
 	return within
 }
 
-// include puts what an element refers to inside of it: by itemref, by the headers of a cell, or as the include pattern
-// has it.
+// include copies referenced elements into an element: by itemref, by the headers of a cell, or by the include pattern.
 func (m *moderniser) include(n *html.Node) {
 	refs := terms(n, "itemref")
 	switch {
@@ -132,7 +131,7 @@ func (m *moderniser) include(n *html.Node) {
 	}
 }
 
-// copy copies an element; nil where the budget does not allow it.
+// copy copies an element; nil if the budget does not permit it.
 func (m *moderniser) copy(n *html.Node) *html.Node {
 	if !m.graph.budget.Work(5) || !m.graph.budget.Memory(nodeBytes+attributeBytes*len(n.Attr)) {
 		return nil
@@ -154,7 +153,7 @@ func (m *moderniser) copy(n *html.Node) *html.Node {
 	return c
 }
 
-// holds says that an element is, or is around, another.
+// holds reports whether an element is another or contains it.
 func holds(outer, inner *html.Node) bool {
 	for at := inner; at != nil; at = at.Parent {
 		if at == outer {

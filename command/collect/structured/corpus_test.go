@@ -16,10 +16,10 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// The corpus lies beside the project where there is one: real pages, and what another extractor finds in them.
+// corpus is the path of real pages with the results of another extractor, beside the project. Optional.
 var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
 
-// oracleEvent is a JSON-LD event as the other extractor gives it.
+// oracleEvent is a JSON-LD event as the other extractor returns it.
 type oracleEvent map[string]any
 
 func (e oracleEvent) text(key string) string {
@@ -57,7 +57,7 @@ func oracle(t *testing.T) map[string][]oracleEvent {
 	return found
 }
 
-// venue is the name of the oracle's place, if it has one.
+// venue returns the name of the oracle's place, if it has one.
 func venue(e oracleEvent) string {
 	where, ok := e["location"].(map[string]any)
 	if !ok || where["@type"] != "Place" {
@@ -66,7 +66,7 @@ func venue(e oracleEvent) string {
 	return markup.Plain(oracleEvent(where).text("name"))
 }
 
-// startsAt says whether an observation has an occurrence at the start that the oracle shows: the instant if it has an
+// startsAt reports whether an observation has an occurrence at the start of the oracle: the instant if it has an
 // offset, else the local day.
 func startsAt(o collect.Observation, start string) bool {
 	loc, err := time.LoadLocation(o.Details.Time.Timezone)
@@ -95,8 +95,8 @@ func startsAt(o collect.Observation, start string) bool {
 	return false
 }
 
-// Every event that the oracle finds with a name and a date has to be observed, with its title, start, status, venue and
-// link.
+// Every event that the oracle finds with a name and a date has to be observed, with its title, start, status, venue
+// and link.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	statuses := map[string]happening.Status{
@@ -144,7 +144,7 @@ func TestCorpus(t *testing.T) {
 	t.Logf("%d events compared", compared)
 }
 
-// The parsed JSON-LD of each example gives what the page itself gives.
+// The parsed JSON-LD of each example leads to the same observations as the page itself.
 func TestCorpusExpected(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join(corpus, "schemaorg", "*.jsonld.html"))

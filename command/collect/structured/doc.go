@@ -2,9 +2,9 @@
 //
 //	page ──▶ a reader for each syntax ──▶ graph of items ──▶ candidates ──▶ observations
 //
-// A syntax needs only a reader that adds its items to the graph, in the terms of schema.org. What an item means is
-// decided once, behind the graph, so that a page gives the same happenings in whichever syntax it is written. What
-// comes after candidates is the same for calendars and posts, too: see package candidate.
+// A syntax needs only a reader that adds its items to the graph, with the terms of schema.org. Their meaning is
+// independent of the syntax, so that a page leads to the same happenings in any syntax. The steps after candidates are
+// the same for calendars and posts: see package candidate.
 package structured
 
 import (
@@ -21,26 +21,26 @@ import (
 
 // Page is a page to read.
 type Page struct {
-	// URL is where the page was found.
+	// URL is the address of the page.
 	URL *url.URL
 	// Root is the parsed page, see [Parse].
 	Root *html.Node
-	// Timezone is the source's configured zone, or "".
+	// Timezone is the source's configured zone. Optional.
 	Timezone string
-	// Window is within which endless repetitions are expanded.
+	// Window is the window of endless repetitions.
 	Window timing.Window
 }
 
 const (
-	// maxEvents and maxSchedules cap the work that one page can cause.
+	// maxEvents and maxSchedules limit the work for one page.
 	maxEvents    = 5000
 	maxSchedules = 2000
 )
 
-// readers are the syntaxes that are read.
+// readers has one reader for each syntax.
 var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
 
-// Read gives the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error, where the budget
+// Read returns the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error if the budget
 // ends before the page does.
 func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 	page, found, notes := Candidates(b, p)
@@ -52,8 +52,8 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 	return result, nil
 }
 
-// Candidates gives the events of a page and what they are judged against, for those who put them together with what
-// other pages tell. Where the budget ends meanwhile, they mean nothing.
+// Candidates returns the events of a page and their context, for callers that combine them with those of other pages.
+// The results are invalid if the budget has ended.
 func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidate, collect.Notes) {
 	d := newDocument(p, b)
 	g := newGraph(d, b)

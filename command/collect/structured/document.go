@@ -16,39 +16,39 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// document is a page with what it says about itself, and where it has structured data.
+// document is a page with its metadata and the positions of its structured data.
 type document struct {
 	page   Page
 	budget *budget.Budget
-	// base is what relative URLs are relative to.
+	// base is the base of relative URLs.
 	base *url.URL
-	// canonical is the page's own idea of its URL, if on the same host.
+	// canonical is the URL that the page names as its own, if it is on the same host.
 	canonical *url.URL
 	language  string
-	// headings are what the page says it is about, fit for comparing.
+	// headings are the subjects of the page, prepared for comparison.
 	headings    []string
 	description string
 	image       string
 	monthFirst  bool
 	notes       collect.Notes
 
-	// blocks are the scripts that hold JSON-LD, with the number of the script.
+	// blocks are the scripts with JSON-LD.
 	blocks []block
 	// scopes are the outermost elements of Microdata.
 	scopes []*html.Node
-	// hasRDFa and hasMicroformats say that the page may have some that tells of events.
+	// hasRDFa and hasMicroformats mark pages that may have events in these syntaxes.
 	hasRDFa, hasMicroformats bool
-	// byID are the elements that have an id, nil until one is asked for.
+	// byID has the elements with an id, nil before the first lookup.
 	byID map[string]*html.Node
 }
 
-// block is a script that holds JSON-LD, number counts the scripts of the page from 1.
+// block is a script with JSON-LD; number counts the scripts of the page from 1.
 type block struct {
 	text   string
 	number int
 }
 
-// found is what a walk over the page comes by before it is known what it is relative to.
+// found has the metadata of a page before its base is known.
 type found struct {
 	base, canonical, title string
 	metas                  map[string]string
@@ -56,12 +56,12 @@ type found struct {
 }
 
 const (
-	// maxHeadings and maxHeading bound what the page is about; the latter is in bytes.
+	// maxHeadings and maxHeading limit the headings of a page; the latter is in bytes.
 	maxHeadings = 100
 	maxHeading  = 600
 )
 
-// newDocument looks through a page once.
+// newDocument reads the metadata of a page in one pass.
 func newDocument(p Page, b *budget.Budget) *document {
 	d := &document{
 		page:      p,
@@ -86,7 +86,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 	if u := d.resolve(f.canonical); u != nil && identity.SameSite(u, p.URL) {
 		d.canonical = u
 	}
-	// Only English is written month first, and only by some who write it.
+	// Only English has the month first, and only in some countries.
 	english := d.language == "" || strings.HasPrefix(d.language, "en")
 	d.monthFirst = d.language == "en-us" || english && strings.HasPrefix(p.Timezone, "America/")
 	for _, text := range append([]string{f.metas["og:title"], f.title}, headings...) {
@@ -99,7 +99,7 @@ func newDocument(p Page, b *budget.Budget) *document {
 	return d
 }
 
-// element takes up what an element says about the page.
+// element reads the metadata in an element.
 func (f *found) element(d *document, n *html.Node, headings *[]string) {
 	switch n.DataAtom {
 	case atom.Html:
@@ -118,7 +118,7 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 		}
 	case atom.Meta:
 		for _, name := range []string{attr(n, "property"), attr(n, "name")} {
-			if content := strings.TrimSpace(attr(n, "content")); told[name] && f.metas[name] == "" {
+			if content := strings.TrimSpace(attr(n, "content")); pageMeta[name] && f.metas[name] == "" {
 				f.metas[name] = content
 			}
 		}
@@ -131,7 +131,7 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 	}
 }
 
-// mark notes which syntaxes an element belongs to.
+// mark records the syntaxes of an element.
 func (d *document) mark(n *html.Node) {
 	scope, prop := false, false
 	for i := range n.Attr {
@@ -151,10 +151,10 @@ func (d *document) mark(n *html.Node) {
 	}
 }
 
-// told are the meta elements that say something about the page as a whole.
-var told = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true}
+// pageMeta are the meta elements about the page as a whole.
+var pageMeta = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true}
 
-// textOf is the text inside of an element, up to a number of bytes.
+// textOf returns the text of an element, up to a number of bytes.
 func textOf(n *html.Node, limit int) string {
 	var b strings.Builder
 	for t := range n.Descendants() {
@@ -168,14 +168,14 @@ func textOf(n *html.Node, limit int) string {
 	return b.String()
 }
 
-// fileEndings are endings of domains that are endings of files far more often.
+// fileEndings are top-level domains that are mostly file extensions.
 var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true, "zip": true, "mov": true, "rs": true,
 	"ps": true, "cc": true}
 
-// ampersands are those that were escaped once more than needed.
+// ampersands replaces those that were escaped twice.
 var ampersands = strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&")
 
-// resolve gives the absolute URL of a reference in the page; nil if it is none of http or https.
+// resolve returns the absolute URL of a reference in the page; nil if it is not one of http or https.
 func (d *document) resolve(ref string) *url.URL {
 	if strings.Contains(ref, "&") {
 		ref = ampersands.Replace(ref)
@@ -194,7 +194,7 @@ func (d *document) resolve(ref string) *url.URL {
 	return u
 }
 
-// isHost: "tickets.example.com/x" is a URL that lacks its scheme, and "page.html" a file.
+// isHost reports whether a text such as "tickets.example.com/x" is a URL without a scheme. "page.html" is a file.
 func isHost(s string) bool {
 	s = strings.ToLower(s)
 	labels := strings.Split(s, ".")
@@ -205,7 +205,7 @@ func isHost(s string) bool {
 	return known && suffix != s && (len(labels) > 2 || !fileEndings[labels[1]])
 }
 
-// link is a URL as it is shown, "" for none.
+// link returns a displayable URL, "" for other references.
 func (d *document) link(ref string) string {
 	u := d.resolve(ref)
 	if u == nil {
@@ -214,11 +214,11 @@ func (d *document) link(ref string) string {
 	return identity.Clean(u)
 }
 
-// placeholders are the files that stand in for images that load later.
+// placeholders are the files in place of images that load later.
 var placeholders = map[string]bool{"blank": true, "spacer": true, "placeholder": true, "pixel": true,
 	"transparent": true, "loading": true}
 
-// picture is the URL of an image, "" for what can't be one.
+// picture returns the URL of an image, "" for other references.
 func (d *document) picture(ref string) string {
 	u := d.resolve(ref)
 	if u == nil || strings.HasSuffix(u.Path, "/") && u.RawQuery == "" {
@@ -230,7 +230,7 @@ func (d *document) picture(ref string) string {
 	return identity.Clean(u)
 }
 
-// isPlaceholder says that a picture stands in for one that loads later, by its path.
+// isPlaceholder reports whether the path of a picture is that of a placeholder.
 func isPlaceholder(path string) bool {
 	path, _, _ = strings.Cut(path, "?")
 	file := strings.ToLower(path[strings.LastIndex(path, "/")+1:])

@@ -16,8 +16,8 @@ var named = map[string]bool{
 	"endDate": true,
 }
 
-// elementText is the value of a property that an element states, for Microdata and RDFa alike: an attribute where the
-// element has one for that, else what it shows.
+// elementText returns the value of a property of an element, for Microdata and RDFa: an attribute for that, else the
+// visible text.
 func (g *graph) elementText(n *html.Node, prop string) string {
 	if hasAttr(n, "content") {
 		return attr(n, "content")
@@ -54,7 +54,7 @@ func (g *graph) elementText(n *html.Node, prop string) string {
 	return g.shown(n, maxName)
 }
 
-// imageRef is the picture that an img shows, be it later than others.
+// imageRef returns the picture of an img, also if it loads late.
 func imageRef(n *html.Node) string {
 	for _, name := range []string{"data-src", "data-lazy-src", "data-original", "src"} {
 		if ref := strings.TrimSpace(attr(n, name)); ref != "" && !strings.HasPrefix(ref, "data:") && !isPlaceholder(ref) {
@@ -69,7 +69,7 @@ func imageRef(n *html.Node) string {
 	return attr(n, "src")
 }
 
-// largest is the largest picture of a srcset: "a.jpg 480w, b.jpg 1024w", or "a.jpg, b.jpg 2x".
+// largest returns the largest picture of a srcset: "a.jpg 480w, b.jpg 1024w", or "a.jpg, b.jpg 2x".
 func largest(srcset string) string {
 	best, size := "", 0.0
 	for part := range strings.SplitSeq(cut(srcset, maxName), ", ") {
@@ -90,14 +90,14 @@ func largest(srcset string) string {
 	return best
 }
 
-// parting are elements whose text does not run on into that around them.
+// parting are elements whose text is separate from that around them.
 var parting = map[atom.Atom]bool{
 	atom.Br: true, atom.P: true, atom.Div: true, atom.Li: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Dd: true,
 	atom.Dt: true, atom.Section: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true,
 	atom.H6: true,
 }
 
-// shown is the text that an element shows, up to a number of bytes.
+// shown returns the visible text of an element, up to a number of bytes.
 func (g *graph) shown(n *html.Node, limit int) string {
 	var b strings.Builder
 	g.show(&b, n, limit)
@@ -124,7 +124,7 @@ func (g *graph) show(b *strings.Builder, n *html.Node, limit int) {
 	}
 }
 
-// inner is the markup inside of an element, for what may have some; a mere text is given as it stands.
+// inner returns the markup of an element; plain text is returned unchanged.
 func (g *graph) inner(n *html.Node) string {
 	size, plain := 0, true
 	for c := range n.Descendants() {
@@ -152,9 +152,8 @@ func (g *graph) inner(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// settle makes an item that was read from elements known by its id. Two of one id are one item, which has what both
-// say, unless they are named or dated differently: templates give each event of a list the same id. Two syntaxes each
-// have items of their own; what they share is found out later.
+// settle indexes an item of elements by its id. Two with one id are combined, unless their names or dates differ:
+// templates give each event of a list the same id. Each syntax has separate items; equal ones are found later.
 func (g *graph) settle(it *item) {
 	if it.id == "" {
 		return

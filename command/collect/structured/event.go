@@ -11,30 +11,30 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// mapper turns event items into candidates.
+// mapper maps event items to candidates.
 type mapper struct {
 	*document
 	graph  *graph
 	window timing.Window
-	// expanded remembers what schedules gave, for each is asked twice.
+	// expanded caches the results of schedules, which are used twice.
 	expanded map[scheduled]expansion
-	// sanitised remembers what became of descriptions, for events share them.
+	// sanitised caches descriptions, which events may share.
 	sanitised map[string]string
 }
 
-// scheduled is a schedule as an event uses it.
+// scheduled is a schedule with its event.
 type scheduled struct{ event, schedule *item }
 
-// expansion is what a schedule comes to. The clock is a start with the offset that it says it is on, nil for none.
+// expansion is the result of a schedule. clock is a start with the offset of its clock. Optional.
 type expansion struct {
 	ranges []timing.Range
 	clock  *timing.Stamp
 }
 
-// candidateBytes is what a candidate takes in memory, texts aside.
+// candidateBytes is the size of a candidate in memory without texts.
 const candidateBytes = 4 << 10
 
-// candidates maps the events of a page. Sub-events that merely repeat an event become holdings of it.
+// candidates maps the events of a page. Sub-events that repeat an event become holdings of it.
 func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	parts := m.repetitions(events)
 	found := make([]*candidate.Candidate, 0, len(events))
@@ -49,17 +49,17 @@ func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	return found
 }
 
-// repetitionsOf holds the sub-events that repeat an event, by that event.
+// repetitionsOf has the sub-events that repeat an event, by that event.
 type repetitionsOf struct {
 	of     map[*item][]*item
 	isPart map[*item]bool
 }
 
-// repetitions finds the sub-events that are an event's repetitions: they have its title, or none of their own.
+// repetitions finds the sub-events that repeat an event: they have its title, or none.
 func (m *mapper) repetitions(events []*item) repetitionsOf {
 	r := repetitionsOf{of: map[*item][]*item{}, isPart: map[*item]bool{}}
 	link := func(whole, part *item) {
-		// An event can't be part of its own part.
+		// An event can't be part of its part.
 		if whole == part || r.isPart[part] || r.isPart[whole] || len(r.of[part]) > 0 || !part.isEvent() ||
 			!m.repeats(whole, part) {
 			return
@@ -108,7 +108,7 @@ func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
 	return c
 }
 
-// says notes that a property gave a field: by its first value, at the place where that stands.
+// says records a property as origin of a field, with the position of its first value.
 func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, prop string) {
 	for _, v := range it.values(prop) {
 		text, at := v.text, v.node
@@ -123,7 +123,7 @@ func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, pro
 	}
 }
 
-// descriptions sets the long and the short text about an event.
+// descriptions sets the long and the short description of an event.
 func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
 	if text := it.inLanguage("description", m.language); text != "" {
 		c.Description = m.html(text)
@@ -134,10 +134,10 @@ func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
 	}
 }
 
-// maxDescription is how much of a description is read, in bytes.
+// maxDescription limits how much of a description is read, in bytes.
 const maxDescription = 256 << 10
 
-// html is a description that does no harm.
+// html returns a sanitized description.
 func (m *mapper) html(text string) string {
 	text = cut(text, maxDescription)
 	if have, ok := m.sanitised[text]; ok && m.graph.budget.Work(1+len(text)/64) {
@@ -150,7 +150,7 @@ func (m *mapper) html(text string) string {
 	return m.sanitised[text]
 }
 
-// title is the event's name; else, where it stands inside of something that holds it, the name of that.
+// title returns the event's name, or else that of the thing that contains it.
 func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	for _, prop := range []string{"name", "headline"} {
 		if title := m.graph.plain(it, prop); title != "" {
@@ -175,7 +175,7 @@ func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	return ""
 }
 
-// links sets the URLs of an event and what identifies it.
+// links sets the URLs of an event, and those that identify it.
 func (m *mapper) links(c *candidate.Candidate, it *item) {
 	seen := map[string]bool{}
 	for _, prop := range []string{"url", "mainEntityOfPage"} {
@@ -198,7 +198,7 @@ func (m *mapper) links(c *candidate.Candidate, it *item) {
 	m.identify(c, it)
 }
 
-// offers gives the URLs of an event's offers. An offer may be no more than one.
+// offers returns the URLs of an event's offers. An offer may be just a URL.
 func (m *mapper) offers(it *item) []string {
 	var found []string
 	for _, prop := range []string{"offers", "hasParticipationOffer"} {
@@ -230,10 +230,10 @@ func (m *mapper) identify(c *candidate.Candidate, it *item) {
 	}
 }
 
-// maxRefs is how many URLs of a property are read.
+// maxRefs limits the URLs of a property.
 const maxRefs = 50
 
-// refs gives the URLs that a property holds, as texts or as items.
+// refs returns the URLs of a property, which are texts or items.
 func (m *mapper) refs(it *item, prop string) []string {
 	var found []string
 	for _, v := range it.values(prop) {

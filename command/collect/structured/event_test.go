@@ -12,7 +12,7 @@ import (
 	"carillon/command/collect"
 )
 
-// only reads a page with one block of JSON-LD, which must give one observation.
+// only returns the observation of a page with one block of JSON-LD.
 func only(t *testing.T, timezone, block string) collect.Observation {
 	t.Helper()
 	result := read(t, "https://a.example/programme", timezone, `<script type="application/ld+json">`+block+`</script>`)
@@ -22,7 +22,7 @@ func only(t *testing.T, timezone, block string) collect.Observation {
 	return result.Observations[0]
 }
 
-// event is a block with an event that has these properties besides a name and a start.
+// event returns a block with an event that has these properties besides a name and a start.
 func event(properties string) string {
 	return `{"@context":"https://schema.org","@type":"Event","name":"Gig","startDate":"2026-12-05T20:00"` +
 		properties + `}`
@@ -182,7 +182,7 @@ func TestImagesAndLinks(t *testing.T) {
 	}
 }
 
-func TestPageOfAnOddURL(t *testing.T) {
+func TestUnusualPageURL(t *testing.T) {
 	t.Parallel()
 	result := read(t, `https://a.example/?q="x"`, "", `<script type="application/ld+json">`+event(``)+`</script>`)
 	if len(result.Observations) != 1 || result.Observations[0].Details.PrimaryURL != `https://a.example/?q="x"` {
@@ -214,7 +214,7 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-func TestPlaceOfWhatIsAround(t *testing.T) {
+func TestInheritedPlace(t *testing.T) {
 	t.Parallel()
 	o := only(t, "", `{"@type":"TouristAttraction","name":"Musée Marmottan","address":{"@type":"PostalAddress",`+
 		`"addressCountry":"FR"},"event":{"@type":"Event","name":"Monet","startDate":"2026-12-05"}}`)

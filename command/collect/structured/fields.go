@@ -12,8 +12,8 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// capacity reads the numbers of places. Sold out means none are left, if it is said of the event or of each of its
-// offers. Nothing said is nothing known: never "unlimited".
+// capacity reads the numbers of places. Sold out means none are left, if the event or each of its offers is. Without a
+// statement the capacity is unknown, never unlimited.
 func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	c := happening.Capacity{
 		Total:     count(it.one("maximumAttendeeCapacity")),
@@ -58,7 +58,7 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	}
 }
 
-// count reads a number of places, nil for none.
+// count parses a number of places, nil for other texts.
 func count(text string) *int {
 	n, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
 	if err != nil || n < 0 || n > 1e8 {
@@ -76,7 +76,7 @@ func sum(a, b *int) *int {
 	return &total
 }
 
-// organizer is the first organizer that has a name.
+// organizer sets the first organizer with a name.
 func (m *mapper) organizer(c *candidate.Candidate, it *item) {
 	for _, v := range it.values("organizer") {
 		if c.Organizer = m.organizerOf(v); c.Organizer != nil {
@@ -110,7 +110,7 @@ func (m *mapper) organizerOf(v value) *happening.Organizer {
 	return &o
 }
 
-// contact is an e-mail address or a telephone number as it is shown.
+// contact returns an e-mail address or a telephone number for display.
 func contact(text string) string {
 	lower := strings.ToLower(text)
 	for _, scheme := range []string{"mailto:", "tel:"} {
@@ -121,10 +121,10 @@ func contact(text string) string {
 	return text
 }
 
-// maxImages is how many pictures of an event are read.
+// maxImages limits the pictures of an event.
 const maxImages = 40
 
-// images sets the pictures, the first one first.
+// images sets the pictures in order.
 func (m *mapper) images(c *candidate.Candidate, it *item) {
 	for _, prop := range []string{"image", "photo", "thumbnailUrl"} {
 		for _, v := range it.values(prop) {

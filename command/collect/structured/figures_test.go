@@ -18,15 +18,15 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// figures are what a group of the corpus gives in one syntax.
+// figures count the results of a group of the corpus in one syntax.
 type figures struct {
-	// Expected events have a name and a date, Found are those of them that are observed.
+	// Expected events have a name and a date; Found ones are observed.
 	Expected, Found int
 	// Right, Wrong and Missing count the fields of those.
 	Right, Wrong, Missing int
 }
 
-// wanted is an event as another extractor gives it: texts by our names of fields.
+// wanted is an event from another extractor: texts by our names of fields.
 type wanted map[string]string
 
 // The figures of each group and syntax must not fall.
@@ -87,7 +87,7 @@ func TestFigures(t *testing.T) {
 			}
 			text := string(page)
 			if syntax == string(collect.Microdata) {
-				text = scripts.ReplaceAllString(text, "") // what is only in JSON-LD doesn't count
+				text = scripts.ReplaceAllString(text, "") // JSON-LD alone doesn't count
 			}
 			f := got[key]
 			f.add(t, group+" "+name, read(t, "https://example.org/page", "America/Chicago", text).Observations, events)
@@ -118,7 +118,7 @@ func (f *figures) add(t *testing.T, where string, observations []collect.Observa
 			e["start"] = start.Wall.Format(time.DateOnly)
 		}
 		if !strings.Contains(e["status"], "Event") {
-			delete(e, "status") // "on-schedule" is none of the vocabulary's
+			delete(e, "status") // "on-schedule" is not in the vocabulary
 		}
 		if e["image"] == e["url"] {
 			delete(e, "image")
@@ -153,7 +153,7 @@ func (f *figures) add(t *testing.T, where string, observations []collect.Observa
 	}
 }
 
-// shownAs is a field of an observation as text.
+// shownAs returns a field of an observation as text.
 func shownAs(o collect.Observation, field string) string {
 	d := o.Details
 	switch field {
@@ -193,7 +193,7 @@ func shownAs(o collect.Observation, field string) string {
 func agrees(o collect.Observation, field, want, got string) bool {
 	switch field {
 	case "start":
-		return true // it was found by it
+		return true // found by it
 	case "end":
 		return endsAt(o, want)
 	case "status":
@@ -208,7 +208,8 @@ func agrees(o collect.Observation, field, want, got string) bool {
 	return strings.Contains(run(got), run(markup.Plain(want)))
 }
 
-// endsAt says whether the last occurrence ends when the other extractor says: at the instant, or on the local day.
+// endsAt reports whether the last occurrence ends when the other extractor's does: at the instant, or on the local
+// day.
 func endsAt(o collect.Observation, end string) bool {
 	for _, instance := range o.Details.Instances {
 		last := instance.Occurrences[len(instance.Occurrences)-1]
@@ -231,7 +232,7 @@ func endsAt(o collect.Observation, end string) bool {
 	return false
 }
 
-// expectations are the wanted events by group and syntax, and by file.
+// expectations returns the wanted events by group and syntax, and by file.
 func expectations(t *testing.T) map[string]map[string][]wanted {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(corpus, "oracle-extruct.json"))

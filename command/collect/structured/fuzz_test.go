@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// FuzzRead: no page makes the readers of any syntax panic, hang, or break what they promise.
+// FuzzRead shows that no page makes a reader panic, hang, or break its contract.
 func FuzzRead(f *testing.F) {
 	pages, err := filepath.Glob(filepath.Join("testdata", "*.html"))
 	if err != nil || len(pages) == 0 {

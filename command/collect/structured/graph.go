@@ -12,27 +12,26 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// item is a typed thing of a page, in whichever syntax it was written. Types and property names are local names:
-// "Event", "startDate".
+// item is a typed thing of a page, in any syntax. Types and property names are local names: "Event", "startDate".
 type item struct {
 	types []string
-	// id is absolute, or "" or a blank node's.
+	// id is absolute, the id of a blank node, or "".
 	id string
-	// sharesID says that other items bear the same id, so that it identifies none of them.
+	// sharesID marks an id that other items have too, so that it identifies none of them.
 	sharesID bool
 	props    map[string][]value
-	// around is the item that this one was first found in, as the value of the property within.
+	// around is the item in which this one was found first, as the value of the property within.
 	around *item
 	within string
 
-	// repeats is the item that this one tells of again.
+	// repeats is the item that this one repeats. Optional.
 	repeats *item
 
 	graph  *graph
 	syntax collect.Syntax
-	number int        // among the items of the page, from 1
-	block  int        // of JSON-LD, the script among the page's
-	node   *html.Node // of the other syntaxes
+	number int        // on the page, from 1
+	block  int        // script of JSON-LD
+	node   *html.Node // in the other syntaxes
 }
 
 // value is text or an item, never both.
@@ -40,10 +39,10 @@ type value struct {
 	text string
 	lang string
 	item *item
-	node *html.Node // where a text stands, if not in a script
+	node *html.Node // position of a text outside of scripts
 }
 
-// graph holds the items of a page. Items of one id are one item.
+// graph has the items of a page, one for each id.
 type graph struct {
 	document *document
 	budget   *budget.Budget
@@ -55,13 +54,13 @@ func newGraph(d *document, b *budget.Budget) *graph {
 	return &graph{document: d, budget: b, byID: map[string]*item{}}
 }
 
-// itemBytes and valueBytes are what an item and a value take in memory.
+// itemBytes and valueBytes are sizes in memory.
 const itemBytes, valueBytes = 400, 80
 
-// maxItems caps the items of a page.
+// maxItems limits the items of a page.
 const maxItems = 50_000
 
-// add makes an item, or gives the one that has the id already.
+// add returns the item with the id, or a new one.
 func (g *graph) add(id string, around *item, within string) *item {
 	if have := g.byID[id]; id != "" && have != nil {
 		return have
@@ -83,7 +82,7 @@ func (g *graph) add(id string, around *item, within string) *item {
 	return it
 }
 
-// absolute resolves an id against the page; blank nodes stay as they are.
+// absolute resolves an id against the page; those of blank nodes stay.
 func (g *graph) absolute(id string) string {
 	if id == "" || strings.HasPrefix(id, "_:") {
 		return id
@@ -95,7 +94,7 @@ func (g *graph) absolute(id string) string {
 	return g.document.base.ResolveReference(u).String()
 }
 
-// target is the item that a value is or refers to by its id, nil for mere text.
+// target returns the item that a value is or refers to by its id, nil for plain text.
 func (g *graph) target(v value) *item {
 	if v.item != nil {
 		return v.item
@@ -106,7 +105,7 @@ func (g *graph) target(v value) *item {
 	return g.byID[g.absolute(strings.TrimSpace(v.text))]
 }
 
-// things gives the items that a property has.
+// things returns the items of a property.
 func (g *graph) things(it *item, prop string) []*item {
 	var found []*item
 	for _, v := range it.values(prop) {
@@ -117,8 +116,8 @@ func (g *graph) things(it *item, prop string) []*item {
 	return found
 }
 
-// values gives the values of a property. Things can be shared by all events of a page, so it is here that reading them
-// is paid for.
+// values returns the values of a property. All events of a page may share a thing, so the cost of reading it is
+// counted here.
 func (it *item) values(prop string) []value {
 	values := it.props[prop]
 	if !it.graph.budget.Work(1 + len(values)) {
@@ -127,14 +126,14 @@ func (it *item) values(prop string) []value {
 	return values
 }
 
-// numbers are the properties of which 0 says something.
+// numbers are the properties for which 0 is a value.
 var numbers = map[string]bool{
 	"latitude": true, "longitude": true, "remainingAttendeeCapacity": true, "inventoryLevel": true,
 	"maximumPhysicalAttendeeCapacity": true, "maximumVirtualAttendeeCapacity": true, "value": true,
 	"opens": true, "closes": true, "startTime": true, "endTime": true, "dayOfWeek": true, "byDay": true,
 }
 
-// isAbsent reports whether a value of a property is what templates write for none: nothing, false or a lone 0.
+// isAbsent reports whether a value of a property stands for none in templates: an empty text, false or a lone 0.
 func (v value) isAbsent(prop string) bool {
 	n := len(v.text)
 	if v.item != nil || n > maxAbsent || n > len("false") && v.text[0] > ' ' && v.text[n-1] > ' ' {
@@ -149,7 +148,7 @@ func (v value) isAbsent(prop string) bool {
 	return false
 }
 
-// maxAbsent is how many bytes what stands for nothing has at most, spaces included.
+// maxAbsent is the maximum length of such a value, with spaces.
 const maxAbsent = 64
 
 // set adds a value to a property.
@@ -162,7 +161,7 @@ func (it *item) set(prop string, v value) {
 	}
 }
 
-// raw gives the texts of a property as they are written. An item in the place of a text is taken by its name or value.
+// raw returns the texts of a property unchanged. An item in place of a text counts by its name or value.
 func (it *item) raw(prop string) []string {
 	var found []string
 	for _, v := range it.values(prop) {
@@ -173,7 +172,7 @@ func (it *item) raw(prop string) []string {
 	return found
 }
 
-// words is the value as text.
+// words returns the value as text.
 func (v value) words() string {
 	if v.item != nil {
 		return strings.TrimSpace(v.item.naming())
@@ -181,7 +180,7 @@ func (v value) words() string {
 	return strings.TrimSpace(v.text)
 }
 
-// naming is what of an item serves as a text.
+// naming returns the text in place of an item.
 func (it *item) naming() string {
 	for _, prop := range []string{"name", "value", "text", "url"} {
 		for _, v := range it.values(prop) {
@@ -193,7 +192,7 @@ func (it *item) naming() string {
 	return ""
 }
 
-// inLanguage is the one text of a property to show: one in no language, else in the page's, else the first.
+// inLanguage returns the text of a property to show: one without a language, else in the page's, else the first.
 func (it *item) inLanguage(prop, language string) string {
 	best, rank := "", 3
 	for _, v := range it.values(prop) {
@@ -218,10 +217,10 @@ func (it *item) inLanguage(prop, language string) string {
 	return best
 }
 
-// maxName is how much is read of what should be a name or a line, in bytes.
+// maxName limits a name or a line, in bytes.
 const maxName = 32 << 10
 
-// plain is the text of a property as plain text, for what is no more than a few lines.
+// plain returns a property of a few lines as plain text.
 func (g *graph) plain(it *item, prop string) string {
 	return g.line(it.inLanguage(prop, g.document.language))
 }
@@ -233,7 +232,7 @@ func (g *graph) line(text string) string {
 	return markup.Plain(text)
 }
 
-// cut bounds a text, in bytes.
+// cut limits a text, in bytes.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -244,7 +243,7 @@ func cut(text string, limit int) string {
 	return text[:limit]
 }
 
-// one is the first text of a property as it is written.
+// one returns the first text of a property unchanged.
 func (it *item) one(prop string) string {
 	for _, v := range it.values(prop) {
 		if text := v.words(); text != "" {
@@ -254,7 +253,7 @@ func (it *item) one(prop string) string {
 	return ""
 }
 
-// is says that the item has one of the types.
+// is reports whether the item has one of the types.
 func (it *item) is(types ...string) bool {
 	for _, have := range it.types {
 		for _, t := range types {
@@ -266,13 +265,13 @@ func (it *item) is(types ...string) bool {
 	return false
 }
 
-// eventTypes are the subtypes of Event whose names don't end in it.
+// eventTypes are the subtypes of Event whose names don't end in "event".
 var eventTypes = map[string]bool{"festival": true, "hackathon": true, "courseinstance": true, "eventseries": true}
 
-// noEvents are called events and are none that anyone attends.
+// noEvents are types of events without an audience.
 var noEvents = map[string]bool{"deliveryevent": true, "userinteraction": true, "instantaneousevent": true}
 
-// isEvent: a subtype of Event by its name, since new ones come up.
+// isEvent reports whether the type is a subtype of Event by its name, because vocabularies grow.
 func (it *item) isEvent() bool {
 	event := false
 	for _, t := range it.types {
@@ -285,7 +284,7 @@ func (it *item) isEvent() bool {
 	return event
 }
 
-// events gives the events, wherever on the page they are.
+// events returns the events anywhere on the page.
 func (g *graph) events() []*item {
 	var found []*item
 	for _, it := range g.items {
@@ -296,7 +295,7 @@ func (g *graph) events() []*item {
 	return found
 }
 
-// localName cuts a term of any vocabulary down to its name.
+// localName returns the local name of a term of any vocabulary.
 func localName(term string) string {
 	term = strings.TrimRight(strings.TrimSpace(term), "/#")
 	return term[strings.LastIndexAny(term, "/#:")+1:]

@@ -12,7 +12,7 @@ import (
 )
 
 // readJSONLD adds the items of the page's JSON-LD. It doesn't process contexts as the standard does, which would mean
-// fetching them: every term counts by its local name, and a local context only by the prefixes and aliases in it.
+// fetching them: every term counts by its local name, and a local context only by its prefixes and aliases.
 func readJSONLD(d *document, g *graph) {
 	for _, block := range d.blocks {
 		if strings.TrimSpace(block.text) == "" {
@@ -38,7 +38,7 @@ func readJSONLD(d *document, g *graph) {
 	}
 }
 
-// jsonBytes is what a JSON text takes once it is decoded, at most: there is no value without one of these characters.
+// jsonBytes returns the maximum size of a decoded JSON text: each value has one of these characters.
 func jsonBytes(text string) int {
 	const perObject, perValue = 320, 64
 	n := len(text)
@@ -57,26 +57,26 @@ func jsonBytes(text string) int {
 type ldReader struct {
 	graph *graph
 	block int
-	// aliases are terms of local contexts: an alias of a keyword, or another name of a term. Those of keywords are there
-	// the other way round as well.
+	// aliases are terms of local contexts: an alias of a keyword, or another name of a term. Keywords map to their
+	// aliases as well.
 	aliases  map[string]string
 	keywords map[string][]string
-	// redefined are those of ownAliases that a local context gives another meaning.
+	// redefined are those of ownAliases to which a local context gives another meaning.
 	redefined []string
 }
 
-// ownAliases are those that schema.org's context defines itself, as do the contexts that build on it.
+// ownAliases are those of schema.org's own context and of contexts derived from it.
 var ownAliases = map[string]string{"type": "@type", "id": "@id"}
 
-// maxAliases caps the aliases of one keyword, of which one is the honest number.
+// maxAliases limits the aliases of one keyword. Real contexts have one.
 const maxAliases = 8
 
-// value gives what a JSON value means as a value of a property.
+// value returns the values of a property for a JSON value.
 func (r *ldReader) value(v any, around *item, within string) []value {
 	return r.append(nil, v, around, within)
 }
 
-// append is value behind others. Lists may be very long, so each has its room at once.
+// append appends values. Long lists get their room at once.
 func (r *ldReader) append(to []value, v any, around *item, within string) []value {
 	switch v := v.(type) {
 	case []any:
@@ -92,7 +92,7 @@ func (r *ldReader) append(to []value, v any, around *item, within string) []valu
 	case json.Number:
 		return append(to, value{text: v.String()})
 	case bool:
-		if v { // what is false is absent
+		if v { // false means absent
 			return append(to, value{text: strconv.FormatBool(v)})
 		}
 	}
@@ -118,7 +118,7 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 	}
 	it := r.item(o, around, within)
 	merged := len(it.props) > 0
-	for _, key := range slices.Sorted(maps.Keys(o)) { // sorted, so that a page always reads the same
+	for _, key := range slices.Sorted(maps.Keys(o)) { // sorted, for a fixed order
 		switch term := r.termIn(o, key); term {
 		case "@type":
 			for _, t := range r.value(o[key], nil, "") {
@@ -140,8 +140,8 @@ func (r *ldReader) object(o map[string]any, around *item, within string) []value
 	return []value{{item: it}}
 }
 
-// property reads what an object says of an item. What it takes is paid for before the values are made, since a list may
-// be most of the page.
+// property reads a property of an object. The cost is counted before the values are made, because a list may be most
+// of the page.
 func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
 	paid := 1
 	if list, ok := v.([]any); ok {
@@ -151,7 +151,7 @@ func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
 		return false
 	}
 	values := slices.DeleteFunc(r.value(v, it, term), func(v value) bool { return v.isAbsent(term) })
-	if !r.graph.budget.Memory(valueBytes * max(0, len(values)-paid)) { // of lists in lists
+	if !r.graph.budget.Memory(valueBytes * max(0, len(values)-paid)) { // lists in lists
 		return false
 	}
 	if !merged && len(it.props[term]) == 0 {
@@ -166,11 +166,11 @@ func (r *ldReader) property(it *item, term string, v any, merged bool) bool {
 	return true
 }
 
-// item is the item that an object describes: a new one, or the one of its id.
+// item returns the item of an object: the one with its id, or a new one.
 func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 	id := r.text(o, "@id")
 	if strings.HasPrefix(id, "_:") {
-		id = fmt.Sprintf("_:%d-%s", r.block, id[2:]) // blank nodes are a block's own
+		id = fmt.Sprintf("_:%d-%s", r.block, id[2:]) // blank nodes belong to a block
 	}
 	id = r.graph.absolute(id)
 	have := r.graph.byID[id]
@@ -183,8 +183,7 @@ func (r *ldReader) item(o map[string]any, around *item, within string) *item {
 		if term != "name" && term != "startDate" || !ok {
 			continue
 		}
-		// Templates give each event of a list the same id. They are no less different for that, and the id is worth
-		// nothing.
+		// Templates give each event of a list the same id, which then identifies none of them.
 		if old := have.one(term); old != "" && old != strings.TrimSpace(text) {
 			have.sharesID = true
 			it := r.add("", around, within)
@@ -224,7 +223,7 @@ func appendNew(list []string, s string) []string {
 	return append(list, s)
 }
 
-// context takes the aliases out of a local context.
+// context reads the aliases of a local context.
 func (r *ldReader) context(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -252,7 +251,7 @@ func (r *ldReader) context(v any) {
 			if !strings.HasPrefix(text, "@") {
 				alias = localName(text)
 			}
-			// A prefix, such as "s": "https://schema.org/", has no name left that would be a term.
+			// A prefix, such as "s": "https://schema.org/", has no local name.
 			if alias == "" || alias == "schema.org" || alias == name {
 				continue
 			}
@@ -268,7 +267,7 @@ func (r *ldReader) context(v any) {
 	}
 }
 
-// term is the local name of a key, or a keyword.
+// term returns the local name of a key, or a keyword.
 func (r *ldReader) term(key string) string {
 	if alias, ok := r.aliases[key]; ok {
 		return alias
@@ -279,8 +278,8 @@ func (r *ldReader) term(key string) string {
 	return localName(key)
 }
 
-// termIn is the meaning of a key of an object. An alias of schema.org's own context is one if the object has not the
-// keyword itself, and an id only if it can identify something beyond its page: hand-written ids are mostly numbers.
+// termIn returns the meaning of a key of an object. An alias of schema.org's own context counts if the object lacks
+// the keyword, and an id only if it can identify something beyond its page: hand-written ids are mostly numbers.
 func (r *ldReader) termIn(o map[string]any, key string) string {
 	if key != "type" && key != "id" || slices.Contains(r.redefined, key) {
 		return r.term(key)
@@ -298,7 +297,7 @@ func isReference(v any) bool {
 	return ok && strings.ContainsAny(text, ":/#") && !strings.ContainsAny(text, " \n")
 }
 
-// keyword finds a keyword's value in an object, under its own name or an alias.
+// keyword returns a keyword's value in an object, under its name or an alias.
 func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
 	if v, ok := r.keywordOf(o, keyword); ok {
 		return v, true
@@ -311,7 +310,7 @@ func (r *ldReader) keyword(o map[string]any, keyword string) (any, bool) {
 	return v, ok && r.termIn(o, name) == keyword
 }
 
-// keywordOf finds it under its own name or an alias of a local context.
+// keywordOf returns it under its name or an alias of a local context.
 func (r *ldReader) keywordOf(o map[string]any, keyword string) (any, bool) {
 	if v, ok := o[keyword]; ok {
 		return v, true

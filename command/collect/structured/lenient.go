@@ -13,20 +13,19 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep values may nest; no honest page comes near.
+// maxDepth limits the nesting of values. Real pages are far below.
 const maxDepth = 64
 
-// decodeJSON reads what should be JSON. Text that isn't is read with forbearance: comments, CDATA marks, control
-// characters in strings, commas too many or too few, unescaped, single or typographic quotes, bare words, entities for
-// quotes, tags of an editor between values, several values in a row, an end that is missing. Numbers become
-// json.Number.
+// decodeJSON reads JSON with many mistakes: comments, CDATA marks, control characters in strings, missing and
+// superfluous commas, unescaped, single or typographic quotes, bare words, entities for quotes, tags of an editor
+// between values, several values in a row, a missing end. Numbers become json.Number.
 //
-// Clean says that nothing had to be forgiven. An ok of false means that no object or array is in there at all.
+// clean reports that there were no mistakes; ok is false if there is no object or array at all.
 func decodeJSON(text string) (values []any, clean, ok bool) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	var value any
-	// The standard decoder has a depth limit of its own, but a far higher one.
+	// The standard decoder has a far higher depth limit.
 	if decoder.Decode(&value) == nil && depth(value) <= maxDepth {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			return []any{value}, true, isStructure(value)
@@ -50,7 +49,7 @@ func isStructure(v any) bool {
 	return false
 }
 
-// depth is how deep a value nests, counted no further than is allowed.
+// depth returns the nesting of a value, up to the limit.
 func depth(v any) int {
 	deepest := 0
 	switch v := v.(type) {
@@ -68,12 +67,11 @@ func depth(v any) int {
 	return deepest + 1
 }
 
-// entities are those that editors write for quotes, by how they begin.
+// entities are beginnings of entities for quotes.
 var entities = strings.Fields("&quot; &#34; &#034; &#x22; &#822 &#x201 &#8243; &ldquo; &rdquo; &bdquo; &laquo; " +
 	"&raquo; &Prime;")
 
-// looksEscaped reports whether the quotes themselves are entities: none is written as it is, or the first key has
-// others.
+// looksEscaped reports whether the quotes themselves are entities: no quote is plain, or the first key has entities.
 func looksEscaped(text string) bool {
 	if !strings.Contains(text, "&") {
 		return false
@@ -94,12 +92,11 @@ func looksEscaped(text string) bool {
 	return !strings.Contains(text, `"`) && slices.ContainsFunc(entities, within)
 }
 
-// lenient is a recursive-descent reader that always goes forward: each step consumes something or ends, so it takes
-// linear time on any input.
+// lenient is a recursive-descent reader. Each step consumes input or ends, so that it takes linear time on any input.
 type lenient struct {
 	text string
 	pos  int
-	// within counts the objects and arrays that are open.
+	// within counts the open objects and arrays.
 	within int
 }
 
@@ -117,8 +114,8 @@ func (p *lenient) seek() bool {
 	}
 }
 
-// skipped are the comments and marks that may stand between tokens. What has no end of its own goes by its length.
-// Within an object a comment of HTML is one; about it, it hides the whole from old browsers.
+// skipped are the comments and marks between tokens. A mark without an end is skipped by its length. Within an object
+// a comment of HTML is skipped; around it, it only hides the object from old browsers.
 var skipped = []struct {
 	begin, end string
 	inside     bool
@@ -128,10 +125,10 @@ var skipped = []struct {
 	{begin: "<![CDATA["}, {begin: "]]>"}, {begin: "&nbsp;"}, {begin: "&#160;"},
 }
 
-// editorTag is what editors put into a text that they take for prose.
+// editorTag matches tags that editors insert into JSON.
 var editorTag = regexp.MustCompile(`^(?i)</?(?:br|p|div|span|strong|em|b|i|code|pre)(?:\s[^<>]{0,200})?/?>`)
 
-// space passes over white space, comments and other marks.
+// space skips white space, comments and other marks.
 func (p *lenient) space() {
 again:
 	for p.pos < len(p.text) {
@@ -159,7 +156,7 @@ again:
 	}
 }
 
-// after moves behind the mark, or to the end.
+// after moves to the position after the mark, or to the end.
 func (p *lenient) after(mark string) {
 	if i := strings.Index(p.text[p.pos:], mark); i >= 0 {
 		p.pos += i + len(mark)
@@ -175,7 +172,7 @@ func (p *lenient) peek() byte {
 	return 0
 }
 
-// value reads one value. The caller has passed over the space before it.
+// value reads one value. The caller has skipped the space before it.
 func (p *lenient) value(level int) any {
 	switch p.peek() {
 	case '{':
@@ -195,7 +192,7 @@ func (p *lenient) value(level int) any {
 	return p.bare()
 }
 
-// quoteKind is what a quote may be closed by.
+// quoteKind is the kind of a quote.
 type quoteKind int
 
 const (
@@ -206,14 +203,14 @@ const (
 	typographicSingle
 )
 
-// typographic are the quotes that editors make of straight ones.
+// typographic are the quotes that editors use in place of straight ones.
 var typographic = map[rune]quoteKind{
 	'“': typographicDouble, '”': typographicDouble, '„': typographicDouble, '‟': typographicDouble, '″': typographicDouble,
 	'«': typographicDouble, '»': typographicDouble, '‘': typographicSingle, '’': typographicSingle, '‚': typographicSingle,
 	'‛': typographicSingle, '′': typographicSingle,
 }
 
-// quote is that at the position, with its length.
+// quote returns the kind and length of the quote at the position.
 func (p *lenient) quote() (kind quoteKind, size int) { return quoteOf(p.text[p.pos:]) }
 
 func quoteOf(text string) (kind quoteKind, size int) {
@@ -232,8 +229,8 @@ func quoteOf(text string) (kind quoteKind, size int) {
 	return typographic[r], size
 }
 
-// closedBy reports whether a string that begins with a quote may end with another one. Of typographic ones the editor
-// may have missed the second.
+// closedBy reports whether a string that begins with a quote may end with another one. Editors may miss the second of
+// two typographic ones.
 func (k quoteKind) closedBy(o quoteKind) bool {
 	switch k {
 	case typographicDouble:
@@ -259,7 +256,7 @@ func (p *lenient) object(level int) any {
 		case '}':
 			p.pos++
 			return object
-		case ']', '{', '[': // belongs to what is around: the brace is missing
+		case ']', '{', '[': // belongs to the surrounding value: the brace is missing
 			return object
 		case ',', ':', ';':
 			p.pos++
@@ -268,7 +265,7 @@ func (p *lenient) object(level int) any {
 		key := p.key()
 		p.space()
 		if p.peek() != ':' {
-			continue // a key without a value
+			continue // key without a value
 		}
 		p.pos++
 		p.space()
@@ -299,7 +296,7 @@ func (p *lenient) array(level int) any {
 		case ']':
 			p.pos++
 			return array
-		case '}': // belongs to an object around: the bracket is missing
+		case '}': // belongs to a surrounding object: the bracket is missing
 			return array
 		case ',', ':', ';':
 			p.pos++
@@ -321,7 +318,7 @@ func (p *lenient) key() string {
 	return word
 }
 
-// bare reads a number, a literal, or a word that should have been quoted.
+// bare reads a number, a literal, or a word without quotes.
 func (p *lenient) bare() any {
 	if p.pos >= len(p.text) {
 		return nil
@@ -355,8 +352,8 @@ func (p *lenient) word(stops string) (word string, moved bool) {
 	return word, end > 0
 }
 
-// quoted reads a string. Control characters are kept as spaces or line ends, and a quote ends the string only where the
-// text after it goes on as JSON would: publishers forget to escape quotes in descriptions.
+// quoted reads a string. Control characters become spaces or line ends. A quote ends the string only if the text after
+// it continues as JSON does, because publishers forget to escape quotes in descriptions.
 func (p *lenient) quoted() string {
 	quote, size := p.quote()
 	p.pos += size
@@ -380,10 +377,10 @@ func (p *lenient) quoted() string {
 	return b.String()
 }
 
-// lookAhead bounds how far closes looks, so that reading stays linear.
+// lookAhead limits the look-ahead of closes, so that reading stays linear.
 const lookAhead = 256
 
-// closes says whether the quote at the position, of so many bytes, ends its string.
+// closes reports whether the quote at the position, of size bytes, ends its string.
 func (p *lenient) closes(size int) bool {
 	rest := p.text[p.pos+size : min(len(p.text), p.pos+size+lookAhead)]
 	for tag := "-"; tag != ""; rest = rest[len(tag):] {
@@ -397,9 +394,9 @@ func (p *lenient) closes(size int) bool {
 	case ':', '}', ']', '/', '<', ';':
 		return true
 	case '"', '\'':
-		return true // a comma is missing
+		return true // missing comma
 	case ',':
-		// After a comma in prose a word follows, in JSON a quote or a value.
+		// In prose a word follows a comma, in JSON a quote or a value.
 		rest = strings.TrimLeftFunc(rest[1:], unicode.IsSpace)
 		if kind, _ := quoteOf(rest); kind != noQuote {
 			return true
@@ -412,7 +409,7 @@ func (p *lenient) closes(size int) bool {
 var escapes = map[byte]string{'n': "\n", 't': "\t", 'r': "\r", 'b': " ", 'f': " ", '"': `"`, '\'': "'", '\\': `\`,
 	'/': "/"}
 
-// escape reads an escape; one that JSON doesn't know stands for itself.
+// escape reads an escape; unknown ones stand for themselves.
 func (p *lenient) escape(b *strings.Builder) {
 	if p.pos+1 >= len(p.text) {
 		p.pos++
@@ -425,7 +422,7 @@ func (p *lenient) escape(b *strings.Builder) {
 		return
 	}
 	if c == 'u' {
-		// The standard decoder knows about surrogate pairs.
+		// The standard decoder handles surrogate pairs.
 		end := p.pos
 		for strings.HasPrefix(p.text[end:], `\u`) && end+6 <= len(p.text) && isHex4(p.text[end+2:end+6]) {
 			end += 6

@@ -9,7 +9,7 @@ import (
 	"carillon/command/collect"
 )
 
-// mappings has, for each field of the mapping table, how each syntax writes it. An empty one can't.
+// mappings has each field of the mapping table in each syntax. An empty one can't express it.
 var mappings = []struct {
 	field string
 	// schema is Microdata; RDFa is derived from it.
@@ -139,7 +139,7 @@ var mappings = []struct {
 	},
 }
 
-// fieldOf writes a field of an observation for comparing.
+// fieldOf returns a field of an observation for comparison.
 func fieldOf(t *testing.T, o collect.Observation, field string) string {
 	t.Helper()
 	d := o.Details
@@ -204,7 +204,7 @@ func asRDFa(microdata string) string {
 	return strings.ReplaceAll(itemtype.ReplaceAllString(microdata, `typeof="$1"`), "itemprop=", "property=")
 }
 
-// Each field of the mapping table is read in each syntax that has it, with where it came from.
+// Each field of the mapping table is read in each syntax that has it, with its origin.
 func TestMapping(t *testing.T) {
 	t.Parallel()
 	schema := func(extra string) string {

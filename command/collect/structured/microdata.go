@@ -23,15 +23,15 @@ func readMicrodata(d *document, g *graph) {
 type microdataReader struct {
 	graph    *graph
 	document *document
-	// items are those that were read, or are being read, by their element: itemref may lead to one from many places, and
-	// from within itself.
+	// items are those that were read, or are being read, by element: itemref may lead to one from many places, and from
+	// within itself.
 	items map[*html.Node]*item
 }
 
-// maxTerms is how many types, properties or references one attribute may list.
+// maxTerms limits the types, properties or references in one attribute.
 const maxTerms = 20
 
-// terms are the words of an attribute.
+// terms returns the words of an attribute.
 func terms(n *html.Node, name string) []string {
 	words := strings.Fields(cut(attr(n, name), 4<<10))
 	return words[:min(len(words), maxTerms)]
@@ -60,7 +60,7 @@ func (r *microdataReader) item(n *html.Node, around *item, within string) *item 
 	return it
 }
 
-// properties adds what an element and those inside of it say about an item.
+// properties adds the properties of an item in an element and its descendants.
 func (r *microdataReader) properties(n *html.Node, it *item) {
 	if n.Type != html.ElementNode || !r.graph.budget.Work(1) {
 		return
@@ -68,7 +68,7 @@ func (r *microdataReader) properties(n *html.Node, it *item) {
 	props, scope := terms(n, "itemprop"), hasAttr(n, "itemscope")
 	switch {
 	case scope && len(props) == 0:
-		return // an item of its own
+		return // a separate item
 	case scope:
 		inner := r.item(n, it, localName(props[0]))
 		for _, prop := range props {
@@ -87,7 +87,7 @@ func (r *microdataReader) properties(n *html.Node, it *item) {
 	}
 }
 
-// language is the language of an element that states one which is not the page's.
+// language returns the language of an element if it states another one than the page's.
 func language(n *html.Node, d *document) string {
 	if lang := strings.ToLower(attr(n, "lang")); lang != d.language {
 		return lang
@@ -95,7 +95,7 @@ func language(n *html.Node, d *document) string {
 	return ""
 }
 
-// element finds an element by its id. The page is looked through once, where a first one is asked for.
+// element returns an element by its id. The first call indexes the page.
 func (d *document) element(id string) *html.Node {
 	if d.byID == nil {
 		d.byID = map[string]*html.Node{}
@@ -111,7 +111,7 @@ func (d *document) element(id string) *html.Node {
 	return d.byID[id]
 }
 
-// classed says that an element has one of some classes.
+// classed reports whether an element has one of some classes.
 func classed(n *html.Node, classes ...string) bool {
 	return slices.ContainsFunc(strings.Fields(cut(attr(n, "class"), 4<<10)), func(c string) bool {
 		return slices.Contains(classes, c)

@@ -12,10 +12,10 @@ import (
 	"carillon/command/collect"
 )
 
-// readMicroformats adds the events of the page's microformats, in the terms of schema.org. Classic hCalendar is
-// rewritten to today's classes before, see classic.go, so that one parser reads both.
+// readMicroformats adds the events of the page's microformats, with the terms of schema.org. Classic hCalendar is
+// rewritten to current classes before, see classic.go, so that one parser reads both.
 //
-// It comes last, since the parser changes the page: addresses become absolute.
+// It is the last reader, because the parser changes the page: addresses become absolute.
 func readMicroformats(d *document, g *graph) {
 	if !d.hasMicroformats {
 		return
@@ -39,8 +39,8 @@ func readMicroformats(d *document, g *graph) {
 	}
 }
 
-// affordable takes off the budget what the parser will make of the page: it takes the text of each property apart, so
-// those that lie within others are read again and again.
+// affordable subtracts the parser's work from the budget: it takes the text of each property separately, so that
+// nested ones are read repeatedly.
 func affordable(d *document, g *graph) bool {
 	sizes := map[*html.Node]int{}
 	var size func(n *html.Node) int
@@ -80,23 +80,23 @@ func isProperty(class string) bool {
 	return false
 }
 
-// mfReader turns microformats into items.
+// mfReader maps microformats to items.
 type mfReader struct {
 	graph    *graph
 	document *document
-	// roots are the elements of the microformats by the ids that these were given for the parser.
+	// roots are the elements of the microformats by the ids that they were given for the parser.
 	roots map[string]root
-	items map[string]*item // by the same
+	items map[string]*item // by the same ids
 }
 
 // root is the element of a microformat.
 type root struct {
 	node    *html.Node
-	id      string // its own
+	id      string // its original id
 	classic bool
 }
 
-// walk finds the events, which may lie inside of other things.
+// walk visits the events, which may be inside of other things.
 func (r *mfReader) walk(m *microformats.Microformat) {
 	if !r.graph.budget.Work(10) {
 		return
@@ -125,7 +125,7 @@ func hasType(m *microformats.Microformat, name string) bool {
 	return false
 }
 
-// item makes an item of a microformat.
+// item returns the item of a microformat.
 func (r *mfReader) item(m *microformats.Microformat, kind string, around *item, within string) *item {
 	it := r.graph.add("", around, within)
 	at := r.roots[m.ID]
@@ -136,7 +136,7 @@ func (r *mfReader) item(m *microformats.Microformat, kind string, around *item, 
 	return it
 }
 
-// eventTerms are the properties of an h-event that are texts, in the order in which they count, by schema.org's terms.
+// eventTerms are the text properties of an h-event in order of precedence, by schema.org's terms.
 var eventTerms = []struct{ term, names string }{
 	{"name", "name"},
 	{"disambiguatingDescription", "summary"},
@@ -150,10 +150,10 @@ var eventTerms = []struct{ term, names string }{
 	{"sameAs", "syndication"},
 }
 
-// event makes an item of an h-event.
+// event adds the item of an h-event.
 func (r *mfReader) event(m *microformats.Microformat) {
 	if r.items[m.ID] != nil {
-		return // as a property and as a child
+		return // both property and child
 	}
 	it := r.item(m, "Event", nil, "")
 	r.items[m.ID] = it
@@ -192,7 +192,7 @@ func (r *mfReader) text(it *item, term, text string) {
 	}
 }
 
-// identifier takes a uid: one that is a URL is the event's id, else it is its publisher's.
+// identifier sets a uid: a URL is the event's id, other texts are identifiers of the publisher.
 func (r *mfReader) identifier(it *item, uid string) {
 	if u, err := url.Parse(uid); err == nil && u.IsAbs() && u.Host != "" && it.id == "" {
 		it.id = uid
@@ -207,7 +207,7 @@ func (r *mfReader) identifier(it *item, uid string) {
 	it.set("identifier", value{item: identifier, node: it.node})
 }
 
-// valueOf is what a property says as text.
+// valueOf returns a property as text.
 func valueOf(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -220,7 +220,7 @@ func valueOf(v any) string {
 	return ""
 }
 
-// htmlOf is the markup of a property that has some.
+// htmlOf returns the markup of a property.
 func htmlOf(v any) string {
 	switch v := v.(type) {
 	case map[string]string:
@@ -231,7 +231,7 @@ func htmlOf(v any) string {
 	return ""
 }
 
-// texts gives a property's values as text.
+// texts returns a property's values as text.
 func texts(m *microformats.Microformat, name string) []string {
 	var found []string
 	for _, v := range m.Properties[name] {
@@ -268,7 +268,7 @@ var addressTerms = []struct{ term, name string }{
 	{"addressRegion", "region"}, {"postalCode", "postal-code"}, {"addressCountry", "country-name"},
 }
 
-// location adds where an event is held: text, or a card, an address or coordinates, within location or beside it.
+// location adds the place of an event: text, or a card, an address or coordinates, within location or beside it.
 func (r *mfReader) location(it *item, m *microformats.Microformat) {
 	for _, v := range m.Properties["location"] {
 		inner, ok := v.(*microformats.Microformat)
@@ -293,13 +293,13 @@ func (r *mfReader) location(it *item, m *microformats.Microformat) {
 			}
 		}
 	default:
-		// A name, and the coordinates beside it.
+		// A name with coordinates beside it.
 		beside.props["name"] = located
 		it.props["location"] = []value{{item: beside, node: it.node}}
 	}
 }
 
-// place is an h-card, h-adr or h-geo as a place.
+// place returns an h-card, h-adr or h-geo as a place.
 func (r *mfReader) place(it *item, m *microformats.Microformat) *item {
 	place := r.item(m, "Place", it, "location")
 	if hasType(m, "h-card") {
@@ -320,7 +320,7 @@ func (r *mfReader) place(it *item, m *microformats.Microformat) *item {
 	return place
 }
 
-// address adds the parts of an address that a microformat has itself, or within adr.
+// address adds the parts of an address of a microformat or its adr.
 func (r *mfReader) address(place *item, m *microformats.Microformat) {
 	holders := []*microformats.Microformat{m}
 	for _, v := range m.Properties["adr"] {
@@ -352,7 +352,7 @@ func (r *mfReader) address(place *item, m *microformats.Microformat) {
 	}
 }
 
-// coordinates adds those that a microformat has itself, or within geo: apart, or as "latitude;longitude".
+// coordinates adds those of a microformat or its geo: separate ones, or "latitude;longitude".
 func (r *mfReader) coordinates(place *item, m *microformats.Microformat) {
 	set := func(lat, lng string) {
 		if len(place.props["latitude"]) == 0 && lat != "" && lng != "" {
@@ -383,7 +383,7 @@ func (r *mfReader) coordinates(place *item, m *microformats.Microformat) {
 	}
 }
 
-// pair reads "37.77;-122.41" and "geo:37.77,-122.41".
+// pair parses "37.77;-122.41" and "geo:37.77,-122.41".
 func pair(text string) (lat, lng string) {
 	text = strings.TrimPrefix(strings.TrimSpace(text), "geo:")
 	text, _, _ = strings.Cut(text, "?")

@@ -9,7 +9,7 @@ var schemaTerms = map[string]string{
 	"status":   "eventStatus", "image": "image",
 }
 
-// schemaEvent reads an event as extruct gives it, in any of the shapes that it has for its syntaxes.
+// schemaEvent reads an event of extruct, in any of the shapes for its syntaxes.
 func schemaEvent(e any) wanted {
 	props, _ := e.(map[string]any)
 	if inner, ok := props["properties"].(map[string]any); ok {
@@ -26,7 +26,7 @@ func schemaEvent(e any) wanted {
 	return w
 }
 
-// textIn is the text of a value, or the name of the thing that it is.
+// textIn returns the text of a value, or the name of a thing.
 func textIn(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -54,7 +54,7 @@ func textIn(v any) string {
 	return ""
 }
 
-// mfEvents reads the events out of canonical microformats, wherever they are.
+// mfEvents returns the events of canonical microformats, at any depth.
 func mfEvents(v any) []wanted {
 	var found []wanted
 	switch v := v.(type) {

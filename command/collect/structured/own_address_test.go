@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An event whose own address is its page's is identified by it, unless another one of the page claims it too.
+// An event whose address is its page's is identified by it, unless another event of the page claims it too.
 func TestOwnAddress(t *testing.T) {
 	t.Parallel()
 	const (

@@ -14,22 +14,21 @@ import (
 )
 
 const (
-	// nodeBytes and attributeBytes are what these take in memory, texts aside: those are shared with the page.
+	// nodeBytes and attributeBytes are sizes in memory without texts, which the page shares.
 	nodeBytes, attributeBytes = 128, 64
-	// longTag is from when on the parts of a tag are counted before anything is made of it, maxParts how many it may
-	// have. Pictures that are written into a tag make it long and have no parts.
+	// longTag is the length from which the parts of a tag are counted before it is parsed, maxParts their maximum number.
+	// Pictures in a tag make it long and have no parts.
 	longTag  = 64 << 10
 	maxParts = 10_000
-	// leastAttribute is how many bytes of a tag are counted as an attribute. Shorter ones are too few to matter: see
-	// maxParts.
-	leastAttribute = 8
-	// maxToken is how long a text, a script or a tag may be, in bytes.
+	// minAttribute is the minimum length of an attribute in that count. Shorter ones are too few to matter, see maxParts.
+	minAttribute = 8
+	// maxToken limits a text, a script or a tag, in bytes.
 	maxToken = 6 << 20
 )
 
-// Parse parses a page, within the budget. The parser itself knows no bounds, and a page decides how much it makes of
-// it: unclosed <b>s are opened again in each paragraph that follows. So the tags are looked through before, and counted
-// for as many elements as they can come to.
+// Parse parses a page within the budget. The HTML parser itself has no limits, and pages can multiply its work:
+// unclosed <b>s are opened again in each following paragraph. Therefore the tags are counted before, as the maximum
+// number of elements that they can lead to.
 func Parse(b *budget.Budget, text string) (*html.Node, error) {
 	if err := weigh(b, text); err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func Parse(b *budget.Budget, text string) (*html.Node, error) {
 	return root, nil
 }
 
-// weigh takes what a page comes to off the budget.
+// weigh subtracts the cost of a page from the budget.
 func weigh(b *budget.Budget, text string) error {
 	if !hasSaneTags(text) {
 		b.Refuse("a single tag is too large")
@@ -59,7 +58,7 @@ func weigh(b *budget.Budget, text string) error {
 		nodes, attributes := 1, 0
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
-			attributes = len(z.Raw()) / leastAttribute
+			attributes = len(z.Raw()) / minAttribute
 			name, _ := z.TagName()
 			nodes += again.start(atom.Lookup(name))
 		case html.EndTagToken:
@@ -85,7 +84,7 @@ func weigh(b *budget.Budget, text string) error {
 	return nil
 }
 
-// hasSaneTags says that no tag has more parts than any honest one: the tokenizer keeps them all before it lets go.
+// hasSaneTags reports whether no tag has excessive parts, all of which the tokenizer would hold.
 func hasSaneTags(text string) bool {
 	for at := 0; ; {
 		i := strings.IndexByte(text[at:], '<')
@@ -106,7 +105,7 @@ func hasSaneTags(text string) bool {
 	}
 }
 
-// parts counts what may be attributes of a tag.
+// parts counts possible attributes of a tag.
 func parts(tag string) int {
 	n := 0
 	for i := 0; i < len(tag); i++ {
@@ -129,19 +128,19 @@ func parts(tag string) int {
 	return n
 }
 
-// formatting are the elements that are opened again where a block ended before they were closed.
+// formatting are the elements that are opened again if a block ended before they were closed.
 var formatting = map[atom.Atom]bool{
 	atom.A: true, atom.B: true, atom.Big: true, atom.Code: true, atom.Em: true, atom.Font: true, atom.I: true,
 	atom.Nobr: true, atom.S: true, atom.Small: true, atom.Strike: true, atom.Strong: true, atom.Tt: true, atom.U: true,
 }
 
-// reopened counts the formatting elements that are not closed.
+// reopened counts unclosed formatting elements.
 type reopened struct {
 	open int
 	each map[atom.Atom]int
 }
 
-// start says how many elements are opened again before a tag, at most.
+// start returns the maximum number of elements that are opened again before a tag.
 func (r *reopened) start(tag atom.Atom) int {
 	before := r.open
 	if formatting[tag] {
@@ -149,7 +148,7 @@ func (r *reopened) start(tag atom.Atom) int {
 			r.each = map[atom.Atom]int{}
 		}
 		if tag == atom.A && r.each[tag] > 0 {
-			return before // a link ends the one before it
+			return before // a link ends the previous one
 		}
 		r.each[tag]++
 		r.open++

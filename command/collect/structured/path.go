@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// path is where an item is in its syntax, as in "Event[3].location".
+// path returns the position of an item in its syntax, such as "Event[3].location".
 func (it *item) path() string {
 	const deepest = 6
 	var parts []string
@@ -27,7 +27,7 @@ func (it *item) path() string {
 	return strings.Join(parts, ".")
 }
 
-// element is where a value of the item stands on the page; nil stands for the item itself.
+// element returns the position of a value of the item on the page; nil stands for the item itself.
 func (it *item) element(at *html.Node) string {
 	if at == nil {
 		at = it.node
@@ -38,7 +38,7 @@ func (it *item) element(at *html.Node) string {
 	return elementPath(at)
 }
 
-// elementPath names an element by a few of those around it, up to one that has an id.
+// elementPath names an element by a few of its ancestors, up to one with an id.
 func elementPath(n *html.Node) string {
 	const deepest = 4
 	var parts []string
@@ -60,7 +60,7 @@ func elementPath(n *html.Node) string {
 	return strings.Join(parts, " > ")
 }
 
-// attr is the value of an attribute, "" if there is none.
+// attr returns the value of an attribute, "" if there is none.
 func attr(n *html.Node, name string) string {
 	for i := range n.Attr {
 		if n.Attr[i].Key == name && n.Attr[i].Namespace == "" {
@@ -70,7 +70,7 @@ func attr(n *html.Node, name string) string {
 	return ""
 }
 
-// hasAttr says that the element has the attribute, be it empty.
+// hasAttr reports whether the element has the attribute, even an empty one.
 func hasAttr(n *html.Node, name string) bool {
 	for i := range n.Attr {
 		if n.Attr[i].Key == name && n.Attr[i].Namespace == "" {

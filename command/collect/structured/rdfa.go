@@ -10,7 +10,7 @@ import (
 )
 
 // readRDFa adds the items of the page's RDFa: vocab, prefix, typeof, property, resource, about, content and datetime,
-// which is RDFa Lite and the little beyond it that events are written with.
+// which are RDFa Lite and the additions that pages with events use.
 func readRDFa(d *document, g *graph) {
 	if !d.hasRDFa {
 		return
@@ -24,14 +24,14 @@ type rdfaReader struct {
 	document *document
 }
 
-// rdfaScope is what holds for the inside of an element.
+// rdfaScope has the declarations for the inside of an element.
 type rdfaScope struct {
 	vocab    string
-	prefixes map[string]string // never changed, but replaced
+	prefixes map[string]string // immutable
 	subject  *item
 }
 
-// maxPrefixes caps the prefixes that are declared at one place.
+// maxPrefixes limits the prefixes that are declared at one place.
 const maxPrefixes = 50
 
 func (r *rdfaReader) children(n *html.Node, s rdfaScope) {
@@ -88,7 +88,7 @@ func (r *rdfaReader) element(n *html.Node, s rdfaScope) {
 	}
 }
 
-// set adds the value that an element states.
+// set adds the value of an element.
 func (r *rdfaReader) set(it *item, prop string, n *html.Node, thing *item) {
 	v := value{item: thing, node: n}
 	if thing == nil {
@@ -103,7 +103,7 @@ func (r *rdfaReader) set(it *item, prop string, n *html.Node, thing *item) {
 	}
 }
 
-// scope takes up what an element declares.
+// scope adds the declarations of an element.
 func (r *rdfaReader) scope(n *html.Node, s rdfaScope) rdfaScope {
 	if hasAttr(n, "vocab") {
 		s.vocab = strings.TrimSpace(attr(n, "vocab"))
@@ -124,7 +124,7 @@ func (r *rdfaReader) scope(n *html.Node, s rdfaScope) rdfaScope {
 	return s
 }
 
-// properties are the local names of the schema.org terms of an element.
+// properties returns the local names of the schema.org terms of an element.
 func (r *rdfaReader) properties(n *html.Node, s rdfaScope) []string {
 	var found []string
 	for _, term := range terms(n, "property") {
@@ -135,7 +135,7 @@ func (r *rdfaReader) properties(n *html.Node, s rdfaScope) []string {
 	return found
 }
 
-// isSchema says that a term is of schema.org's vocabulary, which is known without being declared.
+// isSchema reports whether a term is of schema.org's vocabulary, which needs no declaration.
 func (r *rdfaReader) isSchema(term string, s rdfaScope) bool {
 	prefix, _, hasPrefix := strings.Cut(term, ":")
 	switch {
@@ -147,7 +147,7 @@ func (r *rdfaReader) isSchema(term string, s rdfaScope) bool {
 	return prefix == "schema" || strings.Contains(term, "//schema.org/") || strings.Contains(term, "//www.schema.org/")
 }
 
-// item is a new item, or the one that the page tells of at several places.
+// item returns an item, maybe one that the page describes at several places.
 func (r *rdfaReader) item(n *html.Node, around *item, within, id string) *item {
 	id = strings.TrimSpace(strings.Trim(id, "[]"))
 	if id = r.graph.absolute(id); id != "" {
@@ -163,7 +163,7 @@ func (r *rdfaReader) item(n *html.Node, around *item, within, id string) *item {
 	return it
 }
 
-// firstAttr is the first of some attributes that the element has.
+// firstAttr returns the first of some attributes that the element has.
 func firstAttr(n *html.Node, names ...string) string {
 	for _, name := range names {
 		if v := attr(n, name); v != "" {

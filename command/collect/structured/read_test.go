@@ -54,7 +54,7 @@ func fixture(t *testing.T, name string) string {
 	return string(data)
 }
 
-// outline writes what of an observation says when and which: a line for it and one for each occurrence, in local time.
+// outline lists for each observation its identity, and its occurrences in local time.
 func outline(observations []collect.Observation) string {
 	var b strings.Builder
 	for _, o := range observations {
@@ -136,7 +136,7 @@ Harbour Jazz Night [url:kajhallen.example/en/programme/harbour-jazz-night] singu
 	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
 		t.Errorf("published at %v", o.PublishedAt)
 	}
-	// The id hangs on the start it had at first, so that it survives the next move.
+	// The id depends on the first start, so that it survives the next move.
 	if want := happening.DeriveInstanceID(o.Key, "2026-11-28T20:00:00"); o.Details.Instances[0].ID != want {
 		t.Errorf("instance id %s, want %s", o.Details.Instances[0].ID, want)
 	}

@@ -7,7 +7,7 @@ import (
 	"carillon/command/collect"
 )
 
-// A page that says in three syntaxes what is on has one event, with what each of them knows.
+// An event in three syntaxes is one event, with the details of each.
 func TestSeveralSyntaxes(t *testing.T) {
 	t.Parallel()
 	result := read(t, "https://a.example/programme", "Europe/Copenhagen", `<html lang="en">
@@ -50,8 +50,8 @@ Harbour Jazz [url:a.example/e/jazz] singular Europe/Copenhagen "Sat 5 Dec 2026, 
 	}
 }
 
-// What is alike but not the same stays apart.
-func TestAlikeIsNotTheSame(t *testing.T) {
+// Similar but different events stay separate.
+func TestSimilarEvents(t *testing.T) {
 	t.Parallel()
 	micro := func(name, start, venue string) string {
 		return `<div itemscope itemtype="https://schema.org/Event"><span itemprop="name">` + name +
@@ -79,7 +79,7 @@ func TestAlikeIsNotTheSame(t *testing.T) {
 			}
 		})
 	}
-	// Matinee and evening are two instances of one happening, each said twice.
+	// Matinee and evening are two instances of one happening, each of which is repeated.
 	evening := ld(`{"@type":"Event","name":"Hamlet","startDate":"2026-12-05T19:30","location":"Town Theatre"}`)
 	compare(t, outline(read(t, "https://a.example/programme", "Europe/London", block+evening+micro("Hamlet",
 		"2026-12-05T14:00", "Town Theatre")+micro("Hamlet", "2026-12-05T19:30", "Town Theatre")).Observations), `
@@ -90,7 +90,7 @@ Hamlet [page:a.example/programme|hamlet|town theatre] recurring Europe/London "S
 }
 
 // The same event twice in one syntax, once with its address and once with its place.
-func TestTwiceInOneSyntax(t *testing.T) {
+func TestRepeatedInOneSyntax(t *testing.T) {
 	t.Parallel()
 	compare(t, outline(read(t, "https://a.example/programme", "Europe/London", ld(`[
 		{"@type":"Event","name":"Gig","startDate":"2026-12-05T20:00","url":"/e/1"},
@@ -105,7 +105,7 @@ Talk [url:a.example/e/3] singular Europe/London "Sat 5 Dec 2026, 20:00"
   scheduled: 2026-12-05T20:00`)
 }
 
-// One id for many names identifies none of them, in Microdata and RDFa as in JSON-LD.
+// An id of several names identifies none of them, in Microdata and RDFa as in JSON-LD.
 func TestSharedIDs(t *testing.T) {
 	t.Parallel()
 	page := `<div itemscope itemtype="https://schema.org/Event" itemid="https://a.example/x"><i itemprop="name">One</i>` +
@@ -123,7 +123,7 @@ Two [page:a.example/programme|two|] singular Europe/London "Sun 6 Dec 2026"
 			`typeof="Event" resource="https://a.example/x"`)
 	compare(t, outline(read(t, "https://a.example/programme", "Europe/London", rdfa).Observations), want)
 
-	// What is said of one thing at two places is put together.
+	// The parts of a thing at two places are combined.
 	compare(t, outline(read(t, "https://a.example/programme", "Europe/London", `
 		<div itemscope itemtype="https://schema.org/Event" itemid="/e/1"><i itemprop="name">One</i></div>
 		<div itemscope itemtype="https://schema.org/Event" itemid="/e/1"><meta itemprop="startDate" content="2026-12-05">`+
@@ -176,7 +176,7 @@ func TestRDFaDeclarations(t *testing.T) {
 
 func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
 
-// A URL may lack its scheme, and a file is none.
+// A URL may lack its scheme; a file name is not a URL.
 func TestHostsWithoutAScheme(t *testing.T) {
 	t.Parallel()
 	for ref, want := range map[string]string{

@@ -6,7 +6,7 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// A page counts more for the event that it is about than for those that it merely shows.
+// A page has a higher standing for the event that it is about.
 func TestStanding(t *testing.T) {
 	t.Parallel()
 	const (

@@ -12,7 +12,7 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// TestCasesOfTimes reads small pages, each of which holds one fault of pages of others.
+// TestCasesOfTimes reads small pages, each with one mistake of real pages.
 func TestCasesOfTimes(t *testing.T) {
 	t.Parallel()
 	const york = "America/New_York"
@@ -38,7 +38,7 @@ func TestCasesOfTimes(t *testing.T) {
 	}
 }
 
-// compareTimes reads a page and compares the zone and the starts and ends, in UTC, of what it shows.
+// compareTimes reads a page and compares the zone, the starts and the ends, in UTC, of its events.
 func compareTimes(t *testing.T, timezone, html, want string) {
 	t.Helper()
 	b := budget.New(t.Context())
@@ -79,13 +79,13 @@ func compareTimes(t *testing.T, timezone, html, want string) {
 	}
 }
 
-// jsonld is a page of one event, course by name.
+// jsonld returns a page of one event, course by name.
 func jsonld(members string) string {
 	return `<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":"Course",` +
 		members + `}</script>`
 }
 
-// TestScheduleOffsets covers where a schedule's offset stands, and what it means when clocks are set.
+// TestScheduleOffsets covers the offset of a schedule, and its meaning at clock changes.
 func TestScheduleOffsets(t *testing.T) {
 	t.Parallel()
 	const berlin = "Europe/Berlin"
@@ -140,7 +140,7 @@ func TestScheduleOffsets(t *testing.T) {
 	}
 }
 
-// TestVisibleTimes covers times without an offset whose elements show people another one.
+// TestVisibleTimes covers times without an offset whose elements show another one to people.
 func TestVisibleTimes(t *testing.T) {
 	t.Parallel()
 	page := func(start, place string) string {
@@ -198,7 +198,7 @@ func TestVisibleTimes(t *testing.T) {
 	}
 }
 
-// TestMergedZones has tellings of one event, of which not all say where it is, be in one zone.
+// TestMergedZones combines candidates of one event in one zone, even if not all of them have a place.
 func TestMergedZones(t *testing.T) {
 	t.Parallel()
 	event := func(members string) string {

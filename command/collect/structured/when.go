@@ -14,8 +14,8 @@ import (
 	"carillon/command/collect/timing"
 )
 
-// when sets the holdings of a candidate. Repetitions that are sub-events of their own say more than the dates of the
-// whole, and those of a schedule more than a mere start.
+// when sets the holdings of a candidate. Sub-events have precedence over the dates of the whole event, and a schedule
+// over a mere start.
 func (m *mapper) when(c *candidate.Candidate, it *item, parts []*item) {
 	c.Recurring = len(parts) > 0 || it.is("EventSeries")
 	status := m.status(it)
@@ -78,10 +78,10 @@ func (m *mapper) holdings(it *item, status happening.Status) []candidate.Holding
 	return found
 }
 
-// maxDate is how much of a date is read, in bytes.
+// maxDate limits how much of a date is read, in bytes.
 const maxDate = 200
 
-// stamp reads a date; nil for none.
+// stamp parses a date; nil for other texts.
 func (m *mapper) stamp(text string) *timing.Stamp {
 	if text = cut(text, maxDate); text == "" || !m.graph.budget.Work(40) {
 		return nil
@@ -93,11 +93,11 @@ func (m *mapper) stamp(text string) *timing.Stamp {
 	return &s
 }
 
-// ranges reads startDate, endDate and duration. Several starts pair with the ends at their places.
+// ranges reads startDate, endDate and duration. Several starts pair with the ends at their positions.
 func (m *mapper) ranges(it *item) []timing.Range {
 	starts, ends := it.raw("startDate"), it.raw("endDate")
 	if len(starts) == 0 {
-		// Google keeps the old date in startDate, schema.org's own text moves it when the new one isn't known.
+		// Google keeps the old date in startDate; schema.org moves it if the new one isn't known.
 		starts = it.raw("previousStartDate")
 	}
 	length, _ := timing.ParseLength(it.one("duration"))
@@ -107,7 +107,7 @@ func (m *mapper) ranges(it *item) []timing.Range {
 		r := timing.Range{Length: length}
 		start := m.stamp(text)
 		if isInterval {
-			// An ISO 8601 interval, unless the slashes are a date's own.
+			// An ISO 8601 interval, unless the slashes belong to a date.
 			if a, b := m.stamp(from), m.stamp(to); a != nil && b != nil {
 				start, r.End = a, b
 			}
@@ -144,8 +144,7 @@ func (m *mapper) schedules(it *item) []candidate.Holding {
 	return found
 }
 
-// schedule reads a Schedule; what it leaves open the event itself may say. The clock is the start that says by its
-// offset on which clock it is, nil for none.
+// schedule reads a Schedule, completed by the event itself. clock is the start with the offset of its clock. Optional.
 func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.Stamp) {
 	start := m.stamp(cmp.Or(s.one("startDate"), event.one("startDate")))
 	if start != nil {
@@ -200,8 +199,8 @@ func (m *mapper) schedule(event, s *item) (rule timing.Schedule, clock *timing.S
 	return rule, clock
 }
 
-// offset is that of a schedule whose times name none: of its own start, else of that of its event. UTC, which programs
-// write for any zone, counts if the start has the time of day of the schedule.
+// offset returns the offset of a schedule whose times have none: that of its own start, else of its event's. UTC,
+// which programs write for any zone, counts if the start has the time of day of the schedule.
 func (m *mapper) offset(event, s *item, opens time.Duration) *int {
 	if cmp.Or(s.one("scheduleTimezone"), event.one("scheduleTimezone"), event.one("timezone"),
 		event.one("timeZone")) != "" {
@@ -219,8 +218,8 @@ func (m *mapper) offset(event, s *item, opens time.Duration) *int {
 	return nil
 }
 
-// local states that times without an offset are in UTC, if their own elements show people another time and both are the
-// same moment in the zone of the event: programs write that and show the local time.
+// local marks times without an offset as UTC if their elements show another time to people, and both are the same
+// instant in the zone of the event: some programs write UTC and show the local time.
 func (m *mapper) local(c *candidate.Candidate, it *item) {
 	if it.node == nil || len(c.Holdings) == 0 {
 		return
@@ -242,8 +241,8 @@ func (m *mapper) local(c *candidate.Candidate, it *item) {
 	}
 }
 
-// shownLocal reports whether an element whose date is a stamp shows the local time of this as a time in UTC, and
-// whether it shows the time as it is.
+// shownLocal reports whether an element with the stamp shows the local time of it as a time in UTC, and whether it
+// shows the time unchanged.
 func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Location) (shown, contrary bool) {
 	for _, v := range it.values(prop) {
 		if v.node == nil {
@@ -269,7 +268,7 @@ func (m *mapper) shownLocal(it *item, prop string, s timing.Stamp, loc *time.Loc
 	return false, false
 }
 
-// each gives the texts of a property, those separated by commas one by one.
+// each returns the texts of a property, splitting those with commas.
 func (it *item) each(prop string) []string {
 	var found []string
 	for _, text := range it.raw(prop) {
@@ -296,9 +295,9 @@ func (it *item) numbers(prop string) []int {
 	return found
 }
 
-// timeOfDay reads a time of day, and its offset.
+// timeOfDay parses a time of day and its offset.
 func timeOfDay(text string) (sinceMidnight *time.Duration, offset *int) {
-	// A whole date in the place of a time exists too.
+	// Some pages have a whole date in place of a time.
 	if s, err := timing.Parse(text, false); err == nil && s.HasTime {
 		c := s.Wall.Sub(midnight(s.Wall))
 		if s.HasOffset {
@@ -317,7 +316,7 @@ func midnight(t time.Time) time.Time {
 	return time.Date(t.Year(), t.Month(), t.Day(), 0, 0, 0, 0, time.UTC)
 }
 
-// status reads eventStatus. It is "" where that says nothing, and for "scheduled", which many programs write for every
+// status reads eventStatus. It is "" without a statement, and for "scheduled", which many programs write for every
 // event.
 func (m *mapper) status(it *item) happening.Status {
 	names := m.names(it, "eventStatus")
@@ -340,7 +339,7 @@ func (m *mapper) status(it *item) happening.Status {
 	return ""
 }
 
-// names gives the local names, in lower case, of a property's values out of an enumeration.
+// names returns the local names, in lower case, of a property's enumeration values.
 func (m *mapper) names(it *item, prop string) []string {
 	values := it.values(prop)
 	found := make([]string, 0, len(values))
@@ -354,7 +353,7 @@ func (m *mapper) names(it *item, prop string) []string {
 	return found
 }
 
-// zone is the timezone that an event states itself.
+// zone sets the timezone that an event states.
 func (m *mapper) zone(c *candidate.Candidate, it *item) {
 	for _, prop := range []string{"timezone", "timeZone", "scheduleTimezone"} {
 		if c.Zone = it.one(prop); c.Zone != "" {

@@ -18,7 +18,7 @@ type whereabouts struct {
 	c *candidate.Candidate
 }
 
-// where reads the event's location, which may be several: of places the first counts, and an online one goes with it.
+// where reads the event's locations: the first place counts, and an online one is added.
 func (m *mapper) where(c *candidate.Candidate, it *item) {
 	c.Where.Hours = timing.Hours{}
 	w := &whereabouts{Where: &c.Where, mapper: m, c: c}
@@ -47,7 +47,7 @@ func (m *mapper) where(c *candidate.Candidate, it *item) {
 	w.opening(it)
 }
 
-// text reads a location that is a mere text.
+// text reads a location in plain text.
 func (w *whereabouts) text(it *item, v value) {
 	known, online := w.Known(), w.IsOnline
 	if !w.graph.budget.Work(1 + len(v.text)/4) {
@@ -62,7 +62,7 @@ func (w *whereabouts) text(it *item, v value) {
 	}
 }
 
-// inherit takes the place of an event that names none from the event it is part of, or from the place that lists it.
+// inherit takes the place of an event without one from the event that it is part of, or from the place that lists it.
 func (w *whereabouts) inherit(it *item) {
 	wholes := w.graph.things(it, "superEvent")
 	if it.around != nil && it.around.isEvent() {
@@ -78,7 +78,7 @@ func (w *whereabouts) inherit(it *item) {
 	}
 }
 
-// placeTypes are the endings of the names of places that hold events.
+// placeTypes are the endings of the names of place types.
 var placeTypes = []string{"place", "venue", "theater", "museum", "gallery", "attraction", "stadium", "library",
 	"building", "structure"}
 
@@ -106,7 +106,7 @@ func (w *whereabouts) virtual(t *item) {
 	w.OnPlatform(w.graph.plain(t, "name"))
 }
 
-// place reads a Place, or a PostalAddress in its place.
+// place reads a Place, or a PostalAddress instead of one.
 func (w *whereabouts) place(t *item) {
 	name := w.graph.plain(t, "name")
 	if candidate.IsOnlineWord(name) {
@@ -153,11 +153,11 @@ func (w *whereabouts) point(t *item) {
 	}
 }
 
-// maxContainers is how many places that lie in each other are followed.
+// maxContainers limits the nested places that are followed.
 const maxContainers = 5
 
-// container reads what a place lies in: a house, which has the address that a room lacks, or a town, which is part of
-// one.
+// container reads the container of a place: a house, with the address that a room lacks, or a town, which is part of
+// an address.
 func (w *whereabouts) container(t *item) {
 	seen := []*item{t}
 	for range maxContainers {
@@ -182,7 +182,7 @@ func (w *whereabouts) container(t *item) {
 	}
 }
 
-// surround completes the place with what it lies in.
+// surround completes the place from its containers.
 func (w *whereabouts) surround(t *item) {
 	name := w.graph.plain(t, "name")
 	part := w.regionPart(t)
@@ -208,7 +208,7 @@ func (w *whereabouts) surround(t *item) {
 	w.point(t)
 }
 
-// regionPart is the part of an address that a town, a state or a country is; nil for what is none of them.
+// regionPart returns the part of an address for a town, a state or a country; nil for other types.
 func (w *whereabouts) regionPart(t *item) *string {
 	switch {
 	case t.is("City"):
@@ -248,7 +248,7 @@ func (w *whereabouts) opening(t *item) {
 	for _, spec := range w.graph.things(t, "openingHoursSpecification") {
 		opens, _ := timeOfDay(spec.one("opens"))
 		closes, _ := timeOfDay(spec.one("closes"))
-		// Special hours for some dates don't stand for the others.
+		// Special hours of some dates don't hold for others.
 		if opens == nil || closes == nil || spec.one("validFrom") != "" || spec.one("validThrough") != "" ||
 			*opens == 0 && *closes == 0 {
 			continue
@@ -261,7 +261,7 @@ func (w *whereabouts) opening(t *item) {
 	}
 }
 
-// firstKnown is the first of the properties that the item has, or "".
+// firstKnown returns the first of the properties that the item has, or "".
 func firstKnown(it *item, props ...string) string {
 	for _, prop := range props {
 		if it.one(prop) != "" {
