@@ -29,7 +29,7 @@ func TestReaderPanics(t *testing.T) {
 		panicked.Place != "https://a.example/programme" {
 		t.Fatalf("got %v", err)
 	}
-	if !strings.Contains(string(panicked.Stack), "TestReaderThatPanics") || strings.Contains(err.Error(), "secret") {
+	if !strings.Contains(string(panicked.Stack), "TestReaderPanics") || strings.Contains(err.Error(), "secret") {
 		t.Errorf("got %v\n%s", err, panicked.Stack)
 	}
 }

@@ -33,7 +33,7 @@ var classicProperties = map[string]map[string]string{
 	"geo": {"latitude": "p-latitude", "longitude": "p-longitude"},
 }
 
-// modernise gives each microformat of the page an id for lookups, and rewrites classic ones to current classes,
+// modernise sets an id of each microformat of the page for lookups, and rewrites classic ones to current classes,
 // together with included elements. It rewrites events and their contents only.
 func modernise(d *document, g *graph) map[string]root {
 	m := &moderniser{
