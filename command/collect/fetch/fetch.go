@@ -1,14 +1,13 @@
-// Package fetch gets pages politely: it asks robots.txt first, keeps a pace for each host, asks only for what changed,
-// follows few redirects, and stops at a size and a time cap.
+// Package fetch fetches pages politely: it obeys robots.txt, paces requests to each host, makes them conditional,
+// follows few redirects, and limits size and time.
 //
 //	Get ──▶ robots.txt ──▶ pace and slot ──▶ request ──▶ redirect? back to robots.txt
 //	                                            └────▶ read, up to the cap ──▶ Page ──▶ used
 //
-// So many requests are under way at one time, and so many bytes of their bodies. One that waits for its host's pace
-// takes no part of that, and hosts that are slow take a share at most.
+// The requests in flight and the bytes of their bodies are limited. A request that waits for its host's pace does not
+// count, and slow hosts get a limited share.
 //
-// Which addresses may be reached is not decided here but by the transport that the caller supplies; each redirect goes
-// through it, and through robots.txt.
+// The caller's transport decides which addresses may be reached. Each redirect passes it, and robots.txt.
 package fetch
 
 import (
@@ -28,33 +27,33 @@ import (
 	"carillon/command/collect/robots"
 )
 
-// Options says how to fetch. Transport is required; zero values give the defaults named.
+// Options configure a Fetcher. Transport is required; zero values mean the defaults.
 type Options struct {
-	// Transport makes the connections and refuses addresses that must not be reached. It must not follow a proxy.
+	// Transport connects, and refuses forbidden addresses. It must not follow a proxy.
 	Transport http.RoundTripper
-	// Blocked recognises the transport's refusal of an address, which then is reported as collect.ErrBlockedAddress.
-	// Default: no error is one.
+	// Blocked reports whether an error is the transport's refusal of an address, which becomes collect.ErrBlockedAddress.
+	// nil matches no error.
 	Blocked func(error) bool
-	// UserAgent names the project, see [UserAgent]. Its product token is what robots.txt is asked about. Default:
-	// UserAgent("", "").
+	// UserAgent names the project, see [UserAgent]. Its product token is looked up in robots.txt. Default: UserAgent("",
+	// "").
 	UserAgent string
-	// Interval is the least time between two requests to one host. A longer Crawl-delay is honoured, up to a minute.
+	// Interval is the minimum time between two requests to one host. A longer Crawl-delay of up to a minute is honoured.
 	// Default 1 s; negative for none.
 	Interval time.Duration
-	// MaxBytes caps a body, before and after decompression. Default 10 MiB.
+	// MaxBytes limits a body, before and after decompression. Default 10 MiB.
 	MaxBytes int64
-	// Timeout caps one request and its answer; waiting for the pace doesn't count. Default 30 s.
+	// Timeout limits one request with its answer, without waiting for the pace. Default 30 s.
 	Timeout time.Duration
-	// Parallel is how many requests are under way at one time, those that wait for their host's pace not included.
-	// The bodies that are under way take some 1.5 MiB times as much. Default 64.
+	// Parallel limits the requests in flight, without those that wait for their host's pace. Their bodies take some 1.5
+	// MiB times as much. Default 64.
 	Parallel int
-	// Room, if set, waits until there is room for what a page shows; a page is used only then. It must not wait for a
-	// request.
+	// Room waits until there is room for the contents of a page, before the page is used. It must not wait for a request.
+	// Optional.
 	Room func(ctx context.Context) error
-	// Hosts is shared by all who collect. Default: a Memory of its own.
+	// Hosts is shared by all collectors. Default: a separate Memory.
 	Hosts Hosts
-	// Answered, if set, is told of each request, those for robots.txt too, how it ended, one of [Outcomes], and how long
-	// it took, its body included.
+	// Answered is called after each request, including those for robots.txt, with its outcome, one of [Outcomes], and its
+	// duration with the body. Optional.
 	Answered func(outcome string, took time.Duration)
 }
 
@@ -63,14 +62,14 @@ const (
 	defaultMaxBytes = 10 << 20
 	defaultTimeout  = 30 * time.Second
 	defaultParallel = 64
-	minUsing        = 2 // one that takes long doesn't hold up the others
-	// maxRedirects is also what RFC 9309 asks for robots.txt.
+	minUsing        = 2 // a slow one doesn't delay the others
+	// maxRedirects is also the limit of RFC 9309 for robots.txt.
 	maxRedirects  = 5
 	maxCrawlDelay = time.Minute
 	accept        = "text/html,application/xhtml+xml,text/calendar;q=0.9,application/xml;q=0.9,*/*;q=0.5"
 )
 
-// UserAgent is "Carillon/<version> (+<about>)"; about is a URL where the owner of a site learns who is asking.
+// UserAgent returns "Carillon/<version> (+<about>)". about is a URL with information for owners of sites.
 func UserAgent(version, about string) string {
 	agent := "Carillon"
 	if version != "" {
@@ -82,7 +81,7 @@ func UserAgent(version, about string) string {
 	return agent
 }
 
-// Fetcher gets pages. It is safe for concurrent use.
+// Fetcher fetches pages. It is safe for concurrent use.
 type Fetcher struct {
 	options Options
 	slots   *slots
@@ -92,7 +91,7 @@ type Fetcher struct {
 	hosts map[string]*host // by name
 }
 
-// New makes a Fetcher.
+// New returns a Fetcher.
 func New(o Options) (*Fetcher, error) {
 	if o.Transport == nil {
 		return nil, errors.New("fetch: a transport is required")
@@ -121,7 +120,7 @@ func New(o Options) (*Fetcher, error) {
 	if o.Room == nil {
 		o.Room = func(context.Context) error { return nil }
 	}
-	// Using a page is work for a processor: more of it at one time takes memory and is no faster.
+	// Using a page takes a processor: more concurrency takes memory and is not faster.
 	using := make(chan struct{}, max(minUsing, runtime.GOMAXPROCS(0)))
 	return &Fetcher{
 		options: o,
@@ -131,20 +130,20 @@ func New(o Options) (*Fetcher, error) {
 	}, nil
 }
 
-// Ask says what to get, and how.
+// Ask is a request for a page.
 type Ask struct {
 	URL string
-	// Known are the validators of an earlier answer. They make the request conditional; the answer then may be a Page
-	// that is NotModified.
+	// Known are the validators of an earlier answer. They make the request conditional, so that the Page may be
+	// NotModified.
 	Known Validators
-	// Stay: a redirect that leads to another site is not followed.
+	// Stay forbids redirects to another site.
 	Stay bool
-	// Use, if set, is handed the page while its body counts among those that are under way; afterwards Page.Body is
-	// empty. It must not fetch anything, as what is under way would wait for itself. It is called at most once, and not
-	// for a page that is NotModified.
+	// Use is called with the page while its body counts as in flight; afterwards Page.Body is empty. It must not fetch
+	// anything, because it could wait for itself. It is called at most once, and not for a page that is NotModified.
+	// Optional.
 	Use func(page *Page)
-	// Read, if set, is handed the body while it comes, decompressed, and Page.Body stays empty. Behind Limit bytes, of
-	// what is sent or of what it comes to, the body fails with collect.ErrTooLarge.
+	// Read is called with the decompressed body while it arrives, and Page.Body stays empty. After Limit bytes,
+	// compressed or not, the body fails with collect.ErrTooLarge. Optional.
 	Read  func(page *Page, body io.Reader) error
 	Limit int64
 }
@@ -180,7 +179,7 @@ func (f *Fetcher) Do(ctx context.Context, ask Ask) (*Page, error) {
 	return nil, &collect.FetchError{Place: place(u), Err: collect.ErrTooManyRedirects}
 }
 
-// hop makes one request, once it may be made. A redirect gives the next URL and no page.
+// hop makes one request after waiting for its turn. A redirect returns the next URL and no page.
 func (f *Fetcher) hop(ctx context.Context, u *url.URL, ask *Ask, want extent) (*Page, *url.URL, error) {
 	h := f.host(u)
 	rules, err := f.rules(ctx, h, u)
@@ -207,7 +206,7 @@ func (f *Fetcher) hop(ctx context.Context, u *url.URL, ask *Ask, want extent) (*
 	return page, next, err
 }
 
-// use has a page used once there is room for what it shows.
+// use calls use when there is room for the contents of the page.
 func (f *Fetcher) use(ctx context.Context, page *Page, use func(*Page)) error {
 	if err := hold(ctx, f.using); err != nil {
 		return err
@@ -221,7 +220,7 @@ func (f *Fetcher) use(ctx context.Context, page *Page, use func(*Page)) error {
 	return nil
 }
 
-// Sitemaps lists the sitemap URLs that the robots.txt of the page's host names.
+// Sitemaps returns the sitemap URLs in the robots.txt of the page's host.
 func (f *Fetcher) Sitemaps(ctx context.Context, rawURL string) ([]string, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -244,7 +243,7 @@ func (f *Fetcher) interval(rules *robots.Rules) time.Duration {
 	return max(f.options.Interval, min(rules.CrawlDelay(f.options.UserAgent), maxCrawlDelay))
 }
 
-// request makes one request. A redirect gives the next URL and no page.
+// request makes one request. A redirect returns the next URL and no page.
 func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, known Validators,
 	want extent) (page *Page, next *url.URL, err error) {
 	ctx, timeout, cancel := limitTime(ctx, f.options.Timeout, collect.ErrTimeout)
@@ -263,7 +262,7 @@ func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, 
 	}
 	req.Header.Set("User-Agent", f.options.UserAgent)
 	req.Header.Set("Accept", accept)
-	// Set here so that no transport decompresses behind the size cap.
+	// Set here, so that no transport decompresses behind the size limit.
 	req.Header.Set("Accept-Encoding", "gzip")
 	conditional := known.apply(req)
 
@@ -298,7 +297,7 @@ func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, 
 	return newPage(u, resp.Header, body), nil, nil
 }
 
-// stream hands a body over while it comes.
+// stream passes a body on while it arrives.
 func (f *Fetcher) stream(ctx context.Context, u *url.URL, resp *http.Response, want extent) (*Page, error) {
 	page := newPage(u, resp.Header, nil)
 	body, err := bodyOf(resp, want.limit)
@@ -334,7 +333,7 @@ func isRedirect(code int) bool {
 	return false
 }
 
-// connectionError gives an error of the transport, or of reading the body, its meaning.
+// connectionError translates an error of the transport, or of reading the body.
 func (f *Fetcher) connectionError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, collect.ErrTooLarge), errors.Is(err, collect.ErrUnsupportedContent):
@@ -348,7 +347,7 @@ func (f *Fetcher) connectionError(ctx context.Context, err error) error {
 	}
 }
 
-// failure wraps err, unless it is the caller who has given up.
+// failure wraps err, unless the caller has cancelled.
 func (f *Fetcher) failure(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -360,7 +359,7 @@ func (f *Fetcher) failure(ctx context.Context, u *url.URL, err error) error {
 func parse(rawURL string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(rawURL))
 	if err != nil {
-		// url's own error repeats the whole URL, secrets and all.
+		// The error of url contains the whole URL with its secrets.
 		return nil, fmt.Errorf("%w: malformed", collect.ErrBadURL)
 	}
 	return check(u)
@@ -374,8 +373,8 @@ func parseRef(base *url.URL, ref string) (*url.URL, error) {
 	return check(u)
 }
 
-// Web gives the address by which a calendar that is to be subscribed to is fetched: webcal: stands for http:, webcals:
-// for https:. Any other is given back as it is.
+// Web returns the address by which a subscribed calendar is fetched: webcal: stands for http:, webcals: for https:.
+// Others are returned unchanged.
 func Web(u *url.URL) *url.URL {
 	scheme, ok := map[string]string{"webcal": "http", "webcals": "https"}[strings.ToLower(u.Scheme)]
 	if !ok {
@@ -400,7 +399,7 @@ func check(u *url.URL) (*url.URL, error) {
 	return u, nil
 }
 
-// place is what of a URL may be shown.
+// place returns the displayable part of a URL.
 func place(u *url.URL) string {
 	if u == nil {
 		return "url"

@@ -19,7 +19,7 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// site serves handlers on loopback; a path without one is a 404.
+// site serves handlers on loopback; other paths are a 404.
 func site(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -306,7 +306,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// A page may be kept to its site: a redirect to another one is not followed, not even to its robots.txt.
+// Stay forbids redirects to another site, and requests for its robots.txt.
 func TestStay(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int32
@@ -330,7 +330,7 @@ func TestStay(t *testing.T) {
 	}
 }
 
-// A body can be read while it comes, within a limit of its own.
+// A body can be read while it arrives, within a separate limit.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20
@@ -391,7 +391,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s gives %v", path, err)
 		}
 	}
-	// What the reader makes of it is what counts: it may have enough, or refuse what it reads.
+	// The reader's result counts: it may stop early, or fail.
 	if _, err := read("/long", func(body io.Reader) error { _ = all(body); return nil }); err != nil {
 		t.Errorf("a reader that has enough: %v", err)
 	}

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// defaultRest is how long a host is left alone that answers 429 or 503 and doesn't say how long.
+	// defaultRest is the pause of a host that answers 429 or 503 without a time.
 	defaultRest = time.Minute
-	// shortRest is waited for; where a host rests longer, the source comes again later.
-	shortRest = 10 * time.Second
-	// maxHosts bounds the hosts that are remembered.
+	// maxWait is the longest pause within a visit. After a longer one the source continues in another visit.
+	maxWait = 10 * time.Second
+	// maxHosts limits the remembered hosts.
 	maxHosts = 4096
 )
 
-// host is what a Fetcher remembers of one host for itself. What must hold for all who ask the host is in Hosts.
+// host is a Fetcher's own state of a host. The shared state is in Hosts.
 type host struct {
 	name   string
 	used   time.Time // guarded by Fetcher.mu
 	manner manner
 
-	// pace is held by whoever waits for the host's turn, so that the others of this process wait in line. It is a
-	// channel so that waiting for it ends with the context. robots is held by whoever looks at or fetches a robots.txt.
+	// pace is held while waiting for the host's turn, so that the others in this process wait in line. It is a channel so
+	// that waiting ends with the context. robots is held while a robots.txt is read or fetched.
 	pace, robots chan struct{}
-	free         time.Time          // not before that, as far as this process knows; guarded by pace
+	free         time.Time          // earliest next turn known to this process; guarded by pace
 	origins      map[string]*origin // by scheme; guarded by robots
 }
 
-// hostName is the same for http and https: a server has one pace, however it is asked.
+// hostName is the same for http and https, because a server has one pace.
 func hostName(u *url.URL) string {
 	name := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	switch port := u.Port(); port {
@@ -68,8 +68,8 @@ func (f *Fetcher) host(u *url.URL) *host {
 	return h
 }
 
-// forgetHosts lets go of the hosts that were used longest ago, an eighth of them: what is kept of one is a robots.txt
-// that is asked for again. The pace of a host is kept by Options.Hosts, whatever is forgotten here.
+// forgetHosts drops the least recently used eighth of the hosts, whose robots.txt is fetched again. Options.Hosts
+// keeps their pace.
 func (f *Fetcher) forgetHosts() {
 	oldest := slices.SortedFunc(maps.Values(f.hosts), func(a, b *host) int { return a.used.Compare(b.used) })
 	for _, old := range oldest[:len(oldest)/8] {
@@ -77,9 +77,8 @@ func (f *Fetcher) forgetHosts() {
 	}
 }
 
-// turn waits for the host's turn and a slot. It has both at once: who waits for the turn takes no slot, and who has it
-// asks now. It gives up where the turn would come after the context's deadline, and where the host wants to be left
-// alone for long.
+// turn waits for the host's turn and a slot, and gets both at once: waiting takes no slot, and the request follows
+// immediately. It fails if the turn would come after the context's deadline, or if the host asks for a long pause.
 func (f *Fetcher) turn(ctx context.Context, h *host, interval time.Duration) (*slot, error) {
 	if err := hold(ctx, h.pace); err != nil {
 		return nil, err
@@ -104,7 +103,7 @@ func (f *Fetcher) turn(ctx context.Context, h *host, interval time.Duration) (*s
 		switch {
 		case err != nil:
 			return nil, err
-		case resting && wait > shortRest:
+		case resting && wait > maxWait:
 			return nil, &collect.RestError{For: wait}
 		}
 	}
@@ -126,7 +125,7 @@ func pause(ctx context.Context, wait time.Duration) error {
 	}
 }
 
-// heed leaves a host alone that has asked for it.
+// heed records the pause that a host asks for.
 func (f *Fetcher) heed(ctx context.Context, h *host, err error) error {
 	var status *collect.StatusError
 	if !errors.As(err, &status) || status.Code != http.StatusTooManyRequests &&
@@ -140,7 +139,7 @@ func (f *Fetcher) heed(ctx context.Context, h *host, err error) error {
 	return f.options.Hosts.Rest(ctx, h.name, rest)
 }
 
-// hold takes a place that one may hold at a time, or ends with the context.
+// hold takes a place in a channel, or ends with the context.
 func hold(ctx context.Context, place chan struct{}) error {
 	select {
 	case place <- struct{}{}:

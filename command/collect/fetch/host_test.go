@@ -14,7 +14,7 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// inMemory serves requests without a network, so that time can be faked. It records when each path was asked for.
+// inMemory serves requests without a network, so that time can be faked. It records the time of each request by path.
 type inMemory struct {
 	handler http.Handler
 	start   time.Time
@@ -70,8 +70,8 @@ func TestPace(t *testing.T) {
 	})
 }
 
-// All who ask a host share its pace, http and https alike, and leave it alone together when one of them is told to.
-func TestAHostIsAHostWhoeverAsks(t *testing.T) {
+// All requests to a host share its pace, http and https alike, and a pause that it asks for.
+func TestHostsShareState(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		busy := false
@@ -121,14 +121,14 @@ func TestAHostIsAHostWhoeverAsks(t *testing.T) {
 		if asked := m.take(); strings.Contains(asked, "/page") {
 			t.Errorf("it was asked all the same: %s", asked)
 		}
-		<-time.After(10*time.Minute - 5*time.Second) // in the time of the bubble
+		<-time.After(10*time.Minute - 5*time.Second) // in synctest time
 		if err := get(two, "https://a.example/page"); err != nil || time.Since(m.start) < 10*time.Minute {
 			t.Errorf("a short rest is not waited for: %v after %s", err, time.Since(m.start))
 		}
 	})
 }
 
-// A robots.txt is asked for once an hour by all together, and only whether it changed.
+// All processes request a robots.txt once an hour, conditionally.
 func TestRobotsAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestRobotsAreShared(t *testing.T) {
 		mux.HandleFunc("/page", text("text/html", "x"))
 		hosts := fetch.NewMemory()
 		for range 3 {
-			for range 2 { // a process that is started anew
+			for range 2 { // a restarted process
 				f := newFetcher(t, fetch.Options{Transport: &inMemory{handler: mux}, Hosts: hosts})
 				if _, err := f.Get(t.Context(), "http://a.example/page", fetch.Validators{}); err != nil {
 					t.Fatal(err)
@@ -156,7 +156,7 @@ func TestRobotsAreShared(t *testing.T) {
 					t.Fatalf("the rules are lost: %v", err)
 				}
 			}
-			<-time.After(61 * time.Minute) // in the time of the bubble
+			<-time.After(61 * time.Minute) // in synctest time
 		}
 		if got, want := strings.Join(conditional, ","), `,"r1","r1"`; got != want {
 			t.Errorf("asked with the validators %s, want %s", got, want)
@@ -202,7 +202,7 @@ func TestRobotsOverTime(t *testing.T) {
 				strings.Repeat("# filler\n", 70_000), true, false},
 		}
 		for _, step := range steps {
-			<-time.After(step.wait) // in the time of the bubble
+			<-time.After(step.wait) // in synctest time
 			code, rules = step.code, step.rules
 			asked, err := get()
 			if asked != step.asked {

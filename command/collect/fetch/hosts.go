@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Hosts remembers what must hold for a host whoever asks it: the pace of requests, how long it wants to be left alone,
-// and its robots.txt. [Memory] serves one process; collectors in several processes share one in a database.
+// Hosts stores the state of hosts that all requests share: the pace, pauses that a host asked for, and its robots.txt.
+// [Memory] serves one process; collectors in several processes share one in a database.
 type Hosts interface {
-	// Take takes the host's turn if it is free now; nobody gets the next one before the interval has passed. Where it
-	// is not free, wait says when to ask again, and resting that the host itself wants to be left alone so long.
+	// Take takes the host's turn if it is free; the next turn is free after the interval. If it is not free, wait is the
+	// time until it may be, and resting reports that the host asked for that pause.
 	Take(ctx context.Context, host string, interval time.Duration) (wait time.Duration, resting bool, err error)
-	// Rest gives nobody a turn at the host for a while. It never shortens an earlier rest.
+	// Rest blocks turns at the host for a while. It never shortens an earlier rest.
 	Rest(ctx context.Context, host string, wait time.Duration) error
-	// Robots gives the answer that KeepRobots kept last for an origin ("https://example.org"); known is false where
-	// there is none.
+	// Robots returns the answer that KeepRobots stored last for an origin ("https://example.org"); known is false without
+	// one.
 	Robots(ctx context.Context, origin string) (kept Robots, known bool, err error)
-	// KeepRobots keeps an answer.
+	// KeepRobots stores an answer.
 	KeepRobots(ctx context.Context, origin string, answer Robots) error
 }
 
-// Robots is what a host answered when it was asked for its robots.txt.
+// Robots is the answer of a host to a request for its robots.txt.
 type Robots struct {
-	Body       []byte // empty where there is no such file, which allows everything
+	Body       []byte // empty if there is no such file, which allows everything
 	Validators Validators
-	Age        time.Duration // since it was answered; not looked at by KeepRobots
+	Age        time.Duration // since the answer; ignored by KeepRobots
 }
 
-// Memory is Hosts for one process. It forgets hosts that nobody has asked for a day.
+// Memory implements Hosts for one process. It forgets hosts after a day without a request.
 type Memory struct {
 	mu     sync.Mutex
 	hosts  map[string]*remembered
@@ -46,7 +46,7 @@ type answered struct {
 	at time.Time
 }
 
-// NewMemory makes an empty one.
+// NewMemory returns an empty Memory.
 func NewMemory() *Memory {
 	return &Memory{hosts: map[string]*remembered{}, robots: map[string]answered{}, swept: time.Now()}
 }
@@ -105,7 +105,7 @@ func (m *Memory) host(name string) *remembered {
 	return h
 }
 
-// sweep forgets, now and then, what holds for nobody any more.
+// sweep forgets expired entries from time to time.
 func (m *Memory) sweep(now time.Time) {
 	if now.Sub(m.swept) < robotsFresh {
 		return

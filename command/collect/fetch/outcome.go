@@ -8,7 +8,7 @@ import (
 	"carillon/command/collect"
 )
 
-// How a request has ended. There are no others, so that they may be labels of a metric.
+// Outcomes of requests. They are all, so that they may be labels of a metric.
 const (
 	outcomeOK          = "ok"
 	outcomeNotModified = "not_modified"
@@ -18,12 +18,12 @@ const (
 	outcomeServerError = "server_error"
 	outcomeTimeout     = "timeout"
 	outcomeBlocked     = "blocked_address"
-	outcomeUnread      = "unread" // it was answered, and the answer is too large, or of no use
+	outcomeUnread      = "unread" // the answer is too large, or unusable
 	outcomeConnection  = "connection"
-	outcomeStopped     = "stopped" // by ourselves
+	outcomeStopped     = "stopped" // by the caller
 )
 
-// Outcomes are all that Options.Answered is told.
+// Outcomes returns all outcomes that Options.Answered gets.
 func Outcomes() []string {
 	return []string{
 		outcomeOK, outcomeNotModified, outcomeRedirect, outcomeClientError, outcomeLimited, outcomeServerError,
@@ -31,7 +31,7 @@ func Outcomes() []string {
 	}
 }
 
-// OutcomeOf names how a request has ended: with a status, or with an error, which may be one of collect's.
+// OutcomeOf returns the outcome of a request from its status or its error, which may be one of collect's.
 func OutcomeOf(status int, err error) string {
 	var answered *collect.StatusError
 	switch {

@@ -16,8 +16,8 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// Each request is told of, that for robots.txt too, and nothing else is.
-func TestRequestsAreToldOf(t *testing.T) {
+// Answered is called for each request, including that for robots.txt, and for nothing else.
+func TestAnsweredIsCalled(t *testing.T) {
 	t.Parallel()
 	server := site(t, map[string]http.HandlerFunc{
 		"/robots.txt": func(w http.ResponseWriter, _ *http.Request) {
@@ -48,7 +48,7 @@ func TestRequestsAreToldOf(t *testing.T) {
 				t.Errorf("%s took %s", path, took)
 			}
 		}})
-		_, _ = f.Get(t.Context(), server.URL+path, fetch.Validators{}) // what comes of it is tested elsewhere
+		_, _ = f.Get(t.Context(), server.URL+path, fetch.Validators{}) // the result is tested elsewhere
 		if got := strings.Join(told, " "); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}

@@ -21,14 +21,14 @@ import (
 
 // Page is an answer.
 type Page struct {
-	// URL is where the page was found, after redirects.
+	// URL is the address after redirects.
 	URL *url.URL
-	// NotModified says that the page is as it was; there is no body then.
+	// NotModified reports that the page is unchanged; there is no body then.
 	NotModified bool
 	Header      http.Header
 	// MediaType is in lower case and without parameters, "" if not stated.
 	MediaType string
-	// Body is as served, decompressed.
+	// Body is the decompressed body.
 	Body []byte
 	// Validators make the next request for this page conditional.
 	Validators Validators
@@ -50,11 +50,12 @@ func newPage(u *url.URL, header http.Header, body []byte) *Page {
 	}
 }
 
-// Text is the body in UTF-8, decoded by its byte order mark, the header, or the page's own declaration, in that order.
+// Text returns the body in UTF-8, decoded by its byte order mark, the header, or the page's own declaration, in that
+// order.
 func (p *Page) Text() (string, error) {
 	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
-	// Only the beginning was looked at, and windows-1252 is what the HTML standard guesses last; valid UTF-8 hardly
-	// ever is anything else.
+	// Only the beginning was examined, and windows-1252 is the last guess of the HTML standard; valid UTF-8 is hardly
+	// ever anything else.
 	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == guessed && !namesCharset(p.Body) &&
 		mostlyUTF8(p.Body)) {
 		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
@@ -66,7 +67,7 @@ func (p *Page) Text() (string, error) {
 	return strings.TrimPrefix(string(text), "\ufeff"), nil
 }
 
-// guessed is what the HTML standard takes a text for that names no charset.
+// guessed is the HTML standard's guess for a text without a charset.
 const guessed = "windows-1252"
 
 // namesCharset reports whether the beginning of a body may declare a charset.
@@ -76,9 +77,8 @@ func namesCharset(body []byte) bool {
 	return has("charset") || has("<?xml") && has("encoding")
 }
 
-// mostlyUTF8 reports whether a body is UTF-8 but for a few bytes: it has no fewer characters of several bytes than
-// bytes that belong to none. Those are not counted that windows-1252 reads as a capital or "ß" before a quote or a
-// dash.
+// mostlyUTF8 reports whether a body is UTF-8 except for a few bytes: it has at least as many multi-byte characters as
+// stray bytes. Characters that windows-1252 reads as a capital or "ß" before a quote or a dash do not count.
 func mostlyUTF8(body []byte) bool {
 	whole, broken := 0, 0
 	for i := 0; i < len(body); {
@@ -98,8 +98,7 @@ func mostlyUTF8(body []byte) bool {
 	return whole > 0 && whole >= broken
 }
 
-// Validators let a server say that a page hasn't changed. They hold for one URL, the one that answered. They are stored
-// in cursors as JSON.
+// Validators make requests conditional. They are valid for the URL that answered, and are stored in cursors as JSON.
 type Validators struct {
 	URL          string `json:"url,omitempty"`
 	ETag         string `json:"etag,omitempty"`
@@ -120,7 +119,7 @@ func (v Validators) apply(req *http.Request) bool {
 	return true
 }
 
-// updated takes over what the answer brings; a 304 need not repeat it.
+// updated takes over the validators of an answer; a 304 need not repeat them.
 func (v Validators) updated(u *url.URL, header http.Header) Validators {
 	v.URL = u.String()
 	if etag := header.Get("ETag"); etag != "" {
@@ -132,14 +131,14 @@ func (v Validators) updated(u *url.URL, header http.Header) Validators {
 	return v
 }
 
-// extent says how much of a body to read, and whether the rest may be left. With read, it is for that to decide.
+// extent is the part of a body to read, and whether the rest may be dropped. With read, that decides.
 type extent struct {
 	limit int64
 	cut   bool
 	read  func(*Page, io.Reader) error
 }
 
-// readBody reads and decompresses within the extent. It asks before it takes more memory than comes with a slot.
+// readBody reads and decompresses within the extent. It calls grow before it takes more memory than belongs to a slot.
 func readBody(resp *http.Response, want extent, grow func(by int64) error) ([]byte, error) {
 	if resp.ContentLength > want.limit && !want.cut {
 		return nil, collect.ErrTooLarge
@@ -155,10 +154,10 @@ func readBody(resp *http.Response, want extent, grow func(by int64) error) ([]by
 	return data, nil
 }
 
-// firstBytes is what room is made for at first.
+// firstBytes is the initial room.
 const firstBytes = 32 << 10
 
-// readAll reads all there is, which is up to the limit.
+// readAll reads all, up to the limit.
 func readAll(body io.Reader, limit int64, grow func(by int64) error) ([]byte, error) {
 	data := make([]byte, 0, firstBytes)
 	for {
@@ -182,7 +181,7 @@ func readAll(body io.Reader, limit int64, grow func(by int64) error) ([]byte, er
 	}
 }
 
-// bodyOf is the decompressed body, which ends in an error behind the limit.
+// bodyOf returns the decompressed body, which fails after the limit.
 func bodyOf(resp *http.Response, limit int64) (io.Reader, error) {
 	var body io.Reader = &capped{r: resp.Body, left: limit}
 	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
@@ -202,7 +201,7 @@ func bodyOf(resp *http.Response, limit int64) (io.Reader, error) {
 	}
 }
 
-// watched remembers how a body ended, if it failed.
+// watched remembers the error of a body.
 type watched struct {
 	r   io.Reader
 	err error
@@ -237,7 +236,7 @@ func (c *capped) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
 }
 
-// maxRetryAfter holds back servers that would never be asked again.
+// maxRetryAfter limits pauses that would be endless.
 const maxRetryAfter = 24 * time.Hour
 
 func retryAfter(header http.Header) time.Duration {

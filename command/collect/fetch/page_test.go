@@ -7,7 +7,7 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// A few broken bytes make no other charset of a text, and a named one stays.
+// A few broken bytes do not change the charset of a text, and a named one stays.
 func TestTextWithBrokenBytes(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ contentType, body, want string }{

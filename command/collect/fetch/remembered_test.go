@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestRememberedHostsAreBounded: however many hosts are asked in a short time, and the newest stays.
+// TestRememberedHostsAreBounded requests many hosts in a short time; the newest stay.
 func TestRememberedHostsAreBounded(t *testing.T) {
 	t.Parallel()
 	f := &Fetcher{hosts: map[string]*host{}}

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// robotsFresh is short enough that a site's owner sees a change obeyed. After it, the file is asked for again with
-	// its validators.
+	// robotsFresh is the age at which a robots.txt is requested again with its validators. It is short, so that owners of
+	// sites see a change obeyed.
 	robotsFresh = time.Hour
-	// robotsKept is how long the last answer holds while the host can't say what it allows now (RFC 9309, section 2.4).
+	// robotsKept is the time in which the last answer holds while the host fails to answer (RFC 9309, section 2.4).
 	robotsKept = 24 * time.Hour
-	// robotsRetry is when a robots.txt that couldn't be had is asked for again.
+	// robotsRetry is the time after which an unavailable robots.txt is requested again.
 	robotsRetry = 5 * time.Minute
 )
 
 // origin holds the parsed robots.txt of one scheme and host.
 type origin struct {
 	rules   *robots.Rules
-	refused error // why there are no rules
+	refused error // reason for missing rules
 	expires time.Time
 }
 
-// rules gives the robots.txt that holds for a page: the one this process has read, else the one that any process has
-// asked for, else it is asked for, by one of this process at a time.
+// rules returns the robots.txt for a page: the one that this process has read, else the stored one, else a fetched
+// one. A process fetches one at a time.
 func (f *Fetcher) rules(ctx context.Context, h *host, u *url.URL) (*robots.Rules, error) {
 	if err := hold(ctx, h.robots); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (f *Fetcher) rules(ctx context.Context, h *host, u *url.URL) (*robots.Rules
 		}
 		o.hold(robots.Parse(answer.Body), robotsFresh)
 	case !errors.Is(err, collect.ErrRobotsDisallowed):
-		// The host can't be reached, so neither can the page: say that, and ask again next time.
+		// The host can't be reached, so the page can't either: report that, and retry next time.
 		return nil, err
 	case known && kept.Age < robotsKept:
 		o.hold(robots.Parse(kept.Body), robotsRetry)
@@ -75,8 +75,8 @@ func (o *origin) hold(rules *robots.Rules, wait time.Duration) {
 	*o = origin{rules: rules, expires: time.Now().Add(wait)}
 }
 
-// fetchRobots follows RFC 9309, section 2.3.1: a robots.txt that isn't there allows everything, a server in trouble
-// nothing. The answer that was kept makes the request conditional.
+// fetchRobots follows RFC 9309, section 2.3.1: a missing robots.txt allows everything, a failing server nothing. The
+// stored answer makes the request conditional.
 func (f *Fetcher) fetchRobots(ctx context.Context, h *host, page *url.URL, kept Robots) (Robots, error) {
 	slot, err := f.slots.take(ctx, &h.manner)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f *Fetcher) fetchRobots(ctx context.Context, h *host, page *url.URL, kept 
 		answer, next, err := f.request(ctx, h, slot, u, kept.Validators, extent{limit: robots.MaxBytes, cut: true})
 		switch {
 		case err != nil && allows(err):
-			return Robots{}, nil // as the RFC reads it
+			return Robots{}, nil // as the RFC interprets it
 		case isTrouble(err):
 			return Robots{}, fmt.Errorf("%w: robots.txt: %w", collect.ErrRobotsDisallowed, err)
 		case err != nil:
@@ -103,13 +103,13 @@ func (f *Fetcher) fetchRobots(ctx context.Context, h *host, page *url.URL, kept 
 	return Robots{}, nil
 }
 
-// isTrouble: the server answers, but can't say what it allows.
+// isTrouble reports whether the server fails to answer with its rules.
 func isTrouble(err error) bool {
 	var status *collect.StatusError
 	return errors.As(err, &status) && (status.Code >= 500 || status.Code == http.StatusTooManyRequests)
 }
 
-// allows: there is no robots.txt, or none that can be read.
+// allows reports whether the error means that there is no readable robots.txt.
 func allows(err error) bool {
 	return errors.Is(err, collect.ErrHTTPStatus) && !isTrouble(err) ||
 		errors.Is(err, collect.ErrBadURL) || errors.Is(err, collect.ErrUnsupportedContent)

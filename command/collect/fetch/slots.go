@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	// slowAnswer is from when on a host counts as slow.
+	// slowAnswer is the duration from which a host counts as slow.
 	slowAnswer = 2 * time.Second
-	// ownBytes of a body come with its slot. Most pages have no more.
+	// ownBytes of a body belong to its slot. Most pages are shorter.
 	ownBytes = 256 << 10
-	// sharedBytes, times the number of slots, are shared by the larger bodies that are under way.
+	// sharedBytes, times the number of slots, are shared by the larger bodies in flight.
 	sharedBytes = 1 << 20
 )
 
-// slots bounds what is under way: the requests, and the bytes of their bodies until these have been used.
+// slots limits the requests in flight, and the bytes of their bodies until these have been used.
 //
-// However many hosts let us wait, slots are left for those that don't: hosts that were slow the last time have half of
-// them at most, and together with those that were not asked yet three quarters.
+// Some slots are reserved for fast hosts: hosts with a slow last answer get half of the slots at most, and together
+// with unknown hosts three quarters.
 type slots struct {
 	slow, strange, all chan struct{}
 
 	bytes *semaphore.Weighted
-	// last is held by the one body that may go on growing while the shared bytes are used up. Without it, bodies that
-	// have come in half could wait for each other for good.
+	// last is held by the one body that may grow when the shared bytes are used up. Without it, incomplete bodies could
+	// wait for each other forever.
 	last chan struct{}
 }
 
@@ -40,14 +40,14 @@ func newSlots(n int) *slots {
 	}
 }
 
-// pace of a host's answers.
+// Pace of a host's answers.
 const (
 	notAsked int32 = iota
 	wasQuick
 	wasSlow
 )
 
-// manner is how a host has answered last.
+// manner is the pace of a host's last answer.
 type manner struct{ last atomic.Int32 }
 
 func (m *manner) answered(within time.Duration) {
@@ -58,14 +58,14 @@ func (m *manner) answered(within time.Duration) {
 	}
 }
 
-// slot is one request, with the body that it brings. Whoever has one waits for nobody who waits for a slot.
+// slot is one request with its body. The owner of a slot never waits for an owner-to-be of one.
 type slot struct {
 	of    *slots
 	holds []chan struct{}
 	bytes int64
 }
 
-// take waits for a slot. The fewer slots a host may have, the earlier it waits, so that it keeps none from others.
+// take waits for a slot. Hosts with a smaller share wait earlier, so that they take none from others.
 func (s *slots) take(ctx context.Context, m *manner) (*slot, error) {
 	wanted := []chan struct{}{s.slow, s.strange, s.all}
 	switch m.last.Load() {
@@ -85,7 +85,7 @@ func (s *slots) take(ctx context.Context, m *manner) (*slot, error) {
 	return taken, nil
 }
 
-// grow waits until the body may take so many bytes more.
+// grow waits until the body may take by more bytes.
 func (s *slot) grow(ctx context.Context, by int64, t *timeout) error {
 	if s.of.bytes.TryAcquire(by) {
 		s.bytes += by
@@ -96,7 +96,7 @@ func (s *slot) grow(ctx context.Context, by int64, t *timeout) error {
 			return nil
 		}
 	}
-	t.pause() // it is for ourselves that it waits
+	t.pause() // the server is not to blame for this wait
 	defer t.resume()
 	if err := hold(ctx, s.of.last); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *slot) grow(ctx context.Context, by int64, t *timeout) error {
 	return nil
 }
 
-// release gives the slot to others, and the bytes of its body.
+// release returns the slot and the bytes of its body.
 func (s *slot) release() {
 	s.of.bytes.Release(s.bytes)
 	for _, held := range s.holds {
@@ -114,14 +114,14 @@ func (s *slot) release() {
 	s.bytes, s.holds = 0, nil
 }
 
-// timeout ends a request that takes too long. It is for one goroutine.
+// timeout ends a request that takes too long. It is not safe for concurrent use.
 type timeout struct {
 	timer *time.Timer
 	left  time.Duration
 	since time.Time
 }
 
-// limitTime ends a context with a cause after a while.
+// limitTime returns a context that ends with a cause after a while.
 func limitTime(ctx context.Context, after time.Duration, cause error) (context.Context, *timeout, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := &timeout{timer: time.AfterFunc(after, func() { cancel(cause) }), left: after, since: time.Now()}

@@ -20,7 +20,7 @@ const (
 	slowness = 30 * time.Second
 )
 
-// web answers as its hosts are called: "slow…" after a while, all others at once.
+// web answers by the names of its hosts: "slow…" after a while, others at once.
 type web struct {
 	mu             sync.Mutex
 	underWay, most int
@@ -33,7 +33,7 @@ func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.most = max(w.most, w.underWay)
 	w.mu.Unlock()
 	if strings.HasPrefix(r.URL.Host, "slow") {
-		<-time.After(slowness) // in the time of the bubble
+		<-time.After(slowness) // in synctest time
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,7 +55,7 @@ func (w *web) answersOfSlow() int {
 	return w.slowAnswers
 }
 
-// ask asks n sites for a page each, all at one time, and says when the last of them was done.
+// ask requests a page from each of n sites concurrently, and returns how long the last of them took.
 func ask(t *testing.T, f *fetch.Fetcher, name string, n int) (done func() time.Duration) {
 	t.Helper()
 	var asking sync.WaitGroup
@@ -74,9 +74,9 @@ func ask(t *testing.T, f *fetch.Fetcher, name string, n int) (done func() time.D
 	return func() time.Duration { return <-last }
 }
 
-// Sites that take half a minute to answer hold back none that answer at once, whether few that nobody knows yet, or a
-// crowd of those that were slow before.
-func TestSlowSitesHoldBackNoOthers(t *testing.T) {
+// Sites that take half a minute to answer delay no fast ones, whether they are few and unknown, or many and known as
+// slow.
+func TestSlowSitesDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &web{}
@@ -101,8 +101,8 @@ func TestSlowSitesHoldBackNoOthers(t *testing.T) {
 	})
 }
 
-// However many sites nobody knows yet, and however slow they are, those that were quick go on.
-func TestStrangeSitesHoldBackNoOthers(t *testing.T) {
+// Unknown slow sites do not delay known fast ones, however many they are.
+func TestUnknownSitesDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFetcher(t, fetch.Options{Transport: &web{}, Timeout: 2 * slowness})
@@ -116,7 +116,7 @@ func TestStrangeSitesHoldBackNoOthers(t *testing.T) {
 	})
 }
 
-func TestSoManyRequestsAtOneTime(t *testing.T) {
+func TestMaxRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	for parallel := 1; parallel <= 5; parallel++ {
 		synctest.Test(t, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestSoManyRequestsAtOneTime(t *testing.T) {
 	}
 }
 
-// Who waits for a host's pace, or until it may be asked again, takes no slot.
+// Waiting for a host's pace or pause takes no slot.
 func TestWaitingTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestWaitingTakesNoSlot(t *testing.T) {
 	})
 }
 
-// Who gives up gives back what he had.
-func TestGivingUpGivesBack(t *testing.T) {
+// A cancelled request returns its slot and bytes.
+func TestCancelReturnsSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFetcher(t, fetch.Options{Transport: &web{}, Parallel: 2, Timeout: 2 * slowness})
@@ -180,7 +180,7 @@ func TestGivingUpGivesBack(t *testing.T) {
 	})
 }
 
-// large answers with bodies of a size that come slowly, and counts the bytes of those that are under way.
+// large answers with slow bodies of a size, and counts the bytes in flight.
 type large struct {
 	size int
 
@@ -208,7 +208,7 @@ type largeBody struct {
 }
 
 func (b *largeBody) Read(p []byte) (int, error) {
-	<-time.After(time.Second / 10) // in the time of the bubble
+	<-time.After(time.Second / 10) // in synctest time
 	n := min(len(p), b.left, 32<<10)
 	if n == 0 {
 		return 0, io.EOF
@@ -227,8 +227,8 @@ func (l *large) count(n int) {
 	l.most = max(l.most, l.underWay)
 }
 
-// Large bodies wait for each other before they fill the memory. All get there, and none is taken to be slow for it.
-func TestBytesUnderWayAreBounded(t *testing.T) {
+// Large bodies wait for each other before they fill the memory. All arrive, and none counts as slow because of that.
+func TestMaxBytesInFlight(t *testing.T) {
 	t.Parallel()
 	const parallel, most = 16, 6 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestBytesUnderWayAreBounded(t *testing.T) {
 			reading.Go(func() {
 				page, err := f.Do(t.Context(), fetch.Ask{URL: fmt.Sprintf("https://%d.example/page", i),
 					Use: func(page *fetch.Page) {
-						<-time.After(5 * time.Second) // in the time of the bubble
+						<-time.After(5 * time.Second) // in synctest time
 						if l.count(-len(page.Body)); len(page.Body) != l.size {
 							t.Errorf("%d bytes", len(page.Body))
 						}

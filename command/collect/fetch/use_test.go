@@ -13,9 +13,9 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// However many pages have come, few are used at one time, and none before there is room for what it shows. Who gives up
-// over that takes nothing along.
-func TestPagesAreUsedOnceThereIsRoom(t *testing.T) {
+// Few pages are used concurrently, and each only when there is room for its contents. A cancelled one leaves nothing
+// behind.
+func TestPagesWaitForRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 40
