@@ -16,10 +16,9 @@ import (
 )
 
 const (
-	// fileWork is what reading a file may cost, in steps of a budget: a file of 50,000 addresses, each with a dozen
-	// translations.
+	// fileWork is the budget of reading a file, in steps: 50,000 addresses, each with a dozen translations.
 	fileWork = 30_000_000
-	// fileMemory is not asked for: the addresses have bounds of their own.
+	// fileMemory is nominal: the addresses have separate limits.
 	fileMemory = 1 << 20
 )
 
@@ -71,7 +70,7 @@ type file struct {
 	mostFiles    int
 	listed       int
 	cut          string
-	digest       string // "" where it was not read whole
+	digest       string // "" if it was not read completely
 }
 
 func newFile(answer *fetch.Page, mostFiles int) *file {
@@ -94,7 +93,7 @@ func (f *file) read(b *budget.Budget, answer *fetch.Page, body io.Reader) error 
 	return nil
 }
 
-// take adds an entry, and says whether to go on.
+// take adds an entry, and reports whether to continue.
 func (f *file) take(e linkfile.Entry) bool {
 	if f.listed++; f.listed > maxAddresses {
 		f.cut = fmt.Sprintf("it lists more than %d addresses", maxAddresses)
@@ -111,7 +110,7 @@ func (f *file) take(e linkfile.Entry) bool {
 	return true
 }
 
-// links gives what the file links.
+// links adds the entries of the file as links.
 func (f *file) links(read *collect.Page) {
 	handOn(f.files, f.mostFiles, read)
 	read.Links = links.Unique(append(read.Links, f.pages.Links...))

@@ -1,9 +1,9 @@
-// Package sitemap collects from the pages that a site's sitemaps list.
+// Package sitemap collects from the pages in a site's sitemaps.
 //
 //	site ──robots.txt──▶ index ──▶ sitemap ──▶ page ──▶ observations
 //
-// The address of a source may be that of a sitemap, of an index or of a site. Of a site, the sitemaps are those that
-// its robots.txt names, else /sitemap.xml. A sitemap is read while it comes; only pages of its own site count.
+// The address of a source may be that of a sitemap, of an index or of a site. The sitemaps of a site are those in its
+// robots.txt, else /sitemap.xml. A sitemap is read while it arrives; only pages of its own site count.
 package sitemap
 
 import (
@@ -25,17 +25,17 @@ import (
 const Type = "sitemap"
 
 const (
-	// maxAddresses is how many addresses of a file are read, as sitemaps.org has it.
+	// maxAddresses limits the addresses of a file, as sitemaps.org does.
 	maxAddresses = 50_000
-	// maxFiles is how many files belong to a source. Each index hands on what is left of them, so that no nesting of
-	// indexes leads to more.
+	// maxFiles limits the files of a source. Each index passes the rest of the number on, so that nested indexes lead to
+	// no more.
 	maxFiles = 1000
 )
 
-// Fetcher gets files; [fetch.Fetcher] does.
+// Fetcher fetches files; [fetch.Fetcher] implements it.
 type Fetcher interface {
 	Do(ctx context.Context, ask fetch.Ask) (*fetch.Page, error)
-	// Sitemaps lists what robots.txt names.
+	// Sitemaps returns the sitemaps in robots.txt.
 	Sitemaps(ctx context.Context, rawURL string) ([]string, error)
 }
 
@@ -47,15 +47,15 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector that reads pages by another one.
+// New returns a Collector that reads pages with another one.
 func New(files Fetcher, pages *site.Collector) *Collector {
 	return &Collector{files: files, pages: pages}
 }
 
-// roleFile is a sitemap or an index; behind the colon stands how many files it may lead to in all.
+// roleFile is the role of a sitemap or an index; the number after the colon limits the files that it leads to.
 const roleFile = "sitemap:"
 
-// filesOf is how many files a file may lead to.
+// filesOf returns how many files a file may lead to.
 func filesOf(page collect.Known) int {
 	if page.Root {
 		return maxFiles - 1
@@ -67,8 +67,8 @@ func filesOf(page collect.Known) int {
 	return min(max(n, 0), maxFiles)
 }
 
-// Start implements collect.Collector. Of a site, a walk begins with its robots.txt: its front page may be one of those
-// that a sitemap lists.
+// Start implements collect.Collector. The walk through a site begins with its robots.txt, because its front page may
+// be in a sitemap.
 func (*Collector) Start(source collect.Source) []collect.Link {
 	start := collect.Link{Address: source.URL, Role: roleFile, List: true}
 	if u, err := url.Parse(source.URL); err == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" {
@@ -115,8 +115,7 @@ func (c *Collector) list(ctx context.Context, page collect.Known) (collect.Page,
 	return read, err
 }
 
-// site finds the sitemaps of a site. Where robots.txt names none, the usual one is read in its
-// place.
+// site finds the sitemaps of a site. If robots.txt names none, it reads the usual one.
 func (c *Collector) site(ctx context.Context, page collect.Known) (collect.Page, error) {
 	root, err := url.Parse(page.Address)
 	if err != nil {
@@ -138,7 +137,8 @@ func (c *Collector) site(ctx context.Context, page collect.Known) (collect.Page,
 	return read, nil
 }
 
-// usual reads the sitemap where it is when robots.txt names none of the site, but so many others.
+// usual reads the sitemap at the usual path if robots.txt names none of the site; others is the number of other sites'
+// ones.
 func (c *Collector) usual(ctx context.Context, root *url.URL, page collect.Known, others int) (collect.Page, error) {
 	read, err := c.file(ctx, root.ResolveReference(&url.URL{Path: "/sitemap.xml"}).String(), page)
 	switch {
@@ -151,7 +151,7 @@ func (c *Collector) usual(ctx context.Context, root *url.URL, page collect.Known
 	return read, err
 }
 
-// handOn links files. Each may lead to as many further ones as are left for it.
+// handOn links files. Each may lead to an equal part of the remaining number.
 func handOn(files *links.Set, most int, read *collect.Page) {
 	if n := len(files.Links); n > 0 {
 		share := (most - n) / n
@@ -166,10 +166,10 @@ func handOn(files *links.Set, most int, read *collect.Page) {
 	files.Note(&read.Notes)
 }
 
-// reading is the version of how files are read, see package site.
+// reading is the version of the reader of files, see package site.
 const reading = 1
 
-// state is what collect.State holds of a file.
+// state is the content of collect.State of a file.
 type state struct {
 	Reading    int              `json:"reading"`
 	Role       string           `json:"role"`
@@ -178,7 +178,7 @@ type state struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// remembered gives what is remembered of a file, if it holds for how it is read now.
+// remembered returns the stored state of a file, if it has the current version.
 func remembered(page collect.Known) state {
 	var last state
 	if json.Unmarshal(page.State, &last) != nil || last.Reading != reading || last.Role != page.Role {
@@ -187,11 +187,11 @@ func remembered(page collect.Known) state {
 	return last
 }
 
-// encode gives the state as it is stored. One that would be too long is none.
+// encode returns the state to store, nil if it is too long.
 func (s state) encode() (collect.State, error) {
 	data, err := json.Marshal(s)
 	if err == nil && len(data) > collect.MaxState {
-		return nil, nil // which is "nothing is known"
+		return nil, nil // nil means unknown
 	}
 	return data, err //nolint:wrapcheck // it can't fail
 }

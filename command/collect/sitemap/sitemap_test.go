@@ -20,7 +20,7 @@ import (
 	"carillon/command/collect/walktest"
 )
 
-// serve begins a server of files, and a collector of what they list.
+// serve starts a server of files, and a collector of what they list.
 func serve(t testing.TB, files map[string]string) *walktest.Site {
 	t.Helper()
 	return walktest.Serve(t, sitemap.Type, files, func(f *fetch.Fetcher) collect.Collector {
@@ -127,7 +127,7 @@ func TestNothingToRead(t *testing.T) {
 	}
 }
 
-// What a sitemap lists beside the pages of its site is not asked for, nor what a page of it redirects to.
+// Addresses of other sites in a sitemap are not requested, nor redirects of a page to them.
 func TestOtherSites(t *testing.T) {
 	t.Parallel()
 	other := serve(t, map[string]string{"/jazz": walktest.Event("Elsewhere"), "/robots.txt": "User-agent: *\nDisallow: /"})
@@ -176,8 +176,7 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// A robots.txt that names the sitemaps of other sites only is said to, and the site's own is looked for where it
-// usually is.
+// If robots.txt has only other sites' sitemaps, a note reports them and the usual one of the site is read.
 func TestSitemapsOfOtherSites(t *testing.T) {
 	t.Parallel()
 	other := serve(t, map[string]string{"/map.xml": urlset("{}/jazz"), "/jazz": walktest.Event("Elsewhere")})
@@ -203,7 +202,7 @@ func TestSitemapsOfOtherSites(t *testing.T) {
 	}
 }
 
-// A file that has not changed is not read again, by validators or by its digest, and still links its pages.
+// An unchanged file, by validators or by its digest, is not read again, and still links its pages.
 func TestUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, validators := range map[string]bool{"validators": true, "digest": false} {
@@ -233,7 +232,7 @@ func TestUnchanged(t *testing.T) {
 			if second := s.WalkOn(t, source, m, later); !slices.Equal(second.Asked, []string{"/map.xml", "/jazz"}) {
 				t.Errorf("second asked %q", second.Asked)
 			}
-			// lastmod says what to read; a page that is listed no more is gone.
+			// lastmod decides which pages are read; a page that is no longer listed is gone.
 			body, validators = urlset(s.URL+"/quiz 2026-11-22"), false
 			m.Begin(s.Collector.Start(source), later)
 			if third := s.WalkOn(t, source, m, later); !slices.Equal(third.Asked, []string{"/map.xml", "/quiz"}) {
@@ -294,7 +293,7 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// No nesting of indexes leads to more files than a source may have.
+// Nested indexes lead to no more files than a source may have.
 func TestEndlessIndexes(t *testing.T) {
 	t.Parallel()
 	for _, width := range []int{1, 2, 30} {
@@ -321,7 +320,7 @@ func TestEndlessIndexes(t *testing.T) {
 	}
 }
 
-// A server that sends a file without end, and one that hangs in the middle of one, are left.
+// A walk skips a file without an end, and one that stalls in the middle.
 func TestSlowFile(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -340,7 +339,7 @@ func TestSlowFile(t *testing.T) {
 	}
 }
 
-// BenchmarkWalkSitemap walks a sitemap of 5,000 pages at a server that needs no pause.
+// BenchmarkWalkSitemap walks a sitemap of 5,000 pages at a server without a pace.
 func BenchmarkWalkSitemap(b *testing.B) {
 	files, addresses := map[string]string{}, make([]string, 5000)
 	for i := range addresses {
