@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// maxToken is how long a tag, a text or a comment may be, in bytes: the decoder keeps it whole.
+	// maxToken limits a tag, a text or a comment, in bytes, which the decoder holds.
 	maxToken = 256 << 10
-	// maxValue is how much of a text is kept.
+	// maxValue limits the stored part of a text.
 	maxValue = 4 * collect.MaxAddress
-	// tokenWork is what a token costs, in steps.
+	// tokenWork is the cost of a token, in steps.
 	tokenWork = 10
 )
 
-// bounded hands bytes to the decoder, but no more than a token may have.
+// bounded passes bytes to the decoder, but no more than a token may have.
 type bounded struct {
 	r     *bufio.Reader
 	n     int // in this token
@@ -44,13 +44,13 @@ func (b *bounded) ReadByte() (byte, error) {
 // Read implements io.Reader, which the decoder doesn't use.
 func (b *bounded) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// entries are the elements that hold an address, by name.
+// entries are the elements with an address, by name.
 var entries = map[string]Kind{"url": Page, "sitemap": File, "item": Post, "entry": Post}
 
-// roots are the elements that a file is.
+// roots are the root elements of files.
 var roots = map[string]bool{"urlset": true, "sitemapindex": true, "rss": true, "rdf": true, "feed": true}
 
-// elements reads a file of elements. Where they lie matters little: an entry is an entry.
+// elements reads a file of elements. The nesting of entries is ignored.
 func (f *file) elements() error {
 	in := &bounded{r: f.text}
 	d := xml.NewDecoder(in)
@@ -87,7 +87,7 @@ func (f *file) elements() error {
 	}
 }
 
-// skipDeclaration passes over "<?xml … ?>", which may name versions and charsets that the decoder refuses.
+// skipDeclaration skips "<?xml … ?>", which may have versions and charsets that the decoder refuses.
 func (f *file) skipDeclaration() error {
 	head, _ := f.text.Peek(glimpse)
 	if !bytes.HasPrefix(head, []byte("<?xml")) {
@@ -101,20 +101,20 @@ func (f *file) skipDeclaration() error {
 	return err //nolint:wrapcheck // Read says what it is
 }
 
-// scan is where in the elements the reading is.
+// scan is the position in the elements.
 type scan struct {
 	*file
 
 	root, rootSpace string
 	closed          bool // the root is
-	// kind is that of the entry that is open, 0 for none; depth counts the elements that are open in it.
+	// kind is that of the open entry, 0 for none; depth counts the open elements in it.
 	kind     Kind
 	space    string
 	depth    int
 	field    string
 	value    strings.Builder
 	entry    Entry
-	fallback string // the address of a post that names no better one
+	fallback string // address of a post without a better one
 }
 
 func (s *scan) start(t xml.StartElement) error {
@@ -148,7 +148,7 @@ func (s *scan) start(t xml.StartElement) error {
 	return nil
 }
 
-// begin looks at an element right within an entry. A picture's or a video's own <loc> has another prefix.
+// begin reads an element directly within an entry. The <loc> of a picture or a video has another prefix.
 func (s *scan) begin(name string, t xml.StartElement) {
 	own := t.Name.Space == s.space
 	switch {
@@ -192,7 +192,7 @@ func (s *scan) close(name xml.Name) {
 	}
 }
 
-// take keeps the value of the field that ends.
+// take stores the value of the field that ends.
 func (s *scan) take() {
 	value := strings.TrimSpace(s.value.String())
 	switch s.field {
@@ -206,7 +206,7 @@ func (s *scan) take() {
 		if s.entry.Address == "" {
 			s.entry.Address = value
 		}
-	case "origlink": // what a service that counts readers has put its own address in the place of
+	case "origlink": // original of an address that a service that counts readers has replaced
 		s.entry.Address = value
 	case "guid":
 		if lower := strings.ToLower(value); strings.HasPrefix(lower, "http:") || strings.HasPrefix(lower, "https:") {
@@ -215,7 +215,7 @@ func (s *scan) take() {
 	}
 }
 
-// finish hands over the entry that is open.
+// finish passes the open entry on.
 func (s *scan) finish() {
 	if s.kind == 0 {
 		return
@@ -230,7 +230,7 @@ func (s *scan) finish() {
 	s.give(entry)
 }
 
-// end says what it means that there are no more tokens.
+// end translates the end of the tokens.
 func (s *scan) end(err error) error {
 	if !errors.Is(err, io.EOF) {
 		return err
@@ -254,7 +254,7 @@ func attribute(t xml.StartElement, name string) string {
 	return ""
 }
 
-// maxDate is how long a date may be, firstYear is from when on one can be meant: before, there was no web.
+// maxDate limits the length of a date. firstYear is the earliest plausible year: before, there was no web.
 const (
 	maxDate   = 64
 	firstYear = 1990
@@ -262,7 +262,7 @@ const (
 
 var year = regexp.MustCompile(`(?:^|\D)(\d{4})(?:\D|$)`)
 
-// date gives the words of a date, "" for what is none: a page whose date never changes would seldom be read again.
+// date returns the text of a date, "" for other texts, because a page whose date never changes would seldom be read.
 func date(words string) string {
 	found := year.FindStringSubmatch(words)
 	if found == nil || len(words) > maxDate {

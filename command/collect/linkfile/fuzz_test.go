@@ -12,7 +12,8 @@ import (
 	"carillon/command/collect/walktest"
 )
 
-// Whatever a file holds, reading it ends, gives addresses of bounded length, and the same ones however it comes in.
+// FuzzRead shows that reading ends, that addresses are limited, and that the result does not depend on the chunks of
+// the input.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		declaration + latin, walktest.Zipped(f, latin), "\xff\xfe<\x00u\x00r\x00l\x00>\x00", "https://a.example/1\nx\n#\n",

@@ -2,9 +2,8 @@
 //
 //	body ──▶ gzip? ──▶ charset ──▶ elements or lines ──▶ entries
 //
-// A file is read while it comes and nothing of it is kept, so that its length costs time and no memory. What is not as
-// the formats want it is read as far as it makes sense: wrong namespaces, bytes that are no text, a file that breaks
-// off. Entities and declarations are not followed.
+// A file is read while it arrives and is not stored, so that its length costs time and no memory. Files with wrong
+// namespaces, invalid bytes or a missing end are read as far as possible. Entities and declarations are not followed.
 package linkfile
 
 import (
@@ -30,13 +29,13 @@ import (
 	"carillon/command/collect/budget"
 )
 
-// MaxBytes is how much of a file is read, as it is sent and as it comes to (sitemaps.org has the same bound).
+// MaxBytes limits a file, compressed and decompressed (sitemaps.org has the same limit).
 const MaxBytes = 50 << 20
 
-// Kind is what an entry is in.
+// Kind is the kind of an entry's file.
 type Kind int
 
-// The kinds of entries.
+// Kinds of entries.
 const (
 	// Page is an entry of a sitemap, or a line of a text.
 	Page Kind = iota + 1
@@ -49,23 +48,22 @@ const (
 // Entry is an address that a file lists.
 type Entry struct {
 	Kind Kind
-	// Address is as it is written there, and may be anything.
+	// Address is the unchecked address as written.
 	Address string
-	// Modified is when it changed last, as it is written there; "" where that is no date. The date of a post says
-	// nothing of the kind.
+	// Modified is the time of the last change as written; "" if it is not a date. The date of a post is not such a time.
 	Modified string
 }
 
-// Result says how the reading ended.
+// Result is the end of a reading.
 type Result struct {
-	// Bytes is how long the file was, as far as it was read.
+	// Bytes is the length of the read part of the file.
 	Bytes int
-	// Cut says why the file was not read to its end, or was not whole; "" if it was.
+	// Cut is the reason why the file was not read to its end, or was incomplete; "" if it was complete.
 	Cut string
 }
 
-// Read reads a file and gives each entry, until that says no. It fails with collect.ErrUnsupportedContent where it is
-// no such file, and with what body fails with.
+// Read calls each with the entries of a file, until that returns false. It fails with collect.ErrUnsupportedContent
+// for another kind of file, and with the error of body.
 func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry) bool) (Result, error) {
 	f := &file{budget: b, each: each, body: &source{r: body}}
 	err := f.read(contentType)
@@ -94,12 +92,12 @@ func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry)
 
 var tooLarge = fmt.Sprintf("it is larger than %d MB", MaxBytes>>20)
 
-// tooLong is something in a file that exceeds a bound.
+// tooLong is a part of a file that exceeds a limit.
 type tooLong struct{ what string }
 
 func (e *tooLong) Error() string { return e.what }
 
-// source remembers how the body ended, if it failed.
+// source remembers the error of the body.
 type source struct {
 	r   io.Reader
 	err error
@@ -113,7 +111,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
 }
 
-// limited fails behind so many bytes.
+// limited fails after a number of bytes.
 type limited struct {
 	r    io.Reader
 	left int
@@ -136,13 +134,13 @@ type file struct {
 	text   *bufio.Reader // in UTF-8
 	bytes  int
 	cut    string
-	ended  bool // each has said no
+	ended  bool // each has returned false
 }
 
 const (
-	// glimpse is how much of a file says what it is.
+	// glimpse is the length of the beginning that identifies a file.
 	glimpse = 1024
-	// maxZipped is how often a file may be compressed, one within the other.
+	// maxZipped limits the nested compressions of a file.
 	maxZipped = 2
 )
 
@@ -169,7 +167,7 @@ func (f *file) read(contentType string) error {
 	start = start[:len(start)-len(partial(start))]
 	skip := len(start) - len(bytes.TrimLeft(start, " \t\r\n\ufeff"))
 	if at := beginning.FindIndex(start); at != nil {
-		skip = at[0] // behind what a program has said before it began
+		skip = at[0] // after output of a program before the file
 	}
 	_, _ = f.text.Discard(skip)
 	if skip < len(start) && start[skip] == '<' {
@@ -178,10 +176,10 @@ func (f *file) read(contentType string) error {
 	return f.lines()
 }
 
-// beginning is where a file of elements begins.
+// beginning matches the beginning of a file of elements.
 var beginning = regexp.MustCompile(`<\?xml\s|<(?:[A-Za-z]+:)?(?:urlset|sitemapindex|rss|RDF|feed)[\s>]`)
 
-// partial is the beginning of a rune at the end of a text.
+// partial returns the incomplete rune at the end of a text.
 func partial(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if tail := text[len(text)-n:]; utf8.RuneStart(tail[0]) {
@@ -194,11 +192,11 @@ func partial(text []byte) []byte {
 	return nil
 }
 
-// declared is the charset that an XML declaration names.
+// declared matches the charset in an XML declaration.
 var declared = regexp.MustCompile(`^\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._:-]+)["']`)
 
-// decoder finds the charset of a file by its byte order mark, by how it begins, by what it declares and by what the
-// server says, in that order. Bytes that are none of it become U+FFFD.
+// decoder returns a decoder for the charset of a file, by its byte order mark, its beginning, its declaration and the
+// header of the server, in that order. Invalid bytes become U+FFFD.
 func decoder(head []byte, contentType string) transform.Transformer {
 	utf16 := func(order unicode.Endianness) transform.Transformer {
 		return unicode.UTF16(order, unicode.UseBOM).NewDecoder()
@@ -218,7 +216,7 @@ func decoder(head []byte, contentType string) transform.Transformer {
 	if found := declared.FindSubmatch(head); found != nil {
 		label = string(found[1])
 	}
-	// It begins in ASCII, whatever it says.
+	// It begins in ASCII, whatever it declares.
 	if wide := strings.HasPrefix(strings.ToLower(label), "utf-16") || strings.HasPrefix(strings.ToLower(label),
 		"iso-10646"); !wide {
 		if e, _ := charset.Lookup(label); e != nil && e != encoding.Nop && e != encoding.Replacement {
@@ -228,7 +226,7 @@ func decoder(head []byte, contentType string) transform.Transformer {
 	return unicode.UTF8.NewDecoder()
 }
 
-// legal replaces what XML has no place for.
+// legal replaces runes that XML forbids.
 func legal(r rune) rune {
 	switch {
 	case r == '\t', r == '\n', r == '\r':
@@ -239,7 +237,7 @@ func legal(r rune) rune {
 	return r
 }
 
-// give hands an entry over. It says whether to go on.
+// give passes an entry on, and reports whether to continue.
 func (f *file) give(e Entry) bool {
 	e.Address = strings.TrimSpace(e.Address)
 	if e.Address == "" {
@@ -252,13 +250,13 @@ func (f *file) give(e Entry) bool {
 }
 
 const (
-	// maxLine is how long a line of a text may be, in bytes.
+	// maxLine limits a line of a text, in bytes.
 	maxLine = 64 << 10
-	// hopeless is how many lines without an address make a file none of this kind.
-	hopeless = 10
+	// maxInvalid is the number of lines without an address after which a file is not a list.
+	maxInvalid = 10
 )
 
-// lines reads a text with an address a line. Other lines are passed over.
+// lines reads a text with one address in each line. It skips other lines.
 func (f *file) lines() error {
 	good, bad := 0, 0
 	for {
@@ -272,7 +270,7 @@ func (f *file) lines() error {
 				return nil
 			}
 		default:
-			if bad++; good == 0 && bad == hopeless {
+			if bad++; good == 0 && bad == maxInvalid {
 				return fmt.Errorf("%w: it lists no pages", collect.ErrUnsupportedContent)
 			}
 		}

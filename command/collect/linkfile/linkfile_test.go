@@ -22,7 +22,7 @@ import (
 	"carillon/command/collect/walktest"
 )
 
-// outline reads a file and writes an entry a line.
+// outline reads a file and returns a line for each entry.
 func outline(t *testing.T, contentType, body string) string {
 	t.Helper()
 	var b strings.Builder
@@ -175,7 +175,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Files of others, where they are there.
+// Real files from the corpus, if there is one.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../shared/corpus/crawler-commons"
@@ -198,7 +198,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// hostile are files that cost more than they say.
+// hostile are files that cost more than their length suggests.
 func hostile(t testing.TB) map[string]io.Reader {
 	t.Helper()
 	forever := func(start, again string) io.Reader {
@@ -239,7 +239,7 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A file costs no more than its budget, whatever it holds.
+// Reading a file stays within its budget.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	for name, body := range hostile(t) {
@@ -256,8 +256,8 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// What a zip comes to is bounded as what is sent is.
-func TestZipThatIsTooLarge(t *testing.T) {
+// The decompressed size is limited as the compressed size is.
+func TestZipTooLarge(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("what it reads is large, and reading has one goroutine: it is run without the race detector")
@@ -272,7 +272,8 @@ func TestZipThatIsTooLarge(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	body := io.MultiReader(strings.NewReader(walktest.Zipped(t, "https://a.example/1\n")), &b) // one file, as gzip has it
+	// one file, as gzip defines it
+	body := io.MultiReader(strings.NewReader(walktest.Zipped(t, "https://a.example/1\n")), &b)
 	result, err := linkfile.Read(budget.Of(t.Context(), 30_000_000, 1<<20), body, "", func(linkfile.Entry) bool {
 		return true
 	})
@@ -281,7 +282,7 @@ func TestZipThatIsTooLarge(t *testing.T) {
 	}
 }
 
-func TestBodyThatFails(t *testing.T) {
+func TestBodyFails(t *testing.T) {
 	t.Parallel()
 	for _, start := range []string{"", "https://a.example/\n", "<urlset><url><loc>", "\x1f\x8b",
 		walktest.Zipped(t, latin)[:30]} {
