@@ -10,7 +10,7 @@ const (
 	minYear    = 1
 )
 
-// dayOf gives the number of a date (after Howard Hinnant's days_from_civil).
+// dayOf returns the number of a date (after Howard Hinnant's days_from_civil).
 func dayOf(year, month, day int) int {
 	if month <= 2 {
 		year--
@@ -59,13 +59,13 @@ func daysInMonth(year, month int) int {
 	return 31
 }
 
-// weekStart is the first day of the week that holds the day.
+// weekStart returns the first day of the week of a day.
 func weekStart(n int, first time.Weekday) int { return n - mod(int(weekdayOf(n)-first), 7) }
 
-// firstWeek is the first day of a year's first week, which is the one that has at least four days of it.
+// firstWeek returns the first day of a year's first week, which has at least four days of the year.
 func firstWeek(year int, first time.Weekday) int { return weekStart(dayOf(year, 1, 4), first) }
 
-// weekYear is the year whose week the day belongs to.
+// weekYear returns the year whose week a day belongs to.
 func weekYear(n int, first time.Weekday) int {
 	year, _, _ := date(weekStart(n, first) + 3)
 	return year

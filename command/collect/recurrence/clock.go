@@ -2,8 +2,8 @@ package recurrence
 
 import "math/bits"
 
-// walkClock goes through the hours, minutes or seconds of the rule, and jumps over days, hours and minutes that the
-// rule doesn't allow.
+// walkClock visits the hours, minutes or seconds of the rule, and skips days, hours and minutes that the rule doesn't
+// allow.
 func (w *walk) walkClock() error {
 	unit := unitSeconds[w.rule.Frequency]
 	step := unit * int64(w.interval)
@@ -29,8 +29,8 @@ func (w *walk) walkClock() error {
 	return nil
 }
 
-// nextAllowed gives the first moment from at on that lies in an allowed day, hour, minute and second, as far as the
-// frequency is no coarser.
+// nextAllowed returns the first time from at in an allowed day, hour, minute and second, as far as the frequency is no
+// coarser.
 func (w *walk) nextAllowed(at int64) (int64, error) {
 	if !w.Work(2) {
 		return 0, ErrSteps
@@ -58,7 +58,7 @@ func (w *walk) nextAllowed(at int64) (int64, error) {
 	return at, nil
 }
 
-// following is the least member above n, or limit if there is none.
+// following returns the lowest member above n, or limit if there is none.
 func following(s uint64, n, limit int) int {
 	if s = s >> (n + 1) << (n + 1); s != 0 {
 		return bits.TrailingZeros64(s)
@@ -66,7 +66,7 @@ func following(s uint64, n, limit int) int {
 	return limit
 }
 
-// inUnit gives the candidates of the hour, minute or second.
+// inUnit returns the candidates of the hour, minute or second.
 func (w *walk) inUnit(at int64) (total int, candidate func(int) int64) {
 	seconds := len(w.seconds)
 	switch w.rule.Frequency {

@@ -2,7 +2,7 @@ package recurrence
 
 import "time"
 
-// filter says which days a rule allows. Each field is a set of bits; an empty set allows all.
+// filter selects the days of a rule. Each field is a set of bits; an empty set allows all.
 type filter struct {
 	months      uint16
 	monthDays   ends64
@@ -29,7 +29,7 @@ func (e *ends64) add(n int) {
 
 func (e ends64) empty() bool { return e == ends64{} }
 
-// has says that the n-th of so many is in the set.
+// has reports whether the n-th of a number of days is in the set.
 func (e ends64) has(n, of int) bool { return e.fromStart>>n&1 == 1 || e.fromEnd>>(of-n+1)&1 == 1 }
 
 type yearDays struct{ fromStart, fromEnd [6]uint64 }
@@ -47,8 +47,7 @@ func (y *yearDays) has(n, of int) bool {
 	return y.fromStart[n/64]>>(n%64)&1 == 1 || y.fromEnd[back/64]>>(back%64)&1 == 1
 }
 
-// newFilter reads the parts of a rule that are about days. What they leave open is taken from the first start, as the
-// RFC wants it.
+// newFilter reads the parts of a rule about days. Missing ones are taken from the first start, as the RFC requires.
 func newFilter(r Rule, startDay int) filter {
 	f := filter{weekStart: r.WeekStart}
 	for _, m := range r.ByMonth {
@@ -84,7 +83,7 @@ func (f *filter) imply(r Rule, startDay int) {
 	case (r.Frequency == Weekly || r.Frequency == Yearly && !f.weeks.empty()) && !someDay && f.monthDays.empty():
 		f.weekdays = 1 << weekdayOf(startDay)
 	case r.Frequency == Yearly && f.weeks.empty() && !someDay:
-		// A day of the month alone is one of the start's month: RFC 5545 leaves it open, and libical reads it so.
+		// A day of the month alone is in the start's month: RFC 5545 leaves it open, and libical does so.
 		if f.monthDays.empty() {
 			f.monthDays.add(day)
 		}
@@ -96,7 +95,7 @@ func (f *filter) imply(r Rule, startDay int) {
 	}
 }
 
-// any says that the filter allows every day.
+// any reports whether the filter allows every day.
 func (f *filter) any() bool {
 	return f.months == 0 && f.monthDays.empty() && !f.hasYearDays && f.weeks.empty() && f.weekdays == 0 && !f.hasNth
 }
@@ -143,13 +142,13 @@ func (f *filter) allowsWeekday(n, year, month, day int) bool {
 	return nth.fromStart>>((day-1)/7+1)&1 == 1 || nth.fromEnd>>((of-day)/7+1)&1 == 1
 }
 
-// days appends the allowed days from first to last, both included, and says how many it looked at.
+// days appends the allowed days from first to last, inclusive, and returns the number of days examined.
 func (f *filter) days(into []int, first, last int) (found []int, looked int) {
 	year, month, day := date(first)
 	for n := first; n <= last; {
 		looked++
 		if f.months != 0 && f.months>>month&1 == 0 {
-			// On to the next month.
+			// Skip to the next month.
 			n += daysInMonth(year, month) - day + 1
 			day = 1
 			if month++; month > 12 {

@@ -16,10 +16,10 @@ import (
 	"carillon/command/collect/recurrence"
 )
 
-// The cases of libical lie beside the project where there is a corpus.
+// libical is the path of libical's cases in the corpus beside the project. Optional.
 var libical = filepath.Join("..", "..", "..", "..", "shared", "corpus", "libical", "icalrecur_test.txt")
 
-// recurrenceCase is a rule with what it has to give.
+// recurrenceCase is a rule with its expected starts.
 type recurrenceCase struct {
 	comment, rule, start, startAt string
 	instances                     []string
@@ -71,7 +71,7 @@ func wall(t *testing.T, text string) (at time.Time, allDay bool) {
 	return at, false
 }
 
-// unlike are the cases whose expectation is not met, and why.
+// unlike lists the cases whose expectation is not met, with the reasons.
 var unlike = map[string]string{
 	"FREQ=YEARLY;BYMONTH=12;BYMONTHDAY=30;BYWEEKNO=1;UNTIL=20320101": "libical doesn't implement the combination",
 }
@@ -129,8 +129,8 @@ func expand(t *testing.T, c recurrenceCase) ([]string, error) {
 	return got, err
 }
 
-// A walk that begins later gives what the one from the start gives from there.
-func TestLibicalFromLater(t *testing.T) {
+// A walk with a later beginning yields the same starts from there.
+func TestLibical_laterBeginning(t *testing.T) {
 	t.Parallel()
 	for _, c := range readCases(t, libical) {
 		if unlike[c.rule] != "" {

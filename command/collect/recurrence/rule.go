@@ -1,12 +1,12 @@
-// Package recurrence works out when something that repeats takes place: it is the one expander of RFC 5545's rules, for
-// calendars and for schema.org's schedules alike.
+// Package recurrence computes repetitions: it expands the rules of RFC 5545 for calendars and for schema.org's
+// schedules.
 //
 //	text ──ParseRule──▶ Rule ──┐
 //	                           ├──Walk──▶ starts within a window, in order
 //	first start, steps ────────┘
 //
-// Everything here is wall clock: a time.Time in UTC stands for the clock on the wall wherever the thing takes place. A
-// rule may be written to never end or never to match, so each walk has a window and is bounded in its [Steps].
+// All times are wall clock: a time.Time in UTC stands for the local clock. A rule may never end or never match, so
+// each walk has a window and limited [Steps].
 package recurrence
 
 import (
@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// Frequency is the unit in which a rule counts.
+// Frequency is the unit of a rule.
 type Frequency int
 
-// The frequencies of RFC 5545, the longest last.
+// Frequencies of RFC 5545, the longest last.
 const (
 	Secondly Frequency = iota + 1
 	Minutely
@@ -39,11 +39,11 @@ var frequencies = map[string]Frequency{
 // Rule is a recurrence rule, RFC 5545 section 3.3.10.
 type Rule struct {
 	Frequency Frequency
-	// Interval is how many units lie between two periods; 0 counts as 1.
+	// Interval is the number of units between two periods; 0 counts as 1.
 	Interval int
-	// Count ends the rule after so many starts; 0 for no such end.
+	// Count limits the number of starts; 0 for no limit.
 	Count int
-	// Until is the last start that the rule can have; zero for no such end.
+	// Until is the last possible start; zero for no limit.
 	Until Until
 
 	BySecond, ByMinute, ByHour []int
@@ -51,28 +51,28 @@ type Rule struct {
 	// Negative numbers count from the end of the month or of the year.
 	ByMonthDay, ByYearDay, ByWeekNo []int
 	ByMonth                         []int
-	// BySetPos picks from what one period gives.
+	// BySetPos selects starts of one period.
 	BySetPos []int
-	// WeekStart is the day on which weeks begin.
+	// WeekStart is the first day of weeks.
 	WeekStart time.Weekday
 }
 
-// Weekday is a day of the week. Nth says which such day of the month, or of the year in a yearly rule without months;
-// negative from its end, 0 for each.
+// Weekday is a day of the week. Nth is its number in the month, or in the year for a yearly rule without months;
+// negative from the end, 0 for each.
 type Weekday struct {
 	Day time.Weekday
 	Nth int
 }
 
-// Until is an end as a rule states it.
+// Until is the stated end of a rule.
 type Until struct {
-	// Wall is the clock that is stated. A mere date ends with its last second.
+	// Wall is the stated clock. A date ends with its last second.
 	Wall time.Time
-	// UTC says that it is stated in UTC, whatever the zone of the start.
+	// UTC marks an end in UTC, whatever the zone of the start.
 	UTC bool
 }
 
-// In gives the end on the clock of loc, where the rule's start is.
+// In returns the end on the clock of loc, the zone of the start.
 func (u Until) In(loc *time.Location) Until {
 	if u.UTC && !u.Wall.IsZero() {
 		y, m, d := u.Wall.In(loc).Date()
@@ -82,12 +82,12 @@ func (u Until) In(loc *time.Location) Until {
 	return Until{Wall: u.Wall}
 }
 
-// ErrRule says that a text is no rule that can be followed.
+// ErrRule is returned for an invalid rule.
 var ErrRule = errors.New("no recurrence rule")
 
 const (
 	maxInterval = 1_000_000
-	// maxList is more numbers than any part of a rule can hold without saying one twice.
+	// maxList exceeds the distinct numbers of any part of a rule.
 	maxList = 1000
 )
 
@@ -96,9 +96,9 @@ var weekdays = map[string]time.Weekday{
 	"TH": time.Thursday, "FR": time.Friday, "SA": time.Saturday,
 }
 
-// ParseRule reads the value of an RRULE. It forgives what is found in the wild: spaces, lower case, backslashes before
-// separators, a trailing semicolon. A part that can't be read makes the whole no rule, for a rule without one of its
-// limits says something else.
+// ParseRule parses the value of an RRULE. It accepts common mistakes: spaces, lower case, backslashes before
+// separators, a trailing semicolon. An unreadable part makes the rule invalid, because a rule without one of its
+// limits differs.
 func ParseRule(text string) (Rule, error) {
 	r := Rule{WeekStart: time.Monday}
 	text = strings.ToUpper(strings.ReplaceAll(text, `\`, ""))
@@ -126,7 +126,7 @@ func ParseRule(text string) (Rule, error) {
 	return r.normal(), nil
 }
 
-// normal leaves out what the RFC forbids and programs write all the same.
+// normal removes what the RFC forbids and programs write.
 func (r Rule) normal() Rule {
 	if r.Frequency < Monthly || len(r.ByWeekNo) > 0 {
 		for i := range r.ByDay {
@@ -148,7 +148,7 @@ func (r *Rule) set(name, value string) error {
 	case "INTERVAL":
 		r.Interval, err = number(value, 1, maxInterval)
 	case "COUNT":
-		// -1 is how some programs write that there is no such end.
+		// -1 is how some programs write no limit.
 		if value != "-1" {
 			r.Count, err = number(value, 1, 1<<62)
 		}
@@ -176,7 +176,7 @@ func (r *Rule) set(name, value string) error {
 		case ok:
 			*list.into, err = numbers(value, list.least, list.most)
 		case !strings.HasPrefix(name, "X-"):
-			// "UNTL" was seen: without the end that is meant the rule would go on for ever.
+			// A mistyped "UNTL" occurs: without the end the rule would be endless.
 			return fmt.Errorf("%w: unknown part %.20q", ErrRule, name)
 		}
 	}
@@ -196,7 +196,7 @@ func (r *Rule) lists() map[string]list {
 	}
 }
 
-// check says whether the numbers are possible, for rules that weren't parsed.
+// check reports impossible numbers in rules that weren't parsed.
 func (r Rule) check() error {
 	for name, list := range r.lists() {
 		for _, n := range *list.into {

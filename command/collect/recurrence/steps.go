@@ -2,13 +2,13 @@ package recurrence
 
 import "errors"
 
-// ErrSteps says that a walk was ended because it took too many steps.
+// ErrSteps is returned for a walk that took too many steps.
 var ErrSteps = errors.New("recurrence takes too much work")
 
-// Steps is asked before so many steps are taken whether to go on, as a page's budget is.
+// Steps limits a walk, as a page's budget does. Work is called before n steps, and reports whether to continue.
 type Steps interface{ Work(n int) bool }
 
-// Allowance is a part of what a page may cost, so that one rule can't use up the whole. A step of a walk takes some ten
+// Allowance is a part of a page's budget, so that one rule can't use all of it. A step of a walk takes some ten
 // nanoseconds, so four count as one of the page's.
 type Allowance struct {
 	Of   Steps
@@ -19,7 +19,7 @@ type Allowance struct {
 
 const pageStep = 4
 
-// Work takes the steps off both.
+// Work subtracts the steps from both.
 func (a *Allowance) Work(n int) bool {
 	a.Left -= n
 	a.owed += n

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Span is from when on, and until before when, starts are asked for.
+// Span is the range of starts; To is exclusive.
 type Span struct{ From, To time.Time }
 
-// Walk gives the starts of a rule that lie in the span, in order, until yield returns false. The first start, which
-// need not meet the rule, is what the rule counts from and takes its time of day from; allDay says that it is a mere
-// date, so that hours, minutes and seconds of the rule count for nothing.
+// Walk yields the starts of a rule in the span, in order, until yield returns false. The rule counts from the first
+// start, which need not match it, and takes its time of day from it. allDay marks a date without a time, so that
+// hours, minutes and seconds of the rule are ignored.
 //
-// It fails with ErrSteps, having given what it found so far, when steps says no, and with ErrRule if the rule counts
-// hours of a mere date.
+// It fails with ErrSteps if steps returns false, after yielding the starts so far, and with ErrRule if the rule counts
+// hours of a date without a time.
 func Walk(steps Steps, r Rule, start time.Time, allDay bool, span Span, yield func(time.Time) bool) error {
 	w, err := newWalk(steps, r, start, allDay, span)
 	if err != nil {
@@ -34,7 +34,7 @@ func Walk(steps Steps, r Rule, start time.Time, allDay bool, span Span, yield fu
 	return w.walkClock()
 }
 
-// walk is a rule with what it leaves open filled in.
+// walk is a rule with defaults for its missing parts.
 type walk struct {
 	Steps
 	rule     Rule
@@ -42,14 +42,14 @@ type walk struct {
 	start    int64 // wall seconds
 	startDay int
 	from     int64
-	end      int64 // the first second past the walk
+	end      int64 // the first second after the walk
 	days     filter
 	hours    []int
 	minutes  []int
 	seconds  []int
-	// hourSet and the like are empty where any will do.
+	// hourSet, minuteSet and secondSet are empty if any is allowed.
 	hourSet, minuteSet, secondSet uint64
-	count                         int // starts so far, counted if the rule has a Count
+	count                         int // number of starts, if the rule has a Count
 	yield                         func(time.Time) bool
 }
 
@@ -85,7 +85,7 @@ func newWalk(steps Steps, r Rule, start time.Time, allDay bool, span Span) (*wal
 
 func set(numbers []int) (s uint64) {
 	for _, n := range numbers {
-		s |= 1 << min(n, 59) // a leap second is the last one here
+		s |= 1 << min(n, 59) // a leap second counts as the last second
 	}
 	return s
 }
@@ -101,7 +101,7 @@ func members(s uint64, otherwise int) []int {
 	return found
 }
 
-// unitSeconds are the frequencies whose units are all of one length.
+// unitSeconds are the frequencies whose units have one length.
 var unitSeconds = map[Frequency]int64{
 	Secondly: 1,
 	Minutely: 60,
@@ -110,8 +110,7 @@ var unitSeconds = map[Frequency]int64{
 	Weekly:   7 * daySeconds,
 }
 
-// regular says that nothing but the interval decides, so that what lies before the span can be computed instead of
-// counted.
+// regular reports whether only the interval counts, so that starts before the span can be computed instead of counted.
 func (w *walk) regular() bool {
 	r := w.rule
 	return unitSeconds[r.Frequency] > 0 && w.hourSet|w.minuteSet|w.secondSet == 0 && len(r.BySetPos) == 0 &&
@@ -120,7 +119,7 @@ func (w *walk) regular() bool {
 
 func (w *walk) walkRegular() error {
 	step := unitSeconds[w.rule.Frequency] * int64(w.interval)
-	n := -floorDiv(w.start-w.from, step) // the first one not before the span
+	n := -floorDiv(w.start-w.from, step) // the first one in the span
 	for t := w.start + n*step; t < w.end && (w.rule.Count == 0 || n < int64(w.rule.Count)); t, n = t+step, n+1 {
 		if !w.Work(1) {
 			return ErrSteps
@@ -132,7 +131,7 @@ func (w *walk) walkRegular() error {
 	return nil
 }
 
-// give takes a start. Those before the rule's first one are none.
+// give yields a start. Those before the rule's first one are skipped.
 func (w *walk) give(t int64) (goOn bool) {
 	if t < w.start {
 		return true
@@ -144,7 +143,7 @@ func (w *walk) give(t int64) (goOn bool) {
 	return t < w.from || w.yield(wallTime(t))
 }
 
-// walkDays goes through the days, weeks, months or years of the rule.
+// walkDays visits the days, weeks, months or years of the rule.
 func (w *walk) walkDays() error {
 	base := w.basePeriod()
 	first := base
@@ -171,7 +170,7 @@ func (w *walk) walkDays() error {
 	}
 }
 
-// periodOf numbers the period that holds a day.
+// periodOf returns the number of the period of a day.
 func (w *walk) periodOf(n int) int {
 	year, month, _ := date(n)
 	switch w.rule.Frequency {
@@ -189,8 +188,8 @@ func (w *walk) periodOf(n int) int {
 	}
 }
 
-// basePeriod is the period of the first start. A year of weeks counts from the one whose week holds the start if that
-// meets the rule, else from the one in the date: that is what libical makes of it.
+// basePeriod returns the period of the first start. A year of weeks counts from the one whose week has the start if
+// that matches the rule, else from the one in the date, as in libical.
 func (w *walk) basePeriod() int {
 	base := w.periodOf(w.startDay)
 	if len(w.rule.ByWeekNo) == 0 || w.rule.Frequency != Yearly || w.days.allows(w.startDay) {
@@ -203,7 +202,7 @@ func (w *walk) basePeriod() int {
 	return year
 }
 
-// bounds gives the first and the last day of a period.
+// bounds returns the first and the last day of a period.
 func (w *walk) bounds(period int) (first, last int) {
 	switch w.rule.Frequency {
 	case Yearly:
@@ -222,22 +221,21 @@ func (w *walk) bounds(period int) (first, last int) {
 	}
 }
 
-// within gives the starts of one period, by its days and the times of day.
+// within yields the starts of one period, by its days and the times of day.
 func (w *walk) within(days []int) (goOn bool, err error) {
 	times := len(w.hours) * len(w.minutes) * len(w.seconds)
 	at := func(i int) int64 { return int64(days[i/times])*daySeconds + w.clock(i%times) }
 	return w.pick(len(days)*times, at)
 }
 
-// clock is the i-th time of day, in seconds.
+// clock returns the i-th time of day, in seconds.
 func (w *walk) clock(i int) int64 {
 	s, i := i%len(w.seconds), i/len(w.seconds)
 	m, h := i%len(w.minutes), i/len(w.minutes)
 	return int64(w.hours[h]*3600 + w.minutes[m]*60 + w.seconds[s])
 }
 
-// pick gives those of a period's candidates that BYSETPOS leaves. at tells the i-th of them; they are in order and need
-// not be looked at one by one.
+// pick yields the candidates of a period that BYSETPOS selects. at returns the i-th of them, in order.
 func (w *walk) pick(total int, at func(int) int64) (goOn bool, err error) {
 	if total == 0 {
 		return true, nil
@@ -269,7 +267,7 @@ func (w *walk) pick(total int, at func(int) int64) (goOn bool, err error) {
 	return true, nil
 }
 
-// positions gives the indexes that BYSETPOS picks out of so many, in order.
+// positions returns the indexes that BYSETPOS selects of total candidates, in order.
 func (w *walk) positions(total int) []int {
 	chosen := make([]int, 0, len(w.rule.BySetPos))
 	for _, p := range w.rule.BySetPos {

@@ -21,7 +21,7 @@ func at(text string) time.Time {
 	return t
 }
 
-// walked writes the starts within a span, at most twelve.
+// walked lists the starts within a span, at most twelve.
 func walked(t *testing.T, steps int, text string, start, from, to time.Time, allDay bool) (string, error) {
 	t.Helper()
 	rule, err := recurrence.ParseRule(text)
@@ -74,7 +74,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// Whatever a rule says, it costs no more than its budget, and what can be computed costs nothing.
+// The cost of any rule stays within its budget, and computable parts cost nothing.
 func TestHostileRules(t *testing.T) {
 	t.Parallel()
 	from, to := at("2026-10-01T00:00:00"), at("2028-01-01T00:00:00")
@@ -113,7 +113,7 @@ func TestHostileRules(t *testing.T) {
 	}
 }
 
-func TestParseRuleRefuses(t *testing.T) {
+func TestParseRule_invalid(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"", "COUNT=3", "FREQ=FORTNIGHTLY", "FREQ=DAILY;INTERVAL=0", "FREQ=DAILY;COUNT=0", "FREQ=DAILY;COUNT=x",
@@ -133,9 +133,9 @@ func TestParseRuleRefuses(t *testing.T) {
 	}
 }
 
-// A second wording of the RFC's table for dates: each day of a span is asked whether it is in a period of the rule and
-// meets all its parts.
-func TestWalkAgainstSecondWording(t *testing.T) {
+// A second implementation of the RFC's table for dates: for each day of a span, it checks whether it is in a period of
+// the rule and matches all its parts.
+func TestWalk_secondImplementation(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		some := func(name string, least, most int) []int {
@@ -224,7 +224,7 @@ func meets(r recurrence.Rule, start, day time.Time) bool {
 		among(r.ByYearDay, day.YearDay(), inYear)
 }
 
-// FuzzWalk: no rule breaks a budget, gives starts out of order or out of its span, or more than its count.
+// FuzzWalk shows that no rule exceeds a budget, yields starts out of order or out of its span, or more than its count.
 func FuzzWalk(f *testing.F) {
 	f.Add("FREQ=MONTHLY;BYDAY=-1MO;BYSETPOS=1,-1;COUNT=3", int64(1_700_000_000), int64(0), false)
 	f.Add("FREQ=YEARLY;BYWEEKNO=53,-1;WKST=FR;UNTIL=20400101", int64(1_700_000_000), int64(1e9), true)
