@@ -1,9 +1,8 @@
-// Package place gives places meaning: postal addresses from their parts or from text, the timezones a place can be in,
+// Package place interprets places: postal addresses from their parts or from text, the possible timezones of a place,
 // the geo locations of a happening, and the names of online platforms.
 //
-// Zones are found by country, region, principal city and, last, nearness of coordinates to a zone's principal place,
-// from tables that are part of the program. That names a few places near a border wrongly, which matters only for times
-// that come without an offset.
+// Zones are found by country, region, principal city and, last, distance of coordinates from a zone's principal place,
+// from embedded tables. A few places near a border get the wrong zone, which matters only for times without an offset.
 package place
 
 import (
@@ -12,24 +11,24 @@ import (
 	"strings"
 )
 
-// Address is a postal address in its parts, any of which may be empty.
+// Address has the parts of a postal address, each of which is optional.
 type Address struct {
 	Street     string
 	Locality   string
 	Region     string
 	PostalCode string
-	// Country is a name or a code, as the source has it.
+	// Country is a name or a code, as in the source.
 	Country string
 }
 
-// String is the address in one line, in the order that its country uses.
+// String returns the address in one line, in the order of its country.
 func (a Address) String() string {
 	var parts []string
 	add := func(part string) {
 		if part = strings.Trim(strings.TrimSpace(part), ","); part == "" {
 			return
 		}
-		// Some publishers put the whole address into the street and repeat its parts elsewhere.
+		// Some publishers write the whole address into the street and repeat its parts elsewhere.
 		for _, have := range parts {
 			if strings.Contains(fold(have), fold(part)) {
 				return
@@ -51,8 +50,7 @@ func (a Address) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Within completes the address of a place with that of what it lies in. Where both name another town or country, the
-// first is whole.
+// Within completes the address of a place with that of its container, unless they name different towns or countries.
 func (a Address) Within(outer Address) Address {
 	differ := func(x, y string) bool { return x != "" && y != "" && fold(x) != fold(y) }
 	if differ(a.Locality, outer.Locality) || differ(a.Country, outer.Country) {
@@ -73,10 +71,10 @@ func (a Address) Within(outer Address) Address {
 	return a
 }
 
-// IsZero says that nothing is known.
+// IsZero reports whether nothing is known.
 func (a Address) IsZero() bool { return a == Address{} }
 
-// codeComesLast: "Denver, CO 80209" but "8401 Winterthur".
+// codeComesLast reports whether the postal code follows the town: "Denver, CO 80209" but "8401 Winterthur".
 func (a Address) codeComesLast() bool {
 	switch a.CountryCode() {
 	case "US", "CA", "AU", "GB", "IE", "IN", "NZ", "ZA", "BR":
@@ -87,7 +85,7 @@ func (a Address) codeComesLast() bool {
 	return false
 }
 
-// CountryCode is the ISO 3166 code of the country, "" if it is unknown.
+// CountryCode returns the ISO 3166 code of the country, "" if it is unknown.
 func (a Address) CountryCode() string { return loadTables().countries[fold(a.Country)] }
 
 var (
@@ -96,8 +94,8 @@ var (
 	codeAndCity  = regexp.MustCompile(`^(?:[A-Z]{1,2}-)?(\d{4,5})\s+(\pL.*)$`)
 )
 
-// ParseAddress reads the country, region, code and locality off the end of an address in one line. What it isn't sure
-// of stays in Street.
+// ParseAddress parses the country, region, code and locality at the end of an address in one line. Uncertain parts
+// stay in Street.
 func ParseAddress(text string) Address {
 	parts := strings.Split(text, ",")
 	for i := range parts {
@@ -143,7 +141,7 @@ func ParseAddress(text string) Address {
 	return a
 }
 
-// isCountry decides for text such as "DE" that names both a country and a region: it is the country only after a
+// isCountry decides for text such as "DE" that is both a country and a region: it is the country only after a
 // principal city of that country.
 func isCountry(t *tables, text, before string) bool {
 	code := t.countries[fold(text)]
@@ -153,7 +151,7 @@ func isCountry(t *tables, text, before string) bool {
 	return slices.ContainsFunc(t.byCountry[code], func(z zone) bool { return strings.HasSuffix(fold(before), z.city) })
 }
 
-// regionZone finds a region by its code, which must be in upper case, or its name. An empty country means any.
+// regionZone returns a region by its code, which must be in upper case, or its name. An empty country means any.
 func regionZone(t *tables, country, name string) *region {
 	folded := fold(name)
 	for i := range t.regions {

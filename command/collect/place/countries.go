@@ -1,26 +1,26 @@
 package place
 
 import (
-	_ "embed" // the list below
+	_ "embed" // for the list below
 	"strings"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 )
 
-// countriesText holds the names in use that the tables of x/text don't have.
+// countriesText has common names that the tables of x/text lack.
 //
 //go:embed countries.txt
 var countriesText string
 
-// readings are the languages in which countries are read, besides their own.
+// readings are the languages of country names, besides their own.
 var readings = []language.Tag{
 	language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese,
 	language.Dutch, language.Danish, language.Swedish, language.Norwegian, language.Finnish, language.Polish,
 	language.Czech,
 }
 
-// countryCodes gives the code of each country by its names and codes, folded.
+// countryCodes returns the code of each country by its folded names and codes.
 func countryCodes() map[string]string {
 	codes := map[string]string{}
 	add := func(name, code string) {
@@ -30,7 +30,7 @@ func countryCodes() map[string]string {
 		}
 	}
 	regions := countries()
-	for _, r := range regions { // codes go before names
+	for _, r := range regions { // codes have precedence over names
 		add(r.String(), r.String())
 		add(r.ISO3(), r.String())
 	}
@@ -52,7 +52,7 @@ func countryCodes() map[string]string {
 	return codes
 }
 
-// countries are those of ISO 3166.
+// countries returns those of ISO 3166.
 func countries() []language.Region {
 	var found []language.Region
 	for a := 'A'; a <= 'Z'; a++ {

@@ -9,7 +9,7 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// How sure a geo location is, from what it was made of.
+// Certainty of a geo location, by its source.
 const (
 	scoreCoordinates = 100
 	scoreStreet      = 90
@@ -17,8 +17,8 @@ const (
 	scoreRegion      = 60
 )
 
-// GeoLocations derives the geo locations of a happening from where it is held: a point where coordinates, a street or a
-// venue are known, else the area.
+// GeoLocations derives the geo locations of a happening from its place: a point if coordinates, a street or a venue
+// are known, else the area.
 func GeoLocations(venue string, a Address, geo *happening.Coordinates) []happening.GeoLocation {
 	area := (Address{Locality: a.Locality, Region: a.Region, Country: a.Country}).String()
 	name := cmp.Or(venue, a.Street, area)
@@ -42,8 +42,8 @@ func GeoLocations(venue string, a Address, geo *happening.Coordinates) []happeni
 	return nil
 }
 
-// Coordinates reads a latitude and a longitude in degrees. Nil means that they are missing or impossible; 0, 0 is what
-// publishers write for "unknown".
+// Coordinates parses a latitude and a longitude in degrees. nil means that they are missing or impossible; publishers
+// write 0, 0 for "unknown".
 func Coordinates(lat, lng string) *happening.Coordinates {
 	c := happening.Coordinates{}
 	for _, part := range []struct {
@@ -52,7 +52,7 @@ func Coordinates(lat, lng string) *happening.Coordinates {
 		limit float64
 	}{{lat, &c.Lat, 90}, {lng, &c.Lng, 180}} {
 		v, err := strconv.ParseFloat(strings.Replace(strings.TrimSpace(part.text), ",", ".", 1), 64)
-		// Written so that NaN fails too.
+		// This form rejects NaN too.
 		if err != nil || !(v >= -part.limit && v <= part.limit) {
 			return nil
 		}
@@ -78,7 +78,7 @@ var platforms = map[string]string{
 	"skype.com": "Skype", "slack.com": "Slack", "gather.town": "Gather",
 }
 
-// Platform names the online platform behind a link: a known one, else the host.
+// Platform returns the name of the online platform of a link: a known one, else the host.
 func Platform(link string) string {
 	u, err := url.Parse(link)
 	if err != nil {

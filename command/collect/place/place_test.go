@@ -145,8 +145,8 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// Every zone in the tables has to be one that can be loaded.
-func TestTablesNameRealZones(t *testing.T) {
+// Every zone in the tables can be loaded.
+func TestTablesHaveValidZones(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
 	for lat := -85.0; lat <= 85; lat += 10 {
@@ -235,7 +235,7 @@ func TestPlatform(t *testing.T) {
 	}
 }
 
-// Coordinates alone tell the zone, close to a border as well.
+// Coordinates determine the zone, close to a border as well.
 func TestZonesOfPoints(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -267,7 +267,7 @@ func TestZonesOfPoints(t *testing.T) {
 		""); !sure || zones[0] != "America/Indiana/Indianapolis" {
 		t.Errorf("Indianapolis is in %v, %v", zones, sure)
 	}
-	// At sea nobody knows.
+	// The zone at sea is unknown.
 	if zones, sure := place.Zones(place.Address{}, &happening.Coordinates{Lat: 30, Lng: -40}, ""); sure ||
 		len(zones) != 3 {
 		t.Errorf("the ocean is in %v, %v", zones, sure)

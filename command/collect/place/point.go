@@ -13,9 +13,8 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// Maps of the zones, each loaded when it is first asked. Tiles that lie in one zone as a whole answer for nearly all
-// points and take 8 MB. Only close to a border the borders themselves are needed, which take 30 MB, and 160 for the
-// moment of loading.
+// Maps of the zones, loaded on first use. Tiles inside one zone suffice for nearly all points and take 8 MB. Points
+// close to a border need the borders, which take 30 MB, and 160 MB while loading.
 var (
 	tiles = sync.OnceValue(func() tzf.F {
 		var index tzfv1.PreindexTimezones
@@ -33,12 +32,12 @@ var (
 		if err != nil {
 			return nil
 		}
-		debug.FreeOSMemory() // what loading took is not needed again
+		debug.FreeOSMemory() // memory of the loading
 		return finder
 	})
 )
 
-// pointZone is the zone of a point, "" at sea.
+// pointZone returns the zone of a point, "" at sea.
 func pointZone(c *happening.Coordinates) string {
 	for _, finder := range []func() tzf.F{tiles, borders} {
 		f := finder()

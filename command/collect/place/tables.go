@@ -1,7 +1,7 @@
 package place
 
 import (
-	_ "embed" // the tables below
+	_ "embed" // for the tables below
 	"math"
 	"strconv"
 	"strings"
@@ -14,7 +14,7 @@ var zonesText string
 //go:embed regions.txt
 var regionsText string
 
-// zone is a timezone by its principal place.
+// zone is a timezone with its principal place.
 type zone struct {
 	country  string
 	name     string
@@ -24,7 +24,7 @@ type zone struct {
 
 type region struct{ country, code, name, zone string }
 
-// tables are read from the embedded files at first use.
+// tables has the embedded files, read on first use.
 type tables struct {
 	zones     []zone
 	byCountry map[string][]zone
@@ -60,7 +60,7 @@ func rows(text string) func(yield func(string) bool) {
 	}
 }
 
-// iso6709 reads ±DDMM±DDDMM or ±DDMMSS±DDDMMSS as degrees.
+// iso6709 parses ±DDMM±DDDMM or ±DDMMSS±DDDMMSS as degrees.
 func iso6709(s string) (lat, lng float64) {
 	split := strings.LastIndexAny(s, "+-")
 	return degrees(s[:split], 2), degrees(s[split:], 3)
@@ -84,7 +84,7 @@ func degrees(s string, width int) float64 {
 	return d
 }
 
-// kilometres is the great-circle distance.
+// kilometres returns the great-circle distance.
 func kilometres(lat1, lng1, lat2, lng2 float64) float64 {
 	const earth, rad = 6371, math.Pi / 180
 	a := math.Pow(math.Sin((lat2-lat1)*rad/2), 2) +
@@ -92,7 +92,7 @@ func kilometres(lat1, lng1, lat2, lng2 float64) float64 {
 	return 2 * earth * math.Asin(math.Sqrt(min(a, 1)))
 }
 
-// fold makes names comparable: case, the dots of abbreviations and the shape of apostrophes don't count.
+// fold normalizes names: case, the dots of abbreviations and the shape of apostrophes.
 func fold(s string) string {
 	return strings.ToLower(strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(s, ".", ""), "’", "'")))
 }

@@ -8,8 +8,7 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// wide are the countries where one zone doesn't stand for nearly everyone, with the zone of most people, which is the
-// best guess.
+// wide are the countries with zones of many people, with the zone of most, which is the best guess.
 var wide = map[string]string{
 	"US": "America/New_York", "CA": "America/Toronto", "AU": "Australia/Sydney", "BR": "America/Sao_Paulo",
 	"RU": "Europe/Moscow", "MX": "America/Mexico_City", "ID": "Asia/Jakarta", "KZ": "Asia/Almaty",
@@ -17,11 +16,11 @@ var wide = map[string]string{
 	"KI": "Pacific/Tarawa", "PF": "Pacific/Tahiti", "AQ": "Antarctica/McMurdo", "UM": "Pacific/Wake",
 }
 
-// nearest is how many zones around coordinates in an unknown country are candidates.
+// nearest is the number of candidate zones around coordinates in an unknown country.
 const nearest = 3
 
-// Zones lists the IANA zones that the place can be in, the likeliest first, and says whether the first is sure. home is
-// the zone of whoever names the place, or "": a region code without a country is read in the light of it.
+// Zones returns the possible IANA zones of the place, the likeliest first, and whether the first is certain. home is
+// the zone of the publisher, or "": it decides about a region code without a country.
 func Zones(a Address, geo *happening.Coordinates, home string) (zones []string, sure bool) {
 	t := loadTables()
 	country := a.CountryCode()
@@ -74,7 +73,7 @@ func nearestTo(geo *happening.Coordinates, zones []zone) []zone {
 	return found
 }
 
-// impliesCountry decides whether "CO" without a country is Colorado: not to someone at home in Italy, where it is Como.
+// impliesCountry decides whether "CO" without a country is Colorado: not with a home in Italy, where it is Como.
 func impliesCountry(t *tables, r *region, home string) bool {
 	if home == "" {
 		return r.country == "US" || r.name != fold(r.code)
