@@ -1,8 +1,8 @@
-// Package budget bounds what reading one page may cost. Pages are written by strangers: a few bytes can stand for
-// millions of repetitions or comparisons, so each loop whose length a page decides asks its budget before it goes on.
+// Package budget limits the cost of reading one page. A few bytes of foreign input can stand for millions of
+// repetitions or comparisons, so each loop whose length a page decides asks its budget before it continues.
 //
-// A budget that is used up stays so, as the error of a bufio.Writer does: every later question is answered with no, the
-// loops end, and whoever began the reading finds the reason in Err. What was read until then is thrown away.
+// A budget that is used up stays so, as the error of a bufio.Writer does: later calls return false, the loops end, and
+// the caller that began the reading finds the reason in Err. It drops the incomplete result.
 package budget
 
 import (
@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// defaultWork is in steps of some 50 ns: a node visited, a comparison, a day tried. It comes to less than a second.
+	// defaultWork counts steps of some 50 ns: a visited node, a comparison, a day. It is less than a second.
 	defaultWork = 12_000_000
-	// defaultMemory is in bytes, as estimated by those who keep something.
+	// defaultMemory counts bytes, as estimated by the readers.
 	defaultMemory = 32 << 20
-	// glance is how many steps are taken between two looks at the context.
+	// glance is the number of steps between two checks of the context.
 	glance = 4096
 )
 
-// Budget is what is left for reading a page. It is for one goroutine. A nil Budget has no bounds.
+// Budget is the remaining budget of reading a page. It is not safe for concurrent use. A nil Budget has no limits.
 type Budget struct {
 	ended        func() error
 	work, memory int
@@ -29,10 +29,10 @@ type Budget struct {
 	err          error
 }
 
-// New gives the budget of one page, which ends with the context at the latest.
+// New returns the budget of one page, which ends with the context at the latest.
 func New(ctx context.Context) *Budget { return Of(ctx, defaultWork, defaultMemory) }
 
-// Of gives a budget of so many steps and bytes.
+// Of returns a budget of work steps and memory bytes.
 func Of(ctx context.Context, work, memory int) *Budget {
 	return &Budget{
 		ended:       ctx.Err,
@@ -42,7 +42,7 @@ func Of(ctx context.Context, work, memory int) *Budget {
 	}
 }
 
-// Work takes n steps off, and says whether to go on.
+// Work subtracts n steps, and reports whether to continue.
 func (b *Budget) Work(n int) bool {
 	if b == nil {
 		return true
@@ -61,7 +61,7 @@ func (b *Budget) Work(n int) bool {
 	return b.err == nil
 }
 
-// Memory takes n bytes off that are about to be kept until the page is read, and says whether to go on.
+// Memory subtracts n bytes that are needed until the page is read, and reports whether to continue.
 func (b *Budget) Memory(n int) bool {
 	if b == nil {
 		return true
@@ -75,14 +75,14 @@ func (b *Budget) Memory(n int) bool {
 	return b.err == nil
 }
 
-// Refuse ends the reading for a reason that the reader found itself.
+// Refuse ends the reading for a reason that the reader has found.
 func (b *Budget) Refuse(why string) {
 	if b != nil && b.err == nil {
 		b.err = fmt.Errorf("%w: %s", collect.ErrTooComplex, why)
 	}
 }
 
-// Err is nil as long as nothing is used up; else it is [collect.ErrTooComplex] or the context's.
+// Err returns nil while the budget lasts; else [collect.ErrTooComplex] or the context's error.
 func (b *Budget) Err() error {
 	if b == nil {
 		return nil

@@ -1,5 +1,5 @@
-// Package frontier remembers a walk and its pages for as long as a process runs. It serves walks that nobody wants to
-// go on with, such as trying a source.
+// Package frontier stores a walk and its pages in memory, for walks that never continue in another process, such as
+// trials.
 package frontier
 
 import (
@@ -16,7 +16,7 @@ import (
 type Memory struct {
 	pages map[string]*page
 	ahead queue
-	next  int // counts the links, so that pages come in the order in which they were linked
+	next  int // counts the links, for the order of pages
 	walk  int
 	// done and all count the pages of the walk.
 	done, all int
@@ -24,16 +24,16 @@ type Memory struct {
 
 type page struct {
 	known collect.Known
-	walk  int // the last one that came across it
+	walk  int // the last one that reached it
 	ahead bool
 	rank  int
 	order int
-	lists []string // the addresses that it linked, if it is a list
+	lists []string // addresses that it links, if it is a list
 }
 
 var _ collect.Frontier = (*Memory)(nil)
 
-// New begins the first walk.
+// New returns a Memory at the beginning of the first walk.
 func New(start []collect.Link, now time.Time) *Memory {
 	m := &Memory{pages: map[string]*page{}}
 	m.Begin(start, now)
@@ -59,7 +59,7 @@ func (m *Memory) Begin(start []collect.Link, now time.Time) {
 	}
 }
 
-// link adds a page to the walk, unless that has come across it before.
+// link adds a page to the walk, unless the walk has it.
 func (m *Memory) link(link collect.Link, root bool, now time.Time) {
 	p := m.pages[link.Address]
 	if p == nil {
@@ -84,7 +84,7 @@ func (m *Memory) link(link collect.Link, root bool, now time.Time) {
 	}
 }
 
-// queue holds the pages ahead, the next one first.
+// queue has the pages ahead, the next one first.
 type queue []*page
 
 func (q queue) Len() int { return len(q) }
@@ -114,7 +114,7 @@ func (m *Memory) Next(context.Context) (collect.Known, bool, error) {
 	return collect.Known{}, false, nil
 }
 
-// Record keeps what came of a page. The walk goes on behind it.
+// Record stores the result of a page.
 func (m *Memory) Record(visited collect.Visited, now time.Time) {
 	p := m.pages[visited.Known.Address]
 	if p == nil || !p.ahead {
@@ -141,7 +141,7 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 		return
 	}
 	shown, until := len(visited.Page.Observations), visited.Page.Until()
-	if visited.Page.Partial { // what it showed before it may still show
+	if visited.Page.Partial { // it may still show its earlier happenings
 		shown = max(shown, p.known.Shown)
 		if until.Before(p.known.Until) {
 			until = p.known.Until
@@ -159,11 +159,11 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 	}
 }
 
-// Progress counts the pages that were asked for in this walk, or need not be, and all that it came across.
+// Progress returns the number of pages of this walk that are done, fetched or not, and of all.
 func (m *Memory) Progress() (done, all int) { return m.done, m.all }
 
-// Unlisted gives the addresses of pages that this walk did not come across: they belong to the source no more, if the
-// walk was whole.
+// Unlisted returns the addresses of pages that this walk did not find. If it was complete, they no longer belong to
+// the source.
 func (m *Memory) Unlisted() []string {
 	var gone []string
 	for address, p := range m.pages {

@@ -8,7 +8,7 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// FuzzSplitRemark: a remark that is taken off leaves text of the title behind.
+// FuzzSplitRemark shows that the rest of a title is never empty.
 func FuzzSplitRemark(f *testing.F) {
 	for _, title := range []string{"CANCELLED - Gig", "Gig (ausverkauft)", "[Annulé] Concert", "Gig – neuer Termin!",
 		strings.Repeat("ü", 99) + " (sold out)"} {

@@ -1,9 +1,8 @@
-// Package identity says when two observations are of the same happening: it makes the keys that happening ids are
-// derived from.
+// Package identity makes the keys from which happening ids are derived. Observations with equal keys are of the same
+// happening.
 //
-// A strong key names one happening wherever it is seen: the canonical form of its own URL, or an identifier that its
-// publisher made. Where there is none, the page, the title and the venue together have to do. No key holds a date,
-// since dates change.
+// A strong key identifies one happening at any source: the canonical form of its own URL, or an identifier of its
+// publisher. Without one, the key consists of page, title and venue. No key has a date, because dates change.
 package identity
 
 import (
@@ -19,16 +18,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// URLKey is the strong key of a happening's own URL.
+// URLKey returns the strong key of a happening's own URL.
 func URLKey(u *url.URL) string { return urlPrefix + Canonical(u) }
 
 const urlPrefix = "url:"
 
-// IsURL says that a key is one of a URL.
+// IsURL reports whether a key is one of a URL.
 func IsURL(key string) bool { return strings.HasPrefix(key, urlPrefix) }
 
-// Successor is the key of the n-th happening that has the URL of a key, where others had it before. The first has the
-// key itself.
+// Successor returns the key of the n-th happening that has the URL of a key. The first one has the key itself.
 func Successor(key string, n int) string {
 	if n < 2 {
 		return key
@@ -36,7 +34,7 @@ func Successor(key string, n int) string {
 	return key + " (" + strconv.Itoa(n) + ")"
 }
 
-// IDKey is the strong key of an absolute @id, which is a URL or a URN.
+// IDKey returns the strong key of an absolute @id, which is a URL or a URN.
 func IDKey(id string) string {
 	if u, err := url.Parse(id); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
 		return "id:" + Canonical(u)
@@ -44,22 +42,20 @@ func IDKey(id string) string {
 	return "id:" + strings.TrimSpace(id)
 }
 
-// PageKey is the weak key of a happening that has nothing of its own: it is told from others by title and venue on the
-// page that shows it.
+// PageKey returns the weak key of a happening without a strong one: title and venue distinguish it on its page.
 func PageKey(page *url.URL, title, venue string) string {
 	return strings.Join([]string{"page:" + Canonical(page), Title(title), Words(venue)}, "|")
 }
 
-// visitorSession are parameters that hold the session of a visitor, by names that mean nothing else.
+// visitorSession matches the unambiguous names of session parameters.
 var visitorSession = regexp.MustCompile(`(?i)^(?:phpsessid|jsessionid|aspsessionid.*)$`)
 
 var (
-	// sessionName and sessionValue are how servers write the session of a visitor into a query. The names mean other
-	// things too.
+	// sessionName and sessionValue match sessions of visitors in queries. The names have other meanings too.
 	sessionName  = regexp.MustCompile(`(?i)^(?:.*sess(?:ion)?_?id|.*session|sess|sid|s|cfid|cftoken|osCsid|zenid|xtcsid)$`)
 	sessionValue = regexp.MustCompile(`^[A-Za-z0-9_,-]{16,}$`)
-	// busterName is of what makes each address a new one, so that no cache answers. Where the name means other things
-	// too, clockName, its value has to be the clock.
+	// busterName matches parameters that make each address unique, to avoid caches. The value of an ambiguous name,
+	// clockName, has to be a time.
 	busterName = regexp.MustCompile(`(?i)^(?:_|_dc|_ts?|_?no[_-]?cache|_?cache[_-]?bust(?:er|ing)?|cb|_?rnd` +
 		`|_?rand(?:om)?)$`)
 	busterValue = regexp.MustCompile(`^(?:0?\.)?\d{5,}$`)
@@ -67,8 +63,8 @@ var (
 	clockValue  = regexp.MustCompile(`^1\d{9}(?:\d{3})?(?:\.\d+)?$`)
 )
 
-// isPassing says that a parameter is another one at each visit: the session of a visitor, as its name says and a long
-// value that holds digits, or what keeps caches from answering.
+// isPassing reports whether a parameter changes with each visit: a session of a visitor, by its name and a long value
+// with digits, or a parameter against caches.
 func isPassing(name, value string) bool {
 	switch {
 	case sessionName.MatchString(name):
@@ -80,8 +76,7 @@ func isPassing(name, value string) bool {
 	}
 }
 
-// Clean is the URL as it may be shown: without user names, tracking and what is another at each visit, otherwise as it
-// was.
+// Clean returns the displayable URL: without user names, tracking and parameters of single visits.
 func Clean(u *url.URL) string {
 	c := *u
 	c.User = nil
@@ -92,7 +87,7 @@ func Clean(u *url.URL) string {
 	return c.String()
 }
 
-// Public is the URL of a source as it may be shown: without user names and its query, which may hold a token.
+// Public returns the displayable URL of a source: without user names and its query, which may have a token.
 func Public(u *url.URL) string {
 	c := *u
 	c.User, c.RawQuery, c.ForceQuery = nil, "", false
@@ -109,15 +104,16 @@ var (
 	indexFile   = regexp.MustCompile(`(?i)/(?:index|default)\.(?:html?|php|aspx?)$`)
 )
 
-// Canonical is what two spellings of a URL share: no scheme, "www.", default port, tracking parameters, sessions, index
-// file or slash at the end; the query in order. The fragment stays, for it may tell events of one page apart.
+// Canonical returns the same text for all spellings of a URL: without scheme, "www.", default port, tracking
+// parameters, sessions, index file or slash at the end; the query is in order. The fragment stays, because it may
+// distinguish events of one page.
 func Canonical(u *url.URL) string {
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	host = strings.TrimPrefix(host, "www.")
 	if port := u.Port(); port != "" && port != "80" && port != "443" {
 		host += ":" + port
 	}
-	// Cleaning takes out dots and double slashes, and a decoded path is the same for all escapings of it.
+	// Cleaning removes dots and double slashes; the decoded path is equal for all its escapings.
 	p := u.Path
 	if strings.Contains(p, ";") {
 		p = sessionPath.ReplaceAllString(p, "")
@@ -138,14 +134,14 @@ func Canonical(u *url.URL) string {
 	return key
 }
 
-// genericFragments say what a node is and not which: "#event" is on each page.
+// genericFragments match names of kinds of nodes, which are equal on all pages: "#event".
 var genericFragments = regexp.MustCompile(`(?i)^[/!]*(event|events|this|main|content|schema|top|details?|info` +
 	`|primary|person|organization|webpage|place|location|\d)?$`)
 
-// IsGeneric says that the fragment of a URL tells nothing apart.
+// IsGeneric reports whether the fragment of a URL distinguishes nothing.
 func IsGeneric(fragment string) bool { return genericFragments.MatchString(fragment) }
 
-// Words is a name fit for comparing: NFKC, lower case, letters and digits only, single spaces.
+// Words returns a name for comparisons: NFKC, lower case, letters and digits only, single spaces.
 func Words(name string) string {
 	name = strings.ToLower(norm.NFKC.String(name))
 	return strings.Join(strings.FieldsFunc(name, func(r rune) bool {
@@ -153,7 +149,7 @@ func Words(name string) string {
 	}), " ")
 }
 
-// SameSite says that two URLs are on the same host and port, "www." aside. Those of http and https are the same.
+// SameSite reports whether two URLs have the same host and port, without regard to "www.", http and https.
 func SameSite(a, b *url.URL) bool { return site(a) == site(b) }
 
 func site(u *url.URL) string {

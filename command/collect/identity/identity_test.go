@@ -111,7 +111,7 @@ func TestGenericFragments(t *testing.T) {
 	}
 }
 
-func TestSplitRemarkOfNoText(t *testing.T) {
+func TestSplitRemark_noText(t *testing.T) {
 	t.Parallel()
 	title := "[" + strings.Repeat("\x80", 200)
 	if rest, remark := identity.SplitRemark(title); rest != title || remark != (identity.Remark{}) {

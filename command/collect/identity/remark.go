@@ -8,20 +8,20 @@ import (
 	"carillon/aggregates/happening"
 )
 
-// Title is a title fit for comparing: [Words] without a remark such as "SOLD OUT", which comes and goes.
+// Title returns a title for comparisons: [Words] without a remark such as "SOLD OUT", which comes and goes.
 func Title(title string) string {
 	title, _ = SplitRemark(title)
 	return Words(title)
 }
 
-// Remark is what publishers write into titles about the state of things.
+// Remark is the meaning of a remark of the publisher in a title.
 type Remark struct {
-	// Status is "" if the remark says nothing about it.
+	// Status is "" if the remark has none.
 	Status  happening.Status
 	SoldOut bool
 }
 
-// The words by language: English, German, French, Spanish, Portuguese, Italian, Dutch, Danish, Swedish, Norwegian,
+// Words by language: English, German, French, Spanish, Portuguese, Italian, Dutch, Danish, Swedish, Norwegian,
 // Finnish, Polish, Czech.
 const (
 	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?` +
@@ -39,8 +39,8 @@ const (
 	remarkWords = `(` + cancelledWords + `)|(` + postponedWords + `)|(` + rescheduledWords + `)|(` + soldOutWords + `)`
 )
 
-// A remark is set off by brackets or by punctuation: "Cancelled Plans" is a band. The first half of these is for the
-// beginning, the other for the end.
+// remarks are set off by brackets or punctuation: "Cancelled Plans" is a band. The first half is for the beginning of
+// a title, the other for the end.
 var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
 	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
@@ -48,13 +48,13 @@ var remarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
 }
 
-// remarkWindow is how far from an end of a title a remark is looked for, in bytes.
+// remarkWindow is the maximum distance of a remark from an end of a title, in bytes.
 const remarkWindow = 96
 
-// SplitRemark takes a remark off a title and says what it means. The title is given back whole if nothing would remain.
+// SplitRemark splits a title into the rest and its remark. If nothing would remain, the title is returned unchanged.
 func SplitRemark(title string) (string, Remark) {
 	if !strings.ContainsAny(title, "[](*)!:–—|/-") {
-		return title, Remark{} // nothing is set off
+		return title, Remark{} // no separator
 	}
 	for i, re := range remarks {
 		// A remark is at one end, and a title may be long.
@@ -80,7 +80,7 @@ func SplitRemark(title string) (string, Remark) {
 	return title, Remark{}
 }
 
-// meaning is what the words say that a match of remarkWords holds.
+// meaning returns the meaning of a match of remarkWords.
 func meaning(m []int) Remark {
 	switch {
 	case m[2] >= 0:
@@ -95,8 +95,7 @@ func meaning(m []int) Remark {
 
 var wholeRemark = regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*[.!]*\s*$`)
 
-// ReadRemark reads a text that is a remark and nothing else, as where a page has a place for what is to become of an
-// event.
+// ReadRemark reads a text that is nothing but a remark, for pages with a separate place for the status of an event.
 func ReadRemark(text string) Remark {
 	if len(text) > remarkWindow {
 		return Remark{}

@@ -37,12 +37,12 @@ var tracking = sync.OnceValue(func() (c counters) {
 	return c
 })
 
-// has reports whether a name means nothing but a campaign or a visitor.
+// has reports whether a name is always that of a campaign or a visitor.
 func (c counters) has(name string) bool {
 	return c.names[name] || slices.ContainsFunc(c.prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// meaningful gives the pairs of a query but those that count campaigns and visitors, or are others at each visit.
+// meaningful returns the parameters of a query except those of campaigns, visitors and single visits.
 func meaningful(u *url.URL) []string {
 	if u.RawQuery == "" {
 		return nil
@@ -77,8 +77,8 @@ func unescaped(pair string) (name, value string) {
 	return name, value
 }
 
-// namesPage reports whether the path of an address is that of one page: it ends in a number or in words, and is no
-// script that a parameter tells what to show.
+// namesPage reports whether the path of an address identifies a page: it ends in a number or in words, and is not a
+// script with a parameter.
 func namesPage(u *url.URL) bool {
 	last := path.Base(strings.TrimRight(u.Path, "/"))
 	ext := strings.ToLower(path.Ext(last))
@@ -88,7 +88,7 @@ func namesPage(u *url.URL) bool {
 	return strings.ContainsAny(last, "0123456789-_")
 }
 
-// isCampaign reports whether a value is one of a campaign, a site or nothing.
+// isCampaign reports whether a value belongs to a campaign or a site, or is empty.
 func isCampaign(value string) bool {
 	value, err := url.QueryUnescape(strings.ToLower(value))
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package links says which addresses that a page names are those of pages of its site, and writes each in one way.
-// Pages are written by strangers: what leads to another site, to a private address, into a file or into a session of
-// one visitor is not asked for.
+// Package links selects the addresses on a page that belong to its site, and normalizes them. Addresses of other
+// sites, private ones, files and sessions of one visitor are not fetched.
 package links
 
 import (
@@ -17,10 +16,10 @@ import (
 	"carillon/command/collect/identity"
 )
 
-// maxBytes is how long all addresses of a set may be together.
+// maxBytes limits all addresses of a set together.
 const maxBytes = 32 << 20
 
-// Set collects the pages that one page links. Each is in it once, however it is spelled.
+// Set collects the pages that one page links, each once in any spelling.
 type Set struct {
 	// Links are in the order in which they were added.
 	Links []collect.Link
@@ -29,11 +28,11 @@ type Set struct {
 	limit      int
 	bytes      int
 	seen       map[string]bool
-	// elsewhere counts addresses of other sites, unfit those that are none of the web, cut those beyond the limit.
+	// elsewhere counts addresses of other sites, unfit those outside of the web, cut those beyond the limit.
 	elsewhere, unfit, cut int
 }
 
-// New begins a set of at most limit pages of the site of a page. References are relative to base; nil: to the page.
+// New returns a set of at most limit pages of the site of a page. References are relative to base; nil means the page.
 // The page itself is not added.
 func New(page, base *url.URL, limit int) *Set {
 	if base == nil {
@@ -47,7 +46,7 @@ func New(page, base *url.URL, limit int) *Set {
 	}
 }
 
-// Resolve gives the address that a reference means, or nil if it is not of a page of the site, which is counted.
+// Resolve returns the address of a reference, or nil if it is not of a page of the site, which is counted.
 func (s *Set) Resolve(ref string) *url.URL {
 	ref = strings.TrimSpace(ref)
 	if len(ref) > collect.MaxAddress {
@@ -67,7 +66,7 @@ func (s *Set) Resolve(ref string) *url.URL {
 		s.elsewhere++
 		return nil
 	}
-	if u = plain(u); s.page.Scheme == "https" && u.Scheme == "http" { // an old link, which leads there by a redirect
+	if u = plain(u); s.page.Scheme == "https" && u.Scheme == "http" { // an old link that redirects there
 		u.Scheme, u.Host = "https", strings.TrimSuffix(u.Host, ":80")
 	}
 	if len(u.String()) > collect.MaxAddress {
@@ -77,13 +76,13 @@ func (s *Set) Resolve(ref string) *url.URL {
 	return u
 }
 
-// Add adds the page that a reference leads to, in the manner of a link, and says whether it is in the set now.
+// Add adds the page of a reference with the properties of a link, and reports whether the set has it now.
 func (s *Set) Add(ref string, link collect.Link) bool {
 	u := s.Resolve(ref)
 	return u != nil && s.AddURL(u, link)
 }
 
-// AddURL adds a page that Resolve gave.
+// AddURL adds a page that Resolve has returned.
 func (s *Set) AddURL(u *url.URL, link collect.Link) bool {
 	key := identity.Canonical(u)
 	if s.seen[key] {
@@ -99,13 +98,13 @@ func (s *Set) AddURL(u *url.URL, link collect.Link) bool {
 	return true
 }
 
-// Leave makes sure that a page is not added.
+// Leave excludes a page.
 func (s *Set) Leave(u *url.URL) { s.seen[identity.Canonical(u)] = true }
 
-// Cut counts the pages that were not added because the set was full.
+// Cut returns the number of pages that were left out because the set was full.
 func (s *Set) Cut() int { return s.cut }
 
-// Unique leaves out what comes a second time, in whichever manner.
+// Unique removes repeated addresses.
 func Unique(all []collect.Link) []collect.Link {
 	seen := make(map[string]bool, len(all))
 	return slices.DeleteFunc(all, func(link collect.Link) bool {
@@ -115,7 +114,7 @@ func Unique(all []collect.Link) []collect.Link {
 	})
 }
 
-// Note says what was left out of what the page names.
+// Note adds a note about addresses that were left out.
 func (s *Set) Note(notes *collect.Notes) {
 	if s.elsewhere > 0 {
 		notes.Add(collect.NoteLeftOut, "%d addresses of other sites were left out", s.elsewhere)
@@ -127,11 +126,11 @@ func (s *Set) Note(notes *collect.Notes) {
 }
 
 var (
-	// sessionPath is how servers write the session of a visitor into a path: ";jsessionid=…" and ASP.NET's "/(S(…))".
+	// sessionPath matches sessions of visitors in paths: ";jsessionid=…" and ASP.NET's "/(S(…))".
 	sessionPath = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^/?#]*|/\((?:[asf]\([a-z0-9_-]+\))+\)(/|$)`)
 )
 
-// plain gives an address as it is asked for: in ASCII, without fragment, tracking parameters and sessions.
+// plain returns an address for a request: in ASCII, without fragment, tracking parameters and sessions.
 func plain(u *url.URL) *url.URL {
 	p := *u
 	p.Fragment, p.RawFragment = "", ""
@@ -150,17 +149,17 @@ func plain(u *url.URL) *url.URL {
 	if err != nil {
 		return &p
 	}
-	return clean.ResolveReference(clean) // which takes out the dots that may be left of a path
+	return clean.ResolveReference(clean) // removes dots that may be left in the path
 }
 
-// files are the endings of what is no page.
+// files are the extensions of other files than pages.
 var files = strings.Fields(`7z aac apk avi avif bmp bz2 css csv dmg doc docx eot eps epub exe flac flv gif gpx ` +
 	`gz heic ico
 	ics iso jpeg jpg js json key kml kmz m3u m4a m4v mid mov mp3 mp4 mpeg mpg msi odp ods odt ogg ogv opus otf pdf pkg png
 	pps ppt pptx psd rar rss rtf svg swf tar tgz tif tiff ttf txt vcf vcs wav webm webmanifest webp wma wmv woff woff2 xls
 	xlsx xml xz zip`)
 
-// IsFile says that an address is that of a picture, a document or the like, by its ending.
+// IsFile reports whether an address has the extension of a picture, a document or the like.
 func IsFile(u *url.URL) bool {
 	return slices.Contains(files, strings.TrimPrefix(strings.ToLower(path.Ext(u.Path)), "."))
 }

@@ -97,7 +97,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// Whatever a reference is, what it gives is of the web and of the site, and gives itself.
+// FuzzResolve shows that a resolved address is one of the site on the web, and resolves to itself.
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{"/e/1", "https://a.example/é?sid=0123456789abcdef0", ";jsessionid=1", "//b.example",
 		"http://a.example:80/..//x%2f", "webcals:x", "/(S(a))/", "?utm_x", "#", "%"} {

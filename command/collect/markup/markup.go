@@ -1,5 +1,5 @@
-// Package markup makes text from sources fit to be shown: descriptions become sanitised HTML, everything else plain
-// text that does no harm in HTML either.
+// Package markup sanitizes text from sources: descriptions become safe HTML, other texts plain text that is safe in
+// HTML too.
 package markup
 
 import (
@@ -14,8 +14,8 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
-// policy allows what a description needs: paragraphs, lists, tables, emphasis, links and images by http, https and
-// mailto. A Policy may be shared once made.
+// policy allows the markup of descriptions: paragraphs, lists, tables, emphasis, links and images by http, https and
+// mailto. A Policy is safe for concurrent use.
 var policy = sync.OnceValue(func() *bluemonday.Policy {
 	p := bluemonday.NewPolicy()
 	p.AllowElements("p", "br", "hr", "div", "span", "b", "strong", "i", "em", "u", "s", "small", "sub", "sup",
@@ -33,14 +33,14 @@ var policy = sync.OnceValue(func() *bluemonday.Policy {
 
 var (
 	tag = regexp.MustCompile(`<[a-zA-Z/!?]`)
-	// escapedTag is markup that a publisher escaped once more than needed.
+	// escapedTag matches markup that was escaped twice.
 	escapedTag  = regexp.MustCompile(`&lt;/?[a-zA-Z][a-zA-Z0-9]*(?:\s[^&]*)?/?&gt;`)
 	blankLines  = regexp.MustCompile(`\n[ \t]*\n\s*`)
 	emptyBlocks = regexp.MustCompile(`<(p|div|span|li|h[1-6])>(?:\s|&nbsp;|\x{00a0}|<br/?>)*</(?:p|div|span|li|h[1-6])>`)
 )
 
-// HTML sanitises a description. Plain text keeps its lines: blank ones part paragraphs. Markup that was escaped as a
-// whole is taken as markup.
+// HTML sanitizes a description. Plain text keeps its lines; blank ones separate paragraphs. Text that is escaped as a
+// whole counts as markup.
 func HTML(text string) string {
 	text = unescapeNewlines(strings.TrimSpace(text))
 	if text == "" {
@@ -60,7 +60,7 @@ var (
 	escapedLineEnds = strings.NewReplacer(`\r\n`, "\n", `\n`, "\n")
 )
 
-// unescapeNewlines: some plugins escape JSON twice and leave "\n" as two characters.
+// unescapeNewlines replaces the two characters "\n", which plugins that escape JSON twice leave behind.
 func unescapeNewlines(text string) string {
 	if strings.Contains(text, "\r") {
 		text = lineEnds.Replace(text)
@@ -82,7 +82,7 @@ func paragraphs(text string) string {
 	return b.String()
 }
 
-// quotes puts back what needs no escaping outside of tags, so that "it's" is stored as it is written.
+// quotes unescapes characters that are safe outside of tags, so that "it's" is stored unchanged.
 func quotes(escaped string) string {
 	if !strings.Contains(escaped, "&#") {
 		return escaped
@@ -101,7 +101,7 @@ func quotes(escaped string) string {
 	return b.String()
 }
 
-// Plain is the text without markup, on one line. It holds no "<" that could begin a tag, so it is safe in HTML as well.
+// Plain returns the text without markup, on one line. It has no "<" that could begin a tag, so it is safe in HTML too.
 func Plain(text string) string {
 	text = unescapeNewlines(text)
 	// Entities may hide markup, and that further entities.
@@ -128,24 +128,24 @@ func Plain(text string) string {
 	return tag.ReplaceAllStringFunc(text, func(s string) string { return "&lt;" + s[1:] })
 }
 
-// isSpace counts control characters and soft hyphens' likes as gaps.
+// isSpace counts control characters, soft hyphens and the like as spaces.
 func isSpace(r rune) bool {
 	return unicode.IsSpace(r) || unicode.IsControl(r) || r == '\u200b' || r == '\ufeff'
 }
 
-// separates are elements whose content is a word of its own.
+// separates are elements whose content is a separate word.
 var separates = map[string]bool{
 	"p": true, "br": true, "div": true, "li": true, "tr": true, "td": true, "th": true, "hr": true, "dd": true, "dt": true,
 	"h1": true, "h2": true, "h3": true, "h4": true, "h5": true, "h6": true, "ul": true, "ol": true, "blockquote": true,
 }
 
-// plainTags are those of most descriptions, [paragraphs] among them.
+// plainTags replaces the tags of most descriptions, [paragraphs] among them.
 var plainTags = strings.NewReplacer("<p>", "\n", "</p>", "\n", "<br>", "\n", "<br/>", "\n")
 
-// stripTags leaves the text of a piece of HTML, still escaped.
+// stripTags returns the text of a piece of HTML, still escaped.
 func stripTags(text string) string {
 	if bare := plainTags.Replace(text); !tag.MatchString(bare) {
-		return bare // a tokenizer begins with a buffer of 4 KB
+		return bare // a tokenizer allocates 4 KB
 	}
 	var b strings.Builder
 	z := xhtml.NewTokenizer(strings.NewReader(text))
@@ -174,7 +174,7 @@ func stripTags(text string) string {
 	}
 }
 
-// Shorten cuts plain text to at most limit characters, at the end of a word, and marks the cut with an ellipsis.
+// Shorten cuts plain text to at most limit characters at the end of a word, and adds an ellipsis.
 func Shorten(text string, limit int) string {
 	if utf8.RuneCountInString(text) <= limit {
 		return text

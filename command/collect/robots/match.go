@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// matches says whether the pattern matches the path from its beginning. "*" stands for any octets, a "$" at the end for
-// the end of the path.
+// matches reports whether the pattern matches the path from its beginning. "*" stands for any octets, a "$" at the end
+// for the end of the path.
 func matches(pattern, path string) bool {
 	anchored := strings.HasSuffix(pattern, "$")
 	pattern = strings.TrimSuffix(pattern, "$")
@@ -20,7 +20,7 @@ func matches(pattern, path string) bool {
 	if len(pieces) == 1 {
 		return !anchored || rest == ""
 	}
-	// The leftmost place for each piece leaves the most for those after it.
+	// The leftmost match of each piece leaves the most for the following ones.
 	for _, piece := range pieces[1 : len(pieces)-1] {
 		i := strings.Index(rest, piece)
 		if i < 0 {
@@ -37,8 +37,8 @@ func matches(pattern, path string) bool {
 
 const upperHex = "0123456789ABCDEF"
 
-// normalise makes two spellings of a path the same octets: what isn't ASCII is escaped, escapes are in upper case, and
-// unreserved characters are not escaped (RFC 9309, section 2.2.2).
+// normalise returns the same octets for all spellings of a path: other characters than ASCII are escaped, escapes are
+// in upper case, and unreserved characters are not escaped (RFC 9309, section 2.2.2).
 func normalise(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -87,7 +87,7 @@ func unhex(c byte) byte {
 	}
 }
 
-// decode takes off a byte order mark; files in UTF-16 exist.
+// decode removes a byte order mark; files in UTF-16 exist.
 func decode(data []byte) string {
 	switch {
 	case bytes.HasPrefix(data, []byte{0xEF, 0xBB, 0xBF}):

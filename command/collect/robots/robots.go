@@ -1,9 +1,8 @@
-// Package robots reads robots.txt files by RFC 9309 and answers whether a crawler may fetch a path.
+// Package robots parses robots.txt files by RFC 9309, and decides whether a crawler may fetch a path.
 //
-// A file is groups of rules, each for one or more user agents. All groups that name our product token are merged; where
-// none does, those for "*" count. Of the rules that match a path the longest wins, and among equals the one that
-// allows. Beyond the RFC, a few common misspellings of "disallow" are taken at their meaning, and Crawl-delay and
-// Sitemap lines are read.
+// A file has groups of rules, each for one or more user agents. All groups that name our product token are merged;
+// without one, those for "*" count. The longest rule that matches a path wins, and among equals the one that allows.
+// Beyond the RFC, a few common misspellings of "disallow" are accepted, and Crawl-delay and Sitemap lines are read.
 package robots
 
 import (
@@ -12,7 +11,7 @@ import (
 	"time"
 )
 
-// MaxBytes is how much of a file is read; the rest is ignored (RFC 9309, section 2.5, asks for at least 500 KiB).
+// MaxBytes limits the read part of a file; the rest is ignored (RFC 9309, section 2.5, requires at least 500 KiB).
 const MaxBytes = 512 << 10
 
 // Rules is a parsed file. The zero value allows everything. It is safe for concurrent use.
@@ -22,7 +21,7 @@ type Rules struct {
 }
 
 type group struct {
-	agents []string // product tokens in lower case, "*" for everyone
+	agents []string // product tokens in lower case, "*" for all
 	rules  []rule
 	delay  time.Duration
 }
@@ -32,8 +31,8 @@ type rule struct {
 	allow   bool
 }
 
-// Parse reads a file. Nothing is an error: lines that make no sense are passed over, and an HTML page served as
-// robots.txt allows everything.
+// Parse parses a file. It never fails: unknown lines are skipped, and an HTML page served as robots.txt allows
+// everything.
 func Parse(data []byte) *Rules {
 	if len(data) > MaxBytes {
 		data = data[:MaxBytes]
@@ -49,7 +48,7 @@ func Parse(data []byte) *Rules {
 
 type parser struct {
 	rules *Rules
-	// current collects rules; open says that user-agent lines still add to it.
+	// current collects rules; open reports that user-agent lines still add to it.
 	current *group
 	open    bool
 }
@@ -64,7 +63,7 @@ func (p *parser) take(key, value string) {
 		p.current.agents = append(p.current.agents, productToken(value))
 	case "allow", "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw":
 		p.open = false
-		// A rule before any user agent belongs to no one, and an empty one says nothing.
+		// A rule before any user agent belongs to none, and an empty one has no effect.
 		if p.current != nil && value != "" {
 			p.current.rules = append(p.current.rules, rule{normalise(value), key == "allow"})
 		}
@@ -79,8 +78,7 @@ func (p *parser) take(key, value string) {
 	}
 }
 
-// directive splits a line into a key in lower case and its value. A missing colon is forgiven where the line is just
-// two words.
+// directive splits a line into a key in lower case and its value. The colon is optional between just two words.
 func directive(line string) (key, value string, ok bool) {
 	line, _, _ = strings.Cut(line, "#")
 	line = strings.TrimSpace(line)
@@ -95,7 +93,7 @@ func directive(line string) (key, value string, ok bool) {
 	return strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value), true
 }
 
-// productToken cuts "Carillon/1.0 (…)" down to "carillon".
+// productToken returns the product token: "carillon" of "Carillon/1.0 (…)".
 func productToken(value string) string {
 	if value == "*" || strings.HasPrefix(value, "* ") {
 		return "*"
@@ -109,8 +107,8 @@ func productToken(value string) string {
 	return strings.ToLower(value)
 }
 
-// Allowed says whether the user agent, of which only the product token counts, may fetch the path. The path is as it
-// stands in a request line: escaped, with its query.
+// Allowed reports whether the user agent, of which only the product token counts, may fetch the path. The path is that
+// of a request line: escaped, with its query.
 func (r *Rules) Allowed(userAgent, path string) bool {
 	if path == "" {
 		path = "/"
@@ -132,7 +130,7 @@ func (r *Rules) Allowed(userAgent, path string) bool {
 	return allow
 }
 
-// CrawlDelay is the pause between requests that the file asks of the user agent, 0 if it asks for none.
+// CrawlDelay returns the requested pause between requests of the user agent, 0 if there is none.
 func (r *Rules) CrawlDelay(userAgent string) time.Duration {
 	var delay time.Duration
 	for _, g := range r.groupsFor(userAgent) {
@@ -141,7 +139,7 @@ func (r *Rules) CrawlDelay(userAgent string) time.Duration {
 	return delay
 }
 
-// Sitemaps lists the sitemap URLs as they are written, for any user agent.
+// Sitemaps returns the unchecked sitemap URLs, for all user agents.
 func (r *Rules) Sitemaps() []string { return r.sitemaps }
 
 func (r *Rules) groupsFor(userAgent string) []*group {

@@ -82,7 +82,7 @@ func TestDelayAndSitemaps(t *testing.T) {
 	}
 }
 
-// The corpus holds real and odd files that nobody here wrote; the expectations are what their own comments say.
+// The corpus has real and unusual files; the expectations are those in their comments.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "..", "..", "shared", "corpus", "crawler-commons", "robots")

@@ -1,4 +1,4 @@
-// Package walktest lets tests walk the pages of a site on loopback, by any collector of the web.
+// Package walktest walks through the pages of a site on loopback in tests, with any collector of the web.
 package walktest
 
 import (
@@ -18,10 +18,10 @@ import (
 	"carillon/command/collect/frontier"
 )
 
-// Now is when the walks of tests take place, unless they say otherwise.
+// Now is the time of walks unless a test sets another.
 var Now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// Site is a server of files and pages, with a collector of what it serves.
+// Site is a server of files and pages, with a collector of them.
 type Site struct {
 	*httptest.Server
 
@@ -33,8 +33,8 @@ type Site struct {
 	asked      []string
 }
 
-// Serve begins a server. Files are by path and query; "{}" in one stands for the server's address. What begins as HTML
-// is served as such.
+// Serve starts a server. Files are by path and query; "{}" in one stands for the server's address. A file that begins
+// as HTML is served as such.
 func Serve(t testing.TB, sourceType string, files map[string]string,
 	collector func(*fetch.Fetcher) collect.Collector) *Site {
 	t.Helper()
@@ -61,14 +61,14 @@ func (s *Site) Set(path, file string) {
 	s.files[path] = file
 }
 
-// Handle lets a handler answer for a path, "*" for all that have none. It is asked for one thing at a time.
+// Handle sets the handler of a path, "*" for all without one. Calls are serialized.
 func (s *Site) Handle(path string, handler http.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handlers[path] = handler
 }
 
-// Asked gives what was asked for since it was last asked, robots.txt not included.
+// Asked returns the requests since its last call, without those for robots.txt.
 func (s *Site) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,7 @@ func (s *Site) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Source is one at the server.
+// Source returns a source at the server.
 func (s *Site) Source(path string) collect.Source {
 	return collect.Source{
 		ID:       uuid.New(),
@@ -111,14 +111,14 @@ func (s *Site) Source(path string) collect.Source {
 	}
 }
 
-// Walked is what came of a walk.
+// Walked is the result of a walk.
 type Walked struct {
 	Titles, Asked []string
 	Observations  []collect.Observation
 	Notes         collect.Notes
-	// Failed are by path.
+	// Failed has the errors by path.
 	Failed map[string]error
-	// Partial are the paths of pages that were not read whole.
+	// Partial are the paths of pages that were read partially.
 	Partial []string
 }
 
@@ -129,7 +129,7 @@ func (s *Site) Walk(t testing.TB, path string) Walked {
 	return s.WalkOn(t, source, frontier.New(s.Collector.Start(source), Now), Now)
 }
 
-// WalkOn walks a source by a frontier.
+// WalkOn walks through a source with a frontier.
 func (s *Site) WalkOn(t testing.TB, source collect.Source, m *frontier.Memory, now time.Time) Walked {
 	t.Helper()
 	s.Asked()
@@ -156,23 +156,23 @@ func (s *Site) WalkOn(t testing.TB, source collect.Source, m *frontier.Memory, n
 	return found
 }
 
-// Noted says that there is a note of a code that holds a text.
+// Noted reports whether there is a note with a code and a text.
 func (w Walked) Noted(code collect.NoteCode, text string) bool {
 	return slices.ContainsFunc(w.Notes, func(n collect.Note) bool {
 		return n.Code == code && strings.Contains(n.Text, text)
 	})
 }
 
-// Event is a page about an event.
+// Event returns a page about an event.
 func Event(title string) string {
 	return "<html><title>" + title + "</title><h1>" + title + "</h1>" + JSONLD(title, "") + strings.Repeat("words ", 50)
 }
 
-// JSONLD is an event as a page shows it, with its address or none.
+// JSONLD returns an event with an optional address.
 func JSONLD(title, address string) string {
 	return `<script type="application/ld+json">{"@type":"Event","name":"` + title + `","url":"` + address +
 		`","startDate":"2026-12-05T20:00","location":"Kajhallen"}</script>`
 }
 
-// Plain is a page without events.
+// Plain returns a page without events.
 func Plain(html string) string { return "<html>" + html + strings.Repeat("words ", 50) }

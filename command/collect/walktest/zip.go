@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Zipped is a text as gzip packs it.
+// Zipped returns a text compressed by gzip.
 func Zipped(t testing.TB, text string) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -1,4 +1,4 @@
-// Package budgettest tells tests and benchmarks what the reading of a page has cost.
+// Package budgettest measures the cost of reading a page for tests and benchmarks.
 package budgettest
 
 import (
@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ProcessorTime is what this process has had of processors so far: on a busy machine the clock tells of others.
+// ProcessorTime returns the processor time of this process so far, which is independent of other load.
 func ProcessorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -13,10 +13,10 @@ import (
 	"carillon/command/collect/fetch"
 )
 
-// long is an interval that no test outlasts.
+// long is an interval beyond any test.
 const long = time.Hour
 
-// Run holds an implementation to the contract. open gives another process's view of the same hosts each time.
+// Run tests an implementation against the contract. open returns another process's view of the same hosts each time.
 func Run(t *testing.T, open func(*testing.T) fetch.Hosts) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, fetch.Hosts, fetch.Hosts){

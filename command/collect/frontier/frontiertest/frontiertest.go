@@ -1,4 +1,4 @@
-// Package frontiertest is the contract of what remembers walks: every implementation passes it.
+// Package frontiertest tests implementations of stored walks against their contract.
 package frontiertest
 
 import (
@@ -13,19 +13,19 @@ import (
 	"carillon/command/collect"
 )
 
-// Subject remembers the walks through one source.
+// Subject stores the walks through one source.
 type Subject interface {
 	collect.Frontier
 
-	// Begin begins a walk; one that is under way ends.
+	// Begin begins a walk, and ends a current one.
 	Begin(t *testing.T, start []collect.Link)
-	// Record keeps what came of a page.
+	// Record stores the result of a page.
 	Record(t *testing.T, visited collect.Visited)
-	// Age lets time pass.
+	// Age advances the time.
 	Age(t *testing.T, d time.Duration)
 }
 
-// Run holds an implementation to the contract. open gives one that remembers nothing.
+// Run tests an implementation against the contract. open returns an empty one.
 func Run(t *testing.T, open func(*testing.T) Subject) {
 	t.Helper()
 	for name, check := range map[string]func(*testing.T, Subject){
@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(*testing.T) Subject) {
 	}
 }
 
-// web is a collector of pages that are told beforehand. A list that is remembered is unchanged.
+// web is a collector of given pages. A list with a state is unchanged.
 type web map[string]collect.Page
 
 // Start implements collect.Collector.
@@ -65,7 +65,7 @@ func (w web) Read(_ context.Context, _ collect.Source, known collect.Known) (col
 	return page, nil
 }
 
-// walk gives the addresses that are asked for, in order.
+// walk returns the addresses of fetched pages, in order.
 func walk(t *testing.T, w collect.Collector, s Subject) (asked []string) {
 	t.Helper()
 	s.Begin(t, w.Start(collect.Source{}))
@@ -86,7 +86,7 @@ func expect(t *testing.T, w collect.Collector, s Subject, want ...string) {
 	}
 }
 
-// shows is a page of a happening that is over after so many days.
+// shows returns a page with a happening that ends after a number of days.
 func shows(days int) collect.Page {
 	return collect.Page{Observations: []collect.Observation{{Key: "x", Details: happening.Details{
 		Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: time.Now().UTC().AddDate(0, 0, days).
@@ -107,12 +107,12 @@ func order(t *testing.T, s Subject) {
 		"barren": {}, "dated": shows(60), "current": shows(60), "post": shows(60),
 	}
 	expect(t, w, s, "root", "list", "barren", "dated", "gone", "current", "post", "lost")
-	// Lists are unchanged and still link their pages. What shows events to come is asked for first; what is dated and
-	// has not changed, is barren or could not be had, not so soon.
+	// Lists are unchanged and still link their pages. Pages with events to come are fetched first; unchanged dated ones,
+	// barren ones and failed ones later.
 	s.Age(t, time.Hour)
 	expect(t, w, s, "root", "list", "post", "current")
-	// The list is lost: what it alone named is asked for no more, but for the post that lasts. The one that was never
-	// there does not.
+	// Without the list, pages that only it named are not fetched, except for the lasting post. One that never existed
+	// does not last.
 	w["root"] = links(`2`, collect.Link{Address: "dated", Modified: "2026-11-23"}, collect.Link{Address: "barren"},
 		collect.Link{Address: "gone"})
 	s.Age(t, 24*time.Hour)
@@ -121,7 +121,7 @@ func order(t *testing.T, s Subject) {
 
 func untilRecorded(t *testing.T, s Subject) {
 	s.Begin(t, []collect.Link{{Address: "a"}, {Address: "b"}})
-	for range 2 { // as after a kill
+	for range 2 { // as after a crash
 		if known, ok, err := s.Next(t.Context()); err != nil || !ok || known.Address != "a" || !known.Root {
 			t.Fatalf("next is %+v, %t, %v", known, ok, err)
 		}
@@ -180,7 +180,7 @@ func remembered(t *testing.T, s Subject) {
 	page.State = collect.State(`{"etag": "x"}`)
 	w := web{"root": links("", collect.Link{Address: "a", Role: "page", Modified: "yesterday"}), "a": page}
 	expect(t, w, s, "root", "a")
-	s.Age(t, 40*24*time.Hour) // longer than a list is believed
+	s.Age(t, 40*24*time.Hour) // longer than a list's report of no change counts
 	s.Begin(t, w.Start(collect.Source{}))
 	root, _, _ := s.Next(t.Context())
 	s.Record(t, collect.Visited{Known: root, Page: w["root"]})
@@ -199,7 +199,7 @@ func remembered(t *testing.T, s Subject) {
 }
 
 func barren(t *testing.T, s Subject) {
-	// and so is asked conditionally
+	// the state makes the request conditional
 	w := web{"root": links("", collect.Link{Address: "a"}), "a": {State: collect.State(`"as it was"`)}}
 	expect(t, w, s, "root", "a")
 	for _, hours := range []int{12, 24, 48} {
@@ -211,11 +211,11 @@ func barren(t *testing.T, s Subject) {
 	w["a"] = shows(100)
 	s.Age(t, 96*time.Hour)
 	expect(t, w, s, "root", "a")
-	expect(t, w, s, "root", "a") // it shows something to come
+	expect(t, w, s, "root", "a") // it has a happening to come
 }
 
-// Lists that say of all pages that they have changed just now hurry those that have shown nothing, or nothing to come,
-// only a little, and the less the longer that is so.
+// Lists that report changes of all pages at all times speed up pages without happenings ahead only a little, and less
+// the longer they have none.
 func modified(t *testing.T, s Subject) {
 	now := 0
 	says := func() web {
@@ -242,14 +242,14 @@ func modified(t *testing.T, s Subject) {
 		{6, []string{"root", "current", "over", "empty"}},
 		{23, []string{"root", "current", "over"}},
 		{1, []string{"root", "current", "empty"}},
-		{24, []string{"root", "current", "over", "empty"}}, // never less than once a day
+		{24, []string{"root", "current", "over", "empty"}}, // at least once a day
 	} {
 		s.Age(t, time.Duration(step.hours)*time.Hour)
 		expect(t, says(), s, step.want...)
 	}
 }
 
-// Some lists give the date of the event for that of its page: it stays when the page changes.
+// Some lists have the date of the event as that of its page, which stays when the page changes.
 func toCome(t *testing.T, s Subject) {
 	at := time.Now().UTC().AddDate(0, 0, 60)
 	w := web{
