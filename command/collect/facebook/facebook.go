@@ -1,9 +1,9 @@
-// Package facebook collects the events and posts of a page, by the Graph API.
+// Package facebook collects the events and posts of a page with the Graph API.
 //
 //	/{page}/events ──▶ events, page by page
 //	/{page}/posts ───▶ posts, page by page ──▶ gate of package posts
 //
-// A token that may not read events, which needs a permission that Facebook gives to its partners, still reads posts.
+// A token without permission to read events, which Facebook gives to its partners, still reads posts.
 package facebook
 
 import (
@@ -30,7 +30,7 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector. An empty token is a state of all its sources.
+// New returns a Collector. Without a token all its sources need credentials.
 func New(token string, window func() timing.Window, o platform.Options) *Collector {
 	if o.Base == "" {
 		o.Base = platform.GraphBase
@@ -39,10 +39,10 @@ func New(token string, window func() timing.Window, o platform.Options) *Collect
 		token: token, window: window}
 }
 
-// The lists of an account, and how much of them is asked for at a time.
+// Lists of an account, and the size of their pages.
 const (
 	events, posts = "events", "posts"
-	pageSize      = 50 // of more, with so many fields, Facebook says that it is too much at times
+	pageSize      = 50 // larger pages with so many fields exceed Facebook's limits at times
 
 	eventFields = "id,name,description,start_time,end_time,timezone,is_canceled,is_draft,is_online,online_event_format," +
 		"online_event_third_party_url," +
@@ -86,7 +86,7 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 	return page, nil
 }
 
-// sentence says of which account what could not be read.
+// sentence returns an error that names the account and the data.
 func (c *Collector) sentence(err error, at platform.Address) error {
 	var refusal *platform.Refusal
 	var missing *platform.Missing
@@ -104,11 +104,11 @@ type paging struct {
 	Cursors struct {
 		After string `json:"after"`
 	} `json:"cursors"`
-	// Next is set unless this is the last page. It holds the token, so it is neither followed nor kept.
+	// Next is set unless this is the last page. It contains the token, so it is neither followed nor stored.
 	Next string `json:"next"`
 }
 
-// ask gets a page of a list.
+// ask fetches a page of a list.
 func (c *Collector) ask(ctx context.Context, at platform.Address, fields string, into any) error {
 	query := url.Values{"fields": {fields}, "limit": {strconv.Itoa(pageSize)}}
 	if at.Cursor != "" {
@@ -117,7 +117,7 @@ func (c *Collector) ask(ctx context.Context, at platform.Address, fields string,
 	return c.client.Graph(ctx, c.token, "/"+url.PathEscape(at.Account)+"/"+at.Part, query, into)
 }
 
-// finish makes the page of what was entries: what it shows, where it goes on.
+// finish returns the page of entries, with its links.
 func (c *Collector) finish(ctx context.Context, source collect.Source, known collect.Known, at platform.Address,
 	entries []platform.Entry, stable any, p paging, links ...collect.Link) (collect.Page, error) {
 	window := c.window()
@@ -139,7 +139,7 @@ func (c *Collector) finish(ctx context.Context, source collect.Source, known col
 	return page, nil
 }
 
-// isOld says that a post was written too long ago to announce anything.
+// isOld reports whether a post is too old to announce anything.
 func (c *Collector) isOld(created time.Time) bool {
 	return created.Before(c.client.Now().Add(-platform.Back))
 }

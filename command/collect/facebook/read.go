@@ -114,7 +114,7 @@ type event struct {
 	Type    string  `json:"type"`
 }
 
-// events reads a page of events. On the first, the posts are what to read next.
+// events reads a page of events. The first page links the posts.
 func (c *Collector) events(ctx context.Context, source collect.Source, known collect.Known,
 	at platform.Address) (collect.Page, error) {
 	var answer struct {
@@ -146,7 +146,7 @@ func (c *Collector) events(ctx context.Context, source collect.Source, known col
 	return c.finish(ctx, source, known, at, entries, stable, answer.Paging, links...)
 }
 
-// entries makes a candidate of an event that everybody may see.
+// entry returns the candidate of a public event.
 func (e event) entry() (platform.Entry, bool) {
 	start, err := timing.Parse(e.Start, false)
 	shared := e.Type == "" || e.Type == "public" || e.Type == "page" || e.Type == "community"
@@ -266,7 +266,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 		}
 	}
 	if old {
-		answer.Paging = paging{} // what follows is older
+		answer.Paging = paging{} // the rest is older
 	}
 	page, err := c.finish(ctx, source, known, at, entries, stable, answer.Paging)
 	page.Partial = page.Partial || old

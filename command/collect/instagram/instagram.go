@@ -1,5 +1,5 @@
-// Package instagram collects the posts of a business account, by the Graph API's Business Discovery: an account of
-// one's own reads what other business and creator accounts have posted.
+// Package instagram collects the posts of a business account with the Graph API's Business Discovery: the operator's
+// own account reads the posts of other business and creator accounts.
 package instagram
 
 import (
@@ -31,7 +31,8 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector. Account is the number of the account that the token is for; without both, its sources say so.
+// New returns a Collector. account is the number of the account that the token belongs to. Without both, all its
+// sources need credentials.
 func New(token, account string, window func() timing.Window, o platform.Options) *Collector {
 	if o.Base == "" {
 		o.Base = platform.GraphBase
@@ -55,7 +56,7 @@ const (
 	fields   = "id,caption,media_type,media_product_type,media_url,thumbnail_url,permalink,timestamp"
 )
 
-// cursors are what the API gives; anything else would end the expression that it is put into.
+// cursors matches the API's cursors; other texts would end the expression that contains them.
 var cursors = regexp.MustCompile(`^[A-Za-z0-9_=+/%-]+$`)
 
 type answer struct {
@@ -160,7 +161,7 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 		}))
 	}
 	if old || !cursors.MatchString(next) {
-		next = "" // what follows is older
+		next = "" // the rest is older
 	}
 	state, unchanged := platform.Remember(known.State, source.Timezone, window, []any{stable, next}, "")
 	if unchanged {

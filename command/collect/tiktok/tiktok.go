@@ -1,5 +1,4 @@
-// Package tiktok collects the videos of accounts whose owners have connected them, by the Display API: each account has
-// a token of its own.
+// Package tiktok collects the videos of connected accounts with the Display API: each account has a separate token.
 package tiktok
 
 import (
@@ -25,15 +24,15 @@ import (
 const (
 	// Type is the source type that this package serves.
 	Type = "tiktok"
-	// Base is the API's address unless it is configured.
+	// Base is the default address of the API.
 	Base = "https://open.tiktokapis.com/v2"
 
 	variable = "CARILLON_TIKTOK_TOKEN"
-	pageSize = 20 // the most that the API gives
+	pageSize = 20 // maximum of the API
 	fields   = "id,title,video_description,create_time,cover_image_url,share_url"
-	// interval keeps below the limit of 600 requests a minute, by a tenth.
+	// interval keeps requests a tenth below the limit of 600 a minute.
 	interval = 111 * time.Millisecond
-	// limitRest is how long the limit counts.
+	// limitRest is the period of the limit.
 	limitRest = time.Minute
 )
 
@@ -46,7 +45,7 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector. The tokens are by account, in small letters; one by "" is that of any other account.
+// New returns a Collector. The tokens are by account, in small letters; the one by "" is for all other accounts.
 func New(tokens map[string]string, window func() timing.Window, o platform.Options) *Collector {
 	if o.Base == "" {
 		o.Base = Base
@@ -74,7 +73,7 @@ type answer struct {
 }
 
 type video struct {
-	ID          jsontext.Value `json:"id"` // a string, a number in older answers
+	ID          jsontext.Value `json:"id"` // a string; a number in older answers
 	Title       string         `json:"title"`
 	Description string         `json:"video_description"`
 	Created     int64          `json:"create_time"`
@@ -123,7 +122,7 @@ func (c *Collector) Read(ctx context.Context, source collect.Source, known colle
 	return c.page(ctx, source, known, at, a)
 }
 
-// failure gives the API's codes their meaning: success is the code "ok", whatever the status.
+// failure translates the API's codes: success is the code "ok", whatever the status.
 func (c *Collector) failure(ctx context.Context, call platform.Call, raw *platform.Answer, a answer, broken bool,
 	account string) error {
 	success := raw.Status >= 200 && raw.Status <= 299
@@ -204,12 +203,12 @@ func (c *Collector) page(ctx context.Context, source collect.Source, known colle
 	return page, nil
 }
 
-// entries makes a post of a video, and says whose it is, if its address does.
+// entry returns the post of a video, and its account if the address has one.
 func (v video) entry(created time.Time, account string) (t platform.Entry, owner string) {
 	id := strings.Trim(string(v.ID), `"`)
 	shown := platform.Link(v.Share)
 	if shown != nil {
-		shown.RawQuery = "" // says who asked
+		shown.RawQuery = "" // identifies the caller
 		if name, _, ok := strings.Cut(strings.TrimPrefix(shown.Path, "/@"), "/"); ok && strings.HasPrefix(shown.Path, "/@") {
 			owner = name
 		}

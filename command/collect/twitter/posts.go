@@ -79,7 +79,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 		"expansions":   {"author_id,attachments.media_keys,geo.place_id"},
 		"user.fields":  {"id,name,username,profile_image_url,protected"},
 		"media.fields": {"media_key,type,url,preview_image_url"}, "place.fields": {"id,full_name,country_code"},
-		// A day, so that the pages of a walk are those of one question.
+		// A day, so that the pages of a walk belong to one query.
 		"start_time": {c.client.Now().UTC().Add(-platform.Back).Truncate(24 * time.Hour).Format(time.RFC3339)},
 	}
 	if at.Cursor != "" {
@@ -117,7 +117,7 @@ func (c *Collector) posts(ctx context.Context, source collect.Source, known coll
 	}
 	at.Part = id
 	at.Next(&page, known, "X", next)
-	// Posts grow out of what is asked for with time, and are not gone by that.
+	// Posts leave the queried period with time, and are not gone then.
 	page.Partial = page.Notes.Partial() || next == ""
 	return page, nil
 }
@@ -165,8 +165,7 @@ func (a answer) entries(account string) []platform.Entry {
 	return all
 }
 
-// text is the whole of a post, with the addresses that its short links stand for. Those of its own pictures are left
-// out.
+// text returns the whole text of a post with its short links resolved. Links to its own pictures are left out.
 func (t tweet) text() (text string, links []string) {
 	text, found := t.Text, t.Entities
 	if t.Note.Text != "" {

@@ -1,4 +1,5 @@
-// Package twitter collects the posts of an account of X, by its API version 2: the account by its name, then its posts.
+// Package twitter collects the posts of an account of X with its API version 2: it looks up the account, then its
+// posts.
 package twitter
 
 import (
@@ -18,18 +19,18 @@ import (
 const (
 	// Type is the source type that this package serves.
 	Type = "twitter"
-	// Base is the API's address unless it is configured.
+	// Base is the default address of the API.
 	Base = "https://api.x.com/2"
 
 	variable = "CARILLON_TWITTER_TOKEN"
 	pageSize = 100
 	interval = 200 * time.Millisecond
-	// busy is the share of a limit from which on nothing more is asked for, as a tenth that has to remain.
-	busy = 10
-	// longestRest is as long as the longest of the API's windows.
-	longestRest = 24 * time.Hour
-	limitRest   = 15 * time.Minute
-	leastRest   = time.Minute
+	// reservedShare is the part of a limit that remains unused, as a divisor.
+	reservedShare = 10
+	// maxRest is the length of the longest window of the API.
+	maxRest   = 24 * time.Hour
+	limitRest = 15 * time.Minute
+	leastRest = time.Minute
 )
 
 // Collector is the collector of type twitter.
@@ -41,7 +42,7 @@ type Collector struct {
 
 var _ collect.Collector = (*Collector)(nil)
 
-// New makes a Collector. An empty token is a state of all its sources.
+// New returns a Collector. Without a token all its sources need credentials.
 func New(token string, window func() timing.Window, o platform.Options) *Collector {
 	if o.Base == "" {
 		o.Base = Base
@@ -90,7 +91,7 @@ type user struct {
 	Protected bool   `json:"protected"`
 }
 
-// problem is one of the API's errors. Some come with a status of success.
+// problem is one of the API's errors, which may come with a successful status.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -100,7 +101,7 @@ type problem struct {
 
 func (p problem) is(name string) bool { return strings.HasSuffix(p.Type, "/"+name) }
 
-// lookUp finds the number of an account.
+// lookUp returns the number of an account.
 func (c *Collector) lookUp(ctx context.Context, account string) (string, error) {
 	var answer struct {
 		Data   *user     `json:"data"`
@@ -119,7 +120,7 @@ func (c *Collector) lookUp(ctx context.Context, account string) (string, error) 
 	return "", c.problem(account, answer.Errors)
 }
 
-// problem gives an answer without data its meaning.
+// problem translates an answer without data.
 func (c *Collector) problem(account string, all []problem) error {
 	if len(all) > 0 {
 		switch p := all[0]; {
@@ -136,7 +137,7 @@ func (c *Collector) problem(account string, all []problem) error {
 	return c.client.Lacks("data")
 }
 
-// ask makes a request and gives its status a meaning.
+// ask sends a request and translates its status.
 func (c *Collector) ask(ctx context.Context, path string, query url.Values, limit string, into any) error {
 	call := platform.Call{
 		Path:  path,
@@ -153,7 +154,7 @@ func (c *Collector) ask(ctx context.Context, path string, query url.Values, limi
 		return c.client.Read(answer, into)
 	}
 	var p problem
-	_ = c.client.Read(answer, &p) // there may be none
+	_ = c.client.Read(answer, &p) // optional
 	switch answer.Status {
 	case http.StatusTooManyRequests:
 		now := c.client.Now()
@@ -177,15 +178,15 @@ func detail(p problem) string {
 	return fmt.Sprintf(" (%s)", strings.Join(strings.Fields(p.Title), " "))
 }
 
-// windows are what the API counts by, as its headers begin: a quarter of an hour, and the days of apps and of users.
+// windows are the windows of limits, as the headers begin: a quarter of an hour, and the days of apps and of users.
 var windows = []string{"X-Rate-Limit-", "X-App-Limit-24hour-", "X-User-Limit-24hour-"}
 
-// remaining says how long to wait where nearly all of a limit is used up.
+// remaining returns the pause when nearly all of a limit is used.
 func remaining(header http.Header, now time.Time) (wait time.Duration) {
 	for _, window := range windows {
 		limit, err := strconv.Atoi(header.Get(window + "Limit"))
 		left, err2 := strconv.Atoi(header.Get(window + "Remaining"))
-		if err2 == nil && (left <= 0 || err == nil && left*busy < limit) {
+		if err2 == nil && (left <= 0 || err == nil && left*reservedShare < limit) {
 			wait = max(wait, untilReset(header, window, now))
 		}
 	}
@@ -197,10 +198,10 @@ func untilReset(header http.Header, window string, now time.Time) time.Duration 
 	if err != nil {
 		return 0
 	}
-	return min(max(time.Unix(reset, 0).Sub(platform.Clock(header, now)), 0), longestRest)
+	return min(max(time.Unix(reset, 0).Sub(platform.Clock(header, now)), 0), maxRest)
 }
 
-// restUnless is how long is waited at least after a limit was hit: a reset that has passed lets one in, as it says.
+// restUnless returns the minimum pause after a limit was exceeded: 0 if the answer names a reset, even a past one.
 func restUnless(header http.Header) time.Duration {
 	if header.Get("X-Rate-Limit-Reset") != "" || header.Get("Retry-After") != "" {
 		return leastRest
