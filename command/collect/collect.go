@@ -1,17 +1,16 @@
-// Package collect says what it is to collect happenings from a source.
+// Package collect defines how happenings are collected from a source.
 //
-// Each source type is a package below this one that implements [Collector]: it says with which pages a walk of a source
-// begins, and reads one page after the other. A page shows happenings and links further pages; [Walk] goes from one to
-// the next until none is ahead. A collector changes nothing, remembers nothing and decides nothing about what is known
-// already: whoever walks records each page before the next is asked for.
+// Each source type is a package below this one that implements [Collector]: it returns the first pages of a walk, and
+// reads one page after the other. A page shows happenings and links further pages; [Walk] visits them until none is
+// ahead. A collector has no state and changes nothing: the caller records each page before the next one.
 //
 //	Start ──▶ links ──▶ frontier ──next──▶ Read: fetch, read (structured, …) ──▶ page: observations, links
 //	                        ▲                                                          │
 //	                        └───────────────────────── record ◀────────────────────────┘
 //
-// What collectors share lies in packages of its own: fetch and robots get a page politely; structured, calendar and
-// posts read events out of what was got; timing, place, markup and identity give dates, zones, addresses, text and keys
-// one meaning; candidate makes observations of it all.
+// Collectors share these packages: fetch and robots fetch a page politely; structured, calendar and posts read its
+// events; timing, place, markup and identity interpret dates, zones, addresses, text and keys; candidate makes
+// observations of the results.
 package collect
 
 import (
@@ -29,124 +28,125 @@ type Source struct {
 	ID uuid.UUID
 	// Type is one of the interface's source types: site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter.
 	Type string
-	// URL is set for the types that are pages, Handle for the platforms.
+	// URL is set for types of pages, Handle for platforms.
 	URL    string
 	Handle string
-	// Timezone is the IANA zone in which the source means dates that name none. It may be empty.
+	// Timezone is the IANA zone of the source's dates without one. Optional.
 	Timezone string
 }
 
-// Collector reads the pages of one type of sources. It may be used for several sources at once.
+// Collector reads the pages of one type of sources. It is safe for concurrent use.
 type Collector interface {
-	// Start gives the pages with which a walk of a source begins, mostly one.
+	// Start returns the first pages of a walk, mostly one.
 	Start(source Source) []Link
-	// Read gets a page, unless it is as it is remembered, and reads it. Something amiss with single events is no
-	// failure: see Page.Notes.
+	// Read fetches a page, unless it is unchanged, and reads it. Errors in single events are not failures: see
+	// Page.Notes.
 	//
-	// It fails with one of the errors of this package (errors.Is), or with the context's. [Gone] tells a page that is
-	// no more; after [Stops], nothing else of the source can be had now either.
+	// It fails with one of the errors of this package (errors.Is), or with the context's. After [Gone], the page no
+	// longer exists; after [Stops], nothing else of the source is available either.
 	Read(ctx context.Context, source Source, page Known) (Page, error)
 }
 
-// Link is a page of a source: a page of the web, a calendar, a page of an answer of an API.
+// Link is a page of a source: a web page, a calendar, a page of an API's answer.
 type Link struct {
-	// Address tells it from the other pages of its source, in at most [MaxAddress] bytes. It is stored and shown, and
-	// holds no credentials.
+	// Address identifies the page in its source, in at most [MaxAddress] bytes. It is stored and shown, and contains no
+	// credentials.
 	Address string
-	// Role is what the collector takes it for, such as "sitemap" or "page". It is the collector's own.
+	// Role is the collector's own name for the kind of the page, such as "sitemap" or "page".
 	Role string
-	// List: it is read for the pages that it links, in each walk.
+	// List marks a page that is read in each walk for its links.
 	List bool
-	// Modified is when it changed last, as the page that links it says, in its words. It may be empty.
+	// Modified is the time of the last change in the words of the linking page. Optional.
 	Modified string
-	// Lasting: it stays with the source when no list names it any more, until it is gone itself. So it is with posts,
-	// of which feeds name the latest only.
+	// Lasting marks a page that stays with the source when no list names it any more, until it is gone itself. Posts are
+	// such pages, because feeds name the latest only.
 	Lasting bool
 }
 
-// MaxAddress is how long an address may be, in bytes.
+// MaxAddress limits an address, in bytes.
 const MaxAddress = 2048
 
-// State is what a collector wants to remember of a page: validators, the digest of a body, a token. It is JSON of at
-// most [MaxState] bytes, opaque to all but the collector that made it, which must accept none or a foreign one as
-// "nothing is known". It may be lost at any time, which costs requests and nothing else.
+// State is a collector's own state of a page: validators, the digest of a body, a token. It is JSON of at most
+// [MaxState] bytes, opaque to all others. The collector must treat a missing or foreign state as unknown. It may be
+// lost at any time, which costs only requests.
 type State = json.RawMessage
 
-// MaxState is how long a State may be, in bytes. A longer one is not remembered.
+// MaxState limits a State, in bytes. A longer one is not stored.
 const MaxState = 4 << 10
 
-// Known is a page with what is remembered of it.
+// Known is a page with its stored state.
 type Known struct {
 	Link
 
-	// Root: the walk began with it. Without it the source can't be collected.
+	// Root marks the first page of a walk. The source can't be collected without it.
 	Root  bool
 	State State
-	// ReadAt is when it was read last, or was found to be unchanged; zero for never.
+	// ReadAt is the time of the last reading, or of the last check without a change; zero for never.
 	ReadAt time.Time
-	// ReadModified is what Link.Modified was then.
+	// ReadModified is the Link.Modified of that time.
 	ReadModified string
-	// Shown counts the happenings that it showed then, Until is when the last of their occurrences ends.
+	// Shown counts the happenings of that time, Until is the end of the last of their occurrences.
 	Shown int
 	Until time.Time
-	// Barren counts how often in a row it was read and showed nothing.
+	// Barren counts the readings in a row without happenings.
 	Barren int
-	// AskedAt is when it was last asked for, with success or without.
+	// AskedAt is the time of the last request, successful or not.
 	AskedAt time.Time
 }
 
-// Page is what came of reading a page.
+// Page is the result of reading a page.
 type Page struct {
-	// Unchanged: the page is as it was when it was last read. Of the other fields, State, Notes and Requests may be set.
+	// Unchanged reports that the page has not changed since the last reading. Of the other fields, State, Notes and
+	// Requests may be set.
 	Unchanged bool
-	// Observations hold each key once.
+	// Observations have distinct keys.
 	Observations []Observation
-	// Partial: the page may show, or link, more than was read of it. Some notes imply it, see [Notes.Partial].
+	// Partial reports that the page may show or link more than was read. Some notes imply it, see [Notes.Partial].
 	Partial bool
-	// Links are the pages that it says belong to the source. Of a List, they are all of them: pages that no list names
-	// any more are gone.
+	// Links are the pages of the source that it links. Those of a List are complete: pages that no list names any more
+	// are gone.
 	Links []Link
 	State State
-	// Notes tell operators why less was found than the page shows.
+	// Notes explain to operators why less was found than the page shows.
 	Notes Notes
-	// Passed are dates that were read and are no event's. They are for people who try a source, and not recorded.
+	// Passed are dates that belong to no event. They are for trials, and not recorded.
 	Passed []Passed
-	// Requests counts what was asked for, robots.txt not included.
+	// Requests counts the requests, without those for robots.txt.
 	Requests int
 }
 
-// Passed is a date in a text that is no event's.
+// Passed is a date in a text that belongs to no event.
 type Passed struct {
-	// Address is where the text is shown.
+	// Address is the address of the text.
 	Address string `json:"address,omitzero"`
 	Words   string `json:"words"`
 	Why     string `json:"why"`
 }
 
-// Observation is one happening as the source shows it now. It is remembered as JSON.
+// Observation is one happening as the source shows it now. It is stored as JSON.
 type Observation struct {
-	// Key is the evidence that identifies the happening; happening.DeriveID makes the id of it. It begins with its
-	// kind, as in "url:https://example.org/e/1", see package identity.
+	// Key is the evidence of the happening's identity, from which happening.DeriveID derives its id. It begins with its
+	// kind, such as "url:https://example.org/e/1", see package identity.
 	Key string `json:"key"`
-	// Keys holds all evidence strong enough to identify the same happening at another source, Key included if it is. It
-	// may be empty.
+	// Keys has all evidence strong enough to identify the happening at another source, including Key if that is strong.
+	// Optional.
 	Keys []string `json:"keys,omitempty"`
-	// Alias is what else identifies it, on this page alone; empty for nothing.
+	// Alias identifies it on this page too. Optional.
 	Alias string `json:"-"`
-	// Details are complete: what is absent is not shown by the source.
+	// Details are complete: the source does not show what is missing.
 	Details happening.Details `json:"details"`
-	// PublishedAt is when the source first published it, if it says so.
+	// PublishedAt is when the source first published it. Optional.
 	PublishedAt *time.Time      `json:"publishedAt,omitempty"`
 	Source      happening.Block `json:"source"`
-	// Standing is how much the page counts where several tell of one happening.
+	// Standing is the precedence of the page among those of one happening.
 	Standing happening.Standing `json:"standing,omitempty"`
 	// Version counts the changes of the happening at its source, as SEQUENCE of iCalendar does. Optional.
 	Version int `json:"version,omitzero"`
-	// Origins say what gave the fields, in the order of [Fields]. A field of several values has an origin for each.
+	// Origins are the origins of the fields, in the order of [Fields]. A field of several values has an origin for each.
 	Origins []Origin `json:"origins,omitempty"`
 }
 
-// Until is when the last occurrence of what the page shows ends; zero if it shows none.
+// Until returns the end of the last occurrence on the page; zero if there is none.
 func (p Page) Until() time.Time {
 	var until time.Time
 	for i := range p.Observations {

@@ -8,81 +8,81 @@ import (
 	"time"
 )
 
-// Why a collection failed. Match with errors.Is; the typed errors of this file tell more with errors.As.
+// Reasons why a collection failed. Match with errors.Is; the typed errors of this file have details for errors.As.
 var (
-	// ErrRobotsDisallowed: the site's robots.txt asks us to stay away, or could not be had because the site is in
-	// trouble.
+	// ErrRobotsDisallowed is returned if the site's robots.txt forbids the page, or is unavailable because the site has
+	// failures.
 	ErrRobotsDisallowed = errors.New("robots.txt disallows it")
-	// ErrTooLarge: the answer exceeds the size cap.
+	// ErrTooLarge is returned for an answer above the size limit.
 	ErrTooLarge = errors.New("answer is too large")
-	// ErrTooComplex: reading the page would cost more than any page may.
+	// ErrTooComplex is returned for a page that exceeds its budget.
 	ErrTooComplex = errors.New("page is too complex")
-	// ErrTimeout: the answer took longer than the time cap.
+	// ErrTimeout is returned for an answer that took too long.
 	ErrTimeout = errors.New("no answer in time")
-	// ErrHTTPStatus: the answer is not a success, see [StatusError].
+	// ErrHTTPStatus is returned for an unsuccessful answer, see [StatusError].
 	ErrHTTPStatus = errors.New("unexpected http status")
-	// ErrResting: the host has asked to be left alone for a while, see [RestError].
+	// ErrResting is returned while a host asks for a pause, see [RestError].
 	ErrResting = errors.New("the host asked to be left alone for now")
-	// ErrUnavailable: something that collecting needs can't be reached, through no fault of the source's.
+	// ErrUnavailable is returned if something besides the source that collecting needs is unavailable.
 	ErrUnavailable = errors.New("collecting is not possible now")
-	// ErrTooManyRedirects: more redirects than are followed, or a loop.
+	// ErrTooManyRedirects is returned for too many redirects, or a loop.
 	ErrTooManyRedirects = errors.New("too many redirects")
-	// ErrBlockedAddress: the address is private or reserved.
+	// ErrBlockedAddress is returned for a private or reserved address.
 	ErrBlockedAddress = errors.New("address is blocked")
-	// ErrConnection: no answer, for DNS, TCP or TLS reasons.
+	// ErrConnection is returned for a missing answer because of DNS, TCP or TLS.
 	ErrConnection = errors.New("connection failed")
-	// ErrBadURL: the source's URL, or one it redirects to, can't be fetched.
+	// ErrBadURL is returned if the source's URL, or one it redirects to, can't be fetched.
 	ErrBadURL = errors.New("url can't be fetched")
-	// ErrUnsupportedContent: the answer is of a media type that isn't read.
+	// ErrUnsupportedContent is returned for a media type without a reader.
 	ErrUnsupportedContent = errors.New("content type is not supported")
-	// ErrPanicked: a mistake of ours that a page brought to light, see [PanicError].
-	ErrPanicked = errors.New("page can't be coped with")
-	// ErrNeedsCredentials: the platform wants credentials that aren't configured, or refuses those that are.
+	// ErrPanicked is returned for a page that makes its reader panic, see [PanicError].
+	ErrPanicked = errors.New("reading the page panicked")
+	// ErrNeedsCredentials is returned if the platform needs credentials that are missing, or refuses the configured ones.
 	ErrNeedsCredentials = errors.New("credentials are missing or refused")
-	// ErrUnknownAccount: the platform has no such account, or shows it to nobody.
+	// ErrUnknownAccount is returned if the platform has no such account, or does not show it.
 	ErrUnknownAccount = errors.New("there is no such account")
-	// ErrPrivateAccount: the account shows what it posts to those alone whom it admits.
+	// ErrPrivateAccount is returned for an account whose posts are not public.
 	ErrPrivateAccount = errors.New("account is private")
-	// ErrBadAnswer: the platform's answer was cut short, or is none that its documentation has.
+	// ErrBadAnswer is returned for an incomplete or undocumented answer of a platform.
 	ErrBadAnswer = errors.New("answer can't be read")
 )
 
-// StatusError is an answer other than success. It matches [ErrHTTPStatus].
+// StatusError is an unsuccessful answer. It matches [ErrHTTPStatus].
 type StatusError struct {
 	Code int
-	// RetryAfter is what the answer asks for, 0 if it asks for nothing.
+	// RetryAfter is the pause that the answer asks for, 0 if it names none.
 	RetryAfter time.Duration
 }
 
-// Error names the status code.
+// Error returns a text with the status code.
 func (e *StatusError) Error() string { return fmt.Sprintf("http status %d", e.Code) }
 
-// Is makes errors.Is(err, ErrHTTPStatus) true.
+// Is reports whether target is ErrHTTPStatus.
 func (e *StatusError) Is(target error) bool { return target == ErrHTTPStatus }
 
-// RestError is a host that wants to be left alone. It matches [ErrResting].
+// RestError is a host that asks for a pause. It matches [ErrResting].
 type RestError struct {
 	For time.Duration // from now on
 }
 
-// Error names how long.
+// Error returns a text with the length of the pause.
 func (e *RestError) Error() string {
 	return fmt.Sprintf("%s, for another %s", ErrResting, e.For.Round(time.Second))
 }
 
-// Is makes errors.Is(err, ErrResting) true.
+// Is reports whether target is ErrResting.
 func (e *RestError) Is(target error) bool { return target == ErrResting }
 
-// FetchError says which fetch failed, and wraps why. Place is scheme, host and path only: queries may carry secrets.
+// FetchError is a failed fetch with its cause. Place has scheme, host and path only, because queries may have secrets.
 type FetchError struct {
 	Place string
 	Err   error
 }
 
-// Error names the place and the reason.
+// Error returns the place and the cause.
 func (e *FetchError) Error() string { return "fetch " + e.Place + ": " + e.Err.Error() }
 
-// Unwrap gives the reason.
+// Unwrap returns the cause.
 func (e *FetchError) Unwrap() error { return e.Err }
 
 // PanicError is a panic of a reader. It matches [ErrPanicked]. Place is scheme, host and path of the page only.
@@ -92,13 +92,13 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error names the page.
+// Error returns a text with the page.
 func (e *PanicError) Error() string { return ErrPanicked.Error() + ": " + e.Place }
 
-// Is makes errors.Is(err, ErrPanicked) true.
+// Is reports whether target is ErrPanicked.
 func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
 
-// Survive calls a reader of what strangers wrote in a page. A panic of it becomes a [PanicError].
+// Survive calls a reader of foreign input. A panic of it becomes a [PanicError].
 func Survive(page *url.URL, read func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

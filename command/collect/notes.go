@@ -8,29 +8,29 @@ import (
 // Note is a remark on a collection that an operator can act upon.
 type Note struct {
 	Code NoteCode `json:"code"`
-	// Text is one sentence for people. It never holds credentials.
+	// Text is one sentence for people. It never contains credentials.
 	Text string `json:"text"`
 }
 
-// Notes are the notes on one page. They end where nobody would read on.
+// Notes are the notes on one page, at most maxNotes.
 type Notes []Note
 
-// maxNotes is as many as anyone would read.
+// maxNotes limits the notes on a page.
 const maxNotes = 20
 
-// Add appends a note, of which a page has 20 at most.
+// Add appends a note, unless the page has maxNotes.
 func (n *Notes) Add(code NoteCode, format string, args ...any) {
 	if len(*n) < maxNotes {
 		*n = append(*n, Note{Code: code, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// Has says that one of the notes has a code.
+// Has reports whether one of the notes has a code.
 func (n Notes) Has(code NoteCode) bool {
 	return slices.ContainsFunc(n, func(note Note) bool { return note.Code == code })
 }
 
-// Partial says that more may be on show than was read.
+// Partial reports whether the page may show more than was read.
 func (n Notes) Partial() bool {
 	for _, note := range n {
 		switch note.Code {
@@ -45,25 +45,24 @@ func (n Notes) Partial() bool {
 // NoteCode is the stable name of a kind of note.
 type NoteCode string
 
-// Operators see these codes with a sentence each.
+// Codes of notes. Operators see them with a sentence each.
 const (
-	// NoteNoEvents: the page holds no events in a form that is read.
+	// NoteNoEvents reports a page without events in a known form.
 	NoteNoEvents NoteCode = "no-events"
-	// NoteNeedsJavaScript: the page is empty until scripts have run.
+	// NoteNeedsJavaScript reports a page that is empty until scripts have run.
 	NoteNeedsJavaScript NoteCode = "needs-javascript"
-	// NoteSkippedEvent: an event was left out, for want of a title or a date.
+	// NoteSkippedEvent reports an event that was left out for lack of a title or a date.
 	NoteSkippedEvent NoteCode = "skipped-event"
-	// NoteBrokenMarkup: a block of structured data could not be read.
+	// NoteBrokenMarkup reports an unreadable block of structured data.
 	NoteBrokenMarkup NoteCode = "broken-markup"
-	// NoteAssumedTimezone: a time without a zone was read as UTC, since neither the event nor the source names one.
+	// NoteAssumedTimezone reports a time that was read as UTC, because neither the event nor the source names a zone.
 	NoteAssumedTimezone NoteCode = "assumed-timezone"
-	// NoteSeveralDates: events of one identifier begin at different times, and nothing says that they are versions.
+	// NoteSeveralDates reports events of one identifier with different starts that are not marked as versions.
 	NoteSeveralDates NoteCode = "several-dates"
-	// NotePageFailed: a page or calendar that belongs to the source could not be had, so that what it shows is not
-	// known.
+	// NotePageFailed reports an unavailable page or calendar of the source, whose contents are unknown.
 	NotePageFailed NoteCode = "page-failed"
-	// NoteLeftOut: addresses that a page names were left out, for they belong to no page of the site.
+	// NoteLeftOut reports addresses on a page that were left out because they belong to no page of the site.
 	NoteLeftOut NoteCode = "left-out"
-	// NoteTruncated: a limit was reached and the rest left out.
+	// NoteTruncated reports that a limit was reached and the rest left out.
 	NoteTruncated NoteCode = "truncated"
 )

@@ -2,10 +2,10 @@ package collect
 
 import "carillon/aggregates/happening"
 
-// Syntax is one of the ways in which pages write down events.
+// Syntax is a form of events on pages.
 type Syntax string
 
-// The syntaxes, in the order in which they count where several tell of one event and none tells more than the other.
+// Syntaxes in their order of precedence between equally detailed events.
 const (
 	JSONLD       Syntax = "json-ld"
 	Microdata    Syntax = "microdata"
@@ -13,17 +13,17 @@ const (
 	Microformats Syntax = "microformats"
 	HCalendar    Syntax = "hcalendar"
 	ICalendar    Syntax = "icalendar"
-	// PlatformEvent is an event that a platform holds as such, PostText what someone wrote there.
+	// PlatformEvent is an event object of a platform, PostText a text written there.
 	PlatformEvent Syntax = "platform-event"
 	PostText      Syntax = "post"
-	// PageHead is what a page says about itself as a whole.
+	// PageHead is the metadata of the page as a whole.
 	PageHead Syntax = "page"
 )
 
 // Field is a field of an observation that has an origin.
 type Field = happening.Field
 
-// An observation says of each of these where its value was found.
+// Fields whose values have an origin.
 const (
 	FieldTitle            = happening.FieldTitle
 	FieldDescription      = happening.FieldDescription
@@ -44,10 +44,10 @@ const (
 	FieldIdentity         = happening.FieldIdentity
 )
 
-// Fields lists all fields, in the order in which they are shown.
+// Fields lists all fields in display order.
 var Fields = happening.Fields
 
-// Stored is what is kept of origins when an observation is recorded: which page gave which fields, and by which paths.
+// Stored returns the origins to record with an observation: which page gave which fields, by which paths.
 func Stored(origins []Origin) []happening.Origin {
 	var all []happening.Origin
 	for _, o := range origins {
@@ -58,15 +58,15 @@ func Stored(origins []Origin) []happening.Origin {
 	return all
 }
 
-// Origin says what gave a field of an observation. When, and at which source, is known to those who record it.
+// Origin is the origin of a field of an observation. Time and source are known to the callers that record it.
 type Origin struct {
 	Field  Field  `json:"field"`
 	Page   string `json:"page,omitempty"`
 	Syntax Syntax `json:"syntax"`
-	// Path leads to the value within its syntax, as in "Event.location.name" or "VEVENT.DTSTART".
+	// Path leads to the value within its syntax, such as "Event.location.name" or "VEVENT.DTSTART".
 	Path string `json:"path,omitempty"`
-	// Element is where that stands in the page, as in "script[2]" or "div#programme > article.event > time".
+	// Element is its position in the page, such as "script[2]" or "div#programme > article.event > time".
 	Element string `json:"element,omitempty"`
-	// Text is the beginning of what is written there.
+	// Text is the beginning of the original text.
 	Text string `json:"text,omitempty"`
 }

@@ -9,7 +9,7 @@ import (
 	"carillon/command/collect"
 )
 
-func TestOriginsAreKeptByPageAndSyntax(t *testing.T) {
+func TestStored(t *testing.T) {
 	t.Parallel()
 	got := collect.Stored([]collect.Origin{
 		{

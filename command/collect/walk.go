@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Frontier is how far a walk is: which pages are ahead.
+// Frontier has the pages ahead of a walk.
 type Frontier interface {
-	// Next gives the page to read now. At the walk's end there is none.
+	// Next returns the next page. ok is false at the end of the walk.
 	Next(ctx context.Context) (page Known, ok bool, err error)
 }
 
-// Visited is a page that a walk has come to.
+// Visited is a page that a walk has reached.
 type Visited struct {
 	Known Known
 	Page  Page
-	// Err is why the page could not be read; then Page is empty.
+	// Err is the reason why the page could not be read; then Page is empty.
 	Err error
 }
 
-// Walk goes through a source's pages. Whoever walks records each page in the frontier before the next is asked for: in
-// the body of its loop. The error is the frontier's, the context's, or one after which nothing else of the source can
-// be had now, see [Stops]; the walk ends with it, and Visited names the page, which is still ahead.
+// Walk iterates over a source's pages. The caller records each page in the frontier in the body of its loop. The error
+// is the frontier's, the context's, or one after which nothing else of the source is available, see [Stops]; the walk
+// ends with it, and Visited names the page, which is still ahead.
 func Walk(ctx context.Context, collector Collector, source Source, frontier Frontier) iter.Seq2[Visited, error] {
 	return func(yield func(Visited, error) bool) {
 		for {
@@ -50,14 +50,14 @@ func Walk(ctx context.Context, collector Collector, source Source, frontier Fron
 	}
 }
 
-// Gone says that a page is no more.
+// Gone reports whether a page no longer exists.
 func Gone(err error) bool {
 	var status *StatusError
 	return errors.As(err, &status) && (status.Code == http.StatusNotFound || status.Code == http.StatusGone)
 }
 
-// Stops says that after this failure of a page no other of the source can be had now: the host wants to be left alone,
-// the platform lets nobody in, or it is for ourselves that nothing goes.
+// Stops reports whether no other page of the source is available after this failure: the host asks for a pause, the
+// platform refuses access, or this server has a failure.
 func Stops(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) && (status.Code == http.StatusTooManyRequests ||
@@ -68,19 +68,19 @@ func Stops(err error) bool {
 }
 
 const (
-	// barrenPause is how long a page that showed nothing is left alone at first, twice as long each time.
+	// barrenPause is the first pause of a page without happenings. It doubles each time.
 	barrenPause    = 12 * time.Hour
 	maxBarrenPause = 60 * 24 * time.Hour
-	// lastmodPause is after when a page is asked for although its list says that it has not changed: lists err.
+	// lastmodPause is the time after which a page is fetched although its list reports no change, because lists err.
 	lastmodPause = 30 * 24 * time.Hour
-	// hasteShare is by how much sooner than else a page is asked for that shows nothing to come, where its list says that
-	// it has changed: there are lists that say so of all pages at all times. It waits maxHaste at the most.
+	// hasteShare is the part of its pause that a page without happenings ahead waits if its list reports a change,
+	// maxHaste at the most, because some lists report changes of all pages at all times.
 	hasteShare = 4
 	maxHaste   = 24 * time.Hour
 )
 
-// Ahead says whether a walk has to ask for a page that a list links, by what is remembered of it, and how early: the
-// lower, the sooner. Lists come first, then pages with happenings to come, then those that were never read.
+// Ahead reports whether a walk has to fetch a linked page, by its stored state, and its rank: lower ones come first.
+// Lists precede pages with happenings to come, which precede unread pages.
 func Ahead(link Link, known Known, now time.Time) (rank int, ahead bool) {
 	const list, current, unread, over, barren = 0, 1, 2, 3, 4
 	switch {
@@ -98,7 +98,7 @@ func Ahead(link Link, known Known, now time.Time) (rank int, ahead bool) {
 		return rested(pause) || changed && rested(min(pause/hasteShare, maxHaste))
 	}
 	switch {
-	case known.ReadAt.IsZero(): // it could not be read the last time
+	case known.ReadAt.IsZero(): // the last reading failed
 		return unread, changed || rested(barrenPause/4)
 	case known.Shown > 0 && known.Until.After(now):
 		return current, changed || !dated || rested(lastmodPause)
@@ -109,9 +109,8 @@ func Ahead(link Link, known Known, now time.Time) (rank int, ahead bool) {
 	}
 }
 
-// toCome says that a page is said to have changed on a day that is still to come: that is some other date, and says
-// nothing.
+// toCome reports whether the time of a change lies in the future, so that it is meaningless.
 func toCome(modified string, now time.Time) bool {
 	day, err := time.Parse(time.DateOnly, modified[:min(len(modified), len(time.DateOnly))])
-	return err == nil && day.After(now.Add(24*time.Hour)) // whatever the zone
+	return err == nil && day.After(now.Add(24*time.Hour)) // in any zone
 }

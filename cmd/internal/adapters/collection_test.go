@@ -227,9 +227,9 @@ func TestFailures(t *testing.T) {
 		"robots":      {collect.ErrRobotsDisallowed, false, "failing", "robots: robots.txt disallows it"},
 		"credentials": {fmt.Errorf("facebook: %w", collect.ErrNeedsCredentials), false, "needs_credentials", "facebook: credentials are missing or refused"},
 		"too complex": {fmt.Errorf("read page: %w: too many steps", collect.ErrTooComplex), false, "failing", "too_complex: read page: page is too complex: too many steps"},
-		"bad reader":  {&collect.PanicError{Place: "https://example.org/e", Value: "x"}, false, "failing", "collector: page can't be coped with: https://example.org/e"},
+		"bad reader":  {&collect.PanicError{Place: "https://example.org/e", Value: "x"}, false, "failing", "collector: reading the page panicked: https://example.org/e"},
 		"unforeseen":  {errors.New("hm\x00\xff"), false, "failing", "other: hm\ufffd"},
-		"panic":       {nil, true, "failing", "collector: page can't be coped with: ACCOUNT"},
+		"panic":       {nil, true, "failing", "collector: reading the page panicked: ACCOUNT"},
 	}
 	p := &place{}
 	w := open(t, map[string]collect.Collector{"facebook": p})

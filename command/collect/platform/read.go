@@ -189,7 +189,8 @@ type state struct {
 
 // Remember returns the state of a page from its entries, without the parts that platforms change in each answer, and
 // reports whether it is unchanged.
-func Remember(known collect.State, timezone string, window timing.Window, entries any, extra string) (next collect.State,
+func Remember(known collect.State, timezone string, window timing.Window, entries any,
+	extra string) (next collect.State,
 	unchanged bool) {
 	data, err := json.Marshal(entries, json.Deterministic(true), lenient)
 	if err != nil {
