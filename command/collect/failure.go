@@ -22,7 +22,7 @@ var (
 	// ErrHTTPStatus is returned for an unsuccessful answer, see [StatusError].
 	ErrHTTPStatus = errors.New("unexpected http status")
 	// ErrResting is returned while a host asks for a pause, see [RestError].
-	ErrResting = errors.New("the host asked to be left alone for now")
+	ErrResting = errors.New("the host asked for a pause")
 	// ErrUnavailable is returned if something besides the source that collecting needs is unavailable.
 	ErrUnavailable = errors.New("collecting is not possible now")
 	// ErrTooManyRedirects is returned for too many redirects, or a loop.

@@ -34,7 +34,7 @@ func Run(t *testing.T, open func(*testing.T) Subject) {
 		"a walk ends with the host":                 resting,
 		"a list that fails still links its pages":   failingList,
 		"what a page is remembered by comes back":   remembered,
-		"pages that show nothing are left alone":    barren,
+		"barren pages are fetched later":            barren,
 		"a list that says all is new is not obeyed": modified,
 		"a change to come is none":                  toCome,
 		"a page that is linked twice is read once":  twice,
