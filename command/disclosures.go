@@ -13,7 +13,7 @@ import (
 // Disclose is the input before something of a destination is shown in full.
 type Disclose struct {
 	Destination uuid.UUID
-	What        []disclosure.What
+	What        []disclosure.Part
 }
 
 // Disclose puts on record that the caller is shown something in full. Where that can't be done, it must not be shown.
@@ -41,13 +41,13 @@ type disclosures struct {
 type disclosed struct {
 	destination uuid.UUID
 	to          string
-	what        disclosure.What
+	what        disclosure.Part
 }
 
 // mostDisclosures bounds the memory of them, to some ten megabytes.
 const mostDisclosures = 100_000
 
-func (d *disclosures) missing(to string, in Disclose, now time.Time) (what []disclosure.What) {
+func (d *disclosures) missing(to string, in Disclose, now time.Time) (what []disclosure.Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range in.What {

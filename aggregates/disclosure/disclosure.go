@@ -1,8 +1,7 @@
-// Package disclosure decides what has to go on record of a destination's secrets being shown in full: to whom, what,
-// when.
+// Package disclosure records when a destination's secrets are shown in full: to whom, which, when.
 //
-// A stream has one day (UTC) of one destination. So it stays short however long a key goes on looking, and the
-// destination's own stream, which every decision about it loads, has no trace of who only looked.
+// A stream has one day (UTC) of one destination, so that it stays short however often a key reads. The destination's
+// own stream, which every decision about it loads, has no entries of readers.
 package disclosure
 
 import (
@@ -14,28 +13,28 @@ import (
 	"carillon/eventstore"
 )
 
-// What of a destination was shown in full.
-type What string
+// Part is a part of a destination that was shown in full.
+type Part string
 
-// The kinds of secrets.
+// Kinds of secrets.
 const (
-	Secrets What = "secrets" // that sign
-	Address What = "address" // of one that hides something
-	Headers What = "headers"
+	Secrets Part = "secrets" // signing secrets
+	Address Part = "address" // a masked address
+	Headers Part = "headers"
 )
 
-// Every is for how long a disclosure stands for those that follow it, of the same to the same. Secrets are asked for by
-// name, and when counts; addresses and headers are in every answer about a destination.
-func (w What) Every() time.Duration {
-	if w == Secrets {
+// Every returns the time in which a disclosure covers further ones of the same part to the same actor. Secrets are
+// requested explicitly, and each time counts; addresses and headers are in every answer about a destination.
+func (p Part) Every() time.Duration {
+	if p == Secrets {
 		return time.Hour
 	}
 	return 24 * time.Hour
 }
 
-// Stands reports whether a disclosure that was recorded at one time is enough for another time. The zero time is none.
-func (w What) Stands(recorded, at time.Time) bool {
-	return !recorded.IsZero() && at.Sub(recorded).Abs() < w.Every()
+// Stands reports whether a recorded disclosure covers another time. The zero time means none.
+func (p Part) Stands(recorded, at time.Time) bool {
+	return !recorded.IsZero() && at.Sub(recorded).Abs() < p.Every()
 }
 
 // Event is a stored fact about disclosures.
@@ -43,24 +42,24 @@ func (w What) Stands(recorded, at time.Time) bool {
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// Shown says that somebody was given something in full: now, and maybe again until What.Every is over.
+// Shown records that an actor was shown something in full: now, and maybe again until Part.Every is over.
 type Shown struct {
 	Destination uuid.UUID `json:"destination"`
-	To          string    `json:"to"` // the actor: "key:<id>", or "console" for who came by a login link
-	What        []What    `json:"what"`
+	To          string    `json:"to"` // the actor: "key:<id>", or "console" for a session of a login link
+	What        []Part    `json:"what"`
 	At          time.Time `json:"at"`
 }
 
-// State is when what was shown last to whom.
+// State has the times of the last disclosures.
 type State map[to]time.Time
 
 type to struct {
 	actor string
-	what  What
+	what  Part
 }
 
 func (e Shown) evolve(s State) State {
-	s = maps.Clone(s) // earlier states stay as they were
+	s = maps.Clone(s) // earlier states stay unchanged
 	if s == nil {
 		s = State{}
 	}
@@ -75,7 +74,7 @@ func (e Shown) evolve(s State) State {
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// Show puts on record what is about to be shown, unless it is already.
+// Show records a disclosure, unless an earlier one covers it.
 type Show Shown
 
 func (c Show) decide(s State) ([]Event, error) {
@@ -92,10 +91,10 @@ func (c Show) decide(s State) ([]Event, error) {
 	return []Event{e}, nil
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(eventstore.Case[Event, Shown]("disclosure.shown.v1"))
 
-// Aggregate binds it all to the streams "disclosure-<uuid>".
+// Aggregate binds the functions to the streams "disclosure-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "disclosure",
 	Codec:    Events,
@@ -103,10 +102,10 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]
 
-// StreamID derives the id of a destination's stream of the day of a time.
+// StreamID derives the id of a destination's stream for the day of a time.
 func StreamID(destination uuid.UUID, at time.Time) uuid.UUID {
 	return uuid.NewSHA1(destination, []byte("disclosures of "+at.UTC().Format(time.DateOnly)))
 }

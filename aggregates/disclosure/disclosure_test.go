@@ -15,7 +15,7 @@ var (
 	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
-func shown(to string, at time.Time, what ...disclosure.What) disclosure.Shown {
+func shown(to string, at time.Time, what ...disclosure.Part) disclosure.Shown {
 	return disclosure.Shown{
 		Destination: crm,
 		To:          to,
@@ -24,7 +24,7 @@ func shown(to string, at time.Time, what ...disclosure.What) disclosure.Shown {
 	}
 }
 
-func show(to string, at time.Time, what ...disclosure.What) disclosure.Show {
+func show(to string, at time.Time, what ...disclosure.Part) disclosure.Show {
 	return disclosure.Show(shown(to, at, what...))
 }
 
@@ -34,8 +34,8 @@ func TestStoredForms(t *testing.T) {
 		shown("key:ab12CD34", noon, disclosure.Secrets, disclosure.Address, disclosure.Headers))
 }
 
-// However often somebody looks, there are 24 events a day of secrets, and one of what else there is.
-func TestLookingAgainIsOnRecordOnceInAWhile(t *testing.T) {
+// Any number of reads leads to at most 24 events a day of secrets, and one of each other part.
+func TestShow_repeated(t *testing.T) {
 	t.Parallel()
 	const me, other = "key:ab12CD34", "console"
 	later := noon.Add(time.Hour)
@@ -46,12 +46,12 @@ func TestLookingAgainIsOnRecordOnceInAWhile(t *testing.T) {
 		When(show(other, noon, disclosure.Secrets)).Then(shown(other, noon, disclosure.Secrets)).
 		When(show(me, noon, disclosure.Headers, disclosure.Secrets)).Then(shown(me, noon, disclosure.Headers)).
 		When(show(me, later, disclosure.Secrets, disclosure.Address)).Then(shown(me, later, disclosure.Secrets)).
-		// by a clock that is behind
+		// by a slow clock
 		When(show(me, noon.Add(-time.Minute), disclosure.Secrets)).Then(shown(me, noon.Add(-time.Minute), disclosure.Secrets))
 }
 
-// Two processes must find the same stream, on the same day, for ever.
-func TestStreamsFollowFromDestinationAndDay(t *testing.T) {
+// All processes must derive the same stream on the same day, in all versions.
+func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	id := disclosure.StreamID(crm, noon)
 	if got := id.String(); got != "707fef1f-49d1-5a06-8134-bc74a07fc7f8" {

@@ -126,7 +126,7 @@ func TestAuditExport(t *testing.T) {
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
 	id, _, _ := s.life(t, by)
-	if err := s.Commands.Disclose(t.Context(), by, command.Disclose{Destination: id, What: []disclosure.What{disclosure.Secrets}}); err != nil {
+	if err := s.Commands.Disclose(t.Context(), by, command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Secrets}}); err != nil {
 		t.Fatal(err)
 	}
 	path := "/admin/audit/destinations/" + id.String()

@@ -141,7 +141,7 @@ type secretInFull struct {
 }
 
 // disclose puts on record what is shown in full to whoever is signed in.
-func (c *Console) disclose(v *visit, id uuid.UUID, what ...disclosure.What) error {
+func (c *Console) disclose(v *visit, id uuid.UUID, what ...disclosure.Part) error {
 	return c.Commands.Disclose(v.Context(), v.caller(), command.Disclose{Destination: id, What: what})
 }
 

@@ -162,7 +162,7 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 		Name: found.Name, URL: url, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
 		Seen: strconv.FormatInt(found.Revision, 10), Back: v.destinationPath(found.ID, ""),
 	}
-	var shown []disclosure.What
+	var shown []disclosure.Part
 	if destination.Hides(url) {
 		shown = append(shown, disclosure.Address)
 	}

@@ -230,7 +230,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 }
 
 // disclosedBy is what an answer about a destination shows in full.
-func disclosedBy(ctx context.Context, d query.Destination, j destinationJSON, show secretView) (what []disclosure.What) {
+func disclosedBy(ctx context.Context, d query.Destination, j destinationJSON, show secretView) (what []disclosure.Part) {
 	if !may(ctx, organization.ScopeSecrets) {
 		return nil
 	}

@@ -96,7 +96,7 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 
 	// Another process, which has no memory of these, finds them on record.
 	other := command.Commands{Store: s.Store, Now: time.Now}
-	seen := command.Disclose{Destination: uuid.MustParse(one.ID), What: []disclosure.What{disclosure.Secrets, disclosure.Address}}
+	seen := command.Disclose{Destination: uuid.MustParse(one.ID), What: []disclosure.Part{disclosure.Secrets, disclosure.Address}}
 	if err := other.Disclose(t.Context(), command.Caller{Organization: s.org, Actor: "key:" + readerID}, seen); err != nil {
 		t.Error(err)
 	}

@@ -97,7 +97,7 @@ func (a *API) secretsReply(r *http.Request, destination uuid.UUID, active []quer
 
 // disclose puts on record what is shown in full to whoever asks. It comes after what is shown was opened, and before it
 // is sent.
-func (a *API) disclose(ctx context.Context, id uuid.UUID, what ...disclosure.What) error {
+func (a *API) disclose(ctx context.Context, id uuid.UUID, what ...disclosure.Part) error {
 	if len(what) == 0 {
 		return nil
 	}
