@@ -1,9 +1,9 @@
-// Package auditor decides about the tokens with which auditors read the audit trail and nothing else.
+// Package auditor implements the aggregate of a token with which an auditor reads the audit trail and nothing else.
 //
 //	(none) ──Issue──▶ issued ──Revoke, or its expiry──▶ dead (final)
 //
-// Each token is an aggregate of its own, in the stream that StreamID derives from its public part. Its secret never
-// gets here: the aggregate knows its digest only. See Token.
+// Each token is a separate aggregate, in the stream that StreamID derives from its public part. The aggregate knows
+// only the digest of its secret. See Token.
 package auditor
 
 import (
@@ -22,11 +22,11 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// TokenIssued lets its bearer read the audit trail.
+	// TokenIssued permits its bearer to read the audit trail.
 	TokenIssued struct {
 		TokenID      string     `json:"tokenId"`               // the public part of the token
-		Name         string     `json:"name"`                  // whom it is for
-		Organization uuid.UUID  `json:"organization,omitzero"` // the only one whose trail it reads; absent: all
+		Name         string     `json:"name"`                  // of the auditor
+		Organization uuid.UUID  `json:"organization,omitzero"` // the organization whose trail it reads; absent: all
 		Hash         []byte     `json:"hash"`                  // see Token.Hash
 		ExpiresAt    *time.Time `json:"expiresAt,omitempty"`
 		At           time.Time  `json:"at"`
@@ -38,17 +38,17 @@ type (
 	}
 )
 
-// Status is what became of a token. That it has expired is told by the clock, which decisions don't know.
+// Status is the status of a token. Expiry depends on the time and is not part of it.
 type Status string
 
-// A token that was revoked stays so.
+// A revoked token stays revoked.
 const (
 	StatusNone    Status = "" // it was never issued
 	StatusIssued  Status = "issued"
 	StatusRevoked Status = "revoked"
 )
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Status  Status
 	TokenID string
@@ -62,7 +62,7 @@ func (e TokenIssued) evolve(s State) State {
 
 func (TokenRevoked) evolve(s State) State { s.Status = StatusRevoked; return s }
 
-// What an auditor's token refuses.
+// Errors of an auditor's token.
 var (
 	ErrUnknown = errors.New("no such token was issued")
 	ErrTaken   = errors.New("another token has this id")
@@ -75,13 +75,13 @@ var (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Issue makes a token valid. Issuing the same again changes nothing.
+	// Issue makes a token valid. Repeating it changes nothing.
 	Issue struct {
 		TokenID      string
 		Name         string
-		Organization uuid.UUID // zero: it reads the trail of all
+		Organization uuid.UUID // zero: of all organizations
 		Hash         []byte
-		ExpiresAt    *time.Time // nil: never
+		ExpiresAt    *time.Time // nil means no expiry
 		At           time.Time
 	}
 	// Revoke ends the token at once.
@@ -114,13 +114,13 @@ func (c Revoke) decide(s State) ([]Event, error) {
 	return nil, ErrUnknown
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, TokenIssued]("auditor.token-issued.v1"),
 	eventstore.Case[Event, TokenRevoked]("auditor.token-revoked.v1"),
 )
 
-// Aggregate binds it all to the streams "auditor-<uuid>".
+// Aggregate binds the functions to the streams "auditor-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "auditor",
 	Codec:    Events,
@@ -128,7 +128,7 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]
 
 // tokens is the name space of StreamID.

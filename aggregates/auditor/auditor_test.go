@@ -69,8 +69,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Tokens that were issued must be found for ever.
-func TestStreamsFollowFromTokens(t *testing.T) {
+// Stream ids of issued tokens must never change.
+func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	if got := auditor.StreamID("abcdEFGH").String(); got != "4bda93c7-f69c-5d14-a491-d6327e99d34b" {
 		t.Errorf("the stream of a token is %s now", got)
