@@ -1,10 +1,10 @@
-// Package clientcertificate decides about the client certificate that an organization shows to its receivers.
+// Package clientcertificate implements the aggregate of the client certificate that an organization presents to its
+// receivers.
 //
 //	(none) ──Set──▶ set ──Set──▶ another is set … ──Remove──▶ (none) ──Set──▶ …
 //
-// Its stream has the organization's id. The certificate lies open: whoever receives has seen it. Its private key is
-// here in sealed form only, under a data key of this one certificate, so that it can be shredded when the next one is
-// set.
+// Its stream has the organization's id. The certificate is public to all receivers. Its private key is stored in
+// sealed form only, under a data key of this one certificate, so that it can be shredded when the next one is set.
 package clientcertificate
 
 import (
@@ -16,7 +16,7 @@ import (
 	"carillon/eventstore"
 )
 
-// ErrNone is what a removal meets where there is nothing to remove.
+// ErrNone is returned for a removal without a certificate.
 var ErrNone = errors.New("organization has no client certificate")
 
 // Event is a stored fact about an organization's client certificate.
@@ -25,29 +25,29 @@ var ErrNone = errors.New("organization has no client certificate")
 type Event interface{ evolve(State) State }
 
 type (
-	// Set begins to show a certificate, where none was shown.
+	// Set presents a first certificate.
 	Set struct {
 		Certificate
 		At time.Time `json:"at"`
 	}
-	// Replaced shows another certificate in the place of one, which ends.
+	// Replaced presents another certificate.
 	Replaced struct {
 		Certificate
-		Of uuid.UUID `json:"of"` // the one that ends
+		Of uuid.UUID `json:"of"` // the replaced one
 		At time.Time `json:"at"`
 	}
-	// Removed ends a certificate: none is shown.
+	// Removed removes the certificate.
 	Removed struct {
 		ID uuid.UUID `json:"id"`
 		At time.Time `json:"at"`
 	}
 )
 
-// Certificate is a client certificate. A zero ID is none.
+// Certificate is a client certificate. A zero ID means none.
 type Certificate struct {
-	ID          uuid.UUID `json:"id"`          // fresh for each; owns the data key of Key
-	Chain       string    `json:"chain"`       // PEM: the certificate, and after it those that signed it
-	Subject     string    `json:"subject"`     // RFC 2253, as Issuer
+	ID          uuid.UUID `json:"id"`          // new for each; owns the data key of Key
+	Chain       string    `json:"chain"`       // PEM: the certificate, then its issuers
+	Subject     string    `json:"subject"`     // RFC 2253, like Issuer
 	Issuer      string    `json:"issuer"`      // whoever signed it
 	Serial      string    `json:"serial"`      // hexadecimal
 	Fingerprint string    `json:"fingerprint"` // SHA-256 of the certificate, hexadecimal
@@ -56,13 +56,13 @@ type Certificate struct {
 	Key         []byte    `json:"key"` // the private key, PKCS #8, sealed
 }
 
-// State is the certificate that is shown.
+// State has the presented certificate.
 type State struct {
 	Certificate Certificate
 	SetAt       time.Time
 }
 
-// Exists reports whether one is shown.
+// Exists reports whether a certificate is presented.
 func (s State) Exists() bool { return s.Certificate.ID != uuid.Nil }
 
 func (e Set) evolve(State) State      { return State{Certificate: e.Certificate, SetAt: e.At} }
@@ -75,13 +75,13 @@ func (Removed) evolve(State) State    { return State{} }
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// SetCertificate shows a certificate from now on. The one that is shown already, set again, changes nothing.
+	// SetCertificate presents a certificate. Repeating it changes nothing.
 	SetCertificate struct {
 		Certificate
-		Lost uuid.UUID // the certificate whose sealed key can't be opened any more: it is replaced even by the same one
+		Lost uuid.UUID // certificate whose sealed key can't be opened any more: even the same one replaces it
 		At   time.Time
 	}
-	// Remove ends the certificate.
+	// Remove removes the certificate.
 	Remove struct{ At time.Time }
 )
 
@@ -103,7 +103,7 @@ func (c Remove) decide(s State) ([]Event, error) {
 	return []Event{Removed{ID: s.Certificate.ID, At: c.At}}, nil
 }
 
-// Ended is the certificate that an event ended; none with uuid.Nil. Its data key is to be shredded.
+// Ended returns the certificate that an event ended, whose data key is to be shredded; uuid.Nil for none.
 func Ended(event Event) uuid.UUID {
 	switch e := event.(type) {
 	case Set:
@@ -115,14 +115,14 @@ func Ended(event Event) uuid.UUID {
 	return uuid.Nil
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Set]("client_certificate.set.v1"),
 	eventstore.Case[Event, Replaced]("client_certificate.replaced.v1"),
 	eventstore.Case[Event, Removed]("client_certificate.removed.v1"),
 )
 
-// Aggregate binds it all to the streams "client_certificate-<uuid of the organization>".
+// Aggregate binds the functions to the streams "client_certificate-<uuid of the organization>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "client_certificate",
 	Codec:    Events,
@@ -130,5 +130,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

@@ -25,7 +25,7 @@ var (
 	}
 	second = another(first, "7a3f5f0e-02d3-4b8f-8f47-2f4a3c0d9e21",
 		"-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n")
-	again = another(first, "c0ffee00-02d3-4b8f-8f47-2f4a3c0d9e21", first.Chain) // the same certificate, sealed anew
+	again = another(first, "c0ffee00-02d3-4b8f-8f47-2f4a3c0d9e21", first.Chain) // the same certificate, sealed again
 
 	set      = clientcertificate.Set{Certificate: first, At: noon}
 	replaced = clientcertificate.Replaced{Certificate: second, Of: first.ID, At: noon}
@@ -42,18 +42,18 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[clientcertificate.Event](t, clientcertificate.Events, set, replaced, removed)
 }
 
-func TestACertificateIsSetReplacedAndRemoved(t *testing.T) {
+func TestSetReplaceRemove(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, clientcertificate.Aggregate).
 		When(clientcertificate.SetCertificate{Certificate: first, At: noon}).Then(set).
-		When(clientcertificate.SetCertificate{Certificate: again, At: noon}).Then(). // it is shown already
+		When(clientcertificate.SetCertificate{Certificate: again, At: noon}).Then(). // it is presented already
 		When(clientcertificate.SetCertificate{Certificate: second, At: noon}).Then(replaced).
 		When(clientcertificate.Remove{At: noon}).Then(clientcertificate.Removed{ID: second.ID, At: noon}).
 		When(clientcertificate.SetCertificate{Certificate: first, At: noon}).Then(set)
 }
 
-// Whose key is lost is mended by the same certificate and key, and only that one.
-func TestALostKeyIsReplacedByItself(t *testing.T) {
+// A lost key is replaced by the same certificate and key, and only that one.
+func TestSetCertificate_lostKey(t *testing.T) {
 	t.Parallel()
 	mend := clientcertificate.SetCertificate{Certificate: again, Lost: first.ID, At: noon}
 	aggregatetest.Stream(t, clientcertificate.Aggregate).Of(set).
@@ -63,7 +63,7 @@ func TestALostKeyIsReplacedByItself(t *testing.T) {
 	late.ID = uuid.MustParse("ab000000-02d3-4b8f-8f47-2f4a3c0d9e21")
 	aggregatetest.Stream(t, clientcertificate.Aggregate).Of(set, clientcertificate.Replaced{Certificate: again,
 		Of:               first.ID, At: noon}).
-		When(late).Then() // somebody else has mended it
+		When(late).Then() // another process has replaced it
 }
 
 func TestEachCommandInEachState(t *testing.T) {
