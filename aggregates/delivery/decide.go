@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Why a replay is refused.
+// Reasons why a replay is refused.
 var (
 	ErrInFlight   = errors.New("the delivery is still in flight: wait until it has succeeded or failed")
 	ErrReplaying  = errors.New("another replay of this delivery is running")
@@ -18,12 +18,12 @@ var (
 // DiscardedError is ErrDiscarded with its cause.
 type DiscardedError struct{ Reason string }
 
-// Error names the cause, and how the event can be had again.
+// Error returns a text with the cause, and how to get the event again.
 func (e *DiscardedError) Error() string {
 	return ErrDiscarded.Error() + ": " + e.Reason + "; a backfill sends it where a subscription wants it now"
 }
 
-// Unwrap makes errors.Is(err, ErrDiscarded) hold.
+// Unwrap returns ErrDiscarded.
 func (e *DiscardedError) Unwrap() error { return ErrDiscarded }
 
 // Command is an intention; times, jitter and outcomes arrive inside it.
@@ -32,40 +32,40 @@ func (e *DiscardedError) Unwrap() error { return ErrDiscarded }
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// RecordAttempt records a request that was made. It is always recorded: it happened.
+	// RecordAttempt records a completed request. It never fails.
 	RecordAttempt struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
-		Number       int // the number it was started under; taken already means that two drivers sent it at once
+		Number       int // number at its start; a taken number means that two drivers sent it at once
 		Trigger      Trigger
 		Outcome      Outcome
 		At           time.Time
 		Retry        Retry
 	}
-	// Supersede ends it in favour of a newer one, if it was not attempted yet.
+	// Supersede ends the delivery in favour of a newer one, unless it was attempted.
 	Supersede struct {
 		By uuid.UUID
 		At time.Time
 	}
-	// Discard ends it if it is pending.
+	// Discard ends the delivery if it is pending.
 	Discard struct {
 		Reason string
 		At     time.Time
 	}
-	// Reinstate makes it pending again if it is discarded.
+	// Reinstate makes a discarded delivery pending again.
 	Reinstate struct {
 		Organization  uuid.UUID
 		Destination   uuid.UUID
-		Subscriptions []uuid.UUID // those that want it now
+		Subscriptions []uuid.UUID // those that match it now
 		At            time.Time
 	}
-	// DropReplay ends a replay that is still to be sent.
+	// DropReplay ends a replay that is not sent yet.
 	DropReplay struct {
 		Replay uuid.UUID
 		Reason string
 		At     time.Time
 	}
-	// RequestReplay asks for one more attempt of a delivery that has come to its end.
+	// RequestReplay requests one more attempt of a completed delivery.
 	RequestReplay struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
@@ -74,18 +74,19 @@ type (
 	}
 )
 
-// Retry says when to try again after a failure.
+// Retry schedules the attempts after failures.
 type Retry struct {
-	Schedule []time.Duration // waits after the first, second … failed automatic attempt
-	Jitter   float64         // from -1 to 1: how much of Spread to add
+	Schedule []time.Duration // pauses after the first, second … failed automatic attempt
+	Jitter   float64         // from -1 to 1: part of Spread to add
 	Spread   float64         // 0.2 means ±20 %
-	Floor    time.Duration   // the endpoint's Retry-After; up to Spread is added, so that not all are due in one instant
-	Never    bool            // the endpoint is gone
+	// the endpoint's Retry-After; up to Spread is added, so that deliveries are not due simultaneously
+	Floor time.Duration
+	Never bool // the endpoint is gone
 }
 
 const maxFloor = 24 * time.Hour
 
-// Next is when the automatic attempt after the n-th (from 1) is due, and false when there is none left.
+// Next returns the time of the automatic attempt after the n-th (from 1), and false if there is none left.
 func (r Retry) Next(n int, failedAt time.Time) (time.Time, bool) {
 	if r.Never || n < 1 || n > len(r.Schedule) {
 		return time.Time{}, false
@@ -112,15 +113,15 @@ func (c RecordAttempt) decide(s State) ([]Event, error) {
 	return []Event{attempted}, nil
 }
 
-// after is the status after the attempt and, where that is pending, when the next one is due.
+// after returns the status after the attempt and, if that is pending, the time of the next one.
 func (c RecordAttempt) after(s State) (Status, time.Time) {
 	if c.Outcome.Succeeded() {
-		return StatusSucceeded, time.Time{} // whatever it was before: it has arrived
+		return StatusSucceeded, time.Time{} // whatever the status was: it has arrived
 	}
 	switch status := s.status(); status {
 	case StatusPending:
 		if c.Number != s.Attempts+1 && c.Trigger == Automatic && !c.Retry.Never && !s.NextAttemptAt.IsZero() {
-			return StatusPending, s.NextAttemptAt // the schedule goes by the attempt that was recorded first
+			return StatusPending, s.NextAttemptAt // the schedule follows the attempt that was recorded first
 		}
 		if c.Trigger == Automatic {
 			if next, left := c.Retry.Next(s.Automatic+1, c.At.Add(c.Outcome.Duration())); left {
@@ -129,7 +130,7 @@ func (c RecordAttempt) after(s State) (Status, time.Time) {
 		}
 		return StatusFailed, time.Time{}
 	case StatusSucceeded, StatusFailed, StatusSuperseded, StatusDiscarded:
-		return status, time.Time{} // a failure takes nothing back
+		return status, time.Time{} // a failure does not revoke a success
 	}
 	return StatusFailed, time.Time{}
 }

@@ -1,4 +1,4 @@
-// Package delivery decides the fate of one delivery: a published event on its way to one destination.
+// Package delivery implements the aggregate of one delivery: a published event on its way to one destination.
 //
 //	pending ──Attempted (2xx)──▶ succeeded ◀──Attempted by a replay (2xx)── failed
 //	   │ ▲ └──Attempted (no 2xx), waits left──┐                               ▲
@@ -7,7 +7,7 @@
 //	   └──Discard────▶ discarded (its last subscription was deleted, or its organization lost the feed)
 //	                       └──Reinstate──▶ pending
 //
-// The stream begins with the first of these facts: that the delivery exists is recorded by its dispatch.
+// The stream begins with the first of these facts, because the dispatch records the existence of the delivery.
 package delivery
 
 import (
@@ -34,7 +34,7 @@ type (
 		Trigger        Trigger   `json:"trigger"`
 		Outcome
 		Status        Status    `json:"status"`                 // of the delivery afterwards
-		NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"` // where the status is pending
+		NextAttemptAt time.Time `json:"nextAttemptAt,omitzero"` // if the status is pending
 		At            time.Time `json:"at"`                     // when the request began
 	}
 	// Superseded ends a delivery that a newer one replaces.
@@ -42,12 +42,12 @@ type (
 		By uuid.UUID `json:"by"` // the newer delivery
 		At time.Time `json:"at"`
 	}
-	// Discarded ends a delivery that no subscription asks for any more, or that its organization may not see any more.
+	// Discarded ends a delivery that no subscription matches any more, or that its organization may not see any more.
 	Discarded struct {
 		Reason string    `json:"reason"`
 		At     time.Time `json:"at"`
 	}
-	// ReplayDropped ends a replay that may not be sent; the delivery stays as it was.
+	// ReplayDropped ends a replay that must not be sent; the status of the delivery stays.
 	ReplayDropped struct {
 		Replay uuid.UUID `json:"replay"`
 		Reason string    `json:"reason"`
@@ -57,10 +57,10 @@ type (
 	Reinstated struct {
 		Organization  uuid.UUID   `json:"organization"`
 		Destination   uuid.UUID   `json:"destination"`
-		Subscriptions []uuid.UUID `json:"subscriptions"` // those that want it now
+		Subscriptions []uuid.UUID `json:"subscriptions"` // those that match it now
 		At            time.Time   `json:"at"`
 	}
-	// ReplayRequested is a caller's wish to have it sent again.
+	// ReplayRequested is a caller's request to send it again.
 	ReplayRequested struct {
 		Organization uuid.UUID `json:"organization"`
 		Destination  uuid.UUID `json:"destination"`
@@ -69,57 +69,58 @@ type (
 	}
 )
 
-// Outcome is what came of one request.
+// Outcome is the result of one request.
 type Outcome struct {
-	ResponseStatus int    `json:"responseStatus,omitzero"` // 0: no answer
+	ResponseStatus int    `json:"responseStatus,omitzero"` // 0 without an answer
 	ResponseBody   []byte `json:"responseBody,omitempty"`  // sealed
-	FailureReason  string `json:"failureReason,omitempty"` // empty: success
+	FailureReason  string `json:"failureReason,omitempty"` // empty for a success
 	ErrorMessage   string `json:"errorMessage,omitempty"`
-	DurationMicros int64  `json:"durationMicros"` // from the first byte out to the last byte in
+	DurationMicros int64  `json:"durationMicros"` // from the first byte sent to the last byte received
 }
 
-// Duration is how long the request took.
+// Duration returns the duration of the request.
 func (o Outcome) Duration() time.Duration { return time.Duration(o.DurationMicros) * time.Microsecond }
 
-// Succeeded reports a 2xx answer.
+// Succeeded reports whether the answer was 2xx.
 func (o Outcome) Succeeded() bool { return o.FailureReason == "" }
 
-// Trigger says why an attempt was made.
+// Trigger is the reason of an attempt.
 type Trigger string
 
-// Both count as failures of the destination where they fail; only automatic ones move the retry schedule.
+// Failures of both count for the destination; only automatic ones advance the retry schedule.
 const (
 	Automatic    Trigger = "automatic"     // the first attempt, or a retry
-	ManualReplay Trigger = "manual_replay" // somebody asked for it
+	ManualReplay Trigger = "manual_replay" // requested by a caller
 )
 
-// Status of a delivery. A pending one that is being sent shows as "delivering"; that is no fact but a lease.
+// Status is the status of a delivery. A pending one that is being sent is shown as "delivering", which is a lease and
+// not a fact.
 type Status string
 
-// A delivery begins as pending; all others are final, but for a replay of one that succeeded or failed.
+// A delivery begins as pending. All others are final, except for replays of succeeded or failed ones.
 const (
 	StatusPending    Status = "pending"    // an attempt is due, now or later
 	StatusSucceeded  Status = "succeeded"  // the endpoint answered 2xx
 	StatusFailed     Status = "failed"     // the last attempt of the schedule failed
-	StatusSuperseded Status = "superseded" // a newer event of the same subject took its place in the debounce window
+	StatusSuperseded Status = "superseded" // a newer event of the same subject replaced it in the debounce window
 	StatusDiscarded  Status = "discarded"  // its last subscription was deleted, or its organization lost the feed
 )
 
-// State is what decisions need. The zero state is a pending delivery that was never attempted.
+// State is the state for decisions. The zero state is a pending delivery without attempts.
 type State struct {
-	Status        Status    // "" is pending, see status
+	Status        Status    // "" means pending, see status
 	Attempts      int       // all of them
 	Automatic     int       // those of the retry schedule
-	NextAttemptAt time.Time // where the status is pending and something was attempted
+	NextAttemptAt time.Time // if the status is pending and there were attempts
 	Replay        uuid.UUID // requested and not attempted yet
-	Reason        string    // why it was discarded
+	Reason        string    // reason of the discarding
 }
 
-// LostRace says that another driver had sent the same attempt at the same time, and recorded it first. It happened and
-// counts as an attempt, but neither as a step of the retry schedule nor as another failure of the destination.
+// LostRace reports whether another driver sent the same attempt concurrently, and recorded it first. The attempt
+// counts, but neither as a step of the retry schedule nor as another failure of the destination.
 func (e Attempted) LostRace() bool { return e.RenumberedFrom != 0 }
 
-// status is the status by its name.
+// status returns the status with the default.
 func (s State) status() Status { return cmp.Or(s.Status, StatusPending) }
 
 func (e Attempted) evolve(s State) State {
@@ -147,7 +148,7 @@ func (Reinstated) evolve(s State) State {
 	return s
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Attempted]("delivery.attempted.v1"),
 	eventstore.Case[Event, Superseded]("delivery.superseded.v1"),
@@ -157,7 +158,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Reinstated]("delivery.reinstated.v1"),
 )
 
-// Aggregate binds it all to the streams "delivery-<uuid>".
+// Aggregate binds the functions to the streams "delivery-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "delivery",
 	Codec:    Events,
@@ -165,5 +166,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

@@ -84,8 +84,8 @@ func TestSuccessAtOnce(t *testing.T) {
 		When(attempt(1, ok)).Then(attempted(1, ok, delivery.StatusSucceeded, time.Time{}))
 }
 
-// Two waits make three attempts.
-func TestRetriesUntilTheScheduleEnds(t *testing.T) {
+// Two pauses make three attempts.
+func TestRetriesUntilScheduleEnds(t *testing.T) {
 	t.Parallel()
 	ended := noon.Add(refused.Duration())
 	aggregatetest.Stream(t, delivery.Aggregate).
@@ -102,7 +102,7 @@ func TestGoneEndsIt(t *testing.T) {
 		Then(attempted(1, refused, delivery.StatusFailed, time.Time{}))
 }
 
-func TestTheLaterOfTwoDriversIsRenumbered(t *testing.T) {
+func TestConcurrentAttemptIsRenumbered(t *testing.T) {
 	t.Parallel()
 	second := attempted(2, refused, delivery.StatusSucceeded, time.Time{})
 	second.RenumberedFrom = 1
@@ -110,8 +110,8 @@ func TestTheLaterOfTwoDriversIsRenumbered(t *testing.T) {
 		Repeatable().When(attempt(1, refused)).Then(second)
 }
 
-// Two drivers send the same retry: the schedule goes on by the one that was recorded first.
-func TestAnAttemptThatLostItsRaceMovesNoRetry(t *testing.T) {
+// If two drivers send the same retry, the schedule follows the one that was recorded first.
+func TestRecordAttempt_lostRace(t *testing.T) {
 	t.Parallel()
 	due := noon.Add(refused.Duration() + 5*time.Second)
 	lost := attempted(2, refused, delivery.StatusPending, due)
@@ -189,7 +189,7 @@ func TestReplay(t *testing.T) {
 		Refused(delivery.ErrDiscarded)
 }
 
-func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
+func TestSupersedeAndDiscardNeedPending(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, delivery.Aggregate).
 		When(delivery.Supersede{By: replay, At: noon}).Then(delivery.Superseded{By: replay, At: noon})
@@ -201,8 +201,8 @@ func TestOnlyWhatWaitsIsSupersededOrDiscarded(t *testing.T) {
 	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
 }
 
-// A delivery that is made pending again has its whole schedule before it, and goes on counting its attempts.
-func TestReinstatedStartsItsScheduleAgain(t *testing.T) {
+// A reinstated delivery has its whole schedule again, and its attempts continue to count.
+func TestReinstate_restartsSchedule(t *testing.T) {
 	t.Parallel()
 	ended := noon.Add(refused.Duration())
 	aggregatetest.Stream(t, delivery.Aggregate).
@@ -217,7 +217,7 @@ func TestReinstatedStartsItsScheduleAgain(t *testing.T) {
 		When(delivery.Reinstate{}).Then()
 }
 
-func TestDiscardedReplayNamesItsCause(t *testing.T) {
+func TestDiscardedErrorNamesCause(t *testing.T) {
 	t.Parallel()
 	request := delivery.RequestReplay(wanted)
 	for _, reason := range []string{"its last subscription was deleted", "the feed of its event was deleted"} {
@@ -273,11 +273,11 @@ func TestEachCommandInEachState(t *testing.T) {
 			delivery.ErrSuperseded, delivery.ErrDiscarded)
 }
 
-// What the status is after an attempt that failed or arrived, by the status before it.
+// The status after a failed or successful attempt, by the status before it.
 func TestStatusAfterAnAttempt(t *testing.T) {
 	t.Parallel()
 	for before, afterFailure := range map[delivery.Status]delivery.Status{
-		"":                        delivery.StatusPending, // waits are left
+		"":                        delivery.StatusPending, // pauses are left
 		delivery.StatusPending:    delivery.StatusPending,
 		delivery.StatusSucceeded:  delivery.StatusSucceeded,
 		delivery.StatusFailed:     delivery.StatusFailed,
