@@ -6,31 +6,32 @@ import (
 	"strings"
 )
 
-// The address of a webhook is often the credential itself: whoever knows it may post. Slack, Zapier and Discord have it
-// in the path, Make has nothing else there, others have it in the query. So what follows the first segment of the path
-// is sealed, and so is a first segment that does not look like a word.
+// The address of a webhook is often the credential itself: Slack, Zapier and Discord have it in the path, Make has
+// only that in the path, others have it in the query. So the address after the first segment of the path is sealed,
+// and so is a first segment that does not resemble a word.
 
-// mask stands in an address for what is sealed. The beginning of the digest follows it.
+// mask replaces the sealed part of an address. The beginning of the digest follows it.
 const mask = "…"
 
-// shownDigest is how much of a digest is shown, in bytes: enough to tell addresses apart, and no more than that.
+// shownDigest is the length in bytes of the visible part of a digest: enough to distinguish addresses.
 const shownDigest = 6
 
-const longestWord = 32 // characters of a first segment that is shown
+const longestWord = 32 // characters of a visible first segment
 
-// words are segments such as hooks, v1, crm-webhook, Inbound2: what people call things.
+// words match segments such as hooks, v1, crm-webhook, Inbound2.
 var words = regexp.MustCompile(`^(?:[A-Z]?[a-z]{0,13}[0-9]{0,3})(?:[-_.][A-Z]?[a-z]{0,13}[0-9]{0,3}){0,3}$`)
 
 var maskedURL = regexp.MustCompile(`(?:/|^)` + mask + `[0-9a-f]*$`)
 
-// Hides reports whether an address has a part that not everybody may see who may see the destination.
+// Hides reports whether an address has a part that is not visible to all readers of the destination.
 func Hides(raw string) bool {
 	_, hides := visible(raw)
 	return hides
 }
 
-// Masked is an address as everybody may see it: scheme, host, port, the first segment of the path where that is a word,
-// and the beginning of a digest by which addresses can be told apart. One that hides nothing comes as it is.
+// Masked returns the address for all readers: scheme, host, port, the first segment of the path if that is a word, and
+// the beginning of a digest by which addresses can be distinguished. An address without a hidden part is returned
+// unchanged.
 func Masked(raw string, digest []byte) string {
 	shown, hides := visible(raw)
 	if !hides {
@@ -39,13 +40,13 @@ func Masked(raw string, digest []byte) string {
 	return shown + mask + hex.EncodeToString(digest[:min(len(digest), shownDigest)])
 }
 
-// IsMasked reports whether an address is what Masked gave: no request can go there.
+// IsMasked reports whether Masked has masked an address: no request can be sent there.
 func IsMasked(raw string) bool { return maskedURL.MatchString(raw) }
 
-// visible is what may be seen of an address, up to where the rest would follow.
+// visible returns the visible part of an address, up to the hidden part.
 func visible(raw string) (shown string, hides bool) {
 	scheme, host, rest := split(raw)
-	if at := strings.LastIndexByte(host, '@'); at >= 0 { // after a user's name and password
+	if at := strings.LastIndexByte(host, '@'); at >= 0 { // after user name and password
 		host, hides = host[at+1:], true
 	}
 	if host == "" {
@@ -75,7 +76,7 @@ func origin(raw string) string {
 	return scheme + "://" + strings.TrimSuffix(host, map[string]string{"https": ":443", "http": ":80"}[scheme])
 }
 
-// split cuts an address into its scheme, what stands for the host, and what follows it.
+// split splits an address into its scheme, the host with credentials, and the rest.
 func split(raw string) (scheme, host, rest string) {
 	scheme, rest, _ = strings.Cut(raw, "://")
 	end := strings.IndexAny(rest, "/?#")
@@ -85,6 +86,6 @@ func split(raw string) (scheme, host, rest string) {
 	return scheme, rest[:end], rest[end:]
 }
 
-// Exposed reports whether the address lies open although it has a part that is to be sealed: it was recorded by a
-// version that did not seal addresses.
+// Exposed reports whether the address is stored open although it has a part to be sealed: a version before sealed
+// addresses recorded it.
 func (s Settings) Exposed() bool { return len(s.Address.Data) == 0 && Hides(s.URL) }

@@ -33,7 +33,7 @@ func TestMasked(t *testing.T) {
 		"https://example.org?key=topsecret":        "https://example.org/" + d,
 		"https://example.org/hook#topsecret":       "https://example.org/hook/" + d,
 		"https://me:topsecret@example.org/hook":    "https://example.org/hook/" + d,
-		// A first segment that looks like no word.
+		// A first segment that is not a word.
 		"https://hook.eu1.make.com/1a9xkq27vb0m4ts8w3yz6c5dfgh2jrln": "https://hook.eu1.make.com/" + d,
 		"https://api.telegram.org/bot110201543:AAHdqTcvCH1vGWJxfSeo": "https://api.telegram.org/" + d,
 		"https://example.org/8f14e45f-ceea-467f-a9b0-1d8f6a1b2c3d":   "https://example.org/" + d,
@@ -56,7 +56,7 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// Whatever stands in the place of a credential, nothing of it is shown.
+// Nothing in the place of a credential is visible.
 func TestMaskedShowsNoCredential(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,7 +71,7 @@ func TestMaskedShowsNoCredential(t *testing.T) {
 	})
 }
 
-// v1 reads an event as a version before addresses were sealed has stored it.
+// v1 reads an event as stored before addresses were sealed.
 func v1(t *testing.T, name string) destination.Event {
 	t.Helper()
 	stored, err := os.ReadFile("testdata/destination." + name + ".v1.json") //nolint:gosec // the test's own
@@ -87,7 +87,7 @@ func v1(t *testing.T, name string) destination.Event {
 	return event
 }
 
-func TestEventsFromBeforeAddressesWereSealed(t *testing.T) {
+func TestEventsBeforeSealedAddresses(t *testing.T) {
 	t.Parallel()
 	settings := destination.Settings{
 		ExternalID: "crm",
@@ -143,7 +143,7 @@ func TestSealAddress(t *testing.T) {
 	})
 }
 
-// A new address takes the place of the old one, sealed or not.
+// A new address replaces the old one, sealed or not.
 func TestReviseMovesTheAddress(t *testing.T) {
 	t.Parallel()
 	plain := "https://example.org/hook"

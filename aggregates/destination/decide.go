@@ -9,13 +9,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// Overlap is how long rotated secrets go on signing beside the new one.
+// Overlap is the time in which rotated secrets sign beside the new one.
 const Overlap = 24 * time.Hour
 
-// MaxActiveSecrets bounds the secrets that sign at one time.
+// MaxActiveSecrets limits the secrets that sign at a time.
 const MaxActiveSecrets = 10
 
-// What a destination refuses.
+// Errors of a destination.
 var (
 	ErrUnknown        = errors.New("destination does not exist")
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
@@ -27,44 +27,42 @@ var (
 		"send yours again to put them in their place")
 )
 
-// Command is an intention; times, new ids and sealed values arrive inside it. Every command names the organization that
-// asks, and another organization's destination does not exist for it.
-//
-//sumtype:decl
+// Command is an intention; times, new ids and sealed values arrive inside it. Every command names the requesting
+// organization, for which another organization's destination does not exist.
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Create begins a destination with its first secret. Creating one that exists changes nothing.
+	// Create creates a destination with its first secret. Repeating it changes nothing.
 	Create struct {
 		Organization uuid.UUID
 		Settings     Settings
 		SecretID     uuid.UUID
 		Secret       []byte // sealed
-		Disabled     bool   // it begins disabled
+		Disabled     bool   // initial status
 		At           time.Time
 	}
-	// Revise changes settings, and the status where one is given. Nil fields stay as they are.
+	// Revise changes settings, and optionally the status. Nil fields stay.
 	Revise struct {
 		Organization          uuid.UUID
-		Seen                  *Settings // those that are replaced: where they are others by now, nothing is. nil: whichever
+		Seen                  *Settings // Optional. The settings to replace: if they have changed since, nothing changes
 		ExternalID            *string
 		Name                  *string
 		URL                   *string
-		Address               Sealed // of the URL, where one is given
+		Address               Sealed // of the URL. Optional
 		Headers               *Sealed
 		DebounceWindowSeconds *int
 		Enabled               *bool
-		ReadsHeaders          bool // the caller may read the stored headers, and so may send them to another host
+		ReadsHeaders          bool // the caller may read the stored headers, and therefore send them to another host
 		At                    time.Time
 	}
-	// SealAddress seals an address that lies open. Where it is another one by now, or sealed already, nothing changes.
+	// SealAddress seals an open address. If that has changed or is sealed already, nothing changes.
 	SealAddress struct {
-		Open    string // the address, as it is known
-		URL     string // what everybody may see of it
+		Open    string // the open address
+		URL     string // the masked address
 		Address Sealed
 		At      time.Time
 	}
-	// Rotate adds a secret; those that never expired get the end of the overlap.
+	// Rotate adds a secret; those without an expiry get the end of the overlap.
 	Rotate struct {
 		Organization uuid.UUID
 		SecretID     uuid.UUID
@@ -77,14 +75,14 @@ type (
 		SecretID     uuid.UUID
 		At           time.Time
 	}
-	// AutoDisable is the platform's reaction to failures under one status. Once that was switched it is void, so that a
-	// reaction that comes late, or again after a replay of all events, undoes nobody's decision.
+	// AutoDisable is the platform's reaction to failures under one status. Once the status has changed it is void, so
+	// that a late reaction, or one from a replay of all events, does not revert a decision.
 	AutoDisable struct {
-		Switches int // of the state that was looked at
+		Switches int // of the examined state
 		Reason   string
 		At       time.Time
 	}
-	// Delete ends the destination.
+	// Delete deletes the destination.
 	Delete struct {
 		Organization uuid.UUID
 		At           time.Time
@@ -101,7 +99,7 @@ func (s State) VisibleTo(organization uuid.UUID) bool {
 	return false
 }
 
-// statusFor is the status as an organization is told it: another one's destination does not exist.
+// statusFor returns the status for an organization: another one's destination does not exist.
 func (s State) statusFor(organization uuid.UUID) Status {
 	if s.Organization != organization {
 		return StatusNone
@@ -185,16 +183,15 @@ func set[T any](field, value *T) {
 	}
 }
 
-// Equal reports whether two settings say the same, however often they were sealed.
+// Equal reports whether two settings are equal, however they are sealed.
 func (s Settings) Equal(t Settings) bool {
 	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
 		s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
 		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 
-// secretsAt is when a decision about secrets takes effect. Callers take the time before their turn comes, each by a
-// clock of its own: what was decided before them must not seem to lie ahead, or the last active secret could be
-// expired.
+// secretsAt returns the time of a decision about secrets. Callers take the time of their own clock before their turn:
+// an earlier decision must not seem to lie ahead, or the last active secret could be expired.
 func (s State) secretsAt(asked time.Time) time.Time {
 	if asked.Before(s.SecretsAt) {
 		return s.SecretsAt

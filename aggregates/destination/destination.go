@@ -1,4 +1,4 @@
-// Package destination decides what may happen to one webhook destination.
+// Package destination implements the aggregate of one webhook destination.
 //
 //	(none) ──Create──▶ enabled ──Disable──────▶ disabled ───────┐
 //	                    ▲  └──AutoDisable──▶ auto_disabled ──┐  │
@@ -6,8 +6,8 @@
 //
 //	secret: minted (never expires) ──Rotate──▶ expiring (24 h overlap) ──time or ExpireSecret──▶ expired
 //
-// Secrets, custom headers and what is secret of an address are here in sealed form only: the aggregate decides about
-// them without knowing them.
+// Secrets, custom headers and the secret part of an address are here in sealed form only: the aggregate never opens
+// them.
 package destination
 
 import (
@@ -25,7 +25,7 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Created begins a destination; it is enabled.
+	// Created creates a destination, which is enabled.
 	Created struct {
 		Organization uuid.UUID `json:"organization"`
 		Settings
@@ -42,11 +42,11 @@ type (
 		Sealed   []byte    `json:"sealed"`
 		At       time.Time `json:"at"`
 	}
-	// SecretRotated adds a secret that never expires and lets those that never expired expire.
+	// SecretRotated adds a secret without an expiry, and sets that of the others without one.
 	SecretRotated struct {
 		SecretID  uuid.UUID   `json:"secretId"`
 		Sealed    []byte      `json:"sealed"`
-		Expiring  []uuid.UUID `json:"expiring"`  // the secrets that get ExpiresAt
+		Expiring  []uuid.UUID `json:"expiring"`  // secrets that get ExpiresAt
 		ExpiresAt time.Time   `json:"expiresAt"` // end of the overlap
 		At        time.Time   `json:"at"`
 	}
@@ -63,18 +63,18 @@ type (
 	Disabled struct {
 		At time.Time `json:"at"`
 	}
-	// AutoDisabled follows a streak of failures, or an answer 410.
+	// AutoDisabled follows consecutive failures, or an answer 410.
 	AutoDisabled struct {
-		Reason string    `json:"reason"` // names the failure count; shown as statusReason
+		Reason string    `json:"reason"` // with the number of failures; shown as statusReason
 		At     time.Time `json:"at"`
 	}
-	// Deleted ends the destination.
+	// Deleted deletes the destination.
 	Deleted struct {
 		At time.Time `json:"at"`
 	}
 )
 
-// Sealed is an encrypted value and a keyed digest of it, so that two values can be compared without opening them.
+// Sealed is an encrypted value with a keyed digest, by which values can be compared without opening them.
 type Sealed struct {
 	Data   []byte `json:"data,omitempty"`
 	Digest []byte `json:"digest,omitempty"`
@@ -88,36 +88,36 @@ const (
 	StatusNone         Status = "" // it does not exist
 	StatusEnabled      Status = "enabled"
 	StatusDisabled     Status = "disabled"
-	StatusAutoDisabled Status = "auto_disabled" // by Carillon, because requests failed
+	StatusAutoDisabled Status = "auto_disabled" // by Carillon because of failures
 	StatusDeleted      Status = "deleted"
 )
 
-// State is what decisions need, and what the answer to a write shows.
+// State is the state for decisions and for the answer to a write.
 type State struct {
 	Organization uuid.UUID
 	Status       Status
 	StatusReason string // of an automatic disabling
-	Switches     int    // how often the status changed: what was decided about an earlier status is void
+	Switches     int    // number of changes of the status: a decision about an earlier status is void
 	Settings     Settings
-	Secrets      []Secret  // oldest first, expired ones included
-	SecretsAt    time.Time // of the newest decision about them
-	SwitchedAt   time.Time // the status, the last time
-	OffSince     time.Time // zero: it is enabled
+	Secrets      []Secret  // oldest first, with expired ones
+	SecretsAt    time.Time // of the last decision about them
+	SwitchedAt   time.Time // last change of the status
+	OffSince     time.Time // zero if it is enabled
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
 
-// Settings are what a caller may change.
+// Settings are the settings that callers may change.
 type Settings struct {
 	ExternalID            string `json:"externalId,omitempty"`
 	Name                  string `json:"name"`
-	URL                   string `json:"url"`              // where Address is given, what everybody may see of it
-	Address               Sealed `json:"address,omitzero"` // the whole URL, where it hides something
+	URL                   string `json:"url"`              // masked if Address is given
+	Address               Sealed `json:"address,omitzero"` // the whole URL if it has a hidden part
 	Headers               Sealed `json:"headers"`
 	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
 }
 
-// Secret is one signing secret. A zero ExpiresAt means that it never expires.
+// Secret is a signing secret. A zero ExpiresAt means no expiry.
 type Secret struct {
 	ID        uuid.UUID
 	Sealed    []byte
@@ -174,7 +174,7 @@ func (s State) switched(to Status, reason string, at time.Time) State {
 	return s
 }
 
-// expireAt copies: earlier states stay as they were.
+// expireAt returns a copy, so that earlier states stay unchanged.
 func expireAt(secrets []Secret, id uuid.UUID, at time.Time) []Secret {
 	changed := slices.Clone(secrets)
 	for i := range changed {
@@ -185,7 +185,7 @@ func expireAt(secrets []Secret, id uuid.UUID, at time.Time) []Secret {
 	return changed
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Upcast[Event, createdV1]("destination.created.v1", createdV1.upcast),
 	eventstore.Case[Event, Created]("destination.created.v2"),
@@ -200,7 +200,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Deleted]("destination.deleted.v1"),
 )
 
-// Aggregate binds it all to the streams "destination-<uuid>".
+// Aggregate binds the functions to the streams "destination-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "destination",
 	Codec:    Events,
@@ -208,5 +208,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

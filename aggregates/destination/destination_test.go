@@ -94,7 +94,7 @@ func TestCreateDisabled(t *testing.T) {
 		Then(created, minted, destination.Disabled{At: noon})
 }
 
-func TestReviseWithTheSameSettingsRecordsNothing(t *testing.T) {
+func TestRevise_sameSettings(t *testing.T) {
 	t.Parallel()
 	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
 	again := destination.Sealed{Data: []byte("its address sealed again"), Digest: address.Digest}
@@ -131,9 +131,9 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 		Then(destination.Enabled{At: noon})
 }
 
-// Settings that were changed since somebody looked are not replaced; how they are sealed, and what is no setting, does
+// Settings that have changed since they were read are not replaced; their sealing, and other parts of the state, do
 // not count.
-func TestReviseOfSettingsThatAreOthersByNow(t *testing.T) {
+func TestRevise_changedSinceSeen(t *testing.T) {
 	t.Parallel()
 	mine, theirs := "Mine", "Theirs"
 	seen := created.Settings
@@ -174,7 +174,7 @@ func TestReviseOfSettingsThatAreOthersByNow(t *testing.T) {
 		Refused(destination.ErrUnknown)
 }
 
-func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
+func TestRotate_overlap(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Rotate{
@@ -186,7 +186,7 @@ func TestRotateLetsTheOldSecretOverlap(t *testing.T) {
 		Then(rotated)
 }
 
-func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
+func TestRotate_earlierOverlap(t *testing.T) {
 	t.Parallel()
 	third, later := uuid.New(), noon.Add(time.Hour)
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, rotated).
@@ -205,7 +205,7 @@ func TestRotateKeepsAnEarlierOverlap(t *testing.T) {
 		})
 }
 
-func TestAtMostTenSecretsAreActive(t *testing.T) {
+func TestMaxActiveSecrets(t *testing.T) {
 	t.Parallel()
 	scenario := aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
 	for i := range 9 {
@@ -246,7 +246,7 @@ func TestExpire(t *testing.T) {
 	}
 }
 
-func TestExpireByAClockThatIsBehind(t *testing.T) {
+func TestExpire_slowClock(t *testing.T) {
 	t.Parallel()
 	third, expired := uuid.New(), destination.SecretExpired{SecretID: first, At: noon.Add(time.Minute)}
 	for secret, want := range map[uuid.UUID]error{first: destination.ErrUnknownSecret, next: destination.ErrLastSecret} {
@@ -269,7 +269,7 @@ func TestExpireByAClockThatIsBehind(t *testing.T) {
 		})
 }
 
-func TestAutoDisableIsAnsweredByTheCaller(t *testing.T) {
+func TestEnableAfterAutoDisable(t *testing.T) {
 	t.Parallel()
 	on := true
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
@@ -300,8 +300,8 @@ func TestNothingFollowsDelete(t *testing.T) {
 		When(destination.Rotate{Organization: org, SecretID: next}).Refused(destination.ErrUnknown)
 }
 
-// Whatever is rotated and expired in whatever order, by clocks that differ, exactly one secret never expires, and it
-// signs at any time that follows.
+// After any order of rotations and expiries, by clocks that differ, exactly one secret never expires, and it signs at
+// any later time.
 func TestSecretsAlwaysSign(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -341,7 +341,7 @@ func TestSecretsAlwaysSign(t *testing.T) {
 	})
 }
 
-// Two changes of one state, as of two requests at once, leave each other alone.
+// Two changes of one state, as by two concurrent requests, are independent.
 func TestEvolveSharesNoSecrets(t *testing.T) {
 	t.Parallel()
 	before := destination.State{}
@@ -362,7 +362,7 @@ func TestEvolveSharesNoSecrets(t *testing.T) {
 	}
 }
 
-func TestALateAutoDisableIsVoid(t *testing.T) {
+func TestAutoDisable_late(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures",
 		At: noon}, destination.Enabled{At: noon}).
@@ -396,7 +396,7 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(destination.Delete{Organization: other}, unknown, unknown, unknown, unknown, unknown)
 }
 
-// Header values go to another host only by a caller that could read them anyway, or that sends all of them.
+// Header values are sent to another host only on behalf of a caller that may read them, or sends all of them.
 func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]error{

@@ -9,29 +9,29 @@ import (
 	"carillon/eventstore"
 )
 
-// Target is a destination as an attempt needs it: what the dispatcher folds from events and saves as JSON, and what a
-// claim reads from the read model. It is never changed once made.
+// Target is a destination as attempts need it: the dispatcher folds it from events and stores it as JSON, and a claim
+// reads it from the read model. It is immutable.
 type Target struct {
 	ID              uuid.UUID           `json:"id"`
 	Revision        eventstore.Revision `json:"revision,omitzero"` // of the destination's last event in it
 	Organization    uuid.UUID           `json:"organization"`
 	Enabled         bool                `json:"enabled"`
-	URL             string              `json:"url"`               // where Address is empty
+	URL             string              `json:"url"`               // if Address is empty
 	Address         []byte              `json:"address,omitempty"` // the URL, sealed
 	Headers         []byte              `json:"headers,omitempty"` // sealed
 	DebounceSeconds int                 `json:"debounceSeconds"`
 	Secrets         []SealedSecret      `json:"secrets"`
 }
 
-// SealedSecret is a secret as it is stored. A zero ExpiresAt means never.
+// SealedSecret is a stored secret. A zero ExpiresAt means no expiry.
 type SealedSecret struct {
 	ID        uuid.UUID `json:"id"`
 	Sealed    []byte    `json:"sealed"`
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// After is the target as an event of its destination leaves it; nil where it was deleted. The target itself stays. An
-// event that is in it already changes nothing.
+// After returns the target after an event of its destination; nil after its deletion. An event that is in it already
+// changes nothing.
 func (t *Target) After(id uuid.UUID, revision eventstore.Revision, event Event) *Target {
 	next := Target{ID: id}
 	if t != nil {
@@ -78,7 +78,7 @@ func (t *Target) sign(kept []SealedSecret, added SealedSecret) {
 	t.Secrets = append(t.Secrets, added)
 }
 
-// keep copies the secrets that still sign at a time.
+// keep returns a copy of the secrets that still sign at a time.
 func (t *Target) keep(at time.Time) []SealedSecret {
 	kept := make([]SealedSecret, 0, len(t.Secrets)+1)
 	for _, secret := range t.Secrets {

@@ -76,7 +76,7 @@ func TestTargetFollowsItsDestination(t *testing.T) {
 	}
 }
 
-func TestSecretsOfATarget(t *testing.T) {
+func TestTargetSecrets(t *testing.T) {
 	t.Parallel()
 	s2 := destination.SealedSecret{ID: next, Sealed: []byte("s2")}
 	expiring := func(at time.Time) destination.SealedSecret {
@@ -108,8 +108,8 @@ func TestSecretsOfATarget(t *testing.T) {
 	}
 }
 
-// What a claim read may be newer than the event that is heard of next.
-func TestTargetPassesOverWhatItKnows(t *testing.T) {
+// A claim may have read a newer state than the next event.
+func TestTargetSkipsKnownEvents(t *testing.T) {
 	t.Parallel()
 	claimed := &destination.Target{ID: hook, Revision: 5, Enabled: true}
 	for _, revision := range []eventstore.Revision{4, 5} {
@@ -122,8 +122,8 @@ func TestTargetPassesOverWhatItKnows(t *testing.T) {
 	}
 }
 
-// Targets are saved rows of the dispatcher: those that are there must be read as they were meant.
-func TestStoredFormOfATarget(t *testing.T) {
+// Targets are stored by the dispatcher: the existing ones must stay readable.
+func TestStoredTarget(t *testing.T) {
 	t.Parallel()
 	target := targetOf(created, minted, rotated)
 	got, err := json.Marshal(target)
@@ -147,7 +147,7 @@ func TestStoredFormOfATarget(t *testing.T) {
 	if diff := cmp.Diff(target, &read); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
-	read = destination.Target{} // from before addresses were sealed
+	read = destination.Target{} // before sealed addresses
 	if err := json.Unmarshal([]byte(strings.Replace(want, sealed, open, 1)), &read); err != nil {
 		t.Fatal(err)
 	}

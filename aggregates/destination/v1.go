@@ -7,13 +7,13 @@ import (
 )
 
 type (
-	// createdV1 is from before addresses were sealed: the whole URL lies open in it.
+	// createdV1 precedes sealed addresses: it has the whole URL.
 	createdV1 struct {
 		Organization uuid.UUID `json:"organization"`
 		settingsV1
 		At time.Time `json:"at"`
 	}
-	// revisedV1 is from before addresses were sealed: the whole URL lies open in it.
+	// revisedV1 precedes sealed addresses: it has the whole URL.
 	revisedV1 struct {
 		settingsV1
 		At time.Time `json:"at"`
