@@ -1,5 +1,5 @@
-// Package dispatch keeps to whom a published event goes: one stream for each event, the whole fan-out in one append (in
-// several only where it is larger than an append may be).
+// Package dispatch records the recipients of a published event: one stream for each event, with the whole fan-out in
+// one append (or several if it exceeds the size of an append).
 package dispatch
 
 import (
@@ -11,7 +11,7 @@ import (
 	"carillon/eventstore"
 )
 
-// MaxPerEvent bounds the deliveries of one stored event: some 250 bytes each, far below the store's 1 MiB.
+// MaxPerEvent limits the deliveries of one stored event: some 250 bytes each, far below the store's 1 MiB.
 const MaxPerEvent = 2000
 
 // Event is a stored fact about a dispatch.
@@ -19,7 +19,7 @@ const MaxPerEvent = 2000
 //sumtype:decl
 type Event interface{ evolve(State) State }
 
-// DeliveriesScheduled lists deliveries of one published event, with what readers of deliveries want to know of it.
+// DeliveriesScheduled lists deliveries of one published event, with its summary for readers of deliveries.
 type DeliveriesScheduled struct {
 	Publication uuid.UUID   `json:"publication"`
 	Event       Summary     `json:"event"`
@@ -42,22 +42,22 @@ type Scheduled struct {
 	Destination   uuid.UUID   `json:"destination"`
 	Organization  uuid.UUID   `json:"organization"`
 	Subscriptions []uuid.UUID `json:"subscriptions"`        // those that matched
-	NotBefore     time.Time   `json:"notBefore,omitzero"`   // end of the debounce window, where there is one
+	NotBefore     time.Time   `json:"notBefore,omitzero"`   // end of the debounce window. Optional
 	Supersedes    uuid.UUID   `json:"supersedes,omitzero"`  // the older delivery in that window
-	Worker        int32       `json:"worker,omitempty"`     // the deliverer that holds it from the beginning …
-	LeasedUntil   time.Time   `json:"leasedUntil,omitzero"` // … until then
+	Worker        int32       `json:"worker,omitempty"`     // the deliverer with the first lease …
+	LeasedUntil   time.Time   `json:"leasedUntil,omitzero"` // … and its end
 }
 
-// State is what decisions need: the destinations that have their delivery, each with who holds it from the beginning.
+// State is the state for decisions: the destinations that have their delivery, each with its first lease.
 type State struct{ Destinations map[uuid.UUID]Lease }
 
-// Lease says which worker holds a delivery, and until when. The zero one is nobody's.
+// Lease assigns a delivery to a worker until a time. The zero value assigns it to none.
 type Lease struct {
 	Worker int32
 	Until  time.Time
 }
 
-// Holds says that a delivery was recorded with this very lease.
+// Holds reports whether a delivery was recorded with this lease.
 func (s State) Holds(d Scheduled) bool {
 	lease := s.Destinations[d.Destination]
 	return d.Worker != 0 && lease.Worker == d.Worker && lease.Until.Equal(d.LeasedUntil)
@@ -75,7 +75,7 @@ func (e DeliveriesScheduled) evolve(s State) State {
 // deliveries is the namespace of delivery ids.
 var deliveries = uuid.MustParse("8f5a1d52-6a0b-5f0e-9a53-0d6f3c1e7b11")
 
-// DeliveryID derives the id of the delivery of an event to a destination, so that there is never a second one.
+// DeliveryID derives the id of the delivery of an event to a destination, so that there is only one.
 func DeliveryID(event, destination uuid.UUID) uuid.UUID {
 	var name [32]byte
 	copy(name[:16], event[:])
@@ -106,12 +106,12 @@ func (c Schedule) decide(s State) ([]Event, error) {
 	return []Event{scheduled}, nil
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, DeliveriesScheduled]("dispatch.deliveries-scheduled.v1"),
 )
 
-// Aggregate binds it all to the streams "dispatch-<uuid of the published event>".
+// Aggregate binds the functions to the streams "dispatch-<uuid of the published event>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "dispatch",
 	Codec:    Events,
@@ -119,5 +119,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

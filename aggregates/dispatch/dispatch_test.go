@@ -41,7 +41,7 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[dispatch.Event](t, dispatch.Events, scheduled)
 }
 
-func TestADestinationGetsOneDelivery(t *testing.T) {
+func TestSchedule_oncePerDestination(t *testing.T) {
 	t.Parallel()
 	more, want := scheduled, scheduled
 	late := dispatch.Scheduled{Destination: uuid.MustParse("77777777-7777-4777-8777-777777777777"),
@@ -53,12 +53,12 @@ func TestADestinationGetsOneDelivery(t *testing.T) {
 		When(dispatch.Schedule{DeliveriesScheduled: more}).Then(want)
 }
 
-func TestNobodyToDeliverToRecordsNothing(t *testing.T) {
+func TestSchedule_noDeliveries(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, dispatch.Aggregate).When(dispatch.Schedule{}).Then()
 }
 
-func TestDeliveryIDIsThatOfEventAndDestination(t *testing.T) {
+func TestDeliveryID(t *testing.T) {
 	t.Parallel()
 	a, b := uuid.New(), uuid.New()
 	id, again, other := dispatch.DeliveryID(a, b), dispatch.DeliveryID(a, b), dispatch.DeliveryID(b, a)
