@@ -1,5 +1,5 @@
-// Package externalid reserves names that callers give: one stream for each name in its scope, so that of many who claim
-// a name at the same time exactly one gets it.
+// Package externalid reserves names that callers choose: one stream for each name in its scope, so that exactly one of
+// several concurrent claims succeeds.
 //
 //	free ──Claim──▶ claimed ──Release──▶ free
 package externalid
@@ -19,7 +19,7 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Claimed gives the name to one owner.
+	// Claimed assigns the name to an owner.
 	Claimed struct {
 		Scope      uuid.UUID `json:"scope"` // organization of a destination, or destination of a subscription
 		ExternalID string    `json:"externalId"`
@@ -33,7 +33,7 @@ type (
 	}
 )
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Owner uuid.UUID
 	Since time.Time
@@ -42,7 +42,7 @@ type State struct {
 func (e Claimed) evolve(s State) State { s.Owner, s.Since = e.Owner, e.At; return s }
 func (Released) evolve(s State) State  { s.Owner = uuid.Nil; return s }
 
-// ErrTaken: somebody else owns the name.
+// ErrTaken is returned if the name has another owner.
 var ErrTaken = errors.New("externalId is taken")
 
 // Command is an intention.
@@ -51,9 +51,9 @@ var ErrTaken = errors.New("externalId is taken")
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Claim asks for the name. An owner who claims it again renews the claim, so that the release of an earlier one
-	// comes too late. Abandoned is the claim of an owner that does not bear the name after all, because it was never
-	// created, renamed or deleted: it loses the name.
+	// Claim requests the name. A repeated claim of the owner renews it, so that the release of an earlier one has no
+	// effect. Abandoned is the claim of an owner that does not use the name, because it was never created, renamed or
+	// deleted: it loses the name.
 	Claim struct {
 		Scope      uuid.UUID
 		ExternalID string
@@ -61,7 +61,7 @@ type (
 		Abandoned  State
 		At         time.Time
 	}
-	// Release gives the name back; that of another owner stays.
+	// Release releases the name, unless it has another owner.
 	Release struct {
 		Owner uuid.UUID
 		At    time.Time
@@ -77,7 +77,7 @@ func (c Claim) decide(s State) ([]Event, error) {
 	}
 	switch {
 	case s.Owner == c.Owner && s.Since.Equal(c.At):
-		return nil, nil // the same claim again
+		return nil, nil // repeated claim
 	case s.Owner == c.Owner, s.Owner == uuid.Nil:
 		return []Event{claimed}, nil
 	case s.Owner == c.Abandoned.Owner && s.Since.Equal(c.Abandoned.Since):
@@ -98,13 +98,13 @@ func StreamID(scope uuid.UUID, externalID string) uuid.UUID {
 	return uuid.NewSHA1(scope, []byte("externalId "+externalID))
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Claimed]("externalid.claimed.v1"),
 	eventstore.Case[Event, Released]("externalid.released.v1"),
 )
 
-// Aggregate binds it all to the streams "externalid-<uuid>".
+// Aggregate binds the functions to the streams "externalid-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "externalid",
 	Codec:    Events,
@@ -112,5 +112,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

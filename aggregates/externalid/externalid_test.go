@@ -29,7 +29,7 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[externalid.Event](t, externalid.Events, claimed, externalid.Released{Owner: alice, At: noon})
 }
 
-func TestFirstComeFirstServed(t *testing.T) {
+func TestClaim_firstWins(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, externalid.Aggregate).
 		When(externalid.Claim{
@@ -46,14 +46,14 @@ func TestFirstComeFirstServed(t *testing.T) {
 		}).Refused(externalid.ErrTaken)
 }
 
-func TestReleaseFreesOnlyOnesOwn(t *testing.T) {
+func TestRelease_otherOwner(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).
 		When(externalid.Release{Owner: bob, At: noon}).Then().
 		When(externalid.Release{Owner: alice, At: noon}).Then(externalid.Released{Owner: alice, At: noon})
 }
 
-func TestAnAbandonedNameChangesHands(t *testing.T) {
+func TestClaim_abandonedName(t *testing.T) {
 	t.Parallel()
 	bobs, renewed, later := claimed, claimed, noon.Add(time.Second)
 	bobs.Owner, bobs.At, renewed.At = bob, later, later
@@ -69,7 +69,7 @@ func TestAnAbandonedNameChangesHands(t *testing.T) {
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
 }
 
-func TestAnOwnerRenewsItsClaim(t *testing.T) {
+func TestClaim_renewed(t *testing.T) {
 	t.Parallel()
 	renewed := claimed
 	renewed.At = noon.Add(time.Second)
