@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// What a feed refuses.
+// Errors of a feed.
 var (
 	ErrUnknown            = errors.New("feed does not exist")
 	ErrForbidden          = errors.New("only the organization that owns the feed may change it")
@@ -17,40 +17,38 @@ var (
 		"yours again to put it in its place")
 )
 
-// Command is an intention; times and new ids arrive inside it. What an owner asks for names the organization that asks:
-// for one that can't read the feed it does not exist.
-//
-//sumtype:decl
+// Command is an intention; times and new ids arrive inside it. A command of an owner names the requesting
+// organization, for which a feed that it can't read does not exist.
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Create begins an event feed. Creating one that exists changes nothing.
+	// Create creates an event feed. Repeating it changes nothing.
 	Create struct {
 		Organization uuid.UUID
 		Settings     Settings
 		Enabled      bool
 		At           time.Time
 	}
-	// Register makes a feed known that another system owns. The same again changes nothing.
+	// Register makes a feed of another system known. Repeating it changes nothing.
 	Register struct {
 		Organization uuid.UUID
 		FeedType     string
 		Name         string
 		At           time.Time
 	}
-	// Revise changes settings and switches the feed. Nil fields stay as they are.
+	// Revise changes settings and the status of the feed. Nil fields stay.
 	Revise struct {
 		Organization uuid.UUID
-		Seen         time.Time // UpdatedAt of what is replaced: where it was changed since, nothing is. Zero: whichever
+		Seen         time.Time // Optional. UpdatedAt of the replaced settings: if they have changed since, nothing changes
 		Name         *string
 		Description  *string
 		Config       *Config
 		Enabled      *bool
-		By           string // who switches: ByAPI, ByAdmin
+		By           string // the actor: ByAPI, ByAdmin
 		Reason       string
 		At           time.Time
 	}
-	// AttachSource lets a source fill the feed. Attaching one that is attached changes nothing.
+	// AttachSource attaches a source that fills the feed. Repeating it changes nothing.
 	AttachSource struct {
 		Organization  uuid.UUID
 		AssociationID uuid.UUID
@@ -65,28 +63,28 @@ type (
 		AssociationID uuid.UUID
 		At            time.Time
 	}
-	// Share is an operator's: it lets another organization read the feed.
+	// Share permits another organization to read the feed. It is an operator's command.
 	Share struct {
 		FeedType string
 		With     uuid.UUID
 		At       time.Time
 	}
-	// Unshare is an operator's, too.
+	// Unshare revokes that. It is an operator's command.
 	Unshare struct {
 		FeedType string
 		With     uuid.UUID
 		At       time.Time
 	}
-	// Delete ends the feed for good.
+	// Delete deletes the feed permanently.
 	Delete struct {
 		Organization uuid.UUID
 		At           time.Time
 	}
-	// End deletes a feed of any type whose owner is gone. Ending it again changes nothing.
+	// End deletes a feed of any type after its owner. Repeating it changes nothing.
 	End struct{ At time.Time }
 )
 
-// changeableBy says whether an organization may change the event feed.
+// changeableBy returns an error if an organization may not change the event feed.
 func (s State) changeableBy(organization uuid.UUID) error {
 	switch {
 	case s.FeedType != TypeEvent || !s.VisibleTo(organization):
@@ -209,7 +207,7 @@ func (c Unshare) decide(s State) ([]Event, error) {
 
 func (c Delete) decide(s State) ([]Event, error) {
 	if err := s.changeableBy(c.Organization); err != nil {
-		return nil, err // a feed that is deleted is gone: the second time finds nothing
+		return nil, err // a deleted feed does not exist for a second command
 	}
 	return []Event{Deleted{At: c.At}}, nil
 }

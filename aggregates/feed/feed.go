@@ -1,4 +1,4 @@
-// Package feed decides about one feed: its settings, the sources that fill it, and who may read it.
+// Package feed implements the aggregate of one feed: its settings, the sources that fill it, and its readers.
 //
 //	(none) ──Create──▶ enabled ◀──Revise──▶ disabled        any ──Delete──▶ deleted (final)
 //	(none) ──Register──▶ registered: owned elsewhere (news); it can be shared and pinned, not filled
@@ -6,7 +6,7 @@
 //	source: (none) ──AttachSource──▶ attached ──DetachSource──▶ (none)
 //	reader: (none) ──Share──▶ shared ──Unshare──▶ (none)
 //
-// Only the owner changes a feed; those it is shared with read it.
+// Only the owner changes a feed; the organizations that it is shared with read it.
 package feed
 
 import (
@@ -17,16 +17,16 @@ import (
 	"carillon/eventstore"
 )
 
-// Items are collected for event feeds alone. A news feed is kept elsewhere; it is known here so that subscriptions can
-// name it.
+// Types of feeds. Items are collected for event feeds only. News feeds belong to another system, and are known here
+// for subscriptions.
 const (
 	TypeEvent = "event"
 	TypeNews  = "news"
 )
 
-// Who switched a feed on or off.
+// Actors that enable or disable a feed.
 const (
-	BySystem = "system" // as it was created
+	BySystem = "system" // at its creation
 	ByAdmin  = "admin"
 	ByAPI    = "api"
 )
@@ -37,14 +37,14 @@ const (
 type Event interface{ evolve(State) State }
 
 type (
-	// Created begins an event feed.
+	// Created creates an event feed.
 	Created struct {
 		Organization uuid.UUID `json:"organization"`
 		Settings
 		Enabled bool      `json:"enabled"`
 		At      time.Time `json:"at"`
 	}
-	// Registered makes a feed known that another system owns.
+	// Registered makes a feed of another system known.
 	Registered struct {
 		Organization uuid.UUID `json:"organization"`
 		FeedType     string    `json:"feedType"`
@@ -56,43 +56,43 @@ type (
 		Settings
 		At time.Time `json:"at"`
 	}
-	// Enabled lets the feed get new items.
+	// Enabled enables new items.
 	Enabled struct {
 		By     string    `json:"by"`
 		Reason string    `json:"reason,omitempty"`
 		At     time.Time `json:"at"`
 	}
-	// Disabled keeps new items out.
+	// Disabled disables new items.
 	Disabled struct {
 		By     string    `json:"by"`
 		Reason string    `json:"reason,omitempty"`
 		At     time.Time `json:"at"`
 	}
-	// SourceAttached lets a source fill the feed.
+	// SourceAttached attaches a source that fills the feed.
 	SourceAttached struct {
 		AssociationID uuid.UUID `json:"associationId"`
 		SourceID      uuid.UUID `json:"sourceId"`
 		SourceType    string    `json:"sourceType"`
-		Known         bool      `json:"known,omitzero"` // what the source shows is known: no walk is waited for
+		Known         bool      `json:"known,omitzero"` // the source's happenings are known: no walk is awaited
 		At            time.Time `json:"at"`
 	}
-	// SourceDetached ends that.
+	// SourceDetached detaches it.
 	SourceDetached struct {
 		AssociationID uuid.UUID `json:"associationId"`
 		SourceID      uuid.UUID `json:"sourceId"`
 		At            time.Time `json:"at"`
 	}
-	// Shared lets another organization read the feed and get its events.
+	// Shared permits another organization to read the feed and get its events.
 	Shared struct {
 		With uuid.UUID `json:"with"`
 		At   time.Time `json:"at"`
 	}
-	// Unshared ends that.
+	// Unshared revokes that.
 	Unshared struct {
 		With uuid.UUID `json:"with"`
 		At   time.Time `json:"at"`
 	}
-	// Deleted ends the feed, its associations and its items.
+	// Deleted deletes the feed with its associations and items.
 	Deleted struct {
 		At time.Time `json:"at"`
 	}
@@ -106,7 +106,7 @@ type Config struct {
 // Status of a feed.
 type Status string
 
-// A disabled feed gets no new items and can still be read.
+// A disabled feed gets no new items, but stays readable.
 const (
 	StatusNone     Status = "" // it does not exist
 	StatusEnabled  Status = "enabled"
@@ -114,13 +114,13 @@ const (
 	StatusDeleted  Status = "deleted"
 )
 
-// State is what decisions and the answers to commands need.
+// State is the state for decisions and for the answers to commands.
 type State struct {
 	Organization  uuid.UUID
 	FeedType      string
 	Status        Status
 	Settings      Settings
-	EnabledBy     string // who switched it last, on or off
+	EnabledBy     string // actor of the last change of the status
 	EnabledReason string
 	Associations  []Association // oldest first
 	SharedWith    []uuid.UUID
@@ -128,7 +128,7 @@ type State struct {
 	UpdatedAt     time.Time
 }
 
-// Settings are what the owner may change.
+// Settings are the settings that the owner may change.
 type Settings struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -148,7 +148,7 @@ func (s State) VisibleTo(organization uuid.UUID) bool {
 	return s.exists() && (s.Organization == organization || s.sharedWith(organization))
 }
 
-// Readers lists the organizations that may read the feed, its owner first; none where it does not exist.
+// Readers returns the organizations that may read the feed, its owner first; none if it does not exist.
 func (s State) Readers() []uuid.UUID {
 	if !s.exists() {
 		return nil
@@ -165,7 +165,7 @@ func (s State) exists() bool {
 	return false
 }
 
-// Association finds an association by its id.
+// Association returns an association by its id.
 func (s State) Association(id uuid.UUID) (Association, bool) {
 	for _, a := range s.Associations {
 		if a.ID == id {
@@ -175,7 +175,7 @@ func (s State) Association(id uuid.UUID) (Association, bool) {
 	return Association{}, false
 }
 
-// SourceAssociation finds the association of a source.
+// SourceAssociation returns the association of a source.
 func (s State) SourceAssociation(source uuid.UUID) (Association, bool) {
 	for _, a := range s.Associations {
 		if a.SourceID == source {
@@ -194,7 +194,7 @@ func (s State) sharedWith(organization uuid.UUID) bool {
 	return false
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Created]("feed.created.v1"),
 	eventstore.Case[Event, Registered]("feed.registered.v1"),
@@ -208,7 +208,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Deleted]("feed.deleted.v1"),
 )
 
-// Aggregate binds it all to the streams "feed-<uuid>".
+// Aggregate binds the functions to the streams "feed-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "feed",
 	Codec:    Events,
@@ -216,5 +216,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

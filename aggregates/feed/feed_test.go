@@ -90,7 +90,7 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 		Then(feed.Enabled{By: feed.ByAPI, At: noon})
 }
 
-func TestReviseWithTheSameRecordsNothing(t *testing.T) {
+func TestRevise_sameSettings(t *testing.T) {
 	t.Parallel()
 	name, on := "Concerts", true
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).
@@ -103,8 +103,8 @@ func TestReviseWithTheSameRecordsNothing(t *testing.T) {
 		}).Then()
 }
 
-// A feed that was changed since somebody looked is not replaced; its sources and readers are no part of what is.
-func TestReviseOfWhatIsAnotherByNow(t *testing.T) {
+// A feed that has changed since it was read is not replaced; its sources and readers are not part of its settings.
+func TestRevise_changedSinceSeen(t *testing.T) {
 	t.Parallel()
 	mine, theirs, later := "Mine", "Theirs", noon.Add(time.Second)
 	revised := feed.Revised{Settings: created.Settings, At: later}
@@ -149,7 +149,7 @@ func TestAttachAndDetachSource(t *testing.T) {
 		Refused(feed.ErrUnknownAssociation)
 }
 
-func TestShareOpensForReadingOnly(t *testing.T) {
+func TestShare_readOnly(t *testing.T) {
 	t.Parallel()
 	scenario := aggregatetest.Stream(t, feed.Aggregate).Of(created).
 		When(feed.Share{FeedType: feed.TypeEvent, With: reader, At: noon}).Then(shared)
@@ -173,7 +173,7 @@ func TestShareOpensForReadingOnly(t *testing.T) {
 	}
 }
 
-func TestShareWithTheOwnerChangesNothing(t *testing.T) {
+func TestShare_owner(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, feed.Aggregate).Of(created).When(feed.Share{FeedType: feed.TypeEvent, With: org, At: noon}).
 		Then()
