@@ -1,9 +1,9 @@
-// Package item decides about one item: a happening in a feed.
+// Package item implements the aggregate of one item: a happening in a feed.
 //
 //	(none) ──Add──▶ in the feed ◀──Add── removed
 //	                     └──Remove──────────▲
 //
-// The id of an item is derived from its feed and its happening, see ID. Feedback can be given while it is in the feed.
+// The id of an item is derived from its feed and its happening, see ID. An item in the feed accepts feedback.
 package item
 
 import (
@@ -21,22 +21,22 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Added puts the happening into the feed.
+	// Added adds the happening to the feed.
 	Added struct {
 		FeedID      uuid.UUID `json:"feedId"`
 		HappeningID uuid.UUID `json:"happeningId"`
-		SourceID    uuid.UUID `json:"sourceId"`           // at which it was seen
-		Backfill    bool      `json:"backfill,omitempty"` // it came with its source and is no news
+		SourceID    uuid.UUID `json:"sourceId"`           // its source
+		Backfill    bool      `json:"backfill,omitempty"` // added together with its source, without publishing
 		At          time.Time `json:"at"`
 	}
-	// Removed takes it out.
+	// Removed removes the happening from the feed.
 	Removed struct {
 		FeedID      uuid.UUID `json:"feedId"`
 		HappeningID uuid.UUID `json:"happeningId"`
 		Reason      string    `json:"reason"`
 		At          time.Time `json:"at"`
 	}
-	// FeedbackGiven is an organization's opinion; there may be many.
+	// FeedbackGiven is an organization's feedback; there may be many.
 	FeedbackGiven struct {
 		FeedID       uuid.UUID `json:"feedId"`
 		FeedbackID   uuid.UUID `json:"feedbackId"`
@@ -47,16 +47,16 @@ type (
 	}
 )
 
-// What a reader can think of an item.
+// Kinds of feedback.
 const (
 	Positive = "positive"
 	Negative = "negative"
 	Neutral  = "neutral"
 )
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
-	FeedID      uuid.UUID // zero for an item that never was
+	FeedID      uuid.UUID // zero before the first addition
 	HappeningID uuid.UUID
 	InFeed      bool
 	Feedback    uuid.UUID // the last one
@@ -70,7 +70,7 @@ func (e Added) evolve(s State) State {
 func (Removed) evolve(s State) State         { s.InFeed = false; return s }
 func (e FeedbackGiven) evolve(s State) State { s.Feedback = e.FeedbackID; return s }
 
-// ErrUnknown: the item does not exist, or is not in the feed any more.
+// ErrUnknown is returned for a missing or removed item.
 var ErrUnknown = errors.New("item does not exist")
 
 // Command is an intention; times and new ids arrive inside it.
@@ -79,7 +79,7 @@ var ErrUnknown = errors.New("item does not exist")
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Add puts the happening into the feed. Adding what is there changes nothing.
+	// Add adds the happening to the feed. Repeating it changes nothing.
 	Add struct {
 		FeedID      uuid.UUID
 		HappeningID uuid.UUID
@@ -87,12 +87,12 @@ type (
 		Backfill    bool
 		At          time.Time
 	}
-	// Remove takes it out. Removing what is not there changes nothing.
+	// Remove removes the happening. Repeating it changes nothing.
 	Remove struct {
 		Reason string
 		At     time.Time
 	}
-	// GiveFeedback adds an opinion.
+	// GiveFeedback adds feedback.
 	GiveFeedback struct {
 		FeedID       uuid.UUID
 		FeedbackID   uuid.UUID
@@ -142,14 +142,14 @@ func (c GiveFeedback) decide(s State) ([]Event, error) {
 	return []Event{FeedbackGiven(c)}, nil
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Added]("item.added.v1"),
 	eventstore.Case[Event, Removed]("item.removed.v1"),
 	eventstore.Case[Event, FeedbackGiven]("item.feedback-given.v1"),
 )
 
-// Aggregate binds it all to the streams "item-<uuid>".
+// Aggregate binds the functions to the streams "item-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "item",
 	Codec:    Events,
@@ -157,5 +157,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

@@ -61,7 +61,7 @@ func TestAddAndRemove(t *testing.T) {
 		When(item.Add(added)).Then(added)
 }
 
-func TestRemovingWhatNeverWasRecordsNothing(t *testing.T) {
+func TestRemove_unknownItem(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, item.Aggregate).When(item.Remove{Reason: "detached", At: noon}).Then()
 }
@@ -75,7 +75,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 		When(second).Then(item.FeedbackGiven(second))
 }
 
-func TestFeedbackNeedsAnItemOfTheFeed(t *testing.T) {
+func TestFeedbackNeedsItem(t *testing.T) {
 	t.Parallel()
 	elsewhere := item.GiveFeedback(feedback)
 	elsewhere.FeedID = uuid.New()
@@ -84,7 +84,7 @@ func TestFeedbackNeedsAnItemOfTheFeed(t *testing.T) {
 	aggregatetest.Stream(t, item.Aggregate).Of(added).When(elsewhere).Refused(item.ErrUnknown)
 }
 
-func TestIDIsOfThePair(t *testing.T) {
+func TestIDDerivation(t *testing.T) {
 	t.Parallel()
 	id := item.ID(feed, event)
 	if id != item.ID(feed, event) || id == item.ID(event, feed) || id == item.ID(feed, site) || id.Version() != 5 {

@@ -1,8 +1,7 @@
-// Package shape renders items as JSON, the way the interface shows them: in the current shape, and as the data of what
-// is published about them.
+// Package shape renders items as JSON of the interface: in the current shape, and as the data of published events.
 //
-// The first is rendered once and kept, and lists add to it what depends on the query. So it is an object without its
-// closing brace. The legacy shape is made of it when it is asked for, see package query.
+// The current shape is rendered once and stored, and lists add the parts that depend on the query. Therefore it is an
+// object without its closing brace. Package query derives the legacy shape from it on request.
 package shape
 
 import (
@@ -19,10 +18,10 @@ import (
 	"carillon/eventstore/instant"
 )
 
-// maxPublished bounds the occurrences in published data: those of a series without end would not fit a webhook.
+// maxPublished limits the occurrences in published data: those of an endless series would not fit into a webhook.
 const maxPublished = 500
 
-// Item is what the shapes show.
+// Item has the data of all shapes.
 type Item struct {
 	ID      uuid.UUID // of the item
 	EventID uuid.UUID // of the happening
@@ -30,7 +29,7 @@ type Item struct {
 	Details happening.Details
 }
 
-// always is what every shape shows, in every case.
+// always has the members of every shape.
 type always struct {
 	ID               uuid.UUID               `json:"id"`
 	EventID          uuid.UUID               `json:"eventId"`
@@ -42,7 +41,7 @@ type always struct {
 	GeoLocations     []happening.GeoLocation `json:"geoLocations"`
 }
 
-// current leaves out what is not known.
+// current omits unknown members.
 type current struct {
 	always
 	ShortDescription string               `json:"shortDescription,omitempty"`
@@ -54,7 +53,7 @@ type current struct {
 	PrimaryURL       string               `json:"primaryUrl,omitempty"`
 }
 
-// published adds the occurrences: there is no query to choose among them.
+// published adds the occurrences, because there is no query to select among them.
 type published struct {
 	current
 	Occurrences []occurrence `json:"occurrences"`
@@ -68,10 +67,11 @@ type occurrence struct {
 	Status        happening.Status `json:"status"`
 }
 
-// Current is the item in the current shape, without its closing brace.
+// Current returns the item in the current shape, without its closing brace.
 func Current(i Item) ([]byte, error) { return open(currentOf(i)) }
 
-// Published is the data of an event about the item: the current shape with its occurrences instead of a range of them.
+// Published returns the data of an event about the item: the current shape with its occurrences instead of a range of
+// them.
 func Published(i Item) ([]byte, error) {
 	p := published{current: currentOf(i), Occurrences: []occurrence{}}
 	for _, instance := range i.Details.Instances {
@@ -91,7 +91,7 @@ func Published(i Item) ([]byte, error) {
 	return marshal(p)
 }
 
-// changed is what has become of one occurrence.
+// changed is a changed occurrence.
 type changed struct {
 	ID                    uuid.UUID        `json:"id"`
 	EventID               uuid.UUID        `json:"eventId"`
@@ -101,7 +101,8 @@ type changed struct {
 	PreviousStartDateTime *instant.Stamp   `json:"previousStartDateTime,omitempty"`
 }
 
-// Changed is the data of an event about an occurrence of an item: as it is now, with the earlier status or start.
+// Changed returns the data of an event about an occurrence of an item: its current form, with the earlier status or
+// start.
 func Changed(item, event uuid.UUID, c happening.OccurrenceChanged) ([]byte, error) {
 	return marshal(changed{
 		ID:      item,
@@ -159,13 +160,13 @@ func orEmpty[T any](list []T) []T {
 	return list
 }
 
-// open marshals an object and leaves it open.
+// open marshals an object without its closing brace.
 func open(v any) ([]byte, error) {
 	data, err := marshal(v)
 	return bytes.TrimSuffix(data, []byte("}")), err
 }
 
-// marshal leaves "<" and "&" as they are: these are answers to API clients, not parts of a page.
+// marshal does not escape "<" and "&": the results are for API clients, not parts of a page.
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)
@@ -176,13 +177,13 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
 }
 
-// Source renders the source block. What is stored may be an address with its query, which may hold a token.
+// Source renders the source block. It removes the query of the stored address, which may have a token.
 func Source(block happening.Block) ([]byte, error) {
 	block.URL, _, _ = strings.Cut(block.URL, "?")
 	return marshal(block)
 }
 
-// Located is a location as it is shown, which always has an address to read; nil where nothing is known.
+// Located returns a location for display, which always has an address to read; nil for an unknown one.
 func Located(l *happening.Location) *happening.Location {
 	if l == nil || strings.TrimSpace(l.DisplayAddress) != "" {
 		return l

@@ -44,7 +44,7 @@ const always = `"id":"11111111-1111-4111-8111-111111111111","eventId":"22222222-
 	`"title":"A & B <live>","description":"","addedToFeedAt":"2026-11-21T12:00:00.000000Z","supportingImages":[],` +
 	`"urls":[],"geoLocations":[]`
 
-func TestWhatIsNotKnown(t *testing.T) {
+func TestCurrent_unknownFields(t *testing.T) {
 	t.Parallel()
 	if diff := cmp.Diff(`{`+always, rendered(t, shape.Current, bare())); diff != "" {
 		t.Errorf("current (-want +got):\n%s", diff)
@@ -59,7 +59,7 @@ func TestSource(t *testing.T) {
 	}
 }
 
-func TestPublishedIsWhatTheCatalogSays(t *testing.T) {
+func TestPublishedMatchesCatalog(t *testing.T) {
 	t.Parallel()
 	types, err := catalog.New()
 	if err != nil {
@@ -153,7 +153,7 @@ func TestChangedOccurrence(t *testing.T) {
 	}
 }
 
-// A location always has an address to read, whatever of it is known.
+// A location always has an address to read, whatever is known of it.
 func TestLocationHasDisplayAddress(t *testing.T) {
 	t.Parallel()
 	for want, location := range map[string]*happening.Location{
@@ -182,7 +182,7 @@ func TestLocationHasDisplayAddress(t *testing.T) {
 	}
 }
 
-// A source that was stored with its query is shown without: it may hold a token.
+// A source that was stored with its query is rendered without it, because it may have a token.
 func TestSourceIsShownWithoutItsQuery(t *testing.T) {
 	t.Parallel()
 	data, err := shape.Source(happening.Block{Type: "site", URL: "https://example.org/events?token=s3cret"})
