@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// MaxValidTokens bounds the tokens of one operator that are valid at one time.
+// MaxValidTokens limits the valid tokens of one operator.
 const MaxValidTokens = 10
 
-// What an operator refuses.
+// Errors of an operator.
 var (
 	ErrUnknown       = errors.New("no such operator")
 	ErrTaken         = errors.New("an operator has this name: rotate the token, or revoke the operator first")
@@ -25,24 +25,24 @@ var (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Issue admits an operator with a token. Issuing the same again changes nothing.
+	// Issue admits an operator with a token. Repeating it changes nothing.
 	Issue struct {
 		Name      string
 		TokenID   string
 		Hash      []byte
-		ExpiresAt *time.Time // nil: never
+		ExpiresAt *time.Time // nil means no expiry
 		At        time.Time
 	}
-	// Rotate adds a token, which expires when the newest one does; those that are valid end after the overlap.
+	// Rotate adds a token with the expiry of the newest one. The valid ones end after the overlap.
 	Rotate struct {
 		TokenID string
 		Hash    []byte
-		Overlap time.Duration // from 0; 0: they end at once
+		Overlap time.Duration // at least 0, which ends them at once
 		At      time.Time
 	}
 	// Revoke ends all tokens at once.
 	Revoke struct{ At time.Time }
-	// Act records something that leaves no other event. Its stream is a new one.
+	// Act records an action without another event, in a new stream.
 	Act struct {
 		Action, Subject string
 		At              time.Time

@@ -1,10 +1,10 @@
-// Package operator decides about one named operator and the tokens with which they use the admin API.
+// Package operator implements the aggregate of one named operator with the tokens for the admin API.
 //
 //	(none) ──Issue──▶ admitted ──Revoke──▶ revoked ──Issue──▶ admitted …
 //	token: (none) ──Issue, Rotate──▶ valid ──Rotate──▶ overlapping ──time──▶ dead      any ──Revoke, its expiry──▶ dead
 //
-// The stream of an operator follows from the name, so no two have the same. A token's secret never gets here: the
-// aggregate knows its digest only. What an operator did that no other event tells (Acted) has a stream of its own.
+// The stream of an operator is derived from the name, so that names are unique. The aggregate knows only the digest of
+// a token's secret. An action of an operator without another event (Acted) has a separate stream.
 package operator
 
 import (
@@ -22,7 +22,7 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// TokenIssued admits an operator, or admits them again.
+	// TokenIssued admits an operator, maybe again.
 	TokenIssued struct {
 		Name      string     `json:"name"`
 		TokenID   string     `json:"tokenId"` // the public part of the token
@@ -30,12 +30,12 @@ type (
 		ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 		At        time.Time  `json:"at"`
 	}
-	// TokenRotated adds a token, and lets the others end.
+	// TokenRotated adds a token, and ends the others.
 	TokenRotated struct {
 		Name      string     `json:"name"`
 		TokenID   string     `json:"tokenId"`
 		Hash      []byte     `json:"hash"`
-		ExpiresAt *time.Time `json:"expiresAt,omitempty"` // as the one before
+		ExpiresAt *time.Time `json:"expiresAt,omitempty"` // of the one before
 		Ending    []string   `json:"ending"`              // the tokens that end at EndsAt
 		EndsAt    time.Time  `json:"endsAt"`
 		At        time.Time  `json:"at"`
@@ -45,10 +45,10 @@ type (
 		Name string    `json:"name"`
 		At   time.Time `json:"at"`
 	}
-	// Acted says that an operator began something that leaves no other event. Who it was is in the metadata.
+	// Acted records an operator's action that has no other event. The metadata names the operator.
 	Acted struct {
 		Action  string    `json:"action"`            // such as "rebuild-projection"
-		Subject string    `json:"subject,omitempty"` // what it was done to
+		Subject string    `json:"subject,omitempty"` // object of the action
 		At      time.Time `json:"at"`
 	}
 )
@@ -56,14 +56,14 @@ type (
 // Status of an operator.
 type Status string
 
-// One that was revoked can be admitted again.
+// A revoked operator can be admitted again.
 const (
-	StatusNone     Status = "" // nobody had the name
+	StatusNone     Status = "" // the name is free
 	StatusAdmitted Status = "admitted"
 	StatusRevoked  Status = "revoked"
 )
 
-// Token is what is known of one that was not revoked. Zero times mean never.
+// Token is a token that was not revoked. Zero times mean never.
 type Token struct {
 	ID        string
 	Hash      []byte
@@ -71,12 +71,12 @@ type Token struct {
 	EndsAt    time.Time // of the overlap with its successor
 }
 
-// ValidAt reports whether the token opens anything at a time.
+// ValidAt reports whether the token is valid at a time.
 func (t Token) ValidAt(now time.Time) bool {
 	return (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) && (t.EndsAt.IsZero() || now.Before(t.EndsAt))
 }
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Status Status
 	Name   string
@@ -89,7 +89,7 @@ func (e TokenIssued) evolve(s State) State {
 }
 
 func (e TokenRotated) evolve(s State) State {
-	tokens := make([]Token, 0, len(s.Tokens)+1) // earlier states stay as they were
+	tokens := make([]Token, 0, len(s.Tokens)+1) // earlier states stay unchanged
 	for _, t := range s.Tokens {
 		if slices.Contains(e.Ending, t.ID) {
 			t.EndsAt = e.EndsAt
@@ -112,7 +112,7 @@ func token(id string, hash []byte, expires *time.Time) Token {
 	return t
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, TokenIssued]("operator.token-issued.v1"),
 	eventstore.Case[Event, TokenRotated]("operator.token-rotated.v1"),
@@ -120,7 +120,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Acted]("operator.acted.v1"),
 )
 
-// Aggregate binds it all to the streams "operator-<uuid>".
+// Aggregate binds the functions to the streams "operator-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "operator",
 	Codec:    Events,
@@ -128,7 +128,7 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]
 
 // names is the name space of StreamID.

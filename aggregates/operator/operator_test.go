@@ -56,7 +56,7 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	third := operator.Rotate{TokenID: "third000", Hash: []byte("third"), At: noon}
 	aggregatetest.Stream(t, operator.Aggregate).When(issue).Then(issued).When(rotate).Then(rotated).
-		When(third).Then(operator.TokenRotated{ // without an overlap: what was ending later ends now
+		When(third).Then(operator.TokenRotated{ // without an overlap: a token that would end later ends now
 		Name:      "ann",
 		TokenID:   "third000",
 		Hash:      []byte("third"),
@@ -67,7 +67,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-func TestRotationNeverProlongsAToken(t *testing.T) {
+func TestRotate_neverExtendsToken(t *testing.T) {
 	t.Parallel()
 	long := operator.Rotate{
 		TokenID: "third000",
@@ -89,7 +89,7 @@ func TestRotationNeverProlongsAToken(t *testing.T) {
 	aggregatetest.Stream(t, operator.Aggregate).Of(issued).When(lapsed).Refused(operator.ErrLapsed)
 }
 
-func TestHostileNumberOfTokens(t *testing.T) {
+func TestMaxValidTokens(t *testing.T) {
 	t.Parallel()
 	state := operator.Aggregate.Evolve(operator.State{}, issued)
 	for i := range operator.MaxValidTokens + 1 {
@@ -113,8 +113,8 @@ func TestHostileNumberOfTokens(t *testing.T) {
 	}
 }
 
-// Operators who were admitted must be found for ever.
-func TestStreamsFollowFromNames(t *testing.T) {
+// Stream ids of operators must never change.
+func TestStreamIDsNeverChange(t *testing.T) {
 	t.Parallel()
 	if got := operator.StreamID("ann").String(); got != "d5c4d48c-9272-5b63-9b1c-65019ce2f9c5" {
 		t.Errorf("the stream of an operator is %s now", got)
