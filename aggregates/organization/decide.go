@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What an organization refuses.
+// Errors of an organization.
 var (
 	ErrUnknown    = errors.New("organization does not exist")
 	ErrUnknownKey = errors.New("organization has no such key")
@@ -21,27 +21,27 @@ var (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Register begins an organization. Registering one that exists changes nothing.
+	// Register creates an organization. Repeating it changes nothing.
 	Register struct {
 		Name string
 		At   time.Time
 	}
-	// IssueKey adds a key. Issuing the same key id again changes nothing.
+	// IssueKey adds a key. Repeating it with the same key id changes nothing.
 	IssueKey struct {
 		KeyID     string
 		Name      string
 		Hash      []byte
 		Scopes    []Scope
-		ExpiresAt *time.Time // nil: never
+		ExpiresAt *time.Time // nil means no expiry
 		At        time.Time
 	}
-	// RotateKey adds a key with the name, scopes and expiry of another one, which ends after the overlap. The successor of
-	// a key that is in its overlap already ends with that.
+	// RotateKey adds a key with the name, scopes and expiry of another one, which ends after the overlap. The successor
+	// of a key in its overlap ends with that overlap.
 	RotateKey struct {
 		KeyID   string // the new one
 		Of      string
 		Hash    []byte
-		Overlap time.Duration // from 0; 0: it ends at once
+		Overlap time.Duration // at least 0, which ends it at once
 		At      time.Time
 	}
 	// RevokeKey ends a key at once.
@@ -49,19 +49,19 @@ type (
 		KeyID string
 		At    time.Time
 	}
-	// SetLimits replaces all limits; those that are not named are as in Defaults. What is over a limit stays.
+	// SetLimits replaces all limits; missing ones are as in Defaults. Existing things above a limit stay.
 	SetLimits struct {
 		Limits Limits
 		At     time.Time
 	}
-	// Suspend lets no key open anything. Suspending it again changes nothing.
+	// Suspend disables all keys. Repeating it changes nothing.
 	Suspend struct {
 		Reason string
 		At     time.Time
 	}
 	// Resume ends a suspension.
 	Resume struct{ At time.Time }
-	// Delete ends the organization for good. Deleting it again changes nothing.
+	// Delete deletes the organization permanently. Repeating it changes nothing.
 	Delete struct{ At time.Time }
 )
 

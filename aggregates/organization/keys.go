@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Scope is something that a key lets its bearer do.
+// Scope is a permission of a key.
 type Scope string
 
-// The scopes. None includes another.
+// Scopes of keys. None includes another.
 const (
 	ScopeRead    Scope = "read"
 	ScopeWrite   Scope = "write"
 	ScopeSecrets Scope = "secrets" // to read secrets in full
 )
 
-// AllScopes is what a key has where nobody says otherwise.
+// AllScopes returns the default scopes of a key.
 func AllScopes() []Scope { return []Scope{ScopeRead, ScopeWrite, ScopeSecrets} }
 
-// KeyStatus is what became of a key. That it has expired is told by the clock, which decisions don't know.
+// KeyStatus is the status of a key. Expiry depends on the time and is not part of it.
 type KeyStatus string
 
-// A key that was revoked stays so.
+// A revoked key stays revoked.
 const (
 	KeyStatusNone    KeyStatus = "" // it was never issued
 	KeyStatusIssued  KeyStatus = "issued"
 	KeyStatusRevoked KeyStatus = "revoked"
 )
 
-// Key is what is known of an API key. Zero times mean never.
+// Key is an API key. Zero times mean never.
 type Key struct {
 	Status    KeyStatus
 	Name      string
@@ -38,13 +38,13 @@ type Key struct {
 	EndsAt    time.Time // of the overlap with its successor
 }
 
-// worksAt reports whether the key opens anything at a time.
+// worksAt reports whether the key is valid at a time.
 func (k Key) worksAt(now time.Time) bool {
 	end := k.end()
 	return k.Status == KeyStatusIssued && (end.IsZero() || now.Before(end))
 }
 
-// end returns when the key ends by its expiry or its overlap, zero for never.
+// end returns the end of the key by its expiry or its overlap, zero for never.
 func (k Key) end() time.Time {
 	if k.EndsAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.EndsAt) {
 		return k.ExpiresAt
@@ -52,7 +52,7 @@ func (k Key) end() time.Time {
 	return k.EndsAt
 }
 
-// keyIssuedV1 is KeyIssued from before there were scopes: such keys may do everything.
+// keyIssuedV1 is KeyIssued before scopes: such keys have all.
 type keyIssuedV1 struct {
 	KeyID     string     `json:"keyId"`
 	Name      string     `json:"name,omitempty"`
@@ -102,7 +102,7 @@ func orZero(at *time.Time) time.Time {
 	return *at
 }
 
-// withKey copies: earlier states stay as they were.
+// withKey returns a copy, so that earlier states stay unchanged.
 func (s State) withKey(id string, key Key) State {
 	keys := make(map[string]Key, len(s.Keys)+1)
 	maps.Copy(keys, s.Keys)
@@ -111,8 +111,8 @@ func (s State) withKey(id string, key Key) State {
 	return s
 }
 
-// workingKeys counts the keys that work at a time, and those of them that have no successor yet: these count against
-// the limit, so that a rotation is possible where it is reached.
+// workingKeys returns the number of valid keys at a time, and of those without a successor. The latter count against
+// the limit, so that a rotation is possible at the limit.
 func (s State) workingKeys(now time.Time) (all, standing int) {
 	for _, key := range s.Keys {
 		if key.worksAt(now) {
@@ -163,7 +163,7 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	most := s.Limits.Of(LimitKeys)
 	all, standing := s.workingKeys(c.At)
 	if old.EndsAt.IsZero() {
-		standing-- // its successor takes its place
+		standing-- // its successor replaces it
 	}
 	switch {
 	case !old.worksAt(c.At):
@@ -173,7 +173,7 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	}
 	ends := c.At.Add(c.Overlap)
 	if !old.EndsAt.IsZero() && old.EndsAt.Before(ends) {
-		ends = old.EndsAt // a second rotation prolongs nothing
+		ends = old.EndsAt // a second rotation does not extend the key
 	}
 	rotated := KeyRotated{
 		KeyID:  c.KeyID,

@@ -2,27 +2,26 @@ package organization
 
 import "fmt"
 
-// Limit names something that an organization may have or do only so much of.
+// Limit names a limited property or rate of an organization.
 type Limit string
 
-// The limits. Those of things that are kept bound how many there are at one time.
+// Limits of an organization. Those of things limit the number at a time.
 const (
 	LimitDestinations      Limit = "destinations"
 	LimitSubscriptions     Limit = "subscriptions"
 	LimitPatternsAndPins   Limit = "patternsAndPins" // of all its subscriptions together
 	LimitFeeds             Limit = "feeds"
-	LimitSources           Limit = "sources" // attached to its feeds, each counted as often as it is attached
-	LimitKeys              Limit = "keys"    // that work
+	LimitSources           Limit = "sources" // attached to its feeds, counted per attachment
+	LimitKeys              Limit = "keys"    // valid ones
 	LimitFeedbackPerDay    Limit = "feedbackPerDay"
-	LimitRequestsPerSecond Limit = "requestsPerSecond" // of the API, on all nodes together
-	LimitRedeliveries      Limit = "redeliveries"      // replayed and backfilled deliveries that wait
+	LimitRequestsPerSecond Limit = "requestsPerSecond" // of the API, on all nodes
+	LimitRedeliveries      Limit = "redeliveries"      // pending replayed and backfilled deliveries
 )
 
-// Limits are those that are set; the others are as in Defaults.
+// Limits are the ones set; others are as in Defaults.
 type Limits map[Limit]int
 
-// Defaults returns what holds where nothing is set: more than an organization needs, and no more than the others can
-// bear.
+// Defaults returns the default limits: more than an organization needs, and no more than the others can bear.
 func Defaults() Limits {
 	return Limits{
 		LimitDestinations:      10_000,
@@ -37,10 +36,10 @@ func Defaults() Limits {
 	}
 }
 
-// MaxLimit bounds every limit.
+// MaxLimit is the maximum of every limit.
 const MaxLimit = 1_000_000_000
 
-// Of is a limit as it holds.
+// Of returns a limit or its default.
 func (l Limits) Of(limit Limit) int {
 	if set, ok := l[limit]; ok {
 		return set
@@ -48,13 +47,13 @@ func (l Limits) Of(limit Limit) int {
 	return Defaults()[limit]
 }
 
-// LimitError says that the organization has as much of something as it may.
+// LimitError reports that the organization has reached a limit.
 type LimitError struct {
 	Limit Limit
 	Most  int
 }
 
-// Error names the limit.
+// Error returns a text with the limit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("limit %s: your organization may have %d; delete some, or ask the operator for more",
 		e.Limit, e.Most)

@@ -1,9 +1,9 @@
-// Package organization decides about one organization and the API keys that open its data.
+// Package organization implements the aggregate of one organization with the API keys for its data.
 //
 //	(none) ──Register──▶ registered ◀──Suspend, Resume──▶ suspended      either ──Delete──▶ deleted (final)
 //	key: (none) ──IssueKey, RotateKey──▶ issued ──RevokeKey, its expiry, or some time after RotateKey──▶ dead (final)
 //
-// A key's secret never gets here: the aggregate knows its digest only. See Key.
+// The aggregate knows only the digest of a key's secret. See Key.
 package organization
 
 import (
@@ -18,7 +18,7 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Registered begins an organization.
+	// Registered creates an organization.
 	Registered struct {
 		Name string    `json:"name"`
 		At   time.Time `json:"at"`
@@ -53,16 +53,16 @@ type (
 		Limits Limits    `json:"limits"`
 		At     time.Time `json:"at"`
 	}
-	// Suspended lets no key open anything, and nothing be delivered, until Resumed.
+	// Suspended disables all keys and deliveries, until Resumed.
 	Suspended struct {
 		Reason string    `json:"reason,omitempty"`
 		At     time.Time `json:"at"`
 	}
-	// Resumed ends a suspension: keys work, and what waited is delivered.
+	// Resumed ends a suspension: keys work, and pending deliveries continue.
 	Resumed struct {
 		At time.Time `json:"at"`
 	}
-	// Deleted ends the organization for good; what it owns is deleted after it.
+	// Deleted deletes the organization permanently; its things are deleted after it.
 	Deleted struct {
 		At time.Time `json:"at"`
 	}
@@ -71,7 +71,7 @@ type (
 // Status of an organization.
 type Status string
 
-// A deleted organization stays so.
+// A deleted organization stays deleted.
 const (
 	StatusNone       Status = "" // it does not exist
 	StatusRegistered Status = "registered"
@@ -79,7 +79,7 @@ const (
 	StatusDeleted    Status = "deleted"
 )
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Status Status
 	Keys   map[string]Key // by id
@@ -95,7 +95,7 @@ func (Deleted) evolve(s State) State     { s.Status, s.Keys = StatusDeleted, nil
 // Exists reports whether the organization was registered and not deleted.
 func (s State) Exists() bool { return s.Status == StatusRegistered || s.Status == StatusSuspended }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Registered]("organization.registered.v1"),
 	eventstore.Upcast[Event, keyIssuedV1]("organization.key-issued.v1", keyIssuedV1.upcast),
@@ -108,7 +108,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Deleted]("organization.deleted.v1"),
 )
 
-// Aggregate binds it all to the streams "organization-<uuid>".
+// Aggregate binds the functions to the streams "organization-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "organization",
 	Codec:    Events,
@@ -116,5 +116,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

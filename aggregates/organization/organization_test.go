@@ -119,7 +119,7 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(organization.Delete{}, unknown, "Deleted", "Deleted", "Deleted", "Deleted", "Deleted", "")
 }
 
-func TestHostileNumberOfKeys(t *testing.T) {
+func TestMaxKeys(t *testing.T) {
 	t.Parallel()
 	limited := []organization.Event{registered,
 		organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}, issued}
@@ -145,7 +145,7 @@ func TestHostileNumberOfKeys(t *testing.T) {
 	}
 }
 
-// Keys from before there were scopes have all.
+// Keys without scopes have all of them.
 func TestOldKeysHaveAllScopes(t *testing.T) {
 	t.Parallel()
 	golden, err := os.ReadFile("testdata/organization.key-issued.v1.json")
@@ -172,18 +172,18 @@ func TestRotateKey(t *testing.T) {
 	long := rotate
 	long.KeyID, long.Overlap = "third000", time.Hour
 	again := rotated
-	// a second rotation prolongs nothing: its key ends with the first one
+	// a second rotation does not extend the key: its successor ends with the first one
 	again.KeyID, again.ExpiresAt = "third000", &again.EndsAt
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered, issued).When(rotate).Then(rotated).When(rotate).Then().
 		When(long).Then(again)
 
 	one := organization.LimitsSet{Limits: organization.Limits{organization.LimitKeys: 1}, At: noon}
-	// where the limit is reached
+	// at the limit
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered, one, issued).When(rotate).Then(rotated)
 }
 
-// What a rotation makes never outlives what it succeeds: neither its expiry nor its overlap.
-func TestRotationKeepsTheEnd(t *testing.T) {
+// A successor ends at the latest with its predecessor: by expiry or overlap.
+func TestRotateKey_end(t *testing.T) {
 	t.Parallel()
 	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
 	overlap := organization.KeyRotated{
@@ -216,7 +216,7 @@ func TestRotationKeepsTheEnd(t *testing.T) {
 	}
 }
 
-func TestHostileRotation(t *testing.T) {
+func TestRotateKey_hostile(t *testing.T) {
 	t.Parallel()
 	full := organization.KeyIssued{KeyID: "full0000", Scopes: organization.AllScopes(), At: noon}
 	for _, scopes := range [][]organization.Scope{nil, {"admin"}, {"read", "read"}} {
