@@ -1,4 +1,4 @@
-// Package publication keeps what was published: one stream for each event, with one fact in it.
+// Package publication records published events: one stream for each event, with one fact.
 package publication
 
 import (
@@ -18,7 +18,7 @@ type Event interface{ evolve(State) State }
 
 // Published is an event that destinations may receive. Its id is the stream's.
 type Published struct {
-	// who published it, and the only one to see it where it has no feed
+	// The publishing organization, and the only reader of an event without a feed
 	Organization uuid.UUID       `json:"organization,omitzero"`
 	Type         string          `json:"type"`
 	Source       string          `json:"source"`
@@ -29,7 +29,7 @@ type Published struct {
 	Data         eventstore.JSON `json:"data"`
 }
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	First *Published // Optional: nil before the event is published.
 }
@@ -41,16 +41,15 @@ func (e Published) evolve(s State) State { s.First = &e; return s }
 //sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
-// Publish records an event. Publishing it again changes nothing, and is refused if it is another event with the same
-// id.
+// Publish records an event. Repeating it changes nothing; another event with the same id is refused.
 type Publish struct{ Published Published }
 
-// ErrNobody: the event has neither a feed nor an organization, so nobody could ever see it.
+// ErrNobody is returned for an event without a feed and an organization, which would have no reader.
 var ErrNobody = errors.New("an event needs a feedId or an organizationId: without either nobody can see it")
 
-// DiffersError refuses another event with an id that is published already.
+// DiffersError is returned for another event with the id of a published one.
 type DiffersError struct {
-	Members []string // in which they differ, as callers name them
+	Members []string // different members, by the names that callers use
 }
 
 // Error implements error.
@@ -71,8 +70,7 @@ func (c Publish) decide(s State) ([]Event, error) {
 	return []Event{c.Published}, nil
 }
 
-// differences names what another event has other than this one. Its time does not count: it may have been left to the
-// clock.
+// differences returns the names of different members. The time does not count, because it may be that of the clock.
 func (e Published) differences(other Published) (members []string) {
 	for _, m := range []struct {
 		name string
@@ -93,12 +91,12 @@ func (e Published) differences(other Published) (members []string) {
 	return members
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Published]("publication.event-published.v1"),
 )
 
-// Aggregate binds it all to the streams "publication-<uuid>".
+// Aggregate binds the functions to the streams "publication-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "publication",
 	Codec:    Events,
@@ -106,5 +104,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

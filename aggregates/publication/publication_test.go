@@ -35,8 +35,8 @@ func TestPublishOnce(t *testing.T) {
 		When(publication.Publish{Published: published}).Then()
 }
 
-// An id is of one event: published again it has to be the same, but for its time and how its data is written.
-func TestPublishAgainMustBeTheSame(t *testing.T) {
+// A repeated publication has to be equal, except for its time and the formatting of its data.
+func TestPublish_repeated(t *testing.T) {
 	t.Parallel()
 	noon := published.Time
 	published := published
@@ -83,7 +83,7 @@ func TestPublishAgainMustBeTheSame(t *testing.T) {
 	}
 }
 
-func TestSomebodyMustSeeIt(t *testing.T) {
+func TestPublish_withoutReader(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, publication.Aggregate).
 		When(publication.Publish{Published: publication.Published{Type: "news.item.added"}}).
