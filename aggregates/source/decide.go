@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// What a source refuses.
+// Errors of a source.
 var (
 	ErrUnknown = errors.New("source does not exist")
 	ErrNumber  = errors.New("a later walk of the source has begun")
@@ -22,7 +22,7 @@ var (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Register begins a source. Registering one that exists changes nothing: the id says what it is (see ID).
+	// Register creates a source. Repeating it changes nothing, because the id is derived from the source (see ID).
 	Register struct {
 		Type     string
 		URL      string
@@ -30,18 +30,17 @@ type (
 		Timezone string
 		At       time.Time
 	}
-	// Pause keeps everybody from visiting the source, for a reason, which is never empty. What a visit under way has
-	// found may still be recorded.
+	// Pause prevents visits of the source, with a reason, which is not empty. The results of a current visit may still be
+	// recorded.
 	Pause struct {
 		Reason string
 		At     time.Time
 	}
 	// Resume ends a pause.
 	Resume struct{ At time.Time }
-	// Request asks for a walk soon.
+	// Request requests a walk soon.
 	Request struct{ At time.Time }
-	// Start begins the walk of a number, which somebody asked for. It records nothing where that walk, or a later one,
-	// has begun already.
+	// Start begins the requested walk of a number. It records nothing if that walk, or a later one, has begun already.
 	Start struct {
 		Number int
 		At     time.Time
@@ -56,7 +55,7 @@ type (
 		NextAt      time.Time
 		At          time.Time
 	}
-	// Fail ends a walk that did not get through.
+	// Fail ends a failed walk.
 	Fail struct {
 		Number   int
 		Reason   string
@@ -65,14 +64,14 @@ type (
 		NextAt   time.Time
 		At       time.Time
 	}
-	// LackCredentials ends a walk that was not let in.
+	// LackCredentials ends a walk that the platform refused.
 	LackCredentials struct {
 		Number  int
 		Message string
 		NextAt  time.Time
 		At      time.Time
 	}
-	// NeedJavaScript ends a walk that saw nothing but scripts.
+	// NeedJavaScript ends a walk that found nothing but scripts.
 	NeedJavaScript struct {
 		Number  int
 		Message string
@@ -83,7 +82,7 @@ type (
 
 var idNamespace = uuid.MustParse("0b0e3b5c-6f0a-5b55-9b53-1f7b6d6a6a11")
 
-// ID derives the id of a source from what it is, so that registering it twice makes one source.
+// ID derives the id of a source from its properties, so that registering it twice creates one source.
 func ID(sourceType, url, handle, timezone string) uuid.UUID {
 	return uuid.NewSHA1(idNamespace, []byte(sourceType+"\x1f"+url+"\x1f"+handle+"\x1f"+timezone))
 }
@@ -115,7 +114,7 @@ func (c Resume) decide(s State) ([]Event, error) {
 	return []Event{Resumed(c)}, nil
 }
 
-// visitable says why nobody may visit the source.
+// visitable returns an error if the source must not be visited.
 func (s State) visitable() error {
 	switch {
 	case s.Status == StatusNone:
@@ -168,7 +167,7 @@ func (c NeedJavaScript) decide(s State) ([]Event, error) {
 	return s.end(c.Number, outcomeJavaScript, false, JavaScriptNeeded(c))
 }
 
-// end records the end of a walk that somebody asked for, and that of one by routine if it says something new.
+// end records the end of a requested walk, and that of a routine walk if it has news.
 func (s State) end(number int, outcome string, news bool, event Event) ([]Event, error) {
 	switch {
 	case s.Status == StatusNone:
@@ -178,5 +177,5 @@ func (s State) end(number int, outcome string, news bool, event Event) ([]Event,
 	case s.Status == StatusCollecting, number > s.Started && (news || outcome != s.Outcome):
 		return []Event{event}, nil
 	}
-	return nil, nil // it has ended already, or everything is as it was
+	return nil, nil // it has ended already, or nothing has changed
 }

@@ -1,19 +1,19 @@
-// Package source decides about one outside place that happenings are collected from: what it is, when it is visited
-// next, and how its last visit went.
+// Package source implements the aggregate of one outside place of happenings: its properties, its schedule, and the
+// result of its last visit.
 //
 //	(none) ──Register──▶ registered ──Start──▶ collecting ──Complete──▶ ok
 //	                                    ▲          ├──Fail─────────────▶ failing
 //	                                    │          ├──LackCredentials──▶ needs credentials
 //	                                    │          └──NeedJavaScript───▶ needs JavaScript
-//	                                    └──── when somebody asks ◀─────────┘
+//	                                    └──── on request ◀─────────────────┘
 //
-//	any of them ──Pause──▶ paused ──Resume──▶ as it was: nobody visits it meanwhile
+//	any of them ──Pause──▶ paused ──Resume──▶ the state before; without visits meanwhile
 //
-// A walk through a source is a fact if somebody asked for it, or if it says something new: what it found has changed,
-// it fails, it fails no longer. Of the many walks by routine that find everything as it was, nothing is recorded: where
-// they are known, and when the next one is due, is kept beside the events, see package collection.
+// A walk through a source is recorded if it was requested, or if it has news: its happenings have changed, it fails,
+// it fails no longer. The many routine walks without changes are not recorded: they, and the time of the next one, are
+// stored beside the events, see package collection.
 //
-// Sources belong to no organization: any feed may be filled from one.
+// Sources belong to no organization: any feed may use one.
 package source
 
 import (
@@ -23,7 +23,7 @@ import (
 	"carillon/eventstore"
 )
 
-// The types of sources as the API spells them. The first three are found by a URL, the others are accounts.
+// Types of sources in the spelling of the API. The first three have a URL, the others are accounts.
 const (
 	TypeSite          = "site"
 	TypeSitemap       = "sitemap"
@@ -34,12 +34,12 @@ const (
 	TypeTwitter       = "twitter"
 )
 
-// Types are all source types, in the interface's order.
+// Types returns all source types, in the interface's order.
 func Types() []string {
 	return []string{TypeSite, TypeSitemap, TypeSiteIndexPage, TypeInstagram, TypeFacebook, TypeTikTok, TypeTwitter}
 }
 
-// IsPage says that a source type is found by a URL; the others are accounts, found by a handle.
+// IsPage reports whether sources of a type have a URL; the others are accounts with a handle.
 func IsPage(sourceType string) bool {
 	return sourceType == TypeSite || sourceType == TypeSitemap || sourceType == TypeSiteIndexPage
 }
@@ -50,60 +50,60 @@ func IsPage(sourceType string) bool {
 type Event interface{ evolve(State) State }
 
 type (
-	// Registered begins a source.
+	// Registered creates a source.
 	Registered struct {
 		Type     string    `json:"type"`
 		URL      string    `json:"url,omitempty"`
 		Handle   string    `json:"handle,omitempty"`
-		Timezone string    `json:"timezone,omitempty"` // IANA; in it are dates meant that name none
+		Timezone string    `json:"timezone,omitempty"` // IANA zone of dates without one
 		At       time.Time `json:"at"`
 	}
-	// CollectionRequested asks for a visit before its time.
+	// CollectionRequested requests a visit before its time.
 	CollectionRequested struct {
 		At time.Time `json:"at"`
 	}
-	// CollectionStarted begins a walk that somebody asked for. One that never ends was lost with the memory of it; the
-	// next one ends it.
+	// CollectionStarted begins a requested walk. A walk whose stored state was lost never ends by itself; the next one
+	// ends it.
 	CollectionStarted struct {
-		Number int       `json:"number"` // counts the source's walks from 1, those by routine as well
+		Number int       `json:"number"` // counts the source's walks from 1, including routine ones
 		At     time.Time `json:"at"`
 	}
-	// CollectionCompleted ends a walk that saw everything it came for.
+	// CollectionCompleted ends a complete walk.
 	CollectionCompleted struct {
 		Number          int             `json:"number"`
 		Counts          Counts          `json:"counts"`
-		Cursor          json.RawMessage `json:"cursor,omitempty"` // only in old events: where the next visit went on
+		Cursor          json.RawMessage `json:"cursor,omitempty"` // only in old events: the position of the next visit
 		NotModified     bool            `json:"notModified,omitempty"`
 		Notes           []Note          `json:"notes,omitempty"`
-		IntervalSeconds int             `json:"intervalSeconds"` // as adapted to how often the source changes
+		IntervalSeconds int             `json:"intervalSeconds"` // adapted to the frequency of changes
 		NextAt          time.Time       `json:"nextAt"`
 		At              time.Time       `json:"at"`
 	}
-	// CollectionFailed ends a walk that did not. More failures of the same kind are not recorded.
+	// CollectionFailed ends a failed walk. Further failures of the same kind are not recorded.
 	CollectionFailed struct {
 		Number   int       `json:"number"`
 		Reason   string    `json:"reason"`  // a stable name: "robots", "http_status"
-		Message  string    `json:"message"` // for people; no secrets
+		Message  string    `json:"message"` // for people; without secrets
 		Failures int       `json:"failures"`
 		NextAt   time.Time `json:"nextAt"`
 		At       time.Time `json:"at"`
 	}
-	// CredentialsMissing ends a walk that the platform did not let in.
+	// CredentialsMissing ends a walk that the platform refused.
 	CredentialsMissing struct {
 		Number  int       `json:"number"`
 		Message string    `json:"message"`
 		NextAt  time.Time `json:"nextAt"`
 		At      time.Time `json:"at"`
 	}
-	// JavaScriptNeeded ends a walk that saw pages which are empty until their scripts have run. It says nothing about
-	// what the source shows.
+	// JavaScriptNeeded ends a walk with pages that are empty until their scripts have run. It does not concern the
+	// source's happenings.
 	JavaScriptNeeded struct {
 		Number  int       `json:"number"`
 		Message string    `json:"message"`
 		NextAt  time.Time `json:"nextAt"`
 		At      time.Time `json:"at"`
 	}
-	// Paused keeps everybody from visiting the source, as its owner objects, say. A second one says another reason.
+	// Paused prevents visits of the source, for example because its owner objects. A second one changes the reason.
 	Paused struct {
 		Reason string    `json:"reason"` // for people
 		At     time.Time `json:"at"`
@@ -114,19 +114,19 @@ type (
 	}
 )
 
-// Counts say what a visit came to.
+// Counts are the results of a visit.
 type Counts struct {
 	Pages     int `json:"pages"`
-	Observed  int `json:"observed"`  // happenings on show
-	New       int `json:"new"`       // of them never seen at this source
-	Revised   int `json:"revised"`   // of them different from before
-	WentStale int `json:"wentStale"` // no longer on show
+	Observed  int `json:"observed"`  // visible happenings
+	New       int `json:"new"`       // first observations at this source
+	Revised   int `json:"revised"`   // changed happenings
+	WentStale int `json:"wentStale"` // no longer visible
 }
 
-// Changed says that the source did not look as it did the visit before.
+// Changed reports whether the source has changed since the previous visit.
 func (c Counts) Changed() bool { return c.New+c.Revised+c.WentStale > 0 }
 
-// Note tells operators why less was found than the source shows.
+// Note explains to operators why less was found than the source shows.
 type Note struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -135,30 +135,30 @@ type Note struct {
 // Status of a source.
 type Status string
 
-// A source is walked again and again, one walk at a time.
+// A source is walked repeatedly, one walk at a time.
 const (
 	StatusNone       Status = ""           // it does not exist
-	StatusWaiting    Status = "waiting"    // for its next walk, or one by routine
-	StatusCollecting Status = "collecting" // a walk that somebody asked for has not ended
+	StatusWaiting    Status = "waiting"    // for its next requested or routine walk
+	StatusCollecting Status = "collecting" // a requested walk has not ended
 )
 
-// What a source's last recorded walk came to. A failed one came to its reason.
+// Outcomes of a source's last recorded walk. That of a failed one is its reason.
 const (
 	outcomeOK          = "ok"
 	outcomeCredentials = "needs credentials" //nolint:gosec // it is none
 	outcomeJavaScript  = "needs javascript"
 )
 
-// State is what decisions need.
+// State is the state for decisions.
 type State struct {
 	Status   Status
 	Type     string
 	Started  int // the number of the last recorded walk
-	Failures int // in a row, as far as they were recorded
+	Failures int // in a row, as far as recorded
 	Interval time.Duration
 	Outcome  string // of the last recorded walk, "" before the first
 	Notes    []Note // of it
-	Paused   string // why nobody may visit it, "" where somebody may
+	Paused   string // reason of the pause, "" if it is not paused
 }
 
 func (e Registered) evolve(s State) State {
@@ -173,7 +173,7 @@ func (e CollectionStarted) evolve(s State) State {
 	return s
 }
 
-// OutcomeOf says what a walk came to that ended with an event, as State.Outcome does; "" for an event that ends none.
+// OutcomeOf returns the outcome of the walk that an event ends, as in State.Outcome; "" for other events.
 func OutcomeOf(event Event) string { return event.evolve(State{}).Outcome }
 
 func (e CollectionCompleted) evolve(s State) State {
@@ -210,7 +210,7 @@ func (s State) over(number int, outcome string) State {
 	return s
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Registered]("source.registered.v1"),
 	eventstore.Case[Event, CollectionRequested]("source.collection-requested.v1"),
@@ -223,7 +223,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Resumed]("source.resumed.v1"),
 )
 
-// Aggregate binds it all to the streams "source-<uuid>".
+// Aggregate binds the functions to the streams "source-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "source",
 	Codec:    Events,
@@ -231,5 +231,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

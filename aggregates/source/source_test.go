@@ -76,7 +76,7 @@ func TestRegister(t *testing.T) {
 		}).Then(registered)
 }
 
-func TestTheSameSourceHasOneID(t *testing.T) {
+func TestIDDerivation(t *testing.T) {
 	t.Parallel()
 	id := source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome")
 	if id != source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome") {
@@ -88,8 +88,8 @@ func TestTheSameSourceHasOneID(t *testing.T) {
 	}
 }
 
-// What somebody asked for is recorded from its beginning to its end, whatever it finds.
-func TestAWalkThatWasAskedFor(t *testing.T) {
+// A requested walk is recorded from its beginning to its end, whatever it finds.
+func TestRequestedWalk(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, ok).
 		When(source.Start{Number: 2, At: noon}).Then(source.CollectionStarted{Number: 2, At: noon}).
@@ -111,8 +111,8 @@ func TestAWalkThatWasAskedFor(t *testing.T) {
 		When(source.Complete{Number: 2, At: noon}).Then()
 }
 
-// Walks by routine that find everything as it was leave no trace.
-func TestAWalkByRoutine(t *testing.T) {
+// Routine walks without changes are not recorded.
+func TestRoutineWalk(t *testing.T) {
 	t.Parallel()
 	notes := []source.Note{{Code: "skipped-event", Text: "an event has no date"}}
 	failed := source.CollectionFailed{
@@ -159,12 +159,12 @@ func TestAWalkByRoutine(t *testing.T) {
 		Then(source.JavaScriptNeeded{Number: 11, Message: "scripts", At: noon}).
 		When(source.Complete{Number: 12, NotModified: true, At: noon}).
 		Then(source.CollectionCompleted{Number: 12, NotModified: true, At: noon}).
-		// of a process that slept
+		// of a process that was suspended
 		When(source.Complete{Number: 7, Counts: source.Counts{New: 1}, At: noon}).Refused(source.ErrNumber)
 }
 
-// Nobody begins a walk of a source that is paused. What one that was under way has come to is still a fact.
-func TestAPause(t *testing.T) {
+// A paused source does not begin a walk. The result of a current one is still recorded.
+func TestPause(t *testing.T) {
 	t.Parallel()
 	paused := source.Paused{Reason: "the owner objects", At: noon}
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, source.CollectionStarted{Number: 2, At: noon}).
@@ -179,8 +179,8 @@ func TestAPause(t *testing.T) {
 		When(source.Start{Number: 3, At: noon}).Then(source.CollectionStarted{Number: 3, At: noon})
 }
 
-// A walk whose memory was lost is ended by the next one.
-func TestAWalkThatWasLost(t *testing.T) {
+// The next walk ends one whose stored state was lost.
+func TestLostWalk(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, source.Aggregate).Of(registered, started).
 		When(source.Complete{Number: 2, At: noon}).Then(source.CollectionCompleted{Number: 2, At: noon})
@@ -234,8 +234,8 @@ func TestUnknownSource(t *testing.T) {
 		When(source.Request{At: noon}).Then(source.CollectionRequested{At: noon})
 }
 
-// However walks go, the next one is 5 minutes to 26.4 hours away.
-func TestScheduleKeepsItsBounds(t *testing.T) {
+// The interval of walks is always between 5 minutes and 26.4 hours.
+func TestScheduleLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		interval, failures := source.FirstInterval, 0
