@@ -7,23 +7,21 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrUnknown: no such subscription of this destination and organization.
+// ErrUnknown is returned if the destination and organization have no such subscription.
 var ErrUnknown = errors.New("subscription does not exist")
 
-// Command is an intention. Every command of a caller names the organization that asks.
-//
-//sumtype:decl
+// Command is an intention. Every command of a caller names the requesting organization.
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Create begins a subscription. Creating one that exists changes nothing.
+	// Create creates a subscription. Repeating it changes nothing.
 	Create struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
 		Settings     Settings
 		At           time.Time
 	}
-	// Revise merges: nil fields stay as they are, and the result is validated as a whole.
+	// Revise merges settings: nil fields stay, and the result is validated as a whole.
 	Revise struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
@@ -35,14 +33,14 @@ type (
 		Active       *bool
 		At           time.Time
 	}
-	// Deactivate is the platform's reaction to lost feed access. Once the subscription was switched it is void, so that
-	// a reaction that comes late, or again after a replay of all events, undoes nobody's decision.
+	// Deactivate is the platform's reaction to lost feed access. Once the status has changed it is void, so that a late
+	// reaction, or one from a replay of all events, does not revert a decision.
 	Deactivate struct {
-		Switches int // of the state that was looked at
+		Switches int // of the examined state
 		Reason   string
 		At       time.Time
 	}
-	// Delete ends the subscription. A zero Organization is the platform's, when the destination is deleted.
+	// Delete deletes the subscription. A zero Organization is the platform, after the destination was deleted.
 	Delete struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
@@ -60,7 +58,7 @@ func (s State) VisibleTo(organization, destination uuid.UUID) bool {
 	return false
 }
 
-// statusFor is the status as an organization is told it: that of another one, or at another destination, does not
+// statusFor returns the status for an organization: a subscription of another one, or at another destination, does not
 // exist.
 func (s State) statusFor(organization, destination uuid.UUID) Status {
 	if s.Organization != organization || s.Destination != destination {
@@ -107,8 +105,8 @@ func (c Revise) decide(s State) ([]Event, error) {
 	return events, nil
 }
 
-// Merge are the settings as they would be after the command. A scope kind that takes no feed type or no pins sheds the
-// stored ones, unless the command names them, which Validate then refuses.
+// Merge returns the settings after the command. A scope kind without feed type or pins removes the stored ones, unless
+// the command names them, which Validate then refuses.
 func (c Revise) Merge(d Settings) Settings {
 	if c.ExternalID != nil {
 		d.ExternalID = *c.ExternalID
@@ -149,7 +147,7 @@ func (c Deactivate) decide(s State) ([]Event, error) {
 }
 
 func (c Delete) decide(s State) ([]Event, error) {
-	status := s.Status // as the platform sees it
+	status := s.Status // for the platform
 	if c.Organization != uuid.Nil {
 		status = s.statusFor(c.Organization, c.Destination)
 	}

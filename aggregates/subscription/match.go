@@ -18,10 +18,10 @@ const (
 // FeedTypes are the kinds of feed.
 var FeedTypes = []string{"news", "event"}
 
-// InvalidError says which field of settings breaks a rule, and what would be right.
+// InvalidError reports the field that breaks a rule of settings, and the rule.
 type InvalidError struct{ Field, Problem string }
 
-// Error is "field problem".
+// Error returns "field problem".
 func (e *InvalidError) Error() string { return e.Field + " " + e.Problem }
 
 var pattern = regexp.MustCompile(`^(\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?)$`)
@@ -29,7 +29,7 @@ var pattern = regexp.MustCompile(`^(\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?)$`)
 // ValidPattern reports whether p is an exact type, a trailing wildcard such as "news.*", or "*".
 func ValidPattern(p string) bool { return len(p) <= 255 && pattern.MatchString(p) }
 
-// MatchesType reports whether a type is one that a pattern means.
+// MatchesType reports whether a type matches a pattern.
 func MatchesType(pattern, eventType string) bool {
 	if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
 		return strings.HasPrefix(eventType, prefix)
@@ -37,7 +37,7 @@ func MatchesType(pattern, eventType string) bool {
 	return pattern == eventType
 }
 
-// Matches reports whether the settings want an event of a type from a feed. An event without a feed (zero id) is only
+// Matches reports whether the settings match an event of a type from a feed. An event without a feed (zero id) is only
 // in the scope "all".
 func (d Settings) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	if !slices.ContainsFunc(d.EventTypes, func(p string) bool { return MatchesType(p, eventType) }) {
@@ -54,8 +54,8 @@ func (d Settings) Matches(eventType, feedType string, feed uuid.UUID) bool {
 	return false
 }
 
-// Validate checks settings as a whole. Whether exact types are in the catalog, and whether the organization may read
-// the pinned feeds, is checked where these are known.
+// Validate checks settings as a whole. Callers check whether exact types are in the catalog, and whether the
+// organization may read the pinned feeds.
 func (d Settings) Validate() error {
 	invalid := func(field, format string, args ...any) error {
 		return &InvalidError{Field: field, Problem: fmt.Sprintf(format, args...)}

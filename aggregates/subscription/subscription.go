@@ -1,9 +1,9 @@
-// Package subscription decides what may happen to one subscription of a destination.
+// Package subscription implements the aggregate of one subscription of a destination.
 //
 //	(none) ──Create──▶ active ──Deactivate (feed access lost)──▶ inactive ──Revise{Active: true}──▶ active
 //	                     └───────────────── Delete ─────────────────┴──▶ deleted (final)
 //
-// What it matches is decided here too: types by exact name or wildcard, feeds by scope.
+// It also matches events: types by exact name or wildcard, feeds by scope.
 package subscription
 
 import (
@@ -21,19 +21,19 @@ import (
 type Event interface{ evolve(State) State }
 
 type (
-	// Created begins a subscription; it is active.
+	// Created creates a subscription, which is active.
 	Created struct {
 		Organization uuid.UUID `json:"organization"`
 		Destination  uuid.UUID `json:"destination"`
 		Settings     Settings  `json:"declaration"`
 		At           time.Time `json:"at"`
 	}
-	// Revised replaces the whole settings.
+	// Revised replaces all settings.
 	Revised struct {
 		Settings Settings  `json:"declaration"`
 		At       time.Time `json:"at"`
 	}
-	// Activated lets it match again.
+	// Activated lets the subscription match again.
 	Activated struct {
 		At time.Time `json:"at"`
 	}
@@ -42,7 +42,7 @@ type (
 		Reason string    `json:"reason,omitempty"`
 		At     time.Time `json:"at"`
 	}
-	// Deleted ends the subscription.
+	// Deleted deletes the subscription.
 	Deleted struct {
 		At time.Time `json:"at"`
 	}
@@ -55,7 +55,7 @@ const (
 	ScopeFeeds    = "feeds"     // exactly the pinned feeds
 )
 
-// Settings is what a caller says of a subscription.
+// Settings are the settings that callers may change.
 type Settings struct {
 	ExternalID string   `json:"externalId,omitempty"`
 	EventTypes []string `json:"eventTypes"`
@@ -81,18 +81,18 @@ const (
 	StatusDeleted  Status = "deleted"
 )
 
-// State is what decisions need, and what the answer to a write shows.
+// State is the state for decisions and for the answer to a write.
 type State struct {
 	Organization uuid.UUID
 	Destination  uuid.UUID
 	Status       Status
 	Settings     Settings
-	Switches     int // how often it was switched on or off: what was decided about an earlier state is void
+	Switches     int // number of changes of the status: a decision about an earlier state is void
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 }
 
-// Exists reports whether there is such a subscription, active or not.
+// Exists reports whether the subscription exists, active or not.
 func (s State) Exists() bool { return s.Status == StatusActive || s.Status == StatusInactive }
 
 func (e Created) evolve(s State) State {
@@ -112,10 +112,10 @@ func (s State) switched(to Status, at time.Time) State {
 	return s
 }
 
-// Size counts the patterns and distinct pins, by which an organization's subscriptions are bounded.
+// Size returns the number of patterns and distinct pins, which an organization's limit counts.
 func (d Settings) Size() int { return len(d.EventTypes) + len(distinct(d.Feeds)) }
 
-// distinct returns pins without those that are there before.
+// distinct returns pins without repetitions.
 func distinct(pins []Pin) []Pin {
 	seen := make(map[Pin]struct{}, len(pins))
 	return slices.DeleteFunc(slices.Clone(pins), func(pin Pin) bool {
@@ -125,7 +125,7 @@ func distinct(pins []Pin) []Pin {
 	})
 }
 
-// Equal compares two settings; the order of types and pins means nothing.
+// Equal compares two settings regardless of the order of types and pins.
 func (d Settings) Equal(o Settings) bool {
 	return d.ExternalID == o.ExternalID && d.ScopeKind == o.ScopeKind && d.FeedType == o.FeedType &&
 		sameSet(d.EventTypes, o.EventTypes) && sameSet(d.Feeds, o.Feeds)
@@ -136,7 +136,7 @@ func sameSet[T comparable](a, b []T) bool {
 	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
 }
 
-// Events names each fact as stored. Never rename; add ".v2" and upcast.
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Created]("subscription.created.v1"),
 	eventstore.Case[Event, Revised]("subscription.revised.v1"),
@@ -145,7 +145,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Deleted]("subscription.deleted.v1"),
 )
 
-// Aggregate binds it all to the streams "subscription-<uuid>".
+// Aggregate binds the functions to the streams "subscription-<uuid>".
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "subscription",
 	Codec:    Events,
@@ -153,5 +153,5 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
 
-// Options go with a command to Aggregate.Execute.
+// Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

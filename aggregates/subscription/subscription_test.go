@@ -65,7 +65,7 @@ func TestReviseMerges(t *testing.T) {
 		Then(subscription.Revised{Settings: want, At: noon})
 }
 
-func TestReviseShedsWhatTheNewScopeDoesNotTake(t *testing.T) {
+func TestRevise_scopeChange(t *testing.T) {
 	t.Parallel()
 	kind := "all"
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Settings: pinned, At: noon}).
@@ -158,7 +158,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-func TestALateDeactivateIsVoid(t *testing.T) {
+func TestDeactivate_late(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon},
 		subscription.Activated{At: noon}).
@@ -187,8 +187,8 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(subscription.Delete{}, unknown, "Deleted", "Deleted", "") // the platform's
 }
 
-// Pins are a set: equal ones are stored once, the first of each where it was.
-func TestEqualPinsAreStoredOnce(t *testing.T) {
+// Pins are a set: equal ones are stored once, in the order of their first occurrence.
+func TestPinsAreDistinct(t *testing.T) {
 	t.Parallel()
 	one, two, kind := pinned.Feeds[0], subscription.Pin{FeedType: "news", FeedID: feed}, "feeds"
 	given := pinned
