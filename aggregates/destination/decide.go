@@ -29,6 +29,8 @@ var (
 
 // Command is an intention; times, new ids and sealed values arrive inside it. Every command names the requesting
 // organization, for which another organization's destination does not exist.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 type (

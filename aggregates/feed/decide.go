@@ -19,6 +19,8 @@ var (
 
 // Command is an intention; times and new ids arrive inside it. A command of an owner names the requesting
 // organization, for which a feed that it can't read does not exist.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 type (

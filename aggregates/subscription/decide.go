@@ -11,6 +11,8 @@ import (
 var ErrUnknown = errors.New("subscription does not exist")
 
 // Command is an intention. Every command of a caller names the requesting organization.
+//
+//sumtype:decl
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
