@@ -29,7 +29,7 @@ func (l *listener) follow(ctx context.Context, externalID string) error {
 		failure, answered := errors.AsType[*apiclient.Error](err)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // it was stopped
 		case answered && failure.Status < http.StatusInternalServerError && failure.Status != http.StatusTooManyRequests:
 			return err
 		case err != nil:
