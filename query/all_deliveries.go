@@ -10,17 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DeliveryMark is where in a list of deliveries, the newest first, one stands.
+// DeliveryMark is a position in a list of deliveries ordered by creation, newest first.
 type DeliveryMark struct {
 	CreatedAt time.Time
 	ID        uuid.UUID
 }
 
-// AllDeliveries lists deliveries to all destinations of an organization, the newest first, from after a mark on; the zero
-// one is the beginning. What is read are the newest rows of destinations; where no index leads to those that match, since the
-// newest rows of some destinations have a page of them, or else on the days that have enough. How long the history is does
-// not matter.
-func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark, now time.Time) ([]Delivery, error) {
+// AllDeliveries lists deliveries to all destinations of an organization, newest first, starting after a mark; the
+// zero mark means the beginning. If an index leads to the matches, it reads the newest rows of each destination,
+// starting at a time by which some destinations alone fill a page. Otherwise it reads only the days with enough
+// matches. Its cost does not depend on the length of the history.
+func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
+	now time.Time) ([]Delivery, error) {
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
@@ -66,7 +67,7 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 	return list, nil
 }
 
-// bounded is the condition for rows d that the times of a filter and a mark leave.
+// bounded returns the condition on rows d for the time bounds of the filter and a mark.
 func (f DeliveryFilter) bounded(after DeliveryMark, args *arguments) string {
 	where := "true"
 	from, to := f.bounds()
@@ -82,7 +83,7 @@ func (f DeliveryFilter) bounded(after DeliveryMark, args *arguments) string {
 	return where
 }
 
-// of is the condition for rows of deliveries or tallies to be of the events that a filter asks for.
+// of returns the condition on rows of deliveries or tallies for the events of the filter.
 func (f DeliveryFilter) of(row string, args *arguments) string {
 	where := f.typeIs(row+".type", args)
 	if f.Feed != uuid.Nil {
@@ -91,7 +92,7 @@ func (f DeliveryFilter) of(row string, args *arguments) string {
 	return where
 }
 
-// to is the condition for rows of destinations to be the one that a filter asks for.
+// to returns the condition on rows of destinations for the destination of the filter.
 func (f DeliveryFilter) to(row string, args *arguments) string {
 	if f.Destination == uuid.Nil {
 		return ""
@@ -99,18 +100,19 @@ func (f DeliveryFilter) to(row string, args *arguments) string {
 	return " AND " + row + ".id = " + args.add(f.Destination)
 }
 
-// within is the condition for rows d that a filter and a mark leave, but for the status.
+// within returns the condition on rows d for the filter, without its status, and a mark.
 func (f DeliveryFilter) within(after DeliveryMark, args *arguments) string {
 	return f.bounded(after, args) + f.of("d", args)
 }
 
-// lookBack are the days before the last one within which a page is looked for first: mostly it is there, and an organization
-// of many destinations has very many tallies.
+// lookBack lists how many days before the last one are searched first for a page. Most pages are found there, and an
+// organization with many destinations has a large number of tallies.
 var lookBack = []int{1, 7}
 
-// busyDestinations finds, by the tallies, the day from which on there is at least a page of matches, and the destinations
-// that have any since. A day that is cut off by a bound or the mark counts as one that has none.
-func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark, now time.Time) (of []uuid.UUID, from time.Time, err error) {
+// busyDestinations uses the tallies to find the latest day since which there is at least a page of matches, and the
+// destinations with a match since then. A day that a bound or the mark cuts off counts as empty.
+func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark,
+	now time.Time) (of []uuid.UUID, from time.Time, err error) {
 	first, last := f.bounds()
 	if !after.CreatedAt.IsZero() && (last.IsZero() || after.CreatedAt.Before(last)) {
 		last = after.CreatedAt
@@ -133,8 +135,9 @@ func (f DeliveryFilter) busyDestinations(ctx context.Context, tx pgx.Tx, organiz
 	return of, from, err
 }
 
-// busySince looks at the days between two bounds. Enough says that there is a page of matches on those that count.
-func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization uuid.UUID, first, last time.Time) (of []uuid.UUID, from time.Time, enough bool, err error) {
+// busySince searches the days between two bounds. enough reports whether the days that count have a page of matches.
+func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization uuid.UUID,
+	first, last time.Time) (of []uuid.UUID, from time.Time, enough bool, err error) {
 	args := arguments{organization}
 	where := "d.organization = $1" + f.to("d", &args) + f.of("t", &args)
 	whole := "true"
@@ -154,7 +157,8 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 			sums AS (SELECT day, sum(sum(n) FILTER (WHERE `+whole+`)) OVER (ORDER BY day DESC) AS upTo FROM days GROUP BY day),
 			since AS (SELECT coalesce((SELECT max(day) FROM sums WHERE upTo >= `+limit+`), (SELECT min(day) FROM sums)) AS day,
 				EXISTS (SELECT FROM sums WHERE upTo >= `+limit+`) AS enough)
-		SELECT since.day, since.enough, array_agg(DISTINCT days.destination) FROM days JOIN since ON days.day >= since.day GROUP BY 1, 2`, args...)
+		SELECT since.day, since.enough, array_agg(DISTINCT days.destination) FROM days JOIN since ON days.day >= since.day
+		GROUP BY 1, 2`, args...)
 	if err != nil {
 		return nil, from, false, err
 	}
@@ -162,20 +166,21 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 	return of, from, enough, err
 }
 
-// indexed says that the newest match of a destination is at the end of an index, however many others there are.
+// indexed reports whether the newest match of a destination is at the end of an index, whatever else the table holds.
 func (f DeliveryFilter) indexed() bool {
 	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") && f.Status != "succeeded"
 }
 
-// sampled are the destinations among which it is looked how old a page may be; where no index leads to matches, among so many
-// of the newest rows of each.
+// sampled is the number of destinations that recentDestinations samples for the age of a page; sampledRows is the
+// number of newest rows that it reads of each if no index leads to the matches.
 const sampled, sampledRows = 200, 10
 
-// recentDestinations finds a time since when there is a page of matches, and the destinations that such a page can be of. It
-// looks at the newest rows of some destinations, and where there is a page among those, again at those of the destinations that
-// got something last: of all others the newest row alone is read, from an index. It finds none where what is looked for is
-// rarer than that; then the tallies tell.
-func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID, after DeliveryMark) (of []uuid.UUID, since time.Time, err error) {
+// recentDestinations finds a time since which there is a page of matches, and the destinations that can contribute to
+// that page. It samples the newest rows of some destinations. If these have a page, it samples the most recently
+// active destinations; of all others it reads the newest row only, from an index. It finds nothing if matches are too
+// rare; the caller then uses the tallies.
+func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID,
+	after DeliveryMark) (of []uuid.UUID, since time.Time, err error) {
 	args := arguments{organization, f.Limit, sampled, sampledRows}
 	const newestFirst = " ORDER BY d.created_at DESC, d.id DESC LIMIT "
 	rows := "FROM deliveries.deliveries d WHERE d.destination = t.id AND " + f.bounded(after, &args)
@@ -185,18 +190,23 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 	}
 	to := f.to("destinations", &args)
 	pageOf := func(some string) string {
-		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newestFirst + "$4) d WHERE " + match + newestFirst + "$2"
+		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newestFirst +
+			"$4) d WHERE " + match + newestFirst + "$2"
 	}
 	err = tx.QueryRow(ctx, `WITH
 		since AS MATERIALIZED (SELECT min(created_at) AS at FROM (`+
 		pageOf("SELECT id FROM destinations.destinations WHERE organization = $1"+to+" ORDER BY created_at DESC LIMIT $3")+
 		`) page HAVING count(*) = $2),
-		newest AS MATERIALIZED (SELECT t.id AS destination, d.created_at, d.id FROM since CROSS JOIN destinations.destinations t
+		newest AS MATERIALIZED (SELECT t.id AS destination, d.created_at, d.id FROM since
+		CROSS JOIN destinations.destinations t
 			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newestFirst+`1) d
 			WHERE t.organization = $1`+f.to("t", &args)+`),
-		last AS (SELECT * FROM ((`+pageOf("SELECT destination FROM newest ORDER BY created_at DESC, id DESC LIMIT $3")+` OFFSET $2 - 1)
-			UNION ALL SELECT at, '00000000-0000-0000-0000-000000000000' FROM since) ends ORDER BY created_at DESC, id DESC LIMIT 1)
-		SELECT last.created_at, ARRAY(SELECT destination FROM newest n WHERE (n.created_at, n.id) >= (last.created_at, last.id)) FROM last`,
+		last AS (SELECT * FROM ((`+pageOf("SELECT destination FROM newest ORDER BY created_at DESC, id DESC LIMIT $3")+`
+			OFFSET $2 - 1)
+			UNION ALL SELECT at, '00000000-0000-0000-0000-000000000000' FROM since) ends ORDER BY created_at DESC, id DESC
+			LIMIT 1)
+		SELECT last.created_at, ARRAY(SELECT destination FROM newest n
+		WHERE (n.created_at, n.id) >= (last.created_at, last.id)) FROM last`,
 		args...).Scan(&since, &of)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, since, nil
@@ -204,25 +214,28 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 	return of, since, err
 }
 
-// withMatches selects those of some destinations that have any match since the day of a time: one that gets very much, and
-// nothing of the kind, is not walked through.
+// withMatches selects the destinations of some that have a match since the day of a time, so that a busy destination
+// without any match is not walked through.
 func (f DeliveryFilter) withMatches(some, since string, args *arguments) string {
-	return "(SELECT t.id FROM " + some + " t(id) CROSS JOIN LATERAL (SELECT FROM deliveries.tallies x WHERE x.destination = t.id AND x.day >= (" + since +
+	return "(SELECT t.id FROM " + some + " t(id) CROSS JOIN LATERAL (SELECT FROM deliveries.tallies x WHERE " +
+		"x.destination = t.id AND x.day >= (" + since +
 		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally[f.Status] + " > 0" + f.of("x", args) + " LIMIT 1) any_match)"
 }
 
-// newestOfAll selects the ids of a page among the newest of all destinations of an organization. A page of some of them
-// tells since when there is a page of all: of the others, nothing that is older is looked at.
+// newestOfAll selects the ids of a page among the newest deliveries of all destinations of an organization. A page of
+// some destinations bounds the age of a page of all; older rows of the others are not read.
 func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	all := "SELECT id FROM destinations.destinations t WHERE organization = " + args.add(organization) + f.to("t", args)
 	some := "(" + all + " ORDER BY created_at DESC LIMIT " + args.add(sampled) + ")"
-	return "WITH since AS MATERIALIZED (SELECT CASE WHEN count(*) = " + args.add(f.Limit) + " THEN min(created_at) ELSE '-infinity' END AS at FROM (" +
-		f.newestOf(some, "'-infinity'", after, args) + ") newest) " + f.newestOf("("+all+")", "(SELECT at FROM since)", after, args)
+	return "WITH since AS MATERIALIZED (SELECT CASE WHEN count(*) = " + args.add(f.Limit) +
+		" THEN min(created_at) ELSE '-infinity' END AS at FROM (" +
+		f.newestOf(some, "'-infinity'", after, args) + ") newest) " + f.newestOf("("+all+")", "(SELECT at FROM since)", after,
+		args)
 }
 
-// newestOf selects the ids of a page among the newest of some destinations, since a time. One that has the newest deliveries
-// of a page is among as many destinations, those whose newest delivery is the newest: so of all of them one row is read, and
-// of these a page each.
+// newestOf selects the ids of a page among the newest deliveries of some destinations since a time. Every destination
+// on the page is among the limit destinations with the newest last delivery: one row is read of each destination, and
+// a page of each of these.
 func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arguments) string {
 	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + since
 	switch f.Status {
@@ -230,17 +243,20 @@ func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arg
 	case "succeeded":
 		where += " AND d.status = 'succeeded'"
 	default:
-		where += " AND d.unsuccessful = " + args.add(f.Status) // which has an index
+		where += " AND d.unsuccessful = " + args.add(f.Status) // has an index
 	}
 	limit := args.add(f.Limit)
 	newest := func(among, limited string) string {
-		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, d.created_at FROM deliveries.deliveries d WHERE " + where +
-			" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limited + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " + limit
+		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, " +
+			"d.created_at FROM deliveries.deliveries d WHERE " + where +
+			" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limited + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " +
+			limit
 	}
-	return "SELECT page.id, page.created_at FROM (" + newest("(SELECT destination FROM ("+newest(of, "1")+") firsts)", limit) + ") page"
+	return "SELECT page.id, page.created_at FROM (" + newest("(SELECT destination FROM ("+newest(of, "1")+") firsts)",
+		limit) + ") page"
 }
 
-// waitingOf selects the ids of a page among the deliveries that wait, or are being sent.
+// waitingOf selects the ids of a page among the deliveries that are pending or in flight.
 func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	state := "NOT coalesce(" + isHeld + ", false) AND u.replay IS NULL"
 	if f.Status == "delivering" {
@@ -249,10 +265,11 @@ func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, ar
 	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
 		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
 		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
-		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) + " ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
+		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) +
+		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
 }
 
-// among selects the ids of a page of deliveries that are named.
+// among selects the ids of a page among the deliveries with given ids.
 func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	where := "d.id = ANY(" + args.add(binaryUUIDs(f.Among)) + ") AND t.organization = " + args.add(organization) +
 		f.to("t", args) + " AND " + f.within(after, args)

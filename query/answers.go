@@ -10,17 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Answers counts attempts of a slot of time that took about as long.
+// Answers counts the attempts in a slot of time that had a similar duration.
 type Answers struct {
-	Slot      time.Time // its beginning
-	Step      int       // how long they took: 0 below 1 ms, n from √2^(n-1) to √2^n ms
+	Slot      time.Time // start of the slot
+	Step      int       // of the durations: 0 is below 1 ms, n is from √2^(n-1) to √2^n ms
 	Succeeded int
 	Failed    int
 }
 
-// Answers lists how attempts were answered since a time, in slots of 5 or 60 minutes, the oldest first: of one destination, or of all
-// of an organization (uuid.Nil).
-func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, minutes int, since time.Time) ([]Answers, error) {
+// Answers lists how attempts were answered since a time, in slots of 5 or 60 minutes, oldest first, for one
+// destination or for all of an organization (uuid.Nil).
+func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, minutes int,
+	since time.Time) ([]Answers, error) {
 	scope := destination
 	if destination == uuid.Nil {
 		scope = organization
@@ -39,11 +40,13 @@ func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UU
 	return all, nil
 }
 
-// AnswersByHour lists how some destinations of an organization have answered since a time, without how long it took.
-func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID, since time.Time) (map[uuid.UUID][]Answers, error) {
+// AnswersByHour lists how some destinations of an organization have answered since a time, without durations.
+func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID,
+	since time.Time) (map[uuid.UUID][]Answers, error) {
 	rows, err := q.Pool.Query(ctx, `SELECT a.scope, a.slot, sum(a.succeeded)::bigint, sum(a.failed)::bigint
 		FROM health.answers a JOIN destinations.destinations d ON d.id = a.scope AND d.organization = $2
-		WHERE a.scope = ANY($1) AND a.minutes = 60 AND a.slot >= $3 GROUP BY 1, 2 ORDER BY 1, 2`, destinations, organization, since)
+		WHERE a.scope = ANY($1) AND a.minutes = 60 AND a.slot >= $3 GROUP BY 1, 2 ORDER BY 1, 2`, destinations, organization,
+		since)
 	if err != nil {
 		return nil, fmt.Errorf("answers by hour: %w", err)
 	}
@@ -62,8 +65,8 @@ func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, des
 	return all, nil
 }
 
-// Latency is how long so large a part of some attempts took at most, 0.5 being the median; exact to a step, and taken as spread
-// evenly within it. It is 0 where there were none.
+// Latency returns the quantile of the durations of some attempts, 0.5 being the median. It is exact to a step and
+// interpolates linearly within it. It returns 0 if there are no attempts.
 func Latency(part float64, of []Answers) time.Duration {
 	const steps = 64
 	var count [steps]int
@@ -89,19 +92,20 @@ func Latency(part float64, of []Answers) time.Duration {
 	return 0
 }
 
-// Backlog is what waits to be sent.
+// Backlog counts the pending deliveries of an organization.
 type Backlog struct {
-	Count  int
-	Oldest time.Time // when the oldest of them was made; of very many, the beginning of its day. Zero: nothing waits
+	Count int
+	// Oldest is when the oldest of them was created, to the day if there are very many. Zero if there is none.
+	Oldest time.Time
 }
 
-// Backlog tells what waits for an organization's destinations. As long as that is little it is counted one by one; else by its
-// outcomes.
+// Backlog returns the backlog of an organization. A small one is counted exactly, a large one by its outcomes.
 func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (w Backlog, err error) {
 	var oldest *time.Time
 	err = q.Pool.QueryRow(ctx, `SELECT count(*), min(created_at) FROM (
 		SELECT d.created_at FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
-		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id AND d.status = 'pending' OFFSET 0) d
+		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id
+		AND d.status = 'pending' OFFSET 0) d
 		WHERE t.organization = $1 LIMIT $2) d`, organization, fewPending+1).Scan(&w.Count, &oldest)
 	switch {
 	case err != nil:
@@ -113,7 +117,8 @@ func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (w Backlo
 		return w, nil
 	}
 	var day *time.Time
-	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
+	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+
+		tally["pending"]+` > 0)
 		FROM deliveries.outcomes WHERE organization = $1`, organization).Scan(&w.Count, &day)
 	if err != nil {
 		return w, fmt.Errorf("waiting: %w", err)

@@ -12,14 +12,19 @@ import (
 	"carillon/query"
 )
 
-// attempted records an attempt of a delivery of its own.
+// attempted records a delivery with one attempt.
 func (d deliverySide) attempted(to, organization uuid.UUID, at time.Time, took time.Duration, status int) {
 	outcome := delivery.Outcome{ResponseStatus: status, DurationMicros: took.Microseconds()}
 	if status >= 300 {
 		outcome.FailureReason = "http_status"
 	}
 	projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), at)(delivery.Attempted{
-		Organization: organization, Destination: to, Number: 1, Trigger: delivery.Automatic, At: at, Outcome: outcome,
+		Organization: organization,
+		Destination:  to,
+		Number:       1,
+		Trigger:      delivery.Automatic,
+		At:           at,
+		Outcome:      outcome,
 	})
 }
 
@@ -30,7 +35,7 @@ func TestAnswers(t *testing.T) {
 	d.destination(hook, acme, "crm", midday)
 	d.destination(other, acme, "erp", midday)
 	d.destination(foreign, uuid.New(), "theirs", midday)
-	d.attempted(hook, acme, midday.Add(-2*time.Hour), 3*time.Millisecond, 204) // an hour before what is asked for
+	d.attempted(hook, acme, midday.Add(-2*time.Hour), 3*time.Millisecond, 204) // an hour before the range
 	for range 2 {
 		d.attempted(hook, acme, midday.Add(61*time.Second), 40*time.Millisecond, 204)
 	}
@@ -59,18 +64,20 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 	byHour, err := d.AnswersByHour(t.Context(), acme, []uuid.UUID{hook, other, foreign}, midday)
-	if err != nil || len(byHour) != 2 || len(byHour[hook]) != 1 || byHour[hook][0].Succeeded != 3 || byHour[hook][0].Failed != 1 || byHour[other][0].Succeeded != 1 {
+	if err != nil || len(byHour) != 2 || len(byHour[hook]) != 1 || byHour[hook][0].Succeeded != 3 ||
+		byHour[hook][0].Failed != 1 || byHour[other][0].Succeeded != 1 {
 		t.Errorf("by hour: %+v, %v", byHour, err)
 	}
 
-	// With a destination goes what it answered, and stays in what all have answered.
+	// A deleted destination takes its answers along, but not out of the organization's.
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday.Add(time.Hour)})
 	d.Project()
 	if found, err := d.Answers(t.Context(), acme, hook, 60, midday); err != nil || len(found) != 0 {
-		t.Errorf("of one that is gone: %+v, %v", found, err)
+		t.Errorf("of a deleted one: %+v, %v", found, err)
 	}
-	if found, err := d.Answers(t.Context(), acme, uuid.Nil, 60, midday); err != nil || len(found) != 2 || found[1].Succeeded != 3 {
-		t.Errorf("of all, one of which is gone: %+v, %v", found, err)
+	if found, err := d.Answers(t.Context(), acme, uuid.Nil, 60, midday); err != nil || len(found) != 2 ||
+		found[1].Succeeded != 3 {
+		t.Errorf("of all, one of them deleted: %+v, %v", found, err)
 	}
 }
 
@@ -85,15 +92,15 @@ func TestLatency(t *testing.T) {
 		of       []query.Answers
 		from, to time.Duration
 	}{
-		"of none":                     {0.5, nil, 0, 0},
-		"of one below a millisecond":  {0.5, []query.Answers{step(0, 1)}, ms(0.5), ms(0.5)},
-		"in the middle of a step":     {0.5, []query.Answers{step(3, 100)}, ms(2.4), ms(2.42)},
-		"at its end":                  {1, []query.Answers{step(3, 100)}, ms(2.82), ms(2.83)},
-		"of the slow ones":            {0.99, []query.Answers{step(3, 98), step(21, 2)}, ms(1024), ms(1448)},
-		"of the others":               {0.98, []query.Answers{step(3, 98), step(21, 2)}, ms(2), ms(2.83)},
-		"of several slots":            {0.5, []query.Answers{step(9, 1), step(3, 3), step(9, 1)}, ms(2), ms(2.83)},
-		"past the last step that is":  {1, []query.Answers{step(500, 1)}, ms(1), 1 << 62},
-		"before the first step there": {1, []query.Answers{step(-1, 1)}, 0, ms(1)},
+		"of none":                      {0.5, nil, 0, 0},
+		"of one below a millisecond":   {0.5, []query.Answers{step(0, 1)}, ms(0.5), ms(0.5)},
+		"in the middle of a step":      {0.5, []query.Answers{step(3, 100)}, ms(2.4), ms(2.42)},
+		"at its end":                   {1, []query.Answers{step(3, 100)}, ms(2.82), ms(2.83)},
+		"of the slow ones":             {0.99, []query.Answers{step(3, 98), step(21, 2)}, ms(1024), ms(1448)},
+		"of the others":                {0.98, []query.Answers{step(3, 98), step(21, 2)}, ms(2), ms(2.83)},
+		"of several slots":             {0.5, []query.Answers{step(9, 1), step(3, 3), step(9, 1)}, ms(2), ms(2.83)},
+		"past the last step in use":    {1, []query.Answers{step(500, 1)}, ms(1), 1 << 62},
+		"before the first step in use": {1, []query.Answers{step(-1, 1)}, 0, ms(1)},
 	} {
 		if got := query.Latency(c.part, c.of); got < c.from || got > c.to {
 			t.Errorf("%s: %s, want %s to %s", name, got, c.from, c.to)
@@ -112,25 +119,32 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %d since %s", what, found, err, count, oldest)
 		}
 	}
-	expect("nothing waits", 0, time.Time{})
+	expect("no backlog", 0, time.Time{})
 	first := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Minute), toHook(0, time.Time{}))
-	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Hour), toHook(7, midday.Add(2*time.Hour))) // a deliverer holds it
+	// a worker holds it
+	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday.Add(time.Hour), toHook(7, midday.Add(2*time.Hour)))
 	d.Project()
 	expect("two wait", 2, midday.Add(time.Minute))
 	projecttest.Stream(d.Log, delivery.Aggregate, first, midday)(delivery.Attempted{
-		Organization: acme, Destination: hook, Number: 1, Trigger: delivery.Automatic, Status: delivery.StatusSucceeded, At: midday.Add(time.Hour), Outcome: delivery.Outcome{ResponseStatus: 204},
+		Organization: acme,
+		Destination:  hook,
+		Number:       1,
+		Trigger:      delivery.Automatic,
+		Status:       delivery.StatusSucceeded,
+		At:           midday.Add(time.Hour),
+		Outcome:      delivery.Outcome{ResponseStatus: 204},
 	})
 	d.Project()
-	expect("the first went through", 1, midday.Add(time.Hour))
+	expect("the first succeeded", 1, midday.Add(time.Hour))
 	found, err := d.Backlog(t.Context(), uuid.New())
 	if err != nil || found.Count != 0 {
 		t.Errorf("of another organization: %+v, %v", found, err)
 	}
 
-	// Of very many the day is told.
+	// A large backlog has its oldest delivery by the day.
 	d = newDeliverySide(t)
 	d.busyDay(t, 3000, 20)
-	expect("very many wait", 3000, midday.Truncate(24*time.Hour))
+	expect("large backlog", 3000, midday.Truncate(24*time.Hour))
 }
 
 func TestOutcomesOfDays(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // AuditEntry is one change of a destination.
 type AuditEntry struct {
 	Destination   uuid.UUID
-	Organization  uuid.UUID // uuid.Nil: not known
+	Organization  uuid.UUID // uuid.Nil if unknown
 	Revision      int64     // of the destination's stream, from 0
 	Type          string    // the stored event's name
 	At            time.Time // when the change took effect
@@ -24,28 +24,28 @@ type AuditEntry struct {
 	Prepare       int64
 	Actor         string
 	Reason        string
-	CorrelationID uuid.UUID // uuid.Nil: none
-	CausationID   uuid.UUID // uuid.Nil: none
+	CorrelationID uuid.UUID // uuid.Nil if there is none
+	CausationID   uuid.UUID // uuid.Nil if there is none
 	Detail        AuditDetail
 }
 
-// AuditDetail is audit.Detail as it is stored: queries know rows, not the packages that write them. What did not change
-// is zero.
+// AuditDetail is audit.Detail as stored: queries know rows, not the packages that write them. Unchanged settings are
+// zero.
 type AuditDetail struct {
 	ExternalID            string      `json:"externalId,omitempty"`
 	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"` // with it come all settings
+	URL                   string      `json:"url,omitempty"` // all settings come with it
 	HasHeaders            bool        `json:"hasHeaders,omitzero"`
 	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
-	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that begins
-	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that get ExpiresAt
+	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that starts
+	Expiring              []uuid.UUID `json:"expiring,omitempty"` // secrets that get ExpiresAt
 	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
-	Status                string      `json:"status,omitempty"` // afterwards
+	Status                string      `json:"status,omitempty"` // after the change
 	StatusReason          string      `json:"statusReason,omitempty"`
-	Shown                 []string    `json:"shown,omitempty"` // in full to the actor: secrets, address, headers
+	Shown                 []string    `json:"shown,omitempty"` // disclosed to the actor: secrets, address, headers
 }
 
-// AuditState is what a destination was at a time.
+// AuditState is the state of a destination at a time.
 type AuditState struct {
 	Revision              int64  // of the last change that counts
 	Status                string // enabled, disabled, auto_disabled, deleted
@@ -55,19 +55,19 @@ type AuditState struct {
 	URL                   string
 	HasHeaders            bool
 	DebounceWindowSeconds int
-	Secrets               []AuditSecret // in the order of their beginnings, ended ones too
+	Secrets               []AuditSecret // in order of their start, including ended ones
 }
 
 // AuditSecret is a signing secret without its material.
 type AuditSecret struct {
 	ID        uuid.UUID
 	CreatedAt time.Time
-	ExpiresAt *time.Time // nil: never
-	Active    bool       // it signs at that time
+	ExpiresAt *time.Time // nil if it does not expire
+	Active    bool       // whether it signs at that time
 }
 
-// Audit is the history of a destination, deleted or not, the oldest change first. It returns ErrNotFound for one that
-// never was.
+// Audit returns the history of a destination, deleted or not, oldest change first. It returns ErrNotFound if the
+// destination never existed.
 func (q *Queries) Audit(ctx context.Context, destination uuid.UUID) ([]AuditEntry, error) {
 	var entries []AuditEntry
 	err := q.AuditEntries(ctx, destination, 0, func(e AuditEntry) error {
@@ -80,19 +80,21 @@ func (q *Queries) Audit(ctx context.Context, destination uuid.UUID) ([]AuditEntr
 	return entries, err
 }
 
-// AuditRevision is the revision of a destination's last change that can be read, or -1.
+// AuditRevision returns the revision of a destination's last readable change, or -1.
 func (q *Queries) AuditRevision(ctx context.Context, destination uuid.UUID) (int64, error) {
 	var last int64
-	err := q.Pool.QueryRow(ctx, "SELECT coalesce(max(revision), -1) FROM audit.entries WHERE destination = $1", destination).Scan(&last)
+	err := q.Pool.QueryRow(ctx, "SELECT coalesce(max(revision), -1) FROM audit.entries WHERE destination = $1",
+		destination).Scan(&last)
 	if err != nil {
 		return 0, fmt.Errorf("audit: %w", err)
 	}
 	return last, nil
 }
 
-// AuditEntries goes through the history of a destination from a revision on. It keeps no connection while each runs,
-// stops when that returns an error, and returns it. A destination that never was has no entries.
-func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from int64, each func(AuditEntry) error) error {
+// AuditEntries calls each for the history of a destination from a revision on. It holds no connection during the
+// calls, and stops at the first error of each and returns it. A destination that never existed has no entries.
+func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from int64,
+	each func(AuditEntry) error) error {
 	for {
 		page, err := q.auditPage(ctx, destination, from)
 		if err != nil {
@@ -111,10 +113,11 @@ func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from 
 }
 
 func (q *Queries) auditPage(ctx context.Context, destination uuid.UUID, from int64) ([]AuditEntry, error) {
-	return q.auditRows(ctx, "entries", "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from, historyPage)
+	return q.auditRows(ctx, "entries", "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from,
+		historyPage)
 }
 
-// auditRows reads a table of the audit trail: they have the same columns.
+// auditRows reads a table of the audit trail; all of them have the same columns.
 func (q *Queries) auditRows(ctx context.Context, table, where string, args ...any) ([]AuditEntry, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
@@ -126,7 +129,8 @@ func (q *Queries) auditRows(ctx context.Context, table, where string, args ...an
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e AuditEntry, err error) {
 		var organization, correlation, causation uuid.NullUUID
 		var detail []byte
-		err = row.Scan(&e.Destination, &organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit, &e.Prepare,
+		err = row.Scan(&e.Destination, &organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit,
+			&e.Prepare,
 			&e.Actor, &e.Reason, &correlation, &causation, &detail)
 		if err != nil {
 			return e, err
@@ -137,9 +141,9 @@ func (q *Queries) auditRows(ctx context.Context, table, where string, args ...an
 	})
 }
 
-// AuditStateAt folds a history, from its beginning, into the state at a time. It ends before the first change that was
-// later than that: clocks of several nodes differ a little, and this way every state told is one that the destination
-// was in. It is nil before the first change.
+// AuditStateAt folds a history, from its beginning, into the state at a time. It stops at the first later change:
+// clocks of several nodes differ a little, and this way it returns only states in which the destination has been. It
+// returns nil before the first change.
 func AuditStateAt(history []AuditEntry, at time.Time) *AuditState {
 	var state *AuditState
 	for _, e := range history {
@@ -152,12 +156,12 @@ func AuditStateAt(history []AuditEntry, at time.Time) *AuditState {
 		state.apply(e)
 	}
 	if state != nil {
-		state.judge(at)
+		state.activate(at)
 	}
 	return state
 }
 
-// AuditStateNow is the state after the whole history, with the secrets that are active now.
+// AuditStateNow returns the state after the whole history, with the secrets that are active now.
 func AuditStateNow(history []AuditEntry, now time.Time) *AuditState {
 	for _, e := range history {
 		if e.At.After(now) {
@@ -187,8 +191,8 @@ func (s *AuditState) apply(e AuditEntry) {
 	}
 }
 
-// judge says which secrets sign. With the destination, they all end.
-func (s *AuditState) judge(at time.Time) {
+// activate marks the secrets that sign at a time. All of them end with the destination.
+func (s *AuditState) activate(at time.Time) {
 	for i := range s.Secrets {
 		secret := &s.Secrets[i]
 		secret.Active = s.Status != "deleted" && (secret.ExpiresAt == nil || at.Before(*secret.ExpiresAt))

@@ -40,25 +40,50 @@ func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *que
 	return history, queries
 }
 
-func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
+func TestAuditState_anyTime(t *testing.T) {
 	t.Parallel()
 	first, second := uuid.New(), uuid.New()
 	day := func(n float64) time.Time { return auditNoon.Add(time.Duration(n * 24 * float64(time.Hour))) }
 	sealed := destination.Sealed{Data: []byte("x"), Digest: []byte("x")}
 	history, _ := record(t,
-		destination.Created{Organization: auditOrg, Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", Headers: sealed}, At: day(0)},
+		destination.Created{Organization: auditOrg, Settings: destination.Settings{
+			ExternalID: "crm",
+			Name:       "CRM",
+			URL:        "https://example.org/a",
+			Headers:    sealed,
+		}, At: day(0)},
 		destination.SecretMinted{SecretID: first, At: day(0)},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: day(1)},
-		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5}, At: day(2)},
+		destination.Revised{
+			Settings: destination.Settings{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5},
+			At:       day(2),
+		},
 		destination.Enabled{At: day(2)},
-		destination.SecretRotated{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: day(4), At: day(3)},
+		destination.SecretRotated{
+			SecretID:  second,
+			Expiring:  []uuid.UUID{first},
+			ExpiresAt: day(4),
+			At:        day(3),
+		},
 		destination.SecretExpired{SecretID: first, At: day(3.5)},
 		destination.Deleted{At: day(5)},
 	)
 	rotated, expired := day(4), day(3.5)
-	old := query.AuditState{Status: "enabled", ExternalID: "crm", Name: "CRM", URL: "https://example.org/a", HasHeaders: true}
-	changed := query.AuditState{Status: "enabled", Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5}
-	with := func(s query.AuditState, revision int64, status, reason string, secrets ...query.AuditSecret) *query.AuditState {
+	old := query.AuditState{
+		Status:     "enabled",
+		ExternalID: "crm",
+		Name:       "CRM",
+		URL:        "https://example.org/a",
+		HasHeaders: true,
+	}
+	changed := query.AuditState{
+		Status:                "enabled",
+		Name:                  "Billing",
+		URL:                   "https://example.org/b",
+		DebounceWindowSeconds: 5,
+	}
+	with := func(s query.AuditState, revision int64, status, reason string,
+		secrets ...query.AuditSecret) *query.AuditState {
 		s.Revision, s.Status, s.StatusReason, s.Secrets = revision, status, reason, secrets
 		return &s
 	}
@@ -68,22 +93,38 @@ func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
 	}{
 		{day(-1), nil},
 		{day(0), with(old, 1, "enabled", "", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
-		{day(1), with(old, 2, "auto_disabled", "100 consecutive failures", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
+		{day(1), with(old, 2, "auto_disabled", "100 consecutive failures", query.AuditSecret{
+			ID:        first,
+			CreatedAt: day(0),
+			Active:    true,
+		})},
 		{day(2.5), with(changed, 4, "enabled", "", query.AuditSecret{ID: first, CreatedAt: day(0), Active: true})},
 		{day(3.4), with(changed, 5, "enabled", "",
-			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &rotated, Active: true},
+			query.AuditSecret{
+				ID:        first,
+				CreatedAt: day(0),
+				ExpiresAt: &rotated,
+				Active:    true,
+			},
 			query.AuditSecret{ID: second, CreatedAt: day(3), Active: true})},
 		{day(3.5), with(changed, 6, "enabled", "",
 			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &expired},
 			query.AuditSecret{ID: second, CreatedAt: day(3), Active: true})},
 		{day(9), with(changed, 7, "deleted", "",
-			query.AuditSecret{ID: first, CreatedAt: day(0), ExpiresAt: &expired}, query.AuditSecret{ID: second, CreatedAt: day(3)})},
+			query.AuditSecret{
+				ID:        first,
+				CreatedAt: day(0),
+				ExpiresAt: &expired,
+			}, query.AuditSecret{
+				ID:        second,
+				CreatedAt: day(3),
+			})},
 	} {
 		if diff := cmp.Diff(tt.want, query.AuditStateAt(history, tt.at)); diff != "" {
 			t.Errorf("state at %s (-want +got):\n%s", tt.at, diff)
 		}
 	}
-	// A secret whose overlap runs out has no event: time alone ends it.
+	// A secret has no event at the end of its overlap: it ends by time alone.
 	if state := query.AuditStateAt(history[:6], day(4)); state.Secrets[0].Active || !state.Secrets[1].Active {
 		t.Errorf("after the overlap: %+v", state.Secrets)
 	}
@@ -93,12 +134,16 @@ func TestAuditTellsTheStateAtAnyTime(t *testing.T) {
 	}
 }
 
-// An automatic disabling takes effect when its cause was recorded, which may be before a change that it follows. A
-// state in which the later one counts and the earlier one does not never was.
-func TestAuditStatesWereOnesOfTheDestination(t *testing.T) {
+// TestAuditState_outOfOrder: an automatic disabling takes effect when its cause was recorded, possibly before a
+// change that it follows. A state with the later change but without the earlier one never existed.
+func TestAuditState_outOfOrder(t *testing.T) {
 	t.Parallel()
 	history, _ := record(t,
-		destination.Created{Organization: auditOrg, Settings: destination.Settings{Name: "CRM", URL: "https://example.org"}, At: auditNoon},
+		destination.Created{
+			Organization: auditOrg,
+			Settings:     destination.Settings{Name: "CRM", URL: "https://example.org"},
+			At:           auditNoon,
+		},
 		destination.Disabled{At: auditNoon.Add(1 * time.Second)},
 		destination.Enabled{At: auditNoon.Add(5 * time.Second)},
 		destination.AutoDisabled{Reason: "410", At: auditNoon.Add(4 * time.Second)},
@@ -110,8 +155,8 @@ func TestAuditStatesWereOnesOfTheDestination(t *testing.T) {
 	}
 }
 
-// The fold of the read model agrees with the aggregate's own.
-func TestAuditAgreesWithTheAggregate(t *testing.T) {
+// TestAuditState_matchesAggregate compares the fold of the read model with the aggregate's.
+func TestAuditState_matchesAggregate(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	log := projecttest.New(t, pool, audit.ReadModel)
@@ -128,7 +173,12 @@ func TestAuditAgreesWithTheAggregate(t *testing.T) {
 				state = destination.Aggregate.Evolve(state, e)
 			}
 		}
-		apply(destination.Create{Organization: auditOrg, SecretID: uuid.New(), At: now, Settings: destination.Settings{Name: "A", URL: "https://example.org"}})
+		apply(destination.Create{
+			Organization: auditOrg,
+			SecretID:     uuid.New(),
+			At:           now,
+			Settings:     destination.Settings{Name: "A", URL: "https://example.org"},
+		})
 		for range rapid.IntRange(0, 20).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 20).Draw(rt, "hours")) * time.Hour)
 			yes := rapid.Bool().Draw(rt, "yes")
@@ -137,7 +187,11 @@ func TestAuditAgreesWithTheAggregate(t *testing.T) {
 				apply(destination.Rotate{Organization: auditOrg, SecretID: uuid.New(), At: now})
 			case 1:
 				if len(state.Secrets) > 0 {
-					apply(destination.ExpireSecret{Organization: auditOrg, SecretID: rapid.SampledFrom(state.Secrets).Draw(rt, "secret").ID, At: now})
+					apply(destination.ExpireSecret{
+						Organization: auditOrg,
+						SecretID:     rapid.SampledFrom(state.Secrets).Draw(rt, "secret").ID,
+						At:           now,
+					})
 				}
 			case 2:
 				apply(destination.Revise{Organization: auditOrg, Enabled: &yes, At: now})
@@ -154,19 +208,21 @@ func TestAuditAgreesWithTheAggregate(t *testing.T) {
 			rt.Fatal(err)
 		}
 		got := query.AuditStateAt(history, now)
-		if got.Status != string(state.Status) || got.Name != state.Settings.Name || got.URL != state.Settings.URL || len(got.Secrets) != len(state.Secrets) {
-			rt.Fatalf("told %+v, is %+v", got, state)
+		if got.Status != string(state.Status) || got.Name != state.Settings.Name || got.URL != state.Settings.URL ||
+			len(got.Secrets) != len(state.Secrets) {
+			rt.Fatalf("got %+v, want %+v", got, state)
 		}
 		for i, s := range state.Secrets {
-			told := got.Secrets[i]
-			if told.ID != s.ID || told.Active != s.ActiveAt(now) || (told.ExpiresAt == nil) != s.ExpiresAt.IsZero() || told.ExpiresAt != nil && !told.ExpiresAt.Equal(s.ExpiresAt) {
-				rt.Fatalf("secret %d: told %+v, is %+v", i, told, s)
+			secret := got.Secrets[i]
+			if secret.ID != s.ID || secret.Active != s.ActiveAt(now) || (secret.ExpiresAt == nil) != s.ExpiresAt.IsZero() ||
+				secret.ExpiresAt != nil && !secret.ExpiresAt.Equal(s.ExpiresAt) {
+				rt.Fatalf("secret %d: got %+v, want %+v", i, secret, s)
 			}
 		}
 	})
 }
 
-func TestAuditGoesThroughLongHistories(t *testing.T) {
+func TestAuditEntries_longHistory(t *testing.T) {
 	t.Parallel()
 	events := make([]destination.Event, 2500)
 	for i := range events {
@@ -195,22 +251,26 @@ func TestAuditGoesThroughLongHistories(t *testing.T) {
 		t.Errorf("last revision %d, %v", last, err)
 	}
 	if last, err := queries.AuditRevision(t.Context(), uuid.New()); err != nil || last != -1 {
-		t.Errorf("last revision of nobody %d, %v", last, err)
+		t.Errorf("last revision of a missing destination %d, %v", last, err)
 	}
 	if _, err := queries.Audit(t.Context(), uuid.New()); !errors.Is(err, query.ErrNotFound) {
-		t.Errorf("nobody's history: %v", err)
+		t.Errorf("history of a missing destination: %v", err)
 	}
 }
 
-func TestAuditTellsWhoAndWhy(t *testing.T) {
+func TestAudit_actorAndReason(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	log := projecttest.New(t, pool, audit.ReadModel)
 	id, event, correlation, causation := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	log.Append(eventstore.Recorded{
-		ID: event, Stream: destination.Aggregate.Stream(id), Type: "destination.disabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`),
+		ID:      event,
+		Stream:  destination.Aggregate.Stream(id),
+		Type:    "destination.disabled.v1",
+		Data:    []byte(`{"at":"2026-11-21T12:00:00Z"}`),
 		Created: auditNoon.Add(time.Millisecond),
-		Metadata: []byte(`{"organization":"` + auditOrg.String() + `","$correlationId":"` + correlation.String() + `","$causationId":"` + causation.String() +
+		Metadata: []byte(`{"organization":"` + auditOrg.String() + `","$correlationId":"` + correlation.String() +
+			`","$causationId":"` + causation.String() +
 			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
 	})
 	log.Project()
@@ -219,9 +279,19 @@ func TestAuditTellsWhoAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []query.AuditEntry{{
-		Destination: id, Organization: auditOrg, Type: "destination.disabled.v1", At: auditNoon, RecordedAt: auditNoon.Add(time.Millisecond),
-		EventID: event, Commit: 1, Prepare: 1, Actor: "key:ab12", Reason: "maintenance", CorrelationID: correlation, CausationID: causation,
-		Detail: query.AuditDetail{Status: "disabled"},
+		Destination:   id,
+		Organization:  auditOrg,
+		Type:          "destination.disabled.v1",
+		At:            auditNoon,
+		RecordedAt:    auditNoon.Add(time.Millisecond),
+		EventID:       event,
+		Commit:        1,
+		Prepare:       1,
+		Actor:         "key:ab12",
+		Reason:        "maintenance",
+		CorrelationID: correlation,
+		CausationID:   causation,
+		Detail:        query.AuditDetail{Status: "disabled"},
 	}}
 	if diff := cmp.Diff(want, history); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)

@@ -10,25 +10,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// AuditorToken is one that is neither revoked nor expired.
+// AuditorToken is an auditor's token that is neither revoked nor expired.
 type AuditorToken struct {
-	Name         string    // whom it is for
-	Organization uuid.UUID // the only one whose audit trail it reads; zero: all
+	Name         string    // of the auditor
+	Organization uuid.UUID // whose audit trail it reads; zero for all
 	Hash         []byte    // see package credential; compare in constant time
 }
 
-// AuditorCredential is one of the operators' list.
+// AuditorCredential is an auditor's token in the operators' list.
 type AuditorCredential struct {
 	Credential
 
-	Organization *uuid.UUID // the only one whose audit trail it reads; nil: all
+	Organization *uuid.UUID // whose audit trail it reads; nil for all
 }
 
 // AuditorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.
 func (q *Queries) AuditorToken(ctx context.Context, id string, now time.Time) (found AuditorToken, err error) {
 	var organization uuid.NullUUID
 	err = q.Pool.QueryRow(ctx, `SELECT name, organization, hash FROM auditors.tokens
-		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&found.Name, &organization, &found.Hash)
+		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&found.Name,
+		&organization, &found.Hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return AuditorToken{}, ErrNotFound
@@ -39,10 +40,12 @@ func (q *Queries) AuditorToken(ctx context.Context, id string, now time.Time) (f
 	return found, nil
 }
 
-// AuditorTokens lists all tokens that read the audit trail, dead ones too, oldest first.
+// AuditorTokens lists all tokens of auditors, including revoked and expired ones, oldest first.
 func (q *Queries) AuditorTokens(ctx context.Context) ([]AuditorCredential, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT t.id, t.name, t.created_at, t.expires_at, t.revoked_at, u.used_at, t.organization
-		FROM auditors.tokens t LEFT JOIN carillon.credential_uses u ON u.credential = 'ca_' || t.id ORDER BY t.created_at, t.id`)
+	rows, err := q.Pool.Query(ctx, `SELECT t.id, t.name, t.created_at, t.expires_at, t.revoked_at, u.used_at,
+		t.organization
+		FROM auditors.tokens t LEFT JOIN carillon.credential_uses u ON u.credential = 'ca_' || t.id
+		ORDER BY t.created_at, t.id`)
 	if err != nil {
 		return nil, fmt.Errorf("auditors' tokens: %w", err)
 	}

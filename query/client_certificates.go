@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ClientCertificate is the certificate that an organization shows to its receivers.
+// ClientCertificate is the certificate that an organization presents to its receivers.
 type ClientCertificate struct {
 	ID          uuid.UUID
 	Chain       string // PEM
@@ -24,9 +24,10 @@ type ClientCertificate struct {
 	SetBy       string // an actor
 }
 
-// ClientCertificate gives the one of an organization, or ErrNotFound.
+// ClientCertificate returns the certificate of an organization, or ErrNotFound.
 func (q *Queries) ClientCertificate(ctx context.Context, organization uuid.UUID) (ClientCertificate, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT id, chain, subject, issuer, serial, fingerprint, not_before, not_after, set_at, set_by
+	rows, err := q.Pool.Query(ctx, `SELECT id, chain, subject, issuer, serial, fingerprint, not_before, not_after, set_at,
+		set_by
 		FROM client_certificates.certificates WHERE organization = $1 AND ended_at IS NULL`, organization)
 	if err != nil {
 		return ClientCertificate{}, fmt.Errorf("client certificate: %w", err)
@@ -41,7 +42,7 @@ func (q *Queries) ClientCertificate(ctx context.Context, organization uuid.UUID)
 	return found, nil
 }
 
-// ShownCertificates are the ids of the certificates that are shown now, by organization.
+// ShownCertificates returns the ids of the current certificates, by organization.
 func (q *Queries) ShownCertificates(ctx context.Context) (map[uuid.UUID]uuid.UUID, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT organization, id FROM client_certificates.certificates WHERE ended_at IS NULL")
 	if err != nil {
@@ -59,20 +60,22 @@ func (q *Queries) ShownCertificates(ctx context.Context) (map[uuid.UUID]uuid.UUI
 	return shown, nil
 }
 
-// ExpiringCertificate is a client certificate and when it ends by itself.
+// ExpiringCertificate is a client certificate and its expiry.
 type ExpiringCertificate struct {
 	Organization uuid.UUID
 	Fingerprint  string
 	NotAfter     time.Time
 }
 
-// ExpiringCertificates are those that expire before a time, or have, the soonest first: a number of them at most, and how
-// many there are in all.
-func (q *Queries) ExpiringCertificates(ctx context.Context, before time.Time, limit int) (list []ExpiringCertificate, total int, err error) {
+// ExpiringCertificates lists up to limit certificates that expire before a time or have expired, soonest first, and
+// returns their total.
+func (q *Queries) ExpiringCertificates(ctx context.Context, before time.Time,
+	limit int) (list []ExpiringCertificate, total int, err error) {
 	const where = " FROM client_certificates.certificates WHERE ended_at IS NULL AND not_after < $1"
 	var batch pgx.Batch
 	batch.Queue("SELECT count(*)"+where, before).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	batch.Queue("SELECT organization, fingerprint, not_after"+where+" ORDER BY not_after, organization LIMIT $2", before, limit).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue("SELECT organization, fingerprint, not_after"+where+" ORDER BY not_after, organization LIMIT $2", before,
+		limit).Query(func(rows pgx.Rows) (err error) {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ExpiringCertificate])
 		return err
 	})
@@ -82,10 +85,11 @@ func (q *Queries) ExpiringCertificates(ctx context.Context, before time.Time, li
 	return list, total, nil
 }
 
-// SoonestExpiry is when the first of the client certificates expires that are shown; false where there is none.
+// SoonestExpiry returns the earliest expiry of the current client certificates, or false if there are none.
 func (q *Queries) SoonestExpiry(ctx context.Context) (at time.Time, found bool, err error) {
 	var soonest *time.Time
-	if err := q.Pool.QueryRow(ctx, "SELECT min(not_after) FROM client_certificates.certificates WHERE ended_at IS NULL").Scan(&soonest); err != nil {
+	if err := q.Pool.QueryRow(ctx,
+		"SELECT min(not_after) FROM client_certificates.certificates WHERE ended_at IS NULL").Scan(&soonest); err != nil {
 		return at, false, fmt.Errorf("client certificates: %w", err)
 	}
 	if soonest == nil {

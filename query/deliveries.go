@@ -18,7 +18,7 @@ type Delivery struct {
 	AttemptCount  int
 	NextAttemptAt *time.Time // of the retry schedule or of a requested replay
 	CreatedAt     time.Time
-	CompletedAt   *time.Time // since when it has its final status
+	CompletedAt   *time.Time // when it got its final status
 	Event         EventSummary
 	LastAttempt   *Attempt // without its body
 }
@@ -28,38 +28,38 @@ type EventSummary struct {
 	ID      uuid.UUID
 	Type    string
 	Source  string
-	Subject string // empty: none
+	Subject string // empty if none
 	Time    time.Time
 	// RecordedAt is when the store recorded the event. Optional: zero in deliveries of an event that the read model of
 	// publications does not have yet.
 	RecordedAt time.Time
-	FeedType   string    // empty: no feed
-	FeedID     uuid.UUID // zero: no feed
+	FeedType   string    // empty without a feed
+	FeedID     uuid.UUID // zero without a feed
 }
 
 // Attempt is one request to a destination.
 type Attempt struct {
 	Number         int
-	RenumberedFrom *int   // the number it was started under, where another driver took that
+	RenumberedFrom *int   // the number it started under, if another worker had taken that
 	Trigger        string // automatic, manual_replay
-	ResponseStatus *int   // nil: no answer
+	ResponseStatus *int   // nil without an answer
 	ResponseBody   []byte // sealed
 	ErrorMessage   *string
-	FailureReason  *string // nil: success
+	FailureReason  *string // nil if it succeeded
 	AttemptedAt    time.Time
 	Duration       time.Duration
 }
 
-// DeliveryDetail is a delivery with all there is to know of it.
+// DeliveryDetail is a delivery with its attempts and the data of its event.
 type DeliveryDetail struct {
 	Delivery
 	Organization  uuid.UUID
-	Subscriptions []uuid.UUID // those that it was made for
+	Subscriptions []uuid.UUID // for which it was created
 	Attempts      []Attempt   // oldest first
 	Data          []byte      // of the event, as published
 }
 
-// statusColumn is the status of a delivery d with its row u of due, if it has one, at the time $1.
+// statusColumn is the status of a delivery d with its row u of due, if any, at the time $1.
 const statusColumn = "CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AND u.available_at > $1" +
 	" THEN 'delivering' ELSE d.status END"
 
@@ -70,7 +70,7 @@ const deliveryColumns = `
 	(SELECT published_at FROM publications.publications WHERE id = d.event_id), coalesce(d.feed_type, ''), d.feed_id,
 	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`
 
-// scanDelivery reads deliveryColumns and, after them, what more is asked for.
+// scanDelivery reads deliveryColumns and any columns that follow them.
 func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 	var (
 		d       Delivery
@@ -83,9 +83,11 @@ func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 		recorded *time.Time
 	)
 	e := &d.Event
-	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt, &d.CompletedAt,
+	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt,
+		&d.CompletedAt,
 		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &feed,
-		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros}, more...)...)
+		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros},
+		more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -103,8 +105,8 @@ func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 	return d, nil
 }
 
-// Delivery finds one with its attempts and its event. It returns ErrNotFound where its destination is not one of the
-// organization.
+// Delivery finds a delivery with its attempts and its event. It returns ErrNotFound if its destination does not
+// belong to the organization.
 func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now time.Time) (DeliveryDetail, error) {
 	var (
 		detail DeliveryDetail
@@ -137,8 +139,8 @@ func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now 
 	return detail, nil
 }
 
-// DeliveriesByID lists deliveries of any organization, in no order. Those that are not there are left out. Whoever asks
-// sees to it that nobody is shown what is another organization's.
+// DeliveriesByID lists deliveries of any organization, in no order, and omits missing ones. The caller must not show
+// a delivery to another organization.
 func (q *Queries) DeliveriesByID(ctx context.Context, ids []uuid.UUID, now time.Time) ([]Delivery, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries.deliveries d
 		LEFT JOIN deliveries.due u ON u.id = d.id WHERE d.id = ANY($2)`, now, ids)
@@ -157,7 +159,8 @@ func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 		a      Attempt
 		micros int64
 	)
-	err := row.Scan(&a.Number, &a.RenumberedFrom, &a.Trigger, &a.ResponseStatus, &a.ResponseBody, &a.ErrorMessage, &a.FailureReason,
+	err := row.Scan(&a.Number, &a.RenumberedFrom, &a.Trigger, &a.ResponseStatus, &a.ResponseBody, &a.ErrorMessage,
+		&a.FailureReason,
 		&a.AttemptedAt, &micros)
 	a.Duration = time.Duration(micros) * time.Microsecond
 	return a, err

@@ -25,19 +25,35 @@ import (
 var newsFeed = uuid.MustParse("66666666-6666-4666-8666-666666666666")
 
 // scheduled records a delivery of a new event and returns its id.
-func (d deliverySide) scheduled(event uuid.UUID, kind string, feed uuid.UUID, at time.Time, to dispatch.Scheduled) uuid.UUID {
-	summary := dispatch.Summary{Type: kind, Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday, FeedID: feed}
+func (d deliverySide) scheduled(event uuid.UUID, kind string, feed uuid.UUID, at time.Time,
+	to dispatch.Scheduled) uuid.UUID {
+	summary := dispatch.Summary{
+		Type:    kind,
+		Source:  "https://example.org/feeds/city",
+		Subject: "item/1",
+		Time:    midday,
+		FeedID:  feed,
+	}
 	if feed != uuid.Nil {
 		summary.FeedType = "news"
 	}
 	projecttest.Stream(d.Log, dispatch.Aggregate, event, at)(dispatch.DeliveriesScheduled{
-		Publication: event, Event: summary, Deliveries: []dispatch.Scheduled{to}, At: at,
+		Publication: event,
+		Event:       summary,
+		Deliveries:  []dispatch.Scheduled{to},
+		At:          at,
 	})
 	return dispatch.DeliveryID(event, to.Destination)
 }
 
 func toHook(worker int32, until time.Time) dispatch.Scheduled {
-	return dispatch.Scheduled{Destination: hook, Organization: acme, Subscriptions: []uuid.UUID{other}, Worker: worker, LeasedUntil: until}
+	return dispatch.Scheduled{
+		Destination:   hook,
+		Organization:  acme,
+		Subscriptions: []uuid.UUID{other},
+		Worker:        worker,
+		LeasedUntil:   until,
+	}
 }
 
 func TestDelivery(t *testing.T) {
@@ -46,20 +62,40 @@ func TestDelivery(t *testing.T) {
 	d.destination(hook, acme, "crm", midday)
 	event := uuid.New()
 	projecttest.Stream(d.Log, publication.Aggregate, event, midday)(publication.Published{
-		Organization: acme, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday,
-		FeedType: "news", FeedID: newsFeed, Data: []byte(`{"title":"Fair","n":1.50}`),
+		Organization: acme,
+		Type:         "news.item.added",
+		Source:       "https://example.org/feeds/city",
+		Subject:      "item/1",
+		Time:         midday,
+		FeedType:     "news",
+		FeedID:       newsFeed,
+		Data:         []byte(`{"title":"Fair","n":1.50}`),
 	})
 	id := d.scheduled(event, "news.item.added", newsFeed, midday, toHook(7, midday.Add(time.Minute)))
 	d.Project()
 	summary := query.EventSummary{
-		ID: event, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: midday, FeedType: "news", FeedID: newsFeed,
+		ID:         event,
+		Type:       "news.item.added",
+		Source:     "https://example.org/feeds/city",
+		Subject:    "item/1",
+		Time:       midday,
+		FeedType:   "news",
+		FeedID:     newsFeed,
 		RecordedAt: midday,
 	}
 	want := query.DeliveryDetail{
 		Delivery: query.Delivery{
-			ID: id, Destination: hook, Status: "delivering", NextAttemptAt: &midday, CreatedAt: midday, Event: summary,
+			ID:            id,
+			Destination:   hook,
+			Status:        "delivering",
+			NextAttemptAt: &midday,
+			CreatedAt:     midday,
+			Event:         summary,
 		},
-		Organization: acme, Subscriptions: []uuid.UUID{other}, Attempts: []query.Attempt{}, Data: []byte(`{"title":"Fair","n":1.50}`),
+		Organization:  acme,
+		Subscriptions: []uuid.UUID{other},
+		Attempts:      []query.Attempt{},
+		Data:          []byte(`{"title":"Fair","n":1.50}`),
 	}
 	wants := func(now time.Time) {
 		t.Helper()
@@ -79,33 +115,60 @@ func TestDelivery(t *testing.T) {
 		}
 	}
 	wants(midday.Add(59 * time.Second))
-	want.Status = "pending" // the lease is over
+	want.Status = "pending" // the lease has expired
 	wants(midday.Add(time.Minute))
 
 	next := midday.Add(5 * time.Minute)
 	happens := projecttest.Stream(d.Log, delivery.Aggregate, id, midday)
 	happens(delivery.Attempted{
-		Organization: acme, Destination: hook, Number: 1, Trigger: delivery.Automatic, Status: delivery.StatusPending, NextAttemptAt: next, At: midday,
-		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "no answer within 30s", DurationMicros: 30_000_000},
+		Organization:  acme,
+		Destination:   hook,
+		Number:        1,
+		Trigger:       delivery.Automatic,
+		Status:        delivery.StatusPending,
+		NextAttemptAt: next,
+		At:            midday,
+		Outcome: delivery.Outcome{
+			FailureReason:  "timeout",
+			ErrorMessage:   "no answer within 30s",
+			DurationMicros: 30_000_000,
+		},
 	})
 	d.Project()
 	first := query.Attempt{
-		Number: 1, Trigger: "automatic", FailureReason: new("timeout"), ErrorMessage: new("no answer within 30s"), AttemptedAt: midday, Duration: 30 * time.Second,
+		Number:        1,
+		Trigger:       "automatic",
+		FailureReason: new("timeout"),
+		ErrorMessage:  new("no answer within 30s"),
+		AttemptedAt:   midday,
+		Duration:      30 * time.Second,
 	}
 	want.AttemptCount, want.NextAttemptAt, want.LastAttempt, want.Attempts = 1, &next, &first, []query.Attempt{first}
 	wants(midday.Add(time.Minute))
 
 	happens(delivery.Attempted{
-		Organization: acme, Destination: hook, Number: 2, RenumberedFrom: 1, Trigger: delivery.Automatic, Status: delivery.StatusSucceeded, At: next,
-		Outcome: delivery.Outcome{ResponseStatus: 201, ResponseBody: []byte("sealed"), DurationMicros: 1500},
+		Organization:   acme,
+		Destination:    hook,
+		Number:         2,
+		RenumberedFrom: 1,
+		Trigger:        delivery.Automatic,
+		Status:         delivery.StatusSucceeded,
+		At:             next,
+		Outcome:        delivery.Outcome{ResponseStatus: 201, ResponseBody: []byte("sealed"), DurationMicros: 1500},
 	})
 	d.Project()
 	second := query.Attempt{
-		Number: 2, RenumberedFrom: new(1), Trigger: "automatic", ResponseStatus: new(201), AttemptedAt: next, Duration: 1500 * time.Microsecond,
+		Number:         2,
+		RenumberedFrom: new(1),
+		Trigger:        "automatic",
+		ResponseStatus: new(201),
+		AttemptedAt:    next,
+		Duration:       1500 * time.Microsecond,
 	}
 	withBody := second
 	withBody.ResponseBody = []byte("sealed")
-	want.Status, want.AttemptCount, want.NextAttemptAt, want.CompletedAt = "succeeded", 2, nil, new(next.Add(1500*time.Microsecond))
+	want.Status, want.AttemptCount, want.NextAttemptAt, want.CompletedAt = "succeeded", 2, nil,
+		new(next.Add(1500*time.Microsecond))
 	want.LastAttempt, want.Attempts = &second, []query.Attempt{first, withBody}
 	wants(next)
 
@@ -115,7 +178,8 @@ func TestDelivery(t *testing.T) {
 	if _, err := d.Delivery(t.Context(), acme, event, midday); !errors.Is(err, query.ErrNotFound) {
 		t.Errorf("no such delivery: error = %v, want ErrNotFound", err)
 	}
-	if page, total, err := d.Deliveries(t.Context(), rival, hook, query.DeliveryFilter{Limit: 10}, midday); err != nil || total != 0 || len(page) != 0 {
+	if page, total, err := d.Deliveries(t.Context(), rival, hook, query.DeliveryFilter{Limit: 10}, midday); err != nil ||
+		total != 0 || len(page) != 0 {
 		t.Errorf("another organization sees %d of %d (%v), want none", len(page), total, err)
 	}
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday})
@@ -125,9 +189,9 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// TestDeliveriesAgainstAPlainFilter holds the list, which counts and skips whole days by their tallies, against one
+// TestDeliveries_matchesPlainFilter compares the list, which counts and skips whole days by their tallies, with one
 // that looks at every row.
-func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
+func TestDeliveries_matchesPlainFilter(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
 	townFeed := uuid.New()
@@ -138,7 +202,8 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 		at, now := midday.Add(-5*24*time.Hour), midday
 		for range rapid.IntRange(0, 40).Draw(r, "deliveries") {
 			at = at.Add(rapid.SampledFrom([]time.Duration{0, time.Microsecond, time.Hour, 12 * time.Hour}).Draw(r, "pause"))
-			kind := rapid.SampledFrom([]string{"news.item.added", "news.item.updated", "newsletter.sent", "event.item.added"}).Draw(r, "type")
+			kind := rapid.SampledFrom([]string{"news.item.added", "news.item.updated", "newsletter.sent",
+				"event.item.added"}).Draw(r, "type")
 			to := toHook(0, time.Time{})
 			if rapid.IntRange(0, 3).Draw(r, "held") == 0 {
 				to = toHook(7, now.Add(rapid.SampledFrom([]time.Duration{-time.Minute, time.Minute}).Draw(r, "lease")))
@@ -148,7 +213,13 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 			}
 			feed := rapid.SampledFrom([]uuid.UUID{uuid.Nil, newsFeed, townFeed}).Draw(r, "feed")
 			id := d.scheduled(uuid.New(), kind, feed, at, to)
-			attempted := delivery.Attempted{Organization: acme, Destination: to.Destination, Number: 1, Trigger: delivery.Automatic, At: at}
+			attempted := delivery.Attempted{
+				Organization: acme,
+				Destination:  to.Destination,
+				Number:       1,
+				Trigger:      delivery.Automatic,
+				At:           at,
+			}
 			switch rapid.IntRange(0, 5).Draw(r, "outcome") {
 			case 0, 1:
 				attempted.Status = delivery.StatusSucceeded
@@ -159,7 +230,7 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 			case 3:
 				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(delivery.Superseded{By: uuid.New(), At: at})
 			case 4:
-				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(delivery.Discarded{Reason: "nobody is subscribed", At: at})
+				projecttest.Stream(d.Log, delivery.Aggregate, id, at)(delivery.Discarded{Reason: "no subscription", At: at})
 			}
 		}
 		d.Project()
@@ -198,7 +269,7 @@ func TestDeliveriesAgainstAPlainFilter(t *testing.T) {
 	})
 }
 
-// allMatch holds the list of deliveries to all destinations, walked page by page, against the lists of each.
+// allMatch compares the list of deliveries to all destinations, page by page, with the lists of each.
 func allMatch(t *testing.T, r *rapid.T, d deliverySide, f query.DeliveryFilter, now time.Time) {
 	t.Helper()
 	var rows []query.Delivery
@@ -258,14 +329,17 @@ func newestFirst(a, b query.Delivery) int {
 
 func randomFilter(r *rapid.T, last time.Time, townFeed uuid.UUID) query.DeliveryFilter {
 	f := query.DeliveryFilter{
-		Status: rapid.SampledFrom([]string{"", "", "pending", "delivering", "succeeded", "failed", "superseded", "discarded"}).Draw(r, "status"),
-		Type:   rapid.SampledFrom([]string{"", "*", "news.*", "news.item.*", "news.item.added", "event.item.added", "nothing.*"}).Draw(r, "type filter"),
+		Status: rapid.SampledFrom([]string{"", "", "pending", "delivering", "succeeded", "failed", "superseded",
+			"discarded"}).Draw(r, "status"),
+		Type: rapid.SampledFrom([]string{"", "*", "news.*", "news.item.*", "news.item.added", "event.item.added",
+			"nothing.*"}).Draw(r, "type filter"),
 		Feed:   rapid.SampledFrom([]uuid.UUID{{}, {}, newsFeed, townFeed}).Draw(r, "feed filter"),
 		Limit:  rapid.SampledFrom([]int{1, 3, 50}).Draw(r, "limit"),
 		Offset: rapid.SampledFrom([]int{0, 0, 1, 7, 100}).Draw(r, "offset"),
 	}
 	bounds := []time.Time{
-		{}, last, last.Add(-time.Microsecond), last.Add(-time.Hour), last.Add(-36 * time.Hour), last.Truncate(24 * time.Hour), midday.Add(-4 * 24 * time.Hour),
+		{}, last, last.Add(-time.Microsecond), last.Add(-time.Hour), last.Add(-36 * time.Hour), last.Truncate(24 * time.Hour),
+		midday.Add(-4 * 24 * time.Hour),
 	}
 	f.Since, f.Until = rapid.SampledFrom(bounds).Draw(r, "since"), rapid.SampledFrom(bounds).Draw(r, "until")
 	return f
@@ -280,28 +354,37 @@ func plainlyMatches(f query.DeliveryFilter, row query.Delivery) bool {
 		(f.Until.IsZero() || !row.CreatedAt.After(f.Until))
 }
 
-func TestUnknownStatus(t *testing.T) {
+func TestDeliveries_unknownStatus(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
-	if _, _, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{Status: "lost", Limit: 1}, midday); err == nil {
+	if _, _, err := d.Deliveries(t.Context(), acme, hook, query.DeliveryFilter{
+		Status: "lost",
+		Limit:  1,
+	}, midday); err == nil {
 		t.Error("no error for a status that does not exist")
 	}
 }
 
-// BenchmarkDeliveries lists from a history of a million deliveries of one destination over 30 days, one in 1,000
+// BenchmarkDeliveries lists a history of a million deliveries of one destination over 30 days, of which one in 1,000
 // failed.
 func BenchmarkDeliveries(b *testing.B) {
 	d := newDeliverySide(b)
 	d.destination(hook, acme, "crm", midday)
 	d.Project()
 	for _, sql := range []string{
-		`INSERT INTO deliveries.deliveries SELECT md5('delivery ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'aaaaaaaa-0000-4000-8000-000000000001',
-			'2026-11-21 12:00Z'::timestamptz - n * interval '2.5 s', '2026-11-21 12:00Z', 0, 1, 1, md5('event ' || n)::uuid, '2026-11-21 12:00Z',
-			md5('feed ' || n % 20)::uuid, 'news', CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, CASE WHEN n % 1000 = 0 THEN 'failed' END, 'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
-			NULL, '{55555555-5555-4555-8555-555555555555}', '2026-11-21 12:00Z', 1500, NULL, 200, 'automatic', NULL, NULL, repeat('x', 60)::bytea
+		`INSERT INTO deliveries.deliveries SELECT md5('delivery ' || n)::uuid, '11111111-1111-4111-8111-111111111111',
+			'aaaaaaaa-0000-4000-8000-000000000001',
+			'2026-11-21 12:00Z'::timestamptz - n * interval '2.5 s', '2026-11-21 12:00Z', 0, 1, 1, md5('event ' || n)::uuid,
+			'2026-11-21 12:00Z',
+			md5('feed ' || n % 20)::uuid, 'news', CASE WHEN n % 1000 = 0 THEN 'failed'
+			ELSE 'succeeded' END, CASE WHEN n % 1000 = 0 THEN 'failed' END, 'news.item.added', 'https://example.org/feeds/city',
+			'item/' || n,
+			NULL, '{55555555-5555-4555-8555-555555555555}', '2026-11-21 12:00Z', 1500, NULL, 200, 'automatic', NULL, NULL,
+			repeat('x', 60)::bytea
 			FROM generate_series(1, 1000000) n`,
 		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id, count(*),
-			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
+			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0
+			FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
 		"VACUUM ANALYZE",
 	} {
 		if _, err := d.pool.Exec(b.Context(), sql); err != nil {
@@ -309,12 +392,16 @@ func BenchmarkDeliveries(b *testing.B) {
 		}
 	}
 	for name, filter := range map[string]query.DeliveryFilter{
-		"newest":                 {Limit: 50},
-		"offset=900000":          {Limit: 50, Offset: 900_000},
-		"failed":                 {Limit: 50, Status: "failed"},
-		"pending":                {Limit: 50, Status: "pending"},
-		"type":                   {Limit: 50, Type: "news.*"},
-		"since-and-until":        {Limit: 50, Since: midday.Add(-20*24*time.Hour - 5*time.Hour), Until: midday.Add(-3 * time.Hour)},
+		"newest":        {Limit: 50},
+		"offset=900000": {Limit: 50, Offset: 900_000},
+		"failed":        {Limit: 50, Status: "failed"},
+		"pending":       {Limit: 50, Status: "pending"},
+		"type":          {Limit: 50, Type: "news.*"},
+		"since-and-until": {
+			Limit: 50,
+			Since: midday.Add(-20*24*time.Hour - 5*time.Hour),
+			Until: midday.Add(-3 * time.Hour),
+		},
 		"failed-since-yesterday": {Limit: 50, Status: "failed", Since: midday.Add(-24 * time.Hour)},
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -327,13 +414,18 @@ func BenchmarkDeliveries(b *testing.B) {
 	}
 }
 
-// A deleted subscription leaves to their workers the deliveries that they hold, and to other subscriptions theirs.
+// TestOrphanedDeliveries: deliveries of a deleted subscription stay with the workers that hold them, and with other
+// subscriptions.
 func TestOrphanedDeliveries(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
 	d.destination(hook, acme, "crm", midday)
 	lasting, now := uuid.New(), time.Now()
-	projecttest.Stream(d.Log, subscription.Aggregate, lasting, midday)(subscription.Created{Organization: acme, Destination: hook, At: midday})
+	projecttest.Stream(d.Log, subscription.Aggregate, lasting, midday)(subscription.Created{
+		Organization: acme,
+		Destination:  hook,
+		At:           midday,
+	})
 	shared := toHook(0, time.Time{})
 	shared.Subscriptions = append(shared.Subscriptions, lasting)
 	waits := d.scheduled(uuid.New(), "news.item.added", newsFeed, midday, toHook(0, time.Time{}))

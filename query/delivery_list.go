@@ -11,10 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// DeliveryFilter says which deliveries to list. Zero fields don't restrict.
+// DeliveryFilter selects deliveries. Zero fields don't restrict.
 type DeliveryFilter struct {
-	Status string    // "delivering" are the pending ones that a deliverer holds; "pending" are the others
-	Type   string    // of the event: exact, a trailing wildcard such as "news.*", or "*"
+	// Status "delivering" selects pending deliveries that a worker holds, "pending" the others.
+	Status string
+	// Type is the event type: exact, with a trailing wildcard such as "news.*", or "*".
+	Type   string
 	Feed   uuid.UUID // of the event
 	Since  time.Time // of the delivery's creation, inclusive
 	Until  time.Time // inclusive
@@ -26,7 +28,7 @@ type DeliveryFilter struct {
 	Among       []uuid.UUID // ids of deliveries; nil means any
 }
 
-// tally is the expression over a row of tallies that counts deliveries of a status.
+// tally maps a status to the expression that counts its deliveries in a row of tallies.
 var tally = map[string]string{
 	"":           "total",
 	"pending":    "total - succeeded - failed - superseded - discarded",
@@ -36,23 +38,30 @@ var tally = map[string]string{
 	"discarded":  "discarded",
 }
 
-// listing is what one call of Deliveries was asked, and the answer as far as it has been read.
+// listing is one call of Deliveries and its results so far.
 type listing struct {
 	filter       DeliveryFilter
 	organization uuid.UUID
 	destination  uuid.UUID
 	now          time.Time
-	few          int       // see fewPending
-	held         []waiting // by deliverers; where the status asks to tell them apart
+	inlineLimit  int       // see fewPending
+	held         []waiting // held are the deliveries that workers hold: read if the status distinguishes them.
 
 	page  []Delivery
 	total int
 }
 
-// Deliveries lists deliveries of a destination, newest first, and counts all that the filter matches. Neither a long
+// Deliveries lists deliveries of a destination, newest first, and counts all that match the filter. Neither a long
 // history nor a large offset makes it slow: whole days are counted and skipped by their tallies.
-func (q *Queries) Deliveries(ctx context.Context, organization, destination uuid.UUID, f DeliveryFilter, now time.Time) ([]Delivery, int, error) {
-	l := listing{filter: f, organization: organization, destination: destination, now: now, few: fewPending}
+func (q *Queries) Deliveries(ctx context.Context, organization, destination uuid.UUID, f DeliveryFilter,
+	now time.Time) ([]Delivery, int, error) {
+	l := listing{
+		filter:       f,
+		organization: organization,
+		destination:  destination,
+		now:          now,
+		inlineLimit:  fewPending,
+	}
 	return l.answer(ctx, q.Pool)
 }
 
@@ -86,7 +95,7 @@ func (a *arguments) add(value any) string {
 	return fmt.Sprintf("$%d", len(*a))
 }
 
-// typeIs matches the event type in a column.
+// typeIs returns the condition on the event type in a column.
 func (f DeliveryFilter) typeIs(column string, args *arguments) string {
 	prefix, wild := strings.CutSuffix(f.Type, "*")
 	switch {
@@ -98,7 +107,7 @@ func (f DeliveryFilter) typeIs(column string, args *arguments) string {
 	return " AND " + column + " = " + args.add(f.Type)
 }
 
-// matches is the condition for rows d of deliveries, created from a time (inclusive) to another (exclusive).
+// matches returns the condition on rows d of deliveries created from a time (inclusive) to another (exclusive).
 func (l *listing) matches(from, to time.Time, args *arguments) string {
 	where := "d.destination = " + args.add(l.destination) + l.filter.typeIs("d.type", args)
 	if !from.IsZero() {
@@ -117,16 +126,16 @@ func (l *listing) matches(from, to time.Time, args *arguments) string {
 	case "succeeded":
 		where += " AND d.status = 'succeeded'"
 	default:
-		where += " AND d.unsuccessful = " + args.add(status) // which has an index
+		where += " AND d.unsuccessful = " + args.add(status) // has an index
 	}
 	if len(l.held) > 0 {
-		// A subquery is hashed once. <> ALL of a parameter would compare each row with every id that is held.
+		// A subquery is hashed once. <> ALL of a parameter would compare each row with every held id.
 		where += " AND d.id NOT IN (SELECT unnest(" + args.add(idsOf(l.held)) + "::uuid[]))"
 	}
 	return where
 }
 
-// bounds are since and until as a half-open interval.
+// bounds returns since and until as a half-open interval.
 func (f DeliveryFilter) bounds() (from, to time.Time) {
 	from, to = f.Since.UTC(), f.Until.UTC()
 	if !f.Since.IsZero() {
@@ -138,7 +147,7 @@ func (f DeliveryFilter) bounds() (from, to time.Time) {
 	return from, to
 }
 
-// byDay lists by way of the tallies.
+// byDay lists deliveries by their daily tallies.
 func (l *listing) byDay(ctx context.Context, tx pgx.Tx) error {
 	days, err := l.countDays(ctx, tx)
 	if err != nil {
@@ -170,7 +179,7 @@ func (l *listing) byDay(ctx context.Context, tx pgx.Tx) error {
 		" ORDER BY d.created_at DESC, d.id DESC LIMIT "+args.add(l.filter.Limit)+" OFFSET "+args.add(skip), args)
 }
 
-// dayCount is how many deliveries of a day match, and which part of the day lies within the filter's bounds.
+// dayCount is the number of matches on a day, and the part of the day that lies within the filter's bounds.
 type dayCount struct {
 	from, to time.Time
 	partial  bool
@@ -181,7 +190,8 @@ type dayCount struct {
 func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) {
 	from, to := l.filter.bounds()
 	args := arguments{l.destination, l.organization}
-	where := "t.destination = $1 AND EXISTS (SELECT 1 FROM destinations.destinations o WHERE o.id = $1 AND o.organization = $2)" +
+	where := "t.destination = $1 AND EXISTS (SELECT 1 FROM destinations.destinations o WHERE o.id = $1 AND " +
+		"o.organization = $2)" +
 		l.filter.typeIs("t.type", &args)
 	if l.filter.Feed != uuid.Nil {
 		where += " AND t.feed_id = " + args.add(l.filter.Feed)
@@ -231,7 +241,7 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 	return days, nil
 }
 
-// fetch reads the page whose ids a statement selects; its first parameter is the present time.
+// fetch reads the page whose ids a statement selects; its first parameter is the current time.
 func (l *listing) fetch(ctx context.Context, tx pgx.Tx, ids string, args arguments) error {
 	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
 		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id

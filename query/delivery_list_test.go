@@ -12,32 +12,40 @@ import (
 	"carillon/query"
 )
 
-// busyDay fills the tables with deliveries of one day: as many of hook that are done, one in 100 of them failed, as of
-// other that are pending, one in held of them held by a deliverer. The tables have no statistics, as those that a
-// rebuild has just made, and nothing but a list reads deliveries.
+// busyDay fills the tables with deliveries of one day: n completed ones of hook, one in 100 of them failed, and n
+// pending ones of other, one in held of them held by a worker. The tables have no statistics, as after a rebuild, and
+// only the list reads deliveries.
 func (d deliverySide) busyDay(t testing.TB, size, held int) {
 	t.Helper()
 	d.destination(hook, acme, "crm", midday)
 	d.destination(other, acme, "billing", midday)
 	d.Project()
 	const row = `SELECT md5('delivery ' || n || destination)::uuid, '11111111-1111-4111-8111-111111111111', destination,
-			'2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s', NULL, 0, 1, 1, md5('event ' || n)::uuid, '2026-11-21 12:00Z',
+			'2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s', NULL, 0, 1, 1, md5('event ' || n)::uuid,
+			'2026-11-21 12:00Z',
 			md5('feed ' || n % 2)::uuid, 'news', status, CASE WHEN status = 'failed' THEN status END,
-			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, 'https://example.org/feeds/city', 'item/' || n,
-			NULL::uuid, '{55555555-5555-4555-8555-555555555555}'::uuid[], '2026-11-21 12:00Z'::timestamptz, 1500, NULL::integer, 200, 'automatic',
+			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, 'https://example.org/feeds/city',
+			'item/' || n,
+			NULL::uuid, '{55555555-5555-4555-8555-555555555555}'::uuid[], '2026-11-21 12:00Z'::timestamptz, 1500, NULL::integer,
+			200, 'automatic',
 			NULL::text, NULL::text, repeat('x', 60)::bytea`
-	all := fmt.Sprintf(`(SELECT n, destination, CASE WHEN destination = '%s' THEN 'pending' WHEN n %% 100 = 0 THEN 'failed' ELSE 'succeeded' END status
+	all := fmt.Sprintf(`(SELECT n, destination, CASE WHEN destination = '%s' THEN 'pending'
+		WHEN n %% 100 = 0 THEN 'failed' ELSE 'succeeded' END status
 		FROM generate_series(0, %d) n, unnest('{%s,%s}'::uuid[]) destination) made`, other, size-1, hook, other)
 	for _, sql := range []string{
 		"ALTER TABLE deliveries.deliveries SET (autovacuum_enabled = false)",
 		"ALTER TABLE deliveries.due SET (autovacuum_enabled = false)",
 		"INSERT INTO deliveries.deliveries " + row + " FROM " + all,
-		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('delivery ' || n || destination)::uuid, destination, '2026-11-21 12:00Z', '2026-11-21 12:01Z',
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('delivery ' || n || destination)::uuid, destination,
+			'2026-11-21 12:00Z', '2026-11-21 12:01Z',
 			CASE WHEN n %% %d = 0 THEN 7 END FROM %s WHERE status = 'pending'`, held, all),
-		`INSERT INTO deliveries.tallies SELECT destination, ('2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s')::date,
+		`INSERT INTO deliveries.tallies
+			SELECT destination, ('2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s')::date,
 			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, md5('feed ' || n % 2)::uuid, count(*),
-			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM ` + all + ` GROUP BY 1, 2, 3, 4`,
-		`INSERT INTO deliveries.outcomes SELECT '11111111-1111-4111-8111-111111111111', day, sum(total), sum(succeeded), sum(failed), 0, 0 FROM deliveries.tallies GROUP BY day`,
+			count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM ` + all +
+			` GROUP BY 1, 2, 3, 4`,
+		`INSERT INTO deliveries.outcomes SELECT '11111111-1111-4111-8111-111111111111', day, sum(total), sum(succeeded),
+			sum(failed), 0, 0 FROM deliveries.tallies GROUP BY day`,
 	} {
 		if _, err := d.pool.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%v: %s", err, sql)
@@ -45,11 +53,13 @@ func (d deliverySide) busyDay(t testing.TB, size, held int) {
 	}
 }
 
-// plainPage is a page of a destination's deliveries as a statement says that knows neither days nor what is due.
-func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition string, offset, limit int) (ids []uuid.UUID, total int) {
+// plainPage returns a page of a destination's deliveries by a statement that uses neither tallies nor due.
+func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition string,
+	offset, limit int) (ids []uuid.UUID, total int) {
 	t.Helper()
 	from := "FROM deliveries.deliveries d LEFT JOIN deliveries.due u USING (id) WHERE d.destination = $1 AND " + condition
-	err := d.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`) FROM (SELECT d.id `+from+`
+	err := d.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`)
+		FROM (SELECT d.id `+from+`
 		ORDER BY d.created_at DESC, d.id DESC OFFSET $2 LIMIT $3) page`, destination, offset, limit).Scan(&ids, &total)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +67,7 @@ func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition s
 	return ids, total
 }
 
-func TestPagesOfABusyDayAreThoseOfAPlainQuery(t *testing.T) {
+func TestDeliveries_busyDay(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
 	const size = 6000
@@ -100,24 +110,29 @@ func TestPagesOfABusyDayAreThoseOfAPlainQuery(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsIsFoundWithoutItsHistory counts the rows of deliveries that are read for the few that deliverers hold,
-// where the planner knows nothing of the tables.
-func TestWhatWaitsIsFoundWithoutItsHistory(t *testing.T) {
+// TestDeliveries_heldWithoutHistory counts the rows of deliveries that are read to list the few held ones, while the
+// planner has no statistics.
+func TestDeliveries_heldWithoutHistory(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
 	const size, held = 20_000, 100
 	d.busyDay(t, size, size/held)
-	page, total, err := d.Deliveries(t.Context(), acme, other, query.DeliveryFilter{Status: "delivering", Limit: 50}, midday)
+	page, total, err := d.Deliveries(t.Context(), acme, other, query.DeliveryFilter{
+		Status: "delivering",
+		Limit:  50,
+	}, midday)
 	if err != nil || total != held || len(page) != 50 {
 		t.Fatalf("%d of %d (%v), want 50 of %d", len(page), total, err, held)
 	}
-	d.pool.Reset() // a session that ends has told the server what it read
+	d.pool.Reset() // a closed session has reported its reads
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		var read, found int
-		if err := d.pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'deliveries'),
-			sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'due') FROM pg_stat_user_tables WHERE schemaname = 'deliveries'`,
+		if err := d.pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER
+			(WHERE relname = 'deliveries'),
+			sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'due') FROM pg_stat_user_tables
+			WHERE schemaname = 'deliveries'`,
 		).Scan(&read, &found); err != nil {
 			t.Fatal(err)
 		}
@@ -131,9 +146,8 @@ func TestWhatWaitsIsFoundWithoutItsHistory(t *testing.T) {
 	}
 }
 
-// BenchmarkDeliveriesOfOneDay lists from 100,000 deliveries that a destination has got on one day, where tallies skip
-// nothing, and from another's 100,000 that are pending, 1,000 of them held: while the tables have no statistics, and
-// when they have.
+// BenchmarkDeliveriesOfOneDay lists 100,000 deliveries of a destination on one day, when tallies skip nothing, and
+// another's 100,000 pending ones, 1,000 of them held, with and without statistics.
 func BenchmarkDeliveriesOfOneDay(b *testing.B) {
 	d := newDeliverySide(b)
 	d.busyDay(b, 100_000, 100)

@@ -8,11 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fewPending is up to how many pending deliveries of a destination are looked at one by one. More of them are found by
-// day, as other deliveries are.
+// fewPending is the number of pending deliveries of a destination up to which they are read one by one. A larger
+// number is listed by day, like other deliveries.
 const fewPending = 2000
 
-// waiting is a delivery that is pending or is being sent at this moment.
+// waiting is a delivery that is pending or in flight.
 type waiting struct {
 	id uuid.UUID
 	at time.Time // of its creation
@@ -26,15 +26,15 @@ func idsOf(all []waiting) []uuid.UUID {
 	return ids
 }
 
-// Whether a deliverer holds row u of due at the time $1, nobody does, or the one that did has let its lease run out. Each
-// condition is written as an index of due is.
+// Conditions on row u of due at the time $1: a worker holds it, none does, or its lease has expired. Each is written
+// like an index of due.
 const (
 	isHeld  = "u.worker IS NOT NULL AND u.available_at > $1"
 	isFree  = "u.worker IS NULL AND u.replay IS NULL"
 	wasHeld = "u.worker IS NOT NULL AND u.available_at <= $1"
 )
 
-// delivering lists what deliverers hold now: a small set, found without a look at the history.
+// delivering lists the deliveries that workers hold: a small set, found without reading the history.
 func (l *listing) delivering(ctx context.Context, tx pgx.Tx) error {
 	held, err := l.find(ctx, tx, isHeld)
 	if err != nil {
@@ -43,15 +43,16 @@ func (l *listing) delivering(ctx context.Context, tx pgx.Tx) error {
 	return l.pageOf(ctx, tx, held)
 }
 
-// pending lists the pending deliveries that nobody holds.
+// pending lists the pending deliveries that no worker holds.
 func (l *listing) pending(ctx context.Context, tx pgx.Tx) error {
 	var count int
-	if err := tx.QueryRow(ctx, "SELECT coalesce(sum("+tally["pending"]+"), 0)::bigint FROM deliveries.tallies WHERE destination = $1",
+	if err := tx.QueryRow(ctx, "SELECT coalesce(sum("+tally["pending"]+"), 0)::bigint FROM deliveries.tallies WHERE "+
+		"destination = $1",
 		l.destination).Scan(&count); err != nil {
 		return err
 	}
 	var err error
-	if count > l.few {
+	if count > l.inlineLimit {
 		if l.held, err = l.find(ctx, tx, isHeld); err != nil {
 			return err
 		}
@@ -64,9 +65,9 @@ func (l *listing) pending(ctx context.Context, tx pgx.Tx) error {
 	return l.pageOf(ctx, tx, free)
 }
 
-// find finds the pending deliveries that match the filter and one of some conditions, newest first. Each row of due looks
-// its delivery up: OFFSET 0 keeps the planner from joining the other way round, through all deliveries of the destination,
-// which it thinks few as long as a new table has no statistics.
+// find finds the pending deliveries that match the filter and one of some conditions, newest first. Each row of due
+// looks up its delivery: OFFSET 0 keeps the planner from the reverse join through all deliveries of the destination,
+// which it considers small while a new table has no statistics.
 func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]waiting, error) {
 	from, to := l.filter.bounds()
 	args := arguments{l.now}
@@ -77,7 +78,8 @@ func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]
 			sql += " UNION ALL "
 		}
 		sql += "SELECT d.id, d.created_at FROM deliveries.due u" +
-			" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d WHERE u.destination = " + args.add(l.destination) + " AND " + condition + " AND " + where
+			" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d WHERE u.destination = " +
+			args.add(l.destination) + " AND " + condition + " AND " + where
 	}
 	rows, err := tx.Query(ctx, sql+" ORDER BY created_at DESC, id DESC", args...)
 	if err != nil {
@@ -89,7 +91,7 @@ func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]
 	})
 }
 
-// pageOf answers with a page of what was found.
+// pageOf returns a page of the deliveries found.
 func (l *listing) pageOf(ctx context.Context, tx pgx.Tx, found []waiting) error {
 	l.total = len(found)
 	first, end := min(l.filter.Offset, l.total), min(l.filter.Offset+l.filter.Limit, l.total)

@@ -13,13 +13,15 @@ import (
 
 // Destination is a webhook destination with its health and its active secrets.
 type Destination struct {
-	ID                    uuid.UUID
-	Organization          uuid.UUID
-	ExternalID            string // empty: none
-	Name                  string
-	URL                   string // where Address is given, what everybody may see of it
-	Address               []byte // the whole URL, sealed; nil: URL is the whole
-	Headers               []byte // sealed; nil: none
+	ID           uuid.UUID
+	Organization uuid.UUID
+	ExternalID   string // empty if none
+	Name         string
+	// URL is the public part of the address if Address is set.
+	URL string
+	// Address is the whole URL, sealed. nil if URL is complete.
+	Address               []byte
+	Headers               []byte // sealed; nil if none
 	DebounceWindowSeconds int
 	Status                string  // enabled, disabled, auto_disabled
 	StatusReason          *string // of an automatic disabling
@@ -30,11 +32,11 @@ type Destination struct {
 	Secrets               []Secret // active ones, newest first
 }
 
-// Health says how a destination answers.
+// Health is how a destination has been answering.
 type Health struct {
 	ConsecutiveFailures int
-	StreakStartedAt     *time.Time // first failure of those counted
-	LastSuccessAt       *time.Time // ever
+	StreakStartedAt     *time.Time // first failure of the streak
+	LastSuccessAt       *time.Time // nil if there was none
 	LastFailureAt       *time.Time // since the last success
 	LastErrorMessage    *string    // of the last failure since the last success
 }
@@ -44,11 +46,12 @@ type Secret struct {
 	ID        uuid.UUID
 	Sealed    []byte
 	CreatedAt time.Time
-	ExpiresAt *time.Time // nil: never
+	ExpiresAt *time.Time // nil if it does not expire
 }
 
 const selectDestination = `
-	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers, d.debounce_window_seconds,
+	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers,
+	d.debounce_window_seconds,
 		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
@@ -56,17 +59,20 @@ const selectDestination = `
 func scanDestination(row pgx.CollectableRow) (Destination, error) {
 	var d Destination
 	h := &d.Health
-	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers, &d.DebounceWindowSeconds,
+	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers,
+		&d.DebounceWindowSeconds,
 		&d.Status, &d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision,
 		&h.ConsecutiveFailures, &h.StreakStartedAt, &h.LastSuccessAt, &h.LastFailureAt, &h.LastErrorMessage)
 	return d, err
 }
 
-// Destination finds one by its UUID or external id, the UUID first, with the secrets that are active at now. It returns
-// ErrNotFound where the organization has none.
-func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string, now time.Time) (Destination, error) {
+// Destination finds a destination by its UUID or external id, the UUID first, with the secrets that are active at
+// now. It returns ErrNotFound if the organization has no such destination.
+func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string,
+	now time.Time) (Destination, error) {
 	found, err := byRef(ref, func(column string, value any) (Destination, error) {
-		rows, err := q.Pool.Query(ctx, selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization, value)
+		rows, err := q.Pool.Query(ctx, selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization,
+			value)
 		if err != nil {
 			return Destination{}, err
 		}
@@ -82,10 +88,11 @@ func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref s
 	return one[0], nil
 }
 
-// DestinationID finds a destination by its UUID or external id, as Destination does, and reads no more of it.
+// DestinationID finds the id of a destination by its UUID or external id, as Destination does.
 func (q *Queries) DestinationID(ctx context.Context, organization uuid.UUID, ref string) (uuid.UUID, error) {
 	found, err := byRef(ref, func(column string, value any) (id uuid.UUID, err error) {
-		err = q.Pool.QueryRow(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1 AND "+column+" = $2", organization, value).
+		err = q.Pool.QueryRow(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1 AND "+column+" = $2",
+			organization, value).
 			Scan(&id)
 		return id, err
 	})
@@ -95,8 +102,8 @@ func (q *Queries) DestinationID(ctx context.Context, organization uuid.UUID, ref
 	return found, nil
 }
 
-// byRef resolves a reference: as a UUID where it has the form of one, then as an external id. The columns are named
-// "id" and "external_id".
+// byRef resolves a reference as a UUID if it has the form of one, then as an external id. The columns are named "id"
+// and "external_id".
 func byRef[T any](ref string, find func(column string, value any) (T, error)) (T, error) {
 	if id, err := uuid.Parse(ref); err == nil && len(ref) == 36 {
 		found, err := find("id", id)
@@ -112,13 +119,15 @@ func byRef[T any](ref string, find func(column string, value any) (T, error)) (T
 }
 
 // Destinations lists an organization's destinations, oldest first, and counts all of them.
-func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now time.Time, limit, offset int) ([]Destination, int, error) {
+func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now time.Time,
+	limit, offset int) ([]Destination, int, error) {
 	var (
 		batch pgx.Batch
 		page  []Destination
 		total int
 	)
-	batch.Queue(selectDestination+" WHERE d.organization = $1 ORDER BY d.created_at, d.id LIMIT $2 OFFSET $3", organization, limit, offset).
+	batch.Queue(selectDestination+" WHERE d.organization = $1 ORDER BY d.created_at, d.id LIMIT $2 OFFSET $3",
+		organization, limit, offset).
 		Query(func(rows pgx.Rows) (err error) {
 			page, err = pgx.CollectRows(rows, scanDestination)
 			return err
@@ -134,24 +143,26 @@ func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now 
 	return page, total, nil
 }
 
-// DestinationFilter says which destinations a search finds.
+// DestinationFilter selects destinations. Zero fields don't restrict.
 type DestinationFilter struct {
-	// Text is in the name, the external id or the host of the address, however it is written, or begins the id. What is
-	// beyond the host is not looked into: it may be secret.
+	// Text is a part of the name, of the external id or of the host of the address, in any case, or a prefix of the
+	// id. The rest of the address is not searched: it may be secret.
 	Text string
-	// Status is one of a destination's, or "failing": its last attempt failed, or it was disabled because of failures.
+	// Status is one of a destination's, or "failing": its last attempt failed, or it was disabled after failures.
 	Status        string
 	Limit, Offset int
 }
 
 const matchesDestination = ` WHERE d.organization = $1
-	AND ($2 = '' OR strpos(lower(d.name), lower($2)) > 0 OR strpos(lower(d.external_id), lower($2)) > 0 OR starts_with(d.id::text, lower($2))
+	AND ($2 = '' OR strpos(lower(d.name), lower($2)) > 0 OR strpos(lower(d.external_id), lower($2)) > 0
+	OR starts_with(d.id::text, lower($2))
 		OR strpos(lower(substring(d.shown_url FROM '^[^:]*://(?:[^/?#@]*@)?([^/?#]*)')), lower($3)) > 0)
 	AND ($4 = '' OR d.status = $4 OR $4 = 'failing' AND (h.consecutive_failures > 0 OR d.status = 'auto_disabled'))`
 
-// FindDestinations lists those of an organization that match a filter, without their secrets, and counts all that do: the
+// FindDestinations lists an organization's destinations that match a filter, without secrets, and counts them all:
 // oldest first, failing ones by the length of their streaks.
-func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID, f DestinationFilter) ([]Destination, int, error) {
+func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID,
+	f DestinationFilter) ([]Destination, int, error) {
 	var (
 		batch pgx.Batch
 		page  []Destination
@@ -161,12 +172,14 @@ func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID, 
 	if f.Status == "failing" {
 		order = " ORDER BY h.consecutive_failures DESC NULLS LAST, d.id"
 	}
-	batch.Queue(selectDestination+matchesDestination+order+" LIMIT $5 OFFSET $6", organization, f.Text, hostIn(f.Text), f.Status, f.Limit, f.Offset).
+	batch.Queue(selectDestination+matchesDestination+order+" LIMIT $5 OFFSET $6", organization, f.Text, hostIn(f.Text),
+		f.Status, f.Limit, f.Offset).
 		Query(func(rows pgx.Rows) (err error) {
 			page, err = pgx.CollectRows(rows, scanDestination)
 			return err
 		})
-	count := "SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id" + matchesDestination
+	count := "SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id" +
+		matchesDestination
 	args := []any{organization, f.Text, hostIn(f.Text), f.Status}
 	if f.Text == "" && f.Status == "" {
 		count, args = "SELECT count(*) FROM destinations.destinations WHERE organization = $1", args[:1]
@@ -178,16 +191,17 @@ func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID, 
 	return page, total, nil
 }
 
-// CountDestinations counts those of an organization.
+// CountDestinations counts the destinations of an organization.
 func (q *Queries) CountDestinations(ctx context.Context, organization uuid.UUID) (total int, err error) {
-	err = q.Pool.QueryRow(ctx, "SELECT count(*) FROM destinations.destinations WHERE organization = $1", organization).Scan(&total)
+	err = q.Pool.QueryRow(ctx, "SELECT count(*) FROM destinations.destinations WHERE organization = $1",
+		organization).Scan(&total)
 	if err != nil {
 		return 0, fmt.Errorf("destinations: %w", err)
 	}
 	return total, nil
 }
 
-// hostIn is the host of a text that is an address, and else the text.
+// hostIn returns the host of an address, or the whole text if it isn't one.
 func hostIn(text string) string {
 	if at, err := url.Parse(text); err == nil && at.Host != "" {
 		return at.Host
@@ -202,7 +216,8 @@ func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, no
 		ids[i], at[destinations[i].ID] = destinations[i].ID, &destinations[i]
 	}
 	rows, err := q.Pool.Query(ctx, `SELECT destination, id, sealed, created_at, expires_at FROM destinations.secrets
-		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2) ORDER BY destination, revision DESC`, ids, now)
+		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2) ORDER BY destination, revision DESC`, ids,
+		now)
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
@@ -210,20 +225,23 @@ func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, no
 		destination uuid.UUID
 		secret      Secret
 	)
-	_, err = pgx.ForEachRow(rows, []any{&destination, &secret.ID, &secret.Sealed, &secret.CreatedAt, &secret.ExpiresAt}, func() error {
-		at[destination].Secrets = append(at[destination].Secrets, secret)
-		secret = Secret{}
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&destination, &secret.ID, &secret.Sealed, &secret.CreatedAt, &secret.ExpiresAt},
+		func() error {
+			at[destination].Secrets = append(at[destination].Secrets, secret)
+			secret = Secret{}
+			return nil
+		})
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
 	return nil
 }
 
-// DestinationNames gives the names of some destinations of an organization, by id.
-func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, name FROM destinations.destinations WHERE organization = $1 AND id = ANY($2)", organization, ids)
+// DestinationNames returns the names of some destinations of an organization, by id.
+func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID,
+	ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := q.Pool.Query(ctx,
+		"SELECT id, name FROM destinations.destinations WHERE organization = $1 AND id = ANY($2)", organization, ids)
 	if err != nil {
 		return nil, fmt.Errorf("names of destinations: %w", err)
 	}
@@ -238,15 +256,15 @@ func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID, 
 	return names, nil
 }
 
-// PlainAddress is the address of a destination that is not sealed.
+// PlainAddress is an unsealed address of a destination.
 type PlainAddress struct {
 	Destination uuid.UUID
 	URL         string
 }
 
-// PlainAddresses goes through the addresses, of all organizations, that are not sealed: those that hide nothing, and those
-// that a version before sealing has recorded. It keeps no connection while each runs, stops when that returns an error,
-// and returns it.
+// PlainAddresses calls each for the unsealed addresses of all organizations: those without a secret part, and those
+// recorded before addresses were sealed. It holds no connection during the calls, and stops at the first error of
+// each and returns it.
 func (q *Queries) PlainAddresses(ctx context.Context, each func(PlainAddress) error) error {
 	after := uuid.Nil
 	for {

@@ -54,14 +54,18 @@ func newDeliverySide(t testing.TB, others ...projections.ReadModel) deliverySide
 	return deliverySide{log, &query.Queries{Pool: pool}, pool}
 }
 
-// destination records one with its first secret.
+// destination records a destination with its first secret.
 func (d deliverySide) destination(id, organization uuid.UUID, externalID string, at time.Time) {
 	projecttest.Stream(d.Log, destination.Aggregate, id, at)(
-		destination.Created{Organization: organization, Settings: destination.Settings{ExternalID: externalID, Name: "CRM", URL: "https://example.org/hook"}, At: at},
+		destination.Created{
+			Organization: organization,
+			Settings:     destination.Settings{ExternalID: externalID, Name: "CRM", URL: "https://example.org/hook"},
+			At:           at,
+		},
 		destination.SecretMinted{SecretID: id, Sealed: []byte("first"), At: at})
 }
 
-// utc makes times comparable: those from Postgres come in the local zone.
+// utc makes times comparable: Postgres returns them in the local zone.
 var utc = cmp.Transformer("UTC", func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) })
 
 func TestDestination(t *testing.T) {
@@ -71,29 +75,66 @@ func TestDestination(t *testing.T) {
 	second, third := uuid.New(), uuid.New()
 	overlap := midday.Add(24 * time.Hour)
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(
-		destination.SecretRotated{SecretID: second, Sealed: []byte("second"), Expiring: []uuid.UUID{hook}, ExpiresAt: overlap, At: midday},
-		destination.SecretRotated{SecretID: third, Sealed: []byte("third"), Expiring: []uuid.UUID{second}, ExpiresAt: overlap, At: midday},
+		destination.SecretRotated{
+			SecretID:  second,
+			Sealed:    []byte("second"),
+			Expiring:  []uuid.UUID{hook},
+			ExpiresAt: overlap,
+			At:        midday,
+		},
+		destination.SecretRotated{
+			SecretID:  third,
+			Sealed:    []byte("third"),
+			Expiring:  []uuid.UUID{second},
+			ExpiresAt: overlap,
+			At:        midday,
+		},
 		destination.SecretExpired{SecretID: second, At: midday.Add(time.Minute)},
 		destination.AutoDisabled{Reason: "2 consecutive failures", At: midday.Add(time.Hour)})
 	for minutes, outcome := range []delivery.Outcome{
-		{ResponseStatus: 200}, {FailureReason: "timeout", ErrorMessage: "no answer"}, {FailureReason: "dns", ErrorMessage: "no such host"},
+		{ResponseStatus: 200}, {
+			FailureReason: "timeout",
+			ErrorMessage:  "no answer",
+		}, {
+			FailureReason: "dns",
+			ErrorMessage:  "no such host",
+		},
 	} {
 		projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
-			Destination: hook, Number: 1, Outcome: outcome, At: midday.Add(time.Duration(minutes) * time.Minute),
+			Destination: hook,
+			Number:      1,
+			Outcome:     outcome,
+			At:          midday.Add(time.Duration(minutes) * time.Minute),
 		})
 	}
 	d.Project()
 
 	want := query.Destination{
-		ID: hook, Organization: acme, ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook", Status: "auto_disabled",
-		StatusReason: new("2 consecutive failures"), CreatedAt: midday, UpdatedAt: midday.Add(time.Hour), Revision: 5,
+		ID:           hook,
+		Organization: acme,
+		ExternalID:   "crm",
+		Name:         "CRM",
+		URL:          "https://example.org/hook",
+		Status:       "auto_disabled",
+		StatusReason: new("2 consecutive failures"),
+		CreatedAt:    midday,
+		UpdatedAt:    midday.Add(time.Hour),
+		Revision:     5,
 		Health: query.Health{
-			ConsecutiveFailures: 2, StreakStartedAt: new(midday.Add(time.Minute)), LastSuccessAt: new(midday),
-			LastFailureAt: new(midday.Add(2 * time.Minute)), LastErrorMessage: new("no such host"),
+			ConsecutiveFailures: 2,
+			StreakStartedAt:     new(midday.Add(time.Minute)),
+			LastSuccessAt:       new(midday),
+			LastFailureAt:       new(midday.Add(2 * time.Minute)),
+			LastErrorMessage:    new("no such host"),
 		},
 		Secrets: []query.Secret{ // the second is expired
 			{ID: third, Sealed: []byte("third"), CreatedAt: midday},
-			{ID: hook, Sealed: []byte("first"), CreatedAt: midday, ExpiresAt: &overlap},
+			{
+				ID:        hook,
+				Sealed:    []byte("first"),
+				CreatedAt: midday,
+				ExpiresAt: &overlap,
+			},
 		},
 	}
 	for _, ref := range []string{hook.String(), "crm"} {
@@ -163,17 +204,29 @@ func TestSubscriptions(t *testing.T) {
 	ids := []uuid.UUID{uuid.New(), uuid.New(), uuid.New()}
 	for n, id := range ids {
 		projecttest.Stream(d.Log, subscription.Aggregate, id, midday)(subscription.Created{
-			Organization: acme, Destination: hook, At: midday.Add(-time.Duration(n) * time.Minute), // the last is the oldest
+			Organization: acme,
+			Destination:  hook,
+			At:           midday.Add(-time.Duration(n) * time.Minute), // the last is the oldest
 			Settings: subscription.Settings{
-				ExternalID: fmt.Sprintf("n%d", n), EventTypes: []string{"news.*", "event.item.added"}, ScopeKind: "feeds",
-				Feeds: []subscription.Pin{{FeedType: "news", FeedID: feed}},
+				ExternalID: fmt.Sprintf("n%d", n),
+				EventTypes: []string{"news.*", "event.item.added"},
+				ScopeKind:  "feeds",
+				Feeds:      []subscription.Pin{{FeedType: "news", FeedID: feed}},
 			},
 		})
 	}
 	d.Project()
 	want := query.Subscription{
-		ID: ids[0], Organization: acme, Destination: hook, ExternalID: "n0", EventTypes: []string{"news.*", "event.item.added"}, ScopeKind: "feeds",
-		Feeds: []query.Pin{{FeedType: "news", FeedID: feed}}, Active: true, CreatedAt: midday, UpdatedAt: midday,
+		ID:           ids[0],
+		Organization: acme,
+		Destination:  hook,
+		ExternalID:   "n0",
+		EventTypes:   []string{"news.*", "event.item.added"},
+		ScopeKind:    "feeds",
+		Feeds:        []query.Pin{{FeedType: "news", FeedID: feed}},
+		Active:       true,
+		CreatedAt:    midday,
+		UpdatedAt:    midday,
 	}
 	for _, ref := range []string{ids[0].String(), "n0"} {
 		got, err := d.Subscription(t.Context(), acme, hook, ref)
@@ -199,7 +252,8 @@ func TestSubscriptions(t *testing.T) {
 	}
 }
 
-// A search finds what people look for: a part of a name in whatever case, a host, an id; and nothing of what an address hides.
+// TestFindDestinations searches by a part of a name in any case, a host and an id, and shows that the secret part of
+// an address is not searched.
 func TestFindDestinations(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
@@ -219,13 +273,19 @@ func TestFindDestinations(t *testing.T) {
 	failing := func(name string, times int) {
 		for range times {
 			projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
-				Destination: ids[name], Number: 1, Outcome: delivery.Outcome{FailureReason: "dns", ErrorMessage: "no such host"}, At: midday,
+				Destination: ids[name],
+				Number:      1,
+				Outcome:     delivery.Outcome{FailureReason: "dns", ErrorMessage: "no such host"},
+				At:          midday,
 			})
 		}
 	}
 	failing("Ticket shop", 1)
 	failing("Old newsletter", 3)
-	projecttest.Stream(d.Log, destination.Aggregate, ids["KÖLN Tickets 100 %"], midday)(destination.AutoDisabled{Reason: "failures", At: midday})
+	projecttest.Stream(d.Log, destination.Aggregate, ids["KÖLN Tickets 100 %"], midday)(destination.AutoDisabled{
+		Reason: "failures",
+		At:     midday,
+	})
 	d.Project()
 	for _, test := range []struct {
 		text, status string
@@ -249,7 +309,12 @@ func TestFindDestinations(t *testing.T) {
 		{"", "failing", []string{"Old newsletter", "Ticket shop", "KÖLN Tickets 100 %"}},
 	} {
 		for offset := 0; offset <= len(test.want); offset++ {
-			found, total, err := d.FindDestinations(t.Context(), acme, query.DestinationFilter{Text: test.text, Status: test.status, Limit: 1, Offset: offset})
+			found, total, err := d.FindDestinations(t.Context(), acme, query.DestinationFilter{
+				Text:   test.text,
+				Status: test.status,
+				Limit:  1,
+				Offset: offset,
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +322,8 @@ func TestFindDestinations(t *testing.T) {
 			for _, one := range found {
 				names = append(names, one.Name)
 			}
-			if diff := cmp.Diff(test.want[offset:min(offset+1, len(test.want))], names, cmpopts.EquateEmpty()); diff != "" || total != len(test.want) {
+			if diff := cmp.Diff(test.want[offset:min(offset+1, len(test.want))], names, cmpopts.EquateEmpty()); diff != "" ||
+				total != len(test.want) {
 				t.Errorf("%q, %s, from %d on: of %d (-want +got):\n%s", test.text, test.status, offset, total, diff)
 			}
 		}

@@ -11,19 +11,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// EventFilter says which published events to list. Zero fields don't restrict.
+// EventFilter selects published events. Zero fields don't restrict.
 type EventFilter struct {
 	Subject string
-	ID      uuid.UUID // with a subject: either will do
-	Types   []string  // exact ones; not nil and empty: none
-	Feed    uuid.UUID // that it was published to
+	ID      uuid.UUID // with Subject, matches either
+	Types   []string  // exact ones; non-nil and empty matches nothing
+	Feed    uuid.UUID // to which it was published
 	Since   time.Time // of the event's time, inclusive
 	Until   time.Time // inclusive
 	Before  EventMark // of the last event on the page before
 	Limit   int
 }
 
-// EventMark is where in a list of events, the newest first, one stands.
+// EventMark is a position in a list of events, newest first.
 type EventMark struct {
 	Time time.Time
 	ID   uuid.UUID
@@ -33,21 +33,22 @@ type EventMark struct {
 type PublishedEvent struct {
 	EventSummary
 
-	FeedName  string     // as it is called now; "": no feed, or one that has no name
+	FeedName  string     // current name; empty without a feed or a name
 	Data      []byte     // nil in lists
-	SeenSince *time.Time // when its feed was shared with the organization; nil: it is its own
+	SeenSince *time.Time // when the feed was shared; nil if the organization owns it
 }
 
-// visibleFeeds are the feeds that organization $1 may see, with when they were shared with it.
+// visibleFeeds selects the feeds that organization $1 can see, with the time they were shared with it.
 const visibleFeeds = `
 	SELECT f.id, f.feed_type, f.name, NULL::timestamptz AS since FROM feeds.feeds f WHERE f.organization = $1
 	UNION ALL
 	SELECT f.id, f.feed_type, f.name, s.created_at FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
 	WHERE s.organization = $1 AND f.organization <> $1`
 
-// PublishedEvents lists the events that an organization can see now, those with the newest time first. Each part of the
-// list is a walk along an index: by feed and time, by feed, type and time, or by subject and time.
-func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID, f EventFilter) ([]PublishedEvent, error) {
+// PublishedEvents lists the events that an organization can see now, newest time first. Each part of the list is a
+// walk along an index: by feed and time, by feed, type and time, or by subject and time.
+func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID,
+	f EventFilter) ([]PublishedEvent, error) {
 	args := arguments{organization}
 	var parts []string
 	if f.Subject != "" {
@@ -65,12 +66,14 @@ func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID, f
 			kinds, ofKind = " CROSS JOIN unnest("+args.add(f.Types)+"::text[]) kind(type)", "p.type = kind.type"
 		}
 		of := f
-		of.Types = nil // each walk is of one type
+		of.Types = nil // one walk per type
 		parts = append(parts,
-			"SELECT p.* FROM visible"+kinds+" CROSS JOIN LATERAL ("+of.part("publications.publications p", "p.feed_id = visible.id AND p.feed_type = visible.feed_type AND "+ofKind, &args)+") p",
+			"SELECT p.* FROM visible"+kinds+" CROSS JOIN LATERAL ("+of.part("publications.publications p",
+				"p.feed_id = visible.id AND p.feed_type = visible.feed_type AND "+ofKind, &args)+") p",
 			"SELECT p.* FROM (SELECT 1) one"+kinds+" CROSS JOIN LATERAL ("+of.part(noFeed, ofKind, &args)+") p")
 	}
-	sql := "WITH visible AS NOT MATERIALIZED (SELECT * FROM (" + visibleFeeds + ") v" + f.ofFeed(&args) + ") SELECT * FROM (" +
+	sql := "WITH visible AS NOT MATERIALIZED (SELECT * FROM (" + visibleFeeds + ") v" + f.ofFeed(&args) +
+		") SELECT * FROM (" +
 		strings.Join(parts, ") a UNION ALL SELECT * FROM (") + ") b ORDER BY time DESC, id DESC LIMIT " + args.add(f.Limit)
 	rows, err := q.Pool.Query(ctx, sql, args...)
 	if err != nil {
@@ -83,11 +86,14 @@ func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID, f
 	return list, nil
 }
 
-// ofVisibleFeed are the events of feeds that the organization sees, noFeed those that are of none.
-const ofVisibleFeed = "visible JOIN publications.publications p ON p.feed_id = visible.id AND p.feed_type = visible.feed_type"
-const noFeed = "publications.publications p LEFT JOIN (SELECT NULL::text AS name, NULL::timestamptz AS since) visible ON true"
+// ofVisibleFeed selects the events of visible feeds, noFeed the events without a feed.
+const ofVisibleFeed = "visible JOIN publications.publications p ON p.feed_id = visible.id AND p.feed_type = " +
+	"visible.feed_type"
+const noFeed = "publications.publications p LEFT JOIN (SELECT NULL::text AS name, NULL::timestamptz AS since) " +
+	"visible ON true"
 
-const eventColumns = "p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, coalesce(p.feed_type, '') AS feed_type, p.feed_id, p.published_at"
+const eventColumns = "p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, coalesce(p.feed_type, '') " +
+	"AS feed_type, p.feed_id, p.published_at"
 
 func (f EventFilter) ofFeed(args *arguments) string {
 	if f.Feed == uuid.Nil {
@@ -96,7 +102,7 @@ func (f EventFilter) ofFeed(args *arguments) string {
 	return " WHERE v.id = " + args.add(f.Feed)
 }
 
-// part is one of the walks.
+// part returns the statement of one walk.
 func (f EventFilter) part(from, where string, args *arguments) string {
 	if from == noFeed {
 		where += " AND p.feed_id IS NULL AND p.organization = $1"
@@ -116,7 +122,8 @@ func (f EventFilter) part(from, where string, args *arguments) string {
 	if !f.Before.Time.IsZero() {
 		where += " AND (p.time, p.id) < (" + args.add(f.Before.Time) + ", " + args.add(f.Before.ID) + ")"
 	}
-	return "SELECT " + eventColumns + ", coalesce(visible.name, '') AS feed_name, visible.since AS seen_since FROM " + from + " WHERE " + where +
+	return "SELECT " + eventColumns + ", coalesce(visible.name, '') AS feed_name, visible.since AS seen_since FROM " +
+		from + " WHERE " + where +
 		" ORDER BY p.time DESC, p.id DESC LIMIT " + args.add(f.Limit)
 }
 
@@ -132,10 +139,11 @@ func scanEvent(row pgx.CollectableRow) (e PublishedEvent, err error) {
 	return e, err
 }
 
-// PublishedEvent finds one with its data, or returns ErrNotFound where the organization can't see it now.
+// PublishedEvent finds an event with its data, or returns ErrNotFound if the organization can't see it now.
 func (q *Queries) PublishedEvent(ctx context.Context, organization, id uuid.UUID) (PublishedEvent, error) {
 	var data []byte
-	rows, err := q.Pool.Query(ctx, "WITH visible AS ("+visibleFeeds+") SELECT "+eventColumns+`, coalesce(v.name, ''), v.since, p.data
+	rows, err := q.Pool.Query(ctx, "WITH visible AS ("+visibleFeeds+") SELECT "+eventColumns+`, coalesce(v.name, ''),
+		v.since, p.data
 		FROM publications.publications p LEFT JOIN visible v ON v.id = p.feed_id AND v.feed_type = p.feed_type
 		WHERE p.id = $2 AND (v.id IS NOT NULL OR p.feed_id IS NULL AND p.organization = $1)`, organization, id)
 	if err != nil {
@@ -154,7 +162,7 @@ func (q *Queries) PublishedEvent(ctx context.Context, organization, id uuid.UUID
 	return found, nil
 }
 
-// withMore is a row with a column after those that are asked for.
+// withMore is a row with one more column than its scanner reads.
 type withMore struct {
 	pgx.CollectableRow
 
@@ -164,16 +172,17 @@ type withMore struct {
 // Scan implements pgx.CollectableRow.
 func (m withMore) Scan(into ...any) error { return m.CollectableRow.Scan(append(into, m.last)...) }
 
-// FeedName is a feed that an organization sees.
+// FeedName is a visible feed and its name.
 type FeedName struct {
 	ID   uuid.UUID
 	Type string // event, news
 	Name string
 }
 
-// FeedNames lists feeds of any type that an organization sees, its own first, by name.
+// FeedNames lists feeds of any type that an organization can see, its own first, by name.
 func (q *Queries) FeedNames(ctx context.Context, organization uuid.UUID, limit int) ([]FeedName, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, feed_type, name FROM ("+visibleFeeds+") v ORDER BY since IS NOT NULL, lower(name), id LIMIT $2", organization, limit)
+	rows, err := q.Pool.Query(ctx, "SELECT id, feed_type, name FROM ("+visibleFeeds+
+		") v ORDER BY since IS NOT NULL, lower(name), id LIMIT $2", organization, limit)
 	if err != nil {
 		return nil, fmt.Errorf("feed names: %w", err)
 	}

@@ -33,16 +33,18 @@ type Association struct {
 	CreatedAt  time.Time
 }
 
-const feedColumns = `f.id, f.name, f.description, f.enabled, f.enabled_source, f.enabled_reason, f.config_version, f.created_at, f.updated_at`
+const feedColumns = `f.id, f.name, f.description, f.enabled, f.enabled_source, f.enabled_reason, f.config_version,
+	f.created_at, f.updated_at`
 
-// readable is the condition that an organization ($1) may read feed f.
-const readable = `(f.organization = $1 OR EXISTS (SELECT FROM feeds.shares s WHERE s.feed_id = f.id AND s.organization = $1))`
+// readable is the condition that organization $1 may read feed f.
+const readable = `(f.organization = $1 OR EXISTS (SELECT FROM feeds.shares s WHERE s.feed_id = f.id
+	AND s.organization = $1))`
 
-// feedsAtOnce is how many feeds are in memory while all of them are listed: each may have a long description.
+// feedsAtOnce is the number of feeds that Feeds reads at a time: each may have a long description.
 const feedsAtOnce = 10
 
 // Feeds lists the event feeds that an organization may read, oldest first: its own and those shared with it. It reads
-// them a part at a time and holds no connection between, because whoever takes them may be slow.
+// them in parts and holds no connection between them, because the consumer may be slow.
 func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) iter.Seq2[Feed, error] {
 	return func(yield func(Feed, error) bool) {
 		var last Feed
@@ -63,10 +65,11 @@ func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) iter.Seq2[F
 	}
 }
 
-// feedsAfter is the next part of the list of feeds. The zero value stands before the first feed.
+// feedsAfter returns the next part of the list of feeds. The zero value stands before the first feed.
 func (q *Queries) feedsAfter(ctx context.Context, organization uuid.UUID, last Feed) ([]Feed, error) {
 	rows, err := q.Pool.Query(ctx, `(SELECT `+feedColumns+` FROM feeds.feeds f
-			WHERE f.organization = $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3) ORDER BY f.created_at, f.id LIMIT $4)
+			WHERE f.organization = $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3) ORDER BY f.created_at, f.id
+			LIMIT $4)
 		UNION ALL
 		(SELECT `+feedColumns+` FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
 			WHERE s.organization = $1 AND f.organization <> $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3)
@@ -99,8 +102,8 @@ func (q *Queries) Feed(ctx context.Context, organization, id uuid.UUID) (Feed, e
 	return feed, nil
 }
 
-// Associations lists the sources of a feed, oldest first. It returns ErrNotFound where the organization may not read
-// the feed.
+// Associations lists the sources of a feed, oldest first. It returns ErrNotFound if the organization may not read the
+// feed.
 func (q *Queries) Associations(ctx context.Context, organization, feed uuid.UUID) ([]Association, error) {
 	rows, err := q.Pool.Query(ctx, `SELECT a.id, f.id, a.source_type, a.source_id, a.created_at
 		FROM feeds.feeds f LEFT JOIN feeds.associations a ON a.feed_id = f.id
@@ -120,8 +123,14 @@ func (q *Queries) Associations(ctx context.Context, organization, feed uuid.UUID
 		if err := rows.Scan(&a.id, &feed, &a.sourceType, &a.source, &a.created); err != nil {
 			return nil, fmt.Errorf("associations: %w", err)
 		}
-		if a.id != nil { // the feed's row stands alone where it has no sources
-			list = append(list, Association{ID: *a.id, FeedID: feed, SourceType: *a.sourceType, SourceID: *a.source, CreatedAt: *a.created})
+		if a.id != nil { // a feed without sources has one row without them
+			list = append(list, Association{
+				ID:         *a.id,
+				FeedID:     feed,
+				SourceType: *a.sourceType,
+				SourceID:   *a.source,
+				CreatedAt:  *a.created,
+			})
 		}
 	}
 	if err := rows.Err(); err != nil {
@@ -133,10 +142,11 @@ func (q *Queries) Associations(ctx context.Context, organization, feed uuid.UUID
 	return list, nil
 }
 
-// Readable reports whether an organization may read a feed, be it an event feed or one owned elsewhere.
+// Readable reports whether an organization may read a feed, either an event feed or one owned elsewhere.
 func (q *Queries) Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error) {
 	var found bool
-	err := q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $2 AND f.feed_type = $3 AND `+readable+`)`,
+	err := q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $2 AND f.feed_type = $3 AND `+
+		readable+`)`,
 		organization, feed, feedType).Scan(&found)
 	if err != nil {
 		return false, fmt.Errorf("readable: %w", err)

@@ -11,30 +11,31 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Telling is what a source tells of a happening. What is in JSON is as it is stored.
+// Telling is what a source publishes about a happening. JSON values are as stored.
 type Telling struct {
-	SourceID    uuid.UUID
-	Of          uuid.UUID // the happening that it was observed as, where that was merged; else zero
+	SourceID uuid.UUID
+	// Of is the happening as which it was observed before a merge. Zero if it was not merged.
+	Of          uuid.UUID
 	Details     []byte
 	Source      []byte // the source block
 	Origins     []byte
 	PublishedAt *time.Time
 	Standing    int
-	StaleAt     *time.Time // since when it is not on show there; nil where it is
+	StaleAt     *time.Time // since when the source no longer shows it; nil while it does
 	Since       time.Time
-	DatedAt     time.Time // since when dates and statuses are told as they are
-	ToldAt      time.Time // since when all is
+	DatedAt     time.Time // since when its dates and statuses are as they are
+	ToldAt      time.Time // since when everything is as it is
 	URL, Handle *string   // of the source
 }
 
-// ItemOf is an item that shows a happening.
-type ItemOf struct {
+// ShownItem is an item that shows a happening.
+type ShownItem struct {
 	ID, FeedID, SourceID uuid.UUID
 	AddedAt              time.Time
 }
 
-// Compared is what comparing a happening with another one came to.
-type Compared struct {
+// Comparison is the result of comparing two happenings.
+type Comparison struct {
 	With       uuid.UUID
 	Same       bool
 	Reason     string
@@ -42,12 +43,14 @@ type Compared struct {
 	ComparedAt time.Time
 }
 
-// Likeness says into which happening one was merged, which were merged into it, and with which it was compared, the last
-// ones first.
-func (q *Queries) Likeness(ctx context.Context, happening uuid.UUID) (into uuid.UUID, from []uuid.UUID, compared []Compared, err error) {
+// Likeness returns the happening into which one was merged, the ones merged into it, and those compared with it,
+// latest first.
+func (q *Queries) Likeness(ctx context.Context,
+	happening uuid.UUID) (into uuid.UUID, from []uuid.UUID, compared []Comparison, err error) {
 	const limit = 100
 	batch := &pgx.Batch{}
-	batch.Queue("SELECT happening_id, into_id FROM items.merged WHERE happening_id = $1 OR into_id = $1 ORDER BY happening_id", happening).
+	batch.Queue("SELECT happening_id, into_id FROM items.merged WHERE happening_id = $1 OR into_id = $1 ORDER BY "+
+		"happening_id", happening).
 		Query(func(rows pgx.Rows) error {
 			var id, other uuid.UUID
 			_, err := pgx.ForEachRow(rows, []any{&id, &other}, func() error {
@@ -63,14 +66,15 @@ func (q *Queries) Likeness(ctx context.Context, happening uuid.UUID) (into uuid.
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
 	}
-	rows, err := q.Pool.Query(ctx, `SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at FROM feed_curation.comparisons
+	rows, err := q.Pool.Query(ctx, `SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at
+		FROM feed_curation.comparisons
 		WHERE a = $1 OR b = $1 ORDER BY same DESC, score DESC, compared_at DESC LIMIT $2`, happening, limit)
 	if err == nil {
-		compared, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Compared])
+		compared, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Comparison])
 	}
 	const undefinedTable = "42P01"
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == undefinedTable {
-		err = nil // no process has curated feeds so far
+		err = nil // no process has curated feeds yet
 	}
 	if err != nil {
 		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
@@ -78,20 +82,23 @@ func (q *Queries) Likeness(ctx context.Context, happening uuid.UUID) (into uuid.
 	return into, from, compared, nil
 }
 
-// Tellings are what all sources tell of a happening, and the items that show it. It returns ErrNotFound where none tells
-// of it.
-func (q *Queries) Tellings(ctx context.Context, happening uuid.UUID) (tellings []Telling, items []ItemOf, err error) {
+// Tellings lists what all sources publish about a happening, and its items. It returns ErrNotFound if no source does.
+func (q *Queries) Tellings(ctx context.Context, happening uuid.UUID) (tellings []Telling, items []ShownItem,
+	err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(`SELECT t.source_id, t.of_id, t.details, t.source, t.origins, t.published_at, t.standing, t.stale, t.since, t.dated_at,
+	batch.Queue(`SELECT t.source_id, t.of_id, t.details, t.source, t.origins, t.published_at, t.standing, t.stale,
+		t.since, t.dated_at,
 			t.told_at, s.url, s.handle
-		FROM items.shown t LEFT JOIN sources.sources s ON s.id = t.source_id WHERE t.happening_id = $1 ORDER BY t.since, t.source_id, t.of_id`,
+		FROM items.shown t LEFT JOIN sources.sources s ON s.id = t.source_id WHERE t.happening_id = $1
+		ORDER BY t.since, t.source_id, t.of_id`,
 		happening).Query(func(rows pgx.Rows) (err error) {
 		tellings, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Telling])
 		return err
 	})
-	batch.Queue("SELECT id, feed_id, source_id, added_at FROM items.items WHERE happening_id = $1 ORDER BY added_at, id", happening).
+	batch.Queue("SELECT id, feed_id, source_id, added_at FROM items.items WHERE happening_id = $1 ORDER BY added_at, id",
+		happening).
 		Query(func(rows pgx.Rows) (err error) {
-			items, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ItemOf])
+			items, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ShownItem])
 			return err
 		})
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {

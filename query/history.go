@@ -12,16 +12,18 @@ import (
 // historyPage bounds the rows of one read of the history.
 const historyPage = 1000
 
-// History goes through the published events that an organization can see now, by their time, both ends included, the
-// oldest first. It stops when each returns an error, and returns that.
-func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(EventSummary) error) error {
+// History calls each for the published events that an organization can see now, by time, oldest first, both ends
+// included. It stops at the first error of each and returns it.
+func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until time.Time,
+	each func(EventSummary) error) error {
 	after, id := since, uuid.Nil
 	for {
 		rows, err := q.Pool.Query(ctx, `
 			SELECT id, type, source, subject, time, feed_type, feed_id FROM (
 				SELECT p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, p.feed_type, p.feed_id
 				FROM (SELECT id, feed_type FROM feeds.feeds WHERE organization = $1
-					UNION SELECT f.id, f.feed_type FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id WHERE s.organization = $1) visible
+					UNION SELECT f.id, f.feed_type FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
+					WHERE s.organization = $1) visible
 				CROSS JOIN LATERAL (SELECT * FROM publications.publications p
 					WHERE p.feed_id = visible.id AND (p.time, p.id) > ($2, $3) AND p.time <= $4
 					ORDER BY p.time, p.id LIMIT $5) p

@@ -17,29 +17,29 @@ const (
 	OrderByCreated    = "created"    // newest in the feed first
 )
 
-// ItemsQuery says which items of a feed to list. Its parts are taken as valid.
+// ItemsQuery selects items of a feed. Its fields must be valid.
 type ItemsQuery struct {
 	Since, Until time.Time // the range that occurrences overlap, both ends included
-	Status       string    // of an instance with an occurrence in the range; "": any
+	Status       string    // of an instance with an occurrence in the range; empty for any
 	OrderBy      string
 	Limit        int
 	Offset       int
-	Source       bool      // with the source block
-	Legacy       bool      // in the legacy shape, which has no source block
-	Now          time.Time // makes occurrences completed or upcoming
+	Source       bool      // whether to include the source block
+	Legacy       bool      // whether to use the legacy shape, which has no source block
+	Now          time.Time // separates completed from upcoming occurrences
 }
 
 // ItemsPage is one page of a list.
 type ItemsPage struct {
-	Items []byte // a JSON array, ready to be sent
-	Count int    // elements of it
-	Total int    // items that match, on all pages
+	Items []byte // a JSON array
+	Count int    // of the page
+	Total int    // of all pages
 }
 
-// HasMore reports whether pages follow the one that began at an offset.
+// HasMore reports whether more pages follow the one at an offset.
 func (p ItemsPage) HasMore(offset int) bool { return offset+p.Count < p.Total }
 
-// page is a page that is remembered, because a list is asked for again and again, and mostly nothing has changed.
+// page is a cached page: lists are requested again and again, mostly without changes in between.
 type page struct {
 	ItemsPage
 
@@ -47,7 +47,7 @@ type page struct {
 	box
 	spell
 
-	lasting bool // all of it is of that version
+	lasting bool // whether all of it is of that version
 }
 
 func (p *page) holds(in ItemsQuery) bool { return p.box.has(in.Since, in.Until) && p.spell.has(in.Now) }
@@ -61,7 +61,7 @@ func (p *page) limits() (ofKind, budget int) {
 	return 4, 16 << 20
 }
 
-// pageKind is what pages have in common that differ by time only.
+// pageKind is the part of a query that is common to pages at different times.
 type pageKind struct {
 	outlineKind
 
@@ -72,11 +72,12 @@ type pageKind struct {
 // walked is the largest offset up to which a page is found by walking from the beginning of the list.
 const walked = 1000
 
-// Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound where the organization may not
-// read the feed. The bytes of the page are not to be changed.
+// Items lists items of a feed that have an occurrence in a range. It returns ErrNotFound if the organization may not
+// read the feed. The caller must not change the bytes of the page.
 func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (ItemsPage, error) {
-	// In microseconds, as Postgres reads them: otherwise what is remembered would be of another range.
-	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond), in.Now.Truncate(time.Microsecond)
+	// Postgres rounds to microseconds: without this, the cached answer would be of another range.
+	in.Since, in.Until, in.Now = in.Since.Truncate(time.Microsecond), in.Until.Truncate(time.Microsecond),
+		in.Now.Truncate(time.Microsecond)
 	kind := pageKind{kindOf(feed, in), in.Limit, in.Offset, in.Source, in.Legacy}
 	read := func([]*page) (*page, error) {
 		if in.Status != "" || in.OrderBy == OrderByCreated || in.Offset > walked {
@@ -106,13 +107,14 @@ func (q *Queries) Items(ctx context.Context, organization, feed uuid.UUID, in It
 // walk reads a page of the list in order of occurrence.
 func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
 	read := func() (*page, error) {
-		return q.page(ctx, in, firstPages, binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit, in.Offset)
+		return q.page(ctx, in, firstPages, binaryUUID(feed), binaryUUID(organization), in.Since, in.Until, in.Limit,
+			in.Offset)
 	}
 	p, err := read()
 	if err != nil {
 		return nil, err
 	}
-	if p.Count == 0 { // of which version is not told: it is at least of one that was there before it was read
+	if p.Count == 0 { // unknown, but at least the version before the read
 		version, err := q.feedVersion(ctx, organization, feed)
 		if err != nil {
 			return nil, err
@@ -130,18 +132,25 @@ func (q *Queries) walk(ctx context.Context, organization, feed uuid.UUID, in Ite
 	}
 	p.Total, p.box, p.lasting = t.items, t.box, t.version == p.version
 	if !p.lasting && p.Count < in.Limit && (p.Count > 0 || in.Offset == 0) {
-		p.Total = in.Offset + p.Count // the last page tells
+		p.Total = in.Offset + p.Count // the last page determines the total
 	}
 	return p, nil
 }
 
-// page renders the items that a statement reads. It also tells the version of the feed's items, where there are any.
+// page renders the items that a statement reads. It also returns the version of the feed's items if there are any.
 func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...any) (*page, error) {
 	p := &page{box: everywhere}
 	p.Items = append(make([]byte, 0, 2048*in.Limit), '[')
-	r := renderer{since: in.Since, until: in.Until, now: in.Now, source: in.Source, legacy: in.Legacy, same: always}
+	r := renderer{
+		since:  in.Since,
+		until:  in.Until,
+		now:    in.Now,
+		source: in.Source,
+		legacy: in.Legacy,
+		same:   always,
+	}
 	batch := &pgx.Batch{}
-	batch.Queue(planOnce)
+	batch.Queue(planGeneric)
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var body, source, packed pgtype.DriverBytes // not copied: valid until the next row
@@ -165,13 +174,14 @@ func (q *Queries) page(ctx context.Context, in ItemsQuery, sql string, args ...a
 	return p, nil
 }
 
-// binaryUUID sends an id in binary form; by itself pgx would format it as text.
+// binaryUUID sends an id in binary form; pgx would format it as text.
 func binaryUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// feedVersion is the version of a feed's items, 0 where it never had one.
+// feedVersion returns the version of a feed's items, or 0 if it never had any.
 func (q *Queries) feedVersion(ctx context.Context, organization, feed uuid.UUID) (int64, error) {
 	var version int64
-	err := q.Pool.QueryRow(ctx, `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $2), 0) FROM feeds.feeds f
+	err := q.Pool.QueryRow(ctx, `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $2), 0)
+		FROM feeds.feeds f
 		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed).Scan(&version)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -182,14 +192,16 @@ func (q *Queries) feedVersion(ctx context.Context, organization, feed uuid.UUID)
 	return version, nil
 }
 
-// Item gives one item as a JSON object in the current shape, with all its occurrences; of these, the next one is the
-// first that is still to come. It returns ErrNotFound where the organization may not read the feed, or the item is not
-// in it.
-func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, source bool, now time.Time) ([]byte, error) {
+// Item returns one item as a JSON object in the current shape, with all its occurrences; the next one is the first
+// that is still to come. It returns ErrNotFound if the organization may not read the feed or the item is not in it.
+func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, source bool,
+	now time.Time) ([]byte, error) {
 	var body, block, packed []byte
 	var relevance pgtype.Float4
-	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences, i.relevance FROM items.items i JOIN feeds.feeds f ON f.id = i.feed_id
-		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body, &block, &packed, &relevance)
+	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences, i.relevance FROM items.items i
+		JOIN feeds.feeds f ON f.id = i.feed_id
+		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body,
+		&block, &packed, &relevance)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, ErrNotFound

@@ -15,42 +15,45 @@ type Key struct {
 	ID           string
 	Organization uuid.UUID
 	Hash         []byte    // see package credential; compare in constant time
-	Scopes       []string  // what it may do: read, write, secrets
-	ExpiresAt    time.Time // zero: never
-	Requests     *int64    // that the organization may make in a second; nil: the default
+	Scopes       []string  // read, write, secrets
+	ExpiresAt    time.Time // zero if it does not expire
+	// Requests is the organization's limit in a second. nil means the default.
+	Requests *int64
 }
 
-// Credential is an API key, an operator's or an auditor's token, for lists. It has no secret and no digest of one.
+// Credential is an API key, or a token of an operator or auditor, in a list. It has neither the secret nor a digest
+// of it.
 type Credential struct {
 	ID         string // the public part
-	Name       string // what or whom it is for; a key's may be empty
+	Name       string // purpose or holder; may be empty for a key
 	CreatedAt  time.Time
-	ExpiresAt  *time.Time // nil: never
-	RevokedAt  *time.Time // nil: it was not
-	LastUsedAt *time.Time // to the hour; nil: not that anybody knows
+	ExpiresAt  *time.Time // nil if it does not expire
+	RevokedAt  *time.Time // nil if it is not revoked
+	LastUsedAt *time.Time // to the hour; nil if unknown
 }
 
-// KeyCredential is an API key of a list.
+// KeyCredential is an API key in a list.
 type KeyCredential struct {
 	Credential
 
 	Scopes      []string
-	SuccessorOf string // the key in whose place it came; "": none
+	SuccessorOf string // the key that it replaces; empty if none
 }
 
-// Organization is one of the operators' list.
+// Organization is an organization in the operators' list.
 type Organization struct {
 	ID        uuid.UUID
 	Name      string
 	CreatedAt time.Time
 	Status    string           // registered or suspended
-	Limits    map[string]int64 // those that are set, by name
+	Limits    map[string]int64 // explicitly set ones, by name
 }
 
-// FindKeys finds those of many keys that are valid at a time, by their public parts: a probe of a primary key for each.
-// A key that is unknown, revoked or expired, or whose organization is suspended, is not among them.
+// FindKeys returns the keys with some public parts that are valid at a time: a probe of the primary key for each. It
+// omits keys that are unknown, revoked or expired, or whose organization is suspended.
 func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]Key, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.organization, k.hash, k.scopes, nullif(k.expires_at, 'infinity'), (o.limits->>'requestsPerSecond')::bigint
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.organization, k.hash, k.scopes, nullif(k.expires_at, 'infinity'),
+		(o.limits->>'requestsPerSecond')::bigint
 		FROM organizations.keys k JOIN organizations.organizations o ON o.id = k.organization
 		WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND k.expires_at > $2 AND o.status = 'registered'`, ids, now)
 	if err != nil {
@@ -72,7 +75,7 @@ func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]
 
 const organizationColumns = "id, name, created_at, status, limits"
 
-// Organization finds one, or returns ErrNotFound.
+// Organization finds an organization, or returns ErrNotFound.
 func (q *Queries) Organization(ctx context.Context, id uuid.UUID) (Organization, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT "+organizationColumns+" FROM organizations.organizations WHERE id = $1", id)
 	if err != nil {
@@ -88,7 +91,7 @@ func (q *Queries) Organization(ctx context.Context, id uuid.UUID) (Organization,
 	return found, nil
 }
 
-// SuspendedOrganizations lists those that are suspended.
+// SuspendedOrganizations lists the suspended organizations.
 func (q *Queries) SuspendedOrganizations(ctx context.Context) ([]uuid.UUID, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id FROM organizations.organizations WHERE status = 'suspended'")
 	if err != nil {
@@ -103,7 +106,8 @@ func (q *Queries) SuspendedOrganizations(ctx context.Context) ([]uuid.UUID, erro
 
 // Organizations lists all organizations, oldest first.
 func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+organizationColumns+" FROM organizations.organizations ORDER BY created_at, id")
+	rows, err := q.Pool.Query(ctx, "SELECT "+organizationColumns+" FROM organizations.organizations ORDER BY "+
+		"created_at, id")
 	if err != nil {
 		return nil, fmt.Errorf("organizations: %w", err)
 	}
@@ -114,10 +118,11 @@ func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
 	return list, nil
 }
 
-// Keys lists an organization's keys, dead ones too, newest first. It returns ErrNotFound where there is no
-// organization.
+// Keys lists an organization's keys, including revoked and expired ones, newest first. It returns ErrNotFound if
+// there is no such organization.
 func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]KeyCredential, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at, u.used_at, k.scopes, k.successor_of
+	rows, err := q.Pool.Query(ctx, `SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at,
+		u.used_at, k.scopes, k.successor_of
 		FROM organizations.keys k LEFT JOIN carillon.credential_uses u ON u.credential = 'ck_' || k.id
 		WHERE k.organization = $1 ORDER BY k.created_at DESC, k.id DESC`, organization)
 	if err != nil {
@@ -129,7 +134,8 @@ func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]KeyCreden
 	}
 	known := len(list) > 0
 	if !known {
-		err = q.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM organizations.organizations WHERE id = $1)", organization).Scan(&known)
+		err = q.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM organizations.organizations WHERE id = $1)",
+			organization).Scan(&known)
 	}
 	switch {
 	case err != nil:

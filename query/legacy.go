@@ -2,18 +2,19 @@ package query
 
 import "bytes"
 
-// The legacy shape has the members of the current one, in the same order; where that leaves out what is not known, it
-// shows null. After those that are always there come two of its own: the type of the source, and when it was published
-// there, which is never known.
+// The legacy shape has the members of the current one, in the same order, with null for unknown values that the
+// current one omits. After the mandatory members it has two more: the type of the source, and the time of publication
+// there, which is always unknown.
 
-// lastOfAlways is the last member that is always there.
+// lastOfAlways is the last mandatory member.
 const lastOfAlways = "geoLocations"
 
-// optional are the members after it, in the order in which aggregates/item/shape renders them.
-var optional = [...]string{"shortDescription", "time", "location", "capacity", "organizer", "primaryImage", "primaryUrl"}
+// optional lists the members after it, in the order in which aggregates/item/shape renders them.
+var optional = [...]string{"shortDescription", "time", "location", "capacity", "organizer", "primaryImage",
+	"primaryUrl"}
 
-// appendLegacy appends an item in the legacy shape, without its closing brace, given what is stored of it: the current
-// shape, without its closing brace either, and the source block.
+// appendLegacy appends an item in the legacy shape, without its closing brace, given its stored current shape, also
+// without the closing brace, and the source block.
 func appendLegacy(to, current, source []byte) []byte {
 	rest := current[1:]
 	for name := []byte(nil); len(rest) > 0 && string(name) != lastOfAlways; {
@@ -35,7 +36,8 @@ func appendLegacy(to, current, source []byte) []byte {
 	return to
 }
 
-// cut takes the first of an object's members, as encoding/json writes them. Of none, the name is empty.
+// cut cuts the first member off an object's members, as encoding/json writes them. The name is empty if there is
+// none.
 func cut(members []byte) (name, value, rest []byte) {
 	if len(members) == 0 {
 		return nil, nil, nil
@@ -62,7 +64,7 @@ func cut(members []byte) (name, value, rest []byte) {
 	return name, value, nil
 }
 
-// stringEnd is the place after the string that begins at a place.
+// stringEnd returns the place after the string that begins at a place.
 func stringEnd(data []byte, begin int) int {
 	for i := begin + 1; ; i++ {
 		quote := bytes.IndexByte(data[i:], '"')

@@ -38,7 +38,7 @@ type legacy struct {
 	PrimaryURL       *string                 `json:"primaryUrl"`
 }
 
-// legacyOf is the legacy shape, by way of the current one.
+// legacyOf decodes the current shape into the legacy shape.
 func legacyOf(t interface{ Fatal(...any) }, i shape.Item, from happening.Block) string {
 	current, err := shape.Current(i)
 	if err != nil {
@@ -58,19 +58,25 @@ func known[T any](v T, is bool) *T {
 	return &v
 }
 
-// Whatever an item says, its legacy shape is that of the struct, byte by byte.
-func TestLegacyOfAnything(t *testing.T) {
+// TestLegacy_matchesStruct compares the legacy shape of any item with that of the struct, byte by byte.
+func TestLegacy_matchesStruct(t *testing.T) {
 	t.Parallel()
 	id, event, noon := uuid.New(), uuid.New(), time.Date(2026, 11, 21, 13, 0, 0, 0, time.FixedZone("CET", 3600))
-	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`["\\\\{}\[\],:<&\x{2028} ]{0,12}`), rapid.Just(""), rapid.Just(`\`), rapid.Just(`a"`))
+	text := rapid.OneOf(rapid.String(), rapid.StringMatching(`["\\\\{}\[\],:<&\x{2028} ]{0,12}`), rapid.Just(""),
+		rapid.Just(`\`), rapid.Just(`a"`))
 	texts := func(t *rapid.T) []string {
 		return append([]string{}, rapid.SliceOfN(text, 0, 3).Draw(t, "texts")...)
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		d := happening.Details{
-			Title: text.Draw(r, "title"), Description: text.Draw(r, "description"), ShortDescription: text.Draw(r, "short"),
-			PrimaryImage: text.Draw(r, "image"), PrimaryURL: text.Draw(r, "url"), SupportingImages: texts(r), URLs: texts(r),
-			GeoLocations: []happening.GeoLocation{},
+			Title:            text.Draw(r, "title"),
+			Description:      text.Draw(r, "description"),
+			ShortDescription: text.Draw(r, "short"),
+			PrimaryImage:     text.Draw(r, "image"),
+			PrimaryURL:       text.Draw(r, "url"),
+			SupportingImages: texts(r),
+			URLs:             texts(r),
+			GeoLocations:     []happening.GeoLocation{},
 		}
 		if rapid.Bool().Draw(r, "geo") {
 			d.GeoLocations = append(d.GeoLocations, happening.GeoLocation{ID: id, Description: text.Draw(r, "place"), Score: 7})
@@ -79,7 +85,11 @@ func TestLegacyOfAnything(t *testing.T) {
 			d.Time = happening.Time{TemporalPattern: happening.Singular, DisplayText: text.Draw(r, "time")}
 		}
 		if rapid.Bool().Draw(r, "location") {
-			d.Location = &happening.Location{DisplayAddress: "Main St", Venue: &happening.Venue{Name: text.Draw(r, "venue")}, Coordinates: &happening.Coordinates{Lat: -1.5}}
+			d.Location = &happening.Location{
+				DisplayAddress: "Main St",
+				Venue:          &happening.Venue{Name: text.Draw(r, "venue")},
+				Coordinates:    &happening.Coordinates{Lat: -1.5},
+			}
 		}
 		if rapid.Bool().Draw(r, "capacity") {
 			d.Capacity = &happening.Capacity{Total: known(3, true)}
@@ -93,14 +103,31 @@ func TestLegacyOfAnything(t *testing.T) {
 		encoder := json.NewEncoder(&want)
 		encoder.SetEscapeHTML(false)
 		if err := encoder.Encode(legacy{
-			ID: id, EventID: event, Title: d.Title, Description: d.Description, AddedToFeedAt: instant.Stamp(noon.UTC()), SupportingImages: d.SupportingImages,
-			URLs: d.URLs, GeoLocations: d.GeoLocations, SourceType: from.Type, ShortDescription: known(d.ShortDescription, !blank(d.ShortDescription)),
-			Time: known(d.Time, d.Time != happening.Time{}), Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
-			PrimaryImage: known(d.PrimaryImage, !blank(d.PrimaryImage)), PrimaryURL: known(d.PrimaryURL, !blank(d.PrimaryURL)),
+			ID:               id,
+			EventID:          event,
+			Title:            d.Title,
+			Description:      d.Description,
+			AddedToFeedAt:    instant.Stamp(noon.UTC()),
+			SupportingImages: d.SupportingImages,
+			URLs:             d.URLs,
+			GeoLocations:     d.GeoLocations,
+			SourceType:       from.Type,
+			ShortDescription: known(d.ShortDescription, !blank(d.ShortDescription)),
+			Time:             known(d.Time, d.Time != happening.Time{}),
+			Location:         d.Location,
+			Capacity:         d.Capacity,
+			Organizer:        d.Organizer,
+			PrimaryImage:     known(d.PrimaryImage, !blank(d.PrimaryImage)),
+			PrimaryURL:       known(d.PrimaryURL, !blank(d.PrimaryURL)),
 		}); err != nil {
 			r.Fatal(err)
 		}
-		got := legacyOf(r, shape.Item{ID: id, EventID: event, AddedAt: noon, Details: d}, from)
+		got := legacyOf(r, shape.Item{
+			ID:      id,
+			EventID: event,
+			AddedAt: noon,
+			Details: d,
+		}, from)
 		if diff := cmp.Diff(want.String(), got); diff != "" {
 			r.Fatalf("legacy (-struct +appended):\n%s", diff)
 		}

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// remembered is an answer of Postgres that holds for a while: while the feed does not change, which whoever asks has to
-// check, nor time moves on past something that makes it another one.
+// remembered is a cached answer. It holds while the feed does not change, which the caller checks, and until time
+// passes an instant that changes the answer.
 type remembered interface {
 	holds(in ItemsQuery) bool
 	weight() int
-	// limits are how many of a kind are remembered, and how much all of them weigh.
+	// limits returns the maximum number of cached answers of a kind, and the maximum of their total weight.
 	limits() (ofKind, budget int)
 }
 
-// memory remembers answers by what they may have in common. What was asked for longest ago is forgotten first. The zero
-// value is ready to use.
+// memory caches answers by the part of their queries that is common to a kind. The least recently used answer is
+// evicted first. The zero value is ready to use.
 type memory[K comparable, V remembered] struct {
 	mu     sync.Mutex
 	kinds  map[K][]*list.Element // newest last
-	recent list.List             // of entry[K, V], asked for last in front
+	recent list.List             // of entry[K, V], most recently used in front
 	used   int
 	making map[K]chan struct{}
 }
@@ -30,11 +30,12 @@ type entry[K comparable, V remembered] struct {
 	answer V
 }
 
-// look gives an answer that holds for a query. It is called with the lock held.
+// look returns an answer that holds for a query. The lock must be held.
 func (m *memory[K, V]) look(kind K, in ItemsQuery) (answer V, found bool) {
 	for i := len(m.kinds[kind]) - 1; i >= 0; i-- {
 		element := m.kinds[kind][i]
-		if e := element.Value.(entry[K, V]); e.answer.holds(in) { //nolint:errcheck,forcetypeassert // nothing else is in the list
+		//nolint:errcheck,forcetypeassert // nothing else is in the list
+		if e := element.Value.(entry[K, V]); e.answer.holds(in) {
 			m.recent.MoveToFront(element)
 			return e.answer, true
 		}
@@ -42,9 +43,10 @@ func (m *memory[K, V]) look(kind K, in ItemsQuery) (answer V, found bool) {
 	return answer, false
 }
 
-// get gives an answer that holds for a query, or one that read makes; that is fresh. Where somebody makes one of the
-// kind just now, it waits for that first: whoever asks at the same time asks for the same, but for some microseconds.
-func (m *memory[K, V]) get(ctx context.Context, kind K, in ItemsQuery, read func(known []V) (V, error)) (answer V, fresh bool, err error) {
+// get returns an answer that holds for a query, or the result of read. It first waits for an answer of the kind that
+// is being made: concurrent queries differ by microseconds only.
+func (m *memory[K, V]) get(ctx context.Context, kind K, in ItemsQuery, read func(known []V) (V, error)) (
+	answer V, fresh bool, err error) {
 	for waited := false; ; waited = true {
 		m.mu.Lock()
 		if answer, found := m.look(kind, in); found {
@@ -52,7 +54,7 @@ func (m *memory[K, V]) get(ctx context.Context, kind K, in ItemsQuery, read func
 			return answer, false, nil
 		}
 		others := m.making[kind]
-		if others == nil || waited { // what others make is of another range
+		if others == nil || waited { // the other answer is of another range
 			break
 		}
 		m.mu.Unlock()
@@ -72,10 +74,10 @@ func (m *memory[K, V]) get(ctx context.Context, kind K, in ItemsQuery, read func
 	return answer, true, err
 }
 
-// begin lets others wait for an answer of a kind until done is called. It is called with the lock held.
+// begin makes other callers wait for an answer of a kind until done is called. The lock must be held.
 func (m *memory[K, V]) begin(kind K) (done func()) {
 	if m.making[kind] != nil {
-		return func() {} // they wait for somebody else
+		return func() {} // they already wait for another caller
 	}
 	if m.making == nil {
 		m.making = map[K]chan struct{}{}
@@ -90,7 +92,7 @@ func (m *memory[K, V]) begin(kind K) (done func()) {
 	}
 }
 
-// known are the answers of a kind, newest first. It is called with the lock held.
+// known returns the answers of a kind, newest first. The lock must be held.
 func (m *memory[K, V]) known(kind K) []V {
 	all := make([]V, 0, len(m.kinds[kind]))
 	for i := len(m.kinds[kind]) - 1; i >= 0; i-- {
@@ -99,7 +101,7 @@ func (m *memory[K, V]) known(kind K) []V {
 	return all
 }
 
-// put remembers an answer, unless it is too heavy.
+// put caches an answer, unless it is too heavy.
 func (m *memory[K, V]) put(kind K, answer V) {
 	ofKind, budget := answer.limits()
 	if answer.weight() > budget {
@@ -119,7 +121,7 @@ func (m *memory[K, V]) put(kind K, answer V) {
 	}
 }
 
-// forget drops the answers of a kind that are no longer true.
+// forget evicts the answers of a kind that are no longer true.
 func (m *memory[K, V]) forget(kind K, untrue func(V) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -130,7 +132,7 @@ func (m *memory[K, V]) forget(kind K, untrue func(V) bool) {
 	}
 }
 
-// remove is called with the lock held.
+// remove removes an entry. The lock must be held.
 func (m *memory[K, V]) remove(element *list.Element) {
 	e := m.recent.Remove(element).(entry[K, V]) //nolint:errcheck,forcetypeassert // see look
 	m.used -= e.answer.weight()

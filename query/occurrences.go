@@ -12,11 +12,11 @@ import (
 	"carillon/eventstore/instant"
 )
 
-// The packed form of an item's occurrences, as the schema of items describes it: records in order of start.
+// The packed form of an item's occurrences, as described in the schema of items: records in order of start.
 const (
 	packedSize = 49
 	noEnd      = math.MinInt64
-	gone       = math.MaxInt64 // infinity, as Postgres sends it
+	infinity   = math.MaxInt64 // as Postgres sends it
 	instanceAt = 16
 	startAt    = 32
 	endAt      = 40
@@ -26,15 +26,17 @@ const (
 // renderer completes stored items with the occurrences of a range.
 type renderer struct {
 	since, until time.Time
-	whole        bool // all occurrences, whatever the range
+	whole        bool // whether to include all occurrences, regardless of the range
 	now          time.Time
-	source       bool  // with the source block
-	legacy       bool  // in the legacy shape, which has of the source no more than the type, and no relevance
-	same         spell // during which all that was rendered stays the same; not told of whole items
+	source       bool // whether to include the source block
+	// legacy selects the legacy shape, which has the source's type only, and no relevance.
+	legacy bool
+	// same is the time during which the result stays the same. Unset for whole items.
+	same spell
 }
 
-// item appends a whole item: a stored body, which is an object without its closing brace, its relevance, the occurrences,
-// and the source block.
+// item appends a whole item: a stored body, which is an object without its closing brace, its relevance, the
+// occurrences, and the source block.
 func (r *renderer) item(to, body, source, packed []byte, relevance pgtype.Float4) []byte {
 	if r.legacy {
 		to = appendLegacy(to, body, source)
@@ -90,7 +92,7 @@ func (r *renderer) occurrences(to, packed []byte) []byte {
 	return append(to, '}')
 }
 
-// end is where the records end that begin in the range or before it.
+// end returns the end of the records that begin in the range or before it.
 func (r *renderer) end(packed []byte) int {
 	if r.whole {
 		return len(packed)
@@ -98,7 +100,7 @@ func (r *renderer) end(packed []byte) int {
 	return search(packed, r.until.UnixMicro()+1)
 }
 
-// next is the place of the next occurrence: of the first in the range or, if there is no range, of the first to come.
+// next returns the next occurrence: the first in the range or, without a range, the first to come.
 func (r *renderer) next(packed []byte) int {
 	if r.whole {
 		return search(packed, r.now.UnixMicro())
@@ -110,7 +112,7 @@ func (r *renderer) next(packed []byte) int {
 	return next
 }
 
-// lastInstant is a microsecond before the end of an occurrence; without an end, its start.
+// lastInstant returns the microsecond before the end of an occurrence or, without an end, its start.
 func lastInstant(record []byte) int64 {
 	start, end := micros(record[startAt:]), micros(record[endAt:])
 	if end == noEnd {
@@ -119,7 +121,7 @@ func lastInstant(record []byte) int64 {
 	return max(start, end-1)
 }
 
-// passes narrows the spell down: at an instant, an occurrence begins or ends.
+// passes narrows the spell at an instant at which an occurrence begins or ends.
 func (r *renderer) passes(instant int64) {
 	if at := time.UnixMicro(instant); !at.After(r.now) {
 		if at.After(r.same.from) {
@@ -130,7 +132,7 @@ func (r *renderer) passes(instant int64) {
 	}
 }
 
-// search is the place of the first record that starts at an instant or later.
+// search returns the first record that starts at an instant or later.
 func search(packed []byte, instant int64) int {
 	low, high := 0, len(packed)/packedSize
 	for low < high {
@@ -144,7 +146,7 @@ func search(packed []byte, instant int64) int {
 	return low * packedSize
 }
 
-// upcoming reports whether an occurrence is to take place after now.
+// upcoming reports whether an occurrence takes place after now.
 func (r *renderer) upcoming(record []byte) bool {
 	status := record[statusAt]
 	return micros(record[startAt:]) > r.now.UnixMicro() && status != 'c' && status != 'p'
@@ -172,7 +174,7 @@ func (r *renderer) occurrence(to, record []byte) []byte {
 	return append(to, `"}`...)
 }
 
-// status spells a status letter. What was to take place and has ended is completed.
+// status spells out a status letter. A scheduled occurrence that has ended is completed.
 func status(letter byte, ended bool) string {
 	switch {
 	case letter == 'c':

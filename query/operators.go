@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// OperatorToken is one that is neither revoked nor expired.
+// OperatorToken is an operator's token that is neither revoked nor expired.
 type OperatorToken struct {
 	Name string // of the operator
 	Hash []byte // see package credential; compare in constant time
@@ -18,7 +18,8 @@ type OperatorToken struct {
 // OperatorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.
 func (q *Queries) OperatorToken(ctx context.Context, id string, now time.Time) (found OperatorToken, err error) {
 	err = q.Pool.QueryRow(ctx, `SELECT name, hash FROM operators.tokens
-		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&found.Name, &found.Hash)
+		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now).Scan(&found.Name,
+		&found.Hash)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return OperatorToken{}, ErrNotFound
@@ -28,10 +29,11 @@ func (q *Queries) OperatorToken(ctx context.Context, id string, now time.Time) (
 	return found, nil
 }
 
-// OperatorTokens lists all tokens of operators, dead ones too, by name, the oldest first.
+// OperatorTokens lists all tokens of operators, including revoked and expired ones, by name, oldest first.
 func (q *Queries) OperatorTokens(ctx context.Context) ([]Credential, error) {
 	rows, err := q.Pool.Query(ctx, `SELECT t.id, t.name, t.created_at, t.expires_at, t.revoked_at, u.used_at
-		FROM operators.tokens t LEFT JOIN carillon.credential_uses u ON u.credential = 'co_' || t.id ORDER BY t.name, t.created_at, t.id`)
+		FROM operators.tokens t LEFT JOIN carillon.credential_uses u ON u.credential = 'co_' || t.id
+		ORDER BY t.name, t.created_at, t.id`)
 	if err != nil {
 		return nil, fmt.Errorf("operators' tokens: %w", err)
 	}

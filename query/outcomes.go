@@ -10,20 +10,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Outcomes counts deliveries by what came of them.
+// Outcomes counts deliveries by their outcome.
 type Outcomes struct {
 	Total, Succeeded, Failed, Superseded, Discarded int
 }
 
-// Pending are those that are still to come to an end.
+// Pending returns the number of deliveries without an outcome.
 func (o Outcomes) Pending() int { return o.Total - o.Succeeded - o.Failed - o.Superseded - o.Discarded }
 
 const sumOfOutcomes = `coalesce(sum(total), 0)::bigint total, coalesce(sum(succeeded), 0)::bigint succeeded,
-	coalesce(sum(failed), 0)::bigint failed, coalesce(sum(superseded), 0)::bigint superseded, coalesce(sum(discarded), 0)::bigint discarded`
+	coalesce(sum(failed), 0)::bigint failed, coalesce(sum(superseded), 0)::bigint superseded,
+	coalesce(sum(discarded), 0)::bigint discarded`
 
-// Outcomes counts an organization's deliveries that were made since each of some days.
+// Outcomes counts an organization's deliveries that were created since each of some days.
 func (q *Queries) Outcomes(ctx context.Context, organization uuid.UUID, since ...time.Time) ([]Outcomes, error) {
-	return q.outcomes(ctx, `SELECT day, total, succeeded, failed, superseded, discarded FROM deliveries.outcomes WHERE day >= $1 AND organization = $2`, since, organization)
+	return q.outcomes(ctx, `SELECT day, total, succeeded, failed, superseded, discarded FROM deliveries.outcomes
+		WHERE day >= $1 AND organization = $2`, since, organization)
 }
 
 // AllOutcomes counts the deliveries of all organizations, as Outcomes does.
@@ -31,7 +33,8 @@ func (q *Queries) AllOutcomes(ctx context.Context, since ...time.Time) ([]Outcom
 	return q.outcomes(ctx, `SELECT day, `+sumOfOutcomes+` FROM deliveries.outcomes WHERE day >= $1 GROUP BY day`, since)
 }
 
-// outcomes sums up the days that a statement gives from the first of some on; its first parameter is that one.
+// outcomes sums up the days that a statement selects, starting at each of some days; its first parameter is the first
+// of them.
 func (q *Queries) outcomes(ctx context.Context, sql string, since []time.Time, more ...any) ([]Outcomes, error) {
 	sums := make([]Outcomes, len(since))
 	if len(since) == 0 {
@@ -48,14 +51,15 @@ func (q *Queries) outcomes(ctx context.Context, sql string, since []time.Time, m
 		day time.Time
 		o   Outcomes
 	)
-	_, err = pgx.ForEachRow(rows, []any{&day, &o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded}, func() error {
-		for i := range since {
-			if !day.Before(since[i]) {
-				sums[i].add(o)
+	_, err = pgx.ForEachRow(rows, []any{&day, &o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded},
+		func() error {
+			for i := range since {
+				if !day.Before(since[i]) {
+					sums[i].add(o)
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil {
 		return nil, fmt.Errorf("outcomes: %w", err)
 	}

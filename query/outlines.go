@@ -11,17 +11,18 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// outline is a whole list: the ids of its items in order, each with the instant that it is ordered by. No index gives
-// the n-th item of a list, nor one in order of addition of those that take place in a range, nor those of a status:
-// making the list takes as long as counting it. So it is made once. Where the range has moved, or instances have become
-// completed, what this concerns is looked at, and the next outline derived from this one.
+// outline is a whole list: the ids of its items in order, each with the instant that orders it. No index leads to the
+// n-th item of a list, to the items of a range in order of addition, or to those of a status: making the list takes
+// as long as counting it. So it is made once. When the range has moved, or instances have become completed, only the
+// difference is read, and the next outline is derived from this one.
 type outline struct {
-	made    ItemsQuery // what it was made for
+	made    ItemsQuery // for which it was made
 	version int64
 	box
 	spell
 
-	items []byte // in order, outlinedSize each: id, then the instant as Postgres sends it
+	// items are the ids in order, outlinedSize each: id, then the instant as Postgres sends it.
+	items []byte
 }
 
 const (
@@ -39,13 +40,13 @@ func (o *outline) weight() int { return o.total() }
 
 func (o *outline) limits() (ofKind, budget int) { return 4, 1 << 20 }
 
-// page are the ids of a page.
+// page returns the ids of a page.
 func (o *outline) page(offset, limit int) pageIDs {
 	offset = min(offset, o.total())
 	return pageIDs(o.items[offset*outlinedSize : min(offset+limit, o.total())*outlinedSize])
 }
 
-// pageIDs carries ids to Postgres as they came from it.
+// pageIDs carries ids to Postgres as received from it.
 type pageIDs []byte
 
 func (p pageIDs) count() int { return len(p) / outlinedSize }
@@ -63,7 +64,7 @@ func (p pageIDs) Index(i int) any {
 // IndexType implements pgtype.ArrayGetter.
 func (pageIDs) IndexType() any { return pgtype.UUID{} }
 
-// outlineKind is what outlines may have in common.
+// outlineKind is the part of a query that is common to related outlines.
 type outlineKind struct {
 	feed          uuid.UUID
 	order, status string
@@ -73,7 +74,7 @@ func kindOf(feed uuid.UUID, in ItemsQuery) outlineKind {
 	return outlineKind{feed: feed, order: in.OrderBy, status: in.Status}
 }
 
-// compare is the order of two items of an outline. Instants are big-endian and, as all are after 2000 or before, signed.
+// compare orders two items of an outline. Instants are big-endian and signed: before or after 2000.
 func (k outlineKind) compare(a, b []byte) int {
 	x, y := micros(a[idSize:]), micros(b[idSize:])
 	if k.order == OrderByCreated {
@@ -90,7 +91,8 @@ func (k outlineKind) compare(a, b []byte) int {
 
 // outlined reads a page by the outline of its list.
 func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in ItemsQuery) (*page, error) {
-	const attempts = 3 // an item of the page was removed after the outline was made; then it is made again
+	// attempts bounds the retries after an item of the page was removed since the outline was made.
+	const attempts = 3
 	kind := kindOf(feed, in)
 	for attempt := 1; ; attempt++ {
 		o, fresh, err := q.outlines.get(ctx, kind, in, func(known []*outline) (*outline, error) {
@@ -103,8 +105,9 @@ func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in
 		p := &page{ItemsPage: ItemsPage{Items: []byte("[]")}, box: everywhere, spell: always}
 		if ids.count() == 0 {
 			p.version, err = q.feedVersion(ctx, organization, feed)
-		} else if p, err = q.page(ctx, in, outlinedPage, binaryUUID(feed), binaryUUID(organization), ids); err == nil && p.Count == 0 {
-			_, err = q.feedVersion(ctx, organization, feed) // not to be read, or gone
+		} else if p, err = q.page(ctx, in, outlinedPage, binaryUUID(feed), binaryUUID(organization), ids); err == nil &&
+			p.Count == 0 {
+			_, err = q.feedVersion(ctx, organization, feed) // not readable, or missing
 		}
 		if err != nil {
 			return nil, err
@@ -121,8 +124,9 @@ func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in
 	}
 }
 
-// outline makes an outline of what the organization may read, where it can from what is known.
-func (q *Queries) outline(ctx context.Context, organization uuid.UUID, kind outlineKind, in ItemsQuery, known []*outline) (*outline, error) {
+// outline makes an outline of the items that the organization may read, from a cached one if possible.
+func (q *Queries) outline(ctx context.Context, organization uuid.UUID, kind outlineKind, in ItemsQuery,
+	known []*outline) (*outline, error) {
 	version, err := q.feedVersion(ctx, organization, kind.feed)
 	if err != nil {
 		return nil, err
@@ -140,10 +144,12 @@ func (q *Queries) outline(ctx context.Context, organization uuid.UUID, kind outl
 	}
 	o := &outline{made: in, box: everywhere, spell: always}
 	into := append([]any{&o.version}, o.edges()...)
-	into = append(append(into, o.moments()...), &o.items)
+	into = append(append(into, o.instants()...), &o.items)
 	batch := &pgx.Batch{}
-	batch.Queue(planAnew)
-	batch.Queue(outlineSQL(kind), outlineArguments(kind, in)...).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
+	batch.Queue(planCustom)
+	batch.Queue(outlineSQL(kind), outlineArguments(kind, in)...).QueryRow(func(row pgx.Row) error {
+		return row.Scan(into...)
+	})
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("outline of items: %w", err)
 	}
@@ -158,7 +164,7 @@ func outlineArguments(kind outlineKind, in ItemsQuery) []any {
 	return arguments
 }
 
-// derive makes an outline of another one; nil where too much lies between them, or the feed has changed.
+// derive derives an outline from another one. It returns nil if they differ by too much or the feed has changed.
 func (q *Queries) derive(ctx context.Context, kind outlineKind, base *outline, in ItemsQuery) (*outline, error) {
 	between := movedBetween(base.made, in)
 	arguments := append(outlineArguments(kind, in), between.since[0], between.since[1], between.until[0], between.until[1])
@@ -166,11 +172,11 @@ func (q *Queries) derive(ctx context.Context, kind outlineKind, base *outline, i
 		arguments = append(arguments, between.now[0], between.now[1])
 	}
 	o, seen := &outline{made: in, box: everywhere, spell: always}, 0
-	var changed []byte // like items; those that are not in the list any more have instants far away
+	var changed []byte // like items; an item that has left the list has an instant at infinity
 	into := append([]any{&o.version}, o.edges()...)
-	into = append(append(into, o.moments()...), &seen, &changed)
+	into = append(append(into, o.instants()...), &seen, &changed)
 	batch := &pgx.Batch{}
-	batch.Queue(planOnce)
+	batch.Queue(planGeneric)
 	batch.Queue(derivedSQL(kind), arguments...).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("outline of items: %w", err)
@@ -182,7 +188,7 @@ func (q *Queries) derive(ctx context.Context, kind outlineKind, base *outline, i
 	return o, nil
 }
 
-// merge puts items in the place of those that were in a list before.
+// merge merges changed items into a list.
 func (k outlineKind) merge(list, changed []byte) []byte {
 	if len(changed) == 0 {
 		return list
@@ -190,7 +196,7 @@ func (k outlineKind) merge(list, changed []byte) []byte {
 	looked, coming := make(map[uuid.UUID]struct{}, len(changed)/outlinedSize), make([][]byte, 0, len(changed)/outlinedSize)
 	for c := range slices.Chunk(changed, outlinedSize) {
 		looked[uuid.UUID(c[:idSize])] = struct{}{}
-		if micros(c[idSize:]) != gone {
+		if micros(c[idSize:]) != infinity {
 			coming = append(coming, c)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package query reads the read models: SQL in, typed rows out. It changes nothing and decides nothing.
+// Package query reads the read models: SQL in, typed rows out. It changes and decides nothing.
 package query
 
 import (
@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Queries has a method for each question. The methods return what they read and change nothing.
+// Queries has a method for each question. Its methods change nothing.
 type Queries struct {
 	Pool *pgxpool.Pool
-	// WithoutRelevance leaves the relevance of items out.
+	// WithoutRelevance omits the relevance of items.
 	WithoutRelevance bool
 
 	pages    memory[pageKind, *page] // of item lists
@@ -19,5 +19,5 @@ type Queries struct {
 	outlines memory[outlineKind, *outline]
 }
 
-// ErrNotFound: no such row, or not one of the organization that asks.
+// ErrNotFound is returned if there is no such row, or if it belongs to another organization.
 var ErrNotFound = errors.New("not found")

@@ -6,40 +6,47 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// The bounds of what timestamps can be, for a range without occurrences on one side.
+// The limits of timestamps, for a range without occurrences on one side.
 var (
-	ever  = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
-	never = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	minTime = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	maxTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 )
 
-// box are the ranges between which no occurrence of the feed comes in or leaves: since after sinceAfter up to sinceTo,
-// until from untilFrom to before untilBefore. The default range moves with the clock, and mostly within a box.
+// box is a set of ranges between which no occurrence of the feed enters or leaves: since after sinceAfter up to
+// sinceTo, until from untilFrom to before untilBefore. The default range moves with the clock, mostly within a box.
 type box struct {
 	sinceAfter, sinceTo    time.Time
 	untilFrom, untilBefore time.Time
 }
 
-// everywhere are all ranges.
-var everywhere = box{sinceAfter: ever, sinceTo: never, untilFrom: ever, untilBefore: never}
-
-func (b *box) has(since, until time.Time) bool {
-	return since.After(b.sinceAfter) && !since.After(b.sinceTo) && !until.Before(b.untilFrom) && until.Before(b.untilBefore)
+// everywhere contains all ranges.
+var everywhere = box{
+	sinceAfter:  minTime,
+	sinceTo:     maxTime,
+	untilFrom:   minTime,
+	untilBefore: maxTime,
 }
 
-// edges is where the edges of a range go that Postgres tells.
+func (b *box) has(since, until time.Time) bool {
+	return since.After(b.sinceAfter) && !since.After(b.sinceTo) && !until.Before(b.untilFrom) &&
+		until.Before(b.untilBefore)
+}
+
+// edges returns the targets for scanning the edges of a range.
 func (b *box) edges() []any {
 	return []any{knownTime{&b.sinceAfter}, knownTime{&b.sinceTo}, knownTime{&b.untilFrom}, knownTime{&b.untilBefore}}
 }
 
-// spell is a time during which nothing ends, begins or becomes completed that an answer shows: from, but not before.
+// spell is a time, from an instant and up to but excluding another, during which no occurrence in an answer begins,
+// ends or becomes completed.
 type spell struct{ from, before time.Time }
 
-// always is all the time.
-var always = spell{from: ever, before: never}
+// always is all time.
+var always = spell{from: minTime, before: maxTime}
 
 func (s *spell) has(now time.Time) bool { return !now.Before(s.from) && now.Before(s.before) }
 
-// both is the time that is part of two spells.
+// both returns the intersection of two spells.
 func (s *spell) both(t spell) spell {
 	shared := *s
 	if t.from.After(shared.from) {
@@ -51,9 +58,9 @@ func (s *spell) both(t spell) spell {
 	return shared
 }
 
-func (s *spell) moments() []any { return []any{knownTime{&s.from}, knownTime{&s.before}} }
+func (s *spell) instants() []any { return []any{knownTime{&s.from}, knownTime{&s.before}} }
 
-// knownTime leaves a time as it is where the column is NULL.
+// knownTime keeps its time if the column is NULL.
 type knownTime struct{ at *time.Time }
 
 // ScanTimestamptz implements pgtype.TimestamptzScanner.
@@ -64,16 +71,16 @@ func (k knownTime) ScanTimestamptz(v pgtype.Timestamptz) error {
 	return nil
 }
 
-// moved is what lies between two ranges, and between two instants: what differs between the lists has an occurrence
-// that ends from since[0] to before since[1], or begins after until[0] and not after until[1], or an instance that ends after now[0] and
-// not after now[1].
+// moved is the difference between two ranges and between two instants: the lists differ by occurrences that end from
+// since[0] to before since[1] or begin after until[0] and not after until[1], and by instances that end after now[0]
+// and not after now[1].
 type moved struct{ since, until, now [2]time.Time }
 
 func movedBetween(a, b ItemsQuery) moved {
 	return moved{inOrder(a.Since, b.Since), inOrder(a.Until, b.Until), inOrder(a.Now, b.Now)}
 }
 
-// far is how far it is.
+// far returns the length of the difference.
 func (m moved) far() time.Duration {
 	return m.since[1].Sub(m.since[0]) + m.until[1].Sub(m.until[0]) + m.now[1].Sub(m.now[0])
 }

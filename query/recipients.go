@@ -10,27 +10,28 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Recipient is a destination that an event could have gone to, as it was when that was published.
+// Recipient is a destination that an event could have gone to, in its state at the time of publication.
 type Recipient struct {
-	ID        uuid.UUID
-	Name      string // as it was called last
-	Status    string // now: enabled, disabled, auto_disabled, deleted
-	Then      string // its status at the moment; "": it was made later
-	CreatedAt time.Time
-	EndedAt   *time.Time // when it was deleted
+	ID         uuid.UUID
+	Name       string // the last one
+	Status     string // current: enabled, disabled, auto_disabled, deleted
+	StatusThen string // status at that time; empty if it was created later
+	CreatedAt  time.Time
+	EndedAt    *time.Time // when it was deleted
 }
 
-// RecipientIDs lists the destinations of an organization that something which was published at a moment could have gone to,
-// oldest first: those that are there now, and those that have been deleted since then. They may be very many: this reads no
-// more of them than their order.
+// RecipientIDs lists the destinations of an organization that an event published at a moment could have gone to,
+// oldest first: current ones, and those deleted since. There may be very many: only ids are read, in order.
 func (q *Queries) RecipientIDs(ctx context.Context, organization uuid.UUID, at time.Time) ([]uuid.UUID, error) {
-	// The index has when a change took effect. That is by the clock of who made it, which is not off by a day.
+	// The index is on the time of effect, by the writer's clock, which is less than a day off.
 	rows, err := q.Pool.Query(ctx, `
 		SELECT id FROM (
 			SELECT id, created_at FROM destinations.destinations WHERE organization = $1
 			UNION ALL
-			SELECT e.destination, c.at FROM audit.entries e JOIN audit.entries c ON c.destination = e.destination AND c.revision = 0
-			WHERE e.organization = $1 AND e.at > $2::timestamptz - interval '1 day' AND e.recorded_at > $2 AND e.detail->>'status' = 'deleted'
+			SELECT e.destination, c.at FROM audit.entries e JOIN audit.entries c ON c.destination = e.destination
+			AND c.revision = 0
+			WHERE e.organization = $1 AND e.at > $2::timestamptz - interval '1 day' AND e.recorded_at > $2
+			AND e.detail->>'status' = 'deleted'
 				AND NOT EXISTS (SELECT FROM destinations.destinations d WHERE d.id = e.destination)) all_of_them
 		ORDER BY created_at, id`, organization, at)
 	if err != nil {
@@ -43,7 +44,7 @@ func (q *Queries) RecipientIDs(ctx context.Context, organization uuid.UUID, at t
 	return ids, nil
 }
 
-// DestinationIDs lists the destinations of an organization. They may be very many: this reads no more of them.
+// DestinationIDs lists the ids of an organization's destinations. There may be very many.
 func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1", organization)
 	if err != nil {
@@ -56,9 +57,10 @@ func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([
 	return ids, nil
 }
 
-// Recipients says of some destinations of an organization how they were at a moment. They come as they are given; those that
-// the record does not know yet are left out.
-func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []uuid.UUID, at time.Time) ([]Recipient, error) {
+// Recipients returns the state of some destinations of an organization at a moment, in the given order. It omits
+// destinations that the audit trail does not have yet.
+func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []uuid.UUID,
+	at time.Time) ([]Recipient, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT c.destination, coalesce(n.name, ''), coalesce(l.status, ''), coalesce(t.status, ''), c.recorded_at,
 			CASE WHEN l.status = 'deleted' THEN l.recorded_at END
@@ -67,7 +69,8 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 		LEFT JOIN LATERAL (SELECT detail->>'status' AS status, recorded_at FROM audit.entries
 			WHERE destination = c.destination AND detail ? 'status' ORDER BY revision DESC LIMIT 1) l ON true
 		LEFT JOIN LATERAL (SELECT detail->>'status' AS status FROM audit.entries
-			WHERE destination = c.destination AND detail ? 'status' AND recorded_at <= $2 ORDER BY revision DESC LIMIT 1) t ON true
+			WHERE destination = c.destination AND detail ? 'status' AND recorded_at <= $2 ORDER BY revision DESC
+			LIMIT 1) t ON true
 		LEFT JOIN LATERAL (SELECT detail->>'name' AS name FROM audit.entries
 			WHERE destination = c.destination AND detail ? 'url' ORDER BY revision DESC LIMIT 1) n ON true
 		ORDER BY page.number`, organization, at, ids)
@@ -81,15 +84,15 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 	return list, nil
 }
 
-// DeliveriesMade tells which of some deliveries there are. The ids may be very many.
-func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+// ExistingDeliveries returns which of some deliveries exist. There may be very many ids.
+func (q *Queries) ExistingDeliveries(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
 	if err != nil {
-		return nil, fmt.Errorf("deliveries made: %w", err)
+		return nil, fmt.Errorf("existing deliveries: %w", err)
 	}
 	found, err := collectIDs(rows)
 	if err != nil {
-		return nil, fmt.Errorf("deliveries made: %w", err)
+		return nil, fmt.Errorf("existing deliveries: %w", err)
 	}
 	made := make(map[uuid.UUID]bool, len(found))
 	for _, id := range found {
@@ -99,8 +102,10 @@ func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid
 }
 
 // SubscriptionsOf lists the subscriptions of many destinations of an organization, by destination.
-func (q *Queries) SubscriptionsOf(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID) (map[uuid.UUID][]Subscription, error) {
-	rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = ANY($2) ORDER BY s.created_at, s.id", organization, destinations)
+func (q *Queries) SubscriptionsOf(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID) (
+	map[uuid.UUID][]Subscription, error) {
+	rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = ANY($2) ORDER BY "+
+		"s.created_at, s.id", organization, destinations)
 	if err != nil {
 		return nil, fmt.Errorf("subscriptions of many: %w", err)
 	}
@@ -115,12 +120,12 @@ func (q *Queries) SubscriptionsOf(ctx context.Context, organization uuid.UUID, d
 	return found, nil
 }
 
-// binaryUUIDs are sent in binary form; by itself pgx would format each as text.
+// binaryUUIDs sends ids in binary form; pgx would format each as text.
 type binaryUUIDs []uuid.UUID
 
 // Dimensions implements pgtype.ArrayGetter.
 func (b binaryUUIDs) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(len(b)), LowerBound: 1}} //nolint:gosec // nobody has so many
+	return []pgtype.ArrayDimension{{Length: int32(len(b)), LowerBound: 1}} //nolint:gosec // bounded by memory
 }
 
 // Index implements pgtype.ArrayGetter.
@@ -129,7 +134,7 @@ func (b binaryUUIDs) Index(i int) any { return binaryUUID(b[i]) }
 // IndexType implements pgtype.ArrayGetter.
 func (binaryUUIDs) IndexType() any { return pgtype.UUID{} }
 
-// collectIDs reads rows of one id each, as they are sent; by itself pgx would read each as text.
+// collectIDs reads rows of one id each in binary form; pgx would read each as text.
 func collectIDs(rows pgx.Rows) ([]uuid.UUID, error) {
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (uuid.UUID, error) {
 		values := row.RawValues()

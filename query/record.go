@@ -9,29 +9,30 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// RecordFilter narrows the list of all destinations that ever were. Zero fields narrow nothing.
+// RecordFilter selects destinations of the audit trail, deleted ones included. Zero fields don't restrict.
 type RecordFilter struct {
 	Organization uuid.UUID
-	Text         string // a part of a name or address that one had, or the beginning of its id
-	Status       string // now: "deleted", or "there" for those that are not
-	Limit        int
-	Offset       int
+	// Text is a part of a current or former name or address, or a prefix of the id.
+	Text   string
+	Status string // current: "deleted", or "there" for all others
+	Limit  int
+	Offset int
 }
 
-// RecordedDestination is a destination that is there, or was.
+// RecordedDestination is an existing or deleted destination.
 type RecordedDestination struct {
 	ID               uuid.UUID
 	Organization     uuid.UUID
-	OrganizationName string // "": the organization is gone
+	OrganizationName string // empty if the organization is gone
 	CreatedAt        time.Time
-	ChangedAt        time.Time // its last change
+	ChangedAt        time.Time // of its last change
 	Changes          int64
 	Status           string
 	Name             string
 	URL              string
 }
 
-// Record lists destinations that are there and that were, the newest first, and counts all that match.
+// Record lists existing and deleted destinations, newest first, and counts all that match.
 func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestination, int, error) {
 	args := arguments{}
 	where := "e.revision = 0"
@@ -40,10 +41,12 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 	}
 	if f.Text != "" {
 		text := args.add(f.Text)
-		where += " AND (starts_with(e.destination::text, lower(" + text + ")) OR EXISTS (SELECT FROM audit.entries g WHERE g.destination = e.destination AND (strpos(lower(g.detail->>'name'), lower(" +
+		where += " AND (starts_with(e.destination::text, lower(" + text + ")) OR EXISTS (SELECT FROM audit.entries g WHERE " +
+			"g.destination = e.destination AND (strpos(lower(g.detail->>'name'), lower(" +
 			text + ")) > 0 OR strpos(lower(g.detail->>'url'), lower(" + text + ")) > 0)))"
 	}
-	const deleted = "EXISTS (SELECT FROM audit.entries g WHERE g.destination = e.destination AND g.detail->>'status' = 'deleted')"
+	const deleted = "EXISTS (SELECT FROM audit.entries g WHERE g.destination = e.destination" +
+		" AND g.detail->>'status' = 'deleted')"
 	switch f.Status {
 	case "deleted":
 		where += " AND " + deleted
@@ -55,12 +58,17 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 		page  []RecordedDestination
 		total int
 	)
-	batch.Queue("SELECT count(*) FROM audit.entries e WHERE "+where, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	batch.Queue(`SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'), coalesce(o.name, ''), e.at,
+	batch.Queue("SELECT count(*) FROM audit.entries e WHERE "+where, args...).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&total)
+	})
+	batch.Queue(`SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'),
+		coalesce(o.name, ''), e.at,
 			l.recorded_at, l.revision + 1, coalesce(t.status, ''), coalesce(n.name, ''), coalesce(n.url, '')
-		FROM (SELECT * FROM audit.entries e WHERE `+where+" ORDER BY e.at DESC, e.destination LIMIT "+args.add(f.Limit)+" OFFSET "+args.add(f.Offset)+`) e
+		FROM (SELECT * FROM audit.entries e WHERE `+where+" ORDER BY e.at DESC, e.destination LIMIT "+args.add(f.Limit)+
+		" OFFSET "+args.add(f.Offset)+`) e
 		LEFT JOIN organizations.organizations o ON o.id = e.organization
-		CROSS JOIN LATERAL (SELECT revision, recorded_at FROM audit.entries g WHERE g.destination = e.destination ORDER BY g.revision DESC LIMIT 1) l
+		CROSS JOIN LATERAL (SELECT revision, recorded_at FROM audit.entries g WHERE g.destination = e.destination
+		ORDER BY g.revision DESC LIMIT 1) l
 		LEFT JOIN LATERAL (SELECT detail->>'status' AS status FROM audit.entries g
 			WHERE g.destination = e.destination AND g.detail ? 'status' ORDER BY g.revision DESC LIMIT 1) t ON true
 		LEFT JOIN LATERAL (SELECT detail->>'name' AS name, detail->>'url' AS url FROM audit.entries g
@@ -75,13 +83,14 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 	return page, total, nil
 }
 
-// WholeRecord goes through the histories of all destinations, or of those of one organization, one after the other, and
-// then through what was shown in full of each. It keeps no connection while each runs, stops when that returns an error,
-// and returns it.
+// WholeRecord calls each for the histories of all destinations, or of those of one organization, one after the other,
+// each followed by its disclosures. It holds no connection during the calls, and stops at the first error of each and
+// returns it.
 func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each func(AuditEntry) error) error {
 	destination, revision := uuid.Nil, int64(-1)
 	for {
-		page, err := q.auditRows(ctx, "entries", "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization = $3) ORDER BY destination, revision LIMIT $4",
+		page, err := q.auditRows(ctx, "entries", "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization "+
+			"= $3) ORDER BY destination, revision LIMIT $4",
 			destination, revision, nullable(organization), historyPage)
 		if err != nil {
 			return fmt.Errorf("record: %w", err)

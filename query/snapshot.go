@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// inSnapshot runs the statements of a list of deliveries in one snapshot. Postgres resolves names by the newest catalog
-// and not by the snapshot, so statements after a rebuild took over would find the new tables without their newest rows.
-// The statements are then run again, in a new snapshot. Lists take no locks and wait for no rebuild.
+// inSnapshot runs the statements of a list of deliveries in one snapshot. Postgres resolves names by the newest
+// catalog and not by the snapshot, so after the swap of a rebuild, statements would find the new tables without their
+// newest rows. The statements are then run again, in a new snapshot. Lists take no locks and wait for no rebuild.
 func inSnapshot(ctx context.Context, pool *pgxpool.Pool, list func(pgx.Tx) error) error {
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	for {

@@ -10,67 +10,73 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Source is a source and how its collection goes, for operators.
+// Source is a source and the progress of its collection, for operators.
 type Source struct {
-	ID          uuid.UUID
-	Type        string
-	URL         string
-	Handle      string
-	Timezone    string
-	CreatedAt   time.Time
-	Feeds       int       // attached to how many
-	State       string    // one of SourceStates
-	Since       time.Time // the state
-	Outcome     string    // of the last recorded walk: ok, or the stable name of what went wrong; "" before the first
-	Message     string    // what is wrong
+	ID        uuid.UUID
+	Type      string
+	URL       string
+	Handle    string
+	Timezone  string
+	CreatedAt time.Time
+	Feeds     int       // number of feeds it is attached to
+	State     string    // one of SourceStates
+	Since     time.Time // of the state
+	// Outcome is the result of the last recorded walk: ok, or the stable name of a failure. Empty before the first
+	// walk.
+	Outcome     string
+	Message     string // of the failure
 	Notes       []SourceNote
-	StartedAt   *time.Time // of the last visit, the last attempt
-	CompletedAt *time.Time // of the last walk that went through
-	Observed    int        // happenings on show then
-	Pages       int        // that it asked for, and happenings that it found to be new, revised, or on show no longer
-	New         int
-	Revised     int
-	Stale       int
-	Interval    int        // between two walks, in seconds
-	Failures    int        // in a row
-	DueAt       *time.Time // nil: attached to no feed, or paused, so never by itself
-	// Asked counts the pages that the walk under way has asked for, Linked those that it is to ask for as far as it
-	// knows; nil where none is under way.
+	StartedAt   *time.Time // of the last visit, successful or not
+	CompletedAt *time.Time // of the last successful walk
+	Observed    int        // happenings shown then
+	// Pages counts the pages that the walk requested; New, Revised and Stale count happenings.
+	Pages    int
+	New      int
+	Revised  int
+	Stale    int
+	Interval int // between two walks, in seconds
+	Failures int // consecutive ones
+	// DueAt is nil if the source is paused or not attached to a feed: it is then never due.
+	DueAt *time.Time
+	// Asked counts the pages that the walk in progress has requested, Linked the known ones that it has yet to
+	// request. nil if no walk is in progress.
 	Asked, Linked *int
-	// Requested: somebody asked for a walk that has not begun.
+	// Requested reports that a walk was requested and has not started.
 	Requested bool
-	PausedAt  *time.Time // nobody may visit it since then, because of PausedFor
-	PausedBy  string     // who said so
+	// PausedAt is since when the source may not be visited, because of PausedFor.
+	PausedAt  *time.Time
+	PausedBy  string // an actor
 	PausedFor string
-	Backfills []Backfill `db:"-"` // one for each feed, in order of attachment
+	Backfills []Backfill `db:"-"` // one per feed, in order of attachment
 }
 
-// Backfill is what an attachment of a source brought into a feed without its being news.
+// Backfill is the set of items that an attachment of a source added to a feed without announcing them as new.
 type Backfill struct {
-	Source  uuid.UUID
-	Feed    uuid.UUID
-	Since   time.Time  // the attachment
-	EndedAt *time.Time // nil while it runs: the next whole walk through the source belongs to it
-	Added   int        // items
+	Source uuid.UUID
+	Feed   uuid.UUID
+	Since  time.Time // of the attachment
+	// EndedAt is nil while it runs. The next complete walk through the source ends it.
+	EndedAt *time.Time
+	Added   int // items
 }
 
-// SourceNote says why less was found than a source shows.
+// SourceNote is a reason why less was found than a source shows.
 type SourceNote struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// SourceStates are the states of sources. Whoever pauses one says so of it whatever else it is.
+// SourceStates returns the states of sources. A paused source is only paused, whatever else it is.
 func SourceStates() []string {
 	return []string{"registered", "collecting", "ok", "failing", "needs_credentials", "needs_javascript", "paused"}
 }
 
-// sourceState is the state in which a source is shown, s, with what is remembered of its walks, w. A walk that somebody asked
-// for has not ended before its events are read: until then its wish is shown as served.
-const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused' WHEN w.walking OR s.wanted_at = w.served_at THEN 'collecting' ELSE s.state END`
+// sourceState is the visible state of a source s with the state w of its walks. A requested walk has not ended before
+// its events are read: until then the request is shown as served.
+const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused'
+	WHEN w.walking OR s.wanted_at = w.served_at THEN 'collecting' ELSE s.state END`
 
-// sources joins what events tell with what is remembered of walks: those by routine that find nothing new are known only
-// there.
+// sources joins the events' state with the state of walks: routine walks that find nothing new are known only there.
 const sources = `
 	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.created_at, s.feeds, ` + sourceState + `,
 		coalesce(s.paused_at, CASE WHEN w.walking THEN w.began_at WHEN s.state = 'collecting' THEN s.started_at END, s.since),
@@ -81,16 +87,18 @@ const sources = `
 		CASE WHEN w.last_tally IS NULL THEN s.revised ELSE coalesce((w.last_tally->>'revised')::integer, 0) END,
 		CASE WHEN w.last_tally IS NULL THEN s.stale ELSE coalesce((w.last_tally->>'wentStale')::integer, 0) END,
 		coalesce(w.interval_seconds, s.interval_seconds), coalesce(w.failures, s.failures),
-		CASE WHEN s.paused_at IS NULL AND (s.feeds > 0 OR s.requested) THEN coalesce(nullif(w.next_at, 'infinity'), s.wanted_at, s.due_at) END,
+		CASE WHEN s.paused_at IS NULL AND (s.feeds > 0 OR s.requested) THEN coalesce(nullif(w.next_at, 'infinity'),
+		s.wanted_at, s.due_at) END,
 		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END,
 		s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at, s.paused_at, s.paused_by, s.paused_for
 	FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id`
 
-// SourceFilter narrows a list of sources. Empty fields narrow nothing.
+// SourceFilter selects sources. Zero fields don't restrict.
 type SourceFilter struct {
 	State string // one of SourceStates
 	Type  string
-	Text  string // a part of the address or the handle, in whatever case
+	// Text is a part of the address or the handle, in any case.
+	Text string
 }
 
 // Sources lists sources, oldest first.
@@ -104,7 +112,8 @@ func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error)
 	if err != nil {
 		return nil, fmt.Errorf("sources: %w", err)
 	}
-	rows, err = q.Pool.Query(ctx, "SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments ORDER BY attached_at, feed_id")
+	rows, err = q.Pool.Query(ctx, "SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments "+
+		"ORDER BY attached_at, feed_id")
 	if err != nil {
 		return nil, fmt.Errorf("backfills: %w", err)
 	}
@@ -126,18 +135,20 @@ func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error)
 const matchesSource = ` WHERE ($1 = '' OR ` + sourceState + ` = $1) AND ($2 = '' OR s.type = $2)
 		AND ($3 = '' OR strpos(lower(s.url), lower($3)) > 0 OR strpos(lower(s.handle), lower($3)) > 0)`
 
-// SourcePage is a page of what Sources lists, without backfills, and how many there are on all pages.
+// SourcePage returns a page of the list of sources, without backfills, and the total of all pages.
 func (q *Queries) SourcePage(ctx context.Context, f SourceFilter, limit, offset int) ([]Source, int, error) {
 	var (
 		batch pgx.Batch
 		page  []Source
 		total int
 	)
-	batch.Queue(sources+matchesSource+" ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5", f.State, f.Type, f.Text, limit, offset).Query(func(rows pgx.Rows) (err error) {
+	batch.Queue(sources+matchesSource+" ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5", f.State, f.Type, f.Text, limit,
+		offset).Query(func(rows pgx.Rows) (err error) {
 		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Source])
 		return err
 	})
-	batch.Queue("SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id"+matchesSource, f.State, f.Type, f.Text).
+	batch.Queue("SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id"+
+		matchesSource, f.State, f.Type, f.Text).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
 	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("sources: %w", err)
@@ -145,7 +156,7 @@ func (q *Queries) SourcePage(ctx context.Context, f SourceFilter, limit, offset 
 	return page, total, nil
 }
 
-// Source finds one with its backfills, or returns ErrNotFound.
+// Source finds a source with its backfills, or returns ErrNotFound.
 func (q *Queries) Source(ctx context.Context, id uuid.UUID) (found Source, err error) {
 	var batch pgx.Batch
 	batch.Queue(sources+" WHERE s.id = $1", id).Query(func(rows pgx.Rows) error {
@@ -153,7 +164,8 @@ func (q *Queries) Source(ctx context.Context, id uuid.UUID) (found Source, err e
 		one.Backfills, found = found.Backfills, one
 		return err
 	})
-	batch.Queue("SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 ORDER BY attached_at, feed_id", id).
+	batch.Queue("SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 "+
+		"ORDER BY attached_at, feed_id", id).
 		Query(func(rows pgx.Rows) (err error) {
 			found.Backfills, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Backfill])
 			return err
@@ -169,7 +181,8 @@ func (q *Queries) Source(ctx context.Context, id uuid.UUID) (found Source, err e
 
 // CountSources counts the sources by state.
 func (q *Queries) CountSources(ctx context.Context) (map[string]int, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+sourceState+", count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id GROUP BY 1")
+	rows, err := q.Pool.Query(ctx, "SELECT "+sourceState+", count(*) FROM sources.sources s LEFT JOIN "+
+		"carillon.source_walks w ON w.source_id = s.id GROUP BY 1")
 	if err != nil {
 		return nil, fmt.Errorf("sources by state: %w", err)
 	}
@@ -184,20 +197,21 @@ func (q *Queries) CountSources(ctx context.Context) (map[string]int, error) {
 	return counts, nil
 }
 
-// Waiting is what of all sources is due and has no visit.
+// Waiting summarizes the sources that are due and not being visited.
 type Waiting struct {
-	Longest time.Duration // since when the first of them has been due
-	Hosts   int           // that they are at
+	Longest time.Duration // the longest time that one has been due
+	Hosts   int           // of these sources
 }
 
-// WaitingSources looks for sources that wait for their visit.
+// WaitingSources summarizes the sources that wait for a visit.
 func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
 	var w Waiting
 	err := q.Pool.QueryRow(ctx, `
 		SELECT coalesce(clock_timestamp() - min(due_at), interval '0'), count(DISTINCT host) FROM (
 			SELECT coalesce(w.next_at, s.wanted_at, s.due_at) AS due_at, coalesce(w.host, s.host) AS host
 			FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
-			WHERE (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL AND (w.held_until IS NULL OR w.held_until <= clock_timestamp())) d
+			WHERE (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL AND (w.held_until IS NULL
+			OR w.held_until <= clock_timestamp())) d
 		WHERE due_at <= clock_timestamp()`).Scan(&w.Longest, &w.Hosts)
 	if err != nil {
 		return w, fmt.Errorf("sources that wait: %w", err)
@@ -205,15 +219,16 @@ func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
 	return w, nil
 }
 
-// SourceIsKnown says that the last walk through a source went through, and that the next one is not overdue: not by more
-// than the tolerance of schedules and the time that it takes to begin. For a source that is paused, none is. A walk that was
-// recorded to have gone through counts before its visit has left, and where what is remembered of walks was lost.
+// SourceIsKnown reports whether the last walk through a source succeeded and the next one is not overdue by more than
+// the tolerance of schedules and the time to start. A paused source has no next one. A recorded successful walk
+// counts even before its visit has ended, and if the state of walks was lost.
 func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {
 	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (
 		SELECT FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
 		WHERE s.id = $1 AND (s.paused_at IS NOT NULL AND (s.completed_at IS NOT NULL OR w.completed_at IS NOT NULL)
 			OR s.completed_at + s.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()
-			OR w.completed_at + w.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()))`, source).Scan(&known)
+			OR w.completed_at + w.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()))`,
+		source).Scan(&known)
 	if err != nil {
 		return false, fmt.Errorf("last walk of source %s: %w", source, err)
 	}

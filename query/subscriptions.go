@@ -9,12 +9,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Subscription is what a destination wants to receive.
+// Subscription is a destination's choice of events.
 type Subscription struct {
 	ID           uuid.UUID
 	Organization uuid.UUID
 	Destination  uuid.UUID
-	ExternalID   string // empty: none
+	ExternalID   string // empty if none
 	EventTypes   []string
 	ScopeKind    string // all, feed_type, feeds
 	FeedType     string // of the scope feed_type
@@ -43,11 +43,13 @@ func scanSubscription(row pgx.CollectableRow) (Subscription, error) {
 	return s, err
 }
 
-// Subscription finds one of a destination's by its UUID or external id, the UUID first. It returns ErrNotFound where
-// the destination has none, or belongs to another organization.
-func (q *Queries) Subscription(ctx context.Context, organization, destination uuid.UUID, ref string) (Subscription, error) {
+// Subscription finds a subscription of a destination by its UUID or external id, the UUID first. It returns
+// ErrNotFound if the destination has no such subscription or belongs to another organization.
+func (q *Queries) Subscription(ctx context.Context, organization, destination uuid.UUID,
+	ref string) (Subscription, error) {
 	found, err := byRef(ref, func(column string, value any) (Subscription, error) {
-		rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 AND s."+column+" = $3",
+		rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 AND s."+column+
+			" = $3",
 			organization, destination, value)
 		if err != nil {
 			return Subscription{}, err
@@ -61,18 +63,21 @@ func (q *Queries) Subscription(ctx context.Context, organization, destination uu
 }
 
 // Subscriptions lists a destination's subscriptions, oldest first, and counts all of them.
-func (q *Queries) Subscriptions(ctx context.Context, organization, destination uuid.UUID, limit, offset int) ([]Subscription, int, error) {
+func (q *Queries) Subscriptions(ctx context.Context, organization, destination uuid.UUID,
+	limit, offset int) ([]Subscription, int, error) {
 	var (
 		batch pgx.Batch
 		page  []Subscription
 		total int
 	)
-	batch.Queue(selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 ORDER BY s.created_at, s.id LIMIT $3 OFFSET $4",
+	batch.Queue(selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 ORDER BY s.created_at, s.id LIMIT "+
+		"$3 OFFSET $4",
 		organization, destination, limit, offset).Query(func(rows pgx.Rows) (err error) {
 		page, err = pgx.CollectRows(rows, scanSubscription)
 		return err
 	})
-	batch.Queue("SELECT count(*) FROM subscriptions.subscriptions WHERE organization = $1 AND destination = $2", organization, destination).
+	batch.Queue("SELECT count(*) FROM subscriptions.subscriptions WHERE organization = $1 AND destination = $2",
+		organization, destination).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
 	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, 0, fmt.Errorf("subscriptions: %w", err)
@@ -81,8 +86,10 @@ func (q *Queries) Subscriptions(ctx context.Context, organization, destination u
 }
 
 // ActiveSubscriptions lists the active subscriptions of a destination.
-func (q *Queries) ActiveSubscriptions(ctx context.Context, organization, destination uuid.UUID) ([]Subscription, error) {
-	rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 AND s.active", organization, destination)
+func (q *Queries) ActiveSubscriptions(ctx context.Context, organization, destination uuid.UUID) (
+	[]Subscription, error) {
+	rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = $2 AND s.active",
+		organization, destination)
 	if err != nil {
 		return nil, fmt.Errorf("active subscriptions: %w", err)
 	}
@@ -93,8 +100,8 @@ func (q *Queries) ActiveSubscriptions(ctx context.Context, organization, destina
 	return active, nil
 }
 
-// OrphanedDeliveries lists the pending deliveries of a destination that were made for a subscription and for no other
-// that still exists, without those that a worker holds now.
+// OrphanedDeliveries lists the pending deliveries of a destination that were created for a subscription and for no
+// other existing one, without those that a worker holds now.
 func (q *Queries) OrphanedDeliveries(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error) {
 	rows, err := q.Pool.Query(ctx, `
 		SELECT d.id FROM deliveries.due u JOIN deliveries.deliveries d ON d.id = u.id

@@ -8,10 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// total is how many items of a feed have an occurrence in a range. Counting a large feed takes longer than reading a
-// page of it. So a total is counted once; where the range has moved, only what lies between the two is looked at.
+// total is the number of items of a feed with an occurrence in a range. Counting a large feed takes longer than
+// reading a page of it. So a total is counted once; when the range has moved, only the difference is counted.
 type total struct {
-	made    ItemsQuery // what it was counted for
+	made    ItemsQuery // for which it was counted
 	version int64
 	box
 	items int
@@ -23,7 +23,8 @@ func (t *total) weight() int { return 1 }
 
 func (t *total) limits() (ofKind, budget int) { return 8, 80_000 }
 
-// mostMoved is for how many occurrences a list is derived from another one. For more, it is made anew.
+// mostMoved is the maximum number of occurrences by which a list may differ from the one it is derived from. Beyond
+// it, the list is made again.
 const mostMoved = 1000
 
 // total counts the items of any status that match, on all pages, for a version of the feed's items or a later one.
@@ -37,8 +38,9 @@ func (q *Queries) total(ctx context.Context, feed uuid.UUID, version int64, in I
 	return t, err
 }
 
-// counting counts, where it can from what is known.
-func (q *Queries) counting(ctx context.Context, feed uuid.UUID, version int64, in ItemsQuery) func([]*total) (*total, error) {
+// counting counts, from a cached total if possible.
+func (q *Queries) counting(ctx context.Context, feed uuid.UUID, version int64, in ItemsQuery) func([]*total) (
+	*total, error) {
 	return func(known []*total) (*total, error) {
 		var base *total
 		for _, t := range known {
@@ -60,14 +62,15 @@ func (q *Queries) counting(ctx context.Context, feed uuid.UUID, version int64, i
 	}
 }
 
-// recount derives a total from another one; nil where too much lies between them, or the feed has changed.
+// recount derives a total from another one. It returns nil if they differ by too much or the feed has changed.
 func (q *Queries) recount(ctx context.Context, feed uuid.UUID, base *total, in ItemsQuery) (*total, error) {
 	between := movedBetween(base.made, in)
 	t, seen, more := &total{made: in, box: everywhere}, 0, 0
 	into := append(append([]any{&t.version}, t.edges()...), &seen, &more)
 	batch := &pgx.Batch{}
-	batch.Queue(planOnce)
-	batch.Queue(countMoved, binaryUUID(feed), in.Since, in.Until, between.since[0], between.since[1], between.until[0], between.until[1],
+	batch.Queue(planGeneric)
+	batch.Queue(countMoved, binaryUUID(feed), in.Since, in.Until, between.since[0], between.since[1], between.until[0],
+		between.until[1],
 		base.made.Since, base.made.Until).QueryRow(func(row pgx.Row) error { return row.Scan(into...) })
 	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("recount items: %w", err)

@@ -44,7 +44,11 @@ const shownFeeds = 200
 func (c *Console) listEvents(v *visit) (screen, error) {
 	values := v.URL.Query()
 	list := eventList{Now: c.Now().UTC(), Later: values.Get("before") != "", Filter: eventForm{
-		Name: strings.TrimSpace(values.Get("q")), Type: values.Get("type"), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until"),
+		Name:  strings.TrimSpace(values.Get("q")),
+		Type:  values.Get("type"),
+		Feed:  values.Get("feed"),
+		Since: values.Get("since"),
+		Until: values.Get("until"),
 	}}
 	list.Asked = list.Filter != eventForm{}
 	filter, err := c.readEvents(list.Filter, values.Get("before"))
