@@ -12,12 +12,12 @@ import (
 
 // Recipient is a destination that an event could have gone to, in its state at the time of publication.
 type Recipient struct {
-	ID         uuid.UUID
-	Name       string // the last one
-	Status     string // current: enabled, disabled, auto_disabled, deleted
-	StatusThen string // status at that time; empty if it was created later
-	CreatedAt  time.Time
-	EndedAt    *time.Time // when it was deleted
+	ID        uuid.UUID
+	Name      string // the last one
+	Status    string // current: enabled, disabled, auto_disabled, deleted
+	Then      string // status at that time; empty if it was created later
+	CreatedAt time.Time
+	EndedAt   *time.Time // when it was deleted
 }
 
 // RecipientIDs lists the destinations of an organization that an event published at a moment could have gone to,
@@ -84,15 +84,15 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 	return list, nil
 }
 
-// ExistingDeliveries returns which of some deliveries exist. There may be very many ids.
-func (q *Queries) ExistingDeliveries(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+// DeliveriesMade returns which of some deliveries exist. There may be very many ids.
+func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
 	rows, err := q.Pool.Query(ctx, "SELECT id FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
 	if err != nil {
-		return nil, fmt.Errorf("existing deliveries: %w", err)
+		return nil, fmt.Errorf("deliveries made: %w", err)
 	}
 	found, err := collectIDs(rows)
 	if err != nil {
-		return nil, fmt.Errorf("existing deliveries: %w", err)
+		return nil, fmt.Errorf("deliveries made: %w", err)
 	}
 	made := make(map[uuid.UUID]bool, len(found))
 	for _, id := range found {

@@ -220,7 +220,7 @@ func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error
 		Settle: func(ctx context.Context, m projections.ReadModel) error {
 			return a.Progress.Settle(ctx, a.base.store, m)
 		},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Guesses: console.NewGuesses(), Tester: tester,
+		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), LoginLimiter: console.NewLoginLimiter(), Tester: tester,
 		Wake: a.deliverer.Wake, Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
 	}
 	var err error

@@ -22,19 +22,30 @@ type allDeliveries struct {
 	Statuses   []string
 	Feeds      []query.FeedName
 	Filter     deliveryForm
-	Live       string // address of what happens; "": older pages stand still
-	Later      bool   // the page is not the first
-	First      string // the address of the first page
-	Next       string // of the next page; "": there is none
-	Now        time.Time
+	// Live is the address of live updates. Empty on all pages but the first.
+	Live  string
+	Later bool   // whether the page is not the first
+	First string // of the first page
+	Next  string // of the next page; empty if there is none
+	Now   time.Time
 }
 
 // listAllDeliveries answers GET /console/deliveries.
 func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	values := v.URL.Query()
-	list := allDeliveries{Statuses: deliveryStatuses, Now: c.Now().UTC(), Later: values.Get("before") != "", First: elsewhere(v.URL, "before", ""), Filter: deliveryForm{
-		Status: values.Get("status"), Type: strings.TrimSpace(values.Get("type")), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until"),
-	}}
+	list := allDeliveries{
+		Statuses: deliveryStatuses,
+		Now:      c.Now().UTC(),
+		Later:    values.Get("before") != "",
+		First:    withParameter(v.URL, "before", ""),
+		Filter: deliveryForm{
+			Status: values.Get("status"),
+			Type:   strings.TrimSpace(values.Get("type")),
+			Feed:   values.Get("feed"),
+			Since:  values.Get("since"),
+			Until:  values.Get("until"),
+		},
+	}
 	if !list.Later {
 		list.Live = c.liveAt(v, liveDeliveries, uuid.Nil, values)
 	}
@@ -47,15 +58,18 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	if list.Deliveries, err = c.Queries.AllDeliveries(v.Context(), v.organization(), filter, query.DeliveryMark{CreatedAt: at, ID: id}, list.Now); err != nil {
+	if list.Deliveries, err = c.Queries.AllDeliveries(v.Context(), v.organization(), filter, query.DeliveryMark{
+		CreatedAt: at,
+		ID:        id,
+	}, list.Now); err != nil {
 		return screen{}, err
 	}
 	if len(list.Deliveries) > pageSize {
 		list.Deliveries = list.Deliveries[:pageSize]
 		last := list.Deliveries[pageSize-1]
-		list.Next = elsewhere(v.URL, "before", markOf(last.CreatedAt, last.ID))
+		list.Next = withParameter(v.URL, "before", formatMark(last.CreatedAt, last.ID))
 	}
-	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), shownFeeds); err != nil {
+	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices); err != nil {
 		return screen{}, err
 	}
 	list.Names, err = c.Queries.DestinationNames(v.Context(), v.organization(), destinationsOf(list.Deliveries))
@@ -70,7 +84,7 @@ func destinationsOf(deliveries []query.Delivery) []uuid.UUID {
 	return ids
 }
 
-// readFeed reads the id of a feed, where there is one.
+// readFeed reads the id of a feed, if there is one.
 func readFeed(typed string) (uuid.UUID, error) {
 	if typed == "" {
 		return uuid.Nil, nil

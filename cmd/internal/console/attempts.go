@@ -11,17 +11,18 @@ import (
 	"carillon/query"
 )
 
-// tried is an attempt with its request and what was answered.
-type tried struct {
+// attemptView is an attempt with its request and its answer.
+type attemptView struct {
 	query.Attempt
 
-	Headers string // of its request, but for the destination's own; "": they can't be told any more
+	// Headers are those of the request, without the destination's own. Empty if they can't be restored.
+	Headers string
 	Answer  string
 }
 
-// tried lists the latest attempts of a delivery.
-func (c *Console) tried(v *visit, d deliveryView) ([]tried, error) {
-	latest := d.Attempts[max(0, len(d.Attempts)-shownAttempts):]
+// attemptViews lists the latest attempts of a delivery.
+func (c *Console) attemptViews(v *visit, d deliveryView) ([]attemptView, error) {
+	latest := d.Attempts[max(0, len(d.Attempts)-maxAttempts):]
 	if len(latest) == 0 {
 		return nil, nil
 	}
@@ -29,9 +30,9 @@ func (c *Console) tried(v *visit, d deliveryView) ([]tried, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := make([]tried, len(latest))
+	all := make([]attemptView, len(latest))
 	for i, attempt := range latest {
-		all[i] = tried{Attempt: attempt, Headers: headersOf(d, attempt.AttemptedAt, secrets)}
+		all[i] = attemptView{Attempt: attempt, Headers: headersOf(d, attempt.AttemptedAt, secrets)}
 		if attempt.ResponseBody == nil {
 			continue
 		}
@@ -52,16 +53,17 @@ func (c *Console) tried(v *visit, d deliveryView) ([]tried, error) {
 	return all, nil
 }
 
-// signer is a secret, and when it signed.
-type signer struct {
+// signingSecret is a secret and the time it signed.
+type signingSecret struct {
 	query.Secret
 
 	opened webhook.Secret
 }
 
-// secretsSince opens those that signed at some time since a moment, in the order in which they sign. There are none for whom
-// secrets are not: what one of them made of a body shows nothing of it, but is no concern of theirs either.
-func (c *Console) secretsSince(v *visit, d deliveryView, since time.Time) ([]signer, error) {
+// secretsSince opens the secrets that signed at some time since a moment, in the order in which they sign. It returns
+// none if the visitor may not read secrets: a signature does not disclose its secret, but is of no use to them
+// either.
+func (c *Console) secretsSince(v *visit, d deliveryView, since time.Time) ([]signingSecret, error) {
 	if !v.session.May(organization.ScopeSecrets) {
 		return nil, nil
 	}
@@ -69,7 +71,7 @@ func (c *Console) secretsSince(v *visit, d deliveryView, since time.Time) ([]sig
 	if err != nil {
 		return nil, err
 	}
-	var all []signer
+	var all []signingSecret
 	for _, s := range then.Secrets {
 		opened, err := c.secret(v.Context(), d.Destination, s.Sealed)
 		switch {
@@ -77,21 +79,22 @@ func (c *Console) secretsSince(v *visit, d deliveryView, since time.Time) ([]sig
 		case err != nil:
 			return nil, err
 		default:
-			all = append([]signer{{s, opened}}, all...) // the query has the newest first
+			all = append([]signingSecret{{s, opened}}, all...) // the query returns the newest first
 		}
 	}
 	return all, nil
 }
 
-// headersOf are those of the request of an attempt, as they were: signatures follow from the secrets that signed then.
-func headersOf(d deliveryView, at time.Time, secrets []signer) string {
+// headersOf restores the headers of an attempt's request: its signatures follow from the secrets that signed then.
+func headersOf(d deliveryView, at time.Time, secrets []signingSecret) string {
 	var signing []webhook.Secret
 	for _, s := range secrets {
 		if !s.CreatedAt.After(at) && (s.ExpiresAt == nil || at.Before(*s.ExpiresAt)) {
 			signing = append(signing, s.opened)
 		}
 	}
-	text := "content-type: application/json\nwebhook-id: " + d.ID.String() + "\nwebhook-timestamp: " + strconv.FormatInt(at.Unix(), 10)
+	text := "content-type: application/json\nwebhook-id: " + d.ID.String() + "\nwebhook-timestamp: " +
+		strconv.FormatInt(at.Unix(), 10)
 	if len(signing) > 0 {
 		text += "\nwebhook-signature: " + webhook.Sign(signing, d.ID.String(), at, d.Body)
 	}

@@ -15,9 +15,9 @@ import (
 	"carillon/eventstore"
 )
 
-// Whoever comes back, in the browser, to the answer of a form, or loads it anew, is neither asked to send the form again nor
-// sends it: he sees the page that the form is on. What was answered is in none of it.
-func TestGoingBackToAnAnswerSendsNothing(t *testing.T) {
+// TestAnswers_reloadSendsNothingInBrowser: going back to the answer of a form, or reloading it, neither sends the
+// form again nor asks to: it shows the page with the form, without the answer.
+func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	var requests atomic.Int64
@@ -31,14 +31,15 @@ func TestGoingBackToAnAnswerSendsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disclosures := func() (n int64) { // by what is recorded: who is answered does not wait for the read model of it
-		for m, err := range w.Store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories(disclosure.Aggregate.Category)) {
+	disclosures := func() (n int64) { // from the store: the answer does not wait for its read model
+		for m, err := range w.Store.Subscribe(t.Context(), eventstore.Start,
+			eventstore.Categories(disclosure.Aggregate.Category)) {
 			switch {
 			case err != nil:
 				t.Fatal(err)
 			case m.CaughtUp:
 				return n
-			case m.Event != nil && bytes.Contains(m.Event.Data, []byte(id.String())): // others are shown theirs meanwhile
+			case m.Event != nil && bytes.Contains(m.Event.Data, []byte(id.String())): // other tests disclose meanwhile
 				n++
 			}
 		}
@@ -52,7 +53,8 @@ func TestGoingBackToAnAnswerSendsNothing(t *testing.T) {
 	}{
 		{"/test", "Send the test event", "Test Ticket shop?", "It took the event: 204", requests.Load},
 		{"/validate", "Try it", "Can Ticket shop be reached?", "It answered 204", requests.Load},
-		{"/secrets/" + found.Secrets[0].ID.String() + "/reveal", "Show it", "Show a secret of", "Give it to the receiver", disclosures},
+		{"/secrets/" + found.Secrets[0].ID.String() + "/reveal", "Show it", "Show a secret of", "Give it to the receiver",
+			disclosures},
 	} {
 		path := "/console/destinations/" + id.String() + c.page
 		b.open(t, path)
@@ -69,7 +71,8 @@ func TestGoingBackToAnAnswerSendsNothing(t *testing.T) {
 		b.until(t, c.page+": back", `!(`+there+`)`)
 		for _, how := range []string{"back", "loaded anew"} {
 			b.shows(t, c.page+" "+how, c.question)
-			if ask[bool](t, b, `document.body.innerText.includes("`+c.answer+`") || document.body.innerText.includes("whsec_")`) {
+			if ask[bool](t, b, `document.body.innerText.includes("`+c.answer+
+				`") || document.body.innerText.includes("whsec_")`) {
 				t.Errorf("%s %s: the answer is there still", c.page, how)
 			}
 			if n := c.done(); n != after {

@@ -11,15 +11,16 @@ import (
 	"carillon/projections/feeds"
 )
 
-// fill types into the field that has an id.
+// fill types into the field with an id.
 func (b *tab) fill(t *testing.T, field, text string) {
 	t.Helper()
 	ask[bool](t, b, `(() => { const f = document.getElementById("`+field+`"); f.value = ""; f.focus(); return true })()`)
 	call(t, b, input.InsertText, input.InsertTextParams{Text: text})
 }
 
-// A source is attached on the feed's page, by keys alone, and the page tells how far what was there already has come in.
-func TestASourceIsAttachedInABrowser(t *testing.T) {
+// TestAttachSourceInBrowser attaches a source on the feed's page with the keyboard, and sees the progress of the
+// backfill.
+func TestAttachSourceInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
@@ -30,7 +31,7 @@ func TestASourceIsAttachedInABrowser(t *testing.T) {
 	b.fill(t, "source", "not an id")
 	b.pressButton(t, "Attach")
 	b.until(t, "the refusal is there", `document.body.innerText.includes("Source must be the id of a source")`)
-	b.forget() // the browser says on the console that its status is 400
+	b.forget() // the browser reports status 400 on its console
 
 	spare := s.names["source"]
 	b.open(t, path)
@@ -39,13 +40,15 @@ func TestASourceIsAttachedInABrowser(t *testing.T) {
 	b.until(t, "the source is attached", `document.body.innerText.includes("The source is attached.")`)
 	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Look again")
 
-	// A walk is under way.
-	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking, began_at, interval_seconds, failures, asked, linked)
+	// A walk is in progress.
+	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking,
+		began_at, interval_seconds, failures, asked, linked)
 		VALUES ($1, 'example.org', now(), 1, true, now(), 3600, 0, 3, 12)`, uuid.MustParse(spare)); err != nil {
 		t.Fatal(err)
 	}
 	b.pressButton(t, "Look again")
-	b.until(t, "the bar is there", `document.querySelector("progress")?.value === 3 && document.querySelector("progress").max === 12`)
+	b.until(t, "the bar is there",
+		`document.querySelector("progress")?.value === 3 && document.querySelector("progress").max === 12`)
 	b.shows(t, "while it runs", "3 of 12 pages so far, 0 items")
 	b.accessible(t, "while it runs")
 	b.fits(t, "while it runs", 360)

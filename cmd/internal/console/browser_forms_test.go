@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A form that was open while somebody else changed the same thing is shown again, with what was typed and what is there now, and
-// all of it can be used by everybody.
-func TestAFormThatIsOldInABrowser(t *testing.T) {
+// TestOutdatedFormsInBrowser: a form that was open during another change is shown again, with the typed and the
+// current values, all of it accessible.
+func TestOutdatedFormsInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
@@ -22,15 +22,17 @@ func TestAFormThatIsOldInABrowser(t *testing.T) {
 	for _, form := range []struct {
 		name, path string
 		theirs     []string
-		now        []string // is what the page says that it is by now
+		now        []string // current values on the page
 	}{
 		{
 			"old-destination-form", "/console/destinations/{works}/edit",
-			[]string{"name", "Tickets and more", "url", works.URL, "headers", "X-Tenant: town-hall\nX-Room: 7", "debounce", "60"},
+			[]string{"name", "Tickets and more", "url", works.URL, "headers", "X-Tenant: town-hall\nX-Room: 7", "debounce",
+				"60"},
 			[]string{"It is now: Tickets and more", "X-Room: 7", "It is now: 60", "by key:"},
 		},
 		{
-			"old-feed-form", "/console/feeds/{feed}/edit", []string{"name", "Concerts and plays", "description", "What is on in town, in the evening"},
+			"old-feed-form", "/console/feeds/{feed}/edit", []string{"name", "Concerts and plays", "description",
+				"What is on in town, in the evening"},
 			[]string{"It is now: Concerts and plays", "It is now: What is on in town, in the evening", "It is now: off"},
 		},
 	} {
@@ -57,6 +59,7 @@ func TestAFormThatIsOldInABrowser(t *testing.T) {
 		b.accessible(t, form.name+" in the dark")
 		b.sized(t, 1280)
 		b.pressButton(t, "Save")
-		b.until(t, form.name+": sent again, it is saved", `document.body.innerText.includes("The changes were saved.") && document.body.innerText.includes("Mine")`)
+		b.until(t, form.name+": sent again, it is saved",
+			`document.body.innerText.includes("The changes were saved.") && document.body.innerText.includes("Mine")`)
 	}
 }

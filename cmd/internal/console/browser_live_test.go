@@ -18,14 +18,19 @@ import (
 	"carillon/query"
 )
 
-// pointAt moves the pointer to a place of the page.
+// pointAt moves the pointer to a point of the page.
 func (b *tab) pointAt(t *testing.T, x, y float64) {
 	t.Helper()
-	call(t, b, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: input.DispatchMouseEventTypeMouseMoved, X: x, Y: y})
+	call(t, b, input.DispatchMouseEvent, input.DispatchMouseEventParams{
+		Type: input.DispatchMouseEventTypeMouseMoved,
+		X:    x,
+		Y:    y,
+	})
 }
 
-// New deliveries come on top without a load, and wait with their number while somebody reads.
-func TestPagesFollowInABrowser(t *testing.T) {
+// TestLiveDeliveriesInBrowser: new deliveries appear on top without a reload, and are only counted while the pointer
+// is on the list.
+func TestLiveDeliveriesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
@@ -37,30 +42,36 @@ func TestPagesFollowInABrowser(t *testing.T) {
 	b.open(t, "/console/destinations/"+id.String()+"/deliveries")
 	b.until(t, "the page is connected", `document.querySelector("[data-live]").hasAttribute("data-connected")`)
 
-	// Until the source reads along nothing is told; then the page is, and loads its list.
+	// Before the source follows the store nothing is sent; then the page reloads its list.
 	w.publish(t, "concert")
 	b.until(t, "a delivery comes by itself", `document.querySelectorAll("[data-id]").length > 0`)
 	event := w.publish(t, "the-last")
 	row := `document.querySelector('[data-id="` + dispatch.DeliveryID(event, id).String() + `"]')`
 	b.until(t, "it is on top", `document.querySelector("[data-rows]").firstElementChild === `+row)
 	w.attempted(t, event, id, 204, "")
-	b.until(t, "its status changes where it is", row+`.innerText.includes("succeeded") && document.querySelector("[data-rows]").firstElementChild === `+row)
+	b.until(t, "its status changes where it is",
+		row+`.innerText.includes("succeeded") && document.querySelector("[data-rows]").firstElementChild === `+row)
 
-	// The pointer is on the list: it stands still, and tells how many there are.
-	at := ask[[]float64](t, b, `(() => { const r = document.querySelector("[data-live]").getBoundingClientRect(); return [r.x + 40, r.y + 20]; })()`)
+	// With the pointer on it, the list standingOf still and shows the number of new deliveries.
+	at := ask[[]float64](t, b,
+		`(() => { const r = document.querySelector("[data-live]").getBoundingClientRect(); return [r.x + 40, r.y + 20]; })()`)
 	b.pointAt(t, at[0], at[1])
 	b.until(t, "the pointer is there", `document.querySelector("[data-live]").matches(":hover")`)
 	before := ask[int](t, b, `document.querySelectorAll("[data-id]").length`)
 	w.publish(t, "while-reading")
-	b.until(t, "the number is told", `!document.querySelector("[data-news]").hidden && document.querySelector("[data-news]").textContent === "1 new, show them"`)
+	b.until(t, "the number is told",
+		`!document.querySelector("[data-news]").hidden &&
+			document.querySelector("[data-news]").textContent === "1 new, show them"`)
 	if now := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); now != before {
 		t.Errorf("%d rows became %d under the eyes of who reads", before, now)
 	}
 	b.accessible(t, "with news")
 
-	// It goes on where it was when the pointer leaves, or when somebody asks for what is new.
+	// It continues when the pointer leaves, or when the new deliveries are requested.
 	b.pointAt(t, 5, 5)
-	b.until(t, "what was held back is shown", `document.querySelector("[data-news]").hidden && document.querySelector("[data-rows]").firstElementChild.innerText.includes("while-reading")`)
+	b.until(t, "what was held back is shown",
+		`document.querySelector("[data-news]").hidden &&
+			document.querySelector("[data-rows]").firstElementChild.innerText.includes("while-reading")`)
 	if now := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); now != before+1 {
 		t.Errorf("%d rows became %d, and one was held back", before, now)
 	}
@@ -71,12 +82,13 @@ func TestPagesFollowInABrowser(t *testing.T) {
 	w.attempted(t, held, id, 204, "")
 	b.pressButton(t, "1 new, show them")
 	fresh := `document.querySelector('[data-id="` + dispatch.DeliveryID(held, id).String() + `"]')`
-	b.until(t, "it is shown, and the focus is on it", fresh+` === document.querySelector("[data-rows]").firstElementChild && `+fresh+`.contains(document.activeElement)`)
+	b.until(t, "it is shown, and the focus is on it", fresh+
+		` === document.querySelector("[data-rows]").firstElementChild && `+fresh+`.contains(document.activeElement)`)
 	b.until(t, "with what happened to it while it was held back", fresh+`.innerText.includes("succeeded")`)
 	b.quiet(t, "while it is followed")
 }
 
-// front leads to one process or another, as what balances loads does.
+// front is a load balancer that leads to one process or another.
 type front struct {
 	to     atomic.Pointer[http.Handler]
 	server *httptest.Server
@@ -84,21 +96,23 @@ type front struct {
 
 func (f *front) leadTo(process http.Handler) { f.to.Store(&process) }
 
-// gone answers as where the process is gone.
+// gone answers as if the process was gone.
 var gone = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 
-// front leads to this process at first.
+// front returns a load balancer that leads to this process.
 func (w *world) front(t *testing.T) *front {
 	t.Helper()
 	var f front
 	f.leadTo(w.handler)
-	f.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { (*f.to.Load()).ServeHTTP(rw, r) }))
-	t.Cleanup(f.server.CloseClientConnections) // live parts stay open
+	f.server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		(*f.to.Load()).ServeHTTP(rw, r)
+	}))
+	t.Cleanup(f.server.CloseClientConnections) // live updates stay open
 	t.Cleanup(f.server.Close)
 	return &f
 }
 
-// another is a process beside this one.
+// another starts a process beside this one.
 func (w *world) another(t *testing.T) *world {
 	t.Helper()
 	other := *w
@@ -110,16 +124,19 @@ func (w *world) another(t *testing.T) *world {
 // read moves the pointer to the first row of the list.
 func (b *tab) read(t *testing.T) {
 	t.Helper()
-	at := ask[[]float64](t, b, `(() => { const r = document.querySelector("[data-rows]").getBoundingClientRect(); return [r.x + 40, r.y + 10]; })()`)
+	at := ask[[]float64](t, b,
+		`(() => { const r = document.querySelector("[data-rows]").getBoundingClientRect(); return [r.x + 40, r.y + 10]; })()`)
 	b.pointAt(t, at[0], at[1])
 	b.until(t, "the pointer is there", `document.querySelector("[data-live]").matches(":hover")`)
 }
 
-// someMissed holds where it is told that more has happened.
-const someMissed = `!document.querySelector("[data-news]").hidden && document.querySelector("[data-news]").textContent === "More has happened than is shown here: show it"`
+// someMissed reports whether the page shows that more has happened.
+const someMissed = `!document.querySelector("[data-news]").hidden &&
+	document.querySelector("[data-news]").textContent === "More has happened than is shown here: show it"`
 
-// A list was about to be loaded anew, and now somebody reads it: it stands still, and says that there is more.
-func TestALateLoadMovesNothingInABrowser(t *testing.T) {
+// TestLateReloadInBrowser: a list that is about to reload when the pointer enters it standingOf still, and shows that
+// there is more.
+func TestLateReloadInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
@@ -131,7 +148,7 @@ func TestALateLoadMovesNothingInABrowser(t *testing.T) {
 	b.sized(t, 1280)
 	b.pointAt(t, 5, 5)
 
-	// Live parts begin with this page, which is told to look anew, and can't.
+	// Live updates start with this page, which is asked to reload and can't.
 	list, refused := "/console/destinations/"+id.String()+"/deliveries", make(chan struct{}, 100)
 	var shown atomic.Bool
 	f.leadTo(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -160,9 +177,9 @@ func TestALateLoadMovesNothingInABrowser(t *testing.T) {
 	b.forget()
 }
 
-// A page says what it can't show: that something was missed while its list is read, that the connection is cut, and that its
-// sign-in has ended.
-func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
+// TestMissedUpdatesInBrowser: a page shows that updates were missed while its list is being read, that the connection
+// is lost, and that its session has ended.
+func TestMissedUpdatesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
@@ -175,12 +192,16 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 	b.pointAt(t, 5, 5)
 	b.open(t, "/console/destinations/"+id.String()+"/deliveries")
 	w.publish(t, "the-first")
-	b.until(t, "it follows", `document.querySelectorAll("[data-id]").length === 1 && document.querySelector("[data-live]").hasAttribute("data-connected")`)
+	b.until(t, "it follows",
+		`document.querySelectorAll("[data-id]").length === 1 &&
+			document.querySelector("[data-live]").hasAttribute("data-connected")`)
 	told := func(state string) string {
-		return `[...document.querySelectorAll("[data-connection]")].filter((e) => !e.hidden).map((e) => e.dataset.connection).join() === "` + state + `"`
+		return `[...document.querySelectorAll("[data-connection]")].filter((e) => !e.hidden).map((e) => e
+			.dataset.connection).join() === "` + state + `"`
 	}
 
-	// Its list is being read while the process ends. What happened until the page has found another one is not known to that, and said.
+	// The process ends while the list is being read. The next process does not know what happened in between, and the
+	// page shows that.
 	b.read(t)
 	f.leadTo(gone)
 	f.server.CloseClientConnections()
@@ -194,20 +215,22 @@ func TestPagesSayWhatTheyMissInABrowser(t *testing.T) {
 		t.Errorf("1 row became %d under the eyes of who reads", rows)
 	}
 	b.pressButton(t, "More has happened")
-	b.until(t, "it is shown", `document.querySelector("[data-news]").hidden && document.querySelector("[data-rows]").firstElementChild.innerText.includes("unheard")`)
+	b.until(t, "it is shown",
+		`document.querySelector("[data-news]").hidden &&
+			document.querySelector("[data-rows]").firstElementChild.innerText.includes("unheard")`)
 	b.forget()
 
-	// The session ends somewhere else.
+	// The session ends in another browser.
 	signedIn.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
-	b.until(t, "it says that it stands still", told("refused"))
+	b.until(t, "it says that it standingOf still", told("refused"))
 	b.accessible(t, "after its session")
 	b.pointAt(t, 5, 5)
 	b.pressButton(t, "Reload")
 	b.until(t, "somebody has to sign in", `location.pathname === "/console/sign-in" && location.search.includes("next=")`)
 }
 
-// What was typed outlives the session that ended meanwhile: it stays in the page, and is sent after a new sign-in.
-func TestAFormOutlivesItsSessionInABrowser(t *testing.T) {
+// TestFormAfterSessionEndInBrowser: typed values survive the end of the session, and are sent after the next sign-in.
+func TestFormAfterSessionEndInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
@@ -215,7 +238,9 @@ func TestAFormOutlivesItsSessionInABrowser(t *testing.T) {
 	b := newTab(t, w.serve(t), first.cookie)
 	b.open(t, "/console/destinations/new")
 	address := receiver(t, 204, "")
-	ask[bool](t, b, `document.querySelector("[name=name]").value = 'Town "app" & <others>'; document.querySelector("[name=url]").value = "`+address+`";
+	ask[bool](t, b,
+		`document.querySelector("[name=name]").value = 'Town "app" & <others>';
+			document.querySelector("[name=url]").value = "`+address+`";
 		document.querySelector("[name=headers]").value = "X-Town: 1\\nX-Other: two"; true`)
 	first.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
 	b.leave(t, "Create")
@@ -232,7 +257,7 @@ func TestAFormOutlivesItsSessionInABrowser(t *testing.T) {
 	}
 }
 
-// leave presses a button, and waits for the page that follows.
+// leave presses a button, and waits for the next page.
 func (b *tab) leave(t *testing.T, button string) {
 	t.Helper()
 	ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
@@ -240,15 +265,27 @@ func (b *tab) leave(t *testing.T, button string) {
 	b.until(t, "the page after "+button+" is there", `!document.documentElement.dataset.left`)
 }
 
-// Work that another process does is seen to go on.
-func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
+// TestWorkOfOtherProcessInBrowser shows the progress of another process's work.
+func TestWorkOfOtherProcessInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
 	works, beat := adapters.ConsoleWorks{Pool: w.Pool}, time.Now().UTC().Truncate(time.Microsecond)
-	work := console.Work{ID: uuid.New(), Organization: w.org, Destination: id, Kind: "replay", Since: beat, AfterAt: beat, Until: beat, State: "running", Actor: "key:test", Total: 300, Beat: beat}
+	work := console.Work{
+		ID:           uuid.New(),
+		Organization: w.org,
+		Destination:  id,
+		Kind:         "replay",
+		Since:        beat,
+		AfterAt:      beat,
+		Until:        beat,
+		State:        "running",
+		Actor:        "key:test",
+		Total:        300,
+		Beat:         beat,
+	}
 	if err := works.Begin(t.Context(), work); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +296,9 @@ func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
 	if err := works.Advance(t.Context(), work, beat.Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	b.until(t, "it goes on", `document.querySelector("[data-progress]").innerText.includes("200 of 300") && document.querySelector("progress").value === 200`)
+	b.until(t, "it goes on",
+		`document.querySelector("[data-progress]").innerText.includes("200 of 300") &&
+			document.querySelector("progress").value === 200`)
 	work.Done, work.State, work.Beat = 300, "done", beat.Add(time.Second)
 	if err := works.Advance(t.Context(), work, beat.Add(2*time.Second)); err != nil {
 		t.Fatal(err)
@@ -268,18 +307,20 @@ func TestWorkOfAnotherProcessIsSeenInABrowser(t *testing.T) {
 	b.quiet(t, "while it is looked at")
 }
 
-// The list of deliveries to all destinations follows too, and says where each went.
-func TestAllDeliveriesFollowInABrowser(t *testing.T) {
+// TestLiveAllDeliveriesInBrowser: the list of deliveries to all destinations updates too, and names each destination.
+func TestLiveAllDeliveriesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	w.lives(t)
-	shop, letter := w.subscribed(t, "Ticket shop", receiver(t, 204, "")), w.subscribed(t, "Old newsletter", receiver(t, 500, ""))
+	shop, letter := w.subscribed(t, "Ticket shop", receiver(t, 204, "")), w.subscribed(t, "Old newsletter",
+		receiver(t, 500, ""))
 	server := httptest.NewServer(w.admin)
-	t.Cleanup(server.CloseClientConnections) // live parts stay open
+	t.Cleanup(server.CloseClientConnections) // live updates stay open
 	t.Cleanup(server.Close)
 	for name, b := range map[string]*tab{
-		"/console": newTab(t, w.serve(t), w.signIn(t, w.key).cookie), "/console/organizations/" + w.org.String(): newTab(t, server.URL, w.operator(t).cookie),
+		"/console": newTab(t, w.serve(t), w.signIn(t, w.key).cookie), "/console/organizations/" + w.org.String(): newTab(t,
+			server.URL, w.operator(t).cookie),
 	} {
 		b.sized(t, 1280)
 		b.pointAt(t, 5, 5)
@@ -293,19 +334,21 @@ func TestAllDeliveriesFollowInABrowser(t *testing.T) {
 			} else {
 				b.until(t, "a row names its destination", row+`?.innerText.includes("Ticket shop")`)
 			}
-			if at := ask[string](t, b, row+`.querySelectorAll("a")[1].getAttribute("href")`); at != name+"/destinations/"+to.String() {
+			if at := ask[string](t, b, row+`.querySelectorAll("a")[1].getAttribute("href")`); at != name+"/destinations/"+
+				to.String() {
 				t.Errorf("its destination is at %s", at)
 			}
 		}
 		w.attempted(t, first, shop, 204, "")
-		b.until(t, "what is there changes where it is", `document.querySelector('[data-id="`+dispatch.DeliveryID(first, shop).String()+`"]').innerText.includes("succeeded")`)
+		b.until(t, "what is there changes where it is", `document.querySelector('[data-id="`+dispatch.DeliveryID(first,
+			shop).String()+`"]').innerText.includes("succeeded")`)
 		b.accessible(t, name)
 		b.quiet(t, name)
 	}
 }
 
-// A delivery's page shows each attempt as it is made, without a load.
-func TestADeliverysPageFollowsInABrowser(t *testing.T) {
+// TestLiveDeliveryInBrowser: a delivery's page shows each attempt as it is made, without a reload.
+func TestLiveDeliveryInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
@@ -318,7 +361,9 @@ func TestADeliverysPageFollowsInABrowser(t *testing.T) {
 	b.until(t, "the page is connected", `document.querySelector("[data-live]").hasAttribute("data-connected")`)
 	ask[bool](t, b, `document.documentElement.dataset.here = "yes"; true`)
 	w.attempted(t, event, id, 503, `{"error":"out of order"}`)
-	b.until(t, "the attempt is shown", `document.querySelector('[data-part="attempts"]').innerText.includes("503") && document.querySelector('[data-part="attempts"]').innerText.includes("out of order")`)
+	b.until(t, "the attempt is shown",
+		`document.querySelector('[data-part="attempts"]').innerText.includes("503") &&
+			document.querySelector('[data-part="attempts"]').innerText.includes("out of order")`)
 	b.until(t, "and its way goes on", `document.querySelector('[data-part="way"]').innerText.includes("attempt 1")`)
 	if !ask[bool](t, b, `document.documentElement.dataset.here === "yes"`) {
 		t.Error("the page was loaded anew")

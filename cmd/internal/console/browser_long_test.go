@@ -12,15 +12,16 @@ import (
 	"carillon/projections/destinations"
 )
 
-// Names that are as long as they may be, without a place to break, and such as are written from the right, push nothing off a
-// page, however small.
-func TestLongNamesFitInABrowser(t *testing.T) {
+// TestLongNamesInBrowser: names of maximum length, without a place to break or written from right to left, push
+// nothing off a page of any width.
+func TestLongNamesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Plain", receiver(t, 500, strings.Repeat("W", 9000)))
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
-	for what, name := range map[string]string{"one word": strings.Repeat("W", 255), "from the right": strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 40), "quotes": strings.Repeat(`"<`, 127)} {
+	for what, name := range map[string]string{"one word": strings.Repeat("W", 255),
+		"from the right": strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 40), "quotes": strings.Repeat(`"<`, 127)} {
 		out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, Name: &name})
 		if err != nil {
 			t.Fatal(err)
@@ -30,8 +31,10 @@ func TestLongNamesFitInABrowser(t *testing.T) {
 		w.attempted(t, event, id, 500, strings.Repeat("W", 9000))
 		at := "/console/destinations/" + id.String()
 		for _, path := range []string{
-			"/console/", "/console/destinations", at, at + "/edit", at + "/delete", at + "/deliveries", at + "/replay?status=failed", "/console/deliveries",
-			"/console/deliveries/" + dispatch.DeliveryID(event, id).String(), "/console/events", "/console/events/" + event.String(),
+			"/console/", "/console/destinations", at, at + "/edit", at + "/delete", at + "/deliveries",
+			at + "/replay?status=failed", "/console/deliveries",
+			"/console/deliveries/" + dispatch.DeliveryID(event, id).String(), "/console/events", "/console/events/" +
+				event.String(),
 		} {
 			b.sized(t, 1200)
 			b.open(t, path)

@@ -5,58 +5,223 @@ import (
 	"testing"
 )
 
-// look is a page as it is looked at in a browser. Nightly each is tried in light and dark, at 360 and at 2,560 pixels, by keys
-// alone, and without scripts.
+// look is a page in a browser. The nightly suite tries each in light and dark, at 360 and at 2,560 pixels, with the
+// keyboard only, and without scripts.
 type look struct {
 	name  string
 	path  string // see scene.at
 	shows []string
-	// A change, made by keys alone and without scripts: the button, or link, that is pressed, and what is shown then.
+	// A change, made with the keyboard only and without scripts: the button or link to press, and the text shown
+	// then.
 	press string
 	then  []string
-	out   bool // for somebody who is not signed in
+	out   bool // without a session
 }
 
 // looks are all pages. A new page is one line here.
 var looks = []look{
-	{name: "sign-in", path: "/console/sign-in", shows: []string{"API key", "Sign in"}, out: true},
-	{name: "enter", path: "/console/enter?token=made-up", shows: []string{"works once"}, press: "Sign in", then: []string{"was used already"}, out: true},
-	{name: "overview", path: "/console/", shows: []string{"Overview", "Town hall", "Old newsletter", "Failing now", "Pending"}, press: "Sign out", then: []string{"API key"}},
-	{name: "destinations", path: "/console/destinations", shows: []string{"Ticket shop", "Old newsletter", "New destination"}, press: "Ticket shop", then: []string{"Time line"}},
-	{name: "destination", path: "/console/destinations/{works}", shows: []string{"Ticket shop", "Time line", "Secrets", "whsec_…", "Subscriptions", "everything", "Latest deliveries", "its first secret"}},
-	{name: "destination-then", path: "/console/destinations/{works}?moment=0", shows: []string{"As it was at"}, press: "Show it as it is now", then: []string{"Latest deliveries"}},
+	{
+		name:  "sign-in",
+		path:  "/console/sign-in",
+		shows: []string{"API key", "Sign in"},
+		out:   true,
+	},
+	{
+		name:  "enter",
+		path:  "/console/enter?token=made-up",
+		shows: []string{"works once"},
+		press: "Sign in",
+		then:  []string{"was used already"},
+		out:   true,
+	},
+	{
+		name:  "overview",
+		path:  "/console/",
+		shows: []string{"Overview", "Town hall", "Old newsletter", "Failing now", "Pending"},
+		press: "Sign out",
+		then:  []string{"API key"},
+	},
+	{
+		name:  "destinations",
+		path:  "/console/destinations",
+		shows: []string{"Ticket shop", "Old newsletter", "New destination"},
+		press: "Ticket shop",
+		then:  []string{"Time line"},
+	},
+	{
+		name: "destination",
+		path: "/console/destinations/{works}",
+		shows: []string{"Ticket shop", "Time line", "Secrets", "whsec_…", "Subscriptions", "everything", "Latest deliveries",
+			"its first secret"},
+	},
+	{
+		name:  "destination-then",
+		path:  "/console/destinations/{works}?moment=0",
+		shows: []string{"As it was at"},
+		press: "Show it as it is now",
+		then:  []string{"Latest deliveries"},
+	},
 	{name: "new-destination", path: "/console/destinations/new", shows: []string{"New destination", "Custom headers"}},
-	{name: "edit-destination", path: "/console/destinations/{works}/edit", shows: []string{"Edit Ticket shop"}, press: "Save", then: []string{"The changes were saved."}},
-	{name: "enable", path: "/console/destinations/{fresh}/enable", shows: []string{"Nothing is pending"}, press: "Enable", then: []string{"The destination is enabled."}},
-	{name: "disable", path: "/console/destinations/{fresh}/disable", shows: []string{"Nothing is sent until"}, press: "Disable", then: []string{"The destination is disabled."}},
-	{name: "delete", path: "/console/destinations/{fresh}/delete", shows: []string{"can't be undone"}, press: "Delete permanently", then: []string{"The destination was deleted."}},
-	{name: "test", path: "/console/destinations/{fresh}/test", shows: []string{"One signed test event"}, press: "Send the test event", then: []string{"It took the event: 204"}},
-	{name: "validate", path: "/console/destinations/{fresh}/validate", shows: []string{"Any answer counts"}, press: "Try it", then: []string{"It answered 204"}},
-	{name: "rotate", path: "/console/destinations/{fresh}/rotate", shows: []string{"another 24 hours"}, press: "Rotate", then: []string{"There is a new secret.", "Expire now"}},
-	{name: "deliveries", path: "/console/destinations/{fails}/deliveries?status=failed", shows: []string{"3 deliveries", "news.item.added", "500"}, press: "Filter", then: []string{"3 deliveries"}},
-	{name: "replay-many", path: "/console/destinations/{fails}/replay?status=failed", shows: []string{"Send many again", "3", "deliveries"}, press: "Send 3 again", then: []string{"Sending to Old newsletter"}},
-	{name: "backfill", path: "/console/destinations/{works}/backfill?since={hour}", shows: []string{"Send missed events", "4", "those that it got already are left out"}, press: "Send missed events", then: []string{"Sending to Ticket shop"}},
-	{name: "delivery", path: "/console/deliveries/{delivered}", shows: []string{"published", "dispatched", "attempt 1", "204", "Concert in the park", "webhook-id"}},
-	{name: "failed-delivery", path: "/console/deliveries/{failed}", shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>"}},
-	{name: "replay", path: "/console/deliveries/{delivered}/replay", shows: []string{"Send it again?"}, press: "Send again", then: []string{"The delivery will be sent again."}},
-	{name: "feeds", path: "/console/feeds", shows: []string{"Concerts in town", "New feed"}, press: "Concerts", then: []string{"Organ at noon"}},
-	{name: "feed", path: "/console/feeds/{feed}", shows: []string{"Organ at noon", "Town hall, Market 1", "Mon", "has a picture", `<b>Bold</b> & "quoted"`, "example.org/concerts", "Attach a source"}, press: "Month after →", then: []string{"Its sources show nothing for this month."}},
-	{name: "item", path: "/console/feeds/{feed}/items/{item}", shows: []string{"Organ at noon", "Town hall, Market 1", "Dates", "https://example.org/poster.png", "Music &"}, press: "Submit", then: []string{"Thank you. That is recorded."}},
+	{
+		name:  "edit-destination",
+		path:  "/console/destinations/{works}/edit",
+		shows: []string{"Edit Ticket shop"},
+		press: "Save",
+		then:  []string{"The changes were saved."},
+	},
+	{
+		name:  "enable",
+		path:  "/console/destinations/{fresh}/enable",
+		shows: []string{"Nothing is pending"},
+		press: "Enable",
+		then:  []string{"The destination is enabled."},
+	},
+	{
+		name:  "disable",
+		path:  "/console/destinations/{fresh}/disable",
+		shows: []string{"Nothing is sent until"},
+		press: "Disable",
+		then:  []string{"The destination is disabled."},
+	},
+	{
+		name:  "delete",
+		path:  "/console/destinations/{fresh}/delete",
+		shows: []string{"can't be undone"},
+		press: "Delete permanently",
+		then:  []string{"The destination was deleted."},
+	},
+	{
+		name:  "test",
+		path:  "/console/destinations/{fresh}/test",
+		shows: []string{"One signed test event"},
+		press: "Send the test event",
+		then:  []string{"It took the event: 204"},
+	},
+	{
+		name:  "validate",
+		path:  "/console/destinations/{fresh}/validate",
+		shows: []string{"Any answer counts"},
+		press: "Try it",
+		then:  []string{"It answered 204"},
+	},
+	{
+		name:  "rotate",
+		path:  "/console/destinations/{fresh}/rotate",
+		shows: []string{"another 24 hours"},
+		press: "Rotate",
+		then:  []string{"There is a new secret.", "Expire now"},
+	},
+	{
+		name:  "deliveries",
+		path:  "/console/destinations/{fails}/deliveries?status=failed",
+		shows: []string{"3 deliveries", "news.item.added", "500"},
+		press: "Filter",
+		then:  []string{"3 deliveries"},
+	},
+	{
+		name:  "replay-many",
+		path:  "/console/destinations/{fails}/replay?status=failed",
+		shows: []string{"Send many again", "3", "deliveries"},
+		press: "Send 3 again",
+		then:  []string{"Sending to Old newsletter"},
+	},
+	{
+		name:  "backfill",
+		path:  "/console/destinations/{works}/backfill?since={hour}",
+		shows: []string{"Send missed events", "4", "those that it got already are left out"},
+		press: "Send missed events",
+		then:  []string{"Sending to Ticket shop"},
+	},
+	{
+		name:  "delivery",
+		path:  "/console/deliveries/{delivered}",
+		shows: []string{"published", "dispatched", "attempt 1", "204", "Concert in the park", "webhook-id"},
+	},
+	{
+		name:  "failed-delivery",
+		path:  "/console/deliveries/{failed}",
+		shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>"},
+	},
+	{
+		name:  "replay",
+		path:  "/console/deliveries/{delivered}/replay",
+		shows: []string{"Send it again?"},
+		press: "Send again",
+		then:  []string{"The delivery will be sent again."},
+	},
+	{
+		name:  "feeds",
+		path:  "/console/feeds",
+		shows: []string{"Concerts in town", "New feed"},
+		press: "Concerts",
+		then:  []string{"Organ at noon"},
+	},
+	{
+		name: "feed",
+		path: "/console/feeds/{feed}",
+		shows: []string{"Organ at noon", "Town hall, Market 1", "Mon", "has a picture", `<b>Bold</b> & "quoted"`,
+			"example.org/concerts", "Attach a source"},
+		press: "Month after →",
+		then:  []string{"Its sources show nothing for this month."},
+	},
+	{
+		name:  "item",
+		path:  "/console/feeds/{feed}/items/{item}",
+		shows: []string{"Organ at noon", "Town hall, Market 1", "Dates", "https://example.org/poster.png", "Music &"},
+		press: "Submit",
+		then:  []string{"Thank you. That is recorded."},
+	},
 	{name: "new-feed", path: "/console/feeds/new", shows: []string{"Description"}},
-	{name: "edit-feed", path: "/console/feeds/{feed}/edit", shows: []string{"Edit Concerts"}, press: "Save", then: []string{"The changes were saved."}},
-	{name: "detach", path: "/console/feeds/{feed}/sources/{association}/detach", shows: []string{"Nothing more comes in from"}, press: "Detach", then: []string{"The source was detached."}},
-	{name: "delete-feed", path: "/console/feeds/{feed}/delete", shows: []string{"can't be undone"}, press: "Delete permanently", then: []string{"The feed was deleted."}},
-	{name: "all-deliveries", path: "/console/deliveries", shows: []string{"Ticket shop", "Old newsletter", "news.item.added", "failed", "204"}, press: "Ticket shop", then: []string{"Time line"}},
-	{name: "events", path: "/console/events", shows: []string{"news.item.added", "concert/2", "Published"}, press: "Destinations", then: []string{"New destination"}},
-	{name: "event", path: "/console/events/{event}", shows: []string{"Recipients", "Got it 2", "Ticket shop", "Concert in the park"}, press: "Got it", then: []string{"Got it 2", "Ticket shop"}},
+	{
+		name:  "edit-feed",
+		path:  "/console/feeds/{feed}/edit",
+		shows: []string{"Edit Concerts"},
+		press: "Save",
+		then:  []string{"The changes were saved."},
+	},
+	{
+		name:  "detach",
+		path:  "/console/feeds/{feed}/sources/{association}/detach",
+		shows: []string{"Nothing more comes in from"},
+		press: "Detach",
+		then:  []string{"The source was detached."},
+	},
+	{
+		name:  "delete-feed",
+		path:  "/console/feeds/{feed}/delete",
+		shows: []string{"can't be undone"},
+		press: "Delete permanently",
+		then:  []string{"The feed was deleted."},
+	},
+	{
+		name:  "all-deliveries",
+		path:  "/console/deliveries",
+		shows: []string{"Ticket shop", "Old newsletter", "news.item.added", "failed", "204"},
+		press: "Ticket shop",
+		then:  []string{"Time line"},
+	},
+	{
+		name:  "events",
+		path:  "/console/events",
+		shows: []string{"news.item.added", "concert/2", "Published"},
+		press: "Destinations",
+		then:  []string{"New destination"},
+	},
+	{
+		name:  "event",
+		path:  "/console/events/{event}",
+		shows: []string{"Recipients", "Got it 2", "Ticket shop", "Concert in the park"},
+		press: "Got it",
+		then:  []string{"Got it 2", "Ticket shop"},
+	},
 	{name: "missing", path: "/console/deliveries/none", shows: []string{missing}},
 }
 
-// missing is shown if there is no such page; the browser says on its console that the status is 404.
+// missing is shown if there is no such page; the browser reports the status 404 on its console.
 const missing = "There is nothing here."
 
-// TestPagesInABrowser looks at every page as people do.
-func TestPagesInABrowser(t *testing.T) {
+// TestPagesInBrowser looks at every page.
+func TestPagesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)

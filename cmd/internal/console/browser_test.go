@@ -26,10 +26,10 @@ import (
 	"carillon/cmd/internal/suite"
 )
 
-// The tests of pages in a real browser: one Chromium for the package, one tab a test. Where there is none, they are
-// skipped; make test says so, and make chromium installs it.
+// The tests of pages in a real browser: one Chromium for the package, one tab a test. They are skipped without one;
+// make test reports that, and make chromium installs it.
 
-// chromium is the browser that all tests share. It is started by the first test that wants it.
+// chromium is the browser that all tests share. The first test that needs it starts it.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := ""
 	for _, name := range []string{os.Getenv("CARILLON_TEST_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -39,12 +39,14 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		}
 	}
 	if path == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // not installed
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
-		chromedp.WSURLReadTimeout(apitest.Patience), chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("renderer-process-limit", "2"), chromedp.Flag("js-flags", "--max-old-space-size=128"), chromedp.Flag("mute-audio", true))
-	if os.Geteuid() == 0 { // who has no sandbox
+		chromedp.WSURLReadTimeout(apitest.Patience), chromedp.Flag("disable-gpu", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("renderer-process-limit", "2"), chromedp.Flag("js-flags", "--max-old-space-size=128"),
+		chromedp.Flag("mute-audio", true))
+	if os.Geteuid() == 0 { // root has no sandbox
 		options = append(options, chromedp.NoSandbox)
 	}
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
@@ -64,15 +66,15 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// tab is a page that a person looks at.
+// tab is a page in a browser.
 type tab struct {
 	context.Context
 
 	base string // address of the server
 
 	mu       sync.Mutex
-	consoled []string // errors and warnings on the console, reports of the content security policy among them
-	asked    []string // addresses that were requested
+	consoled []string // errors and warnings on the console, including content security policy reports
+	asked    []string // requested addresses
 }
 
 // serve serves the world's pages to a browser.
@@ -84,12 +86,12 @@ func (w *world) serve(t *testing.T) string {
 func serveAt(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
-	t.Cleanup(server.CloseClientConnections) // live parts stay open
+	t.Cleanup(server.CloseClientConnections) // live updates stay open
 	t.Cleanup(server.Close)
 	return server.URL
 }
 
-// needsBrowser skips a test where there is no Chromium. It is asked first, before anything is set up.
+// needsBrowser skips a test without Chromium. It is called first, before any set-up.
 func needsBrowser(t *testing.T) context.Context {
 	t.Helper()
 	browser, err := chromium()
@@ -102,7 +104,7 @@ func needsBrowser(t *testing.T) context.Context {
 	return browser
 }
 
-// newTab opens one, for somebody who is signed in, or not ("").
+// newTab opens a tab with a session, or without one ("").
 func newTab(t *testing.T, base, cookie string) *tab {
 	t.Helper()
 	browser := needsBrowser(t)
@@ -117,27 +119,34 @@ func newTab(t *testing.T, base, cookie string) *tab {
 	call(t, b, network.Enable, network.EnableParams{})
 	call(t, b, log.Enable, cdp.Empty{})
 	call(t, b, runtime.Enable, cdp.Empty{})
-	call(t, b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{Source: reportViolations})
+	call(t, b, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
+		Source: reportViolations})
 	b.signedIn(t, cookie)
 	return b
 }
 
-// signedIn makes the person of the tab one who has a cookie, or none ("").
+// signedIn sets the session cookie of the tab, or removes it ("").
 func (b *tab) signedIn(t *testing.T, cookie string) {
 	t.Helper()
 	call(t, b, network.ClearBrowserCookies, cdp.Empty{})
 	if cookie != "" {
-		for _, name := range []string{"carillon_console", "carillon_operators"} { // whichever of them it is
+		for _, name := range []string{"carillon_console", "carillon_operators"} { // only one of them is set
 			call(t, b, network.SetCookie, network.SetCookieParams{
-				Name: name, Value: cookie, URL: b.base + "/console", Path: "/console", HTTPOnly: new(true), SameSite: network.CookieSameSiteStrict,
+				Name:     name,
+				Value:    cookie,
+				URL:      b.base + "/console",
+				Path:     "/console",
+				HTTPOnly: new(true),
+				SameSite: network.CookieSameSiteStrict,
 			})
 		}
 	}
 }
 
-const reportViolations = `document.addEventListener("securitypolicyviolation", (e) => console.error("policy: " + e.violatedDirective + " " + e.blockedURI))`
+const reportViolations = `document.addEventListener("securitypolicyviolation", (e) =>
+	console.error("policy: " + e.violatedDirective + " " + e.blockedURI))`
 
-// hear notes what a page says and asks for.
+// hear records the errors and requests of a page.
 func (b *tab) hear(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -157,7 +166,7 @@ func (b *tab) hear(event any) {
 	}
 }
 
-// quiet looks at what was heard since the last time.
+// quiet checks what was recorded since the last call.
 func (b *tab) quiet(t *testing.T, what string) {
 	t.Helper()
 	b.mu.Lock()
@@ -166,21 +175,22 @@ func (b *tab) quiet(t *testing.T, what string) {
 		t.Errorf("%s: the console says %s", what, text)
 	}
 	for _, address := range b.asked {
-		if !strings.HasPrefix(address, b.base+"/") && !strings.HasPrefix(address, "data:") { // the browser's own drawings; the policy refuses a page's
+		// Resources of the browser itself; the policy refuses a page's.
+		if !strings.HasPrefix(address, b.base+"/") && !strings.HasPrefix(address, "data:") {
 			t.Errorf("%s: the page asks %s", what, address)
 		}
 	}
 	b.consoled, b.asked = nil, nil
 }
 
-// forget leaves out of account what was heard until now.
+// forget drops the records so far.
 func (b *tab) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.consoled, b.asked = nil, nil
 }
 
-// call has the browser do something.
+// call runs browser actions.
 func call[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R {
 	t.Helper()
 	result, err := chromedp.Call(b, command, params)
@@ -190,7 +200,7 @@ func call[P, R any](t *testing.T, b *tab, command cdp.Command[P, R], params P) R
 	return result
 }
 
-// open goes to a page and waits until it is there.
+// open goes to a page and waits until it is loaded.
 func (b *tab) open(t *testing.T, path string) {
 	t.Helper()
 	if err := chromedp.Do(b, chromedp.Navigate(b.base+path)); err != nil {
@@ -198,7 +208,7 @@ func (b *tab) open(t *testing.T, path string) {
 	}
 }
 
-// ask gives the value of an expression on the page.
+// ask returns the value of an expression on the page.
 func ask[T any](t *testing.T, b *tab, expression string) T {
 	t.Helper()
 	value, err := chromedp.Run(b, chromedp.Evaluate[T](expression))
@@ -208,8 +218,8 @@ func ask[T any](t *testing.T, b *tab, expression string) T {
 	return value
 }
 
-// until waits for an expression to hold on a page that is whole: one that still arrives shows its first lines already, and one that
-// is just being left has none.
+// until waits for an expression to hold on a complete page: one that is still loading shows its first lines already,
+// and one that is being left has none.
 func (b *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
 	apitest.Eventually(t, what, func() bool {
@@ -218,13 +228,13 @@ func (b *tab) until(t *testing.T, what, expression string) {
 	})
 }
 
-// text is what a page shows.
+// text returns the visible text of a page.
 func (b *tab) text(t *testing.T) string {
 	t.Helper()
 	return ask[string](t, b, "document.body.innerText")
 }
 
-// shows expects texts, in whatever case the style sheet writes them.
+// shows expects texts, in any case, since the style sheet may change it.
 func (b *tab) shows(t *testing.T, what string, texts ...string) {
 	t.Helper()
 	shown := strings.ToLower(b.text(t))
@@ -238,7 +248,7 @@ func (b *tab) shows(t *testing.T, what string, texts ...string) {
 //go:embed testdata/accessibility.js
 var accessibility string
 
-// accessible looks for what is wrong with the page for those who can't see, or use no mouse.
+// accessible checks the page for screen readers and keyboards.
 func (b *tab) accessible(t *testing.T, what string) {
 	t.Helper()
 	b.until(t, what+": its style sheet is there", "true")
@@ -247,13 +257,18 @@ func (b *tab) accessible(t *testing.T, what string) {
 	}
 }
 
-// sized makes the window so many pixels wide.
+// sized sets the width of the window in pixels.
 func (b *tab) sized(t *testing.T, width int64) {
 	t.Helper()
-	call(t, b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1, Mobile: width < 500})
+	call(t, b, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+		Width:             width,
+		Height:            900,
+		DeviceScaleFactor: 1,
+		Mobile:            width < 500,
+	})
 }
 
-// dark is whether the person likes it dark.
+// dark sets the preferred color scheme.
 func (b *tab) dark(t *testing.T, is bool) {
 	t.Helper()
 	scheme := map[bool]string{false: "light", true: "dark"}[is]
@@ -262,23 +277,24 @@ func (b *tab) dark(t *testing.T, is bool) {
 	})
 }
 
-// fits expects that nothing sticks out at the side.
+// fits expects that nothing overflows horizontally.
 func (b *tab) fits(t *testing.T, what string, width int64) {
 	t.Helper()
 	b.sized(t, width)
 	if wide := ask[int64](t, b, "document.scrollingElement.scrollWidth"); wide > width {
 		t.Errorf("%s: it is %d pixels wide in a window of %d: %s", what, wide, width, ask[string](t, b, fmt.Sprintf(
-			`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d && !e.closest(".wide, pre")).slice(0, 3).map((e) => e.outerHTML.slice(0, 160)).join("\n")`, width)))
+			`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d &&
+				!e.closest(".wide, pre")).slice(0, 3).map((e) => e.outerHTML.slice(0, 160)).join("\n")`, width)))
 	}
 }
 
-// scripts lets pages run theirs, or not.
+// scripts allows scripts, or not.
 func (b *tab) scripts(t *testing.T, run bool) {
 	t.Helper()
 	call(t, b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !run})
 }
 
-// press presses a key so many times.
+// press presses a key n times.
 func (b *tab) press(t *testing.T, key string, code int64, times int) {
 	t.Helper()
 	text := ""
@@ -287,10 +303,17 @@ func (b *tab) press(t *testing.T, key string, code int64, times int) {
 	}
 	for range times {
 		call(t, b, input.DispatchKeyEvent, input.DispatchKeyEventParams{
-			Type: input.DispatchKeyEventTypeKeyDown, Key: key, Code: key, Text: text, WindowsVirtualKeyCode: code,
+			Type:                  input.DispatchKeyEventTypeKeyDown,
+			Key:                   key,
+			Code:                  key,
+			Text:                  text,
+			WindowsVirtualKeyCode: code,
 		})
 		call(t, b, input.DispatchKeyEvent, input.DispatchKeyEventParams{
-			Type: input.DispatchKeyEventTypeKeyUp, Key: key, Code: key, WindowsVirtualKeyCode: code,
+			Type:                  input.DispatchKeyEventTypeKeyUp,
+			Key:                   key,
+			Code:                  key,
+			WindowsVirtualKeyCode: code,
 		})
 	}
 }
@@ -300,7 +323,8 @@ const (
 	enterKey = 13
 )
 
-// watchFocus notes where the focus goes, and whether that can be seen: when it comes, or where it rests until the next key.
+// watchFocus records where the focus goes, and whether it is visible: when it arrives, or where it rests until the
+// next key.
 const watchFocus = `window.visited = new Set(); window.seen = new Set();
 	document.activeElement?.blur();
 	window.look = () => {
@@ -311,28 +335,31 @@ const watchFocus = `window.visited = new Set(); window.seen = new Set();
 	document.addEventListener("keydown", window.look, true); true`
 
 const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
-	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") || e.matches("summary")))`
+	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") ||
+		e.matches("summary")))`
 
-// stops is how often the tab key is pressed to come to all that can be used. A field for date and time has seven stops.
+// stops returns how often the tab key is pressed to chartRange all controls. A field for date and time has seven stops.
 func (b *tab) stops(t *testing.T) int {
 	t.Helper()
 	return ask[int](t, b, reachable+`.reduce((n, e) => n + (e.type === "datetime-local" ? 7 : 1), 1)`)
 }
 
-// byKeys goes through the page with the tab key alone: it comes to all that can be used, and sees where it is.
+// byKeys walks through the page with the tab key: it chartRanges all controls, and sees where it is.
 func (b *tab) byKeys(t *testing.T, what string) {
 	t.Helper()
 	ask[bool](t, b, watchFocus)
 	b.press(t, "Tab", tabKey, b.stops(t))
-	for _, unseen := range ask[[]string](t, b, "(window.look(), [...window.visited].filter((e) => !window.seen.has(e)).map((e) => e.outerHTML.slice(0, 140)))") {
+	for _, unseen := range ask[[]string](t, b, "(window.look(), [...window.visited].filter((e) => "+
+		"!window.seen.has(e)).map((e) => e.outerHTML.slice(0, 140)))") {
 		t.Errorf("%s: the focus can't be seen on %s", what, unseen)
 	}
-	for _, missed := range ask[[]string](t, b, reachable+".filter((e) => !window.visited.has(e)).map((e) => e.outerHTML.slice(0, 140))") {
+	for _, missed := range ask[[]string](t, b, reachable+".filter((e) => !window.visited.has(e)).map((e) => "+
+		"e.outerHTML.slice(0, 140))") {
 		t.Errorf("%s: keys don't come to %s", what, missed)
 	}
 }
 
-// pressButton comes to a button or link whose text begins like this by the tab key, and presses it.
+// pressButton chartRanges a button or link whose text has a prefix with the tab key, and presses it.
 func (b *tab) pressButton(t *testing.T, name string) {
 	t.Helper()
 	ask[bool](t, b, "document.activeElement?.blur(); true")
@@ -349,8 +376,8 @@ func (b *tab) pressButton(t *testing.T, name string) {
 	t.Fatalf("keys come to no button %q, but to %q", name, all)
 }
 
-// pictures keeps what a page looks like in each size, light and dark, where somebody wants to see it: CARILLON_TEST_PICTURES names
-// the directory.
+// pictures saves screenshots of the page in each size, light and dark, to the directory CARILLON_TEST_PICTURES, if
+// set.
 func (b *tab) pictures(t *testing.T, name string) {
 	t.Helper()
 	directory := os.Getenv("CARILLON_TEST_PICTURES")
@@ -361,7 +388,8 @@ func (b *tab) pictures(t *testing.T, name string) {
 		for _, dark := range []bool{false, true} {
 			b.sized(t, width)
 			b.dark(t, dark)
-			image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(true)}).Data
+			image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(
+				true)}).Data
 			file := fmt.Sprintf("%s/%s-%d%s.png", directory, name, width, map[bool]string{true: "-dark"}[dark])
 			if err := os.WriteFile(file, image, 0o600); err != nil {
 				t.Fatal(err)

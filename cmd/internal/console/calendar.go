@@ -11,22 +11,23 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// month is a month as a calendar, in UTC.
+// month is a calendar month, in UTC.
 type month struct {
 	Name           string
-	Previous, Next string // addresses of those beside it
+	Previous, Next string // addresses of the adjacent months
 	Weeks          [][]day
-	Left           int // items of the month that the calendar does not tell
-	from, until    time.Time
+	// Left counts the items of the month that the calendar omits.
+	Left        int
+	from, until time.Time
 }
 
 // day is a field of a calendar.
 type day struct {
 	At      time.Time
-	Outside bool // it is of the month before or after
+	Outside bool // whether it belongs to an adjacent month
 	Today   bool
 	Entries []calendarEntry
-	More    int // entries that are left out
+	More    int // number of omitted entries
 }
 
 // calendarEntry is a date of an item.
@@ -35,9 +36,9 @@ type calendarEntry struct {
 	Date shownDate
 }
 
-const entriesOfDay = 3
+const maxDayEntries = 3
 
-// readMonth reads which month is asked for: 2026-11; none is this one.
+// readMonth parses a month such as 2026-11; empty means the current one.
 func readMonth(typed string, now time.Time) (m month, err error) {
 	m.from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	if typed != "" {
@@ -73,7 +74,7 @@ func (m *month) fill(items []shownItem, total int) {
 				continue
 			}
 			d := &m.Weeks[n/7][n%7]
-			if len(d.Entries) == entriesOfDay {
+			if len(d.Entries) == maxDayEntries {
 				d.More++
 				continue
 			}
@@ -82,7 +83,7 @@ func (m *month) fill(items []shownItem, total int) {
 	}
 }
 
-// readItems reads a page of rendered items.
+// readItems parses a page of rendered items.
 func readItems(page []byte) (all []shownItem, err error) {
 	if err := json.Unmarshal(page, &all); err != nil {
 		return nil, err
@@ -99,7 +100,7 @@ func readItem(body []byte) (item shownItem, err error) {
 	return item, err
 }
 
-// plain is the text of a description, whose tags are a stranger's.
+// plain returns the text of a description without its tags, which are untrusted.
 func plain(description string) string {
 	var b strings.Builder
 	for tokens := html.NewTokenizer(strings.NewReader(description)); ; {
@@ -110,12 +111,13 @@ func plain(description string) string {
 			b.Write(tokens.Text())
 		case html.StartTagToken, html.EndTagToken, html.SelfClosingTagToken:
 			b.WriteByte(' ')
-		case html.CommentToken, html.DoctypeToken: // say nothing
+		case html.CommentToken, html.DoctypeToken: // no text
 		}
 	}
 }
 
-// host is where an address leads, for people to see before they go there; "" where it is none of the web.
+// host returns the host of an address, so that people see it before they follow a link, or "" if it is not a web
+// address.
 func host(address string) string {
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "https" && at.Scheme != "http" {

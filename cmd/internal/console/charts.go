@@ -13,76 +13,77 @@ import (
 	"carillon/query"
 )
 
-// The pictures of charts, in units of their own: the browser scales them.
+// The sizes of charts, in their own units: the browser scales them.
 const (
 	chartWidth  = 1000
 	chartHeight = 160
 	barsHeight  = 60
 )
 
-// span of time that a chart shows.
-type reach struct {
+// chartRange is a time range that a chart can show.
+type chartRange struct {
 	Name, Words string
 	length      time.Duration
 	slot        time.Duration // of one point
-	minutes     int           // of the rows that it is drawn from
+	minutes     int           // of the rows it is drawn from
 	format      string        // of a point's time
 }
 
-var reaches = []reach{
+var chartRanges = []chartRange{
 	{"hour", "1 hour", time.Hour, 5 * time.Minute, 5, "15:04"},
 	{"day", "24 hours", 24 * time.Hour, time.Hour, 60, "2 Jan, 15:04"},
 	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour, 60, "2 Jan, 15:04"},
 	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour, 60, "2 Jan"},
 }
 
-// answering is how destinations have answered: in words over each reach, and drawn over one.
+// answering is how destinations have answered: figures for each chartRange, and a chart of one.
 type answering struct {
-	Reaches []reachSum
-	Chart   chart
+	Ranges []rangeSummary
+	Chart  chart
 }
 
-// reachSum sums a reach up.
-type reachSum struct {
-	reach
+// rangeSummary is the summary of a chartRange.
+type rangeSummary struct {
+	chartRange
 
 	Link          string
-	Shown         bool // it is the one that is drawn
+	Shown         bool // whether it is the charted one
 	Attempts      int
 	Rate          string
 	P50, P95, P99 string
 }
 
-// chart is how destinations have answered over a reach.
+// chart is how destinations have answered over a chartRange.
 type chart struct {
-	Words      string // how long
-	Title      string // what it shows, for those who don't see it
+	Words string // of the duration
+	// Title describes the chart for screen readers.
+	Title      string
 	From, To   string
 	Lines      []line
 	Ticks      []tick
 	Bars       []bar
-	Most       int // attempts of a point
-	Width, Top int // of the pictures
+	Most       int // highest number of attempts of a point
+	Width, Top int // in units
 	Bottom     int
 	Empty      bool
 }
 
-// line is how long attempts took.
+// line is a percentile of the durations of attempts.
 type line struct {
 	Name   string // p50, p95, p99
-	Points string // each stretch of it
-	Dots   []dot  // points that stand alone
+	Points string // one per uninterrupted run
+	Dots   []dot  // isolated points
 }
 
 type dot struct{ X, Y int }
 
-// tick is a duration on the axis. They are as far from each other as can be.
+// tick is a duration on the axis. Ticks are spaced as widely as possible.
 type tick struct {
 	Y     int
 	Words string
 }
 
-// bar is how many attempts succeeded and failed.
+// bar is the number of successful and failed attempts of a point.
 type bar struct {
 	X, Width           int
 	Y, Good, BadY, Bad int
@@ -91,11 +92,13 @@ type bar struct {
 
 // answering reads how a destination, or all of them (uuid.Nil), have answered.
 func (c *Console) answering(v *visit, destination uuid.UUID, now time.Time) (answering, error) {
-	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5, now.Add(-time.Hour).Truncate(5*time.Minute))
+	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5,
+		now.Add(-time.Hour).Truncate(5*time.Minute))
 	if err != nil {
 		return answering{}, err
 	}
-	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, 60, now.Add(-30*24*time.Hour).Truncate(time.Hour))
+	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, 60,
+		now.Add(-30*24*time.Hour).Truncate(time.Hour))
 	if err != nil {
 		return answering{}, err
 	}
@@ -104,21 +107,27 @@ func (c *Console) answering(v *visit, destination uuid.UUID, now time.Time) (ans
 
 func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a answering) {
 	asked := at.Query().Get("range")
-	shown := reaches[1]
-	for _, r := range reaches {
+	shown := chartRanges[1]
+	for _, r := range chartRanges {
 		if r.Name == asked {
 			shown = r
 		}
 	}
-	for _, r := range reaches {
+	for _, r := range chartRanges {
 		within := since(rowsOf(r, fine, coarse), r.from(now))
 		succeeded, failed := sum(within)
 		values := at.Query()
 		values.Set("range", r.Name)
 		values.Del("done")
-		a.Reaches = append(a.Reaches, reachSum{
-			reach: r, Link: at.Path + "?" + values.Encode() + "#answers", Shown: r.Name == shown.Name, Attempts: succeeded + failed,
-			Rate: percent(succeeded, succeeded+failed), P50: took(0.5, within), P95: took(0.95, within), P99: took(0.99, within),
+		a.Ranges = append(a.Ranges, rangeSummary{
+			chartRange: r,
+			Link:       at.Path + "?" + values.Encode() + "#answers",
+			Shown:      r.Name == shown.Name,
+			Attempts:   succeeded + failed,
+			Rate:       percent(succeeded, succeeded+failed),
+			P50:        took(0.5, within),
+			P95:        took(0.95, within),
+			P99:        took(0.99, within),
 		})
 		if r.Name == shown.Name {
 			a.Chart = draw(r, within, now)
@@ -127,15 +136,15 @@ func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a a
 	return a
 }
 
-func rowsOf(r reach, fine, coarse []query.Answers) []query.Answers {
+func rowsOf(r chartRange, fine, coarse []query.Answers) []query.Answers {
 	if r.minutes == 5 {
 		return fine
 	}
 	return coarse
 }
 
-// from is when the first point of a reach begins.
-func (r reach) from(now time.Time) time.Time {
+// from returns the start of the first point of a chartRange.
+func (r chartRange) from(now time.Time) time.Time {
 	return now.UTC().Truncate(r.slot).Add(r.slot - r.length)
 }
 
@@ -155,7 +164,7 @@ func sum(rows []query.Answers) (succeeded, failed int) {
 	return succeeded, failed
 }
 
-// took is a latency in words.
+// took formats a latency.
 func took(part float64, rows []query.Answers) string {
 	if len(rows) == 0 {
 		return "–"
@@ -163,7 +172,7 @@ func took(part float64, rows []query.Answers) string {
 	return milliseconds(query.Latency(part, rows))
 }
 
-// milliseconds is a duration with about two digits.
+// milliseconds formats a duration with about two digits.
 func milliseconds(d time.Duration) string {
 	switch ms := float64(d) / float64(time.Millisecond); {
 	case ms < 9.95:
@@ -177,8 +186,8 @@ func milliseconds(d time.Duration) string {
 	}
 }
 
-// draw draws a reach.
-func draw(r reach, rows []query.Answers, now time.Time) chart {
+// draw draws a chartRange.
+func draw(r chartRange, rows []query.Answers, now time.Time) chart {
 	from := r.from(now)
 	points := make([][]query.Answers, int(r.length/r.slot))
 	for _, a := range rows {
@@ -188,17 +197,24 @@ func draw(r reach, rows []query.Answers, now time.Time) chart {
 	}
 	succeeded, failed := sum(rows)
 	c := chart{
-		Words: r.Words, Width: chartWidth, Top: chartHeight, Bottom: barsHeight, Empty: succeeded+failed == 0,
-		From: from.Format(r.format), To: now.UTC().Format(r.format),
-		Title: fmt.Sprintf("Over %s, %d attempts, of which %s succeeded; half took at most %s, 95 of 100 at most %s, 99 of 100 at most %s",
-			r.Words, succeeded+failed, percent(succeeded, succeeded+failed), took(0.5, rows), took(0.95, rows), took(0.99, rows)),
+		Words:  r.Words,
+		Width:  chartWidth,
+		Top:    chartHeight,
+		Bottom: barsHeight,
+		Empty:  succeeded+failed == 0,
+		From:   from.Format(r.format),
+		To:     now.UTC().Format(r.format),
+		Title: fmt.Sprintf("Over %s, %d attempts, of which %s succeeded; half took at most %s, 95 of 100 at most %s, 99 of "+
+			"100 at most %s",
+			r.Words, succeeded+failed, percent(succeeded, succeeded+failed), took(0.5, rows), took(0.95, rows),
+			took(0.99, rows)),
 	}
 	c.scale(points, rows)
 	c.bars(points, r, from)
 	return c
 }
 
-// scale draws the latencies, each ten times as long as the one below being as far away from it.
+// scale draws the latencies on a logarithmic axis.
 func (c *chart) scale(points [][]query.Answers, rows []query.Answers) {
 	least, most := math.Inf(1), math.Inf(-1)
 	parts := []struct {
@@ -219,7 +235,8 @@ func (c *chart) scale(points [][]query.Answers, rows []query.Answers) {
 	least, most = math.Floor(least), math.Max(math.Ceil(most), math.Floor(least)+1)
 	y := func(log float64) int { return int(math.Round(float64(c.Top) * (most - log) / (most - least))) }
 	for decade := int(most); decade >= int(least); decade-- {
-		c.Ticks = append(c.Ticks, tick{y(float64(decade)), milliseconds(time.Duration(math.Pow(10, float64(decade)) * float64(time.Millisecond)))})
+		c.Ticks = append(c.Ticks, tick{y(float64(decade)),
+			milliseconds(time.Duration(math.Pow(10, float64(decade)) * float64(time.Millisecond)))})
 	}
 	for _, p := range parts {
 		l, path, stretch := line{Name: p.name}, &strings.Builder{}, 0
@@ -240,10 +257,10 @@ func (c *chart) scale(points [][]query.Answers, rows []query.Answers) {
 	}
 }
 
-// middle is where a point stands.
+// middle returns the position of a point.
 func (c *chart) middle(i, of int) int { return (2*i + 1) * c.Width / (2 * of) }
 
-func (c *chart) bars(points [][]query.Answers, r reach, from time.Time) {
+func (c *chart) bars(points [][]query.Answers, r chartRange, from time.Time) {
 	for _, rows := range points {
 		succeeded, failed := sum(rows)
 		c.Most = max(c.Most, succeeded+failed)
@@ -259,7 +276,7 @@ func (c *chart) bars(points [][]query.Answers, r reach, from time.Time) {
 	}
 }
 
-// column is a bar of at least one unit for what there is at all.
+// column returns the height of a bar: at least one unit unless it is empty.
 func column(x, width, height, succeeded, failed, most int, name string) bar {
 	b := bar{X: x, Width: max(1, width), Title: fmt.Sprintf("%s: %d succeeded, %d failed", name, succeeded, failed)}
 	if succeeded > 0 {
@@ -273,16 +290,16 @@ func column(x, width, height, succeeded, failed, most int, name string) bar {
 	return b
 }
 
-// spark is the small picture of a destination's last day.
+// spark is a small chart of a destination's last day.
 type spark struct {
-	Good, Bad string // paths
+	Good, Bad string // SVG paths
 	Title     string
 }
 
 const (
 	sparkHours  = 24
 	sparkHeight = 24
-	sparkSlot   = 6 // units
+	sparkSlot   = 6 // in units
 )
 
 // sparks draws the last day of some destinations.

@@ -25,37 +25,37 @@ import (
 // Base is the path of all pages.
 const Base = "/console"
 
-// awaitLimit bounds how long a change waits until it can be seen on the page that follows.
+// awaitLimit bounds how long a change waits until the next page can show it.
 const awaitLimit = 2 * time.Second
 
-// Dependencies is what the console is made of. All fields are required, but for TrustedProxies.
+// Dependencies are the parts of the console. All fields except TrustedProxies are required.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
 	Sessions Sessions
 	Works    Works
-	// Verify tells whose API key a text is, or gives query.ErrNotFound of one that is not valid; httpapi.API has it.
+	// Verify returns the organization of an API key, or query.ErrNotFound if it is not valid; see httpapi.API.
 	Verify func(r *http.Request, key string) (query.Key, error)
-	// Admit lets a request of an organization in, or refuses one that is too many; httpapi.API has it.
+	// Admit admits a request of an organization, or refuses it if the limit is exceeded; see httpapi.API.
 	Admit func(r *http.Request, organization uuid.UUID, requests *int64) (leave func(), err error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
-	// Settle waits until a read model shows all that is stored.
+	// Settle waits until a read model shows all stored events.
 	Settle func(context.Context, projections.ReadModel) error
-	// Events is read along for live parts.
+	// Events is the source of live updates.
 	Events eventstore.Store
-	// Limiter bounds the requests to validate and test of one organization; the API has the same.
+	// Limiter bounds the requests to validate and test of one organization, together with the API.
 	Limiter Limiter
-	// Guesses bounds the failed sign-ins of one address.
-	Guesses        *Guesses
+	// LoginLimiter bounds the failed sign-ins of one address.
+	LoginLimiter   *LoginLimiter
 	Tester         delivery.Tester
-	Wake           func() // makes the deliverer of this process look for work at once
+	Wake           func() // makes the deliverer of this process look for work now
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
 }
 
-// Limiter counts requests; adapters.Limiter is one.
+// Limiter counts requests; adapters.Limiter implements it.
 type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error
 }
@@ -66,9 +66,9 @@ var static embed.FS
 // Console is an http.Handler.
 type Console struct {
 	Dependencies
-	operators *Operators // nil: this is the console of organizations
+	operators *Operators // nil on the organizations' console
 	cookie    string
-	trials    chan struct{} // has room for as many as may go on
+	trials    chan struct{} // with room for the trials that may run at once
 	pages     pages
 	router    chi.Router
 	live      live.Hub
@@ -76,14 +76,19 @@ type Console struct {
 	visitors  visitors
 }
 
-// New makes the console of organizations, for the listener of the API.
+// New returns the console of organizations, for the listener of the API.
 func New(deps Dependencies) (*Console, error) {
 	return assemble(&Console{Dependencies: deps, cookie: cookieName, visitors: newVisitors()})
 }
 
-// NewForOperators makes the console of operators and auditors, for the listener of the admin API.
+// NewForOperators returns the console of operators and auditors, for the listener of the admin API.
 func NewForOperators(deps Dependencies, operators Operators) (*Console, error) {
-	return assemble(&Console{Dependencies: deps, operators: &operators, cookie: operatorsCookieName, visitors: newVisitors()})
+	return assemble(&Console{
+		Dependencies: deps,
+		operators:    &operators,
+		cookie:       operatorsCookieName,
+		visitors:     newVisitors(),
+	})
 }
 
 func assemble(c *Console) (*Console, error) {
@@ -95,8 +100,9 @@ func assemble(c *Console) (*Console, error) {
 		return nil, err
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	c.router, c.trials = chi.NewRouter(), make(chan struct{}, triedAtOnce)
-	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet, c.headers, c.sameOrigin)
+	c.router, c.trials = chi.NewRouter(), make(chan struct{}, maxTrials)
+	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet,
+		c.headers, c.sameOrigin)
 	c.router.Route(Base, func(r chi.Router) {
 		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))
 		c.signInRoutes(r)
@@ -113,8 +119,8 @@ func assemble(c *Console) (*Console, error) {
 	return c, nil
 }
 
-// organizationRoutes are the pages that show the things of one organization, to its people and to operators: their
-// addresses begin with visit.base, and with .Base in templates.
+// organizationRoutes adds the pages of one organization, for its people and for operators. Their addresses begin with
+// visit.base, and with .Base in templates.
 func (c *Console) organizationRoutes(r chi.Router) {
 	r.Get("/", c.page(c.overview))
 	c.destinationRoutes(r)
@@ -128,7 +134,7 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.workRoutes(r)
 }
 
-// baseOf is visit.base for the pages of an organization.
+// baseOf returns visit.base for the pages of an organization.
 func (c *Console) baseOf(organization uuid.UUID) string {
 	if c.operators == nil {
 		return Base
@@ -136,8 +142,8 @@ func (c *Console) baseOf(organization uuid.UUID) string {
 	return Base + "/organizations/" + organization.String()
 }
 
-// Beside serves the console beside an API on one listener. A browser that asks for / is sent here; a program that does, and
-// so does not name HTML among what it takes, gets the API's answer: there is nothing.
+// Beside serves the console and an API on one listener. A request for / is redirected here if it accepts HTML; other
+// clients get the API's 404.
 func (c *Console) Beside(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -158,7 +164,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.router.S
 
 func surface(*http.Request) wire.Surface { return wire.Events }
 
-// policy lets nothing run or load that is not of the console itself, and nobody frame it.
+// policy allows only content of the console itself, and no framing.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -173,7 +179,7 @@ func (c *Console) headers(next http.Handler) http.Handler {
 	})
 }
 
-// sameOrigin refuses what would change something and comes from a page of another origin.
+// sameOrigin refuses changes from pages of another origin.
 func (c *Console) sameOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -182,7 +188,7 @@ func (c *Console) sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// await waits until a change can be seen by the page that follows, or for awaitLimit.
+// await waits until the next page can show a change, up to awaitLimit.
 func (c *Console) await(ctx context.Context, to eventstore.Position, consumers ...string) {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
 	defer cancel()

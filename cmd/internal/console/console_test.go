@@ -27,20 +27,23 @@ func TestSignIn(t *testing.T) {
 	b.get(t, "/console/sign-in?next=%2Fconsole%2Fdestinations").expect(t, 200, `value="/console/destinations"`, "API key")
 	b.post(t, "/console/sign-in", "key", w.key, "next", "/console/destinations").leadsTo(t, "/console/destinations")
 	signedIn := b.get(t, "/console/").expect(t, 200, "Overview", "Town hall", "Sign out")
-	if policy := signedIn.header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "default-src 'none'") {
+	if policy := signedIn.header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
+		!strings.Contains(policy, "default-src 'none'") {
 		t.Errorf("policy %q", policy)
 	}
-	for _, elsewhere := range []string{"https://evil.example/", "//evil.example/", "/console/..//evil", "/events", `/console/\evil`, "/console/enter?token=x"} {
-		to := (&browser{world: w}).post(t, "/console/sign-in", "key", w.key, "next", elsewhere).location
+	for _, withParameter := range []string{"https://evil.example/", "//evil.example/", "/console/..//evil", "/events",
+		`/console/\evil`, "/console/enter?token=x"} {
+		to := (&browser{world: w}).post(t, "/console/sign-in", "key", w.key, "next", withParameter).location
 		if !strings.HasPrefix(to, "/console/") || strings.Contains(to, "enter") || strings.Contains(to, `\`) {
-			t.Errorf("%q leads to %q", elsewhere, to)
+			t.Errorf("%q leads to %q", withParameter, to)
 		}
 	}
 
-	// The cookie travels encrypted, but for this machine, and is out of reach for scripts and other sites.
+	// The cookie is sent over TLS only, except on this machine, and not to scripts and other sites.
 	form := url.Values{"key": {w.key}}
 	for peer, secure := range map[string]bool{"127.0.0.1:1": false, "[::1]:1": false} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/sign-in", strings.NewReader(form.Encode()))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/console/sign-in",
+			strings.NewReader(form.Encode()))
 		r.RemoteAddr = peer
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "same-origin")
@@ -72,7 +75,10 @@ func TestSessionsEnd(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
-	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: w.org, KeyID: keys[0].ID})
+	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+		Organization: w.org,
+		KeyID:        keys[0].ID,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +105,7 @@ func (w *world) link(t *testing.T) (token string) {
 func (w *world) enter(t *testing.T, token string) *browser {
 	t.Helper()
 	b := &browser{world: w}
-	b.get(t, "/console/enter?token="+token).expect(t, 200, token) // looking at it uses nothing up
+	b.get(t, "/console/enter?token="+token).expect(t, 200, token) // looking at it does not consume it
 	b.post(t, "/console/enter", "token", token).leadsTo(t, "/console/")
 	return b
 }
@@ -116,7 +122,8 @@ func TestLoginLinks(t *testing.T) {
 	late := w.link(t)
 	w.later.Store(int64(console.LinkLength + time.Second))
 	again.post(t, "/console/enter", "token", late).expect(t, 401, "works once")
-	if logged := w.Logged.String(); strings.Contains(logged, token) || strings.Contains(logged, late) || !strings.Contains(logged, "a sign-in at the console failed") {
+	if logged := w.Logged.String(); strings.Contains(logged, token) || strings.Contains(logged, late) ||
+		!strings.Contains(logged, "console sign-in failed") {
 		t.Error("the log names a token, or no failure")
 	}
 	if _, _, err := console.NewLink(t.Context(), w.sessions, uuid.New(), time.Now()); err == nil {
@@ -124,7 +131,7 @@ func TestLoginLinks(t *testing.T) {
 	}
 }
 
-func TestGuessesAreLimited(t *testing.T) {
+func TestFailedSignInsAreLimited(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := &browser{world: w}
@@ -134,7 +141,7 @@ func TestGuessesAreLimited(t *testing.T) {
 	}
 	b.post(t, "/console/sign-in", "key", w.key).expect(t, 429, "Too many failed tries")
 
-	// Of those behind a proxy, who guesses holds up nobody else.
+	// Failed sign-ins behind a proxy delay their own address only.
 	behind := func(address, key string) page {
 		return (&browser{world: w}).send(t, http.MethodPost, "/console/sign-in", url.Values{"key": {key}},
 			http.Header{"X-Forwarded-For": {address}, "X-Forwarded-Proto": {"https"}})
@@ -148,7 +155,7 @@ func TestGuessesAreLimited(t *testing.T) {
 	b.post(t, "/console/sign-in", "key", w.key).leadsTo(t, "/console/")
 }
 
-// What changes something comes from a page of the console.
+// TestForgedRequestsChangeNothing: changes are accepted from pages of the console only.
 func TestForgedRequestsChangeNothing(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -161,17 +168,19 @@ func TestForgedRequestsChangeNothing(t *testing.T) {
 		"of null":          {"Sec-Fetch-Site": nil, "Origin": {"null"}},
 	} {
 		for _, path := range []string{"/disable", "/delete", "/rotate", "/edit", "/test"} {
-			b.send(t, http.MethodPost, "/console/destinations/"+id.String()+path, nil, header).expect(t, 400, "nothing was changed")
+			b.send(t, http.MethodPost, "/console/destinations/"+id.String()+path, nil, header).expect(t, 400,
+				"nothing was changed")
 		}
 		t.Log(name)
 	}
-	b.send(t, http.MethodPost, "/console/destinations/"+id.String()+"/disable", nil, http.Header{"Sec-Fetch-Site": nil, "Origin": {"http://localhost"}}).
+	b.send(t, http.MethodPost, "/console/destinations/"+id.String()+"/disable", nil, http.Header{"Sec-Fetch-Site": nil,
+		"Origin": {"http://localhost"}}).
 		leadsTo(t, "/console/destinations/"+id.String()+"?done=disabled")
 }
 
 var links = regexp.MustCompile(`(?:href|action)="(/console[^"]*)"`)
 
-// walk follows all links from a page on, and gives the pages.
+// walk follows all links from a page, and returns the pages.
 func (b *browser) walk(t *testing.T, from string) map[string]page {
 	t.Helper()
 	seen, ahead := map[string]page{}, []string{from}
@@ -190,7 +199,7 @@ func (b *browser) walk(t *testing.T, from string) map[string]page {
 	return seen
 }
 
-func TestNothingOfOthersIsShown(t *testing.T) {
+func TestForeignDataIsHidden(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hidden name", receiver(t, 204, ""))
@@ -209,9 +218,11 @@ func TestNothingOfOthersIsShown(t *testing.T) {
 		}
 	}
 	for _, change := range []string{"disable", "enable", "delete", "rotate", "test", "validate", "edit"} {
-		other.post(t, "/console/destinations/"+id.String()+"/"+change, "name", "x", "url", "https://example.org", "debounce", "0").expect(t, 404, "Not found")
+		other.post(t, "/console/destinations/"+id.String()+"/"+change, "name", "x", "url", "https://example.org", "debounce",
+			"0").expect(t, 404, "Not found")
 	}
-	if found, err := w.Queries.Destination(context.Background(), w.org, id.String(), time.Now()); err != nil || found.Status != "enabled" || found.Name != "Hidden name" {
+	if found, err := w.Queries.Destination(context.Background(), w.org, id.String(), time.Now()); err != nil ||
+		found.Status != "enabled" || found.Name != "Hidden name" {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if len(own) < 12 {

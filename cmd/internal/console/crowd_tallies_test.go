@@ -8,28 +8,32 @@ import (
 	"time"
 )
 
-// What many of a crowd got is found by what the newest of some of them got: for a filter that most deliveries match, the tallies of
-// those are read that got something since, not the tallies of all.
-func TestACommonFilterReadsFewTallies(t *testing.T) {
+// TestCommonFilter_fewTallies: if most deliveries match a filter, a page reads the tallies of the recently active
+// destinations only, not of all.
+func TestCommonFilter_fewTallies(t *testing.T) {
 	t.Parallel()
 	w := openAlone(t)
 	const size, asked = 3000, 20
 	w.crowd(t, size, 2)
 	b := w.signIn(t, w.key)
 	for i := range asked {
-		b.get(t, "/console/deliveries?"+[]string{"status=succeeded", "type=news.*", "type=news.item.added"}[i%3]).expect(t, 200, "Crowd ")
+		b.get(t, "/console/deliveries?"+[]string{"status=succeeded", "type=news.*", "type=news.item.added"}[i%3]).expect(t,
+			200, "Crowd ")
 	}
-	w.Pool.Reset() // a session that ends has told the server what it read
+	w.Pool.Reset() // a closed session has reported its reads
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for read, sampled := int64(0), int64(0); ; {
-		if err := w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0) +
-				coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0),
-			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries' AND relname = 'deliveries')`).Scan(&read, &sampled); err != nil {
+		if err := w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables
+			WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0) +
+				coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries'
+				AND relname = 'tallies'), 0),
+			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries'
+				AND relname = 'deliveries')`).Scan(&read, &sampled); err != nil {
 			t.Fatal(err)
 		}
 		if sampled < asked*50 {
-			continue // it has not been told yet
+			continue // not reported yet
 		}
 		if read > asked*size/2 {
 			t.Errorf("for %d pages, %d tallies were read of %d destinations", asked, read, size)

@@ -19,36 +19,50 @@ import (
 	"carillon/projections/pgtest"
 )
 
-// crowd gives the organization as many destinations more, by SQL: the event store knows none of them. One in 7 is disabled
-// since before they all could get anything, one in 5 wants other types, one in 10 has no subscription, one in 11 was made
-// an hour ago; one in 100 of those numbers was deleted an hour ago. Each got something on each of some days.
+// crowd adds destinations to the organization by SQL: the event store has none of them. One in 7 is disabled since
+// before the events, one in 5 wants other types, one in 10 has no subscription, one in 11 was created an hour ago;
+// one in 100 was deleted an hour ago. Each got a delivery on each of some days.
 func (w *world) crowd(tb testing.TB, size, days int) {
 	tb.Helper()
 	w.StopReadModels()
 	now := time.Now().UTC().Format(time.RFC3339Nano)
-	const all = `(SELECT i, md5('crowd ' || i)::uuid AS id, CASE WHEN i % 11 = 0 THEN now() - interval '1 hour' ELSE now() - interval '40 days' END + i * interval '1 millisecond' AS made,
+	const all = `(SELECT i, md5('crowd ' || i)::uuid AS id, CASE WHEN i % 11 = 0 THEN now() - interval '1 hour'
+		ELSE now() - interval '40 days' END + i * interval '1 millisecond' AS made,
 		i % 7 = 0 AS disabled, i % 100 = 0 AS deleted FROM generate_series(1, %[1]d) i) c`
 	for _, statement := range []string{
-		`INSERT INTO destinations.destinations SELECT c.id, $1, NULL, 'Crowd ' || i, 'https://hooks.example.org/' || i, NULL, NULL, 0,
+		`INSERT INTO destinations.destinations SELECT c.id, $1, NULL, 'Crowd ' || i, 'https://hooks.example.org/' || i, NULL,
+			NULL, 0,
 			CASE WHEN disabled THEN 'disabled' ELSE 'enabled' END, NULL, made, made, 2 FROM ` + all + ` WHERE NOT deleted`,
-		`INSERT INTO subscriptions.subscriptions SELECT gen_random_uuid(), $1, c.id, NULL, CASE WHEN i % 5 = 0 THEN '{event.*}' ELSE '{*}' END::text[], 'all', NULL, '[]', true,
+		`INSERT INTO subscriptions.subscriptions SELECT gen_random_uuid(), $1, c.id, NULL,
+			CASE WHEN i % 5 = 0 THEN '{event.*}' ELSE '{*}' END::text[], 'all', NULL, '[]', true,
 			made, made, 0 FROM ` + all + ` WHERE NOT deleted AND i % 10 <> 3`,
-		`INSERT INTO audit.entries SELECT c.id, n, $1, type, made + n * interval '1 second', made + n * interval '1 second', gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL, detail::jsonb
-			FROM ` + all + ` CROSS JOIN LATERAL (VALUES (0, 'destination.created.v1', '{"status": "enabled", "url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'),
-				(1, 'destination.revised.v1', '{"url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'), (2, 'destination.disabled.v1', '{"status": "disabled"}')) changes (n, type, detail)
+		`INSERT INTO audit.entries SELECT c.id, n, $1, type, made + n * interval '1 second', made + n * interval '1 second',
+			gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL, detail::jsonb
+			FROM ` + all + `
+				CROSS JOIN LATERAL (VALUES (0, 'destination.created.v1',
+				'{"status": "enabled", "url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'),
+				(1, 'destination.revised.v1', '{"url": "https://hooks.example.org/", "name": "Crowd ' || i || '"}'),
+				(2, 'destination.disabled.v1', '{"status": "disabled"}')) changes (n, type, detail)
 			WHERE n < 2 OR disabled`,
-		`INSERT INTO audit.entries SELECT c.id, 3, $1, 'destination.deleted.v1', now() - interval '1 hour', now() - interval '1 hour', gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL,
+		`INSERT INTO audit.entries SELECT c.id, 3, $1, 'destination.deleted.v1', now() - interval '1 hour',
+			now() - interval '1 hour', gen_random_uuid(), 0, 0, 'key:test', NULL, NULL, NULL,
 			'{"status": "deleted"}' FROM ` + all + ` WHERE deleted`,
-		`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic, event_id, event_time, status,
+		`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts,
+			automatic, event_id, event_time, status,
 				unsuccessful, type, source, subscriptions, attempted_at, duration_micros, response_status, trigger, failure_reason)
-			SELECT gen_random_uuid(), $1, c.id, t, t, 0, 1, 1, gen_random_uuid(), t, status, nullif(status, 'succeeded'), 'news.item.added', '/feeds/x', '{}', t, 2000, 204, 'automatic', NULL
-			FROM ` + all + `, generate_series(1, %[2]d) day, LATERAL (SELECT now() - day * interval '1 day' + i * interval '1 millisecond', CASE WHEN (i + day) % 50 = 0 THEN 'failed' ELSE 'succeeded' END) AS at (t, status)
+			SELECT gen_random_uuid(), $1, c.id, t, t, 0, 1, 1, gen_random_uuid(), t, status, nullif(status, 'succeeded'),
+			'news.item.added', '/feeds/x', '{}', t, 2000, 204, 'automatic', NULL
+			FROM ` + all + `, generate_series(1, %[2]d) day, LATERAL (SELECT now() - day * interval '1 day' + i * interval
+				'1 millisecond', CASE WHEN (i + day) % 50 = 0 THEN 'failed' ELSE 'succeeded' END) AS at (t, status)
 			WHERE NOT deleted`,
-		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, '00000000-0000-0000-0000-000000000000', count(*),
-				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0 FROM deliveries.deliveries d GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING`,
+		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type,
+			'00000000-0000-0000-0000-000000000000', count(*),
+				count(*) FILTER (WHERE status = 'succeeded'), count(*) FILTER (WHERE status = 'failed'), 0, 0
+				FROM deliveries.deliveries d GROUP BY 1, 2, 3 ON CONFLICT DO NOTHING`,
 		"ANALYZE",
 	} {
-		statement = strings.NewReplacer("$1", "'"+w.org.String()+"'::uuid", "now()", "'"+now+"'::timestamptz").Replace(statement)
+		statement = strings.NewReplacer("$1", "'"+w.org.String()+"'::uuid", "now()", "'"+now+"'::timestamptz").Replace(
+			statement)
 		if strings.Contains(statement, "%[1]d") {
 			statement = strings.NewReplacer("%[1]d", fmt.Sprint(size), "%[2]d", fmt.Sprint(days)).Replace(statement)
 		}
@@ -58,11 +72,13 @@ func (w *world) crowd(tb testing.TB, size, days int) {
 	}
 }
 
-// crowdGets delivers an event to those of a crowd that can have got it.
+// crowdGets delivers an event to the destinations of a crowd that can have got it.
 func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
 	tb.Helper()
-	rows, err := w.Pool.Query(tb.Context(), `SELECT DISTINCT d.id FROM destinations.destinations d JOIN subscriptions.subscriptions s ON s.destination = d.id
-		WHERE d.organization = $1 AND d.status = 'enabled' AND s.event_types = '{*}' AND d.created_at < now() - interval '1 day'`, w.org)
+	rows, err := w.Pool.Query(tb.Context(), `SELECT DISTINCT d.id FROM destinations.destinations d
+		JOIN subscriptions.subscriptions s ON s.destination = d.id
+		WHERE d.organization = $1 AND d.status = 'enabled' AND s.event_types = '{*}'
+		AND d.created_at < now() - interval '1 day'`, w.org)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -74,26 +90,29 @@ func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
 	for i, id := range to {
 		ids[i] = dispatch.DeliveryID(event, id)
 	}
-	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) ||
+	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries
+		SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) ||
 		jsonb_build_object('id', made.id, 'destination', made.destination, 'event_id', $1::uuid))).*
-		FROM (SELECT * FROM deliveries.deliveries LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination)`, event, ids, to); err != nil {
+		FROM (SELECT * FROM deliveries.deliveries LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination)`, event,
+		ids, to); err != nil {
 		tb.Fatal(err)
 	}
 	return len(to)
 }
 
-// publishedYesterday is an event of a day ago.
+// publishedYesterday records an event of a day ago.
 func (w *world) publishedYesterday(tb testing.TB) uuid.UUID {
 	tb.Helper()
 	id := uuid.New()
-	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO publications.publications SELECT $1, $2, 'news.item.added', '/feeds/x', 'item/7', t, NULL, NULL, t, '{"id":"7","title":"Concert"}'
+	if _, err := w.Pool.Exec(tb.Context(), `INSERT INTO publications.publications SELECT $1, $2, 'news.item.added',
+		'/feeds/x', 'item/7', t, NULL, NULL, t, '{"id":"7","title":"Concert"}'
 		FROM (SELECT now() - interval '1 day') AS at (t)`, id, w.org); err != nil {
 		tb.Fatal(err)
 	}
 	return id
 }
 
-// rows are the lines of a table about destinations of a crowd.
+// rows matches the rows of a table about destinations of a crowd.
 var rows = regexp.MustCompile(`(?s)<bdi>Crowd (\d+)</bdi>(.*?)</tr>`)
 
 func TestCrowd(t *testing.T) {
@@ -105,8 +124,8 @@ func TestCrowd(t *testing.T) {
 	t.Run("event", func(t *testing.T) { w.whoGotAnEvent(t, size) })
 }
 
-// Of an event that many could have got, each page tells of its part who got it and who did not, and why not, and how many
-// there are in all.
+// whoGotAnEvent checks an event that many could have got: each page shows which of its destinations got it, which did
+// not and why, and the totals.
 func (w *world) whoGotAnEvent(t *testing.T, size int) {
 	t.Helper()
 	event := w.publishedYesterday(t)
@@ -134,7 +153,7 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 		}
 		early = append(early, i)
 	}
-	all := slices.Concat(early, late) // the oldest first
+	all := slices.Concat(early, late) // oldest first
 	if n := len(slices.DeleteFunc(slices.Clone(all), func(i int) bool { return why[i] != "204" })); n != got || got == 0 {
 		t.Fatalf("%d got it, want %d", got, n)
 	}
@@ -152,7 +171,8 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 	} {
 		want := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !c.want(i) })
 		for page := 1; page <= len(want)/50+1; page++ {
-			shown := b.get(t, fmt.Sprintf("/console/events/%s?who=%s&page=%d", c.event, c.who, page)).expect(t, 200, strings.Split(c.says, "|")...)
+			shown := b.get(t, fmt.Sprintf("/console/events/%s?who=%s&page=%d", c.event, c.who, page)).expect(t, 200,
+				strings.Split(c.says, "|")...)
 			part := want[(page-1)*50 : min(page*50, len(want))]
 			found := rows.FindAllStringSubmatch(shown.body, -1)
 			if len(found) != len(part) {
@@ -169,16 +189,18 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 
 var deliveryLinks = regexp.MustCompile(`/console/deliveries/([0-9a-f-]{36})"`)
 
-// Pages of the deliveries to very many destinations are those of a plain query, the newest first, and none is left out where
-// one page ends and the next begins.
+// deliveriesAreListed compares pages of the deliveries to very many destinations with a plain query, newest first,
+// without gaps between pages.
 func (w *world) deliveriesAreListed(t *testing.T) {
 	t.Helper()
 	b := w.signIn(t, w.key)
 	for query, condition := range map[string]string{
-		"": "true", "?status=failed": "status = 'failed'", "?status=superseded": "false", "?status=succeeded": "status = 'succeeded'",
-		"?type=news.*": "true", "?type=event.*": "false", "?status=failed&type=news.item.added": "status = 'failed'",
+		"": "true", "?status=failed": "status = 'failed'", "?status=superseded": "false",
+		"?status=succeeded": "status = 'succeeded'",
+		"?type=news.*":      "true", "?type=event.*": "false", "?status=failed&type=news.item.added": "status = 'failed'",
 	} {
-		rows, err := w.Pool.Query(t.Context(), "SELECT id::text FROM deliveries.deliveries WHERE organization = $1 AND "+condition+" ORDER BY created_at DESC, id DESC", w.org)
+		rows, err := w.Pool.Query(t.Context(), "SELECT id::text FROM deliveries.deliveries WHERE organization = $1 AND "+
+			condition+" ORDER BY created_at DESC, id DESC", w.org)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +229,7 @@ func (w *world) deliveriesAreListed(t *testing.T) {
 	}
 }
 
-// BenchmarkPagesOfACrowd asks for the pages that are about all destinations of an organization that has 10,000.
+// BenchmarkPagesOfACrowd requests the pages about all destinations of an organization that has 10,000.
 func BenchmarkPagesOfACrowd(b *testing.B) {
 	w := openAlone(b)
 	w.crowd(b, 10_000, 30)
@@ -225,8 +247,11 @@ func BenchmarkPagesOfACrowd(b *testing.B) {
 	for _, path := range []string{
 		of, of + "?page=150", of + "?who=got&page=3", of + "?who=not", "/deliveries", "/deliveries?status=failed",
 		"/deliveries?status=succeeded", "/deliveries?type=news.*", "/deliveries?status=pending",
-		"/deliveries?type=event.*", "/deliveries?status=succeeded&type=news.item.added", "/deliveries?status=succeeded&before=" + old,
+		"/deliveries?type=event.*", "/deliveries?status=succeeded&type=news.item.added",
+		"/deliveries?status=succeeded&before=" + old,
 	} {
-		b.Run(strings.NewReplacer(of, "/event", old, "old").Replace(path), func(b *testing.B) { askForPage(b, usage, server.URL+"/console"+path, cookie) })
+		b.Run(strings.NewReplacer(of, "/event", old, "old").Replace(path), func(b *testing.B) {
+			askForPage(b, usage, server.URL+"/console"+path, cookie)
+		})
 	}
 }

@@ -10,20 +10,28 @@ import (
 	"carillon/query"
 )
 
-// envelope is the body of a delivery's requests, as it is sent.
+// envelope returns the body of a delivery's requests, as sent.
 func envelope(d query.DeliveryDetail) ([]byte, error) {
 	e := d.Event
 	body := delivery.Body{Event: e.ID, Published: publication.Published{
-		Organization: d.Organization, Type: e.Type, Source: e.Source, Subject: e.Subject, Time: e.Time, FeedType: e.FeedType, FeedID: e.FeedID, Data: d.Data,
+		Organization: d.Organization,
+		Type:         e.Type,
+		Source:       e.Source,
+		Subject:      e.Subject,
+		Time:         e.Time,
+		FeedType:     e.FeedType,
+		FeedID:       e.FeedID,
+		Data:         d.Data,
 	}}
 	return body.Bytes()
 }
 
-// curl is a command that sends what a delivery sends, but for the signature: who tries a receiver by hand wants the body
-// and the id, and a command in a shell's history is no place for a secret. It is empty where the body is too long.
+// curl returns a command that sends a delivery without its signature: to try a receiver, one needs the body and the
+// id, and a secret does not belong in a shell's history. It is empty if the body is too long.
 func curl(url string, id uuid.UUID, body []byte) string {
 	command := strings.Join([]string{
-		"curl -X POST " + quoted(text(url)), "  -H 'Content-Type: application/json'", "  -H " + quoted("webhook-id: "+id.String()),
+		"curl -X POST " + quoted(text(url)), "  -H 'Content-Type: application/json'", "  -H " + quoted("webhook-id: "+
+			id.String()),
 		"  --data-binary " + quoted(escaped(body)),
 	}, " \\\n")
 	if fit(command, curlRoom) != command {
@@ -32,5 +40,5 @@ func curl(url string, id uuid.UUID, body []byte) string {
 	return command
 }
 
-// quoted is a text as one word of a shell.
+// quoted quotes a text as one word of a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -30,11 +30,12 @@ type deliveryList struct {
 	Statuses    []string
 	Filter      deliveryForm
 	Paging      paging
-	Live        string // address of what happens; "": older pages stand still
-	Now         time.Time
+	// Live is the address of live updates. Empty on all pages but the first.
+	Live string
+	Now  time.Time
 }
 
-// deliveryForm is the filter, as it was typed.
+// deliveryForm is the filter, as typed.
 type deliveryForm struct {
 	Status, Type, Feed, Since, Until string
 }
@@ -46,7 +47,11 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	list := deliveryList{
-		Destination: found, Statuses: deliveryStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(), Filter: formOf(v.URL.Query()),
+		Destination: found,
+		Statuses:    deliveryStatuses,
+		Paging:      pagingOf(v.URL),
+		Now:         c.Now().UTC(),
+		Filter:      formOf(v.URL.Query()),
 	}
 	if list.Paging.Number == 1 {
 		list.Live = c.liveAt(v, liveDestination, found.ID, v.URL.Query())
@@ -56,12 +61,19 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	filter.Limit, filter.Offset = pageSize, list.Paging.offset()
-	list.Deliveries, list.Paging.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), found.ID, filter, list.Now)
+	list.Deliveries, list.Paging.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), found.ID, filter,
+		list.Now)
 	return screen{Title: "Deliveries to " + found.Name, Template: "deliveries", Data: list}, err
 }
 
 func formOf(values url.Values) deliveryForm {
-	return deliveryForm{Status: values.Get("status"), Type: values.Get("type"), Feed: values.Get("feed"), Since: values.Get("since"), Until: values.Get("until")}
+	return deliveryForm{
+		Status: values.Get("status"),
+		Type:   values.Get("type"),
+		Feed:   values.Get("feed"),
+		Since:  values.Get("since"),
+		Until:  values.Get("until"),
+	}
 }
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
@@ -82,7 +94,7 @@ func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
 	return filter, err
 }
 
-// readTime reads what a field for date and time sends, which is UTC here, or an ISO 8601 time.
+// readTime parses the value of a date and time field, which is in UTC, or an ISO 8601 time.
 func readTime(field, typed string) (time.Time, error) {
 	if typed == "" {
 		return time.Time{}, nil
@@ -99,33 +111,33 @@ func readTime(field, typed string) (time.Time, error) {
 	return at, nil
 }
 
-// deliveryView is one delivery and its way.
+// deliveryView is one delivery and its stages.
 type deliveryView struct {
 	query.DeliveryDetail
 
 	To       query.Destination
-	Tried    []tried // the latest attempts, the oldest first
-	Earlier  int     // attempts before them
+	Latest   []attemptView // the latest attempts, oldest first
+	Earlier  int           // number of attempts before them
 	Why      standing
 	Body     []byte // of its requests
-	Envelope string // the body, laid out
+	Envelope string // the body, indented
 	Curl     string
 	Live     string
 	Now      time.Time
 }
 
-// Replayable reports whether it can be sent again now: it has come to its end, and no replay is on its way.
+// Replayable reports whether a delivery can be sent again now: it has an outcome, and no replay is pending.
 func (d deliveryView) Replayable() bool {
 	return (d.Status == "succeeded" || d.Status == "failed") && d.NextAttemptAt == nil
 }
 
-// How much of a page its parts may take, in bytes as they are sent: together it stays below 100 KB, whatever strangers wrote.
+// The shares of a page, in bytes as sent: whatever the texts, a page stays below 100 KB.
 const (
-	shownAttempts  = 12
+	maxAttempts    = 12
 	envelopeRoom   = 26_000
 	curlRoom       = 20_000
 	lastAnswerRoom = 16_000
-	answerRoom     = 1_200 // of each one before
+	answerRoom     = 1_200 // of each earlier one
 )
 
 // showDelivery answers GET /console/deliveries/{id}.
@@ -137,10 +149,10 @@ func (c *Console) showDelivery(v *visit) (screen, error) {
 	if shown.Why, err = c.standing(v, shown); err != nil {
 		return screen{}, err
 	}
-	if shown.Tried, err = c.tried(v, shown); err != nil {
+	if shown.Latest, err = c.attemptViews(v, shown); err != nil {
 		return screen{}, err
 	}
-	shown.Earlier = len(shown.Attempts) - len(shown.Tried)
+	shown.Earlier = len(shown.Attempts) - len(shown.Latest)
 	return screen{Title: shown.Event.Type + " to " + shown.To.Name, Template: "delivery", Data: shown}, nil
 }
 
@@ -154,7 +166,8 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
 		return shown, err
 	}
-	if shown.To, err = c.Queries.Destination(v.Context(), v.organization(), shown.Destination.String(), shown.Now); err != nil {
+	if shown.To, err = c.Queries.Destination(v.Context(), v.organization(), shown.Destination.String(),
+		shown.Now); err != nil {
 		return shown, err
 	}
 	if shown.To.URL, err = c.shownAddress(v, shown.To); err != nil {

@@ -48,17 +48,17 @@ func (v *visit) destinationPath(id uuid.UUID, done string) string {
 	return to
 }
 
-// destinationList is a page of the list.
+// destinationList is a page of the list of destinations.
 type destinationList struct {
 	Destinations []query.Destination
 	Sparks       map[uuid.UUID]spark
-	Text, Status string // the filter, as it was typed
+	Text, Status string // the filter, as typed
 	Statuses     []string
 	Paging       paging
 	Now          time.Time
 }
 
-// failing is the filter for destinations that somebody should look after.
+// failing is the filter for destinations that need attention.
 const failing = "failing"
 
 var destinationStatuses = []string{"enabled", "disabled", "auto_disabled", failing}
@@ -67,7 +67,11 @@ var destinationStatuses = []string{"enabled", "disabled", "auto_disabled", faili
 func (c *Console) listDestinations(v *visit) (screen, error) {
 	values := v.URL.Query()
 	list := destinationList{
-		Text: strings.TrimSpace(values.Get("q")), Status: values.Get("status"), Statuses: destinationStatuses, Paging: pagingOf(v.URL), Now: c.Now().UTC(),
+		Text:     strings.TrimSpace(values.Get("q")),
+		Status:   values.Get("status"),
+		Statuses: destinationStatuses,
+		Paging:   pagingOf(v.URL),
+		Now:      c.Now().UTC(),
 	}
 	if err := searchable("q", list.Text); err != nil {
 		return screen{}, err
@@ -77,18 +81,23 @@ func (c *Console) listDestinations(v *visit) (screen, error) {
 	}
 	var err error
 	list.Destinations, list.Paging.Total, err = c.Queries.FindDestinations(v.Context(), v.organization(),
-		query.DestinationFilter{Text: list.Text, Status: list.Status, Limit: pageSize, Offset: list.Paging.offset()})
+		query.DestinationFilter{
+			Text:   list.Text,
+			Status: list.Status,
+			Limit:  pageSize,
+			Offset: list.Paging.offset(),
+		})
 	if err != nil {
 		return screen{}, err
 	}
 	for i := range list.Destinations {
-		list.Destinations[i].URL = coveredAddress(list.Destinations[i])
+		list.Destinations[i].URL = publicAddress(list.Destinations[i])
 	}
 	list.Sparks, err = c.sparks(v, list.Destinations, list.Now)
 	return screen{Title: "Destinations", Template: "destinations", Data: list}, err
 }
 
-// destinationView is one destination, as it is and as it was.
+// destinationView is one destination, now or at an earlier time.
 type destinationView struct {
 	query.Destination
 
@@ -98,14 +107,14 @@ type destinationView struct {
 	Live          string
 	Answering     answering
 	TimeLine      timeLine
-	Disclosures   []query.AuditEntry // the newest first
+	Disclosures   []query.AuditEntry // newest first
 	Now           time.Time
 }
 
-const shownSubscriptions, shownDeliveries, shownDisclosures = 100, 10, 20
+const maxSubscriptions, maxDeliveries, maxDisclosures = 100, 10, 20
 
-// showDestination answers GET /console/destinations/{id}. With at, or with moment from the slider, it shows the state as
-// of that time; a deleted destination is shown by its history alone.
+// showDestination answers GET /console/destinations/{id}. With the parameter at, or moment from the slider, it shows
+// the state at that time; a deleted destination is shown from its history alone.
 func (c *Console) showDestination(v *visit) (screen, error) {
 	id, err := v.id("id")
 	if err != nil {
@@ -122,7 +131,7 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), shown.Now); err != nil {
 		return screen{}, err
 	}
-	if shown.Disclosures, err = c.Queries.Disclosures(v.Context(), id, shownDisclosures); err != nil {
+	if shown.Disclosures, err = c.Queries.Disclosures(v.Context(), id, maxDisclosures); err != nil {
 		return screen{}, err
 	}
 	if shown.TimeLine.Now.Status == "deleted" {
@@ -140,10 +149,12 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	if shown.Destination, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), shown.Now); err != nil {
 		return err
 	}
-	if shown.Subscriptions, _, err = c.Queries.Subscriptions(v.Context(), v.organization(), id, shownSubscriptions, 0); err != nil {
+	if shown.Subscriptions, _, err = c.Queries.Subscriptions(v.Context(), v.organization(), id, maxSubscriptions,
+		0); err != nil {
 		return err
 	}
-	shown.Deliveries, _, err = c.Queries.Deliveries(v.Context(), v.organization(), id, query.DeliveryFilter{Limit: shownDeliveries}, shown.Now)
+	shown.Deliveries, _, err = c.Queries.Deliveries(v.Context(), v.organization(), id,
+		query.DeliveryFilter{Limit: maxDeliveries}, shown.Now)
 	if err != nil {
 		return err
 	}
@@ -154,11 +165,11 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 		return err
 	}
 	shown.URL, err = c.shownAddress(v, shown.Destination)
-	shown.TimeLine.Now.URL = shown.URL // the record has what everybody may see of it
+	shown.TimeLine.Now.URL = shown.URL // the audit trail has the public part
 	return err
 }
 
-// masked gives the secrets so far that they can be told apart.
+// masked returns enough of the secrets to tell them apart.
 func (c *Console) masked(v *visit, id uuid.UUID, secrets []query.Secret) (map[uuid.UUID]string, error) {
 	all := map[uuid.UUID]string{}
 	for _, s := range secrets {
@@ -175,11 +186,11 @@ func (c *Console) masked(v *visit, id uuid.UUID, secrets []query.Secret) (map[uu
 	return all, nil
 }
 
-// confirmation is the page that says what a change will do.
+// confirmation is the page that describes the effect of a change.
 type confirmation struct {
 	Change      string
 	Destination query.Destination
-	Waiting     int // deliveries, of the destination
+	Waiting     int // pending deliveries of the destination
 	Missed      command.Missed
 	Secret      uuid.UUID
 }
@@ -193,7 +204,10 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 	if found.URL, err = c.shownAddress(v, found); err != nil {
 		return screen{}, err
 	}
-	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{Status: "pending", Limit: 1}, c.Now())
+	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{
+		Status: "pending",
+		Limit:  1,
+	}, c.Now())
 	if err != nil {
 		return screen{}, err
 	}
@@ -204,7 +218,7 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 	return screen{Title: upperFirst(shown.Change) + " " + found.Name, Template: "confirm", Data: shown}, err
 }
 
-// awaitDestination waits until a change of a destination, and what it means for what is sent, can be seen.
+// awaitDestination waits until a change of a destination is visible, and effective for its deliveries.
 func (c *Console) awaitDestination(ctx context.Context, to eventstore.Position, more ...string) {
 	c.await(ctx, to, append(more, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)...)
 }
@@ -217,7 +231,8 @@ func (c *Console) destination(v *visit) (query.Destination, error) {
 	return c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
 }
 
-// enable answers POST /console/destinations/{id}/enable. If what was missed is asked for, the page that sends it follows.
+// enable answers POST /console/destinations/{id}/enable. If missed events are requested, it redirects to the page
+// that sends them.
 func (c *Console) enable(v *visit) (string, error) {
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	if err := v.ParseForm(); err != nil {
@@ -238,7 +253,7 @@ func (c *Console) enable(v *visit) (string, error) {
 		return "", err
 	}
 	window := url.Values{}
-	if !missed.More { // else it is sent in parts
+	if !missed.More { // otherwise they are sent in parts
 		window.Set("since", missed.Since.UTC().Format(time.DateOnly+"T"+time.TimeOnly))
 		window.Set("until", missed.Until.UTC().Add(time.Second).Format(time.DateOnly+"T"+time.TimeOnly))
 	}
@@ -253,7 +268,10 @@ func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), command.ReviseDestination{ID: id, Enabled: &enabled})
+	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), command.ReviseDestination{
+		ID:      id,
+		Enabled: &enabled,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -275,7 +293,7 @@ func (c *Console) deleteDestination(v *visit) (string, error) {
 	return v.to("/destinations?done=deleted"), nil
 }
 
-// check is what came of a request to a destination.
+// check is the result of a request to a destination.
 type check struct {
 	Destination query.Destination
 	Tested      *webhook.Result
@@ -292,7 +310,11 @@ func (c *Console) test(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	tested, err := c.Tester.Send(v.Context(), wire.TargetOf(found))
-	return screen{Title: "Test of " + found.Name, Template: "check", Data: check{Destination: found, Tested: &tested.Result}}, err
+	return screen{
+		Title:    "Test of " + found.Name,
+		Template: "check",
+		Data:     check{Destination: found, Tested: &tested.Result},
+	}, err
 }
 
 // validate answers POST /console/destinations/{id}/validate.
@@ -309,14 +331,18 @@ func (c *Console) validate(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	reached, err := c.Commands.ValidateConfig(v.Context(), v.caller(), command.ValidateConfig{URL: url})
-	return screen{Title: "Reaching " + found.Name, Template: "check", Data: check{Destination: found, Validated: &reached}}, err
+	return screen{
+		Title:    "Reaching " + found.Name,
+		Template: "check",
+		Data:     check{Destination: found, Validated: &reached},
+	}, err
 }
 
-// paging is where in a list a page is.
+// paging is a position in a list.
 type paging struct {
 	Number, Total int
 	address       url.URL
-	size          int // of a page; 0: pageSize
+	size          int // of a page; 0 means pageSize
 }
 
 func pagingOf(u *url.URL) paging {
@@ -329,13 +355,13 @@ func pagingOf(u *url.URL) paging {
 
 func (p paging) offset() int { return (p.Number - 1) * pageSize }
 
-// Of is how many pages there are.
+// Of returns the number of pages.
 func (p paging) Of() int {
 	size := cmp.Or(p.size, pageSize)
 	return max(1, (p.Total+size-1)/size)
 }
 
-// To is the address of another page of the same list.
+// To returns the address of another page of the same list.
 func (p paging) To(number int) string {
 	values := p.address.Query()
 	values.Set("page", strconv.Itoa(number))
@@ -343,8 +369,8 @@ func (p paging) To(number int) string {
 	return p.address.Path + "?" + values.Encode()
 }
 
-// Previous and Next are the numbers beside this one.
+// Previous returns the number of the previous page.
 func (p paging) Previous() int { return p.Number - 1 }
 
-// Next is the number of the next page.
+// Next returns the number of the next page.
 func (p paging) Next() int { return p.Number + 1 }

@@ -19,26 +19,26 @@ func (c *Console) eventRoutes(r chi.Router) {
 	r.Get("/events/{id}", c.page(c.showEvent))
 }
 
-// eventList is a page of what was published.
+// eventList is a page of published events.
 type eventList struct {
 	Events []query.PublishedEvent
 	Types  []string
 	Feeds  []query.FeedName
 	Filter eventForm
-	Asked  bool   // the filter narrows
-	Later  bool   // the page is not the first
-	First  string // the address of the first page
-	Next   string // of the next page; "": there is none
+	Asked  bool   // whether the filter restricts
+	Later  bool   // whether the page is not the first
+	First  string // address of the first page
+	Next   string // of the next page; empty if there is none
 	Now    time.Time
 }
 
-// eventForm is the filter, as it was typed.
+// eventForm is the filter, as typed.
 type eventForm struct {
 	Name, Type, Feed, Since, Until string
 }
 
-// shownFeeds is how many feeds one can choose from; others are named by their id, in the address.
-const shownFeeds = 200
+// maxFeedChoices is the number of feeds to choose from; others can be given by id, in the address.
+const maxFeedChoices = 200
 
 // listEvents answers GET /console/events.
 func (c *Console) listEvents(v *visit) (screen, error) {
@@ -58,17 +58,17 @@ func (c *Console) listEvents(v *visit) (screen, error) {
 	for _, t := range c.Commands.Catalog.Types() {
 		list.Types = append(list.Types, t.Name)
 	}
-	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), shownFeeds); err != nil {
+	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices); err != nil {
 		return screen{}, err
 	}
 	if list.Events, err = c.Queries.PublishedEvents(v.Context(), v.organization(), filter); err != nil {
 		return screen{}, err
 	}
-	list.First = elsewhere(v.URL, "before", "")
+	list.First = withParameter(v.URL, "before", "")
 	if len(list.Events) > pageSize {
 		list.Events = list.Events[:pageSize]
 		last := list.Events[pageSize-1]
-		list.Next = elsewhere(v.URL, "before", markOf(last.Time, last.ID))
+		list.Next = withParameter(v.URL, "before", formatMark(last.Time, last.ID))
 	}
 	return screen{Title: "Events", Template: "events", Data: list}, nil
 }
@@ -105,8 +105,8 @@ func (c *Console) readEvents(f eventForm, before string) (filter query.EventFilt
 	return filter, err
 }
 
-// markOf writes where in a list one stands, for an address.
-func markOf(at time.Time, id uuid.UUID) string {
+// formatMark writes a position in a list for an address.
+func formatMark(at time.Time, id uuid.UUID) string {
 	return at.UTC().Format(time.RFC3339Nano) + "~" + id.String()
 }
 
@@ -118,13 +118,13 @@ func readMark(field, text string) (at time.Time, id uuid.UUID, err error) {
 	at, err = time.Parse(time.RFC3339Nano, when)
 	id, ok := wire.ParseUUID(which)
 	if err != nil || !ok {
-		return at, id, wire.Fail(wire.BadQuery, field, "must be as a link of the list has it")
+		return at, id, wire.Fail(wire.BadQuery, field, "must be taken from a link of the list")
 	}
 	return at, id, nil
 }
 
-// elsewhere is an address with one parameter changed; an empty value takes it out.
-func elsewhere(at *url.URL, name, value string) string {
+// withParameter returns an address with one parameter changed; an empty value removes it.
+func withParameter(at *url.URL, name, value string) string {
 	values := at.Query()
 	values.Del("done")
 	if values.Set(name, value); value == "" {
@@ -136,7 +136,7 @@ func elsewhere(at *url.URL, name, value string) string {
 	return at.Path + "?" + values.Encode()
 }
 
-// eventView is an event, and to whom it went.
+// eventView is an event and its recipients.
 type eventView struct {
 	query.PublishedEvent
 	recipients.Page
@@ -174,9 +174,9 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 	return screen{Title: shown.Type, Template: "event", Data: &shown}, err
 }
 
-// Only is the address of the page with those alone that got the event, or did not.
+// Only returns the address of the page with only the destinations that got the event, or did not.
 func (e eventView) Only(who string) string {
 	at := e.Paging.address
 	at.RawQuery = ""
-	return elsewhere(&at, "who", who)
+	return withParameter(&at, "who", who)
 }

@@ -23,7 +23,7 @@ func (w *world) by(organization uuid.UUID) command.Caller {
 	return command.Caller{Organization: organization, Actor: "key:test", RequestID: uuid.New()}
 }
 
-// announce publishes to a feed, or for one organization alone, and waits until it has gone out.
+// announce publishes to a feed, or for one organization only, and waits for the deliveries.
 func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 	t.Helper()
 	if event.Type == "" {
@@ -42,7 +42,7 @@ func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 	return id
 }
 
-// subscribe lets a destination have what a pattern means.
+// subscribe subscribes a destination to a pattern of types.
 func (w *world) subscribe(t *testing.T, to uuid.UUID, pattern string) uuid.UUID {
 	t.Helper()
 	made, err := w.Commands.CreateSubscription(t.Context(), w.by(w.org), command.CreateSubscription{
@@ -55,24 +55,33 @@ func (w *world) subscribe(t *testing.T, to uuid.UUID, pattern string) uuid.UUID 
 	return made.ID
 }
 
-// Of an event it is told who got it and who did not, and why not.
-func TestWhoGotAnEvent(t *testing.T) {
+// TestRecipients: an event's page shows who got it, who did not, and why.
+func TestRecipients(t *testing.T) {
 	t.Parallel()
 	w := open(t)
-	got, disabled, other, bare := w.destination(t, "Got it", receiver(t, 204, "")), w.destination(t, "Was disabled", receiver(t, 204, "")),
+	got, disabled, other, bare := w.destination(t, "Got it", receiver(t, 204, "")), w.destination(t, "Was disabled",
+		receiver(t, 204, "")),
 		w.destination(t, "Wants others", receiver(t, 204, "")), w.destination(t, "Wants nothing", receiver(t, 204, ""))
-	gone, changed, off := w.destination(t, "Is gone", receiver(t, 204, "")), w.destination(t, "Changed its mind", receiver(t, 204, "")), w.destination(t, "Switched off", receiver(t, 204, ""))
+	gone, changed, off := w.destination(t, "Is gone", receiver(t, 204, "")), w.destination(t, "Changed its mind",
+		receiver(t, 204, "")), w.destination(t, "Switched off", receiver(t, 204, ""))
 	w.subscribe(t, got, "*")
 	w.subscribe(t, disabled, "*")
 	w.subscribe(t, other, "event.*")
 	w.subscribe(t, gone, "*")
 	silent := w.subscribe(t, off, "*")
 	no := false
-	switched, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: disabled, Enabled: &no})
+	switched, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
+		ID:      disabled,
+		Enabled: &no,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	quiet, err := w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{Destination: off, ID: silent, Active: &no})
+	quiet, err := w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{
+		Destination: off,
+		ID:          silent,
+		Active:      &no,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,15 +95,20 @@ func TestWhoGotAnEvent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, deliveries.ReadModel.Name, subscriptions.ReadModel.Name)
+	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, deliveries.ReadModel.Name,
+		subscriptions.ReadModel.Name)
 
 	b := w.signIn(t, w.key)
 	path := "/console/events/" + event.String()
-	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Got it 1", "Did not 7")
+	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Got it 1",
+		"Did not 7")
 	for name, why := range map[string]string{
-		"Got it": "pending", "Was disabled": "was disabled when it was published", "Wants others": "None of its subscriptions matches",
-		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on", "Changed its mind": "A subscription matches it, but was made or changed later",
-		"Switched off": "The subscription that matches it is switched off", "Came later": "The destination was made later",
+		"Got it": "pending", "Was disabled": "was disabled when it was published",
+		"Wants others":  "None of its subscriptions matches",
+		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on",
+		"Changed its mind": "A subscription matches it, but was made or changed later",
+		"Switched off":     "The subscription that matches it is switched off",
+		"Came later":       "The destination was made later",
 	} {
 		_, row, _ := strings.Cut(shown.body, "<bdi>"+name)
 		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, why) {
@@ -111,18 +125,28 @@ func TestWhoGotAnEvent(t *testing.T) {
 	_ = bare
 }
 
-// An organization sees events of its own feeds, of those shared with it, and its own without a feed.
-func TestEventsAreFound(t *testing.T) {
+// TestEvents_visible: an organization sees events of its own feeds, of feeds shared with it, and its own without a
+// feed.
+func TestEvents_visible(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	library, libraryKey := w.Organization(t, "Library")
-	feed, err := w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: library, Name: "Library news"})
+	feed, err := w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
+		FeedType:     "news",
+		Organization: library,
+		Name:         "Library news",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, feed.Position, feeds.ReadModel.Name, delivery.DispatcherName)
 	own := w.announce(t, command.Publish{Organization: w.org, Subject: "item/own"})
-	second := w.announce(t, command.Publish{Organization: w.org, Type: "news.item.updated", Subject: "check/1", Time: time.Now().Add(-48 * time.Hour)})
+	second := w.announce(t, command.Publish{
+		Organization: w.org,
+		Type:         "news.item.updated",
+		Subject:      "check/1",
+		Time:         time.Now().Add(-48 * time.Hour),
+	})
 	hook := w.destination(t, "Hook", receiver(t, 204, ""))
 	w.subscribe(t, hook, "*")
 	theirs := w.announce(t, command.Publish{FeedType: "news", FeedID: feed.ID, Subject: "item/theirs"})
@@ -154,16 +178,22 @@ func TestEventsAreFound(t *testing.T) {
 	has("?since="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04"), own)
 	has("?until="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04"), second)
 	has("?feed=" + feed.ID.String())
-	for query, says := range map[string]string{"?type=*x": "exact type", "?feed=x": "id of a feed", "?since=x": "date and time", "?before=x": "as a link", "?q=%00": "without NUL"} {
+	for query, says := range map[string]string{"?type=*x": "exact type", "?feed=x": "id of a feed",
+		"?since=x": "date and time", "?before=x": "as a link", "?q=%00": "without NUL"} {
 		b.get(t, "/console/events"+query).expect(t, 400, says)
 	}
 	missing := b.get(t, "/console/events/"+theirs.String()).expect(t, 404, "Not found")
-	if p := b.get(t, "/console/events/"+uuid.NewString()); ids.ReplaceAllString(p.body, "") != ids.ReplaceAllString(missing.body, "") {
+	if p := b.get(t, "/console/events/"+uuid.NewString()); ids.ReplaceAllString(p.body, "") != ids.ReplaceAllString(
+		missing.body, "") {
 		t.Error("another organization's event is not as one that is missing")
 	}
 	w.signIn(t, libraryKey).get(t, "/console/events?q="+theirs.String()).expect(t, 200, "Library news", theirs.String())
 
-	shared, err := w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "news", FeedID: feed.ID, Organization: w.org})
+	shared, err := w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
+		FeedType:     "news",
+		FeedID:       feed.ID,
+		Organization: w.org,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,14 +201,16 @@ func TestEventsAreFound(t *testing.T) {
 	has("", own, second, theirs)
 	has("?feed="+feed.ID.String(), theirs)
 	has("?q=item%2Ftheirs", theirs)
-	b.get(t, "/console/events/"+theirs.String()).expect(t, 200, "The feed was shared with this organization later", "Library news")
+	b.get(t, "/console/events/"+theirs.String()).expect(t, 200, "The feed was shared with this organization later",
+		"Library news")
 	operator := w.operator(t)
-	operator.get(t, "/console/organizations/"+library.String()+"/events/"+theirs.String()).expect(t, 200, "There was no destination that it could have gone to")
+	operator.get(t, "/console/organizations/"+library.String()+"/events/"+theirs.String()).expect(t, 200,
+		"There was no destination that it could have gone to")
 	operator.get(t, "/console/organizations/"+library.String()+"/events/"+own.String()).expect(t, 404, "Not found")
 }
 
-// A long list goes on from where its page ended, whatever comes in meanwhile.
-func TestEventsAndDeliveriesGoOn(t *testing.T) {
+// TestLists_continueAfterPage: the next page continues after the last row, whatever is added meanwhile.
+func TestLists_continueAfterPage(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	hooks := []uuid.UUID{w.destination(t, "One", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))}
@@ -188,14 +220,22 @@ func TestEventsAndDeliveriesGoOn(t *testing.T) {
 	const size = 60
 	base := time.Now().Add(-time.Hour)
 	for i := range size {
-		event := command.Publish{ID: uuid.New(), Type: "news.item.added", Source: "/feeds/x", Data: []byte(`{"id":"n","title":"x"}`), Organization: w.org, Time: base.Add(time.Duration(i) * time.Second)}
+		event := command.Publish{
+			ID:           uuid.New(),
+			Type:         "news.item.added",
+			Source:       "/feeds/x",
+			Data:         []byte(`{"id":"n","title":"x"}`),
+			Organization: w.org,
+			Time:         base.Add(time.Duration(i) * time.Second),
+		}
 		if _, _, err := w.Commands.Publish(t.Context(), apitest.Operator, event); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.announce(t, command.Publish{Organization: w.org, Time: base.Add(size * time.Second)})
 	b := w.signIn(t, w.key)
-	for path, want := range map[string]int{"/console/events": size + 1, "/console/deliveries": 2 * (size + 1), "/console/deliveries?type=news.*&status=pending": 2 * (size + 1)} {
+	for path, want := range map[string]int{"/console/events": size + 1, "/console/deliveries": 2 * (size + 1),
+		"/console/deliveries?type=news.*&status=pending": 2 * (size + 1)} {
 		seen, pages := map[string]bool{}, 0
 		for next := path; next != "" && pages < 10; pages++ {
 			p := b.get(t, next).expect(t, 200)

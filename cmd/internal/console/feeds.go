@@ -36,8 +36,8 @@ func (c *Console) feedRoutes(r chi.Router) {
 	r.Post("/feeds/{feed}/items/{item}/feedback", c.act(c.giveFeedback))
 }
 
-// mostFeeds bounds those that are listed.
-const mostFeeds = 200
+// maxFeeds bounds the list of feeds.
+const maxFeeds = 200
 
 // listFeeds answers GET /console/feeds.
 func (c *Console) listFeeds(v *visit) (screen, error) {
@@ -46,7 +46,7 @@ func (c *Console) listFeeds(v *visit) (screen, error) {
 		if err != nil {
 			return screen{}, err
 		}
-		if list = append(list, feed); len(list) == mostFeeds {
+		if list = append(list, feed); len(list) == maxFeeds {
 			break
 		}
 	}
@@ -64,7 +64,7 @@ type feedView struct {
 	Types   []string // of sources
 }
 
-// Filling tells whether something of a source is still coming in.
+// Filling reports whether a backfill is in progress.
 func (f feedView) Filling() bool {
 	for _, s := range f.Sources {
 		if s.Backfilling {
@@ -74,7 +74,7 @@ func (f feedView) Filling() bool {
 	return false
 }
 
-const cards = 24 // of a page; calendarItems bounds what a month's calendar tells
+const cards = 24 // of a page; calendarItems bounds the items of a month's calendar
 const calendarItems = 100
 
 // showFeed answers GET /console/feeds/{feed}.
@@ -89,7 +89,11 @@ func (c *Console) showFeed(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	asked := query.ItemsQuery{
-		Since: shown.Month.from, Until: shown.Month.until, OrderBy: query.OrderByOccurrence, Limit: calendarItems, Now: now,
+		Since:   shown.Month.from,
+		Until:   shown.Month.until,
+		OrderBy: query.OrderByOccurrence,
+		Limit:   calendarItems,
+		Now:     now,
 	}
 	all, err := c.Queries.Items(v.Context(), v.organization(), feed.ID, asked)
 	if err != nil {
@@ -157,7 +161,10 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 	}
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	_, at, err := c.Commands.GiveFeedback(v.Context(), v.caller(), command.GiveFeedback{
-		FeedID: feed, ItemID: id, Rating: v.PostFormValue("rating"), Comment: v.PostFormValue("comment"),
+		FeedID:  feed,
+		ItemID:  id,
+		Rating:  v.PostFormValue("rating"),
+		Comment: v.PostFormValue("comment"),
 	})
 	if err != nil {
 		return "", err
@@ -166,19 +173,22 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 	return v.to("/feeds/" + feed.String() + "/items/" + id.String() + "?done=feedback"), nil
 }
 
-// feedSettings are those of a feed, as a form has them.
+// feedSettings are the settings of a feed, as in a form.
 type feedSettings struct {
 	Name, Description string
 	Enabled           bool
 
-	Seen    string // what the form was opened for: the organization of a new one, else when the feed was changed last
+	// Seen is the state for which the form was opened: the organization if the feed is new, otherwise the time of its
+	// last change.
+	Seen    string
 	New     bool
 	Back    string
 	Refusal string
-	Now     *feedSettings // as they are, where they were changed since the form was opened
+	Now     *feedSettings // the current ones, if they changed since the form was opened
 }
 
-// IsNow is what a field has become since the form was opened, where that is not what was typed.
+// IsNow returns the current value of a field that changed since the form was opened, if it differs from the typed
+// one.
 func (s feedSettings) IsNow(field string) string {
 	switch {
 	case s.Now == nil:
@@ -198,14 +208,17 @@ func (s feedSettings) title() string {
 	return "Edit " + s.Name
 }
 
-// feedForm serves a form, see form.
+// feedForm serves a form; see form.
 func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := feedSettings{
-			Name: strings.TrimSpace(r.PostFormValue("name")), Description: r.PostFormValue("description"), Enabled: r.PostFormValue("enabled") != "",
-			Seen: r.PostFormValue("seen"), Back: v.to("/feeds"),
+			Name:        strings.TrimSpace(r.PostFormValue("name")),
+			Description: r.PostFormValue("description"),
+			Enabled:     r.PostFormValue("enabled") != "",
+			Seen:        r.PostFormValue("seen"),
+			Back:        v.to("/feeds"),
 		}
 		next, err := submit(v, &typed)
 		c.submitted(w, r, next, err, func(refusal string) screen {
@@ -217,16 +230,25 @@ func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err 
 
 // showNewFeed answers GET /console/feeds/new.
 func (c *Console) showNewFeed(v *visit) (screen, error) {
-	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{New: true, Seen: v.organization().String(), Enabled: true, Back: v.to("/feeds")}}, nil
+	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{
+		New:     true,
+		Seen:    v.organization().String(),
+		Enabled: true,
+		Back:    v.to("/feeds"),
+	}}, nil
 }
 
 // createFeed answers POST /console/feeds/new.
 func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 	typed.New = true
-	if err := meantForOne(v, &typed.Seen); err != nil {
+	if err := checkOrganization(v, &typed.Seen); err != nil {
 		return "", err
 	}
-	made, err := c.Commands.CreateFeed(v.Context(), v.caller(), command.CreateFeed{Name: typed.Name, Description: typed.Description, Enabled: &typed.Enabled})
+	made, err := c.Commands.CreateFeed(v.Context(), v.caller(), command.CreateFeed{
+		Name:        typed.Name,
+		Description: typed.Description,
+		Enabled:     &typed.Enabled,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -242,7 +264,13 @@ func (c *Console) showEditFeed(v *visit) (screen, error) {
 
 func (c *Console) feedSettingsOf(v *visit) (feedSettings, error) {
 	feed, err := c.feed(v)
-	return feedSettings{Name: feed.Name, Description: feed.Description, Enabled: feed.Enabled, Seen: iso(feed.UpdatedAt), Back: v.to("/feeds/" + feed.ID.String())}, err
+	return feedSettings{
+		Name:        feed.Name,
+		Description: feed.Description,
+		Enabled:     feed.Enabled,
+		Seen:        iso(feed.UpdatedAt),
+		Back:        v.to("/feeds/" + feed.ID.String()),
+	}, err
 }
 
 // editFeed answers POST /console/feeds/{feed}/edit.
@@ -252,7 +280,12 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 		return "", err
 	}
 	typed.Back = v.to("/feeds/" + id.String())
-	in := command.ReviseFeed{ID: id, Name: &typed.Name, Description: &typed.Description, Enabled: &typed.Enabled}
+	in := command.ReviseFeed{
+		ID:          id,
+		Name:        &typed.Name,
+		Description: &typed.Description,
+		Enabled:     &typed.Enabled,
+	}
 	if typed.Seen != "" {
 		if in.Seen, err = time.Parse(time.RFC3339Nano, typed.Seen); err != nil {
 			return "", wire.Fail(wire.Invalid, "form", "does not say what it was opened for: open it again")
@@ -271,13 +304,13 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 	return typed.Back + "?done=saved", nil
 }
 
-// feedChange is the page that says what a change will do.
+// feedChange is the page that describes the effect of a change.
 type feedChange struct {
 	Feed   query.Feed
-	Source *query.FeedSource // that is detached; nil: the feed is deleted
+	Source *query.FeedSource // to detach; nil if the feed is deleted
 }
 
-// confirmFeed answers GET of changes that take something away.
+// confirmFeed answers GET of changes that remove something.
 func (c *Console) confirmFeed(v *visit) (screen, error) {
 	feed, err := c.feed(v)
 	if err != nil {
@@ -328,7 +361,11 @@ func (c *Console) attachSource(v *visit) (string, error) {
 	if !ok {
 		return "", wire.Fail(wire.Invalid, "source", "must be the id of a source, as your operator names it")
 	}
-	attached, err := c.Commands.AttachSource(v.Context(), v.caller(), command.AttachSource{FeedID: feed, SourceType: v.PostFormValue("type"), SourceID: id})
+	attached, err := c.Commands.AttachSource(v.Context(), v.caller(), command.AttachSource{
+		FeedID:     feed,
+		SourceType: v.PostFormValue("type"),
+		SourceID:   id,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -346,7 +383,10 @@ func (c *Console) detachSource(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	detached, err := c.Commands.DetachSource(v.Context(), v.caller(), command.DetachSource{FeedID: feed, AssociationID: association})
+	detached, err := c.Commands.DetachSource(v.Context(), v.caller(), command.DetachSource{
+		FeedID:        feed,
+		AssociationID: association,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -354,12 +394,12 @@ func (c *Console) detachSource(v *visit) (string, error) {
 	return v.to("/feeds/" + feed.String() + "?done=detached"), nil
 }
 
-// shownItem is an item as pages show it.
+// shownItem is an item on a page.
 type shownItem struct {
 	ID               uuid.UUID `json:"id"`
 	Title            string    `json:"title"`
 	ShortDescription string    `json:"shortDescription"`
-	Description      string    `json:"description"` // of which the tags are left out, see plain
+	Description      string    `json:"description"` // without tags; see plain
 	PrimaryImage     string    `json:"primaryImage"`
 	PrimaryURL       string    `json:"primaryUrl"`
 	AddedAt          time.Time `json:"addedToFeedAt"`
@@ -394,7 +434,7 @@ type shownDate struct {
 	Status string     `json:"status"`
 }
 
-// Place is where it takes place, in one line.
+// Place returns where it takes place, in one line.
 func (i shownItem) Place() string {
 	switch l := i.Location; {
 	case l == nil:
@@ -411,7 +451,7 @@ func (i shownItem) Place() string {
 	return ""
 }
 
-// First is the next date that is within reach.
+// First returns the next date in the list.
 func (i shownItem) First() *shownDate {
 	switch {
 	case i.Occurrence.Next != nil:
@@ -422,5 +462,5 @@ func (i shownItem) First() *shownDate {
 	return nil
 }
 
-// More is how many dates there are beside the first.
+// More returns the number of further dates.
 func (i shownItem) More() int { return max(0, len(i.Occurrence.InRange)-1) }

@@ -19,7 +19,7 @@ import (
 
 var seen = regexp.MustCompile(`name="seen" value="([^"]+)"`)
 
-// seenBy is what a form was opened for.
+// seenBy returns the state for which a form was opened.
 func (p page) seenBy(t *testing.T) string {
 	t.Helper()
 	found := seen.FindStringSubmatch(p.body)
@@ -29,9 +29,9 @@ func (p page) seenBy(t *testing.T) string {
 	return found[1]
 }
 
-// A form that was opened in one tab makes nothing for the organization as which somebody has signed in in another one, unless
-// he sends it again, knowing that.
-func TestAFormOfAnotherOrganizationMakesNothing(t *testing.T) {
+// TestForm_otherOrganization: a form that was opened before signing in for another organization changes nothing
+// there, unless it is sent again as confirmation.
+func TestForm_otherOrganization(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
@@ -42,9 +42,11 @@ func TestAFormOfAnotherOrganizationMakesNothing(t *testing.T) {
 	address := receiver(t, 204, "")
 	p := b.post(t, "/console/destinations/new", "seen", opened, "name", "Hook", "url", address, "debounce", "0").
 		expect(t, 409, "opened for another organization, and you have signed in as Library since", `value="Hook"`)
-	again := b.post(t, "/console/feeds/new", "seen", feedOpened, "name", "Concerts", "description", "In town", "enabled", "yes").expect(t, 409, "another organization")
+	again := b.post(t, "/console/feeds/new", "seen", feedOpened, "name", "Concerts", "description", "In town", "enabled",
+		"yes").expect(t, 409, "another organization")
 	for _, organization := range []struct{ id, name string }{{w.org.String(), "Town hall"}, {other.String(), "Library"}} {
-		found, _, err := w.Queries.FindDestinations(t.Context(), mustID(t, organization.id), query.DestinationFilter{Limit: 10})
+		found, _, err := w.Queries.FindDestinations(t.Context(), mustID(t, organization.id),
+			query.DestinationFilter{Limit: 10})
 		if err != nil || len(found) != 0 {
 			t.Errorf("%s has %+v, %v", organization.name, found, err)
 		}
@@ -53,14 +55,15 @@ func TestAFormOfAnotherOrganizationMakesNothing(t *testing.T) {
 	if made.status != 303 || !strings.Contains(made.location, "done=created") {
 		t.Errorf("sent again: %d to %s", made.status, made.location)
 	}
-	if made := b.post(t, "/console/feeds/new", "seen", again.seenBy(t), "name", "Concerts", "description", "In town"); made.status != 303 {
+	if made := b.post(t, "/console/feeds/new", "seen", again.seenBy(t), "name", "Concerts", "description",
+		"In town"); made.status != 303 {
 		t.Errorf("sent again: %d\n%s", made.status, made.body)
 	}
 }
 
-// What was changed in one tab is not overwritten by a form that was open in another one: its page says what was changed, by whom,
-// and keeps what was typed.
-func TestAFormThatIsOldOverwritesNothing(t *testing.T) {
+// TestForm_outdated: a form that was open during another change does not overwrite it: the page shows the change and
+// its actor, and keeps the typed values.
+func TestForm_outdated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
@@ -70,37 +73,44 @@ func TestAFormThatIsOldOverwritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := b.get(t, path+"/edit").seenBy(t)
-	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "headers", "X-Tenant: theirs", "debounce", "0", "externalId", "shop").
+	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "headers", "X-Tenant: theirs", "debounce",
+		"0", "externalId", "shop").
 		leadsTo(t, path+"?done=saved")
 	p := b.post(t, path+"/edit", "seen", opened, "name", "Ticket shop", "url", found.URL, "debounce", "5").
-		expect(t, 409, "changed since you opened the form", `value="Ticket shop"`, "It is now: <bdi>Renamed</bdi>", "It is now: <bdi>X-Tenant: theirs</bdi>",
+		expect(t, 409, "changed since you opened the form", `value="Ticket shop"`, "It is now: <bdi>Renamed</bdi>",
+			"It is now: <bdi>X-Tenant: theirs</bdi>",
 			"It is now: <bdi>0</bdi>", "It is now: <bdi>shop</bdi>", "by key:")
 	if strings.Contains(p.body, "url-now") {
 		t.Errorf("what both tabs have is told as a change:\n%s", p.body)
 	}
 	b.get(t, path).expect(t, 200, "Renamed")
-	// What is no setting doesn't matter to the form, and whoever sends it again knows.
+	// Other changes than settings don't affect the form, and sending it again confirms it.
 	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
-	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5", "externalId", "mine").leadsTo(t, path+"?done=saved")
+	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5", "externalId",
+		"mine").leadsTo(t, path+"?done=saved")
 	b.get(t, path).expect(t, 200, "Mine")
 	for _, never := range []string{"99999x", "-7"} {
-		b.post(t, path+"/edit", "seen", never, "name", "Theirs", "url", found.URL, "debounce", "5").expect(t, 409, "It is now: <bdi>Mine</bdi>")
+		b.post(t, path+"/edit", "seen", never, "name", "Theirs", "url", found.URL, "debounce", "5").expect(t, 409,
+			"It is now: <bdi>Mine</bdi>")
 	}
 	missing := "/console/destinations/" + uuid.NewString()
 	b.post(t, missing+"/edit", "seen", "1", "name", "Mine", "url", found.URL, "debounce", "5").expect(t, 404, "Not found")
 
 	feed := "/console/feeds/" + s.names["feed"]
 	opened = b.get(t, feed+"/edit").seenBy(t)
-	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts in town", "description", "All of them", "enabled", "yes").leadsTo(t, feed+"?done=saved")
+	b.post(t, feed+"/edit", "seen", opened, "name", "Concerts in town", "description", "All of them", "enabled",
+		"yes").leadsTo(t, feed+"?done=saved")
 	p = b.post(t, feed+"/edit", "seen", opened, "name", "Concerts", "description", "None").
-		expect(t, 409, "changed since you opened the form", `value="Concerts"`, "It is now: <bdi>Concerts in town</bdi>", "It is now: <bdi>All of them</bdi>", "It is now: <bdi>on</bdi>")
-	b.post(t, feed+"/edit", "seen", p.seenBy(t), "name", "Concerts", "description", "None", "enabled", "yes").leadsTo(t, feed+"?done=saved")
+		expect(t, 409, "changed since you opened the form", `value="Concerts"`, "It is now: <bdi>Concerts in town</bdi>",
+			"It is now: <bdi>All of them</bdi>", "It is now: <bdi>on</bdi>")
+	b.post(t, feed+"/edit", "seen", p.seenBy(t), "name", "Concerts", "description", "None", "enabled", "yes").leadsTo(t,
+		feed+"?done=saved")
 	b.post(t, feed+"/edit", "seen", "yesterday", "name", "Concerts", "description", "None").expect(t, 400, "open it again")
 }
 
-// Of many tabs that send a form in the same instant, one saves; the others are told. The read model that forms are drawn from may
-// be behind by then: what is true is in the event store.
-func TestFormsOfTheSameInstantOverwriteNothing(t *testing.T) {
+// TestForm_concurrent: of several tabs that send a form at the same instant, one saves; the others show the change.
+// The read model behind the forms may be late; the event store decides.
+func TestForm_concurrent(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
@@ -136,11 +146,12 @@ func TestFormsOfTheSameInstantOverwriteNothing(t *testing.T) {
 	}
 }
 
-// Pages are made of templates without scripts or styles of their own, one style sheet, and little JavaScript; nothing of them
-// is elsewhere.
-func TestPagesAreMadeOfLittle(t *testing.T) {
+// TestPages_plain: pages consist of templates without inline scripts or styles, one style sheet, and little
+// JavaScript, all from the console itself.
+func TestPages_plain(t *testing.T) {
 	t.Parallel()
-	inline := regexp.MustCompile(`(?i)<script(?:>|[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:|(?:src|href|action)="https?:`)
+	inline := regexp.MustCompile(
+		`(?i)<script(?:>|[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:|(?:src|href|action)="https?:`)
 	err := fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err

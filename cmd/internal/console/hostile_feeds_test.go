@@ -21,7 +21,8 @@ import (
 	"carillon/query"
 )
 
-// Whatever a feed is called, and whatever its sources tell of an event, is text; and an address that would run something is no link.
+// TestHostileFeedsAreShownAsText: names of feeds, and everything that sources say about an event, are text; an
+// address that would run a script is not a link.
 func TestHostileFeedsAreShownAsText(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -31,11 +32,14 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 	var last eventstore.Position
 	told := 0
 	for i, text := range texts {
-		b.post(t, feed+"/edit", "name", text, "description", text, "enabled", "yes").asked().harmless(t, fmt.Sprintf("%d: a feed that is changed", i))
+		b.post(t, feed+"/edit", "name", text, "description", text, "enabled", "yes").asked().harmless(t,
+			fmt.Sprintf("%d: a feed that is changed", i))
 		b.get(t, feed).expect(t, 200).asked().harmless(t, fmt.Sprintf("%d: a feed", i))
 		b.get(t, "/console/feeds").expect(t, 200).asked().harmless(t, fmt.Sprintf("%d: all feeds", i))
-		b.post(t, feed+"/sources", "source", text, "type", text).expect(t, 400).asked().harmless(t, fmt.Sprintf("%d: a source that is attached", i))
-		b.post(t, feed+"/items/"+s.names["item"]+"/feedback", "rating", text, "comment", text).asked().harmless(t, fmt.Sprintf("%d: feedback", i))
+		b.post(t, feed+"/sources", "source", text, "type", text).expect(t, 400).asked().harmless(t,
+			fmt.Sprintf("%d: a source that is attached", i))
+		b.post(t, feed+"/items/"+s.names["item"]+"/feedback", "rating", text, "comment", text).asked().harmless(t,
+			fmt.Sprintf("%d: feedback", i))
 		if at, err := s.enemy(t, i, text); err == nil {
 			last, told = at, told+1
 		}
@@ -64,7 +68,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 	}
 }
 
-// enemy records an event that a source shows, which says the same hostile text everywhere.
+// enemy records an event of a source with the same hostile text in all fields.
 func (s *scene) enemy(t *testing.T, number int, text string) (eventstore.Position, error) {
 	t.Helper()
 	text = strings.ReplaceAll(text[:min(len(text), 20_000)], "\u0000", "")
@@ -72,20 +76,31 @@ func (s *scene) enemy(t *testing.T, number int, text string) (eventstore.Positio
 	key := fmt.Sprintf("%s: enemy %d", s.org, number)
 	instance := happening.DeriveInstanceID(key, "")
 	out, err := happening.Aggregate.Execute(t.Context(), s.Store, happening.DeriveID(key), happening.Observe{
-		SourceID: s.attached(t), Key: key, At: now, Source: happening.Block{Type: "site", URL: text},
+		SourceID: s.attached(t),
+		Key:      key,
+		At:       now,
+		Source:   happening.Block{Type: "site", URL: text},
 		Details: happening.Details{
-			Title: text, ShortDescription: text, Description: text, PrimaryImage: text, PrimaryURL: text,
-			Location:  &happening.Location{DisplayAddress: text, Venue: &happening.Venue{Name: text, Address: text}},
-			Organizer: &happening.Organizer{Name: text},
+			Title:            text,
+			ShortDescription: text,
+			Description:      text,
+			PrimaryImage:     text,
+			PrimaryURL:       text,
+			Location:         &happening.Location{DisplayAddress: text, Venue: &happening.Venue{Name: text, Address: text}},
+			Organizer:        &happening.Organizer{Name: text},
 			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-				{ID: happening.DeriveOccurrenceID(instance, 0), Start: time.Date(now.Year(), now.Month(), 1+number%27, 19, 0, 0, 0, time.UTC), Status: happening.Scheduled},
+				{
+					ID:     happening.DeriveOccurrenceID(instance, 0),
+					Start:  time.Date(now.Year(), now.Month(), 1+number%27, 19, 0, 0, 0, time.UTC),
+					Status: happening.Scheduled,
+				},
 			}}},
 		},
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	return out.Position, err
 }
 
-// attached is the source of the scene's feed.
+// attached returns the source of the scene's feed.
 func (s *scene) attached(t *testing.T) uuid.UUID {
 	t.Helper()
 	all, err := s.Queries.FeedSources(t.Context(), s.org, mustID(t, s.names["feed"]))
@@ -95,7 +110,7 @@ func (s *scene) attached(t *testing.T) uuid.UUID {
 	return all[0].Source
 }
 
-// A page that an enemy made is tried, and what it tells is text; so are the names of sources.
+// TestHostileSourcesAreShownAsText: the trial of a hostile page, and the names of sources, are text.
 func TestHostileSourcesAreShownAsText(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -108,8 +123,10 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 		}
 		text := strings.ToValidUTF8(texts[number][:min(len(texts[number]), 20_000)], "")
 		event, err := json.Marshal(map[string]any{
-			"@type": "Event", "name": "x " + text, "description": text, "image": text, "url": text, "startDate": "2030-06-05T20:00:00Z",
-			"location": map[string]any{"@type": "Place", "name": text, "address": text}, "organizer": map[string]any{"name": text, "url": text},
+			"@type": "Event", "name": "x " + text, "description": text, "image": text, "url": text,
+			"startDate": "2030-06-05T20:00:00Z",
+			"location":  map[string]any{"@type": "Place", "name": text, "address": text},
+			"organizer": map[string]any{"name": text, "url": text},
 		})
 		if err != nil {
 			panic(err)
@@ -124,14 +141,19 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 	operator := w.operator(t)
 	read := 0
 	for i, text := range texts {
-		tried := operator.post(t, "/console/sources/try", "where", fmt.Sprintf("%s/%d", site.URL, i), "type", "site", "timezone", "").asked()
+		tried := operator.post(t, "/console/sources/try", "where", fmt.Sprintf("%s/%d", site.URL, i), "type", "site",
+			"timezone", "").asked()
 		tried.harmless(t, fmt.Sprintf("%d: a page that is tried", i))
 		if strings.Contains(tried.body, "1 event on 1 page") {
 			read++
 		}
-		operator.post(t, "/console/sources/new", "where", text, "type", "site", "timezone", text[:min(len(text), 500)]).asked().harmless(t, fmt.Sprintf("%d: a source that is added", i))
+		operator.post(t, "/console/sources/new", "where", text, "type", "site", "timezone",
+			text[:min(len(text), 500)]).asked().harmless(t, fmt.Sprintf("%d: a source that is added", i))
 		address := "https://example.org/" + text[:min(len(text), 1000)]
-		id, at, err := w.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: address})
+		id, at, err := w.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+			Type: "site",
+			URL:  address,
+		})
 		if err != nil {
 			continue
 		}
@@ -142,9 +164,11 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 		t.Errorf("%d of %d pages told an event", read, len(texts))
 	}
 	for page := 1; page <= 2; page++ {
-		operator.get(t, fmt.Sprintf("/console/sources?page=%d", page)).expect(t, 200).asked().harmless(t, "the list of sources")
+		operator.get(t, fmt.Sprintf("/console/sources?page=%d", page)).expect(t, 200).asked().harmless(t,
+			"the list of sources")
 	}
-	if _, total, err := w.Queries.SourcePage(t.Context(), query.SourceFilter{}, 10, 0); err != nil || total < len(texts)/2 {
+	if _, total, err := w.Queries.SourcePage(t.Context(), query.SourceFilter{}, 10, 0); err != nil ||
+		total < len(texts)/2 {
 		t.Errorf("%d sources were registered, %v", total, err)
 	}
 }

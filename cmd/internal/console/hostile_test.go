@@ -21,37 +21,52 @@ import (
 	"carillon/query"
 )
 
-// hostile are texts that strangers might have people look at: one of each kind, or nightly all that are known.
+// hostile returns hostile texts: one of each kind, or all known ones in the nightly suite.
 func hostile() []string {
 	if testing.Short() {
 		return []string{
-			`"><script>alert(1)</script>`, `' autofocus onfocus='alert(1)`, `javascript:alert(1)`, `</textarea><script>alert(1)</script>`, `{{template "content"}}`,
-			`<svg/onload=alert(1)>`, "\u202egnp.exe\u0000\u200b", "\u001b[31mred", "&lt;script&gt;alert(1)&lt;/script&gt;", strings.Repeat("word", 250_000),
+			`"><script>alert(1)</script>`, `' autofocus onfocus='alert(1)`, `javascript:alert(1)`,
+			`</textarea><script>alert(1)</script>`, `{{template "content"}}`,
+			`<svg/onload=alert(1)>`, "\u202egnp.exe\u0000\u200b", "\u001b[31mred", "&lt;script&gt;alert(1)&lt;/script&gt;",
+			strings.Repeat("word", 250_000),
 		}
 	}
 	return []string{
-		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `" onmouseover="alert(1)`, `' autofocus onfocus='alert(1)`,
-		`</title><script>alert(1)</script>`, `</textarea><script>alert(1)</script>`, `</pre><script>alert(1)</script>`, `</svg><script>alert(1)</script>`,
-		`</style><script>alert(1)</script>`, `<!--<script>alert(1)//-->`, `<svg/onload=alert(1)>`, `<svg><script href=data:,alert(1) />`, `<math><mi xlink:href="data:x,<script>alert(1)</script>">`,
-		`<iframe srcdoc="<script>alert(1)</script>">`, `<iframe src=javascript:alert(1)>`, `<object data=javascript:alert(1)>`, `<embed src=javascript:alert(1)>`,
-		`<a href=javascript:alert(1)>x</a>`, `javascript:alert(1)`, `JaVaScRiPt:alert(1)`, "java\nscript:alert(1)", `data:text/html,<script>alert(1)</script>`, `vbscript:msgbox(1)`,
-		`<form action=https://evil.example><button>Sign in`, `<base href=https://evil.example/>`, `<meta http-equiv=refresh content="0;url=https://evil.example">`,
-		`<link rel=stylesheet href=https://evil.example/x.css>`, `<style>@import 'https://evil.example'</style>`, `<img src=https://evil.example/pixel>`, `<video poster=https://evil.example>`,
-		`<input autofocus onfocus=alert(1)>`, `<details open ontoggle=alert(1)>`, `<body onload=alert(1)>`, `<marquee onstart=alert(1)>`, `<x onclick=alert(1)>`,
-		`{{.}}`, `{{template "content"}}`, `{{"<script>"}}`, `${alert(1)}`, `<%= 1 %>`, `[[constructor.constructor('alert(1)')()]]`,
-		"\u202egnp.exe", "\u2066hidden\u2069", "zero\u200bwidth", "\u0000nul", "bell\u0007", "\u001b[31mred", "\ufeffmark", "&lt;script&gt;alert(1)&lt;/script&gt;", "&#60;script&#62;", strings.Repeat("word", 250_000),
+		`<script>alert(1)</script>`, `"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`,
+		`" onmouseover="alert(1)`, `' autofocus onfocus='alert(1)`,
+		`</title><script>alert(1)</script>`, `</textarea><script>alert(1)</script>`, `</pre><script>alert(1)</script>`,
+		`</svg><script>alert(1)</script>`,
+		`</style><script>alert(1)</script>`, `<!--<script>alert(1)//-->`, `<svg/onload=alert(1)>`,
+		`<svg><script href=data:,alert(1) />`, `<math><mi xlink:href="data:x,<script>alert(1)</script>">`,
+		`<iframe srcdoc="<script>alert(1)</script>">`, `<iframe src=javascript:alert(1)>`,
+		`<object data=javascript:alert(1)>`, `<embed src=javascript:alert(1)>`,
+		`<a href=javascript:alert(1)>x</a>`, `javascript:alert(1)`, `JaVaScRiPt:alert(1)`, "java\nscript:alert(1)",
+		`data:text/html,<script>alert(1)</script>`, `vbscript:msgbox(1)`,
+		`<form action=https://evil.example><button>Sign in`, `<base href=https://evil.example/>`,
+		`<meta http-equiv=refresh content="0;url=https://evil.example">`,
+		`<link rel=stylesheet href=https://evil.example/x.css>`, `<style>@import 'https://evil.example'</style>`,
+		`<img src=https://evil.example/pixel>`, `<video poster=https://evil.example>`,
+		`<input autofocus onfocus=alert(1)>`, `<details open ontoggle=alert(1)>`, `<body onload=alert(1)>`,
+		`<marquee onstart=alert(1)>`, `<x onclick=alert(1)>`,
+		`{{.}}`, `{{template "content"}}`, `{{"<script>"}}`, `${alert(1)}`, `<%= 1 %>`,
+		`[[constructor.constructor('alert(1)')()]]`,
+		"\u202egnp.exe", "\u2066hidden\u2069", "zero\u200bwidth", "\u0000nul", "bell\u0007", "\u001b[31mred", "\ufeffmark",
+		"&lt;script&gt;alert(1)&lt;/script&gt;", "&#60;script&#62;", strings.Repeat("word", 250_000),
 	}
 }
 
-// harmless looks for what a page must not hold whatever it shows: it is told by the text as it was sent.
+// harmless checks that a page does not contain unescaped hostile text.
 func (p page) harmless(t *testing.T, what string) {
 	t.Helper()
-	for _, sign := range []string{"<script>", "<svg/", "<img src=x", "<iframe", "<object", "<embed", "<base", "<meta http-equiv=refresh", "<link rel=stylesheet href=https", "<math", "<marquee", "<details open ontoggle", "onerror=alert(1)>", `" onmouseover="`, `' autofocus`, `href="javascript`, `href="data:`, "<no value>"} {
+	for _, sign := range []string{"<script>", "<svg/", "<img src=x", "<iframe", "<object", "<embed", "<base",
+		"<meta http-equiv=refresh", "<link rel=stylesheet href=https", "<math", "<marquee", "<details open ontoggle",
+		"onerror=alert(1)>", `" onmouseover="`, `' autofocus`, `href="javascript`, `href="data:`, "<no value>"} {
 		if strings.Contains(p.body, sign) {
 			t.Errorf("%s: the page holds %q", what, sign)
 		}
 	}
-	if strings.Contains(p.body, "<textarea") || strings.Contains(p.body, "You were signed out") { // what was typed stays as it was
+	// Typed values are kept unchanged.
+	if strings.Contains(p.body, "<textarea") || strings.Contains(p.body, "You were signed out") {
 		return
 	}
 	for _, unseen := range []string{"\u202e", "\u2066", "\u200b", "\u0000", "\u0007", "\u001b", "\ufeff"} {
@@ -64,7 +79,7 @@ func (p page) harmless(t *testing.T, what string) {
 	}
 }
 
-// Whatever a payload, a name, a header, or the answer of a receiver says, is text.
+// TestHostileTextsAreShownAsText: a payload, a name, a header and the answer of a receiver are text.
 func TestHostileTextsAreShownAsText(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -72,7 +87,10 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	by := command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}
 	texts := hostile()
 	id := w.destination(t, "Plain", receiver(t, 500, strings.Join(texts[:len(texts)-1], "\n")))
-	made, err := w.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
+	made, err := w.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
+		Destination: id,
+		Settings:    subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,15 +108,22 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		for _, path := range []string{"/console/destinations", base, base + "/edit", base + "/delete"} {
 			b.get(t, path).expect(t, 200).harmless(t, what)
 		}
-		b.post(t, "/console/destinations/new", "name", text, "url", text, "headers", text, "debounce", text, "externalId", text).harmless(t, what+", typed")
-		b.get(t, "/console/sign-in?"+url.Values{"next": {text[:min(len(text), 500)]}, "done": {text}}.Encode()).harmless(t, what+", next")
+		b.post(t, "/console/destinations/new", "name", text, "url", text, "headers", text, "debounce", text, "externalId",
+			text).harmless(t, what+", typed")
+		b.get(t, "/console/sign-in?"+url.Values{"next": {text[:min(len(text), 500)]}, "done": {text}}.Encode()).harmless(t,
+			what+", next")
 		text = text[:min(len(text), 60_000)]
 		data, err := json.Marshal(map[string]string{"id": "n", "title": text})
 		if err != nil {
 			t.Fatal(err)
 		}
 		_, _, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
-			Type: "news.item.added", Source: "/feeds/x", Subject: text[:min(len(text), 200)], Time: time.Now(), Organization: w.org, Data: data,
+			Type:         "news.item.added",
+			Source:       "/feeds/x",
+			Subject:      text[:min(len(text), 200)],
+			Time:         time.Now(),
+			Organization: w.org,
+			Data:         data,
 		})
 		if err == nil {
 			published++
@@ -122,7 +147,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	}
 }
 
-// hostilePages looks at the pages of events, of all deliveries, and of operators and auditors, after hostile texts came in.
+// hostilePages checks the pages of events, of all deliveries, and of operators and auditors, with hostile texts.
 func (w *world) hostilePages(t *testing.T, b *browser, destination uuid.UUID, texts []string) {
 	t.Helper()
 	operator := w.operator(t)
@@ -130,22 +155,26 @@ func (w *world) hostilePages(t *testing.T, b *browser, destination uuid.UUID, te
 	for i, text := range texts {
 		what := fmt.Sprintf("%d: %.40q", i, text)
 		asked := url.Values{}
-		for _, name := range []string{"q", "type", "feed", "status", "since", "before", "state", "organization", "who", "where", "timezone"} {
+		for _, name := range []string{"q", "type", "feed", "status", "since", "before", "state", "organization", "who",
+			"where", "timezone"} {
 			asked.Set(name, text[:min(len(text), 500)])
 		}
 		for _, path := range []string{"/console/events", "/console/deliveries"} {
 			b.get(t, path+"?q="+url.QueryEscape(text[:min(len(text), 500)])).asked().harmless(t, what+", "+path)
 			b.get(t, path+"?"+asked.Encode()).asked().harmless(t, what+", "+path)
 		}
-		for _, path := range []string{"/console/organizations", "/console/sources", "/console/record", "/console/sources/try"} {
+		for _, path := range []string{"/console/organizations", "/console/sources", "/console/record",
+			"/console/sources/try"} {
 			operator.get(t, path+"?"+asked.Encode()).asked().harmless(t, what+", "+path)
 		}
 		at := "/console/sources/" + source.String()
 		operator.post(t, at+"/pause", "reason", text).asked().harmless(t, what+", reason")
 		operator.get(t, at).expect(t, 200).asked().harmless(t, what+", source")
-		operator.post(t, "/console/sources/try", "where", text, "type", "facebook", "timezone", text[:min(len(text), 500)]).asked().harmless(t, what+", tried")
+		operator.post(t, "/console/sources/try", "where", text, "type", "facebook", "timezone",
+			text[:min(len(text), 500)]).asked().harmless(t, what+", tried")
 	}
-	for from, at := range map[string]*browser{"/console/events": b, "/console/deliveries": b, "/console/record": operator, "/console/": operator} {
+	for from, at := range map[string]*browser{"/console/events": b, "/console/deliveries": b, "/console/record": operator,
+		"/console/": operator} {
 		at.get(t, from).expect(t, 200).asked().harmless(t, from)
 	}
 	operator.get(t, "/console/record/"+destination.String()).expect(t, 200).asked().harmless(t, "the record")
@@ -158,7 +187,7 @@ func (w *world) hostilePages(t *testing.T, b *browser, destination uuid.UUID, te
 
 var typed = regexp.MustCompile(` value="[^"]*"`)
 
-// asked is a page without what its visitor typed into its fields, which stays as it was.
+// asked returns a page without the values typed by its visitor, which are kept unchanged.
 func (p page) asked() page {
 	p.body = typed.ReplaceAllString(p.body, "")
 	return p

@@ -21,7 +21,7 @@ import (
 	"carillon/projections/organizations"
 )
 
-// asked counts the questions about sessions.
+// asked counts the lookups of sessions.
 type asked struct {
 	console.Sessions
 
@@ -40,9 +40,9 @@ func (a *asked) End(ctx context.Context, hash []byte) error {
 	return a.Sessions.End(ctx, hash)
 }
 
-// TestHostileSessionsAreAskedForWithinBounds: who makes up sessions has some of them looked up and no more, while people at
-// the same address go on.
-func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
+// TestHostileSessions_lookupLimit: some of many invented sessions are looked up, and no more, while others at the
+// same address are served.
+func TestHostileSessions_lookupLimit(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	w.stopped = time.Now()
@@ -92,19 +92,24 @@ func TestHostileSessionsAreAskedForWithinBounds(t *testing.T) {
 	owner.get(t, "/console/").expect(t, 200) // from the same address
 }
 
-// TestHostileSessionsEndTheirOldest: an organization has a thousand sessions, and with one more its oldest ends.
-func TestHostileSessionsEndTheirOldest(t *testing.T) {
+// TestHostileSessions_oldestEnds: an organization has at most a thousand sessions; another one ends the oldest.
+func TestHostileSessions_oldestEnds(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	_, other := w.Organization(t, "Somebody else")
 	first, second, theirs := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other)
 	expires := time.Now().Add(console.SessionLength + time.Minute)
-	if _, err := w.Pool.Exec(t.Context(), `INSERT INTO carillon.console_sessions (hash, role, organization, key, name, expires_at)
-		SELECT decode(md5($1::text || n), 'hex') || decode(md5(n || $1::text), 'hex'), 'organization', $1::text::uuid, 'one', '', $2 FROM generate_series(1, 998) n`, w.org.String(), expires); err != nil {
+	if _, err := w.Pool.Exec(t.Context(), `INSERT INTO carillon.console_sessions (hash, role, organization, key, name,
+		expires_at)
+		SELECT decode(md5($1::text || n), 'hex') || decode(md5(n || $1::text), 'hex'), 'organization', $1::text::uuid, 'one',
+		'', $2 FROM generate_series(1, 998) n`, w.org.String(), expires); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%s", w.org)[:32], console.Session{
-		Role: console.ForOrganization, Organization: w.org, Key: "one", ExpiresAt: expires,
+		Role:         console.ForOrganization,
+		Organization: w.org,
+		Key:          "one",
+		ExpiresAt:    expires,
 	}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -113,16 +118,25 @@ func TestHostileSessionsEndTheirOldest(t *testing.T) {
 	theirs.get(t, "/console/").expect(t, 200)
 }
 
-// TestHostileVisitorsCountForTheirOrganization: people at the console make no more requests than the keys of their
-// organization may, all together; those of others, and operators, don't notice.
-func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
+// TestHostileVisitors_requestLimit: people at the console and the keys of their organization share its limit of
+// requests; other organizations and operators are not affected.
+func TestHostileVisitors_requestLimit(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	w.stopped = time.Now()
 	deps, _ := w.dependencies(t)
 	api, err := httpapi.New(httpapi.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: deps.Limiter, Tester: deps.Tester, Wake: func() {},
-		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(), Rate: &adapters.RequestRate{Pool: w.Pool, Now: w.now},
+		Commands: w.Commands,
+		Queries:  w.Queries,
+		Keys:     w.Queries,
+		Await:    w.Patient,
+		Limiter:  deps.Limiter,
+		Tester:   deps.Tester,
+		Wake:     func() {},
+		Now:      w.now,
+		Log:      w.Log,
+		Metrics:  prometheus.NewRegistry(),
+		Rate:     &adapters.RequestRate{Pool: w.Pool, Now: w.now},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -142,7 +156,7 @@ func TestHostileVisitorsCountForTheirOrganization(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Await(t, at, organizations.ReadModel.Name)
-	w.later.Store(int64(2 * time.Second)) // gives up what was taken ahead by the limit of before
+	w.later.Store(int64(2 * time.Second)) // releases what was reserved under the previous limit
 	passed := 0
 	const tries = 10
 	for i := range tries {

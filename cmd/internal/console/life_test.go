@@ -7,17 +7,21 @@ import (
 	"testing"
 )
 
-// What somebody does at the console is done as by the API, and the page that follows shows it.
-func TestADestinationsLife(t *testing.T) {
+// TestDestinationLifecycle: actions at the console work as at the API, and the next page shows them.
+func TestDestinationLifecycle(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	address := receiver(t, 204, "")
-	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400, "Name must not be empty", address)
-	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400, "a number of seconds", "soon")
-	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers", "no colon").expect(t, 400, "a header a line")
+	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400,
+		"Name must not be empty", address)
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400,
+		"a number of seconds", "soon")
+	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers",
+		"no colon").expect(t, 400, "a header a line")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)
-	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "5", "headers", "X-Tenant: hall", "externalId", "hook-1")
+	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "5", "headers",
+		"X-Tenant: hall", "externalId", "hook-1")
 	path, _, _ := strings.Cut(made.location, "?")
 	b.get(t, made.location).expect(t, 200, "The destination was created.", "Hook", address, "5 s", "its first secret")
 	b.get(t, path+"/edit").expect(t, 200, "X-Tenant: hall", "hook-1")

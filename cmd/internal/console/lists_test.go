@@ -2,7 +2,8 @@ package console_test
 
 import "testing"
 
-// Lists of all organizations, destinations and sources, at consoles that nobody else uses: each step adds to them.
+// TestListsOfAll checks the lists of all organizations, destinations and sources, on separate consoles: each step
+// adds to them.
 func TestListsOfAll(t *testing.T) {
 	t.Parallel()
 	w := openAlone(t)

@@ -27,13 +27,16 @@ import (
 )
 
 const (
-	gather   = 500 * time.Millisecond // what happens within it is read and told together
-	mostRows = 100                    // that are told at one time; of more, pages hear how many
-	mostHeld = 100_000                // deliveries whose news wait for the read model; of more, pages are told to look anew
+	batchWindow = 500 * time.Millisecond // changes within it are read and sent together
+	// Rows sent at a time. Beyond it, pages get the number only.
+	maxRows = 100
+	// Changed deliveries that wait for the read model. Beyond it, pages are asked to reload.
+	maxHeldChanges = 100_000
 )
 
-// errBehind ends the source, which begins anew once the read model has come along.
-var errBehind = errors.New("the read model of deliveries is far behind: open pages are told to look anew when it has come along")
+// errBehind ends the source, which starts again once the read model has caught up.
+var errBehind = errors.New(
+	"read model of deliveries far behind; open pages reload once it has caught up")
 
 const livePath = "/live"
 
@@ -44,7 +47,8 @@ func ofOrganization(id uuid.UUID) string { return "organization/" + id.String() 
 func ofDestination(id uuid.UUID) string  { return "destination/" + id.String() }
 func ofDelivery(id uuid.UUID) string     { return "delivery/" + id.String() }
 
-// Run serves live parts, and does work on many deliveries, until the context ends. Without it, pages stand still.
+// Run serves live updates, and works on requests for many deliveries, until the context ends. Without it, pages do
+// not update.
 func (c *Console) Run(ctx context.Context) {
 	c.workers.open(ctx)
 	defer c.workers.running.Wait()
@@ -53,11 +57,11 @@ func (c *Console) Run(ctx context.Context) {
 		Ended: func(ctx context.Context, sessions []string) ([]string, error) {
 			return c.Sessions.Ended(ctx, sessions, c.Now())
 		},
-		Failed: func(err error) { c.Log.WarnContext(ctx, "live parts of the console", "error", err) },
+		Failed: func(err error) { c.Log.WarnContext(ctx, "console live updates failed", "error", err) },
 	})
 }
 
-// follow answers GET /console/live: a stream of what happens to what a page shows. of names it.
+// follow answers GET /console/live: a stream of changes to the contents of a page, which the parameter of names.
 func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 	v, _ := r.Context().Value(visitKey{}).(*visit)
 	asked, err := c.asked(v)
@@ -68,17 +72,22 @@ func (c *Console) follow(w http.ResponseWriter, r *http.Request) {
 	page, err := c.live.Open(asked)
 	switch {
 	case errors.Is(err, live.ErrClosed):
-		w.WriteHeader(http.StatusNoContent) // which browsers take for the end
+		w.WriteHeader(http.StatusNoContent) // ends the stream for browsers
 		return
 	case err != nil:
-		c.fail(w, r, &wire.Failure{Kind: wire.RateLimited, RetryAfter: time.Minute, Issue: tooManyPages, Cause: err})
+		c.fail(w, r, &wire.Failure{
+			Kind:       wire.RateLimited,
+			RetryAfter: time.Minute,
+			Issue:      tooManyPages,
+			Cause:      err,
+		})
 		return
 	}
 	defer page.Close()
-	_ = page.Serve(r.Context(), w) // whoever has gone away has no use for an error
+	_ = page.Serve(r.Context(), w) // the visitor is gone
 }
 
-// asked reads what a page wants to follow, which is of the visitor's own organization.
+// asked parses the parameter of, which must name something of the visitor's organization.
 func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 	values := v.URL.Query()
 	asked = live.Asked{Session: v.sessionName, LastID: v.Header.Get("Last-Event-ID")}
@@ -113,14 +122,14 @@ func (c *Console) asked(v *visit) (asked live.Asked, err error) {
 	asked.Filter = func(m live.Message) string {
 		d, is := m.About.(query.Delivery)
 		if is && !matches(filter, d) {
-			return "elsewhere" // it may be on the page all the same, as it was before
+			return "elsewhere" // the page may show it nonetheless, from before
 		}
 		return m.Event
 	}
 	return asked, nil
 }
 
-// What a page may follow.
+// Subjects that a page may follow.
 const (
 	liveDelivery    = "delivery"
 	liveDestination = "destination"
@@ -128,7 +137,7 @@ const (
 	liveWork        = "work"
 )
 
-// liveTopics are those of what a page follows.
+// liveTopics returns the topics of a page's subject.
 func (v *visit) liveTopics(of string, id uuid.UUID) []string {
 	switch of {
 	case liveDelivery:
@@ -143,8 +152,8 @@ func (v *visit) liveTopics(of string, id uuid.UUID) []string {
 	return nil
 }
 
-// liveAt is the address of what happens to something from now on, as a page's filter has it. It is made before what the page
-// shows is read, so that nothing is missing in between.
+// liveAt returns the address of changes from now on, restricted by a page's filter. It must be called before the
+// contents of the page are read, so that no change is missed.
 func (c *Console) liveAt(v *visit, of string, id uuid.UUID, filter url.Values) string {
 	values := url.Values{"of": {of}}
 	if mark := c.live.Mark(v.liveTopics(of, id)...); mark != "" {
@@ -161,7 +170,7 @@ func (c *Console) liveAt(v *visit, of string, id uuid.UUID, filter url.Values) s
 	return v.to("/live?") + values.Encode()
 }
 
-// matches tells whether a delivery is one of those that a list shows.
+// matches reports whether a delivery belongs to a list.
 func matches(f query.DeliveryFilter, d query.Delivery) bool {
 	return (f.Status == "" || f.Status == d.Status) &&
 		(f.Type == "" || subscription.MatchesType(f.Type, d.Event.Type)) &&
@@ -169,21 +178,21 @@ func matches(f query.DeliveryFilter, d query.Delivery) bool {
 		(f.Feed == uuid.Nil || f.Feed == d.Event.FeedID)
 }
 
-// touched is a delivery that something has happened to.
-type touched struct{ id, destination, organization uuid.UUID }
+// changedDelivery is a changed delivery.
+type changedDelivery struct{ id, destination, organization uuid.UUID }
 
-func (d touched) topics() []string {
+func (d changedDelivery) topics() []string {
 	return []string{ofOrganization(d.organization), ofDestination(d.destination), ofDelivery(d.id)}
 }
 
-// happenings is the source of live parts: it reads along with the event store, and tells what has happened to deliveries
-// once that can be read. What nobody looks at is not read. One statement a batch serves all pages.
+// happenings is the source of live updates: it follows the event store, and sends changes of deliveries once the read
+// model shows them. It reads only what a page shows, with one statement a batch for all pages.
 func (c *Console) happenings(ctx context.Context, ready func()) error {
 	head, err := c.Events.Head(ctx)
 	if err != nil {
 		return err
 	}
-	// What is not told from here on is found by the pages that look anew now.
+	// Later changes are sent; a page that is loaded now shows earlier ones.
 	if err := c.Settle(ctx, deliveriesmodel.ReadModel); err != nil {
 		return err
 	}
@@ -191,7 +200,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var (
 		mu       sync.Mutex
-		batch    []touched
+		batch    []changedDelivery
 		position eventstore.Position
 		wake     = make(chan struct{}, 1)
 	)
@@ -199,11 +208,12 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	defer reading.Wait()
 	defer cancel(nil)
 	reading.Go(func() {
-		for m := range eventstore.Follow(ctx, c.Events, head, eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category), c.Log) {
+		for m := range eventstore.Follow(ctx, c.Events, head, eventstore.Categories(dispatch.Aggregate.Category,
+			delivery.Aggregate.Category), c.Log) {
 			if m.Event == nil {
 				continue
 			}
-			happened, err := touchedBy(m.Event)
+			happened, err := changedBy(m.Event)
 			if err != nil {
 				cancel(err)
 				return
@@ -215,7 +225,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			batch, position = append(batch, happened...), m.Position
 			held := len(batch)
 			mu.Unlock()
-			if held > mostHeld {
+			if held > maxHeldChanges {
 				cancel(errBehind)
 				return
 			}
@@ -224,7 +234,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			default:
 			}
 		}
-		cancel(errBehind) // the store is another one by now, unless the context has ended
+		cancel(errBehind) // the store was replaced, unless the context has ended
 	})
 	for {
 		select {
@@ -235,7 +245,7 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(gather):
+		case <-time.After(batchWindow):
 		}
 		mu.Lock()
 		now, to := batch, position
@@ -244,8 +254,8 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 		if !c.Await(ctx, to, deliveriesmodel.ReadModel.Name) {
 			return context.Cause(ctx)
 		}
-		// Only now, because a page that was read meanwhile may not show what happened before.
-		if now = slices.DeleteFunc(now, func(d touched) bool { return !c.live.Wanted(d.topics()...) }); len(now) == 0 {
+		// Only now, because a page that was read in the meantime may not show earlier changes.
+		if now = slices.DeleteFunc(now, func(d changedDelivery) bool { return !c.live.Wanted(d.topics()...) }); len(now) == 0 {
 			continue
 		}
 		if err := c.tell(ctx, now); err != nil {
@@ -254,8 +264,8 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 	}
 }
 
-// touchedBy lists the deliveries that an event is about.
-func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
+// changedBy lists the deliveries that an event changes.
+func changedBy(recorded *eventstore.Recorded) (all []changedDelivery, err error) {
 	if recorded.Category() == dispatch.Aggregate.Category {
 		event, err := dispatch.Events.Decode(recorded)
 		if err != nil {
@@ -264,7 +274,7 @@ func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
 		switch e := event.(type) {
 		case dispatch.DeliveriesScheduled:
 			for _, d := range e.Deliveries {
-				all = append(all, touched{dispatch.DeliveryID(e.Publication, d.Destination), d.Destination, d.Organization})
+				all = append(all, changedDelivery{dispatch.DeliveryID(e.Publication, d.Destination), d.Destination, d.Organization})
 			}
 		}
 		return all, nil
@@ -273,7 +283,7 @@ func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
 	if err != nil {
 		return nil, err
 	}
-	one := touched{id: recorded.StreamID()}
+	one := changedDelivery{id: recorded.StreamID()}
 	switch e := event.(type) {
 	case delivery.Attempted:
 		one.destination, one.organization = e.Destination, e.Organization
@@ -281,18 +291,18 @@ func touchedBy(recorded *eventstore.Recorded) (all []touched, err error) {
 		one.destination, one.organization = e.Destination, e.Organization
 	case delivery.Reinstated:
 		one.destination, one.organization = e.Destination, e.Organization
-	case delivery.Superseded, delivery.Discarded, delivery.ReplayDropped: // which don't say whose they were
+	case delivery.Superseded, delivery.Discarded, delivery.ReplayDropped: // these events don't name the destination
 		metadata, err := eventstore.ParseMetadata(recorded.Metadata)
 		if err != nil {
 			return nil, err
 		}
 		one.organization = metadata.Organization
 	}
-	return []touched{one}, nil
+	return []changedDelivery{one}, nil
 }
 
-// tell reads the rows of what has happened, and publishes them. Of more than a page can take in, it tells the number.
-func (c *Console) tell(ctx context.Context, happened []touched) error {
+// tell reads the rows of changed deliveries, and publishes them. Beyond maxRows it publishes their number.
+func (c *Console) tell(ctx context.Context, happened []changedDelivery) error {
 	topics, bases := map[uuid.UUID][]string{}, map[uuid.UUID]string{}
 	ids := make([]uuid.UUID, 0, len(happened))
 	for _, d := range happened {
@@ -301,10 +311,10 @@ func (c *Console) tell(ctx context.Context, happened []touched) error {
 		}
 		topics[d.id], bases[d.id] = d.topics(), c.baseOf(d.organization)
 	}
-	for _, d := range happened[:max(0, len(happened)-mostRows)] {
+	for _, d := range happened[:max(0, len(happened)-maxRows)] {
 		c.live.Publish(live.Message{Topics: []string{ofDelivery(d.id)}, Event: "changed"})
 	}
-	if left := len(ids) - mostRows; left > 0 {
+	if left := len(ids) - maxRows; left > 0 {
 		for _, organization := range organizationsOf(happened) {
 			c.live.Publish(live.Message{Topics: []string{organization}, Event: live.Stale})
 		}
@@ -319,9 +329,10 @@ func (c *Console) tell(ctx context.Context, happened []touched) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(rows, func(a, b query.Delivery) int { return a.CreatedAt.Compare(b.CreatedAt) }) // the newest comes last, and on top
+	// The newest is sent last, and ends up on top.
+	slices.SortFunc(rows, func(a, b query.Delivery) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for _, d := range rows {
-		// Lists of all destinations name each one; those of one don't.
+		// Lists of all destinations name the destination in each row.
 		for _, row := range []struct {
 			topics []string
 			part   map[string]any
@@ -333,14 +344,20 @@ func (c *Console) tell(ctx context.Context, happened []touched) error {
 			if err != nil {
 				return err
 			}
-			c.live.Publish(live.Message{Topics: row.topics, Event: "row", Data: data, About: d})
+			c.live.Publish(live.Message{
+				Topics: row.topics,
+				Event:  "row",
+				Data:   data,
+				About:  d,
+			})
 		}
 	}
 	return nil
 }
 
-// namesOf are the names of the destinations of deliveries, by the organizations that those are of.
-func (c *Console) namesOf(ctx context.Context, happened []touched, rows []query.Delivery) (map[uuid.UUID]string, error) {
+// namesOf returns the names of the destinations of deliveries, by organization.
+func (c *Console) namesOf(ctx context.Context, happened []changedDelivery,
+	rows []query.Delivery) (map[uuid.UUID]string, error) {
 	names := map[uuid.UUID]string{}
 	for _, organization := range organizationsIn(happened) {
 		if !c.live.Wanted(ofOrganization(organization)) {
@@ -355,7 +372,7 @@ func (c *Console) namesOf(ctx context.Context, happened []touched, rows []query.
 	return names, nil
 }
 
-func organizationsIn(happened []touched) (ids []uuid.UUID) {
+func organizationsIn(happened []changedDelivery) (ids []uuid.UUID) {
 	for _, d := range happened {
 		if !slices.Contains(ids, d.organization) {
 			ids = append(ids, d.organization)
@@ -364,7 +381,7 @@ func organizationsIn(happened []touched) (ids []uuid.UUID) {
 	return ids
 }
 
-func organizationsOf(happened []touched) (topics []string) {
+func organizationsOf(happened []changedDelivery) (topics []string) {
 	for _, d := range happened {
 		for _, topic := range []string{ofOrganization(d.organization), ofDestination(d.destination)} {
 			if !slices.Contains(topics, topic) {
@@ -375,7 +392,7 @@ func organizationsOf(happened []touched) (topics []string) {
 	return topics
 }
 
-// rowMessage is a row of the list of deliveries, as pages have it.
+// rowMessage renders a row of a list of deliveries.
 func (c *Console) rowMessage(id uuid.UUID, part map[string]any) (string, error) {
 	var row bytes.Buffer
 	if err := c.pages.write(&row, "deliveries", "delivery-row", part); err != nil {
@@ -385,10 +402,10 @@ func (c *Console) rowMessage(id uuid.UUID, part map[string]any) (string, error) 
 	return string(data), err
 }
 
-// sessionName is how the hub knows a session: by its hash, which can be told apart and not be used.
+// sessionName returns the name of a session in the hub: its hash, which identifies it and can't be used to sign in.
 func sessionName(hash []byte) string { return hex.EncodeToString(hash) }
 
-// ofWork is about work that an organization has asked for.
+// ofWork is the topic of an organization's work.
 func ofWork(organization, id uuid.UUID) string {
 	return "work/" + organization.String() + "/" + id.String()
 }

@@ -32,7 +32,7 @@ func (w *world) stream(t *testing.T, base, cookie, path string) (status int, lin
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"carillon_console", "carillon_operators"} { // each console looks at its own
+	for _, name := range []string{"carillon_console", "carillon_operators"} { // each console reads its own
 		r.AddCookie(&http.Cookie{Name: name, Value: cookie}) //nolint:gosec // the browser's side of it
 	}
 	answer, err := http.DefaultClient.Do(r)
@@ -50,7 +50,7 @@ func (w *world) stream(t *testing.T, base, cookie, path string) (status int, lin
 	return answer.StatusCode, all
 }
 
-// hears waits for a line that has all of some texts.
+// hears waits for a line with all of some texts.
 func hears(t *testing.T, lines <-chan string, texts ...string) {
 	t.Helper()
 	patience := time.After(apitest.Patience)
@@ -88,8 +88,9 @@ func ends(t *testing.T, lines <-chan string) {
 	}
 }
 
-// What happens to deliveries is told to the pages of their organization alone, until the session or its key ends.
-func TestLiveParts(t *testing.T) {
+// TestLiveUpdates: changes of deliveries are sent to the pages of their organization only, until the session or its
+// key ends.
+func TestLiveUpdates(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	base := w.serve(t)
@@ -112,15 +113,17 @@ func TestLiveParts(t *testing.T) {
 
 	_, otherKey := w.Organization(t, "Library")
 	other := w.signIn(t, otherKey)
-	for _, path := range []string{of, "/console/live?of=work&id=x", "/console/live", "/console/live?of=delivery&id=" + uuid.NewString()} {
+	for _, path := range []string{of, "/console/live?of=work&id=x", "/console/live", "/console/live?of=delivery&id=" +
+		uuid.NewString()} {
 		other.get(t, path).expect(t, 404, "Not found")
 	}
 	other.get(t, "/console/live?of=deliveries&status=strange").expect(t, 400, "must be one of")
-	(&browser{world: w}).get(t, of).leadsTo(t, "/console/sign-in?next=%2Fconsole%2Flive%3Fof%3Ddestination%26id%3D"+id.String())
+	(&browser{world: w}).get(t, of).leadsTo(t, "/console/sign-in?next=%2Fconsole%2Flive%3Fof%3Ddestination%26id%3D"+
+		id.String())
 	_, theirs := w.stream(t, base, other.cookie, "/console/live?of=deliveries")
 	hears(t, theirs, "event: open")
 
-	// Until the source reads along, pages hear of nothing; so something happens until they do.
+	// Until the source follows the store, pages get nothing; so deliveries are made until they do.
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
@@ -148,7 +151,7 @@ func TestLiveParts(t *testing.T) {
 	hears(t, failures, "event: row")
 	hears(t, failures, delivery, "failed")
 
-	// Whoever signs out hears no more, and nobody whose key is revoked.
+	// Updates end with a sign-out, and with the revocation of the key.
 	b.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
 	ends(t, all)
 	ends(t, one)
@@ -159,7 +162,10 @@ func TestLiveParts(t *testing.T) {
 	again := w.signIn(t, w.key)
 	_, revoked := w.stream(t, base, again.cookie, of)
 	hears(t, revoked, "event: open")
-	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: w.org, KeyID: keys[0].ID})
+	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+		Organization: w.org,
+		KeyID:        keys[0].ID,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,15 +180,16 @@ func TestLiveParts(t *testing.T) {
 	}
 }
 
-// What is not readable yet is told once it is, also to a page that was opened after it had happened.
-func TestPagesHearOfWhatCouldNotBeReadYet(t *testing.T) {
+// TestLiveUpdates_lateReadModel: changes are sent once the read model has them, also to a page that was opened after
+// they happened.
+func TestLiveUpdates_lateReadModel(t *testing.T) {
 	t.Parallel()
-	w := openAlone(t) // what happens to others would be heard as well
+	w := openAlone(t) // changes of other tests would be heard as well
 	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
 	deps, api := w.dependencies(t)
 	awaited, readable := make(chan struct{}), make(chan struct{})
 	deps.Await = func(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-		if slices.Contains(consumers, deliveries.ReadModel.Name) { // live parts alone wait for it here
+		if slices.Contains(consumers, deliveries.ReadModel.Name) { // only live updates wait for it here
 			select {
 			case awaited <- struct{}{}:
 			case <-readable:
@@ -194,7 +201,7 @@ func TestPagesHearOfWhatCouldNotBeReadYet(t *testing.T) {
 	follows := make(chan struct{}, 1)
 	settle := deps.Settle
 	deps.Settle = func(ctx context.Context, model readmodels.ReadModel) error {
-		follows <- struct{}{} // from where the store ended before
+		follows <- struct{}{} // from the previous end of the store
 		return settle(ctx, model)
 	}
 	c, err := console.New(deps)
@@ -231,9 +238,9 @@ func TestPagesHearOfWhatCouldNotBeReadYet(t *testing.T) {
 	hears(t, lines, "data:", dispatch.DeliveryID(event, id).String())
 }
 
-// A page that an operator follows ends with the token that it was opened with, whether that was revoked or rotated. Those
-// of others go on.
-func TestLivePartsOfOperators(t *testing.T) {
+// TestLiveUpdatesOfOperators: an operator's live updates end with the revocation or rotation of the token. Those of
+// others continue.
+func TestLiveUpdatesOfOperators(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	base := serveAt(t, w.admin)
@@ -259,7 +266,8 @@ func TestLivePartsOfOperators(t *testing.T) {
 	}
 	pages := map[string]<-chan string{}
 	for _, name := range []string{"ann", "bob"} {
-		issued, at, err := w.Commands.IssueOperatorToken(t.Context(), apitest.Operator, command.IssueOperatorToken{Name: name})
+		issued, at, err := w.Commands.IssueOperatorToken(t.Context(), apitest.Operator,
+			command.IssueOperatorToken{Name: name})
 		await(at, err)
 		pages[name] = follow(issued.Token.Reveal())
 	}

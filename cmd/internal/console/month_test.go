@@ -19,9 +19,9 @@ import (
 	"carillon/projections/health"
 )
 
-// TestPicturesOfAMonth makes pictures of the pages with a month of history, for people to look at, and for the documents.
-// CARILLON_TEST_PICTURES names the directory; without it there is nothing to do.
-func TestPicturesOfAMonth(t *testing.T) {
+// TestPicturesOfMonth saves pictures of the pages with a month of history, for the documents, to the directory
+// CARILLON_TEST_PICTURES, if set.
+func TestPicturesOfMonth(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CARILLON_TEST_PICTURES") == "" {
 		t.Skip("CARILLON_TEST_PICTURES names no directory for pictures")
@@ -69,12 +69,15 @@ func TestPicturesOfAMonth(t *testing.T) {
 	event := s.publish(t, "concert/organ-at-noon")
 	s.attempted(t, event, letter, 500, `{"error":"out of order","retry":false}`)
 	s.attempted(t, event, shop, 204, `{"ok":true}`)
-	s.names["works"], s.names["fails"], s.names["failed"] = shop.String(), letter.String(), dispatch.DeliveryID(event, letter).String()
+	s.names["works"], s.names["fails"], s.names["failed"] = shop.String(), letter.String(), dispatch.DeliveryID(event,
+		letter).String()
 
 	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
 	for name, path := range map[string]string{
-		"overview": "/console/?range=month", "destinations": "/console/destinations", "destination": "/console/destinations/{works}?range=week",
-		"deliveries": "/console/destinations/{fails}/deliveries", "delivery": "/console/deliveries/{failed}", "feed": "/console/feeds/{feed}",
+		"overview": "/console/?range=month", "destinations": "/console/destinations",
+		"destination": "/console/destinations/{works}?range=week",
+		"deliveries":  "/console/destinations/{fails}/deliveries", "delivery": "/console/deliveries/{failed}",
+		"feed": "/console/feeds/{feed}",
 	} {
 		b.sized(t, 1200)
 		b.open(t, s.at(t, path))
@@ -82,7 +85,7 @@ func TestPicturesOfAMonth(t *testing.T) {
 	}
 }
 
-// history records what was delivered over a month to destinations that fail so often.
+// history records the deliveries of a month to destinations with some failure rates.
 func (s *scene) history(t *testing.T, now time.Time, failing map[uuid.UUID]float64) {
 	t.Helper()
 	chance := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
@@ -105,7 +108,8 @@ func (s *scene) history(t *testing.T, now time.Time, failing map[uuid.UUID]float
 			if chance.Float64() < 0.03 {
 				slow = 12
 			}
-			all = append(all, sent{event, moment, to, time.Duration((20 + 60*chance.ExpFloat64()) * slow * float64(time.Millisecond)), chance.Float64() < share})
+			all = append(all, sent{event, moment, to, time.Duration((20 + 60*chance.ExpFloat64()) * slow * float64(
+				time.Millisecond)), chance.Float64() < share})
 		}
 	}
 	var group errgroup.Group
@@ -115,22 +119,39 @@ func (s *scene) history(t *testing.T, now time.Time, failing map[uuid.UUID]float
 	metadata := eventstore.Metadata{Organization: s.org, Actor: "deliverer"}
 	for i, d := range all {
 		group.Go(func() error {
-			_, err := dispatch.Aggregate.Execute(t.Context(), s.Store, d.event, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
-				Publication: d.event, At: d.at.Add(3 * time.Millisecond),
-				Event:      dispatch.Summary{Type: "news.item.added", Source: "/feeds/concerts", Subject: fmt.Sprintf("concert/%d", i), Time: d.at},
-				Deliveries: []dispatch.Scheduled{{Destination: d.to, Organization: s.org, Subscriptions: []uuid.UUID{d.to}}},
-			}}, dispatch.Options{Metadata: metadata})
+			_, err := dispatch.Aggregate.Execute(t.Context(), s.Store, d.event,
+				dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+					Publication: d.event,
+					At:          d.at.Add(3 * time.Millisecond),
+					Event: dispatch.Summary{
+						Type:    "news.item.added",
+						Source:  "/feeds/concerts",
+						Subject: fmt.Sprintf("concert/%d", i),
+						Time:    d.at,
+					},
+					Deliveries: []dispatch.Scheduled{{Destination: d.to, Organization: s.org, Subscriptions: []uuid.UUID{d.to}}},
+				}}, dispatch.Options{Metadata: metadata})
 			if err != nil {
 				return err
 			}
 			attempt := delivery.RecordAttempt{
-				Organization: s.org, Destination: d.to, Number: 1, Trigger: delivery.Automatic, At: d.at.Add(5 * time.Millisecond),
-				Outcome: delivery.Outcome{ResponseStatus: 204, DurationMicros: d.took.Microseconds()},
+				Organization: s.org,
+				Destination:  d.to,
+				Number:       1,
+				Trigger:      delivery.Automatic,
+				At:           d.at.Add(5 * time.Millisecond),
+				Outcome:      delivery.Outcome{ResponseStatus: 204, DurationMicros: d.took.Microseconds()},
 			}
 			if d.failed {
-				attempt.Outcome = delivery.Outcome{ResponseStatus: 503, DurationMicros: d.took.Microseconds(), FailureReason: "http_status", ErrorMessage: "the endpoint answered 503"}
+				attempt.Outcome = delivery.Outcome{
+					ResponseStatus: 503,
+					DurationMicros: d.took.Microseconds(),
+					FailureReason:  "http_status",
+					ErrorMessage:   "the endpoint answered 503",
+				}
 			}
-			out, err := delivery.Aggregate.Execute(t.Context(), s.Store, dispatch.DeliveryID(d.event, d.to), attempt, delivery.Options{Metadata: metadata})
+			out, err := delivery.Aggregate.Execute(t.Context(), s.Store, dispatch.DeliveryID(d.event, d.to), attempt,
+				delivery.Options{Metadata: metadata})
 			positions[i] = out.Position
 			return err
 		})

@@ -14,25 +14,30 @@ import (
 	"carillon/query"
 )
 
-// Operators is what the console of operators and auditors is made of besides. All fields are required.
+// Operators are the additional parts of the operators' and auditors' console. All fields are required.
 type Operators struct {
-	// Verify tells who holds a token, or gives query.ErrNotFound of one that is not valid; adminapi.API has it.
+	// Verify returns the holder of a token, or query.ErrNotFound if it is not valid; see adminapi.API.
 	Verify func(ctx context.Context, token string) (adminapi.Principal, error)
-	// StillValid reports whether the token of somebody who was known before is valid now.
+	// StillValid reports whether the token of a known holder is still valid.
 	StillValid  func(ctx context.Context, who adminapi.Principal) (bool, error)
 	Projections adminapi.Projections
 	System      func(ctx context.Context) (System, error)
-	// Collectors are those that sources are tried with, by type. They keep to the address guard and the pace of hosts.
+	// Collectors are the collectors for trials of sources, by type. They use the address guard and the pace of hosts.
 	Collectors map[string]collect.Collector
 }
 
-// session is that of somebody who shows a token.
+// session returns the session of the holder of a token.
 func (o *Operators) session(ctx context.Context, token string) (Session, error) {
 	who, err := o.Verify(ctx, token)
-	return Session{Role: Role(who.Role), Key: who.TokenID, Name: who.Name, Organization: who.Organization}, err
+	return Session{
+		Role:         Role(who.Role),
+		Key:          who.TokenID,
+		Name:         who.Name,
+		Organization: who.Organization,
+	}, err
 }
 
-// stillValid gives a session whose token is valid now, or query.ErrNotFound.
+// stillValid returns a session whose token is valid now, or query.ErrNotFound.
 func (o *Operators) stillValid(ctx context.Context, s Session) (Session, error) {
 	if s.Role != ForOperator && s.Role != ForAuditor {
 		return Session{}, query.ErrNotFound
@@ -44,7 +49,7 @@ func (o *Operators) stillValid(ctx context.Context, s Session) (Session, error) 
 	return s, err
 }
 
-// operatorRoutes are the pages on the listener of the admin API. Auditors get the first few of them.
+// operatorRoutes adds the pages on the listener of the admin API. Auditors have access to some of them.
 func (c *Console) operatorRoutes(r chi.Router) {
 	r.Get("/", c.home)
 	c.recordRoutes(r)
@@ -60,7 +65,7 @@ func (c *Console) operatorRoutes(r chi.Router) {
 	})
 }
 
-// home answers GET /console/: auditors are here for the record.
+// home answers GET /console/: auditors see the audit trail.
 func (c *Console) home(w http.ResponseWriter, r *http.Request) {
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role == ForAuditor {
 		http.Redirect(w, r, Base+"/record", http.StatusFound)
@@ -69,7 +74,7 @@ func (c *Console) home(w http.ResponseWriter, r *http.Request) {
 	c.page(c.overviewOfAll)(w, r)
 }
 
-// onlyOperators refuses auditors: they look at what happened, and change nothing.
+// onlyOperators refuses auditors, who may change nothing.
 func (c *Console) onlyOperators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role != ForOperator {
@@ -80,7 +85,7 @@ func (c *Console) onlyOperators(next http.Handler) http.Handler {
 	})
 }
 
-// notBound refuses auditors of one organization: consumers are of all.
+// notBound refuses auditors of one organization: consumers concern all of them.
 func (c *Console) notBound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Organization != uuid.Nil {
@@ -91,7 +96,7 @@ func (c *Console) notBound(next http.Handler) http.Handler {
 	})
 }
 
-// inside shows an operator the things of the organization that the path names.
+// inside shows an operator the pages of the organization in the path.
 func (c *Console) inside(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
@@ -105,14 +110,20 @@ func (c *Console) inside(next http.Handler) http.Handler {
 			c.fail(w, r, err)
 			return
 		}
-		c.serve(w, r, visit{session: v.session, sessionName: v.sessionName, shown: id, name: found.Name, base: c.baseOf(id)}, next)
+		c.serve(w, r, visit{
+			session:     v.session,
+			sessionName: v.sessionName,
+			shown:       id,
+			name:        found.Name,
+			base:        c.baseOf(id),
+		}, next)
 	})
 }
 
 // organizationList is a page of the list of all organizations.
 type organizationList struct {
 	Organizations []query.OrganizationSummary
-	Text          string // that the list was searched for
+	Text          string // search text
 	Paging        paging
 }
 
@@ -123,6 +134,7 @@ func (c *Console) listOrganizations(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	var err error
-	list.Organizations, list.Paging.Total, err = c.Queries.OrganizationSummaries(v.Context(), list.Text, c.Now(), pageSize, list.Paging.offset())
+	list.Organizations, list.Paging.Total, err = c.Queries.OrganizationSummaries(v.Context(), list.Text, c.Now(), pageSize,
+		list.Paging.offset())
 	return screen{Title: "Organizations", Template: "organizations", Data: list}, err
 }

@@ -8,26 +8,26 @@ import (
 	"carillon/query"
 )
 
-// operatorsOverview is what operators see first.
+// operatorsOverview is the operators' start page.
 type operatorsOverview struct {
 	Periods []period
 	Failing []query.Failing
-	AllFail int // of which Failing are the worst
+	AllFail int // total, of which Failing are the worst
 	States  []stateCount
-	Trouble []adminapi.Projection // consumers that are behind, stopped, or run nowhere
-	Running int                   // the others
+	Trouble []adminapi.Projection // consumers that are behind, stopped or not running
+	Running int                   // number of the others
 	System  System
 	Now     time.Time
-	Unknown string // why consumers can't be told
+	Unknown string // why the state of consumers is unknown
 }
 
 const (
-	shownFailing = 20
-	// late is from when on a consumer counts as behind, in seconds.
+	maxOperatorFailing = 20
+	// late is the delay from which a consumer counts as behind, in seconds.
 	late = 10
 )
 
-// overviewOfAll answers GET /console/ on the operators' side.
+// overviewOfAll answers GET /console/ on the operators' console.
 func (c *Console) overviewOfAll(v *visit) (screen, error) {
 	shown := operatorsOverview{Now: c.Now().UTC()}
 	outcomes, err := c.Queries.AllOutcomes(v.Context(), beginnings(shown.Now)...)
@@ -35,7 +35,7 @@ func (c *Console) overviewOfAll(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown.Periods = periodsOf(outcomes)
-	if shown.Failing, shown.AllFail, err = c.Queries.FailingDestinations(v.Context(), shownFailing); err != nil {
+	if shown.Failing, shown.AllFail, err = c.Queries.FailingDestinations(v.Context(), maxOperatorFailing); err != nil {
 		return screen{}, err
 	}
 	if shown.States, err = c.sourceStates(v.Context(), ""); err != nil {
@@ -48,7 +48,8 @@ func (c *Console) overviewOfAll(v *visit) (screen, error) {
 	return screen{Title: "Overview", Template: "operators-overview", Data: shown}, nil
 }
 
-// consumers sorts out those with trouble. Without the event store that can't be told, and the page is needed all the more.
+// consumers separates the consumers with trouble. Without the event store their state is unknown, but the page is
+// needed even more.
 func (o *operatorsOverview) consumers(ctx context.Context, of adminapi.Projections) {
 	list, err := of.Status(ctx)
 	if err != nil {

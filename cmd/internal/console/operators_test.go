@@ -17,16 +17,17 @@ import (
 	"carillon/projections/organizations"
 )
 
-// operator is a browser that an operator has signed in with at the console beside the admin API.
+// operator signs an operator in at the console beside the admin API.
 func (w *world) operator(tb testing.TB) *browser {
 	tb.Helper()
 	return w.signInAt(tb, w.admin, adminToken)
 }
 
-// auditor is a browser of an auditor, with the id of the token.
+// auditor signs an auditor in, and returns the id of the token.
 func (w *world) auditor(tb testing.TB) (b *browser, id string) {
 	tb.Helper()
-	issued, at, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Revision office"})
+	issued, at, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
+		command.IssueAuditorToken{Name: "Revision office"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -41,24 +42,27 @@ func (w *world) signInAt(tb testing.TB, at http.Handler, token string) *browser 
 	return b
 }
 
-func TestWhereTheConsoleIs(t *testing.T) {
+func TestConsoleAddresses(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	for name, at := range map[string]http.Handler{"api": w.handler, "admin": w.admin} {
 		b := &browser{world: w, at: at}
 		for _, accept := range []string{"text/html", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"} {
-			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}}); p.status != http.StatusFound || p.location != "/console/" {
+			if p := b.send(t, "GET", "/", nil, http.Header{"Accept": {accept}}); p.status != http.StatusFound ||
+				p.location != "/console/" {
 				t.Errorf("%s, %s: %d to %q", name, accept, p.status, p.location)
 			}
 		}
 		authorization := "Bearer " + map[string]string{"api": w.key, "admin": adminToken}[name]
 		nothing := b.send(t, "GET", "/nothing", nil, http.Header{"Authorization": {authorization}})
-		for _, accept := range []string{"application/json", "*/*", "", "text/html;q=0"} { // a program: with a key or without, there is nothing
+		// Programs get a 404, with a key or without.
+		for _, accept := range []string{"application/json", "*/*", "", "text/html;q=0"} {
 			for _, header := range []http.Header{{}, {"Authorization": {authorization}}, {"Authorization": {"Bearer made up"}}} {
 				header["Accept"] = []string{accept}
 				for _, method := range []string{"GET", "HEAD"} {
 					p := b.send(t, method, "/", nil, header)
-					if p.status != 404 || p.body != nothing.body || p.header.Get("Content-Type") != nothing.header.Get("Content-Type") {
+					if p.status != 404 || p.body != nothing.body || p.header.Get("Content-Type") != nothing.header.Get(
+						"Content-Type") {
 						t.Errorf("%s, %s with %v: %d to %q: %s", name, method, header, p.status, p.location, p.body)
 					}
 				}
@@ -68,21 +72,22 @@ func TestWhereTheConsoleIs(t *testing.T) {
 			b.send(t, "GET", "/nothing", nil, nil), b.send(t, "POST", "/", nil, nil),
 			b.send(t, "GET", "/", nil, http.Header{"X-Forwarded-For": {"198.51.100.1"}, "X-Forwarded-Proto": {"http"}}),
 		} {
-			if p.status != 401 { // everything else asks for a key first, and none is told in the clear
+			if p.status != 401 { // everything else requires a key first, and discloses nothing
 				t.Errorf("%s: %d", name, p.status)
 			}
 		}
 	}
 }
 
-// An operator sees each organization's pages as its people do, and what he does there is done in his name.
+// seesAllOrganizations: an operator sees each organization's pages like its people, and acts in the operator's name.
 func (w *world) seesAllOrganizations(t *testing.T) {
 	t.Helper()
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
 	museum, _ := w.Organization(t, "Museum")
 	b := w.operator(t)
 	b.get(t, "/console/organizations").expect(t, 200, "Town hall", "Museum", "3 organizations")
-	if p := b.get(t, "/console/organizations?q=MUSE").expect(t, 200, "Museum", "1 organization"); strings.Contains(p.body, "Town hall") {
+	if p := b.get(t, "/console/organizations?q=MUSE").expect(t, 200, "Museum", "1 organization"); strings.Contains(p.body,
+		"Town hall") {
 		t.Error("the search finds all")
 	}
 	b.get(t, "/console/organizations?q="+w.org.String()[:9]).expect(t, 200, "Town hall", "1 organization")
@@ -101,17 +106,18 @@ func (w *world) seesAllOrganizations(t *testing.T) {
 		t.Errorf("%d to %q", made.status, made.location)
 	}
 	for path, p := range b.walk(t, inside+"/") {
-		if p.status != 200 && path != "/console/" && path != "/console/sign-out" || strings.Contains(path, "/console/destinations") {
+		if p.status != 200 && path != "/console/" && path != "/console/sign-out" || strings.Contains(path,
+			"/console/destinations") {
 			t.Errorf("%s: %d", path, p.status)
 		}
 	}
-	// Under another organization, it is not there.
+	// It is missing under another organization.
 	b.get(t, "/console/organizations/"+museum.String()+"/destinations/"+id.String()).expect(t, 404, "Not found")
 	b.get(t, "/console/organizations/"+uuid.NewString()+"/").expect(t, 404, "Not found")
 	b.get(t, "/console/organizations/x/").expect(t, 404, "Not found")
 }
 
-// A session opens the console that it was begun at, and no other.
+// TestSessionsOpenTheirOwnConsole: a session opens the console where it was started, and no other.
 func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -121,8 +127,12 @@ func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 		stolen.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	}
 	(&browser{world: w, at: w.admin, cookie: w.signIn(t, w.key).cookie}).get(t, "/console/").leadsTo(t, "/console/sign-in")
-	for _, token := range []string{w.key, "", adminToken + "x", "ca_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
-		(&browser{world: w, at: w.admin}).post(t, "/console/sign-in", "key", token).expect(t, 401, "admin or auditor's token is not valid")
+	for _, token := range []string{w.key, "", adminToken + "x",
+		"ca_AAAAAAAA_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"} {
+		(&browser{
+			world: w,
+			at:    w.admin,
+		}).post(t, "/console/sign-in", "key", token).expect(t, 401, "admin or auditor's token is not valid")
 	}
 	(&browser{world: w}).post(t, "/console/sign-in", "key", adminToken).expect(t, 401, "API key is not valid")
 	if strings.Contains(w.Logged.String(), adminToken) {
@@ -134,7 +144,7 @@ func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 	(&browser{world: w, at: w.admin, cookie: operator.cookie}).get(t, "/console/").leadsTo(t, "/console/sign-in")
 }
 
-// What ends a token ends what was begun with it.
+// TestSessionsOfTokensEnd: sessions end with their token.
 func TestSessionsOfTokensEnd(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -149,13 +159,20 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 	operator := w.operator(t)
 	exchanged := w.operatorsConsole(t, strings.Repeat("another token ", 4))
-	(&browser{world: w, at: exchanged, cookie: operator.cookie}).get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
+	(&browser{
+		world:  w,
+		at:     exchanged,
+		cookie: operator.cookie,
+	}).get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
 	w.later.Store(int64(console.SessionLength + time.Second))
 	operator.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
 
 	w.later.Store(0)
 	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
-	at, err = w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: w.org, Reason: "unpaid"})
+	at, err = w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+		Organization: w.org,
+		Reason:       "unpaid",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +182,7 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	}
 	w.operator(t).get(t, "/console/organizations?q="+w.org.String()).expect(t, 200, "suspended")
 
-	// The key opens again what it opened, while links are for those whom the operator has sent one since.
+	// After a resumption the key works again, but only new login links do.
 	at, err = w.Commands.ResumeOrganization(t.Context(), apitest.Operator, command.ResumeOrganization{Organization: w.org})
 	if err != nil {
 		t.Fatal(err)
@@ -177,8 +194,8 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	w.enter(t, w.link(t)).get(t, "/console/").expect(t, 200)
 }
 
-// Of many who open a link at two nodes at the same moment, one gets in.
-func TestALinkWorksOnceOnAllNodes(t *testing.T) {
+// TestLoginLink_onceOnAllNodes: a link that is opened at two nodes at the same moment works once.
+func TestLoginLink_onceOnAllNodes(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	second := *w

@@ -25,8 +25,9 @@ func mustID(t *testing.T, text string) uuid.UUID {
 	return id
 }
 
-// Feeds, items, events and deliveries of another organization are as those that never were, to look at and to change.
-func TestPagesOfOthersAreMissing(t *testing.T) {
+// TestForeignPagesAreMissing: feeds, items, events and deliveries of another organization look missing, to read and
+// to change.
+func TestForeignPagesAreMissing(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	own := s.signIn(t, s.key)
@@ -44,13 +45,16 @@ func TestPagesOfOthersAreMissing(t *testing.T) {
 	}
 	same := func(what string, theirs, none page) {
 		t.Helper()
-		if theirs.status != 404 || none.status != 404 || ids.ReplaceAllString(theirs.body, "") != ids.ReplaceAllString(none.body, "") {
+		if theirs.status != 404 || none.status != 404 || ids.ReplaceAllString(theirs.body, "") != ids.ReplaceAllString(
+			none.body, "") {
 			t.Errorf("%s: %d, and not as one that is missing (%d):\n%s", what, theirs.status, none.status, theirs.body)
 		}
 	}
 	for _, path := range []string{
-		feed, feed + "/edit", feed + "/delete", item, association, "/console/events/" + s.names["event"], "/console/deliveries/" + s.names["delivered"],
-		"/console/deliveries/" + s.names["delivered"] + "/replay", "/console/live?of=delivery&id=" + s.names["delivered"], "/console/live?of=destination&id=" + s.names["works"],
+		feed, feed + "/edit", feed + "/delete", item, association, "/console/events/" + s.names["event"],
+		"/console/deliveries/" + s.names["delivered"],
+		"/console/deliveries/" + s.names["delivered"] + "/replay", "/console/live?of=delivery&id=" + s.names["delivered"],
+		"/console/live?of=destination&id=" + s.names["works"],
 	} {
 		if !strings.Contains(path, "/live?") {
 			own.get(t, path).expect(t, 200)
@@ -68,13 +72,15 @@ func TestPagesOfOthersAreMissing(t *testing.T) {
 		{item + "/feedback", []string{"rating", "positive", "comment", ""}},
 		{"/console/deliveries/" + s.names["delivered"] + "/replay", nil},
 	} {
-		same("POST "+change.path, other.post(t, change.path, change.pairs...), other.post(t, missing(change.path), change.pairs...))
+		same("POST "+change.path, other.post(t, change.path, change.pairs...), other.post(t, missing(change.path),
+			change.pairs...))
 	}
 	own.get(t, feed).expect(t, 200, "Organ at noon", "Concerts in town", "example.org/concerts")
 }
 
-// Who may only read is shown no form that changes something, on any page, and is refused what he sends all the same.
-func TestReadersAreShownNoForms(t *testing.T) {
+// TestReadersSeeNoForms: a session without the scope to write sees no form that changes something, and its requests
+// are refused.
+func TestReadersSeeNoForms(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	reader, writer := s.signIn(t, s.scoped(t, organization.ScopeRead)), s.signIn(t, s.key)
@@ -94,27 +100,40 @@ func TestReadersAreShownNoForms(t *testing.T) {
 		mine, theirs := writer.get(t, path).expect(t, 200), reader.get(t, path).expect(t, 200)
 		for _, form := range forms {
 			if !strings.Contains(mine.body, form) || strings.Contains(theirs.body, form) {
-				t.Errorf("%s: %s is shown to who may write: %t, to who may not: %t", path, form, strings.Contains(mine.body, form), strings.Contains(theirs.body, form))
+				t.Errorf("%s: %s is shown to who may write: %t, to who may not: %t", path, form, strings.Contains(mine.body, form),
+					strings.Contains(theirs.body, form))
 			}
 		}
 		if n := strings.Count(theirs.body, `method="post"`); n != 1 { // to sign out
 			t.Errorf("%s: %d forms are shown to who may only read", path, n)
 		}
 	}
-	for _, path := range []string{feed + "/sources", feed + "/sources/" + s.names["association"] + "/detach", item + "/feedback", feed + "/edit", feed + "/delete",
-		"/console/feeds/new", work + "/replay", work + "/backfill", begun, "/console/deliveries/" + s.names["failed"] + "/replay"} {
-		reader.post(t, path, "status", "failed", "rating", "positive", "source", s.names["source"], "type", "site", "name", "x", "description", "y").
+	for _, path := range []string{feed + "/sources", feed + "/sources/" + s.names["association"] + "/detach", item +
+		"/feedback", feed + "/edit", feed + "/delete",
+		"/console/feeds/new", work + "/replay", work + "/backfill", begun, "/console/deliveries/" + s.names["failed"] +
+			"/replay"} {
+		reader.post(t, path, "status", "failed", "rating", "positive", "source", s.names["source"], "type", "site", "name",
+			"x", "description", "y").
 			expect(t, 403, "lacks the scope write")
 	}
 	writer.get(t, feed).expect(t, 200, "Organ at noon", "example.org/concerts")
 }
 
-// interrupted is the page of work that a process has left.
+// interrupted returns the page of work that a process has left.
 func (s *scene) interrupted(t *testing.T) string {
 	t.Helper()
 	w := console.Work{
-		ID: uuid.New(), Organization: s.org, Destination: mustID(t, s.names["fails"]), Kind: "replay", Status: "failed", Until: s.now(), Actor: "console",
-		Total: 3, Done: 1, State: "stopped", Beat: time.Now().UTC().Truncate(time.Microsecond),
+		ID:           uuid.New(),
+		Organization: s.org,
+		Destination:  mustID(t, s.names["fails"]),
+		Kind:         "replay",
+		Status:       "failed",
+		Until:        s.now(),
+		Actor:        "console",
+		Total:        3,
+		Done:         1,
+		State:        "stopped",
+		Beat:         time.Now().UTC().Truncate(time.Microsecond),
 	}
 	if err := (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w); err != nil {
 		t.Fatal(err)
@@ -122,22 +141,25 @@ func (s *scene) interrupted(t *testing.T) string {
 	return "/console/destinations/" + w.Destination.String() + "/work/" + w.ID.String()
 }
 
-// sentFrom is a change that was sent from a page.
+// sentFrom posts a change from a page.
 func (b *browser) sentFrom(t *testing.T, path, from string) page {
 	t.Helper()
 	return b.send(t, http.MethodPost, path, nil, http.Header{"Referer": {from}})
 }
 
-// Whoever's session has ended signs in and is where he was: also where he sent something, which is not done.
-func TestAnEndedSessionLeadsBack(t *testing.T) {
+// TestEndedSession_leadsBack: after the end of a session, the sign-in leads back to the page, also after a form,
+// which is not executed.
+func TestEndedSession_leadsBack(t *testing.T) {
 	t.Parallel()
-	s := openAlone(t).scene(t) // a clock that is ahead ends the sessions of all
+	s := openAlone(t).scene(t) // a clock ahead ends all sessions
 	b := s.signIn(t, s.key)
 	at := "/console/destinations/" + s.names["works"]
 	s.later.Store(int64(console.SessionLength + 1))
-	b.get(t, at+"/deliveries?status=failed").leadsTo(t, "/console/sign-in?next="+url.QueryEscape(at+"/deliveries?status=failed"))
+	b.get(t, at+"/deliveries?status=failed").leadsTo(t, "/console/sign-in?next="+url.QueryEscape(at+
+		"/deliveries?status=failed"))
 	signIn := `href="/console/sign-in?next=` + html.EscapeString(url.QueryEscape(at+"/disable")) + `"`
-	if p := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable").expect(t, 401, "what you sent was not done"); !strings.Contains(p.body, signIn) {
+	if p := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable").expect(t, 401,
+		"what you sent was not done"); !strings.Contains(p.body, signIn) {
 		t.Errorf("it does not lead back:\n%s", p.body)
 	}
 	for _, from := range []string{"", "http://evil.example" + at, "http://localhost/elsewhere", "%%"} {
@@ -150,7 +172,8 @@ func TestAnEndedSessionLeadsBack(t *testing.T) {
 	b.post(t, "/console/sign-in", "key", s.key, "next", at+"/disable").leadsTo(t, at+"/disable")
 	b.get(t, at+"/disable").expect(t, 200, "Disable")
 	b.get(t, at).expect(t, 200, "enabled")
-	if found, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], s.now()); err != nil || found.Status != "enabled" {
+	if found, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], s.now()); err != nil ||
+		found.Status != "enabled" {
 		t.Errorf("%+v, %v", found.Status, err)
 	}
 }

@@ -8,34 +8,34 @@ import (
 	"carillon/query"
 )
 
-// overviewPage is what somebody sees first.
+// overviewPage is an organization's start page.
 type overviewPage struct {
 	Answering answering
 	Waiting   query.Backlog
 	Periods   []period
-	Failing   []query.Destination // the worst
+	Failing   []query.Destination // the worst ones
 	AllFail   int
 	Sparks    map[uuid.UUID]spark
-	Total     int // destinations
+	Total     int // of destinations
 	Now       time.Time
 }
 
-// period sums up the deliveries since a day.
+// period is the sum of deliveries since a day.
 type period struct {
 	Name string
 	query.Outcomes
 }
 
-// Rate is how much of what ended went through, in percent.
+// Rate returns the success rate of completed deliveries, in percent.
 func (p period) Rate() string { return percent(p.Succeeded, p.Succeeded+p.Failed) }
 
-// periods are those that are summed up, with how many days they begin before today.
+// periods lists the periods to sum up, with the number of days before today on which they begin.
 var periods = []struct {
 	name string
 	days int
 }{{"today", 0}, {"7 days", 6}, {"30 days", 29}}
 
-// beginnings are the days that the periods begin with.
+// beginnings returns the first days of the periods.
 func beginnings(now time.Time) []time.Time {
 	days := make([]time.Time, len(periods))
 	for i, p := range periods {
@@ -52,8 +52,8 @@ func periodsOf(outcomes []query.Outcomes) []period {
 	return all
 }
 
-// mostFailing bounds the failing destinations that are shown.
-const mostFailing = 10
+// maxFailing bounds the failing destinations on the page.
+const maxFailing = 10
 
 // overview answers GET /console/.
 func (c *Console) overview(v *visit) (screen, error) {
@@ -63,7 +63,11 @@ func (c *Console) overview(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown.Periods = periodsOf(outcomes)
-	if shown.Failing, shown.AllFail, err = c.Queries.FindDestinations(v.Context(), v.organization(), query.DestinationFilter{Status: failing, Limit: mostFailing}); err != nil {
+	if shown.Failing, shown.AllFail, err = c.Queries.FindDestinations(v.Context(), v.organization(),
+		query.DestinationFilter{
+			Status: failing,
+			Limit:  maxFailing,
+		}); err != nil {
 		return screen{}, err
 	}
 	if shown.Total, err = c.Queries.CountDestinations(v.Context(), v.organization()); err != nil {

@@ -55,25 +55,27 @@ func (p pages) write(w io.Writer, name, part string, in any) error {
 	return page.ExecuteTemplate(w, part, in)
 }
 
-// functions are what templates call. Whatever comes from others goes through text or json.
+// functions are the functions for templates. Foreign values must go through text or json.
 var functions = template.FuncMap{
-	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict, "status": statusWord,
-	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut, "host": host, "add": add,
+	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict,
+	"status":  statusWord,
+	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
+	"host": host, "add": add,
 	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
 }
 
 const (
-	longText = 2_000  // characters of one value that are shown
-	longJSON = 32_000 // bytes of one document that are shown
+	maxText = 2_000  // visible characters of one value
+	maxJSON = 32_000 // visible bytes of one document
 )
 
-// text makes a stranger's text safe to look at: what can't be seen, or would turn the text around it, is shown as its
-// code, and what is long is cut.
+// text makes foreign text safe to look at: invisible characters, and those that change the direction of the text
+// around, are shown as their codes, and long text is cut.
 func text(s string) string {
 	var b strings.Builder
 	shown := 0
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
-		if shown == longText {
+		if shown == maxText {
 			fmt.Fprintf(&b, " … (%d characters in all)", len([]rune(s)))
 			break
 		}
@@ -87,21 +89,22 @@ func text(s string) string {
 	return b.String()
 }
 
-// hidden reports controls but for line ends and tabs, and the marks that change the direction of what follows.
+// hidden reports controls except line ends and tabs, and marks that change the direction of text.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
 		return false
-	case r < ' ', r >= 0x7f && r < 0xa0, r == '\u061c', r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202e', r >= '\u2060' && r <= '\u2069', r == '\ufeff':
+	case r < ' ', r >= 0x7f && r < 0xa0, r == '\u061c', r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202e',
+		r >= '\u2060' && r <= '\u2069', r == '\ufeff':
 		return true
 	}
 	return false
 }
 
-// pretty lays a JSON document out. What is none is shown as the text that it is.
+// pretty indents a JSON document. Other text is returned unchanged.
 func pretty(raw []byte) string {
-	if len(raw) > longJSON {
-		return revealed(string(raw[:longJSON]), "⟨U+%04X⟩") + fmt.Sprintf("\n… (%d bytes in all)", len(raw))
+	if len(raw) > maxJSON {
+		return revealed(string(raw[:maxJSON]), "⟨U+%04X⟩") + fmt.Sprintf("\n… (%d bytes in all)", len(raw))
 	}
 	laid := jsontext.Value(raw).Clone()
 	if laid.Indent(jsontext.WithIndent("  ")) != nil {
@@ -110,10 +113,10 @@ func pretty(raw []byte) string {
 	return escaped(laid)
 }
 
-// escaped writes what can't be seen of a JSON document as JSON does: that changes nothing of what it says.
+// escaped replaces the invisible characters of a JSON document by JSON escapes, which does not change its meaning.
 func escaped(document []byte) string { return revealed(string(document), `\u%04x`) }
 
-// revealed writes what can't be seen by its code.
+// revealed replaces invisible characters by their codes.
 func revealed(s, format string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
@@ -152,7 +155,7 @@ func iso(at any) string {
 	return ""
 }
 
-// ago says how long ago something was, or in how long it will be.
+// ago formats a time as relative to now.
 func ago(at, now time.Time) string {
 	d := now.Sub(at)
 	switch {
@@ -176,7 +179,7 @@ func length(d time.Duration) string {
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
 }
 
-// size is a number of bytes as people say it.
+// size formats a number of bytes.
 func size(n int64) string {
 	if n < 1<<10 {
 		return strconv.FormatInt(n, 10) + " B"
@@ -192,13 +195,13 @@ func size(n int64) string {
 	return strconv.FormatFloat(value, 'f', digits, 64) + " " + []string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
 }
 
-// every is the time between two visits, in seconds, as people say it.
+// every formats the time between two visits, in seconds.
 func every(interval int) string { return length(time.Duration(interval) * time.Second) }
 
-// behind reports whether somebody should look why a consumer is so late.
+// behind reports whether a consumer is late enough to need attention.
 func behind(s *float64) bool { return s != nil && *s > late }
 
-// seconds is how far something is behind.
+// seconds formats a delay.
 func seconds(s *float64) string {
 	switch {
 	case s == nil:
@@ -211,23 +214,23 @@ func seconds(s *float64) string {
 	return length(time.Duration(*s * float64(time.Second)))
 }
 
-// short is the beginning of an id, enough to tell those of one page apart.
+// short returns the beginning of an id, which is unique enough on a page.
 func short(id fmt.Stringer) string { return id.String()[:8] }
 
 func words(list []string) string { return strings.Join(list, ", ") }
 
-// statusWord is a status as people say it.
+// statusWord returns a status in words.
 func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }
 
-// searchable refuses a text that Postgres can't look for.
+// searchable refuses a text that Postgres can't search for.
 func searchable(field, text string) error {
-	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) || len(text) > longText {
-		return wire.Fail(wire.BadQuery, field, "must be at most %d bytes of valid UTF-8 without NUL characters", longText)
+	if strings.ContainsRune(text, 0) || !utf8.ValidString(text) || len(text) > maxText {
+		return wire.Fail(wire.BadQuery, field, "must be at most %d bytes of valid UTF-8 without NUL characters", maxText)
 	}
 	return nil
 }
 
-// fit cuts a text that would take more bytes of a page than there is room for.
+// fit cuts a text to the bytes that it may take on a page.
 func fit(s string, room int) string {
 	for at, r := range s {
 		switch r {
@@ -243,7 +246,7 @@ func fit(s string, room int) string {
 	return s
 }
 
-// cut is a text of at most so many characters.
+// cut cuts a text to a number of characters.
 func cut(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		s = string(runes[:most]) + "…"
@@ -251,7 +254,7 @@ func cut(s string, most int) string {
 	return text(s)
 }
 
-// number is a whole one, of whatever size, as people read it: 12,345.
+// number formats an integer of any type with separators: 12,345.
 func number(n any) string {
 	digits := fmt.Sprint(n)
 	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
@@ -260,7 +263,7 @@ func number(n any) string {
 	return digits
 }
 
-// count is a number of things.
+// count formats a number of things.
 func count(n int, thing string) string {
 	if n != 1 {
 		thing = strings.TrimSuffix(thing, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(thing, "y")]
@@ -268,7 +271,7 @@ func count(n int, thing string) string {
 	return number(n) + " " + thing
 }
 
-// sinceThen is how long ago something was, which may be a *time.Time.
+// sinceThen is ago for a time or a *time.Time.
 func sinceThen(at any, now time.Time) string {
 	switch at := at.(type) {
 	case time.Time:
@@ -281,7 +284,7 @@ func sinceThen(at any, now time.Time) string {
 	return ""
 }
 
-// add adds what is known.
+// add adds integers of any type.
 func add(numbers ...*int) (sum int) {
 	for _, n := range numbers {
 		if n != nil {
@@ -291,7 +294,7 @@ func add(numbers ...*int) (sum int) {
 	return sum
 }
 
-// dict makes the argument of a part.
+// dict builds the argument of a template.
 func dict(pairs ...any) map[string]any {
 	made := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -302,10 +305,10 @@ func dict(pairs ...any) map[string]any {
 	return made
 }
 
-// ended counts the deliveries that went through or failed for good.
+// ended returns the number of deliveries that succeeded or failed.
 func ended(o query.Outcomes) int { return o.Succeeded + o.Failed }
 
-// percent is a share in words that don't claim more than is so: 100 % is all of them.
+// percent formats a share and rounds towards the middle: 100 % is all.
 func percent(part, whole int) string {
 	switch {
 	case whole == 0:

@@ -20,21 +20,24 @@ func (c *Console) recordRoutes(r chi.Router) {
 	r.Get("/record/{id}/export", c.exportOne)
 }
 
-// recordList is a page of all destinations that ever were.
+// recordList is a page of all existing and deleted destinations.
 type recordList struct {
 	Destinations []query.RecordedDestination
 	Filter       recordForm
 	Paging       paging
-	Export       string // the address of the whole
+	Export       string // the address of the export
 }
 
-// recordForm is the filter, as it was typed.
+// recordForm is the filter, as typed.
 type recordForm struct{ Text, Organization, Status string }
 
 // listRecord answers GET /console/record.
 func (c *Console) listRecord(v *visit) (screen, error) {
 	values := v.URL.Query()
-	list := recordList{Paging: pagingOf(v.URL), Filter: recordForm{values.Get("q"), values.Get("organization"), values.Get("status")}}
+	list := recordList{
+		Paging: pagingOf(v.URL),
+		Filter: recordForm{values.Get("q"), values.Get("organization"), values.Get("status")},
+	}
 	filter, err := list.Filter.read(v)
 	if err != nil {
 		return screen{}, err
@@ -42,12 +45,12 @@ func (c *Console) listRecord(v *visit) (screen, error) {
 	filter.Limit, filter.Offset = pageSize, list.Paging.offset()
 	export := *v.URL
 	export.Path, export.RawQuery = Base+"/record/export", ""
-	list.Export = elsewhere(&export, "organization", list.Filter.Organization)
+	list.Export = withParameter(&export, "organization", list.Filter.Organization)
 	list.Destinations, list.Paging.Total, err = c.Queries.Record(v.Context(), filter)
 	return screen{Title: "Record", Template: "record", Data: list}, err
 }
 
-// read understands the filter. An auditor of one organization sees that one, whatever is asked for.
+// read parses the filter. An auditor of one organization sees only that one, whatever the filter.
 func (f recordForm) read(v *visit) (filter query.RecordFilter, err error) {
 	filter = query.RecordFilter{Text: f.Text, Status: f.Status}
 	if err := searchable("q", f.Text); err != nil {
@@ -69,13 +72,13 @@ func (f recordForm) read(v *visit) (filter query.RecordFilter, err error) {
 	return filter, nil
 }
 
-// recordView is the history of one destination, as it is and as it was.
+// recordView is the history of one destination, with its state at a time.
 type recordView struct {
 	ID               uuid.UUID
 	Organization     uuid.UUID
 	OrganizationName string
 	TimeLine         timeLine
-	Disclosures      []query.AuditEntry // the newest first
+	Disclosures      []query.AuditEntry // newest first
 }
 
 // showRecord answers GET /console/record/{id}.
@@ -88,14 +91,15 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), c.Now().UTC()); err != nil {
 		return screen{}, err
 	}
-	if found, err := c.Queries.Organization(v.Context(), shown.Organization); err == nil { // else it is gone
+	// Otherwise the organization is gone
+	if found, err := c.Queries.Organization(v.Context(), shown.Organization); err == nil {
 		shown.OrganizationName = found.Name
 	}
-	shown.Disclosures, err = c.Queries.Disclosures(v.Context(), shown.ID, shownDisclosures)
+	shown.Disclosures, err = c.Queries.Disclosures(v.Context(), shown.ID, maxDisclosures)
 	return screen{Title: shown.TimeLine.Now.Name, Template: "recorded", Data: shown}, err
 }
 
-// history is that of the destination that the path names.
+// history returns the history of the destination in the path.
 func (c *Console) history(v *visit) ([]query.AuditEntry, error) {
 	id, err := v.id("id")
 	if err != nil {
@@ -111,7 +115,7 @@ func (c *Console) history(v *visit) ([]query.AuditEntry, error) {
 	return history, nil
 }
 
-// exportOne answers GET /console/record/{id}/export: an entry a line, as the admin API exports them.
+// exportOne answers GET /console/record/{id}/export with one entry a line, like the admin API.
 func (c *Console) exportOne(w http.ResponseWriter, r *http.Request) {
 	v, _ := r.Context().Value(visitKey{}).(*visit)
 	history, err := c.history(v)
@@ -130,7 +134,8 @@ func (c *Console) exportOne(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// exportRecord answers GET /console/record/export: the histories of all destinations, or of those of one organization.
+// exportRecord answers GET /console/record/export: the histories of all destinations, or of those of one
+// organization.
 func (c *Console) exportRecord(w http.ResponseWriter, r *http.Request) {
 	v, _ := r.Context().Value(visitKey{}).(*visit)
 	filter, err := recordForm{Organization: v.URL.Query().Get("organization")}.read(v)
@@ -143,8 +148,10 @@ func (c *Console) exportRecord(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// export writes entries as they are read. Where it breaks off, so does the connection: nobody takes a part for the whole.
-func (c *Console) export(w http.ResponseWriter, r *http.Request, name string, read func(func(query.AuditEntry) error) error) {
+// export writes entries as they are read. On an error it breaks the connection, so that a part is not mistaken for
+// the whole.
+func (c *Console) export(w http.ResponseWriter, r *http.Request, name string,
+	read func(func(query.AuditEntry) error) error) {
 	header := w.Header()
 	header.Set("Content-Type", "application/x-ndjson")
 	header.Set("Content-Disposition", `attachment; filename="`+name+`.ndjson"`)
@@ -156,7 +163,7 @@ func (c *Console) export(w http.ResponseWriter, r *http.Request, name string, re
 		return err
 	})
 	if err != nil {
-		c.Log.WarnContext(r.Context(), "audit export broke off", "error", err)
+		c.Log.WarnContext(r.Context(), "audit export interrupted", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -21,13 +21,16 @@ import (
 
 var postForms = regexp.MustCompile(`(?s)<form[^>]*method="post"[^>]*action="([^"]*)"`)
 
-// An auditor sees every destination that ever was, and nothing that changes anything.
+// showsAuditorsTheRecord: an auditor sees all existing and deleted destinations, and no form that changes something.
 func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	t.Helper()
 	library, _ := w.Organization(t, "Library")
 	kept := w.destination(t, "Kept", receiver(t, 204, ""))
 	gone := w.destination(t, "Given up", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{Name: "Of the library", URL: receiver(t, 204, "")})
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{
+		Name: "Of the library",
+		URL:  receiver(t, 204, ""),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +39,18 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
-	w.projections.set(adminapi.Projection{Name: "feeds", Kind: "readModel", Position: "7/7", Events: 3, Process: "here:1"})
+	w.projections.set(adminapi.Projection{
+		Name:     "feeds",
+		Kind:     "readModel",
+		Position: "7/7",
+		Events:   3,
+		Process:  "here:1",
+	})
 
 	auditor, _ := w.auditor(t)
 	auditor.get(t, "/console/").leads(t, "/console/record")
-	auditor.get(t, "/console/record").expect(t, 200, "Kept", "Given up", "Of the library", "3 destinations", "Town hall", "Library")
+	auditor.get(t, "/console/record").expect(t, 200, "Kept", "Given up", "Of the library", "3 destinations", "Town hall",
+		"Library")
 	has := func(query string, want ...string) {
 		t.Helper()
 		p := auditor.get(t, "/console/record"+query).expect(t, 200, want...)
@@ -79,11 +89,14 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 		}
 	}
 	inside := "/console/organizations/" + w.org.String()
-	for _, path := range []string{"/console/organizations", "/console/sources", "/console/sources/try", inside + "/", inside + "/destinations/" + kept.String(), "/console/system/feeds/rebuild"} {
+	for _, path := range []string{"/console/organizations", "/console/sources", "/console/sources/try", inside + "/",
+		inside + "/destinations/" + kept.String(), "/console/system/feeds/rebuild"} {
 		auditor.get(t, path).expect(t, 403, "auditor's token")
 	}
-	for _, path := range []string{inside + "/destinations/" + kept.String() + "/disable", inside + "/destinations/" + kept.String() + "/delete", "/console/system/feeds/rebuild", "/console/sources/try", inside + "/destinations/new"} {
-		auditor.post(t, path, "name", "x", "url", "https://example.org", "debounce", "0", "where", "https://example.org", "type", "site").expect(t, 403, "auditor's token")
+	for _, path := range []string{inside + "/destinations/" + kept.String() + "/disable", inside + "/destinations/" +
+		kept.String() + "/delete", "/console/system/feeds/rebuild", "/console/sources/try", inside + "/destinations/new"} {
+		auditor.post(t, path, "name", "x", "url", "https://example.org", "debounce", "0", "where", "https://example.org",
+			"type", "site").expect(t, 403, "auditor's token")
 	}
 	w.operator(t).get(t, inside+"/destinations/"+kept.String()).expect(t, 200, "enabled")
 
@@ -95,7 +108,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	if got := lines(t, all.body); len(got) != 3 || got[gone] != lines(t, one.body)[gone] || got[theirs.ID] == 0 {
 		t.Errorf("%v", got)
 	}
-	if got := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body); len(got) != 1 || got[theirs.ID] == 0 {
+	if got := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body); len(got) != 1 ||
+		got[theirs.ID] == 0 {
 		t.Errorf("%v", got)
 	}
 	if d := one.header.Get("Content-Disposition"); !strings.Contains(d, gone.String()) {
@@ -103,25 +117,32 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	}
 }
 
-// An auditor of one organization sees its destinations, and those of others as ones that are missing.
+// TestAuditorsOfOneOrganization: an auditor of one organization sees its destinations; all others look missing.
 func TestAuditorsOfOneOrganization(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	library, _ := w.Organization(t, "Library")
 	own := w.destination(t, "Kept", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{Name: "Of the library", URL: receiver(t, 204, "")})
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), command.CreateDestination{
+		Name: "Of the library",
+		URL:  receiver(t, 204, ""),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, theirs.Position, audit.ReadModel.Name)
-	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{Name: "Its board", Organization: w.org})
+	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{
+		Name:         "Its board",
+		Organization: w.org,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, at, auditors.ReadModel.Name)
 	b := w.signInAt(t, w.admin, issued.Token.Reveal())
 	for _, query := range []string{"", "?organization=" + library.String()} {
-		if p := b.get(t, "/console/record"+query).expect(t, 200, "Kept", "1 destination"); strings.Contains(p.body, "library") {
+		if p := b.get(t, "/console/record"+query).expect(t, 200, "Kept", "1 destination"); strings.Contains(p.body,
+			"library") {
 			t.Errorf("%s: what others have is shown:\n%s", query, p.body)
 		}
 		if got := lines(t, b.get(t, "/console/record/export"+query).body); len(got) != 1 || got[own] == 0 {
@@ -157,26 +178,53 @@ func (w *world) showsTheSystem(t *testing.T) {
 	t.Helper()
 	behind := 75.0
 	w.projections.set(
-		adminapi.Projection{Name: "feeds", Kind: "readModel", Position: "7/7", Events: 3, Process: "here:1"},
-		adminapi.Projection{Name: "deliveries", Kind: "readModel", Position: "5/5", Events: 2, Behind: &behind, Process: "here:1"},
-		adminapi.Projection{Name: "audit", Kind: "readModel", Position: "1/1", Stopped: "event 5 can't be decoded"},
-		adminapi.Projection{Name: "dispatcher", Kind: "process", Position: "7/7", Process: "here:1"},
+		adminapi.Projection{
+			Name:     "feeds",
+			Kind:     "readModel",
+			Position: "7/7",
+			Events:   3,
+			Process:  "here:1",
+		},
+		adminapi.Projection{
+			Name:     "deliveries",
+			Kind:     "readModel",
+			Position: "5/5",
+			Events:   2,
+			Behind:   &behind,
+			Process:  "here:1",
+		},
+		adminapi.Projection{
+			Name:     "audit",
+			Kind:     "readModel",
+			Position: "1/1",
+			Stopped:  "event 5 can't be decoded",
+		},
+		adminapi.Projection{
+			Name:     "dispatcher",
+			Kind:     "process",
+			Position: "7/7",
+			Process:  "here:1",
+		},
 	)
 	b := w.operator(t)
-	b.get(t, "/console/").expect(t, 200, "Overview", "deliveries", "75 s", "event 5 can't be decoded", "nowhere", "2 others read along", "There are none yet", "None.")
-	b.get(t, "/console/system").expect(t, 200, "v1.2.3", "5.0 MiB", "75 % of 100 B", "CARILLON_HTTP_ADDR", "127.0.0.1:8080", "75 s", "nowhere")
+	b.get(t, "/console/").expect(t, 200, "Overview", "deliveries", "75 s", "event 5 can't be decoded", "nowhere",
+		"2 others read along", "There are none yet", "None.")
+	b.get(t, "/console/system").expect(t, 200, "v1.2.3", "5.0 MiB", "75 % of 100 B", "CARILLON_HTTP_ADDR",
+		"127.0.0.1:8080", "75 s", "nowhere")
 	b.get(t, "/console/system/feeds/rebuild").expect(t, 200, "Rebuild feeds?", "nothing is sent again")
 	b.post(t, "/console/system/feeds/rebuild").leadsTo(t, "/console/system?done=rebuilding")
-	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The current one serves", `value="40" max="100"`, "being rebuilt", "Look again")
+	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The current one serves", `value="40" max="100"`,
+		"being rebuilt", "Look again")
 	b.post(t, "/console/system/feeds/rebuild").expect(t, 409, "being rebuilt already")
 	for _, name := range []string{"dispatcher", "none", "%2e%2e"} {
 		b.get(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")
 		b.post(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")
 	}
-	b.send(t, http.MethodPost, "/console/system/deliveries/rebuild", url.Values{}, http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400, "nothing was changed")
+	b.send(t, http.MethodPost, "/console/system/deliveries/rebuild", url.Values{},
+		http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400, "nothing was changed")
 }
 
-// set says which consumers there are.
+// set sets the consumers.
 func (p *projections) set(list ...adminapi.Projection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

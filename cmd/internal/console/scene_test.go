@@ -28,14 +28,14 @@ import (
 	"carillon/query"
 )
 
-// scene is a world with something to look at.
+// scene is a world with destinations and deliveries.
 type scene struct {
 	*world
 
-	names map[string]string // what {…} in an address of a page stands for
+	names map[string]string // values of {…} in an address of a page
 }
 
-// newScene makes an organization with a destination that works, one that fails, and deliveries of each kind.
+// newScene creates an organization with a destination that works, one that fails, and deliveries in each state.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	return open(t).scene(t)
@@ -53,7 +53,8 @@ func (w *world) scene(tb testing.TB) *scene {
 		s.attempted(tb, event, works, 204, `{"ok":true}`)
 		s.attempted(tb, event, fails, 500, "<h1>Out of order</h1>")
 	}
-	s.names["delivered"], s.names["failed"] = dispatch.DeliveryID(event, works).String(), dispatch.DeliveryID(event, fails).String()
+	s.names["delivered"], s.names["failed"] = dispatch.DeliveryID(event, works).String(), dispatch.DeliveryID(event,
+		fails).String()
 	waiting := s.publish(tb, "concert/4")
 	s.fillFeed(tb)
 	s.names["hour"] = time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04")
@@ -61,23 +62,36 @@ func (w *world) scene(tb testing.TB) *scene {
 	return s
 }
 
-// fillFeed makes a feed of what a source shows.
+// fillFeed creates a feed with items from a source.
 func (s *scene) fillFeed(tb testing.TB) {
 	tb.Helper()
 	by := command.Caller{Organization: s.org, Actor: "key:test", RequestID: uuid.New()}
-	feed, err := s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{Name: "Concerts", Description: "Concerts in town"})
+	feed, err := s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
+		Name:        "Concerts",
+		Description: "Concerts in town",
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/concerts/" + s.org.String()})
+	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+		Type: "site",
+		URL:  "https://example.org/concerts/" + s.org.String(),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	attached, err := s.Commands.AttachSource(tb.Context(), by, command.AttachSource{FeedID: feed.ID, SourceType: "site", SourceID: site})
+	attached, err := s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
+		FeedID:     feed.ID,
+		SourceType: "site",
+		SourceID:   site,
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/theatre/" + s.org.String()})
+	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+		Type: "site",
+		URL:  "https://example.org/theatre/" + s.org.String(),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -91,7 +105,11 @@ func (s *scene) fillFeed(tb testing.TB) {
 	}
 	apitest.Eventually(tb, "the items are in the feed", func() bool {
 		found, err := s.Queries.Items(tb.Context(), s.org, feed.ID, query.ItemsQuery{
-			Since: now.AddDate(0, -1, 0), Until: now.AddDate(0, 2, 0), OrderBy: query.OrderByOccurrence, Limit: 10, Now: now,
+			Since:   now.AddDate(0, -1, 0),
+			Until:   now.AddDate(0, 2, 0),
+			OrderBy: query.OrderByOccurrence,
+			Limit:   10,
+			Now:     now,
 		})
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
@@ -99,32 +117,40 @@ func (s *scene) fillFeed(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(), all[0].ID.String(), spare.String()
+	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
+		all[0].ID.String(), spare.String()
 }
 
-// observe records what a source shows: an event of this month, at a place, with a picture.
+// observe records an observation of a source: an event of this month, with a place and a picture.
 func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number int) {
 	tb.Helper()
 	now, key := time.Now().UTC(), w.org.String()+" "+title
 	instance := happening.DeriveInstanceID(key, "")
 	start := time.Date(now.Year(), now.Month(), 10+number, 19, 30, 0, 0, time.UTC)
 	details := happening.Details{
-		Title: title, Description: "<p>Music &amp; <script>alert(1)</script>more</p>", PrimaryImage: "https://example.org/poster.png",
-		PrimaryURL: "https://example.org/concerts/1", Location: &happening.Location{DisplayAddress: "Town hall, Market 1"},
+		Title:        title,
+		Description:  "<p>Music &amp; <script>alert(1)</script>more</p>",
+		PrimaryImage: "https://example.org/poster.png",
+		PrimaryURL:   "https://example.org/concerts/1",
+		Location:     &happening.Location{DisplayAddress: "Town hall, Market 1"},
 		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
 			{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: happening.Scheduled},
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
 	_, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
-		SourceID: source, Key: key, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/concerts"}, At: now.Truncate(time.Microsecond),
+		SourceID: source,
+		Key:      key,
+		Details:  details,
+		Source:   happening.Block{Type: "site", URL: "https://example.org/concerts"},
+		At:       now.Truncate(time.Microsecond),
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	if err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// lives runs live parts until the test ends.
+// lives runs live updates until the test ends.
 func (w *world) lives(t *testing.T) {
 	t.Helper()
 	runs(t, w.console, w.inside)
@@ -144,7 +170,7 @@ func runs(t *testing.T, consoles ...*console.Console) {
 	})
 }
 
-// at is an address with the names in it resolved. {fresh} is a new destination.
+// at resolves the names in an address. {fresh} is a new destination.
 func (s *scene) at(tb testing.TB, path string) string {
 	tb.Helper()
 	if strings.Contains(path, "{fresh}") {
@@ -156,7 +182,7 @@ func (s *scene) at(tb testing.TB, path string) string {
 	return path
 }
 
-// subscribed makes a destination that gets everything.
+// subscribed creates a destination that gets everything.
 func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
 	id := w.destination(tb, name, address)
@@ -164,11 +190,18 @@ func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
 	return id
 }
 
-// subscribeToAll makes a destination one that gets everything from now on.
+// subscribeToAll subscribes a destination to everything from now on.
 func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 	tb.Helper()
-	made, err := w.Commands.CreateSubscription(tb.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
-		command.CreateSubscription{Destination: id, Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}})
+	made, err := w.Commands.CreateSubscription(tb.Context(), command.Caller{
+		Organization: w.org,
+		Actor:        "key:test",
+		RequestID:    uuid.New(),
+	},
+		command.CreateSubscription{
+			Destination: id,
+			Settings:    subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"},
+		})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -179,8 +212,11 @@ func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
 	event, at, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
-		Type: "news.item.added", Source: "/feeds/concerts", Subject: subject, Organization: w.org,
-		Data: []byte(`{"id":"7","title":"Concert in the park"}`),
+		Type:         "news.item.added",
+		Source:       "/feeds/concerts",
+		Subject:      subject,
+		Organization: w.org,
+		Data:         []byte(`{"id":"7","title":"Concert in the park"}`),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -190,7 +226,7 @@ func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	return event
 }
 
-// settled waits until what was dispatched can be read.
+// settled waits until the dispatched deliveries can be read.
 func (w *world) settled(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), apitest.Patience)
@@ -206,19 +242,26 @@ func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status in
 	w.attemptedAs(tb, event, destination, status, body, delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic})
 }
 
-// attemptedAs records an attempt of a number, for a reason, after which it is tried again as its schedule says.
-func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string, as delivery.RecordAttempt) {
+// attemptedAs records an attempt with a number and a trigger; its schedule determines the next one.
+func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string,
+	as delivery.RecordAttempt) {
 	tb.Helper()
 	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	attempt := delivery.RecordAttempt{
-		Organization: w.org, Destination: destination, Number: as.Number, Trigger: as.Trigger, Retry: as.Retry, At: time.Now().UTC().Truncate(time.Microsecond),
-		Outcome: delivery.Outcome{ResponseStatus: status, ResponseBody: sealed, DurationMicros: 41_500},
+		Organization: w.org,
+		Destination:  destination,
+		Number:       as.Number,
+		Trigger:      as.Trigger,
+		Retry:        as.Retry,
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Outcome:      delivery.Outcome{ResponseStatus: status, ResponseBody: sealed, DurationMicros: 41_500},
 	}
 	if status >= 300 {
-		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d", status)
+		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d",
+			status)
 	}
 	out, err := delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
 		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}})

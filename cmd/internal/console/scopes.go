@@ -11,8 +11,8 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// May reports whether somebody's key has a scope. People with a login link may do all. Operators look after things, but
-// secrets are for their owner; auditors look.
+// May reports whether a session has a scope. Login links have all scopes. Operators have all but secrets, which
+// belong to the owner; auditors may only read.
 func (s Session) May(scope organization.Scope) bool {
 	switch s.Role {
 	case ForOrganization:
@@ -25,18 +25,20 @@ func (s Session) May(scope organization.Scope) bool {
 	return false
 }
 
-// May is for templates, which show nobody a button that would be refused.
+// May is for templates, which omit buttons that would be refused.
 func (v view) May(scope organization.Scope) bool { return v.session.May(scope) }
 
 // changes are the pages that lead to a change, by the last part of their path.
-var changes = []string{"new", "enable", "disable", "delete", "test", "validate", "rotate", "expire", "replay", "backfill", "edit", "detach"}
+var changes = []string{"new", "enable", "disable", "delete", "test", "validate", "rotate", "expire", "replay",
+	"backfill", "edit", "detach"}
 
-// scopesFor are those that a request needs: one that sends something changes something, unless it is named here.
+// scopesFor returns the scopes that a request needs. A POST needs the scope to write unless it is listed here.
 func scopesFor(r *http.Request) []organization.Scope {
 	switch page := path.Base(r.URL.Path); {
 	case page == "reveal":
 		return []organization.Scope{organization.ScopeRead, organization.ScopeSecrets}
-	case page == "edit" && strings.Contains(r.URL.Path, "/destinations/"): // its form has headers in full, and sends back what it has
+	// The form of settings has all headers, and sends them back.
+	case page == "edit" && strings.Contains(r.URL.Path, "/destinations/"):
 		return []organization.Scope{organization.ScopeWrite, organization.ScopeSecrets}
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		if slices.Contains(changes, page) {
@@ -47,7 +49,7 @@ func scopesFor(r *http.Request) []organization.Scope {
 	return []organization.Scope{organization.ScopeWrite}
 }
 
-// permitted refuses what a session has not the scopes for, by the words of the API.
+// permitted refuses requests for which a session lacks scopes, with the API's texts.
 func permitted(s Session, r *http.Request) error {
 	for _, scope := range scopesFor(r) {
 		if !s.May(scope) {

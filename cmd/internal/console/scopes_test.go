@@ -15,7 +15,7 @@ import (
 	"carillon/projections/organizations"
 )
 
-// What a key may not do, it may not do at the console either; and it is shown no button for it.
+// TestHostileScopesAtTheConsole: a key's scopes hold at the console too, and it omits the buttons that they exclude.
 func TestHostileScopesAtTheConsole(t *testing.T) {
 	t.Parallel()
 	w := open(t)
@@ -36,8 +36,10 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	}
 	operators := "/console/organizations/" + w.org.String() + "/destinations"
 	owner.get(t, "/console/destinations").expect(t, 200, "https://127.0.0.1:1/hook/…")
-	for page, who := range map[string]*browser{"/console/destinations": in("read"), path: in("read"), path + "/test": in("read", "write"),
-		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() + "/test": w.operator(t)} {
+	for page, who := range map[string]*browser{"/console/destinations": in("read"), path: in("read"), path +
+		"/test": in("read", "write"),
+		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() +
+			"/test": w.operator(t)} {
 		if shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…"); strings.Contains(shown.body, "topsecret") {
 			t.Errorf("%s shows an address in full to who may not see it", page)
 		}
@@ -54,7 +56,8 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 		reader.get(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 		reader.post(t, path+"/"+change).expect(t, 403, "lacks the scope write")
 	}
-	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403, "lacks the scope write")
+	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403,
+		"lacks the scope write")
 	reader.get(t, reveal).expect(t, 403, "lacks the scope secrets")
 	reader.post(t, reveal).expect(t, 403, "lacks the scope secrets")
 
@@ -65,12 +68,14 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 	writer.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
 	in("write").get(t, path).expect(t, 403, "lacks the scope read")
 	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
-	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").
+	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+
+		found.Secrets[0].ID.String()+"/reveal").
 		expect(t, 403, "for the people of the organization")
 }
 
-// Whom the console has shown a secret in full is on record, for the organization and for auditors.
-func TestHostileRevealingIsOnRecord(t *testing.T) {
+// TestHostileDisclosuresAreRecorded: every secret shown in full is in the audit trail, for the organization and for
+// auditors.
+func TestHostileDisclosuresAreRecorded(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
@@ -95,10 +100,11 @@ func TestHostileRevealingIsOnRecord(t *testing.T) {
 	}
 }
 
-// lastDisclosure is where the record of a destination ends.
+// lastDisclosure returns the last disclosure of a destination.
 func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Position) {
 	t.Helper()
-	for recorded, err := range w.Store.Read(t.Context(), disclosure.Aggregate.Stream(disclosure.StreamID(id, w.now())), 0) {
+	for recorded, err := range w.Store.Read(t.Context(), disclosure.Aggregate.Stream(disclosure.StreamID(id, w.now())),
+		0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,10 +113,13 @@ func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Positi
 	return at
 }
 
-// scoped is a key that may do so much.
+// scoped creates a key with some scopes.
 func (w *world) scoped(t *testing.T, scopes ...organization.Scope) string {
 	t.Helper()
-	issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: w.org, Scopes: scopes})
+	issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+		Organization: w.org,
+		Scopes:       scopes,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (c *Console) secretRoutes(r chi.Router) {
 	r.Post("/destinations/{id}/secrets/{secret}/reveal", c.page(c.reveal))
 }
 
-// errUnavailable is what opening gives for a value that is damaged, or whose data key is gone.
+// errUnavailable is returned for a sealed value that is damaged or whose data key is gone.
 var errUnavailable = &wire.Failure{Kind: wire.Conflict, Issue: unreadable}
 
 // open decrypts a value of a destination.
@@ -39,7 +39,7 @@ func (c *Console) open(ctx context.Context, destination uuid.UUID, field sealing
 	return plain, err
 }
 
-// address is where requests to a destination go.
+// address returns the full address of a destination.
 func (c *Console) address(ctx context.Context, d query.Destination) (string, error) {
 	if len(d.Address) == 0 {
 		return d.URL, nil
@@ -48,7 +48,7 @@ func (c *Console) address(ctx context.Context, d query.Destination) (string, err
 	return string(plain), err
 }
 
-// shownAddress is the address of a destination as a visitor may see it.
+// shownAddress returns the address of a destination as the visitor may see it.
 func (c *Console) shownAddress(v *visit, d query.Destination) (string, error) {
 	switch {
 	case v.session.May(organization.ScopeSecrets):
@@ -61,19 +61,19 @@ func (c *Console) shownAddress(v *visit, d query.Destination) (string, error) {
 		}
 		return url, err
 	}
-	return coveredAddress(d), nil
+	return publicAddress(d), nil
 }
 
-// coveredAddress is what everybody may see of an address. A list shows no more of any: each address that is shown in full is
-// one more on record.
-func coveredAddress(d query.Destination) string {
+// publicAddress returns the public part of an address. Lists show nothing more, because each full address that is
+// shown is an entry in the audit trail.
+func publicAddress(d query.Destination) string {
 	if len(d.Address) > 0 {
 		return d.URL
 	}
 	return destination.Masked(d.URL, nil) // recorded before addresses were sealed
 }
 
-// secret opens a sealed one.
+// secret opens a sealed secret.
 func (c *Console) secret(ctx context.Context, destination uuid.UUID, sealed []byte) (webhook.Secret, error) {
 	plain, err := c.open(ctx, destination, sealing.Secret, sealed)
 	if err != nil {
@@ -96,11 +96,15 @@ func (c *Console) rotate(v *visit) (string, error) {
 	return v.destinationPath(id, "rotated"), nil
 }
 
-// confirmSecret answers GET of what is done with one secret.
+// confirmSecret answers GET of each change of one secret.
 func (c *Console) confirmSecret(v *visit) (screen, error) {
 	found, secret, err := c.oneSecret(v)
 	change := chi.URLParam(v.Request, "change")
-	return screen{Title: upperFirst(change) + " a secret", Template: "confirm", Data: confirmation{Change: change + "-secret", Destination: found, Secret: secret.ID}}, err
+	return screen{
+		Title:    upperFirst(change) + " a secret",
+		Template: "confirm",
+		Data:     confirmation{Change: change + "-secret", Destination: found, Secret: secret.ID},
+	}, err
 }
 
 func (c *Console) oneSecret(v *visit) (query.Destination, query.Secret, error) {
@@ -126,7 +130,10 @@ func (c *Console) expire(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	changed, err := c.Commands.ExpireSecret(v.Context(), v.caller(), command.ExpireSecret{Destination: found.ID, Secret: secret.ID})
+	changed, err := c.Commands.ExpireSecret(v.Context(), v.caller(), command.ExpireSecret{
+		Destination: found.ID,
+		Secret:      secret.ID,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -134,19 +141,19 @@ func (c *Console) expire(v *visit) (string, error) {
 	return v.destinationPath(found.ID, "expired"), nil
 }
 
-// secretInFull is what the page of one shows.
+// secretInFull is the page of a revealed secret.
 type secretInFull struct {
 	Destination query.Destination
 	Secret      string
 }
 
-// disclose puts on record what is shown in full to whoever is signed in.
+// disclose records what is shown in full to the visitor.
 func (c *Console) disclose(v *visit, id uuid.UUID, what ...disclosure.Part) error {
 	return c.Commands.Disclose(v.Context(), v.caller(), command.Disclose{Destination: id, What: what})
 }
 
-// reveal answers POST /console/destinations/{id}/secrets/{secret}/reveal. That it was asked for is on record, and which
-// one in the log.
+// reveal answers POST /console/destinations/{id}/secrets/{secret}/reveal. The audit trail records the disclosure, and
+// the log names the secret.
 func (c *Console) reveal(v *visit) (screen, error) {
 	found, sealed, err := c.oneSecret(v)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// random returns a source of chance. CARILLON_TEST_SEED sets a seed that was logged again.
+// random returns a random source. CARILLON_TEST_SEED sets a logged seed again.
 func random(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -18,5 +18,5 @@ func random(t *testing.T) *rand.Rand {
 		}
 	}
 	t.Logf("CARILLON_TEST_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // no secret
+	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not a secret
 }

@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	// SessionLength is how long a sign-in lasts.
+	// SessionLength is the lifetime of a session.
 	SessionLength = 8 * time.Hour
-	// LinkLength is how long a login link can be opened.
+	// LinkLength is the lifetime of a login link.
 	LinkLength = 15 * time.Minute
 
-	// Each console has a cookie of its own: a browser keeps cookies by host, whatever the port.
+	// Each console has its own cookie: browsers keep cookies by host, regardless of the port.
 	cookieName          = "carillon_console"
 	operatorsCookieName = "carillon_operators"
 )
 
-// Role is as what somebody is signed in.
+// Role is the role of a session.
 type Role string
 
 // The roles.
@@ -40,18 +40,20 @@ const (
 	ForAuditor           = Role(adminapi.RoleAuditor)
 )
 
-// Session is somebody who is signed in.
+// Session is a signed-in visitor.
 type Session struct {
 	Role         Role
-	Organization uuid.UUID            // uuid.Nil: all of them
-	Name         string               // of the organization, or of the operator: "" for the configured admin token
-	Key          string               // the id of the API key or token that it was signed in with; "": a login link
-	Scopes       []organization.Scope // of the API key
-	Requests     *int64               // that the organization may make in a second; nil: as many as by default
-	ExpiresAt    time.Time
+	Organization uuid.UUID // uuid.Nil for all
+	Name         string    // of the organization or operator; empty for the configured admin token
+	// Key is the id of the API key or token used to sign in. Empty for a login link.
+	Key    string
+	Scopes []organization.Scope // of the API key
+	// Requests is the organization's limit in a second. nil means the default.
+	Requests  *int64
+	ExpiresAt time.Time
 }
 
-// Actor is who acts, as the events name it.
+// Actor returns the actor for events.
 func (s Session) Actor() string {
 	switch {
 	case s.Role != ForOrganization:
@@ -62,12 +64,17 @@ func (s Session) Actor() string {
 	return "key:" + s.Key
 }
 
-// principal is who a session's token belongs to, on the side of operators and auditors.
+// principal returns the holder of a session's token on the operators' console.
 func (s Session) principal() adminapi.Principal {
-	return adminapi.Principal{Role: adminapi.Role(s.Role), Name: s.Name, TokenID: s.Key, Organization: s.Organization}
+	return adminapi.Principal{
+		Role:         adminapi.Role(s.Role),
+		Name:         s.Name,
+		TokenID:      s.Key,
+		Organization: s.Organization,
+	}
 }
 
-// shown is the name of who is signed in, for the page.
+// shown returns the name of the visitor for the page.
 func (s Session) shown() string {
 	switch {
 	case s.Role == ForAuditor:
@@ -78,24 +85,24 @@ func (s Session) shown() string {
 	return s.Name
 }
 
-// Sessions keeps sessions and login links, for all nodes. It knows tokens by their hashes alone.
+// Sessions stores sessions and login links, for all nodes. It stores only hashes of tokens.
 type Sessions interface {
 	Begin(ctx context.Context, hash []byte, s Session, now time.Time) error
-	// Find gives a session that has not ended, or query.ErrNotFound. That of an organization has ended with its API key, and
-	// with the suspension of the organization.
+	// Find returns a session that has not ended, or query.ErrNotFound. An organization's session ends with its API
+	// key, and with the suspension of the organization.
 	Find(ctx context.Context, hash []byte, now time.Time) (Session, error)
 	End(ctx context.Context, hash []byte) error
-	// Ended tells which of some sessions have ended. They are named by sessionName.
+	// Ended returns which of some sessions have ended. They are named by sessionName.
 	Ended(ctx context.Context, sessions []string, now time.Time) ([]string, error)
-	// Link keeps a login link, or gives query.ErrNotFound where there is no such organization.
+	// Link stores a login link, or returns query.ErrNotFound if there is no such organization.
 	Link(ctx context.Context, hash []byte, organization uuid.UUID, expires time.Time) error
-	// Open uses a login link up, or gives query.ErrNotFound for one that was used, has expired, or never was.
+	// Open consumes a login link, or returns query.ErrNotFound if it was used, has expired, or never existed.
 	Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error)
 }
 
 const tokenSize = 32 // bytes
 
-// newToken makes what a cookie or a link holds: 256 bits by chance.
+// newToken returns a random value of 256 bits for a cookie or a link.
 func newToken() string {
 	var token [tokenSize]byte
 	_, _ = rand.Read(token[:]) // never fails
@@ -107,9 +114,10 @@ func hashOf(token string) []byte {
 	return sum[:]
 }
 
-// NewLink makes a login link for the people of an organization. It works once, for LinkLength; address is where it leads,
-// below the address of the API.
-func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID, now time.Time) (address string, expires time.Time, err error) {
+// NewLink creates a login link for the people of an organization. It works once, within LinkLength; address is its
+// target, below the address of the API.
+func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID,
+	now time.Time) (address string, expires time.Time, err error) {
 	token := newToken()
 	expires = now.Add(LinkLength)
 	return Base + "/enter?token=" + token, expires, sessions.Link(ctx, hashOf(token), organization, expires)
@@ -128,7 +136,7 @@ func (c *Console) sessionOf(r *http.Request) (Session, error) {
 	return session, nil
 }
 
-// begin signs somebody in.
+// begin starts a session.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error {
 	token := newToken()
 	s.ExpiresAt = c.Now().Add(SessionLength)
@@ -139,24 +147,32 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error
 	return nil
 }
 
-// setCookie keeps the token where neither scripts nor pages of others reach it. Only on this machine it may travel in
-// the clear.
+// setCookie sets the session cookie, out of chartRange of scripts and foreign pages. It is sent without TLS on the local
+// machine only.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // in the clear for this machine alone, where make run has no certificate
-		Name: c.cookie, Value: token, Path: Base, Expires: expires, HttpOnly: true, SameSite: http.SameSiteStrictMode,
-		Secure: r.TLS != nil || !peerIsLocal(r),
+	//nolint:gosec // without TLS on the local machine only, where make run has no certificate
+	http.SetCookie(w, &http.Cookie{
+		Name:     c.cookie,
+		Value:    token,
+		Path:     Base,
+		Expires:  expires,
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   r.TLS != nil || !peerIsLocal(r),
 	})
 }
 
 func peerIsLocal(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && peer.Addr().Unmap().IsLoopback() && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("X-Forwarded-Proto") == ""
+	return err == nil && peer.Addr().Unmap().IsLoopback() && r.Header.Get("X-Forwarded-For") == "" &&
+		r.Header.Get("X-Forwarded-Proto") == ""
 }
 
-// whereTo is where a visitor wanted to go: an address of the console, and never one of others.
-func whereTo(next string) string {
+// safeRedirect returns the requested address if it is one of the console.
+func safeRedirect(next string) string {
 	at, err := url.Parse(next)
-	if err != nil || at.IsAbs() || at.Host != "" || path.Clean(at.Path) != at.Path || !strings.HasPrefix(at.Path, Base+"/") ||
+	if err != nil || at.IsAbs() || at.Host != "" || path.Clean(at.Path) != at.Path || !strings.HasPrefix(at.Path, Base+
+		"/") ||
 		at.Path == Base+"/enter" || strings.Contains(next, `\`) {
 		return Base + "/"
 	}

@@ -20,7 +20,7 @@ import (
 	"carillon/query"
 )
 
-// maxForm is how large a form may be, in bytes: that of a body of the API.
+// maxForm is the maximum size of a form in bytes, equal to that of a body of the API.
 const maxForm = 64 << 10
 
 func (c *Console) settingsRoutes(r chi.Router) {
@@ -30,19 +30,22 @@ func (c *Console) settingsRoutes(r chi.Router) {
 	r.Post("/destinations/{id}/edit", c.form(c.edit))
 }
 
-// settings are those of a destination, as a form has them.
+// settings are the settings of a destination, as in a form.
 type settings struct {
 	Name, URL, Headers, Debounce, ExternalID string
 
-	Seen    string // what the form was opened for: the organization of a new one, else the revision that was shown
+	// Seen is the state for which the form was opened: the organization if the destination is new, otherwise its
+	// revision.
+	Seen    string
 	New     bool
 	Back    string
 	Refusal string
-	Now     *settings          // as they are, where they were changed since the form was opened
-	Changes []query.AuditEntry // by which they were
+	Now     *settings          // the current ones, if they changed since the form was opened
+	Changes []query.AuditEntry // the changes since then
 }
 
-// IsNow is what a field has become since the form was opened, where that is not what was typed.
+// IsNow returns the current value of a field that changed since the form was opened, if it differs from the typed
+// one.
 func (s settings) IsNow(field string) string {
 	if s.Now == nil {
 		return ""
@@ -64,9 +67,9 @@ func isNow(typed, now string) string {
 	return cmp.Or(now, isNone)
 }
 
-// meantForOne refuses what was typed into a form that was opened for another organization than the one as which somebody has
-// signed in since, in another tab. Whoever sends it again after it was refused knows.
-func meantForOne(v *visit, seen *string) error {
+// checkOrganization refuses a form that was opened for another organization than the current session's, which may have been
+// started in another tab since. Sending it again confirms it.
+func checkOrganization(v *visit, seen *string) error {
 	now := v.organization().String()
 	if *seen == "" || *seen == now {
 		return nil
@@ -75,14 +78,19 @@ func meantForOne(v *visit, seen *string) error {
 	return wire.Fail(wire.Conflict, "", openedForOthers, v.name)
 }
 
-// form serves a form: a refusal is shown above what was typed, which stays.
+// form serves a form: a refusal is shown above the values typed, which stay.
 func (c *Console) form(submit func(*visit, *settings) (next string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := settings{
-			Name: r.PostFormValue("name"), URL: strings.TrimSpace(r.PostFormValue("url")), Headers: r.PostFormValue("headers"),
-			Debounce: r.PostFormValue("debounce"), ExternalID: r.PostFormValue("externalId"), Seen: r.PostFormValue("seen"), Back: v.to("/destinations"),
+			Name:       r.PostFormValue("name"),
+			URL:        strings.TrimSpace(r.PostFormValue("url")),
+			Headers:    r.PostFormValue("headers"),
+			Debounce:   r.PostFormValue("debounce"),
+			ExternalID: r.PostFormValue("externalId"),
+			Seen:       r.PostFormValue("seen"),
+			Back:       v.to("/destinations"),
 		}
 		next, err := submit(v, &typed)
 		c.submitted(w, r, next, err, func(refusal string) screen {
@@ -92,14 +100,16 @@ func (c *Console) form(submit func(*visit, *settings) (next string, err error)) 
 	}
 }
 
-// submitted answers a form: the visitor goes on to an address or, where what was typed is refused, sees it again.
-func (c *Console) submitted(w http.ResponseWriter, r *http.Request, next string, err error, again func(refusal string) screen) {
+// submitted answers a form: it redirects to an address or, if a value is refused, shows the form again.
+func (c *Console) submitted(w http.ResponseWriter, r *http.Request, next string, err error,
+	again func(refusal string) screen) {
 	if err == nil {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return
 	}
 	failure := wire.FailureOf(err)
-	if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists && failure.Kind != wire.Conflict {
+	if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists &&
+		failure.Kind != wire.Conflict {
 		c.fail(w, r, err)
 		return
 	}
@@ -118,14 +128,19 @@ func (s settings) title() string {
 
 // showNew answers GET /console/destinations/new.
 func (c *Console) showNew(v *visit) (screen, error) {
-	typed := settings{New: true, Seen: v.organization().String(), Debounce: "0", Back: v.to("/destinations")}
+	typed := settings{
+		New:      true,
+		Seen:     v.organization().String(),
+		Debounce: "0",
+		Back:     v.to("/destinations"),
+	}
 	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
 }
 
 // create answers POST /console/destinations/new.
 func (c *Console) create(v *visit, typed *settings) (string, error) {
 	typed.New = true
-	if err := meantForOne(v, &typed.Seen); err != nil {
+	if err := checkOrganization(v, &typed.Seen); err != nil {
 		return "", err
 	}
 	headers, debounce, err := typed.read()
@@ -133,7 +148,11 @@ func (c *Console) create(v *visit, typed *settings) (string, error) {
 		return "", err
 	}
 	made, err := c.Commands.CreateDestination(v.Context(), v.caller(), command.CreateDestination{
-		ExternalID: typed.ExternalID, Name: typed.Name, URL: typed.URL, Headers: headers, DebounceWindowSeconds: debounce,
+		ExternalID:            typed.ExternalID,
+		Name:                  typed.Name,
+		URL:                   typed.URL,
+		Headers:               headers,
+		DebounceWindowSeconds: debounce,
 	})
 	if err != nil {
 		return "", err
@@ -152,15 +171,19 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	return screen{Title: shown.title(), Template: "settings", Data: shown}, err
 }
 
-// settingsOf are those of a destination as they are. What they show in full is on record.
+// settingsOf returns the settings of a destination. Full values in them are recorded as disclosed.
 func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error) {
 	url, err := c.address(v.Context(), found)
-	if err != nil && !errors.Is(err, errUnavailable) { // else it is set anew
+	if err != nil && !errors.Is(err, errUnavailable) { // otherwise it must be entered again
 		return settings{}, err
 	}
 	typed := settings{
-		Name: found.Name, URL: url, Debounce: strconv.Itoa(found.DebounceWindowSeconds), ExternalID: found.ExternalID,
-		Seen: strconv.FormatInt(found.Revision, 10), Back: v.destinationPath(found.ID, ""),
+		Name:       found.Name,
+		URL:        url,
+		Debounce:   strconv.Itoa(found.DebounceWindowSeconds),
+		ExternalID: found.ExternalID,
+		Seen:       strconv.FormatInt(found.Revision, 10),
+		Back:       v.destinationPath(found.ID, ""),
 	}
 	var shown []disclosure.Part
 	if destination.Hides(url) {
@@ -192,7 +215,13 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	in := command.ReviseDestination{ID: id, Name: &typed.Name, URL: &typed.URL, Headers: &headers, DebounceWindowSeconds: &debounce}
+	in := command.ReviseDestination{
+		ID:                    id,
+		Name:                  &typed.Name,
+		URL:                   &typed.URL,
+		Headers:               &headers,
+		DebounceWindowSeconds: &debounce,
+	}
 	if typed.ExternalID != "" {
 		in.ExternalID = &typed.ExternalID
 	}
@@ -205,12 +234,12 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	}
 	c.awaitDestination(v.Context(), changed.Position)
 	if err != nil {
-		return "", c.tellChanges(v, typed, err)
+		return "", c.showChanges(v, typed, err)
 	}
 	return v.destinationPath(id, "saved"), nil
 }
 
-// seenRevision is the revision that the form was opened for; one that never was stands for no number.
+// seenRevision is the revision for which the form was opened, or an impossible one if it is not a number.
 func (s settings) seenRevision() eventstore.Revision {
 	seen, err := strconv.ParseInt(s.Seen, 10, 64)
 	if err != nil {
@@ -219,8 +248,8 @@ func (s settings) seenRevision() eventstore.Revision {
 	return eventstore.Revision(seen)
 }
 
-// tellChanges has the form say what was changed since it was opened. Whoever sends it again knows.
-func (c *Console) tellChanges(v *visit, typed *settings, cause error) error {
+// showChanges adds the changes since the form was opened. Sending it again confirms it.
+func (c *Console) showChanges(v *visit, typed *settings, cause error) error {
 	found, err := c.destination(v)
 	if err != nil {
 		return err
@@ -230,7 +259,7 @@ func (c *Console) tellChanges(v *visit, typed *settings, cause error) error {
 		return err
 	}
 	err = c.Queries.AuditEntries(v.Context(), found.ID, int64(typed.seenRevision())+1, func(e query.AuditEntry) error {
-		if e.Detail.URL != "" { // settings, among all changes
+		if e.Detail.URL != "" { // a change of settings
 			typed.Changes = append(typed.Changes, e)
 		}
 		return nil
@@ -239,7 +268,7 @@ func (c *Console) tellChanges(v *visit, typed *settings, cause error) error {
 	return cmp.Or(err, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: cause}))
 }
 
-// read understands what a form holds as text. The command checks the rest.
+// read parses the texts of a form. The command checks the values.
 func (s settings) read() (headers map[string]string, debounce int, err error) {
 	if headers, err = readHeaders(s.Headers); err != nil {
 		return nil, 0, err
@@ -251,7 +280,7 @@ func (s settings) read() (headers map[string]string, debounce int, err error) {
 	return headers, debounce, nil
 }
 
-// readHeaders reads a header a line.
+// readHeaders parses one header a line.
 func readHeaders(typed string) (map[string]string, error) {
 	headers := map[string]string{}
 	for line := range strings.Lines(typed) {

@@ -25,7 +25,7 @@ func (c *Console) signInRoutes(r chi.Router) {
 	}
 }
 
-// signInForm is what the page of it shows.
+// signInForm is the sign-in page.
 type signInForm struct {
 	Next    string
 	Refusal string
@@ -33,26 +33,35 @@ type signInForm struct {
 
 // showSignIn answers GET /console/sign-in.
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
-	c.render(w, r, screen{Title: "Sign in", Template: "signin", Data: signInForm{Next: whereTo(r.URL.Query().Get("next"))}})
+	c.render(w, r, screen{
+		Title:    "Sign in",
+		Template: "signin",
+		Data:     signInForm{Next: safeRedirect(r.URL.Query().Get("next"))},
+	})
 }
 
 // signIn answers POST /console/sign-in: an API key becomes a session.
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	form := signInForm{Next: whereTo(r.PostFormValue("next"))}
+	form := signInForm{Next: safeRedirect(r.PostFormValue("next"))}
 	err := c.exchange(w, r, strings.TrimSpace(r.PostFormValue("key")))
 	if err == nil {
-		http.Redirect(w, r, form.Next, http.StatusSeeOther) //nolint:gosec // whereTo leaves addresses of the console
+		http.Redirect(w, r, form.Next, http.StatusSeeOther) //nolint:gosec // safeRedirect returns addresses of the console only
 		return
 	}
 	failure := wire.FailureOf(err)
 	wire.NoteFailure(r.Context(), failure)
 	form.Refusal = upperFirst(failure.Error()) + "."
-	c.render(w, r, screen{Title: "Sign in", Template: "signin", Data: form, Status: failure.Status()})
+	c.render(w, r, screen{
+		Title:    "Sign in",
+		Template: "signin",
+		Data:     form,
+		Status:   failure.Status(),
+	})
 }
 
 func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) error {
-	if err := c.mayTry(r); err != nil {
+	if err := c.checkSignInLimit(r); err != nil {
 		return err
 	}
 	session, what, err := c.identify(r, text)
@@ -66,7 +75,7 @@ func (c *Console) exchange(w http.ResponseWriter, r *http.Request, text string) 
 	return c.begin(w, r, session)
 }
 
-// identify tells who somebody is, and what it was that he should have shown.
+// identify returns the session for a credential, and the name of the credential that the console expects.
 func (c *Console) identify(r *http.Request, text string) (session Session, what string, err error) {
 	if c.operators != nil {
 		session, err = c.operators.session(r.Context(), text)
@@ -76,30 +85,35 @@ func (c *Console) identify(r *http.Request, text string) (session Session, what 
 	return Session{Role: ForOrganization, Organization: key.Organization, Key: key.ID}, "API key", err
 }
 
-// mayTry refuses an address that has guessed too often.
-func (c *Console) mayTry(r *http.Request) error {
-	wait := c.Guesses.Wait(wire.ClientAddress(r, c.TrustedProxies), c.Now())
+// checkSignInLimit refuses an address with too many failed sign-ins.
+func (c *Console) checkSignInLimit(r *http.Request) error {
+	wait := c.LoginLimiter.Wait(wire.ClientAddress(r, c.TrustedProxies), c.Now())
 	if wait == 0 {
 		return nil
 	}
-	return &wire.Failure{Kind: wire.RateLimited, RetryAfter: wait, Issue: fmt.Sprintf(tooManyGuesses, wait.Round(time.Second))}
+	return &wire.Failure{
+		Kind:       wire.RateLimited,
+		RetryAfter: wait,
+		Issue:      fmt.Sprintf(tooManySignIns, wait.Round(time.Second)),
+	}
 }
 
 func (c *Console) failed(r *http.Request, what string) {
-	c.Guesses.Failed(wire.ClientAddress(r, c.TrustedProxies), c.Now())
-	c.Log.WarnContext(r.Context(), "a sign-in at the console failed", slog.String("with", what), slog.String("peer", r.RemoteAddr))
+	c.LoginLimiter.Failed(wire.ClientAddress(r, c.TrustedProxies), c.Now())
+	c.Log.WarnContext(r.Context(), "console sign-in failed", slog.String("with", what), slog.String("peer",
+		r.RemoteAddr))
 }
 
 // signOut answers POST /console/sign-out.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	switch _, err := c.visitors.session(r, c); {
-	case errors.Is(err, query.ErrNotFound): // it has ended by itself
-		noteStranger(r)
+	case errors.Is(err, query.ErrNotFound): // it has expired
+		logUnknownVisitor(r)
 	case err != nil:
 		c.fail(w, r, err)
 		return
 	default:
-		cookie, _ := r.Cookie(c.cookie) // it is there
+		cookie, _ := r.Cookie(c.cookie) // always present here
 		if err := c.Sessions.End(r.Context(), hashOf(cookie.Value)); err != nil {
 			c.fail(w, r, err)
 			return
@@ -110,19 +124,23 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, Base+"/sign-in", http.StatusSeeOther)
 }
 
-// enterForm is what the page of a login link shows.
+// enterForm is the page of a login link.
 type enterForm struct{ Token, Next string }
 
-// showLink answers GET /console/enter?token=…, whose query no log has. It asks for a click, because those who look at links before people do
-// (previews in chats, scanners of mail) would use the link up.
+// showLink answers GET /console/enter?token=…, whose query is not logged. It asks for a click, because previews in
+// chats and scanners of mail would consume the link.
 func (c *Console) showLink(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	c.render(w, r, screen{Title: "Open the console", Template: "enter", Data: enterForm{r.URL.Query().Get("token"), whereTo(r.URL.Query().Get("next"))}})
+	c.render(w, r, screen{
+		Title:    "Open the console",
+		Template: "enter",
+		Data:     enterForm{r.URL.Query().Get("token"), safeRedirect(r.URL.Query().Get("next"))},
+	})
 }
 
 // enter answers POST /console/enter: the link becomes a session, once.
 func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
-	if err := c.mayTry(r); err != nil {
+	if err := c.checkSignInLimit(r); err != nil {
 		c.fail(w, r, err)
 		return
 	}
@@ -140,5 +158,6 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	http.Redirect(w, r, whereTo(r.PostFormValue("next")), http.StatusSeeOther) //nolint:gosec // whereTo leaves addresses of the console
+	//nolint:gosec // safeRedirect returns addresses of the console only
+	http.Redirect(w, r, safeRedirect(r.PostFormValue("next")), http.StatusSeeOther)
 }

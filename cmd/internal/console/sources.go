@@ -32,7 +32,7 @@ func (c *Console) sourceRoutes(r chi.Router) {
 	r.Post("/sources/{id}/resume", c.act(c.resume))
 }
 
-// sourceList is a page of the list.
+// sourceList is a page of the list of sources.
 type sourceList struct {
 	Sources []adminapi.Source
 	Counts  []stateCount
@@ -42,7 +42,7 @@ type sourceList struct {
 	Now     time.Time
 }
 
-// stateCount is how many sources are in a state, and the address of their list.
+// stateCount is the number of sources in a state, and the address of their list.
 type stateCount struct {
 	State   string
 	Count   int
@@ -54,8 +54,14 @@ type stateCount struct {
 func (c *Console) listSources(v *visit) (screen, error) {
 	values := v.URL.Query()
 	list := sourceList{
-		Types: source.Types(), Paging: pagingOf(v.URL), Now: c.Now().UTC(),
-		Filter: query.SourceFilter{State: values.Get("state"), Type: values.Get("type"), Text: strings.TrimSpace(values.Get("q"))},
+		Types:  source.Types(),
+		Paging: pagingOf(v.URL),
+		Now:    c.Now().UTC(),
+		Filter: query.SourceFilter{
+			State: values.Get("state"),
+			Type:  values.Get("type"),
+			Text:  strings.TrimSpace(values.Get("q")),
+		},
 	}
 	if err := checkSources(list.Filter); err != nil {
 		return screen{}, err
@@ -115,7 +121,7 @@ func (c *Console) showSource(v *visit) (screen, error) {
 	return screen{Title: shown.URL + shown.Handle, Template: "source", Data: shown}, err
 }
 
-// sourceChange is the page that says what a change of a source will do.
+// sourceChange is the page that describes the effect of a change of a source.
 type sourceChange struct {
 	Change string
 	Source sourceView
@@ -125,7 +131,11 @@ type sourceChange struct {
 func (c *Console) confirmSource(v *visit) (screen, error) {
 	shown, err := c.source(v)
 	change := chi.URLParam(v.Request, "change")
-	return screen{Title: upperFirst(change) + " a source", Template: "source-change", Data: sourceChange{change, shown}}, err
+	return screen{
+		Title:    upperFirst(change) + " a source",
+		Template: "source-change",
+		Data:     sourceChange{change, shown},
+	}, err
 }
 
 // collect answers POST /console/sources/{id}/collect.
@@ -151,7 +161,8 @@ func (c *Console) resume(v *visit) (string, error) {
 	})
 }
 
-func (c *Console) changeSource(v *visit, done string, change func(uuid.UUID) (eventstore.Position, error)) (string, error) {
+func (c *Console) changeSource(v *visit, done string, change func(uuid.UUID) (eventstore.Position, error)) (
+	string, error) {
 	id, err := v.id("id")
 	if err != nil {
 		return "", err

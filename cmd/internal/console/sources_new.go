@@ -9,7 +9,7 @@ import (
 	"carillon/projections/sources"
 )
 
-// showNewSource answers GET /console/sources/new. What to add may be in the address: a trial leads here.
+// showNewSource answers GET /console/sources/new. The address may have the fields of the source: a trial leads here.
 func (c *Console) showNewSource(v *visit) (screen, error) {
 	values := v.URL.Query()
 	return newSource(trial{Type: values.Get("type"), Where: values.Get("where"), Timezone: values.Get("timezone")}), nil
@@ -20,13 +20,15 @@ func newSource(typed trial) screen {
 	return screen{Title: "Add a source", Template: "source-new", Data: typed}
 }
 
-// addSource answers POST /console/sources/new. One that is there already is led to.
+// addSource answers POST /console/sources/new. It redirects to the source if it already exists.
 func (c *Console) addSource(w http.ResponseWriter, r *http.Request) {
 	v, _ := r.Context().Value(visitKey{}).(*visit)
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	typed := trial{
-		Type: r.PostFormValue("type"), Where: strings.TrimSpace(r.PostFormValue("where")), Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
-		Types: source.Types(),
+		Type:     r.PostFormValue("type"),
+		Where:    strings.TrimSpace(r.PostFormValue("where")),
+		Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
+		Types:    source.Types(),
 	}
 	next, err := c.registerSource(v, typed)
 	c.submitted(w, r, next, err, func(refusal string) screen {
@@ -41,7 +43,10 @@ func (c *Console) registerSource(v *visit, typed trial) (string, error) {
 		return "", err
 	}
 	id, at, err := c.Commands.RegisterSource(v.Context(), v.caller(), command.RegisterSource{
-		Type: named.Type, URL: named.URL, Handle: named.Handle, Timezone: named.Timezone,
+		Type:     named.Type,
+		URL:      named.URL,
+		Handle:   named.Handle,
+		Timezone: named.Timezone,
 	})
 	if err != nil {
 		return "", err

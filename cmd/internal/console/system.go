@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// System is what operators see of the process and of what it stands on.
+// System is the state of the process and its stores, for operators.
 type System struct {
 	Version    string
 	Roles      []string
@@ -25,19 +25,19 @@ type System struct {
 	Warnings   []string
 }
 
-// Store is where data is.
+// Store is a place of data.
 type Store struct {
 	Where string // without a password
-	Bytes int64  // 0: not known here
+	Bytes int64  // 0 if unknown
 }
 
-// Disk is the one that the data directory is on.
+// Disk is the disk of the data directory.
 type Disk struct {
 	Path        string
-	Free, Total int64 // bytes; Total 0: not known
+	Free, Total int64 // in bytes; Total is 0 if unknown
 }
 
-// Used is how much of it is taken, in percent.
+// Used returns the used share, in percent.
 func (d Disk) Used() int {
 	if d.Total == 0 {
 		return 0
@@ -51,7 +51,7 @@ func (c *Console) systemRoutes(r chi.Router) {
 	r.With(c.onlyOperators).Post("/system/{name}/rebuild", c.act(c.rebuild))
 }
 
-// systemPage is what the page shows. System is nil for auditors.
+// systemPage is the system page. System is nil for auditors.
 type systemPage struct {
 	*System
 
@@ -59,7 +59,7 @@ type systemPage struct {
 	Now       time.Time
 }
 
-// Rebuilding reports whether some consumer is being rebuilt: then the page is worth another look.
+// Rebuilding reports whether a consumer is being rebuilt: then the page offers to reload.
 func (s systemPage) Rebuilding() bool {
 	for _, p := range s.Consumers {
 		if p.Rebuild != nil && p.Rebuild.Error == "" || p.Building != nil {
@@ -86,7 +86,7 @@ func (c *Console) showSystem(v *visit) (screen, error) {
 	return screen{Title: "System", Template: "system", Data: shown}, nil
 }
 
-// consumer is one that can be rebuilt.
+// consumer returns a consumer that can be rebuilt.
 func (c *Console) consumer(ctx context.Context, name string) (adminapi.Projection, error) {
 	list, err := c.operators.Projections.Status(ctx)
 	if err != nil {

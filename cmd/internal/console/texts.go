@@ -1,63 +1,76 @@
 package console
 
-// The sentences of pages are in their templates. What the program chooses among is here; what is wrong with a field is said where it
-// is checked, in the words of the API, by wire.Fail.
+// The sentences of pages are in their templates. This file has the texts that the program chooses among; errors of
+// fields are written where they are checked, in the words of the API, by wire.Fail.
 
-// said is what a page says at its top of the change that led to it, by the word that its address has.
+// said maps a word in the address to the sentence at the top of a page about the change that led to it.
 var said = map[string]string{
-	"created": "The destination was created.", "saved": "The changes were saved.", "enabled": "The destination is enabled.",
-	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.", "rotated": "There is a new secret. The old one signs for another 24 hours.",
+	"created": "The destination was created.", "saved": "The changes were saved.",
+	"enabled":  "The destination is enabled.",
+	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.",
+	"rotated": "There is a new secret. The old one signs for another 24 hours.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
 	"collecting": "The source will be collected when its host has a free turn.", "paused": "The source is paused.",
-	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one serves until it is done.",
+	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one " +
+		"serves until it is done.",
 	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source to fill it.",
-	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. Its current events are being added.", "detached": "The source was detached.",
+	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. Its current events are being added.",
+	"detached":   "The source was detached.",
 	"registered": "The source is registered. It is visited once it is attached to a feed: its id is below.",
 }
 
-// What the page of a failure says, and what to do then.
+// Texts of the failure page, and its advice.
 const (
-	notFoundTitle, notFoundText, notFoundAdvice = "Not found", "There is nothing here.", "It may have been deleted, or the address is wrong."
-	brokenText, brokenAdvice                    = "Something went wrong on our side.", "Try again. If the problem persists, send the operator this id:"
-	forbiddenTitle, forbiddenAdvice             = "Permission denied", "Sign in with a token that has the permission."
-	failedTitle, failedAdvice                   = "That did not work", "Go back, correct that, and try again."
-	unavailableAdvice                           = "Nothing was lost. Load the page again in a moment."
-	signedOutTitle                              = "You were signed out"
-	notMade                                     = "This page could not be made. Try again; contact the operator if the problem persists."
+	notFoundTitle, notFoundText, notFoundAdvice = "Not found", "There is nothing here.",
+		"It may have been deleted, or the address is wrong."
+	brokenText, brokenAdvice = "Something went wrong on our side.",
+		"Try again. If the problem persists, send the operator this id:"
+	forbiddenTitle, forbiddenAdvice = "Permission denied", "Sign in with a token that has the permission."
+	failedTitle, failedAdvice       = "That did not work", "Go back, correct that, and try again."
+	unavailableAdvice               = "Nothing was lost. Load the page again in a moment."
+	signedOutTitle                  = "You were signed out"
+	notMade                         = "This page could not be rendered. Try again; contact the operator if the " +
+		"problem persists."
 )
 
-// What a field has become since a form was opened.
+// The current value of a field that changed since a form was opened.
 const isNone = "none"
 
 var onOff = map[bool]string{true: "on", false: "off"}
 
-// Why something is refused.
+// Reasons for refusals.
 const (
-	openedForOthers  = "this form was opened for another organization, and you have signed in as %s since: submit it again for that one"
-	changedMeanwhile = "this was changed since you opened the form, in another tab or by another person. Your input is below, beside the current values. Submit again to replace them"
+	openedForOthers = "this form was opened for another organization, and you have signed in as %s since: submit it " +
+		"again for that one"
+	changedMeanwhile = "this was changed since you opened the form, in another tab or by another person. Your input is " +
+		"below, beside the current values. Submit again to replace them"
 	signedOut        = "the sign-in has ended, and nothing was done"
-	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. Open the console and do it there."
-	tooManyPages     = "too many pages are open: close some, or load this one again by hand"
-	auditorsLook     = "an auditor's token reads the record and the consumers only; this requires an operator"
-	boundToOne       = "this token opens the record of one organization; consumers are of all"
-	ofTheirPeople    = "secrets, and settings that hold some, are for the people of the organization: open its console with a login link"
-	missingScope     = "the API key of this session lacks the scope %s: sign in with a key that has it"
-	unreadable       = "this can't be read any more: rotate the secret, and set the address and the headers again"
-	notValid         = "this %s is not valid: it is unknown, expired or revoked"
-	tooManyGuesses   = "too many failed tries from this address: wait %s and try again"
-	usedLink         = "this link was used already, or is too old: a link works once, within 15 minutes. Ask for a new one"
-	noReadModel      = "no read model has this name"
-	rebuildingNow    = "%s is being rebuilt already: the list shows the progress"
-	tryingOthers     = "other trials are running: try again later"
-	triedTooLong     = "it took longer than %s, the limit of a trial; a collection has no such limit"
-	notBegun         = "the server is stopping, or has no such role: nothing was started"
-	notResumed       = "the server is stopping, or has no such role: try again in a moment"
-	tooManyToReplay  = "is too long ago: %d deliveries match, and at most %d can be sent again at once. Choose a shorter period, the oldest first"
+	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. " +
+		"Open the console and do it there."
+	tooManyPages  = "too many pages are open: close some, or load this one again by hand"
+	auditorsLook  = "an auditor's token reads the record and the consumers only: sign in as an operator"
+	boundToOne    = "this token reads the record of one organization only"
+	ofTheirPeople = "secrets, and settings that hold some, are for the people of the organization: open its console " +
+		"with a login link"
+	missingScope    = "the API key of this session lacks the scope %s: sign in with a key that has it"
+	unreadable      = "this can't be read any more: rotate the secret, and set the address and the headers again"
+	notValid        = "this %s is not valid: it is unknown, expired or revoked"
+	tooManySignIns  = "too many failed sign-ins from this address: wait %s and try again"
+	usedLink        = "this link was used or has expired: a link works once, within 15 minutes. Ask for a new one"
+	noReadModel     = "no read model has this name: the list of consumers has the names"
+	rebuildingNow   = "%s is already being rebuilt: the list shows the progress"
+	tryingOthers    = "other trials are running: try again later"
+	triedTooLong    = "it took longer than %s, the limit of a trial; a collection has no such limit"
+	notBegun        = "the server is stopping, or has no such role: nothing was started"
+	notResumed      = "the server is stopping, or has no such role: try again in a moment"
+	tooManyToReplay = "matches too many: %d deliveries, and at most %d can be sent again at once. Choose a " +
+		"shorter period, the oldest first"
 )
 
-// How far work has come.
+// The progress of work.
 const (
-	workDoneOf  = "%d of %d"
-	hadThem     = ", of which %d had their delivery already"                         // also those that it was given before an interruption
-	couldNotAsk = ", of which %d are on their way already or can't be sent any more" // which were refused
+	workDoneOf = "%d of %d"
+	// Including deliveries created before an interruption.
+	hadThem     = ", of which %d had their delivery already"
+	couldNotAsk = ", of which %d are on their way already or can't be sent any more" // were refused
 )

@@ -13,7 +13,7 @@ import (
 	"carillon/query"
 )
 
-// The picture of a time line, in units of its own: the browser scales it.
+// The sizes of the time line, in its own units: the browser scales them.
 const (
 	lineWidth   = 1000
 	laneHeight  = 18
@@ -21,29 +21,29 @@ const (
 	sliderSteps = 1000
 )
 
-// timeLine is the history of a destination as a picture, and the destination as of one moment of it.
+// timeLine is the history of a destination as a chart, and the destination at one moment of it.
 type timeLine struct {
 	From, Until time.Time // its ends
-	At          time.Time // the moment that is shown
-	Past        bool      // and it is not now
+	At          time.Time // the selected moment
+	Past        bool      // whether it is not now
 	State       *query.AuditState
 	Now         *query.AuditState
 	Step        int // of the slider
 	Statuses    []span
 	Secrets     []secretLane
 	Marks       []mark
-	Entries     []entry // the newest first
+	Entries     []entry // newest first
 	Height      int
 }
 
 // span is a part of a lane.
 type span struct {
 	X, Width int
-	Kind     string // a class of the style sheet
+	Kind     string // CSS class
 	Title    string
 }
 
-// secretLane is the life of one secret.
+// secretLane is the lifetime of one secret.
 type secretLane struct {
 	ID    uuid.UUID
 	Y     int
@@ -61,10 +61,10 @@ type entry struct {
 	query.AuditEntry
 
 	What string
-	Link string // the page as of then
+	Link string // the page at that time
 }
 
-// newTimeLine draws a history. The moment is given by at, or by the slider's step; none is now.
+// newTimeLine draws a history. The moment is at, or the slider's step; without either it is now.
 func newTimeLine(history []query.AuditEntry, asked url.Values, now time.Time) (timeLine, error) {
 	t := timeLine{From: history[0].At, Until: now, At: now}
 	for _, e := range history {
@@ -104,18 +104,23 @@ func newTimeLine(history []query.AuditEntry, asked url.Values, now time.Time) (t
 	return t, nil
 }
 
-// x is where on the line a time is.
+// x returns the position of a time.
 func (t *timeLine) x(at time.Time) int {
 	whole := t.Until.Sub(t.From)
 	return int(min(max(0, float64(at.Sub(t.From))/float64(whole)), 1) * lineWidth)
 }
 
-// X is where the moment that is shown is.
+// X returns the position of the selected moment.
 func (t timeLine) X() int { return t.x(t.At) }
 
 func (t *timeLine) span(from, to time.Time, kind, title string) span {
 	x := t.x(from)
-	return span{X: x, Width: max(2, t.x(to)-x), Kind: kind, Title: title}
+	return span{
+		X:     x,
+		Width: max(2, t.x(to)-x),
+		Kind:  kind,
+		Title: title,
+	}
 }
 
 func (t *timeLine) draw(history []query.AuditEntry) {
@@ -127,7 +132,11 @@ func (t *timeLine) draw(history []query.AuditEntry) {
 	for _, e := range history {
 		what := describe(e)
 		t.Marks = append(t.Marks, mark{X: t.x(e.At), Title: when(e.At) + ": " + what})
-		t.Entries = append(t.Entries, entry{AuditEntry: e, What: what, Link: "?" + url.Values{"at": {e.At.Format(time.RFC3339Nano)}}.Encode()})
+		t.Entries = append(t.Entries, entry{
+			AuditEntry: e,
+			What:       what,
+			Link:       "?" + url.Values{"at": {e.At.Format(time.RFC3339Nano)}}.Encode(),
+		})
 	}
 	slices.Reverse(t.Entries)
 }
@@ -148,7 +157,7 @@ func (t *timeLine) drawStatuses(history []query.AuditEntry) {
 	add(t.Until)
 }
 
-// drawSecret draws when a secret signed alone, and when beside the one that follows it.
+// drawSecret draws when a secret signed alone, and when together with its successor.
 func (t *timeLine) drawSecret(s query.AuditSecret, history []query.AuditEntry, y int) secretLane {
 	lane := secretLane{ID: s.ID, Y: y}
 	end := t.Until
@@ -179,7 +188,7 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// describe says what a change was.
+// describe returns a change in words.
 func describe(e query.AuditEntry) string {
 	d := e.Detail
 	var parts []string

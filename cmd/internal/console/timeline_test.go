@@ -10,24 +10,51 @@ import (
 	"carillon/query"
 )
 
-// A destination that lived 100 s: created, rotated at 20 s with an overlap until 60 s, disabled at 50 s, deleted at 90 s.
+// TestTimeLine draws a destination of 100 s: created, rotated at 20 s with an overlap until 60 s, disabled at 50 s,
+// deleted at 90 s.
 func TestTimeLine(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	first, second := uuid.New(), uuid.New()
 	history := []query.AuditEntry{
-		{Revision: 0, Type: "destination.created.v2", At: at(0), Detail: query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}},
-		{Revision: 1, Type: "destination.secret-minted.v1", At: at(0), Detail: query.AuditDetail{SecretID: first}},
-		{Revision: 2, Type: "destination.secret-rotated.v1", At: at(20), Detail: query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)}},
-		{Revision: 3, Type: "destination.disabled.v1", At: at(50), Detail: query.AuditDetail{Status: "disabled"}},
-		{Revision: 4, Type: "destination.deleted.v1", At: at(90), Detail: query.AuditDetail{Status: "deleted"}},
+		{
+			Revision: 0,
+			Type:     "destination.created.v2",
+			At:       at(0),
+			Detail:   query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"},
+		},
+		{
+			Revision: 1,
+			Type:     "destination.secret-minted.v1",
+			At:       at(0),
+			Detail:   query.AuditDetail{SecretID: first},
+		},
+		{
+			Revision: 2,
+			Type:     "destination.secret-rotated.v1",
+			At:       at(20),
+			Detail:   query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)},
+		},
+		{
+			Revision: 3,
+			Type:     "destination.disabled.v1",
+			At:       at(50),
+			Detail:   query.AuditDetail{Status: "disabled"},
+		},
+		{
+			Revision: 4,
+			Type:     "destination.deleted.v1",
+			At:       at(90),
+			Detail:   query.AuditDetail{Status: "deleted"},
+		},
 	}
 	line, err := newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !line.Past || line.State.Status != "disabled" || !line.State.Secrets[0].Active || line.X() != 550 || line.Step != 550 {
+	if !line.Past || line.State.Status != "disabled" || !line.State.Secrets[0].Active || line.X() != 550 ||
+		line.Step != 550 {
 		t.Errorf("at 55 s: %+v, %+v", line, line.State)
 	}
 	spans := func(found []span, want ...span) {
@@ -41,17 +68,31 @@ func TestTimeLine(t *testing.T) {
 			}
 		}
 	}
-	spans(line.Statuses, span{X: 0, Width: 500, Kind: "enabled"}, span{X: 500, Width: 400, Kind: "disabled"}, span{X: 900, Width: 100, Kind: "deleted"})
+	spans(line.Statuses, span{
+		X:     0,
+		Width: 500,
+		Kind:  "enabled",
+	}, span{
+		X:     500,
+		Width: 400,
+		Kind:  "disabled",
+	}, span{
+		X:     900,
+		Width: 100,
+		Kind:  "deleted",
+	})
 	spans(line.Secrets[0].Spans, span{X: 0, Width: 200, Kind: "signs"}, span{X: 200, Width: 400, Kind: "overlaps"})
 	spans(line.Secrets[1].Spans, span{X: 200, Width: 700, Kind: "signs"})
 
-	for moment, want := range map[string]string{"0": "enabled", "499": "enabled", "501": "disabled", "901": "deleted", "1000": "deleted"} {
+	for moment, want := range map[string]string{"0": "enabled", "499": "enabled", "501": "disabled", "901": "deleted",
+		"1000": "deleted"} {
 		line, err := newTimeLine(history, url.Values{"moment": {moment}}, at(100))
 		if err != nil || line.State == nil || line.State.Status != want || line.Past == (moment == "1000") {
 			t.Errorf("at step %s: %+v, %v; want %s", moment, line.State, err, want)
 		}
 	}
-	if line, err := newTimeLine(history, url.Values{"at": {"2020-01-01T00:00:00Z"}}, at(100)); err != nil || line.State != nil {
+	if line, err := newTimeLine(history, url.Values{"at": {"2020-01-01T00:00:00Z"}}, at(100)); err != nil ||
+		line.State != nil {
 		t.Errorf("before it was there: %+v, %v", line.State, err)
 	}
 	for _, bad := range []url.Values{{"at": {"yesterday"}}, {"moment": {"1001"}}, {"moment": {"-1"}}, {"moment": {"x"}}} {

@@ -17,18 +17,19 @@ import (
 	"carillon/command/collection"
 )
 
-// What a trial may take. Pages are asked for with the pace of their host and through the address guard, as by the monitor.
+// The limits of a trial. Pages are requested at the pace of their host and through the address guard, as by the
+// monitor.
 const (
-	triedPages   = 5
-	triedFor     = 25 * time.Second
-	triedAtOnce  = 2  // of all operators, in a process
-	triedEvents  = 20 // that are shown
-	triedOrigins = 40 // of an event
-	triedDates   = 5  // of an event
-	triedNotes   = 20
+	maxTrialPages   = 5
+	trialTimeout    = 25 * time.Second
+	maxTrials       = 2  // for all operators, per process
+	maxTrialEvents  = 20 // visible
+	maxTrialOrigins = 40 // per event
+	maxTrialDates   = 5  // per event
+	maxTrialNotes   = 20
 )
 
-// trial is a source that was tried, and what came of it.
+// trial is a source that was tried, and the result.
 type trial struct {
 	Type, Where, Timezone string
 
@@ -39,13 +40,13 @@ type trial struct {
 	Pages   int
 	Unread  int
 	Events  []triedEvent
-	Found   int // events, of which Events are the first
+	Found   int // number of events; Events are the first of them
 	Notes   []collect.Note
 	Passed  []collect.Passed
 	Now     time.Time
 }
 
-// triedEvent is an event as it would be collected, and what gave each of its fields.
+// triedEvent is an event as it would be collected, and the origin of each of its fields.
 type triedEvent struct {
 	happening.Details
 
@@ -54,10 +55,16 @@ type triedEvent struct {
 	Origins  []collect.Origin
 }
 
-// showTry answers GET /console/sources/try. What it should try may be in the address; nothing is asked for yet.
+// showTry answers GET /console/sources/try. The address may have the fields of the form; nothing is requested yet.
 func (c *Console) showTry(v *visit) (screen, error) {
 	values := v.URL.Query()
-	shown := trial{Type: values.Get("type"), Where: values.Get("where"), Timezone: values.Get("timezone"), Types: source.Types(), Now: c.Now().UTC()}
+	shown := trial{
+		Type:     values.Get("type"),
+		Where:    values.Get("where"),
+		Timezone: values.Get("timezone"),
+		Types:    source.Types(),
+		Now:      c.Now().UTC(),
+	}
 	return screen{Title: "Try a source", Template: "try", Data: shown}, nil
 }
 
@@ -65,8 +72,11 @@ func (c *Console) showTry(v *visit) (screen, error) {
 func (c *Console) try(v *visit) (screen, error) {
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	shown := trial{
-		Type: v.PostFormValue("type"), Where: strings.TrimSpace(v.PostFormValue("where")), Timezone: strings.TrimSpace(v.PostFormValue("timezone")),
-		Types: source.Types(), Now: c.Now().UTC(),
+		Type:     v.PostFormValue("type"),
+		Where:    strings.TrimSpace(v.PostFormValue("where")),
+		Timezone: strings.TrimSpace(v.PostFormValue("timezone")),
+		Types:    source.Types(),
+		Now:      c.Now().UTC(),
 	}
 	page := screen{Title: "Try a source", Template: "try"}
 	tried, err := shown.source()
@@ -85,7 +95,7 @@ func (c *Console) try(v *visit) (screen, error) {
 	return page, nil
 }
 
-// source is what to try.
+// source returns the source to try.
 func (t *trial) source() (collect.Source, error) {
 	tried := collect.Source{Type: t.Type, Timezone: t.Timezone}
 	if !slices.Contains(t.Types, t.Type) {
@@ -111,7 +121,7 @@ func (t *trial) source() (collect.Source, error) {
 	return tried, nil
 }
 
-// run tries a source, where there is room for it.
+// run tries a source, if there is room for another trial.
 func (c *Console) run(ctx context.Context, tried collect.Source, shown *trial) error {
 	collector := c.operators.Collectors[tried.Type]
 	if collector == nil {
@@ -123,26 +133,32 @@ func (c *Console) run(ctx context.Context, tried collect.Source, shown *trial) e
 	default:
 		return &wire.Failure{Kind: wire.RateLimited, Issue: tryingOthers}
 	}
-	ctx, cancel := context.WithTimeout(ctx, triedFor)
+	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	began := time.Now()
-	found, err := collection.Trial{Source: tried, Collector: collector, Most: triedPages, Now: shown.Now}.Run(ctx)
+	found, err := collection.Trial{
+		Source:    tried,
+		Collector: collector,
+		Most:      maxTrialPages,
+		Now:       shown.Now,
+	}.Run(ctx)
 	shown.Took = time.Since(began).Round(time.Millisecond)
 	if err != nil {
-		return untried(err)
+		return trialRefusal(err)
 	}
 	shown.Done, shown.Pages, shown.Unread, shown.Found = true, found.Requests, found.Unread, len(found.Observations)
-	shown.Notes, shown.Passed = found.Notes[:min(len(found.Notes), triedNotes)], found.Passed[:min(len(found.Passed), triedNotes)]
-	for _, o := range found.Observations[:min(len(found.Observations), triedEvents)] {
+	shown.Notes, shown.Passed = found.Notes[:min(len(found.Notes), maxTrialNotes)], found.Passed[:min(len(found.Passed),
+		maxTrialNotes)]
+	for _, o := range found.Observations[:min(len(found.Observations), maxTrialEvents)] {
 		shown.Events = append(shown.Events, eventOf(o, shown.Now))
 	}
 	return nil
 }
 
-// untried says what was wrong with a source, in the words that its list would have.
-func untried(err error) error {
+// trialRefusal returns what is wrong with a source, in the words of its list.
+func trialRefusal(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return &wire.Failure{Kind: wire.Conflict, Issue: fmt.Sprintf(triedTooLong, triedFor), Cause: err}
+		return &wire.Failure{Kind: wire.Conflict, Issue: fmt.Sprintf(triedTooLong, trialTimeout), Cause: err}
 	}
 	issue := "it can't be read: " + err.Error()
 	if advice := collection.AdviceOn(err); advice != "" {
@@ -151,9 +167,9 @@ func untried(err error) error {
 	return &wire.Failure{Kind: wire.Conflict, Issue: issue, Cause: err}
 }
 
-// eventOf takes the dates that are still to come first.
+// eventOf puts the coming dates first.
 func eventOf(o collect.Observation, now time.Time) triedEvent {
-	e := triedEvent{Details: o.Details, Origins: o.Origins[:min(len(o.Origins), triedOrigins)]}
+	e := triedEvent{Details: o.Details, Origins: o.Origins[:min(len(o.Origins), maxTrialOrigins)]}
 	var past []happening.Occurrence
 	for _, instance := range o.Details.Instances {
 		for _, date := range instance.Occurrences {
@@ -169,6 +185,6 @@ func eventOf(o collect.Observation, now time.Time) triedEvent {
 		e.Dates = past
 	}
 	slices.SortStableFunc(e.Dates, func(a, b happening.Occurrence) int { return a.Start.Compare(b.Start) })
-	e.Dates = e.Dates[:min(len(e.Dates), triedDates)]
+	e.Dates = e.Dates[:min(len(e.Dates), maxTrialDates)]
 	return e
 }

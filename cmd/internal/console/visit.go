@@ -20,32 +20,34 @@ import (
 	"carillon/query"
 )
 
-// visit is a request of somebody who is signed in.
+// visit is a request of a signed-in visitor.
 type visit struct {
 	*http.Request
 
 	session     Session
-	shown       uuid.UUID // the organization whose things are shown; uuid.Nil: no particular one
+	shown       uuid.UUID // shown is the organization whose pages are shown. uuid.Nil if none in particular.
 	name        string    // of that organization
 	base        string    // the path of its pages
-	sessionName string    // which tells it from others, and opens nothing
+	sessionName string    // identifies it; does not allow a sign-in
 }
 
-// organization is whose things the visitor sees.
+// organization returns the organization whose pages the visitor sees.
 func (v *visit) organization() uuid.UUID { return v.shown }
 
-// to is the address of a page of the organization whose things are shown.
+// to returns the address of a page of that organization.
 func (v *visit) to(page string) string { return v.base + page }
 
-// caller is who acts.
+// caller returns the actor.
 func (v *visit) caller() command.Caller {
 	return command.Caller{
-		Organization: v.shown, Actor: v.session.Actor(), RequestID: wire.RequestIDOf(v.Context()),
+		Organization: v.shown,
+		Actor:        v.session.Actor(),
+		RequestID:    wire.RequestIDOf(v.Context()),
 		ReadsSecrets: v.session.May(organization.ScopeSecrets),
 	}
 }
 
-// id reads a UUID of the path. What is none is an id that nothing has.
+// id parses a UUID of the path. If it isn't one, it returns an id that does not exist.
 func (v *visit) id(name string) (uuid.UUID, error) {
 	id, ok := wire.ParseUUID(chi.URLParam(v.Request, name))
 	if !ok {
@@ -59,22 +61,22 @@ type screen struct {
 	Title    string
 	Template string // of templates, without its ending
 	Data     any
-	Status   int // 0: 200
+	Status   int // 0 means 200
 }
 
-// view is what templates are given.
+// view is the data of a template.
 type view struct {
 	Title        string
 	Root         string // the path of the console
-	Base         string // the path of the pages of the organization that is shown: addresses of those begin with it
+	Base         string // the path of the pages of the shown organization
 	Path         string // of the page
 	Query        url.Values
-	Who          Role   // "": nobody is signed in
-	Operators    bool   // the console is that of operators and auditors
-	Bound        bool   // who is signed in sees the record of one organization alone
-	Name         string // of who is signed in
-	Organization string // the name of the one that is shown; "": no particular one
-	Said         string // what the change that led here has done
+	Who          Role   // empty if not signed in
+	Operators    bool   // whether this is the operators' and auditors' console
+	Bound        bool   // whether the visitor sees the audit trail of one organization only
+	Name         string // of the visitor
+	Organization string // of the shown organization; empty if none in particular
+	Said         string // the result of the change that led here
 	session      Session
 	Data         any
 }
@@ -86,7 +88,7 @@ func (v view) Here(entry string) bool {
 
 type visitKey struct{}
 
-// page serves what a handler shows.
+// page serves the page that a handler returns.
 func (c *Console) page(show func(*visit) (screen, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
@@ -99,7 +101,7 @@ func (c *Console) page(show func(*visit) (screen, error)) http.HandlerFunc {
 	}
 }
 
-// act serves a change: where it goes through, the visitor goes on to an address.
+// act serves a change, and redirects to an address if it succeeds.
 func (c *Console) act(do func(*visit) (next string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
@@ -114,7 +116,13 @@ func (c *Console) act(do func(*visit) (next string, err error)) http.HandlerFunc
 
 func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	in := view{
-		Title: shown.Title, Root: Base, Base: Base, Path: r.URL.Path, Query: r.URL.Query(), Data: shown.Data, Said: said[r.URL.Query().Get("done")],
+		Title:     shown.Title,
+		Root:      Base,
+		Base:      Base,
+		Path:      r.URL.Path,
+		Query:     r.URL.Query(),
+		Data:      shown.Data,
+		Said:      said[r.URL.Query().Get("done")],
 		Operators: c.operators != nil,
 	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
@@ -123,7 +131,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	}
 	var body bytes.Buffer
 	if err := c.pages.write(&body, shown.Template, "frame.html", in); err != nil {
-		c.Log.ErrorContext(r.Context(), "a page could not be made", "template", shown.Template, "error", err)
+		c.Log.ErrorContext(r.Context(), "page not rendered", "template", shown.Template, "error", err)
 		http.Error(w, notMade, http.StatusInternalServerError)
 		return
 	}
@@ -131,10 +139,10 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	if shown.Status != 0 {
 		w.WriteHeader(shown.Status)
 	}
-	_, _ = w.Write(body.Bytes()) // whoever has gone away has no use for an error
+	_, _ = w.Write(body.Bytes()) // the visitor is gone
 }
 
-// trouble is what the page of a failure says.
+// trouble is the failure page.
 type trouble struct {
 	What, Advice string
 	RequestID    uuid.UUID
@@ -151,7 +159,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		shown.Title, t.What, t.Advice = notFoundTitle, notFoundText, notFoundAdvice
 	case wire.Internal:
 		t.What, t.Advice = brokenText, brokenAdvice
-		c.Log.ErrorContext(r.Context(), "a page failed", "error", err)
+		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	case wire.Forbidden:
 		shown.Title, t.Advice = forbiddenTitle, forbiddenAdvice
 	case wire.Unavailable:
@@ -165,21 +173,23 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func noSuchPage(*visit) (screen, error) { return screen{}, query.ErrNotFound }
 
-// signedIn lets those through who are signed in. Others sign in first, and come back to where they wanted to go.
+// signedIn lets signed-in visitors pass. It redirects others to the sign-in page and then back to the requested
+// address.
 func (c *Console) signedIn(next http.Handler) http.Handler {
 	return wire.RequireTLS(c.TrustedProxies, surface)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		session, err := c.sessionOf(r)
 		switch {
 		case errors.Is(err, query.ErrNotFound) && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-			noteStranger(r)
+			logUnknownVisitor(r)
 			http.Redirect(w, r, toSignIn(r.URL.RequestURI()), http.StatusSeeOther)
 		case errors.Is(err, query.ErrNotFound):
-			noteStranger(r)
+			logUnknownVisitor(r)
 			c.keep(w, r)
 		case err != nil:
 			c.fail(w, r, err)
 		default:
-			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session", session.Actor()))
+			wire.Note(r.Context(), slog.String("organization", session.Organization.String()), slog.String("session",
+				session.Actor()))
 			leave, err := c.admit(r, session)
 			if err != nil {
 				c.fail(w, r, err)
@@ -202,13 +212,13 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 	}))
 }
 
-// noteStranger says that nobody is signed in: of such requests the log gets a few.
-func noteStranger(r *http.Request) {
-	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: "nobody is signed in"})
+// logUnknownVisitor logs a sample of the requests without a session.
+func logUnknownVisitor(r *http.Request) {
+	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: "no session"})
 }
 
-// admit lets a request of an organization's people in, as those of its keys are. What follows along is under way for as long
-// as somebody looks, and bounded elsewhere.
+// admit admits a request of an organization's people, like one with its keys. Live updates are long-lived, and
+// bounded withParameter.
 func (c *Console) admit(r *http.Request, session Session) (leave func(), err error) {
 	if session.Role != ForOrganization || r.URL.Path == Base+livePath {
 		return func() {}, nil
@@ -216,30 +226,30 @@ func (c *Console) admit(r *http.Request, session Session) (leave func(), err err
 	return c.Admit(r, session.Organization, session.Requests)
 }
 
-// toSignIn is the address of the sign-in that leads back to where somebody wanted to go.
+// toSignIn returns the address of the sign-in page, which leads back to the requested address.
 func toSignIn(back string) string {
-	if next := whereTo(back); next != Base+"/" {
+	if next := safeRedirect(back); next != Base+"/" {
 		return Base + "/sign-in?" + url.Values{"next": {next}}.Encode()
 	}
 	return Base + "/sign-in"
 }
 
-// kept is what somebody has sent whose sign-in has ended.
-type kept struct {
-	SignIn string // its address
+// unsentForm is a form that was sent after the end of its session.
+type unsentForm struct {
+	SignIn string // address of the sign-in page
 	Fields []field
 }
 
 type field struct{ Name, Value string }
 
-// keep answers what was sent after the end of a session: it is not done. What was typed stays with whoever typed it, in a form
-// of the page that says so; nothing of it is kept here.
+// keep answers a form that was sent after the end of its session, and does not execute it. The values typed are sent
+// back in a form of the page; the server stores none of them.
 func (c *Console) keep(w http.ResponseWriter, r *http.Request) {
 	back := ""
 	if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
 		back = from.RequestURI()
 	}
-	shown := kept{SignIn: toSignIn(back)}
+	shown := unsentForm{SignIn: toSignIn(back)}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	if err := r.ParseForm(); err != nil {
 		c.fail(w, r, wire.Fail(wire.Invalid, "form", "can't be read"))
@@ -251,10 +261,15 @@ func (c *Console) keep(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: signedOut})
-	c.render(w, r, screen{Title: signedOutTitle, Template: "kept", Data: shown, Status: http.StatusUnauthorized})
+	c.render(w, r, screen{
+		Title:    signedOutTitle,
+		Template: "kept",
+		Data:     shown,
+		Status:   http.StatusUnauthorized,
+	})
 }
 
-// serve goes on with what is known of a visit.
+// serve continues with the visit.
 func (c *Console) serve(w http.ResponseWriter, r *http.Request, known visit, next http.Handler) {
 	v := &known
 	v.Request = r.WithContext(context.WithValue(r.Context(), visitKey{}, v))

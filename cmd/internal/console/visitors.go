@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	visitorKnown = 10 * time.Minute // since the last visit
-	visitorsHeld = 10_000
+	visitorMemory = 10 * time.Minute // since the last visit
+	maxVisitors   = 10_000
 )
 
-// visitors keeps those who make up sessions from asking Postgres for each: the same as of keys may be asked for from one
-// address. Those whose sessions were there before go on from the same one.
+// visitors bounds the lookups of unknown sessions of one address, as for API keys. Addresses with known sessions are
+// not affected.
 type visitors struct {
-	askers *wire.Askers
-	seen   *wire.Recent[[sha256.Size]byte, time.Time] // sessions that were there when they were asked for last
+	lookups *wire.Askers
+	seen    *wire.Recent[[sha256.Size]byte, time.Time] // recently valid sessions
 }
 
 func newVisitors() visitors {
-	return visitors{wire.NewAskers(), wire.NewRecent[[sha256.Size]byte, time.Time](visitorsHeld)}
+	return visitors{wire.NewAskers(), wire.NewRecent[[sha256.Size]byte, time.Time](maxVisitors)}
 }
 
-// session is the one whose token a request shows.
+// session returns the session of the token in a request.
 func (v *visitors) session(r *http.Request, c *Console) (Session, error) {
 	cookie, err := r.Cookie(c.cookie)
 	if err != nil || !wellFormed(cookie.Value) {
@@ -35,7 +35,7 @@ func (v *visitors) session(r *http.Request, c *Console) (Session, error) {
 	hash, now, from := hashOf(cookie.Value), c.Now(), wire.ClientAddress(r, c.TrustedProxies)
 	known := v.known([sha256.Size]byte(hash), now)
 	if !known {
-		if err := v.askers.Take(from, now, "sessions"); err != nil {
+		if err := v.lookups.Take(from, now, "sessions"); err != nil {
 			return Session{}, err
 		}
 	}
@@ -45,13 +45,13 @@ func (v *visitors) session(r *http.Request, c *Console) (Session, error) {
 		return Session{}, err
 	}
 	if !known {
-		v.askers.GiveBack(from)
+		v.lookups.GiveBack(from)
 	}
 	v.seen.Set([sha256.Size]byte(hash), now)
 	return session, nil
 }
 
-// wellFormed reports whether a text can be a token: what can't is not asked for.
+// wellFormed reports whether a text can be a token: others are not looked up.
 func wellFormed(token string) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	return err == nil && len(raw) == tokenSize
@@ -59,5 +59,5 @@ func wellFormed(token string) bool {
 
 func (v *visitors) known(hash [sha256.Size]byte, now time.Time) bool {
 	last, known := v.seen.Get(hash)
-	return known && now.Sub(last) < visitorKnown
+	return known && now.Sub(last) < visitorMemory
 }

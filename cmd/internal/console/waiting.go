@@ -8,20 +8,21 @@ import (
 	"carillon/query"
 )
 
-// standing is why a delivery stands where it does: what it waits for, or why nothing more is to come. The template why has
-// a sentence for each Kind.
+// standing is why a delivery is in its state: what it waits for, or why it is final. The template why has a sentence
+// for each Kind.
 type standing struct {
 	Kind  string
-	Until time.Time // of what is due later
-	Queue int       // deliveries that wait for the destination, this one among them
-	// Keyless: what is sealed for the destination can't be read, so that attempts fail until somebody mends that.
+	Until time.Time // of a later attempt
+	Queue int       // pending deliveries of the destination, including this one
+	// Keyless reports that a sealed value of the destination can't be read, so that attempts fail until it is
+	// repaired.
 	Keyless bool
-	// Arrived is the attempt that succeeded, where one after it did not.
+	// Arrived is the attempt that succeeded, if a later one did not.
 	Arrived *query.Attempt
 }
 
-// stands works out why a delivery stands where it does.
-func stands(d query.DeliveryDetail, to query.Destination, suspended, keyless bool, queue int, now time.Time) standing {
+// standingOf determines the standing of a delivery.
+func standingOf(d query.DeliveryDetail, to query.Destination, suspended, keyless bool, queue int, now time.Time) standing {
 	s := standing{Queue: queue, Keyless: keyless}
 	if d.NextAttemptAt != nil {
 		s.Until = *d.NextAttemptAt
@@ -43,7 +44,7 @@ func stands(d query.DeliveryDetail, to query.Destination, suspended, keyless boo
 		s.Kind = "arrived"
 	case suspended:
 		s.Kind = "suspended"
-	case to.Status != "enabled" && !again: // a replay is sent all the same
+	case to.Status != "enabled" && !again: // a replay is sent nonetheless
 		s.Kind = "disabled"
 	case s.Until.After(now) && len(d.Attempts) == 0:
 		s.Kind = "debounce"
@@ -58,7 +59,7 @@ func stands(d query.DeliveryDetail, to query.Destination, suspended, keyless boo
 	return s
 }
 
-// standing reads what stands needs.
+// standing reads the data for standingOf.
 func (c *Console) standing(v *visit, d deliveryView) (standing, error) {
 	owner, err := c.Queries.Organization(v.Context(), v.organization())
 	if err != nil && !errors.Is(err, query.ErrNotFound) {
@@ -66,16 +67,19 @@ func (c *Console) standing(v *visit, d deliveryView) (standing, error) {
 	}
 	queue := 0
 	if d.NextAttemptAt != nil {
-		_, queue, err = c.Queries.Deliveries(v.Context(), v.organization(), d.Destination, query.DeliveryFilter{Status: "pending", Limit: 1}, d.Now)
+		_, queue, err = c.Queries.Deliveries(v.Context(), v.organization(), d.Destination, query.DeliveryFilter{
+			Status: "pending",
+			Limit:  1,
+		}, d.Now)
 		if err != nil {
 			return standing{}, err
 		}
 	}
 	keyless, err := c.keyless(v, d.To)
-	return stands(d.DeliveryDetail, d.To, owner.Status == "suspended", keyless, queue, d.Now), err
+	return standingOf(d.DeliveryDetail, d.To, owner.Status == "suspended", keyless, queue, d.Now), err
 }
 
-// keyless reports whether something that is sealed for a destination, and that a request needs, can't be read any more.
+// keyless reports whether a sealed value of a destination that a request needs can't be read any more.
 func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
 	readable := 0
 	for i, sealed := range append([][]byte{to.Address, to.Headers}, secretsOf(to)...) {
@@ -98,7 +102,7 @@ func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
 			return false, err
 		}
 	}
-	return readable == 0, nil // others sign where one can't be read
+	return readable == 0, nil // others sign if one can't be read
 }
 
 func secretsOf(d query.Destination) [][]byte {

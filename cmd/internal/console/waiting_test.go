@@ -21,8 +21,8 @@ import (
 	"carillon/projections/organizations"
 )
 
-// A delivery's page says why it stands where it does, for each reason that there is.
-func TestADeliverySaysWhyItWaits(t *testing.T) {
+// TestStanding: a delivery's page shows why it is in its state, for each reason.
+func TestStanding(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
@@ -51,13 +51,13 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.Automatic, Retry: retry})
 	b.get(t, path).expect(t, 200, "No attempt is planned any more.")
 
-	// A replay is sent at once, also to a destination that is disabled.
+	// A replay is sent at once, even to a disabled destination.
 	enabled(false)
 	b.post(t, path+"/replay").leadsTo(t, path+"?done=replayed")
 	b.get(t, path).expect(t, 200, "It is due, and waits for its turn")
 	enabled(true)
 
-	// It arrives by a replay; one more fails, and it had arrived all the same.
+	// It arrives by a replay; a later failure does not change that.
 	w.attemptedAs(t, event, id, 201, "", delivery.RecordAttempt{Number: 3, Trigger: delivery.ManualReplay})
 	p := b.get(t, path).expect(t, 200, "succeeded")
 	if strings.Contains(p.body, "It had arrived") || strings.Contains(p.body, "No attempt is planned") {
@@ -66,9 +66,12 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	w.attemptedAs(t, event, id, 500, "no", delivery.RecordAttempt{Number: 4, Trigger: delivery.ManualReplay})
 	b.get(t, path).expect(t, 200, "It had arrived: attempt 3 was answered with 201", "takes nothing back")
 
-	// What a debounce window holds back, and what a newer one takes the place of.
+	// A debounce window holds a delivery back, and a newer one supersedes it.
 	window := 600
-	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, DebounceWindowSeconds: &window})
+	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
+		ID:                    id,
+		DebounceWindowSeconds: &window,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,20 +79,26 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	first := w.publish(t, "concert/3")
 	held := "/console/deliveries/" + dispatch.DeliveryID(first, id).String()
 	b.get(t, held).expect(t, 200, "wants events of one type, subject, source and feed at most every 600 s")
-	superseded, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id), delivery.Supersede{By: dispatch.DeliveryID(other, id), At: time.Now()}, delivery.Options{})
+	superseded, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id), delivery.Supersede{
+		By: dispatch.DeliveryID(other, id),
+		At: time.Now(),
+	}, delivery.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, superseded.Position, deliveries.ReadModel.Name)
 	b.get(t, held).expect(t, 200, "a newer event of its type, subject, source and feed took its place")
 
-	// A key that is lost fails attempts until what it sealed is set anew.
+	// A lost key fails attempts until the values that it sealed are set again.
 	waits := "/console/deliveries/" + dispatch.DeliveryID(other, id).String()
 	if p := b.get(t, waits); strings.Contains(p.body, "read any more") {
 		t.Error("all of it can be read")
 	}
 	operator := w.operator(t)
-	at, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: w.org, Reason: "unpaid"})
+	at, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+		Organization: w.org,
+		Reason:       "unpaid",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +111,9 @@ func TestADeliverySaysWhyItWaits(t *testing.T) {
 	operator.get(t, inside).expect(t, 200, "data key is lost, so attempts fail")
 }
 
-// The headers of an attempt's request are those that the receiver got: what signed then, also after it has expired.
-func TestAnAttemptShowsWhatTheReceiverGot(t *testing.T) {
+// TestAttemptHeaders: the headers of an attempt's request are those that the receiver got, with signatures of expired
+// secrets too.
+func TestAttemptHeaders(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
@@ -131,13 +141,19 @@ func TestAnAttemptShowsWhatTheReceiverGot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t, "/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
+	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t,
+		"/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
 	if len(requests) != 2 {
 		t.Fatalf("%d requests are shown", len(requests))
 	}
 	for i, signedBy := range [][]string{{old}, {old, young}} {
 		body, err := (&dispatching.Body{Event: detail.Event.ID, Published: publication.Published{
-			Organization: w.org, Type: detail.Event.Type, Source: detail.Event.Source, Subject: detail.Event.Subject, Time: detail.Event.Time, Data: detail.Data,
+			Organization: w.org,
+			Type:         detail.Event.Type,
+			Source:       detail.Event.Source,
+			Subject:      detail.Event.Subject,
+			Time:         detail.Event.Time,
+			Data:         detail.Data,
 		}}).Bytes()
 		if err != nil {
 			t.Fatal(err)
@@ -161,32 +177,40 @@ func TestAnAttemptShowsWhatTheReceiverGot(t *testing.T) {
 		}
 	}
 
-	// Who may see no secrets has the rest.
-	p := w.operator(t).get(t, "/console/organizations/"+w.org.String()+"/deliveries/"+detail.ID.String()).expect(t, 200, "webhook-timestamp: ")
+	// Without the scope for secrets, the rest is visible.
+	p := w.operator(t).get(t, "/console/organizations/"+w.org.String()+"/deliveries/"+detail.ID.String()).expect(t, 200,
+		"webhook-timestamp: ")
 	if strings.Contains(p.body, "webhook-signature") {
 		t.Error("operators see what secrets made")
 	}
 }
 
-// However much a receiver answers, and however often, and whatever the payload is, the page stays light.
-func TestADeliverysPageStaysLight(t *testing.T) {
+// TestDeliveryPageSize: whatever a receiver answers, however often, and whatever the payload, the page stays small.
+func TestDeliveryPageSize(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
 	event, at, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
-		Type: "news.item.added", Source: "/feeds/x", Subject: strings.Repeat(`"`, 200), Organization: w.org,
-		Data: []byte(`{"id":"7","title":"` + strings.Repeat(`<\"+'`, 8_000) + `"}`),
+		Type:         "news.item.added",
+		Source:       "/feeds/x",
+		Subject:      strings.Repeat(`"`, 200),
+		Organization: w.org,
+		Data:         []byte(`{"id":"7","title":"` + strings.Repeat(`<\"+'`, 8_000) + `"}`),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.Await(t, at, dispatching.DispatcherName)
 	for i := range 30 {
-		w.attemptedAs(t, event, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{Number: i + 1, Trigger: delivery.ManualReplay})
+		w.attemptedAs(t, event, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{
+			Number:  i + 1,
+			Trigger: delivery.ManualReplay,
+		})
 	}
-	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String()).expect(t, 200, "attempts 1 to 18", "attempt 30", "10000 bytes in all", "Those before the latest 12 are not shown.")
-	if len(p.body) > mostBytes {
+	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String()).expect(t, 200, "attempts 1 to 18",
+		"attempt 30", "10000 bytes in all", "Those before the latest 12 are not shown.")
+	if len(p.body) > maxPageBytes {
 		t.Errorf("%d bytes", len(p.body))
 	}
 }

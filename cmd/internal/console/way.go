@@ -7,35 +7,49 @@ import (
 	"carillon/query"
 )
 
-// station is one of those on a delivery's way.
-type station struct {
-	Kind  string // done, failed, next: a class of the style sheet
+// stage is a step of a delivery.
+type stage struct {
+	Kind  string // CSS class: done, failed, next
 	Name  string
 	At    time.Time
-	After string // how long after the one before
+	After string // since the previous one
 	Note  string
 }
 
-// Way is the delivery's way from the event to the last attempt, and to the next one.
-func (d deliveryView) Way() []station {
-	way := []station{{Kind: "done", Name: "published", At: d.Event.Time}}
-	add := func(s station, since time.Time) {
+// Stages returns the stages of a delivery from the event to the last attempt, and to the next one.
+func (d deliveryView) Stages() []stage {
+	way := []stage{{Kind: "done", Name: "published", At: d.Event.Time}}
+	add := func(s stage, since time.Time) {
 		s.After = "+" + briefly(s.At.Sub(since))
 		way = append(way, s)
 	}
-	add(station{Kind: "done", Name: "dispatched", At: d.CreatedAt}, d.Event.Time)
+	add(stage{Kind: "done", Name: "dispatched", At: d.CreatedAt}, d.Event.Time)
 	if d.Earlier > 0 {
-		way = append(way, station{Kind: "earlier", Name: fmt.Sprintf("attempts 1 to %d", d.Earlier), At: d.Attempts[0].AttemptedAt})
+		way = append(way, stage{
+			Kind: "earlier",
+			Name: fmt.Sprintf("attempts 1 to %d", d.Earlier),
+			At:   d.Attempts[0].AttemptedAt,
+		})
 	}
 	for _, a := range d.Attempts[d.Earlier:] {
-		s := station{Kind: "done", Name: fmt.Sprintf("attempt %d", a.Number), At: a.AttemptedAt, Note: answered(a)}
+		s := stage{
+			Kind: "done",
+			Name: fmt.Sprintf("attempt %d", a.Number),
+			At:   a.AttemptedAt,
+			Note: answered(a),
+		}
 		if a.FailureReason != nil {
 			s.Kind = "failed"
 		}
 		add(s, way[len(way)-1].At)
 	}
 	if d.NextAttemptAt != nil && d.Status != "delivering" {
-		add(station{Kind: "next", Name: "next attempt", At: *d.NextAttemptAt, Note: ago(*d.NextAttemptAt, d.Now)}, way[len(way)-1].At)
+		add(stage{
+			Kind: "next",
+			Name: "next attempt",
+			At:   *d.NextAttemptAt,
+			Note: ago(*d.NextAttemptAt, d.Now),
+		}, way[len(way)-1].At)
 	}
 	return way
 }
@@ -47,7 +61,7 @@ func answered(a query.Attempt) string {
 	return fmt.Sprintf("%d, %s", *a.ResponseStatus, milliseconds(a.Duration))
 }
 
-// briefly is how long something took; clocks of two machines may differ a little.
+// briefly formats a duration; clocks of two machines may differ a little.
 func briefly(d time.Duration) string {
 	switch {
 	case d < 0:

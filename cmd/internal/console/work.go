@@ -28,13 +28,13 @@ const (
 	workDone    = "done"
 	workStopped = "stopped"
 
-	mostReplayed = 10_000           // deliveries of one replay, as of one backfill
-	replayedPart = 100              // that are read, and noted as done, at one time
-	replayers    = 8                // at once
-	unheard      = 30 * time.Second // after which work is taken for interrupted
+	maxReplayed  = 10_000           // deliveries of one replay, as of one backfill
+	replayBatch  = 100              // read and recorded as done at a time
+	maxReplayers = 8                // concurrent ones
+	workTimeout  = 30 * time.Second // after which work counts as interrupted
 )
 
-// Work is what somebody asked to be done with many deliveries.
+// Work is a requested operation on many deliveries.
 type Work struct {
 	ID, Organization, Destination uuid.UUID
 
@@ -44,33 +44,34 @@ type Work struct {
 	Actor        string
 	Total        int
 	Done         int
-	Refused      int // of those
+	Refused      int // of Done
 	AfterAt      time.Time
-	AfterID      uuid.UUID // the last delivery that is done
+	AfterID      uuid.UUID // the last completed one
 	State        string    // running, done, stopped
 	Message      string    // why it was stopped
-	Beat         time.Time // when whoever does it was last heard of
+	Beat         time.Time // last sign of life of the worker
 }
 
-// Works keeps work, for all nodes.
+// Works stores work, for all nodes.
 type Works interface {
 	Begin(ctx context.Context, w Work) error
-	// Advance notes how far work has come, or gives query.ErrNotFound where somebody else has taken it over: its Beat is not
-	// the one that is known.
+	// Advance records progress, or returns query.ErrNotFound if another worker has taken the work over: its Beat is
+	// not the known one.
 	Advance(ctx context.Context, w Work, now time.Time) error
-	// Take takes over what was stopped, or of which nobody was heard since a time, or gives query.ErrNotFound.
+	// Take takes over work that was stopped, or whose worker has been silent since a time, or returns
+	// query.ErrNotFound.
 	Take(ctx context.Context, organization, id uuid.UUID, now, heard time.Time) (Work, error)
 	Find(ctx context.Context, organization, id uuid.UUID) (Work, error)
 }
 
-// workers do work as long as the console runs.
+// workers work in the background while the console runs.
 type workers struct {
 	mu      sync.Mutex
-	ctx     context.Context // nil: the console does not run
+	ctx     context.Context // nil unless the console runs
 	running sync.WaitGroup
 }
 
-// start does a part of work beside requests; false: the console does not run.
+// start runs a task in the background; it returns false if the console does not run.
 func (w *workers) start(do func(context.Context)) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,12 +96,12 @@ func (c *Console) workRoutes(r chi.Router) {
 	r.Post("/destinations/{id}/work/{work}", c.act(c.resumeWork))
 }
 
-// workAsked is the page before: what would be done, and with how many.
+// workAsked is the page before the work: its description, and the number of deliveries.
 type workAsked struct {
 	Destination query.Destination
 	Kind        string
 	Filter      deliveryForm
-	Asked       bool // how many there are is told
+	Asked       bool // whether Count is known
 	Count       int
 	Most        int
 	TooMany     bool
@@ -112,17 +113,22 @@ func (c *Console) askWork(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	shown := workAsked{Destination: found, Kind: chi.URLParam(v.Request, "kind"), Filter: formOf(v.URL.Query()), Most: mostReplayed}
+	shown := workAsked{
+		Destination: found,
+		Kind:        chi.URLParam(v.Request, "kind"),
+		Filter:      formOf(v.URL.Query()),
+		Most:        maxReplayed,
+	}
 	title := map[string]string{replayKind: "Send many again", backfillKind: "Send missed events"}[shown.Kind]
 	if shown.Kind == backfillKind && shown.Filter.Since == "" {
 		return screen{Title: title, Template: "work", Data: shown}, nil
 	}
 	w, err := c.workOf(v, found, shown.Kind, shown.Filter)
-	shown.Asked, shown.Count, shown.TooMany = true, w.Total, w.Total > mostReplayed
+	shown.Asked, shown.Count, shown.TooMany = true, w.Total, w.Total > maxReplayed
 	return screen{Title: title, Template: "work", Data: shown}, err
 }
 
-// workOf is the work that a form asks for, with the count of what there is to do.
+// workOf returns the work that a form describes, with the number of its deliveries.
 func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliveryForm) (Work, error) {
 	filter, err := form.read()
 	if err != nil {
@@ -133,11 +139,25 @@ func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliv
 		filter.Until = now
 	}
 	w := Work{
-		ID: uuid.New(), Organization: v.organization(), Destination: to.ID, Kind: kind, Status: filter.Status, Type: filter.Type,
-		Since: filter.Since, Until: filter.Until, AfterAt: filter.Since, State: workRunning, Actor: v.session.Actor(), Beat: now.Truncate(time.Microsecond),
+		ID:           uuid.New(),
+		Organization: v.organization(),
+		Destination:  to.ID,
+		Kind:         kind,
+		Status:       filter.Status,
+		Type:         filter.Type,
+		Since:        filter.Since,
+		Until:        filter.Until,
+		AfterAt:      filter.Since,
+		State:        workRunning,
+		Actor:        v.session.Actor(),
+		Beat:         now.Truncate(time.Microsecond),
 	}
 	if kind == backfillKind {
-		w.Total, err = c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{Destination: to.ID, Since: w.Since, Until: w.Until})
+		w.Total, err = c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{
+			Destination: to.ID,
+			Since:       w.Since,
+			Until:       w.Until,
+		})
 		return w, err
 	}
 	statuses := []string{filter.Status}
@@ -146,7 +166,8 @@ func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliv
 		statuses = []string{"succeeded", "failed"}
 	case "succeeded", "failed":
 	default:
-		return w, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not come to their end, or can't be sent again")
+		return w, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not completed, or "+
+			"can't be sent again")
 	}
 	for _, status := range statuses {
 		filter.Status, filter.Limit = status, 0
@@ -173,8 +194,8 @@ func (c *Console) beginWork(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if w.Total > mostReplayed {
-		return "", wire.Fail(wire.Invalid, "since", tooManyToReplay, w.Total, mostReplayed)
+	if w.Total > maxReplayed {
+		return "", wire.Fail(wire.Invalid, "since", tooManyToReplay, w.Total, maxReplayed)
 	}
 	if err := c.Works.Begin(v.Context(), w); err != nil {
 		return "", err
@@ -189,7 +210,7 @@ func (v *visit) workPath(w Work) string {
 	return v.to("/destinations/" + w.Destination.String() + "/work/" + w.ID.String())
 }
 
-// workView is work and how far it has come.
+// workView is work and its progress.
 type workView struct {
 	Work
 
@@ -215,18 +236,18 @@ func (c *Console) showWork(v *visit) (screen, error) {
 		err = query.ErrNotFound
 	}
 	shown.Work, shown.Words = w, w.words()
-	shown.Interrupted = w.State == workStopped || w.State == workRunning && c.Now().Sub(w.Beat) > unheard
+	shown.Interrupted = w.State == workStopped || w.State == workRunning && c.Now().Sub(w.Beat) > workTimeout
 	return screen{Title: "Sending to " + found.Name, Template: "working", Data: shown}, err
 }
 
-// resumeWork answers POST /console/destinations/{id}/work/{work}: it goes on where it was interrupted.
+// resumeWork answers POST /console/destinations/{id}/work/{work}: it resumes interrupted work.
 func (c *Console) resumeWork(v *visit) (string, error) {
 	id, err := v.id("work")
 	if err != nil {
 		return "", err
 	}
 	now := c.Now().UTC().Truncate(time.Microsecond)
-	w, err := c.Works.Take(v.Context(), v.organization(), id, now, now.Add(-unheard))
+	w, err := c.Works.Take(v.Context(), v.organization(), id, now, now.Add(-workTimeout))
 	if err != nil {
 		return "", err
 	}
@@ -236,7 +257,7 @@ func (c *Console) resumeWork(v *visit) (string, error) {
 	return v.workPath(w), nil
 }
 
-// words says how far it has come.
+// words describes the progress.
 func (w Work) words() string {
 	text := fmt.Sprintf(workDoneOf, w.Done, w.Total)
 	switch {
@@ -249,20 +270,20 @@ func (w Work) words() string {
 	return text
 }
 
-// work does it until it is done, or can't go on.
+// work runs until it is done or can't continue.
 func (c *Console) work(ctx context.Context, w Work) {
 	err := c.doWork(ctx, &w)
 	switch {
 	case err == nil:
 		w.State = workDone
 	case errors.Is(err, query.ErrNotFound), ctx.Err() != nil:
-		return // somebody else does it, or may: it was interrupted
+		return // another worker has it, or may have it: it was interrupted
 	default:
 		w.State, w.Message = workStopped, wire.FailureOf(err).Error()
-		c.Log.WarnContext(ctx, "work of the console was stopped", "work", w.ID.String(), "error", err)
+		c.Log.WarnContext(ctx, "console work stopped", "work", w.ID.String(), "error", err)
 	}
 	if err := c.advance(ctx, &w); err != nil {
-		c.Log.WarnContext(ctx, "work of the console", "work", w.ID.String(), "error", err)
+		c.Log.WarnContext(ctx, "console work failed", "work", w.ID.String(), "error", err)
 	}
 }
 
@@ -271,7 +292,13 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 	if w.Kind == backfillKind {
 		return c.backfill(ctx, by, w)
 	}
-	filter := query.DeliveryFilter{Status: w.Status, Type: w.Type, Since: w.Since, Until: w.Until, Limit: replayedPart}
+	filter := query.DeliveryFilter{
+		Status: w.Status,
+		Type:   w.Type,
+		Since:  w.Since,
+		Until:  w.Until,
+		Limit:  replayBatch,
+	}
 	for {
 		part, err := c.Queries.DeliveriesAfter(ctx, w.Organization, w.Destination, filter, w.AfterAt, w.AfterID, c.Now())
 		if err != nil {
@@ -294,11 +321,11 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 	}
 }
 
-// replayPart asks for one more attempt of each, and counts those that can't have one.
+// replayPart requests a replay of each, and counts the refused ones.
 func (c *Console) replayPart(ctx context.Context, by command.Caller, part []query.Delivery) (refused int, err error) {
 	var mu sync.Mutex
 	group, asking := errgroup.WithContext(ctx)
-	group.SetLimit(replayers)
+	group.SetLimit(maxReplayers)
 	for _, d := range part {
 		group.Go(func() error {
 			_, _, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
@@ -316,17 +343,19 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 	return refused, group.Wait()
 }
 
-// backfill makes the deliveries that were missed. What was made before it was interrupted is not made again.
+// backfill creates the missed deliveries. Deliveries from before an interruption are not created again.
 func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) error {
 	w.Done = 0
 	var mu sync.Mutex
 	result, at, err := c.Commands.BackfillDestination(ctx, by, command.BackfillDestination{
-		Destination: w.Destination, Since: w.Since, Until: w.Until,
+		Destination: w.Destination,
+		Since:       w.Since,
+		Until:       w.Until,
 		Each: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			if w.Done++; w.Done%replayedPart == 0 {
-				_ = c.advance(ctx, w) // only to be seen: the end of it counts
+			if w.Done++; w.Done%replayBatch == 0 {
+				_ = c.advance(ctx, w) // for display only: the end of it counts
 			}
 		},
 	})
@@ -341,7 +370,7 @@ func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) erro
 	return nil
 }
 
-// advance notes how far work has come, and tells its page.
+// advance records progress, and sends it to the page of the work.
 func (c *Console) advance(ctx context.Context, w *Work) error {
 	now := c.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(w.Beat) {

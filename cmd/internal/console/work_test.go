@@ -17,7 +17,7 @@ import (
 	"carillon/query"
 )
 
-// done waits until work that was begun has come to its end, and gives its page.
+// done waits until work has ended, and returns its page.
 func (b *browser) done(t *testing.T, begun page) page {
 	t.Helper()
 	if begun.status != http.StatusSeeOther || !strings.Contains(begun.location, "/work/") {
@@ -31,8 +31,8 @@ func (b *browser) done(t *testing.T, begun page) page {
 	return shown
 }
 
-// Many deliveries are sent again at once: they are counted first, and each is asked for once.
-func TestManyAreSentAgain(t *testing.T) {
+// TestReplayMany: many deliveries are sent again at once: counted first, and each requested once.
+func TestReplayMany(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	w.lives(t)
@@ -62,10 +62,10 @@ func TestManyAreSentAgain(t *testing.T) {
 			t.Errorf("delivery %d: %s", i, types)
 		}
 	}
-	// Those that are on their way are not asked for again.
+	// Pending ones are not requested again.
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")
 
-	// What was missed: the spare destination has just been subscribed.
+	// Missed events: the spare destination has just been subscribed.
 	w.subscribeToAll(t, spare)
 	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
 	missed := "/console/destinations/" + spare.String() + "/backfill"
@@ -81,8 +81,8 @@ func TestManyAreSentAgain(t *testing.T) {
 	other.post(t, path+"/replay", "status", "failed").expect(t, 404, "Not found")
 }
 
-// Who enables a destination learns how many events it has missed, and can send them.
-func TestEnableOffersWhatWasMissed(t *testing.T) {
+// TestEnable_offersMissedEvents: enabling a destination shows the number of missed events, and offers to send them.
+func TestEnable_offersMissedEvents(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	w.lives(t)
@@ -115,8 +115,8 @@ func TestEnableOffersWhatWasMissed(t *testing.T) {
 	}
 }
 
-// Work of a process that was killed goes on where it was, and one process does it.
-func TestInterruptedWorkGoesOn(t *testing.T) {
+// TestWork_resumesAfterInterruption: work of a killed process resumes where it stopped, in one process.
+func TestWork_resumesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	id := w.subscribed(t, "Hook", receiver(t, 500, ""))
@@ -135,8 +135,19 @@ func TestInterruptedWorkGoesOn(t *testing.T) {
 	works := adapters.ConsoleWorks{Pool: w.Pool}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	work := console.Work{
-		ID: uuid.New(), Organization: w.org, Destination: id, Kind: "replay", Status: "failed", Until: now.Add(time.Hour), Actor: "console",
-		Total: 3, Done: 1, AfterAt: first.CreatedAt, AfterID: first.ID, State: "running", Beat: now,
+		ID:           uuid.New(),
+		Organization: w.org,
+		Destination:  id,
+		Kind:         "replay",
+		Status:       "failed",
+		Until:        now.Add(time.Hour),
+		Actor:        "console",
+		Total:        3,
+		Done:         1,
+		AfterAt:      first.CreatedAt,
+		AfterID:      first.ID,
+		State:        "running",
+		Beat:         now,
 	}
 	if err := works.Begin(t.Context(), work); err != nil {
 		t.Fatal(err)
@@ -144,7 +155,7 @@ func TestInterruptedWorkGoesOn(t *testing.T) {
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
 	b.get(t, path).expect(t, 200, "1 of 3")
-	b.post(t, path).expect(t, 404, "Not found") // somebody does it
+	b.post(t, path).expect(t, 404, "Not found") // in progress
 	w.later.Store(int64(time.Minute))
 	b.get(t, path).expect(t, 200, "It was interrupted", "Go on")
 	w.lives(t)
@@ -153,7 +164,8 @@ func TestInterruptedWorkGoesOn(t *testing.T) {
 	if err := works.Advance(t.Context(), work, now.Add(time.Hour)); err == nil {
 		t.Error("who was given up on goes on beside who took over")
 	}
-	if types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " "); strings.Contains(types, "replay-requested") {
+	if types := strings.Join(w.EventTypes(t, "delivery-"+first.ID.String()), " "); strings.Contains(types,
+		"replay-requested") {
 		t.Errorf("what was done is done again: %s", types)
 	}
 }

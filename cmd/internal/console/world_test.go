@@ -33,7 +33,7 @@ import (
 	"carillon/projections/destinations"
 )
 
-// world is both consoles on real parts.
+// world has both consoles on real parts.
 type world struct {
 	*apitest.Fixture
 	sessions console.Sessions
@@ -43,17 +43,17 @@ type world struct {
 	inside   *console.Console // the operators'
 	org      uuid.UUID
 	key      string
-	later    *atomic.Int64 // nanoseconds, by which the consoles' clock is ahead
-	stopped  time.Time     // what the consoles' clock shows, if it stands still
+	later    *atomic.Int64 // nanoseconds by which the consoles' clock is ahead
+	stopped  time.Time     // the consoles' clock, if it standingOf still
 
 	projections *projections
-	collectable []netip.Prefix // what trials of sources may reach
+	collectable []netip.Prefix // addresses that trials of sources may chartRange
 }
 
-// adminToken opens the operators' side.
+// adminToken opens the operators' console.
 const adminToken = "0123456789abcdef0123456789abcdef"
 
-// parts are what all tests of the package share: each has an organization and consoles of its own.
+// parts are shared by all tests of the package: each has its own organization and consoles.
 var parts = suite.Fixture(start)
 
 func start(tb testing.TB) *apitest.Fixture {
@@ -64,7 +64,7 @@ func start(tb testing.TB) *apitest.Fixture {
 	return p
 }
 
-// open returns an organization at consoles of its own.
+// open returns an organization with its own consoles.
 func open(t *testing.T) *world {
 	t.Helper()
 	shared := parts(t)
@@ -77,7 +77,7 @@ func open(t *testing.T) *world {
 	return openOn(t, shared)
 }
 
-// openAlone is open for a test that takes a part away, or looks at a list of all organizations.
+// openAlone is open for a test that removes a part, or lists all organizations.
 func openAlone(tb testing.TB) *world {
 	tb.Helper()
 	return openOn(tb, start(tb))
@@ -102,21 +102,46 @@ func (w *world) now() time.Time {
 
 func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
 	tb.Helper()
-	tester := delivery.Tester{Vault: w.Commands.Vault, Sender: w.Sender, Certificates: w.Certificates, Now: w.now}
+	tester := delivery.Tester{
+		Vault:        w.Commands.Vault,
+		Sender:       w.Sender,
+		Certificates: w.Certificates,
+		Now:          w.now,
+	}
 	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
 	api, err := httpapi.New(httpapi.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Keys: w.Queries, Await: w.Patient, Limiter: limiter, Tester: tester, Wake: func() {},
-		Now: w.now, Log: w.Log, Metrics: prometheus.NewRegistry(),
+		Commands: w.Commands,
+		Queries:  w.Queries,
+		Keys:     w.Queries,
+		Await:    w.Patient,
+		Limiter:  limiter,
+		Tester:   tester,
+		Wake:     func() {},
+		Now:      w.now,
+		Log:      w.Log,
+		Metrics:  prometheus.NewRegistry(),
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return console.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Sessions: w.sessions, Works: adapters.ConsoleWorks{Pool: w.Pool}, Verify: api.Verify, Admit: api.Admit, Await: w.Patient, Events: w.Store, Limiter: limiter,
+		Commands: w.Commands,
+		Queries:  w.Queries,
+		Sessions: w.sessions,
+		Works:    adapters.ConsoleWorks{Pool: w.Pool},
+		Verify:   api.Verify,
+		Admit:    api.Admit,
+		Await:    w.Patient,
+		Events:   w.Store,
+		Limiter:  limiter,
 		Settle: func(ctx context.Context, model readmodels.ReadModel) error {
 			return w.Progress.Settle(ctx, w.Store, model)
 		},
-		Guesses: console.NewGuesses(), Tester: tester, Wake: func() {}, Now: w.now, Log: w.Log,
+		LoginLimiter:   console.NewLoginLimiter(),
+		Tester:         tester,
+		Wake:           func() {},
+		Now:            w.now,
+		Log:            w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
 	}, api
 }
@@ -136,18 +161,34 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 	tb.Helper()
 	deps, _ := w.dependencies(tb)
 	admin := adminapi.New(adminapi.Dependencies{
-		Commands: w.Commands, Queries: w.Queries, Await: w.Patient, Projections: w.projections, Metrics: prometheus.NewRegistry(),
-		Token: token, Log: w.Log, Now: w.now, Uses: &adapters.CredentialUses{},
+		Commands:    w.Commands,
+		Queries:     w.Queries,
+		Await:       w.Patient,
+		Projections: w.projections,
+		Metrics:     prometheus.NewRegistry(),
+		Token:       token,
+		Log:         w.Log,
+		Now:         w.now,
+		Uses:        &adapters.CredentialUses{},
 	})
 	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	c, err := console.NewForOperators(deps, console.Operators{
-		Verify: admin.Verify, StillValid: admin.StillValid, Projections: w.projections, Collectors: collectors,
+		Verify:      admin.Verify,
+		StillValid:  admin.StillValid,
+		Projections: w.projections,
+		Collectors:  collectors,
 		System: func(context.Context) (console.System, error) {
-			return console.System{Version: "v1.2.3", Roles: []string{"api"}, StartedAt: w.now(), Database: console.Store{Where: "private", Bytes: 5 << 20},
-				Disk: console.Disk{Path: "/data", Free: 25, Total: 100}, Settings: []config.Named{{Variable: "CARILLON_HTTP_ADDR", Value: "127.0.0.1:8080"}}}, nil
+			return console.System{
+				Version:   "v1.2.3",
+				Roles:     []string{"api"},
+				StartedAt: w.now(),
+				Database:  console.Store{Where: "private", Bytes: 5 << 20},
+				Disk:      console.Disk{Path: "/data", Free: 25, Total: 100},
+				Settings:  []config.Named{{Variable: "CARILLON_HTTP_ADDR", Value: "127.0.0.1:8080"}},
+			}, nil
 		},
 	})
 	if err != nil {
@@ -157,7 +198,7 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 	return c.Beside(admin)
 }
 
-// projections are those that a test says there are.
+// projections are the consumers of a test.
 type projections struct {
 	mu   sync.Mutex
 	list []adminapi.Projection
@@ -187,10 +228,10 @@ func (p *projections) Rebuild(_ context.Context, name string) error {
 	return adminapi.ErrNoProjection
 }
 
-// browser keeps a cookie, and says of its requests what browsers say.
+// browser keeps a cookie, and sends the headers of a browser.
 type browser struct {
 	*world
-	at     http.Handler // nil: the API's listener
+	at     http.Handler // nil means the API's listener
 	cookie string
 }
 
@@ -217,7 +258,7 @@ func (b *browser) send(tb testing.TB, method, path string, form url.Values, head
 		r.Header[name] = values
 	}
 	if b.cookie != "" {
-		for _, name := range []string{"carillon_console", "carillon_operators"} { // whichever of them it is
+		for _, name := range []string{"carillon_console", "carillon_operators"} { // only one of them is set
 			r.AddCookie(&http.Cookie{Name: name, Value: b.cookie}) //nolint:gosec // the browser's side of it
 		}
 	}
@@ -230,7 +271,12 @@ func (b *browser) send(tb testing.TB, method, path string, form url.Values, head
 	for _, c := range w.Result().Cookies() { //nolint:bodyclose // a recorder's
 		b.cookie = c.Value
 	}
-	return page{status: w.Code, location: w.Header().Get("Location"), header: w.Header(), body: w.Body.String()}
+	return page{
+		status:   w.Code,
+		location: w.Header().Get("Location"),
+		header:   w.Header(),
+		body:     w.Body.String(),
+	}
 }
 
 func (b *browser) get(tb testing.TB, path string) page {
@@ -247,7 +293,7 @@ func (b *browser) post(tb testing.TB, path string, pairs ...string) page {
 	return b.send(tb, http.MethodPost, path, form, nil)
 }
 
-// signIn is a browser that has signed in with a key.
+// signIn signs a browser in with a key.
 func (w *world) signIn(tb testing.TB, key string) *browser {
 	tb.Helper()
 	b := &browser{world: w}
@@ -277,10 +323,14 @@ func (p page) leadsTo(tb testing.TB, location string) {
 	}
 }
 
-// destination makes one of the organization.
+// destination creates a destination of the organization.
 func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
-	made, err := w.Commands.CreateDestination(tb.Context(), command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()},
+	made, err := w.Commands.CreateDestination(tb.Context(), command.Caller{
+		Organization: w.org,
+		Actor:        "key:test",
+		RequestID:    uuid.New(),
+	},
 		command.CreateDestination{Name: name, URL: address})
 	if err != nil {
 		tb.Fatal(err)

@@ -1,9 +1,9 @@
-// Package live lets pages that are open follow what happens.
+// Package live sends updates to open pages.
 //
-//	one source of a process ──Publish──▶ Hub ──fan-out in memory──▶ Page, one for each page that is open ──▶ its browser
+//	one source of a process ──Publish──▶ Hub ──fan-out in memory──▶ Page, one for each open page ──▶ its browser
 //
-// What a page costs is its connection: what is read and rendered, is so once for all. A source works only while somebody
-// looks. Pages that were cut off for a moment get what they missed; after longer they are told to load anew.
+// A page costs its connection only: reading and rendering happen once for all pages. A source runs only while a page
+// is open. Pages that reconnect within a moment get the messages in between; later ones are asked to reload.
 package live
 
 import (
@@ -20,56 +20,56 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds.
+// Limits.
 const (
-	MostPages      = 2000 // of a process
-	MostOfGroup    = 500  // pages of the sessions of one group: an organization can't take those of others
-	MostOfSession  = 12   // pages of one session: a person's windows
-	remembered     = 512  // messages, for pages that come back
-	waiting        = 64   // messages of one page: one that is slower is told to load anew
-	linger         = 30 * time.Second
-	sessionsLookup = time.Second // how soon a page ends after its session
+	MaxPages             = 2000 // of a process
+	MaxGroupPages        = 500  // of the sessions of one group, so that an organization can't take those of others
+	MaxSessionPages      = 12   // of one session: a person's windows
+	maxRecent            = 512  // messages, for pages that reconnect
+	maxQueued            = 64   // messages of one page; a slower one is asked to reload
+	linger               = 30 * time.Second
+	sessionCheckInterval = time.Second // how soon a page ends after its session
 )
 
 // ErrTooMany refuses a page.
 var ErrTooMany = errors.New("too many pages are open")
 
-// ErrClosed says that nothing is told here: the process ends, or does not run the hub.
-var ErrClosed = errors.New("no live parts")
+// ErrClosed is returned if the process is ending or does not run the hub.
+var ErrClosed = errors.New("live updates are not running")
 
-// Message is one thing that happened.
+// Message is a published change.
 type Message struct {
-	Topics []string // what it is about: pages of any of these get it
+	Topics []string // pages of any of these topics get it
 	Event  string
 	Data   string // without line ends
-	About  any    // what filters of pages go by
+	About  any    // the input of filters
 }
 
-// Stale is the event that tells a page to load anew.
+// Stale is the event that asks a page to reload.
 const Stale = "stale"
 
-// Hub hands out what is published. Its zero value is closed.
+// Hub distributes published messages to pages. Its zero value is closed.
 type Hub struct {
 	mu        sync.Mutex
 	open      bool
-	epoch     string // of the numbers: they begin anew where something may have been missed
-	last      uint64 // number
+	epoch     string // of the numbers: a new one starts if messages may be missing
+	last      uint64 // last number
 	recent    []numbered
-	forgotten uint64 // the number of the last message that is not among the recent ones any more
+	forgotten uint64 // the number of the last message that was dropped from the recent ones
 	pages     map[*Page]struct{}
 	topics    map[string]*topic
-	swept     time.Time      // when topics that nobody follows were last forgotten
-	of        map[string]int // pages of each session
-	groups    map[string]int // and of each group
-	wake      chan struct{}  // signalled when a page comes
+	swept     time.Time      // when unused topics were last removed
+	bySession map[string]int // pages by session
+	byGroup   map[string]int // pages by group
+	wake      chan struct{}  // signalled when a page opens
 }
 
-// topic is what pages follow, or may come to follow within the linger: those that are being read, or were cut off. What
-// happens to it meanwhile is told, so that it is not missing among the recent ones.
+// topic has pages, or may get some within the linger: pages that are being read, or were cut off. Its messages are
+// kept meanwhile.
 type topic struct {
 	pages int
-	since uint64    // the number from which on all that happens to it is told
-	until time.Time // when it is forgotten, without pages
+	since uint64    // the number from which on its messages are complete
+	until time.Time // when it expires, without pages
 }
 
 type numbered struct {
@@ -77,23 +77,23 @@ type numbered struct {
 	Message
 }
 
-// Work is what a Hub needs of others.
+// Work has the dependencies of a Hub.
 type Work struct {
-	// Source publishes what happens from when it calls ready on, until its context ends. It is started when the first page
-	// comes, and again when it fails.
+	// Source publishes messages from its call of ready on, until its context ends. It starts with the first page, and
+	// again after a failure.
 	Source func(ctx context.Context, ready func()) error
-	// Ended tells which of some sessions have ended.
+	// Ended returns which of some sessions have ended.
 	Ended func(ctx context.Context, sessions []string) ([]string, error)
-	// Failed hears of failures of either.
+	// Failed is called with failures of either.
 	Failed func(error)
 }
 
-// Run serves pages until the context ends, which ends them all.
+// Run serves pages until the context ends, and then closes all of them.
 func (h *Hub) Run(ctx context.Context, work Work) {
 	h.mu.Lock()
 	h.open, h.pages, h.topics, h.wake = true, map[*Page]struct{}{}, map[string]*topic{}, make(chan struct{}, 1)
-	h.of, h.groups = map[string]int{}, map[string]int{}
-	h.renew()
+	h.bySession, h.byGroup = map[string]int{}, map[string]int{}
+	h.newEpoch()
 	h.mu.Unlock()
 	defer h.close()
 	for {
@@ -102,19 +102,19 @@ func (h *Hub) Run(ctx context.Context, work Work) {
 			return
 		case <-h.wake:
 		}
-		if h.Pages() > 0 { // else it is the call of one that came while others were there
+		if h.Pages() > 0 { // otherwise the signal is an earlier one
 			h.follow(ctx, work)
 		}
 	}
 }
 
-// follow runs the source as long as somebody looks, and a little longer: who was cut off comes back.
+// follow runs the source while a page is open, and a little longer for pages that reconnect.
 func (h *Hub) follow(ctx context.Context, work Work) {
 	following, stop := context.WithCancel(ctx)
 	var source sync.WaitGroup
 	source.Go(func() {
 		for following.Err() == nil {
-			if err := work.Source(following, h.renewed); err != nil && following.Err() == nil {
+			if err := work.Source(following, h.restarted); err != nil && following.Err() == nil {
 				work.Failed(err)
 				select {
 				case <-following.Done():
@@ -125,7 +125,7 @@ func (h *Hub) follow(ctx context.Context, work Work) {
 	})
 	defer source.Wait()
 	defer stop()
-	tick := time.NewTicker(sessionsLookup)
+	tick := time.NewTicker(sessionCheckInterval)
 	defer tick.Stop()
 	left := time.Now()
 	for {
@@ -153,17 +153,17 @@ func (h *Hub) follow(ctx context.Context, work Work) {
 	}
 }
 
-// renewed begins to count anew: what happened before is not known.
-func (h *Hub) renewed() {
+// restarted starts a new epoch: earlier messages are unknown.
+func (h *Hub) restarted() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.renew()
+	h.newEpoch()
 	for p := range h.pages {
 		p.behind()
 	}
 }
 
-func (h *Hub) renew() {
+func (h *Hub) newEpoch() {
 	h.epoch, h.last, h.recent, h.forgotten = uuid.NewString()[:8], 0, nil, 0
 	for _, t := range h.topics {
 		t.since = 0
@@ -179,7 +179,7 @@ func (h *Hub) close() {
 	}
 }
 
-// Wanted tells whether a page follows one of some topics, or may come to.
+// Wanted reports whether some topics have a page, or may get one.
 func (h *Hub) Wanted(topics ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -194,8 +194,8 @@ func (h *Hub) Wanted(topics ...string) bool {
 
 func (t *topic) lives(now time.Time) bool { return t.pages > 0 || now.Before(t.until) }
 
-// expect keeps a topic for the linger, or longer where it has pages.
-func (h *Hub) expect(name string) *topic {
+// keepTopic keeps a topic for the linger, or longer while it has pages.
+func (h *Hub) keepTopic(name string) *topic {
 	now := time.Now()
 	if now.Sub(h.swept) > linger {
 		maps.DeleteFunc(h.topics, func(_ string, t *topic) bool { return !t.lives(now) })
@@ -203,7 +203,7 @@ func (h *Hub) expect(name string) *topic {
 	}
 	t := h.topics[name]
 	if t == nil || !t.lives(now) {
-		h.last++ // which nobody has, who came before
+		h.last++ // a number that no page has seen
 		t = &topic{since: h.last}
 		h.topics[name] = t
 	}
@@ -211,7 +211,7 @@ func (h *Hub) expect(name string) *topic {
 	return t
 }
 
-// Pages is how many are open.
+// Pages returns the number of open pages.
 func (h *Hub) Pages() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -221,8 +221,8 @@ func (h *Hub) Pages() int {
 func (h *Hub) sessions() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make([]string, 0, len(h.of))
-	for session := range h.of {
+	all := make([]string, 0, len(h.bySession))
+	for session := range h.bySession {
 		all = append(all, session)
 	}
 	return all
@@ -239,7 +239,7 @@ func (h *Hub) End(session string) {
 	}
 }
 
-// Publish tells the pages that follow one of its topics.
+// Publish sends a message to the pages of its topics.
 func (h *Hub) Publish(m Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -248,9 +248,9 @@ func (h *Hub) Publish(m Message) {
 	}
 	h.last++
 	n := numbered{h.last, m}
-	if len(h.recent) >= remembered {
-		h.forgotten = h.recent[len(h.recent)-remembered/2-1].number
-		h.recent = append(h.recent[:0], h.recent[len(h.recent)-remembered/2:]...)
+	if len(h.recent) >= maxRecent {
+		h.forgotten = h.recent[len(h.recent)-maxRecent/2-1].number
+		h.recent = append(h.recent[:0], h.recent[len(h.recent)-maxRecent/2:]...)
 	}
 	h.recent = append(h.recent, n)
 	id := h.id(n.number)
@@ -261,8 +261,8 @@ func (h *Hub) Publish(m Message) {
 
 func (h *Hub) id(number uint64) string { return h.epoch + "-" + strconv.FormatUint(number, 10) }
 
-// Mark is called before what a page shows is read: the page that asks for what comes after it misses nothing of some topics
-// between its reading and its Open. It is empty where nothing is told.
+// Mark must be called before the contents of a page are read: a page that opens with it misses no message of some
+// topics since then. It is empty if the hub is closed.
 func (h *Hub) Mark(topics ...string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -270,13 +270,13 @@ func (h *Hub) Mark(topics ...string) string {
 		return ""
 	}
 	for _, name := range topics {
-		h.expect(name)
+		h.keepTopic(name)
 	}
 	return h.id(h.last)
 }
 
-// missed gives what came after the message that a page got last, and false where that is not known any more, or some of it
-// was not told because nobody followed a topic then.
+// missed returns the messages after the last one that a page got, or false if that is unknown, or if some are missing
+// because a topic had no pages.
 func (h *Hub) missed(lastID string, topics []string) ([]numbered, bool) {
 	epoch, text, _ := strings.Cut(lastID, "-")
 	number, err := strconv.ParseUint(text, 10, 64)
@@ -284,13 +284,15 @@ func (h *Hub) missed(lastID string, topics []string) ([]numbered, bool) {
 		return nil, false
 	}
 	for _, name := range topics {
-		if number < h.expect(name).since {
+		if number < h.keepTopic(name).since {
 			return nil, false
 		}
 	}
 	if number < h.forgotten {
 		return nil, false
 	}
-	next, _ := slices.BinarySearchFunc(h.recent, number+1, func(n numbered, number uint64) int { return cmp.Compare(n.number, number) })
+	next, _ := slices.BinarySearchFunc(h.recent, number+1, func(n numbered, number uint64) int {
+		return cmp.Compare(n.number, number)
+	})
 	return h.recent[next:], true
 }

@@ -14,7 +14,7 @@ import (
 	"carillon/cmd/internal/console/live"
 )
 
-// world is a hub with a source that a test speaks through.
+// world is a hub with a source that a test controls.
 type world struct {
 	live.Hub
 
@@ -25,14 +25,14 @@ type world struct {
 	broken  error // of the source, once
 }
 
-// end tells of sessions that have ended.
+// end ends sessions.
 func (w *world) end(sessions ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = sessions
 }
 
-// counts are how often the source was started, and the sessions looked up.
+// counts returns how often the source was started and sessions were looked up.
 func (w *world) counts() (sources, lookups int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (w *world) run(t *testing.T) {
 	synctest.Wait()
 }
 
-// browser is a page with what was written to it. It ends with leave.
+// browser is a page and its output. leave ends it.
 type browser struct {
 	got   *httptest.ResponseRecorder
 	leave func()
@@ -99,7 +99,7 @@ func (w *world) page(t *testing.T, asked live.Asked) *browser {
 	return b
 }
 
-// text is what a browser got, once it has left.
+// text returns the output, after the page has left.
 func (b *browser) text() string {
 	synctest.Wait()
 	b.leave()
@@ -119,7 +119,12 @@ func (b *browser) expect(t *testing.T, want ...string) string {
 }
 
 func row(topic string, number int) live.Message {
-	return live.Message{Topics: []string{topic}, Event: "row", Data: fmt.Sprintf("%s %d", topic, number), About: number}
+	return live.Message{
+		Topics: []string{topic},
+		Event:  "row",
+		Data:   fmt.Sprintf("%s %d", topic, number),
+		About:  number,
+	}
 }
 
 func TestPagesHearOfTheirTopics(t *testing.T) {
@@ -160,7 +165,7 @@ func id(text string) string {
 	return id
 }
 
-// Who comes back gets what it missed, or is told that it has missed something.
+// TestReconnectedPages: a page that reconnects gets the messages in between, or is asked to reload.
 func TestPagesThatComeBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +178,8 @@ func TestPagesThatComeBack(t *testing.T) {
 		w.Publish(row("a", 2))
 		w.Publish(row("b", 3))
 		again := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: last})
-		if text := again.expect(t, "data: a 2"); strings.Contains(text, "data: a 1") || strings.Contains(text, "data: b") || strings.Contains(text, live.Stale) {
+		if text := again.expect(t, "data: a 2"); strings.Contains(text, "data: a 1") || strings.Contains(text, "data: b") ||
+			strings.Contains(text, live.Stale) {
 			t.Errorf("it got\n%s", text)
 		}
 		for i := range 2000 {
@@ -183,7 +189,7 @@ func TestPagesThatComeBack(t *testing.T) {
 			w.page(t, live.Asked{Session: "s", Topics: []string{"a"}, LastID: unknown}).expect(t, "event: "+live.Stale)
 		}
 
-		// After half a minute without anybody the source rests. What happened since is not known.
+		// The source stops half a minute after the last page has left; later changes are unknown.
 		end := w.page(t, live.Asked{Session: "s", Topics: []string{"a"}})
 		last = id(end.text())
 		time.Sleep(time.Minute)
@@ -197,8 +203,8 @@ func TestPagesThatComeBack(t *testing.T) {
 	})
 }
 
-// What happened while nobody followed a topic was told to nobody: who comes back after that is told that it missed something,
-// although others kept the hub busy all along. Who is only just being read, or was cut off, misses nothing.
+// TestTopicWithoutPages: messages of a topic without pages are dropped, and a page that reconnects later is asked to
+// reload, even if other topics kept the hub running. Pages that are being read or were cut off miss nothing.
 func TestPagesHearOfWhatHappenedBeforeTheyOpened(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -244,7 +250,7 @@ func TestPagesHearOfWhatHappenedBeforeTheyOpened(t *testing.T) {
 	})
 }
 
-// A page that does not take what it is sent, and those of a source that broke, load anew.
+// TestStalePages: pages that do not read their messages, or whose source failed, are asked to reload.
 func TestPagesThatMissSomething(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,13 +281,14 @@ func TestPagesThatMissSomething(t *testing.T) {
 		cancel()
 		<-done
 		slow.Close()
-		if text := got.Body.String(); !strings.Contains(text, "data: a 0\n") || !strings.HasSuffix(text, "event: "+live.Stale+"\ndata: \n\n") {
+		if text := got.Body.String(); !strings.Contains(text, "data: a 0\n") || !strings.HasSuffix(text, "event: "+live.Stale+
+			"\ndata: \n\n") {
 			t.Errorf("it got\n%s", text)
 		}
 	})
 }
 
-// A page ends with its session. Of one session, and in all, so many are open.
+// TestPageLimits: a page ends with its session; pages are limited by session and in total.
 func TestPagesEndAndAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -291,7 +298,7 @@ func TestPagesEndAndAreBounded(t *testing.T) {
 		}
 		w.run(t)
 		var pages []*browser
-		for range live.MostOfSession {
+		for range live.MaxSessionPages {
 			pages = append(pages, w.page(t, live.Asked{Session: "s", Topics: []string{"a"}}))
 		}
 		other := w.page(t, live.Asked{Session: "other", Topics: []string{"a"}})
@@ -309,14 +316,14 @@ func TestPagesEndAndAreBounded(t *testing.T) {
 		w.end()
 		w.End("other")
 		<-other.ended
-		for i := range live.MostPages {
-			if i == live.MostOfGroup {
+		for i := range live.MaxPages {
+			if i == live.MaxGroupPages {
 				if _, err := w.Open(live.Asked{Session: "one more", Group: "g"}); !errors.Is(err, live.ErrTooMany) {
 					t.Errorf("one more of a group: %v", err)
 				}
 			}
 			group := ""
-			if i < live.MostOfGroup {
+			if i < live.MaxGroupPages {
 				group = "g"
 			}
 			if _, err := w.Open(live.Asked{Session: fmt.Sprint(i), Group: group}); err != nil {
@@ -333,7 +340,7 @@ func TestPagesEndAndAreBounded(t *testing.T) {
 	})
 }
 
-// What 500 open pages cost: one source, one look at the sessions a second.
+// TestManyPagesOneReader: 500 open pages cost one source and one lookup of sessions a second.
 func TestManyPagesAreOneReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	beat      = 15 * time.Second // how often a connection on which nothing happens is used, so that nobody takes it for dead
-	writeTime = 20 * time.Second // within which a browser takes what it is sent
+	// The interval of keep-alives on an idle connection.
+	beat      = 15 * time.Second
+	writeTime = 20 * time.Second // within which a browser must accept a message
 )
 
-// Page is a page that is open.
+// Page is an open page.
 type Page struct {
 	hub     *Hub
 	session string
@@ -24,34 +25,39 @@ type Page struct {
 	filter  func(Message) string
 	queue   chan sent
 	closed  chan struct{}
-	stale   bool // it has missed something, and is told so when there is room
+	stale   bool // whether it has missed a message, and must be told when there is room
 }
 
 type sent struct{ id, event, data string }
 
-// Asked is what a page wants.
+// Asked is the request of a page.
 type Asked struct {
 	Session string
-	Group   string // of sessions, which may have MostOfGroup pages. Optional.
+	Group   string // of sessions, limited to MaxGroupPages. Optional.
 	Topics  []string
-	// Filter gives the event under which a message is told to this page; "": it is not. Nil: its own, always.
+	// Filter returns the event of a message for this page, or "" to drop it. nil keeps the message's own.
 	Filter func(Message) string
-	LastID string // of the message that it got last, where it comes back
+	LastID string // last message, if the page reconnects
 }
 
-// Open adds a page. It is to be closed.
+// Open adds a page. The caller must close it.
 func (h *Hub) Open(asked Asked) (*Page, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
 	case !h.open:
 		return nil, ErrClosed
-	case len(h.pages) >= MostPages || h.of[asked.Session] >= MostOfSession || h.groups[asked.Group] >= MostOfGroup:
+	case len(h.pages) >= MaxPages || h.bySession[asked.Session] >= MaxSessionPages || h.byGroup[asked.Group] >= MaxGroupPages:
 		return nil, ErrTooMany
 	}
 	p := &Page{
-		hub: h, session: asked.Session, group: asked.Group, topics: map[string]struct{}{}, filter: asked.Filter,
-		queue: make(chan sent, waiting), closed: make(chan struct{}),
+		hub:     h,
+		session: asked.Session,
+		group:   asked.Group,
+		topics:  map[string]struct{}{},
+		filter:  asked.Filter,
+		queue:   make(chan sent, maxQueued),
+		closed:  make(chan struct{}),
 	}
 	for _, name := range asked.Topics {
 		p.topics[name] = struct{}{}
@@ -66,18 +72,18 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 		}
 	}
 	for name := range p.topics {
-		h.expect(name).pages++
+		h.keepTopic(name).pages++
 	}
 	h.pages[p] = struct{}{}
-	h.of[asked.Session]++
+	h.bySession[asked.Session]++
 	if p.group != "" {
-		h.groups[p.group]++
+		h.byGroup[p.group]++
 	}
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
-	// So that a page which gets nothing knows from where on, too.
+	// Without messages, the page still needs a position.
 	p.send(sent{id: h.id(h.last), event: "open"})
 	return p, nil
 }
@@ -89,25 +95,25 @@ func (p *Page) Close() {
 	p.hub.remove(p)
 }
 
-// remove is called under the hub's lock.
+// remove removes a page. The hub's lock must be held.
 func (h *Hub) remove(p *Page) {
 	if _, is := h.pages[p]; !is {
 		return
 	}
 	delete(h.pages, p)
 	for name := range p.topics {
-		h.expect(name).pages-- // it may come back
+		h.keepTopic(name).pages-- // it may reconnect
 	}
-	if h.of[p.session]--; h.of[p.session] == 0 {
-		delete(h.of, p.session)
+	if h.bySession[p.session]--; h.bySession[p.session] == 0 {
+		delete(h.bySession, p.session)
 	}
-	if h.groups[p.group]--; h.groups[p.group] <= 0 {
-		delete(h.groups, p.group)
+	if h.byGroup[p.group]--; h.byGroup[p.group] <= 0 {
+		delete(h.byGroup, p.group)
 	}
 	close(p.closed)
 }
 
-// offer gives the page a message, if it wants it.
+// offer sends a message to the page, unless the filter drops it.
 func (p *Page) offer(id string, m Message) {
 	if !slices.ContainsFunc(m.Topics, func(topic string) bool { _, is := p.topics[topic]; return is }) {
 		return
@@ -121,13 +127,13 @@ func (p *Page) offer(id string, m Message) {
 	}
 }
 
-// behind notes that the page has missed something.
+// behind marks the page as stale.
 func (p *Page) behind() {
 	p.stale = true
 	p.send(sent{})
 }
 
-// send queues a message, or tells that there is more than the page can take.
+// send queues a message, or marks the page as stale if the queue is full.
 func (p *Page) send(s sent) {
 	if p.stale {
 		s = sent{event: Stale, id: s.id}
@@ -140,11 +146,11 @@ func (p *Page) send(s sent) {
 	}
 }
 
-// Serve writes what comes to a browser until it goes away, its session ends, or the hub does.
+// Serve writes messages to a browser until it disconnects, its session ends, or the hub does.
 func (p *Page) Serve(ctx context.Context, w http.ResponseWriter) error {
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // proxies that hold answers back would make it pointless
+	header.Set("X-Accel-Buffering", "no") // disables the buffering of proxies
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -175,13 +181,13 @@ func (p *Page) Serve(ctx context.Context, w http.ResponseWriter) error {
 			return err
 		}
 		if len(p.queue) == 0 {
-			p.retell()
+			p.resendStale()
 		}
 	}
 }
 
-// retell says that something was missed for which there was no room.
-func (p *Page) retell() {
+// resendStale sends the stale event that had no room before.
+func (p *Page) resendStale() {
 	p.hub.mu.Lock()
 	defer p.hub.mu.Unlock()
 	if p.stale {

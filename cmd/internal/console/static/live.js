@@ -1,38 +1,37 @@
-// What scripts add to pages that work without them. Words that people read are in the templates.
+// Scripts of pages that also work without them. Visible texts are in the templates.
 "use strict";
 
-// The slider of a time line shows its moment when it is let go.
+// The slider of a time line loads its moment when it is released.
 for (const slider of document.querySelectorAll(".slider input[type=range]")) {
   slider.addEventListener("change", () => slider.form.submit());
 }
 
-// The answer to a form stands in the history as the page that the form is on, which has its address: whoever comes back to it
-// is not asked to send the form again.
+// The answer to a form has the address of the form's page in the history, so that going back does not send the form again.
 if (document.querySelector("[data-answer]")) {
   history.replaceState(null, "", location.href);
 }
 
-// A part of a page that says where to follow what happens to it: the page has one connection at most.
+// A part of a page with the address of its live updates: a page has at most one connection.
 //
-//   row        a row of the list: it takes the place of the one that is there, or comes on top
-//   elsewhere  a row that the list's filter leaves out: only one that is there is changed
-//   changed    the parts of the page are loaded anew
-//   stale      something was missed, and so they are; of a list that somebody reads, that is said
-//   progress   how far some work has come
+//   row        a row of the list: replaces the one in the list, or is added on top
+//   elsewhere  a row outside the list's filter: replaces one in the list only
+//   changed    the parts of the page are reloaded
+//   stale      updates were missed: as changed, or a notice while the list is being read
+//   progress   of work on many deliveries
 const root = document.querySelector("[data-live]");
-const most = 50; // rows that a list keeps
-const pause = 1000; // milliseconds between two loads of the page, at least
-const patience = 5000; // after which a connection that does not come back is told, and what failed is tried again
-const later = 30000; // after which one that was refused is tried again
+const maxRows = 50; // rows of a list
+const pause = 1000; // minimum milliseconds between two reloads
+const retryAfter = 5000; // after which a lost connection is shown, and failed reloads are retried
+const refusedRetry = 30000; // after which a refused connection is retried
 
 if (root && window.EventSource) {
   let source, last, loading, again, silent, refused;
-  let waiting = []; // rows that came while somebody reads, the newest last
+  let waiting = []; // rows received while the list is being read, newest last
   let missed = false;
   const rows = () => root.querySelector("[data-rows]");
   const news = document.querySelector("[data-news]");
 
-  // Nothing moves under the eyes of whoever reads: the pointer is on it, the focus is in it, or it has been scrolled to.
+  // A list does not move while it is being read: it has the pointer or the focus, or is scrolled to.
   const reading = () => root.matches(":hover") || root.contains(document.activeElement) || root.getBoundingClientRect().top < 0;
 
   const made = (html) => {
@@ -41,7 +40,7 @@ if (root && window.EventSource) {
     return holder.content.firstElementChild;
   };
 
-  // What a list shows, whichever rows are marked as fresh.
+  // The contents of a list, regardless of which rows are marked as fresh.
   const shown = (list) => [...list.children].map((row) => row.innerHTML.trim()).join("\n");
 
   const replace = (old, fresh) => {
@@ -54,10 +53,10 @@ if (root && window.EventSource) {
     rows().querySelector("[data-none]")?.remove();
     rows().prepend(row);
     row.classList.add("fresh");
-    while (rows().children.length > most) rows().lastElementChild.remove();
+    while (rows().children.length > maxRows) rows().lastElementChild.remove();
   };
 
-  const tell = () => {
+  const showNews = () => {
     if (!news) return;
     news.hidden = !waiting.length && !missed;
     news.textContent = missed ? news.dataset.missed : waiting.length + " " + news.dataset.words;
@@ -67,7 +66,7 @@ if (root && window.EventSource) {
     if (missed) return load();
     for (const row of waiting) put(row);
     waiting = [];
-    tell();
+    showNews();
   };
 
   const take = (event, known) => {
@@ -79,18 +78,18 @@ if (root && window.EventSource) {
     if (!rows()) return soon();
     if (queued >= 0) waiting[queued] = row;
     else if (!known) waiting.push(row);
-    if (reading() || missed) tell();
+    if (reading() || missed) showNews();
     else show();
   };
 
-  // The page as it is by now; undefined where it can't be had, because the sign-in has ended.
+  // The current page; undefined if the session has ended.
   const fresh = async () => {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (answer.status >= 500) throw new Error(answer.statusText);
     return answer.ok && !answer.redirected ? new DOMParser().parseFromString(await answer.text(), "text/html") : undefined;
   };
 
-  // The page is loaded anew, and its parts take the place of those that are there.
+  // Reloads the page and replaces its parts.
   const load = async () => {
     again = false;
     let wait = pause;
@@ -98,7 +97,7 @@ if (root && window.EventSource) {
       const page = await fresh();
       missed = false;
       waiting = [];
-      tell();
+      showNews();
       for (const part of document.querySelectorAll("[data-part]")) {
         const now = page?.querySelector(`[data-part="${part.dataset.part}"]`);
         if (!now || now.innerHTML === part.innerHTML) continue;
@@ -108,23 +107,22 @@ if (root && window.EventSource) {
       }
     } catch {
       again = true;
-      wait = patience;
+      wait = retryAfter;
     }
     if (again) soon(wait);
   };
 
-  // Something was missed. Whoever reads a list is told so, where that has changed it: now, and where a load was on its way
-  // that began before.
+  // Updates were missed. While the list is being read, a notice is shown if the list has changed.
   const stale = async () => {
     if (!rows() || !reading()) return soon();
     try {
       const now = (await fresh())?.querySelector("[data-rows]");
       if (!now || shown(now) === shown(rows())) return;
     } catch {
-      // It is told, to be on the safe side.
+      // Shown, to be on the safe side.
     }
     missed = true;
-    tell();
+    showNews();
   };
   const due = () => {
     loading = undefined;
@@ -135,7 +133,7 @@ if (root && window.EventSource) {
     loading ??= setTimeout(due, wait);
   };
 
-  // What is told of the connection itself: it is cut, or it was refused; "": it is there.
+  // Shows the state of the connection: cut, refused, or connected ("").
   const connection = (state) => {
     clearTimeout(silent);
     clearTimeout(refused);
@@ -170,8 +168,8 @@ if (root && window.EventSource) {
       root.removeAttribute("data-connected");
       if (source.readyState === EventSource.CLOSED) {
         connection("refused");
-        refused = setTimeout(() => document.hidden || open(), later);
-      } else silent ??= setTimeout(() => connection("cut"), patience);
+        refused = setTimeout(() => document.hidden || open(), refusedRetry);
+      } else silent ??= setTimeout(() => connection("cut"), retryAfter);
     };
   };
 
@@ -182,10 +180,10 @@ if (root && window.EventSource) {
   for (const event of ["pointerleave", "focusout"]) root.addEventListener(event, () => setTimeout(() => reading() || show(), 0));
   document.addEventListener("scroll", () => reading() || !waiting.length || show(), { passive: true });
 
-  // Work may be done by another process, of which nothing is told here.
-  setInterval(() => document.hidden || !root.querySelector("[data-again]") || soon(), patience);
+  // Another process may do the work: it sends no updates to this one.
+  setInterval(() => document.hidden || !root.querySelector("[data-again]") || soon(), retryAfter);
 
-  // Pages that nobody looks at are not followed: browsers have few connections.
+  // Hidden pages close their connection: browsers have few.
   document.addEventListener("visibilitychange", () => {
     clearTimeout(silent);
     silent = undefined;

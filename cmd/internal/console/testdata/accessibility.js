@@ -1,5 +1,5 @@
-// What is wrong with a page for those who don't see it, or see it badly, or have no mouse: one line a finding, with the rule and the element. Each
-// rule is one of WCAG 2.2 (A and AA) that can be decided by looking at the document.
+// Finds accessibility problems of a page: one line each, with the rule and the element. The rules are those of WCAG 2.2
+// (A and AA) that can be decided from the document.
 (() => {
   const found = [];
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -45,7 +45,7 @@
     if (!e.matches("header, main, footer, nav, aside, .skip, script")) report("it is in no landmark", e);
   }
 
-  // Ids and what refers to them.
+  // Ids and references.
   const ids = new Map();
   for (const e of all("[id]")) ids.set(e.id, (ids.get(e.id) || 0) + 1);
   for (const [id, n] of ids) if (n > 1) report("an id is there " + n + " times", id);
@@ -57,7 +57,7 @@
   const roles = ["alert", "status", "img", "list", "listitem", "region", "presentation", "none", "group", "progressbar", "log", "table", "row", "cell", "columnheader", "rowheader", "navigation", "search", "meter"];
   for (const e of all("[role]")) if (!roles.includes(e.getAttribute("role"))) report("a role that is none, or that nothing here has", e);
 
-  // What can be used.
+  // Controls.
   const usable = "a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex]";
   for (const e of all("a[href], button, summary, input:not([type=hidden]), select, textarea").filter(shown)) {
     if (!name(e)) report("it has no name", e);
@@ -86,7 +86,7 @@
   for (const t of all("table").filter(shown)) {
     if (!t.querySelector("th")) report("a table has no headers", t);
     for (const h of all("th", t)) {
-      if (!h.hasAttribute("scope")) report("a header says not of what", h);
+      if (!h.hasAttribute("scope")) report("a header without a scope", h);
       if (!words(h)) report("a header is empty", h);
     }
     const wide = (r) => [...r.cells].reduce((n, c) => n + c.colSpan, 0);
@@ -95,9 +95,9 @@
   }
   for (const e of all("li")) if (!e.parentElement.matches("ul, ol, menu")) report("an entry is in no list", e);
   for (const e of all("dt, dd")) if (!e.parentElement.matches("dl, dl > div")) report("a term is in no list of terms", e);
-  for (const e of all("ul, ol")) if ([...e.children].some((c) => !c.matches("li, script, template"))) report("a list holds what is no entry", e);
+  for (const e of all("ul, ol")) if ([...e.children].some((c) => !c.matches("li, script, template"))) report("a list has a child that is not an entry", e);
 
-  // Contrast, of the colours as they come out. A canvas tells what a colour of any notation is.
+  // Contrast, of the colours as rendered. A canvas converts any color notation.
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const known = new Map();
   const colour = (text) => {
@@ -122,7 +122,7 @@
     return 0.2126 * part(r) + 0.7152 * part(g) + 0.0722 * part(b);
   };
   const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
-  const told = new Set();
+  const seen = new Set();
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
     const e = node.parentElement;
@@ -134,8 +134,8 @@
     const large = size >= 24 || (size >= 18.66 && Number(style.fontWeight) >= 700);
     const ratio = contrast(ink, below);
     const what = "contrast of " + ratio.toFixed(2) + " (" + style.color + ")";
-    if (ratio < (large ? 3 : 4.5) && !told.has(what)) {
-      told.add(what);
+    if (ratio < (large ? 3 : 4.5) && !seen.has(what)) {
+      seen.add(what);
       report(what, e);
     }
   }
