@@ -244,7 +244,7 @@ func TestFormAfterSessionEndInBrowser(t *testing.T) {
 		document.querySelector("[name=headers]").value = "X-Town: 1\\nX-Other: two"; true`)
 	first.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
 	b.leave(t, "Create")
-	b.shows(t, "after the session", "You were signed out", "What you typed is still here")
+	b.shows(t, "after the session", "You were signed out", "Your input is kept")
 	b.accessible(t, "after the session")
 	b.leave(t, "Send it again")
 	b.shows(t, "still signed out", "You were signed out")

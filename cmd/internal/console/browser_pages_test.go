@@ -31,7 +31,7 @@ var looks = []look{
 		path:  "/console/enter?token=made-up",
 		shows: []string{"works once"},
 		press: "Sign in",
-		then:  []string{"was used already"},
+		then:  []string{"was used or has expired"},
 		out:   true,
 	},
 	{
@@ -128,7 +128,7 @@ var looks = []look{
 	{
 		name:  "backfill",
 		path:  "/console/destinations/{works}/backfill?since={hour}",
-		shows: []string{"Send missed events", "4", "those that it got already are left out"},
+		shows: []string{"Send missed events", "4", "without those it already got"},
 		press: "Send missed events",
 		then:  []string{"Sending to Ticket shop"},
 	},
@@ -182,7 +182,7 @@ var looks = []look{
 	{
 		name:  "detach",
 		path:  "/console/feeds/{feed}/sources/{association}/detach",
-		shows: []string{"Nothing more comes in from"},
+		shows: []string{"No more items come from"},
 		press: "Detach",
 		then:  []string{"The source was detached."},
 	},

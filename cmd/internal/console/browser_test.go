@@ -334,7 +334,8 @@ const watchFocus = `window.visited = new Set(); window.seen = new Set();
 	document.addEventListener("focusin", (e) => { window.visited.add(e.target); window.look(); });
 	document.addEventListener("keydown", window.look, true); true`
 
-const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex='0']")]
+const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, " +
+	"summary, [tabindex='0']")]
 	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") ||
 		e.matches("summary")))`
 

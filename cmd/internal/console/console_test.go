@@ -139,7 +139,7 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 	for range 10 {
 		b.post(t, "/console/sign-in", "key", made).expect(t, 401, "not valid")
 	}
-	b.post(t, "/console/sign-in", "key", w.key).expect(t, 429, "Too many failed tries")
+	b.post(t, "/console/sign-in", "key", w.key).expect(t, 429, "Too many failed sign-ins")
 
 	// Failed sign-ins behind a proxy delay their own address only.
 	behind := func(address, key string) page {
@@ -149,7 +149,7 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 	for range 10 {
 		behind("198.51.100.1", made).expect(t, 401, "not valid")
 	}
-	behind("198.51.100.1", w.key).expect(t, 429, "Too many failed tries")
+	behind("198.51.100.1", w.key).expect(t, 429, "Too many failed sign-ins")
 	behind("198.51.100.2", w.key).leadsTo(t, "/console/")
 	w.later.Store(int64(2 * time.Minute))
 	b.post(t, "/console/sign-in", "key", w.key).leadsTo(t, "/console/")

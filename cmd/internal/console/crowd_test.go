@@ -137,7 +137,7 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 	for i := 1; i <= size; i++ {
 		switch {
 		case i%11 == 0:
-			why[i] = "was made later"
+			why[i] = "was created later"
 			late = append(late, i)
 			continue
 		case i%7 == 0:

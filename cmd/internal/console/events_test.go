@@ -106,9 +106,9 @@ func TestRecipients(t *testing.T) {
 		"Got it": "pending", "Was disabled": "was disabled when it was published",
 		"Wants others":  "None of its subscriptions matches",
 		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on",
-		"Changed its mind": "A subscription matches it, but was made or changed later",
-		"Switched off":     "The subscription that matches it is switched off",
-		"Came later":       "The destination was made later",
+		"Changed its mind": "A subscription matches it, but was created or changed later",
+		"Switched off":     "The matching subscription is inactive",
+		"Came later":       "The destination was created later",
 	} {
 		_, row, _ := strings.Cut(shown.body, "<bdi>"+name)
 		if row, _, _ = strings.Cut(row, "</tr>"); !strings.Contains(row, why) {
@@ -179,7 +179,7 @@ func TestEvents_visible(t *testing.T) {
 	has("?until="+time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:04"), second)
 	has("?feed=" + feed.ID.String())
 	for query, says := range map[string]string{"?type=*x": "exact type", "?feed=x": "id of a feed",
-		"?since=x": "date and time", "?before=x": "as a link", "?q=%00": "without NUL"} {
+		"?since=x": "date and time", "?before=x": "from a link", "?q=%00": "without NUL"} {
 		b.get(t, "/console/events"+query).expect(t, 400, says)
 	}
 	missing := b.get(t, "/console/events/"+theirs.String()).expect(t, 404, "Not found")
@@ -205,7 +205,7 @@ func TestEvents_visible(t *testing.T) {
 		"Library news")
 	operator := w.operator(t)
 	operator.get(t, "/console/organizations/"+library.String()+"/events/"+theirs.String()).expect(t, 200,
-		"There was no destination that it could have gone to")
+		"There was no destination at that time")
 	operator.get(t, "/console/organizations/"+library.String()+"/events/"+own.String()).expect(t, 404, "Not found")
 }
 

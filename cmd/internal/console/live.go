@@ -255,7 +255,9 @@ func (c *Console) happenings(ctx context.Context, ready func()) error {
 			return context.Cause(ctx)
 		}
 		// Only now, because a page that was read in the meantime may not show earlier changes.
-		if now = slices.DeleteFunc(now, func(d changedDelivery) bool { return !c.live.Wanted(d.topics()...) }); len(now) == 0 {
+		if now = slices.DeleteFunc(now, func(d changedDelivery) bool {
+			return !c.live.Wanted(d.topics()...)
+		}); len(now) == 0 {
 			continue
 		}
 		if err := c.tell(ctx, now); err != nil {

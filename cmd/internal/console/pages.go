@@ -25,7 +25,8 @@ type pages map[string]*template.Template
 
 // parsePages parses the templates, once for both consoles.
 var parsePages = sync.OnceValues(func() (pages, error) {
-	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html", "templates/parts.html", "templates/charts.html")
+	frame, err := template.New("frame.html").Funcs(functions).ParseFS(templates, "templates/frame.html",
+		"templates/parts.html", "templates/charts.html")
 	if err != nil {
 		return nil, err
 	}

@@ -147,8 +147,8 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error
 	return nil
 }
 
-// setCookie sets the session cookie, out of chartRange of scripts and foreign pages. It is sent without TLS on the local
-// machine only.
+// setCookie sets the session cookie, out of chartRange of scripts and foreign pages. It is sent without TLS on the
+// local machine only.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
 	//nolint:gosec // without TLS on the local machine only, where make run has no certificate
 	http.SetCookie(w, &http.Cookie{

@@ -67,8 +67,8 @@ func isNow(typed, now string) string {
 	return cmp.Or(now, isNone)
 }
 
-// checkOrganization refuses a form that was opened for another organization than the current session's, which may have been
-// started in another tab since. Sending it again confirms it.
+// checkOrganization refuses a form that was opened for another organization than the current session's, which may
+// have been started in another tab since. Sending it again confirms it.
 func checkOrganization(v *visit, seen *string) error {
 	now := v.organization().String()
 	if *seen == "" || *seen == now {

@@ -46,7 +46,8 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	form := signInForm{Next: safeRedirect(r.PostFormValue("next"))}
 	err := c.exchange(w, r, strings.TrimSpace(r.PostFormValue("key")))
 	if err == nil {
-		http.Redirect(w, r, form.Next, http.StatusSeeOther) //nolint:gosec // safeRedirect returns addresses of the console only
+		//nolint:gosec // safeRedirect returns addresses of the console only
+		http.Redirect(w, r, form.Next, http.StatusSeeOther)
 		return
 	}
 	failure := wire.FailureOf(err)

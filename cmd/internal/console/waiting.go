@@ -22,7 +22,8 @@ type standing struct {
 }
 
 // standingOf determines the standing of a delivery.
-func standingOf(d query.DeliveryDetail, to query.Destination, suspended, keyless bool, queue int, now time.Time) standing {
+func standingOf(d query.DeliveryDetail, to query.Destination, suspended, keyless bool, queue int,
+	now time.Time) standing {
 	s := standing{Queue: queue, Keyless: keyless}
 	if d.NextAttemptAt != nil {
 		s.Until = *d.NextAttemptAt

@@ -70,7 +70,7 @@ func TestReplayMany(t *testing.T) {
 	since := time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04:05")
 	missed := "/console/destinations/" + spare.String() + "/backfill"
 	b.get(t, missed).expect(t, 200, "Count them")
-	b.get(t, missed+"?since="+since).expect(t, 200, "6", "events that its subscriptions want")
+	b.get(t, missed+"?since="+since).expect(t, 200, "6", "events that match its subscriptions")
 	b.get(t, missed+"?since=2020-01-01").expect(t, 400, "at most 30 days")
 	b.done(t, b.post(t, missed, "since", since)).expect(t, 200, "6 of 6")
 	b.done(t, b.post(t, missed, "since", since)).expect(t, 200, "6 of 6, of which 6 had their delivery already")
@@ -103,7 +103,7 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 		t.Fatalf("%d to %q", asked.status, asked.location)
 	}
 	begin, window, _ := strings.Cut(asked.location, "?")
-	b.get(t, asked.location).expect(t, 200, "events that its subscriptions want", "Send missed events")
+	b.get(t, asked.location).expect(t, 200, "events that match its subscriptions", "Send missed events")
 	given, err := url.ParseQuery(window)
 	if err != nil {
 		t.Fatal(err)
