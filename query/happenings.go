@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Telling is what a source publishes about a happening. JSON values are as stored.
+// Telling is the account of a happening by one source. JSON values are as stored.
 type Telling struct {
 	SourceID uuid.UUID
 	// Of is the happening as which it was observed before a merge. Zero if it was not merged.

@@ -38,7 +38,7 @@ func TestAttachSourceInBrowser(t *testing.T) {
 	b.fill(t, "source", spare)
 	b.pressButton(t, "Attach")
 	b.until(t, "the source is attached", `document.body.innerText.includes("The source is attached.")`)
-	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Look again")
+	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Reload")
 
 	// A walk is in progress.
 	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking,
@@ -46,7 +46,7 @@ func TestAttachSourceInBrowser(t *testing.T) {
 		VALUES ($1, 'example.org', now(), 1, true, now(), 3600, 0, 3, 12)`, uuid.MustParse(spare)); err != nil {
 		t.Fatal(err)
 	}
-	b.pressButton(t, "Look again")
+	b.pressButton(t, "Reload")
 	b.until(t, "the bar is there",
 		`document.querySelector("progress")?.value === 3 && document.querySelector("progress").max === 12`)
 	b.shows(t, "while it runs", "3 of 12 pages so far, 0 items")

@@ -28,7 +28,7 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
 	b.get(t, path).expect(t, 200, "Hook two", "Custom headers", "none")
 
-	b.get(t, path+"/rotate").expect(t, 200, "sign beside it for another 24 hours")
+	b.get(t, path+"/rotate").expect(t, 200, "also sign for another 24 hours")
 	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
 	shown := b.get(t, path).expect(t, 200, "beside its successor", "Expire now")
 	secret := regexp.MustCompile(path + `/secrets/[0-9a-f-]+/reveal`).FindString(shown.body)

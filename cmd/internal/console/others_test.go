@@ -159,7 +159,7 @@ func TestEndedSession_leadsBack(t *testing.T) {
 		"/deliveries?status=failed"))
 	signIn := `href="/console/sign-in?next=` + html.EscapeString(url.QueryEscape(at+"/disable")) + `"`
 	if p := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable").expect(t, 401,
-		"what you sent was not done"); !strings.Contains(p.body, signIn) {
+		"the form was not submitted"); !strings.Contains(p.body, signIn) {
 		t.Errorf("it does not lead back:\n%s", p.body)
 	}
 	for _, from := range []string{"", "http://evil.example" + at, "http://localhost/elsewhere", "%%"} {

@@ -214,8 +214,8 @@ func (w *world) showsTheSystem(t *testing.T) {
 	b.get(t, "/console/system/feeds/rebuild").expect(t, 200, "Rebuild feeds?", "nothing is sent again")
 	b.post(t, "/console/system/feeds/rebuild").leadsTo(t, "/console/system?done=rebuilding")
 	b.get(t, "/console/system?done=rebuilding").expect(t, 200, "The current one serves", `value="40" max="100"`,
-		"being rebuilt", "Look again")
-	b.post(t, "/console/system/feeds/rebuild").expect(t, 409, "being rebuilt already")
+		"being rebuilt", "Reload")
+	b.post(t, "/console/system/feeds/rebuild").expect(t, 409, "already being rebuilt")
 	for _, name := range []string{"dispatcher", "none", "%2e%2e"} {
 		b.get(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")
 		b.post(t, "/console/system/"+name+"/rebuild").expect(t, 404, "Not found")

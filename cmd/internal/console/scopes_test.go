@@ -84,7 +84,7 @@ func TestHostileDisclosuresAreRecorded(t *testing.T) {
 	if err != nil || len(found.Secrets) != 1 {
 		t.Fatal(found, err)
 	}
-	w.signIn(t, w.scoped(t, "read")).get(t, path).expect(t, 200, "To nobody yet")
+	w.signIn(t, w.scoped(t, "read")).get(t, path).expect(t, 200, "None yet")
 	owner := w.signIn(t, w.scoped(t, "read", "secrets"))
 	for range 3 {
 		owner.get(t, path).expect(t, 200, "topsecret")

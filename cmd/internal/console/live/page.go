@@ -47,7 +47,8 @@ func (h *Hub) Open(asked Asked) (*Page, error) {
 	switch {
 	case !h.open:
 		return nil, ErrClosed
-	case len(h.pages) >= MaxPages || h.bySession[asked.Session] >= MaxSessionPages || h.byGroup[asked.Group] >= MaxGroupPages:
+	case len(h.pages) >= MaxPages || h.bySession[asked.Session] >= MaxSessionPages ||
+		h.byGroup[asked.Group] >= MaxGroupPages:
 		return nil, ErrTooMany
 	}
 	p := &Page{
