@@ -64,7 +64,8 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if a.Ending != nil {
-		defer context.AfterFunc(a.Ending(), cancel)()
+		stop := context.AfterFunc(a.Ending(), cancel)
+		defer stop()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
