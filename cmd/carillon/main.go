@@ -46,6 +46,10 @@ type commandLine struct {
 	Trigger     triggerCommand     `cmd:"" help:"Publish an example of an event on a development server."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
+	Destinations destinationsCommand `cmd:"" aliases:"destination" help:"Destinations of an organization, with its key."`
+	Deliveries   deliveriesCommand   `cmd:"" aliases:"delivery" help:"Deliveries to all destinations: list, show, replay."`
+	Events       eventsCommand       `cmd:"" aliases:"event" help:"Published events: list, show who got one, tail."`
+
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
 }
 

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// shownDelivery is a delivery as the API shows it.
+type shownDelivery struct {
+	ID            string     `json:"id"`
+	DestinationID string     `json:"destinationId"`
+	EventID       string     `json:"eventId"`
+	Status        string     `json:"status"`
+	AttemptCount  int        `json:"attemptCount"`
+	NextAttemptAt *time.Time `json:"nextAttemptAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
+
+	Event       shownEvent     `json:"event"`
+	LastAttempt *shownAttempt  `json:"lastAttempt"`
+	Attempts    []shownAttempt `json:"attempts"`
+}
+
+type shownAttempt struct {
+	AttemptNumber  int       `json:"attemptNumber"`
+	Trigger        string    `json:"trigger"`
+	ResponseStatus *int      `json:"responseStatus"`
+	ResponseBody   *string   `json:"responseBody"`
+	ErrorMessage   *string   `json:"errorMessage"`
+	FailureReason  *string   `json:"failureReason"`
+	AttemptedAt    time.Time `json:"attemptedAt"`
+	DurationMs     int64     `json:"durationMs"`
+}
+
+type deliveriesCommand struct {
+	List   deliveriesListCommand   `cmd:"" default:"withargs" help:"List deliveries, the newest first."`
+	Show   deliveriesShowCommand   `cmd:"" help:"Show a delivery and its attempts."`
+	Replay deliveriesReplayCommand `cmd:"" help:"Send a delivery again."`
+}
+
+type deliveriesListCommand struct {
+	asking
+	Failing     bool   `help:"Only those that failed permanently. Short for --status failed." xor:"status"`
+	Status      string `placeholder:"STATUS" help:"Only with this status, such as pending." xor:"status"`
+	Destination string `placeholder:"REF" help:"Only to this destination: its id or externalId."`
+	Type        string `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Event       string `placeholder:"ID" help:"Only of this event."`
+	Since       string `placeholder:"TIME" help:"Only deliveries from this time on, such as 2026-11-21T12:00:00Z."`
+	Until       string `placeholder:"TIME" help:"Only deliveries up to this time, or after the end of a list before."`
+	Limit       int    `default:"50" help:"Number of deliveries, at most 100 (${default})."`
+}
+
+// Run lists deliveries.
+func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
+	if c.Failing {
+		c.Status = "failed"
+	}
+	path := "/events/deliveries" + queryOf(c.Limit, map[string]string{
+		"status":      c.Status,
+		"destination": c.Destination,
+		"type":        c.Type,
+		"eventId":     c.Event,
+		"since":       c.Since,
+		"until":       c.Until,
+	})
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownDelivery]) {
+		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "STATUS", "ATTEMPTS", "LAST ANSWER")
+		for _, d := range l.Items {
+			row(w, d.ID, moment(&d.CreatedAt), d.Event.Type, orDash(d.Event.Subject), d.Status, d.AttemptCount,
+				d.LastAttempt.answer())
+		}
+		l.more(w)
+	})
+}
+
+// answer returns what came of an attempt, in a few words.
+func (a *shownAttempt) answer() string {
+	switch {
+	case a == nil:
+		return "-"
+	case a.ResponseStatus != nil:
+		return strconv.Itoa(*a.ResponseStatus)
+	}
+	return orDash(a.FailureReason)
+}
+
+type deliveriesShowCommand struct {
+	asking
+	ID anID `arg:"" help:"The delivery's id, which is the webhook-id."`
+}
+
+// Run shows a delivery.
+func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/deliveries/" + c.ID.UUID().String()
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d shownDelivery) {
+		row(w, "id", d.ID)
+		row(w, "destination", d.DestinationID)
+		row(w, "event", d.EventID, d.Event.Type, orDash(d.Event.Subject))
+		row(w, "status", d.Status)
+		if d.NextAttemptAt != nil {
+			row(w, "next attempt", moment(d.NextAttemptAt))
+		}
+		row(w)
+		drawAttempts(w, d.Attempts)
+	})
+}
+
+// drawAttempts draws the attempts as a line of time that runs down: each with what came of it, and the wait before it.
+func drawAttempts(w io.Writer, attempts []shownAttempt) {
+	if len(attempts) == 0 {
+		row(w, "no attempt yet")
+	}
+	for i := range attempts {
+		a, glyph := &attempts[i], "✓"
+		if i > 0 {
+			row(w, "│ "+a.AttemptedAt.Sub(attempts[i-1].AttemptedAt).Round(time.Second).String())
+		}
+		if a.FailureReason != nil {
+			glyph = "×"
+		}
+		by := ""
+		if a.Trigger == "manual_replay" {
+			by = "replay"
+		}
+		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), moment(&a.AttemptedAt), a.answer(),
+			fmt.Sprintf("%d ms", a.DurationMs), strings.TrimSpace(by+" "+firstLine(a.ErrorMessage)))
+	}
+}
+
+func firstLine(text *string) string {
+	if text == nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(*text, "\n")
+	return line
+}
+
+type deliveriesReplayCommand struct {
+	asking
+	ID anID `arg:"" help:"The delivery's id."`
+}
+
+// Run sends a delivery again.
+func (c *deliveriesReplayCommand) Run(ctx context.Context, t terminal) error {
+	type replay struct {
+		DeliveryID string `json:"deliveryId"`
+	}
+	path := "/events/deliveries/" + c.ID.UUID().String() + "/replay"
+	return show(ctx, &c.asking, t.out, http.MethodPost, path, func(w io.Writer, r replay) {
+		row(w, "sending "+r.DeliveryID+" again: carillon delivery show "+r.DeliveryID)
+	})
+}

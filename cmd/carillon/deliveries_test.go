@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi/apitest"
+)
+
+// asked runs a command of the API that must succeed, and returns its output.
+func (s shell) asked(args ...string) string {
+	s.Helper()
+	code, out, errors := runIn(s.Context(), "", append(args, s.api()...)...)
+	if code != 0 || errors != "" {
+		s.Fatalf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+	}
+	return out
+}
+
+// has expects texts in an output.
+func (s shell) has(out string, texts ...string) {
+	s.Helper()
+	for _, text := range texts {
+		if !strings.Contains(out, text) {
+			s.Errorf("%q is not in\n%s", text, out)
+		}
+	}
+}
+
+// An organization looks for its destination, its event and its delivery, and sends that again.
+func TestEventsAndDeliveriesAreShown(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	l := s.listen("--types", "research.*")
+	subject := uuid.NewString()
+	s.ok("trigger", "research.status.changed", "--subject", subject)
+	heard := l.next(subject)
+	if !heard.Verified {
+		t.Fatalf("heard %+v", heard)
+	}
+	s.has(s.asked("destinations"), "EXTERNAL ID", "enabled")
+	apitest.Eventually(t, "the event is listed", func() bool {
+		return strings.Contains(s.asked("events", "--subject", subject), subject)
+	})
+	var events listed[shownEvent]
+	if err := json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events); err != nil {
+		t.Fatal(err)
+	}
+	if len(events.Items) != 1 || *events.Items[0].Subject != subject {
+		t.Fatalf("events = %+v", events)
+	}
+	event := events.Items[0].ID
+	s.has(s.asked("events", "--subject", subject), "SUBJECT", event)
+	apitest.Eventually(t, "the delivery has succeeded", func() bool {
+		return strings.Contains(s.asked("deliveries", "--event", event, "--status", "succeeded"), subject)
+	})
+	var deliveries listed[shownDelivery]
+	if err := json.Unmarshal([]byte(s.asked("deliveries", "--event", event, "--json")), &deliveries); err != nil {
+		t.Fatal(err)
+	}
+	delivery := deliveries.Items[0]
+	s.has(s.asked("destination", "show", delivery.DestinationID), "url", "consecutive failures")
+	s.has(s.asked("events", "show", event), "DESTINATION", delivery.ID, "succeeded", "sequence")
+	s.has(s.asked("delivery", "show", delivery.ID), "✓ 1", " ms", subject)
+	s.has(s.asked("delivery", "replay", delivery.ID), "sending "+delivery.ID+" again")
+	if again := l.next(subject); again.ID != heard.ID {
+		t.Errorf("%s came, want %s again", again.ID, heard.ID)
+	}
+	apitest.Eventually(t, "the replay is shown", func() bool {
+		return strings.Contains(s.asked("delivery", "show", delivery.ID), "✓ 2")
+	})
+	if out := s.asked("deliveries", "--failing", "--event", event); strings.Contains(out, subject) {
+		t.Errorf("among the failing: %s", out)
+	}
+	for text, args := range map[string][]string{
+		"destination not found": {"deliveries", "--destination", "nobody"},
+		"type must be":          {"events", "--type", "*x"},
+		"delivery not found":    {"delivery", "replay", uuid.NewString()},
+		"event not found":       {"events", "show", uuid.NewString()},
+	} {
+		code, out, errors := runIn(t.Context(), "", append(args, s.api()...)...)
+		if code != 1 || out != "" || !strings.Contains(errors, text) {
+			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+		}
+	}
+}
+
+func TestEventsTail(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	subject := uuid.NewString()
+	ctx, cancel := context.WithCancel(t.Context())
+	out, printed := io.Pipe()
+	notes, noted := io.Pipe()
+	exited := make(chan int, 1)
+	go func() {
+		args := append([]string{"events", "tail", "--type", "factcheck.*", "--every", "100ms"}, s.api()...)
+		exited <- run(ctx, args, terminal{in: strings.NewReader(""), out: printed, err: noted})
+		_ = printed.Close()
+		_ = noted.Close()
+	}()
+	if _, err := bufio.NewReader(notes).ReadString('\n'); err != nil { // it has looked once
+		t.Fatal(err)
+	}
+	s.ok("trigger", "factcheck.status.changed", "--subject", subject)
+	lines := bufio.NewScanner(out)
+	for !strings.Contains(lines.Text(), subject) && lines.Scan() {
+		s.has(lines.Text(), "factcheck.status.changed")
+	}
+	s.has(lines.Text(), subject)
+	cancel()
+	if code := <-exited; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}

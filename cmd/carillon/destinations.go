@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/config"
+)
+
+// asking has the flags of every subcommand that shows an answer of the API.
+type asking struct {
+	config.API `group:"Server"`
+
+	JSON bool `help:"Print JSON instead of text."`
+}
+
+// show prints the answer to a request: as it came, indented, or as the text that is made of it.
+func show[T any](ctx context.Context, a *asking, out io.Writer, method, path string, text func(io.Writer, T)) error {
+	client, err := apiclient.Open(&a.API)
+	if err != nil {
+		return err
+	}
+	var answer jsontext.Value
+	if err := client.Call(ctx, method, path, nil, &answer); err != nil {
+		return err
+	}
+	if a.JSON {
+		if err := answer.Indent(jsontext.WithIndent("  ")); err != nil {
+			return err
+		}
+		_, err := out.Write(append(answer, '\n'))
+		return err
+	}
+	var known T
+	if err := json.Unmarshal(answer, &known); err != nil {
+		return err
+	}
+	table := newTable(out)
+	text(table, known)
+	return table.Flush()
+}
+
+// listed is a page of a list.
+type listed[T any] struct {
+	Items      []T `json:"items"`
+	Pagination struct {
+		HasMore bool    `json:"hasMore"`
+		Until   *string `json:"until"`
+	} `json:"pagination"`
+}
+
+// more says how to read on, if there is more.
+func (l listed[T]) more(w io.Writer) {
+	if l.Pagination.Until != nil {
+		row(w, "There are more: --until '"+*l.Pagination.Until+"'")
+	}
+}
+
+// queryOf makes a query string of the flags that were given.
+func queryOf(limit int, flags map[string]string) string {
+	values := url.Values{"limit": {strconv.Itoa(limit)}}
+	for name, value := range flags {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	return "?" + values.Encode()
+}
+
+// shownDestination is a destination as the API shows it.
+type shownDestination struct {
+	ID                  string     `json:"id"`
+	ExternalID          *string    `json:"externalId"`
+	Name                string     `json:"name"`
+	Status              string     `json:"status"`
+	StatusReason        *string    `json:"statusReason"`
+	ConsecutiveFailures int        `json:"consecutiveFailures"`
+	LastSuccessAt       *time.Time `json:"lastSuccessAt"`
+	LastFailureAt       *time.Time `json:"lastFailureAt"`
+	LastErrorMessage    *string    `json:"lastErrorMessage"`
+
+	Config struct {
+		URL string `json:"url"`
+	} `json:"config"`
+}
+
+type destinationsCommand struct {
+	List destinationsListCommand `cmd:"" default:"withargs" help:"List destinations."`
+	Show destinationsShowCommand `cmd:"" help:"Show a destination and its health."`
+}
+
+type destinationsListCommand struct {
+	asking
+	Limit  int `default:"50" help:"Number of destinations, at most 100 (${default})."`
+	Offset int `default:"0" help:"Number of destinations to leave out."`
+}
+
+// Run lists destinations.
+func (c *destinationsListCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/destinations" + queryOf(c.Limit, map[string]string{"offset": strconv.Itoa(c.Offset)})
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownDestination]) {
+		row(w, "ID", "EXTERNAL ID", "NAME", "STATUS", "FAILURES", "LAST SUCCESS")
+		for _, d := range l.Items {
+			row(w, d.ID, orDash(d.ExternalID), d.Name, d.Status, d.ConsecutiveFailures, moment(d.LastSuccessAt))
+		}
+		if l.Pagination.HasMore {
+			row(w, "There are more: --offset "+strconv.Itoa(c.Offset+len(l.Items)))
+		}
+	})
+}
+
+type destinationsShowCommand struct {
+	asking
+	Ref string `arg:"" help:"The destination's id or externalId."`
+}
+
+// Run shows a destination.
+func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/destinations/" + url.PathEscape(c.Ref)
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d shownDestination) {
+		row(w, "id", d.ID)
+		row(w, "externalId", orDash(d.ExternalID))
+		row(w, "name", d.Name)
+		row(w, "url", d.Config.URL)
+		row(w, "status", d.Status, orDash(d.StatusReason))
+		row(w, "consecutive failures", d.ConsecutiveFailures)
+		row(w, "last success", moment(d.LastSuccessAt))
+		row(w, "last failure", moment(d.LastFailureAt), orDash(d.LastErrorMessage))
+	})
+}
+
+func orDash(text *string) string {
+	if text == nil {
+		return "-"
+	}
+	return *text
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/cmd/internal/apiclient"
+)
+
+// shownEvent is a published event as the API shows it.
+type shownEvent struct {
+	ID          string     `json:"id"`
+	Type        string     `json:"type"`
+	Source      string     `json:"source"`
+	Subject     *string    `json:"subject"`
+	Time        time.Time  `json:"time"`
+	Sequence    *string    `json:"sequence"`
+	PublishedAt *time.Time `json:"publishedAt"`
+
+	ReceivedBy int                    `json:"receivedBy"`
+	MissedBy   int                    `json:"missedBy"`
+	Recipients listed[shownRecipient] `json:"recipients"`
+}
+
+type shownRecipient struct {
+	DestinationID string         `json:"destinationId"`
+	Name          string         `json:"name"`
+	Delivery      *shownDelivery `json:"delivery"`
+	Reason        *string        `json:"reason"`
+}
+
+type eventsCommand struct {
+	List eventsListCommand `cmd:"" default:"withargs" help:"List published events, those with the newest time first."`
+	Show eventsShowCommand `cmd:"" help:"Show an event: who got it, and who did not and why."`
+	Tail eventsTailCommand `cmd:"" help:"Print events as they are published."`
+}
+
+type eventsListCommand struct {
+	asking
+	Type    string `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Subject string `help:"Only events about this subject."`
+	Feed    string `placeholder:"ID" help:"Only events of this feed."`
+	Since   string `placeholder:"TIME" help:"Only events from this time on, such as 2026-11-21T12:00:00Z."`
+	Until   string `placeholder:"TIME" help:"Only events up to this time, or after the end of a list before."`
+	Limit   int    `default:"50" help:"Number of events, at most 100 (${default})."`
+}
+
+// Run lists events.
+func (c *eventsListCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/events" + queryOf(c.Limit, map[string]string{
+		"type":    c.Type,
+		"subject": c.Subject,
+		"feedId":  c.Feed,
+		"since":   c.Since,
+		"until":   c.Until,
+	})
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownEvent]) {
+		row(w, "ID", "TIME", "TYPE", "SUBJECT")
+		for _, e := range l.Items {
+			row(w, e.ID, moment(&e.Time), e.Type, orDash(e.Subject))
+		}
+		l.more(w)
+	})
+}
+
+type eventsShowCommand struct {
+	asking
+	ID    anID `arg:"" help:"The event's id."`
+	Limit int  `default:"50" help:"Number of destinations, at most 100 (${default})."`
+}
+
+// Run shows an event.
+func (c *eventsShowCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/events/" + c.ID.UUID().String() + queryOf(c.Limit, nil)
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, e shownEvent) {
+		row(w, "id", e.ID)
+		row(w, "type", e.Type)
+		row(w, "subject", orDash(e.Subject))
+		row(w, "time", moment(&e.Time))
+		row(w, "published", moment(e.PublishedAt))
+		row(w, "sequence", orDash(e.Sequence))
+		row(w, "destinations", fmt.Sprintf("%d got it, %d did not", e.ReceivedBy, e.MissedBy))
+		row(w)
+		row(w, "DESTINATION", "NAME", "DELIVERY", "STATUS")
+		for _, r := range e.Recipients.Items {
+			if r.Delivery == nil {
+				row(w, r.DestinationID, r.Name, "-", orDash(r.Reason))
+				continue
+			}
+			row(w, r.DestinationID, r.Name, r.Delivery.ID, r.Delivery.Status)
+		}
+		if e.Recipients.Pagination.HasMore {
+			row(w, "There are more: --limit, or --json and the API's offset.")
+		}
+	})
+}
+
+type eventsTailCommand struct {
+	asking
+	Type  string        `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Every time.Duration `default:"1s" help:"Time between two looks (${default})."`
+}
+
+// Help implements kong.HelpProvider.
+func (eventsTailCommand) Help() string {
+	return `Looks at the 100 events with the newest time, and prints those that were not there before. An event whose
+time is older than those is not among them. With --json, each is a line. Ctrl-C ends it.`
+}
+
+// Validate implements kong.Validatable.
+func (c *eventsTailCommand) Validate() error {
+	if c.Every < 100*time.Millisecond {
+		return fmt.Errorf("--every must be 100ms or more; it is %s", c.Every)
+	}
+	return nil
+}
+
+// Run prints events until ctx ends.
+func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
+	client, err := apiclient.Open(&c.API)
+	if err != nil {
+		return err
+	}
+	const seen = 100
+	path := "/events/events" + queryOf(seen, map[string]string{"type": c.Type})
+	known := map[string]bool{}
+	ticker := time.NewTicker(c.Every)
+	defer ticker.Stop()
+	for first := true; ; first = false {
+		var page listed[jsontext.Value]
+		if err := client.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return err
+		}
+		before := known
+		known = make(map[string]bool, len(page.Items))
+		for _, raw := range slices.Backward(page.Items) {
+			var event shownEvent
+			if err := json.Unmarshal(raw, &event); err != nil {
+				return err
+			}
+			known[event.ID] = true
+			if !first && !before[event.ID] {
+				c.print(t.out, event, raw)
+			}
+		}
+		if first {
+			_, _ = fmt.Fprintln(t.err, "waiting for events; Ctrl-C ends")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// print writes one event as a line.
+func (c *eventsTailCommand) print(out io.Writer, event shownEvent, raw jsontext.Value) {
+	if c.JSON {
+		_, _ = fmt.Fprintf(out, "%s\n", raw)
+		return
+	}
+	row(out, moment(&event.Time), event.Type, orDash(event.Subject), event.ID)
+}
