@@ -87,22 +87,22 @@ func (m *merging) whole(ctx context.Context, p *profile) error {
 	return nil
 }
 
-// profiles caches the profiles that were used last: at least min, and not much more than twice as many. One goroutine
-// reads and changes them; a single profile belongs to the goroutine that processes its happening.
+// profiles caches the profiles that were used last: at least minKept, and not much more than twice as many. One
+// goroutine reads and changes them; a single profile belongs to the goroutine that processes its happening.
 type profiles struct {
-	min               int
+	minKept           int
 	current, previous map[uuid.UUID]*profile
 	held              []*profile // with observations, since the last call of age
 }
 
-func newProfiles(min int) *profiles {
-	return &profiles{min: min, current: map[uuid.UUID]*profile{}}
+func newProfiles(minKept int) *profiles {
+	return &profiles{minKept: minKept, current: map[uuid.UUID]*profile{}}
 }
 
 // age drops the profiles that were not used lately, and evicts the observations of all.
 func (p *profiles) age() {
 	p.evictData(0)
-	if len(p.current) >= p.min {
+	if len(p.current) >= p.minKept {
 		p.current, p.previous = map[uuid.UUID]*profile{}, p.current
 	}
 }

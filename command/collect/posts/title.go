@@ -10,7 +10,7 @@ import (
 	"carillon/command/collect/markup"
 )
 
-// groups groups the remaining dates by event. A post is a list of events if several of its sentences have a date and a
+// groups returns the remaining dates by event. A post is a list of events if several of its sentences have a date and a
 // title each.
 func (r *reader) groups() [][]date {
 	r.dates = r.onePerDay(r.dates)
