@@ -6,35 +6,24 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon/cmd/internal/adapters"
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/custody"
-	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/catalog"
 	"carillon/command/delivery"
 	"carillon/command/egress"
-	"carillon/command/sealing"
-	"carillon/command/webhook"
-	"carillon/eventstore"
 	"carillon/eventstore/reach"
-	"carillon/eventstore/tail"
 	"carillon/projections"
 	"carillon/query"
 )
@@ -132,132 +121,6 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 		return nil, err
 	}
 	return a, nil
-}
-
-// connect makes the parts and gives each the others that it needs.
-func (a *App) connect() error {
-	a.keyless.Store(a.cfg.Dev && a.cfg.Is(config.RoleAPI)) // before anything is served, so that readyz never says otherwise
-	a.lags, a.vacancies = newLags(a.base.store, time.Now), newVacancies(a.base.pool, a.log, time.Now)
-	a.Metrics.MustRegister(buildInfo(ThisBuild), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log})
-	a.storeMetrics()
-	a.watchReach()
-	a.keyMetrics()
-	secrets := sealing.NewVaultOn(a.keys, a.keys.Ring)
-	types, err := catalog.New()
-	if err != nil {
-		return err
-	}
-	a.Progress = projections.NewProgress(a.base.pool)
-	a.runner = &projections.Runner{
-		Pool: a.base.pool, Locks: a.base.locks, Store: tail.New(a.base.store, a.log), Log: a.log, Progress: a.Progress, Identity: a.base.store.Identity,
-		Reach: a.storeReach,
-	}
-	policy, options, err := a.deliveryEgress()
-	if err != nil {
-		return err
-	}
-	a.certificates = clientCertificates(a.runner.Store, secrets, policy, options, a.log)
-	relay := adapters.Relay{Pool: a.base.pool}
-	sender := webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{
-		Version: Version,
-		Timeout: a.cfg.DeliveryTimeout,
-		Relay:   relay.For,
-	})
-	tester := delivery.Tester{Vault: secrets, Sender: sender, Certificates: a.certificates, Now: a.clock.Now}
-	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
-	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
-	a.Metrics.MustRegister(&dueCollector{queries: a.Queries, log: a.log}, a.expiries,
-		&installationCollector{queries: a.Queries, store: a.storeDir(), log: a.log})
-	a.Commands = &command.Commands{
-		Store: a.base.store, Now: a.clock.Now, Vault: secrets, Guard: egress.Guard{Policy: policy}, Prober: delivery.Prober{Certificates: a.certificates, Sender: sender},
-		Catalog: types, Access: a.Queries, Walks: a.Queries, Quotas: &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log}, History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
-	}
-	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
-	a.deliverer = &delivery.Deliverer{
-		Store: a.runner.Store, Queue: a.queue, Vault: secrets, Sender: sender, Certificates: a.certificates, Limits: a.deliveryLimits(),
-		Policy: delivery.Policy{
-			Timeout: a.cfg.DeliveryTimeout, RetrySchedule: a.cfg.DeliveryRetrySchedule, RetrySpread: delivery.DefaultPolicy.RetrySpread,
-		},
-		Now: a.clock.Now, Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
-		Log: a.log, Record: a.deliveryMetrics(),
-		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
-		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
-	}
-	a.rebuilds = newRebuilds(a)
-	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
-	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
-	a.holdings = adapters.Holdings{Store: a.base.store, Progress: a.Progress, Queries: a.Queries, Vault: a.Commands.Vault}
-	admin := adminapi.New(adminapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Await: a.Progress.Await, Cascaded: a.holdings.Cascaded, Projections: a.rebuilds, Ready: sharedReady(a.ready), Warnings: a.warnings, Keys: a, Uses: a.uses,
-		ConsoleLink: a.consoleLink, Ending: func() context.Context { return a.ending },
-		Metrics: sharedScrape(a.Metrics), Token: a.cfg.AdminToken.Reveal(), Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
-	})
-	a.api, err = httpapi.New(httpapi.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Keys: &query.Queries{Pool: a.base.keys}, Await: a.Progress.Await, Now: a.clock.Now, Log: a.log,
-		Cascaded: a.holdings.Cascaded, Uses: a.uses,
-		Rate:    &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), Tester: tester,
-		Relay:   relay,
-		Ending:  func() context.Context { return a.ending },
-		Wake:    a.deliverer.Wake,
-		Metrics: a.Metrics, TrustedProxies: a.cfg.TrustedProxies,
-	})
-	if err != nil {
-		return err
-	}
-	if err := a.connectConsoles(admin, tester); err != nil {
-		return err
-	}
-	a.admin = wire.KnownHost(a.adminHosts(), func(*http.Request) wire.Surface { return wire.Events })(a.operators.Beside(admin))
-	return nil
-}
-
-// connectConsoles makes the consoles of customers and of operators.
-func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error {
-	pages := console.Dependencies{
-		Commands: a.Commands, Queries: a.Queries, Sessions: a.sessions, Works: adapters.ConsoleWorks{Pool: a.base.pool}, Verify: a.api.Verify, Admit: a.api.Admit, Await: a.Progress.Await, Events: a.runner.Store,
-		Settle: func(ctx context.Context, m projections.ReadModel) error {
-			return a.Progress.Settle(ctx, a.base.store, m)
-		},
-		Limiter: adapters.NewCheckLimiter(a.base.pool, a.clock.Now), LoginLimiter: console.NewLoginLimiter(), Tester: tester,
-		Wake: a.deliverer.Wake, Now: a.clock.Now, Log: a.log, TrustedProxies: a.cfg.TrustedProxies,
-	}
-	var err error
-	if a.console, err = console.New(pages); err != nil {
-		return err
-	}
-	triers, err := a.triers()
-	if err != nil {
-		return err
-	}
-	a.operators, err = console.NewForOperators(pages, console.Operators{
-		Verify: admin.Verify, StillValid: admin.StillValid, Projections: a.rebuilds, System: a.system, Collectors: triers,
-	})
-	return err
-}
-
-// deliveryEgress says which addresses webhooks may reach, and whom they trust.
-func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
-	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.EgressDenyCIDRs}
-	// Many destinations may share a host: where all that is in flight goes there, each connection is kept that is used again
-	// at once. To open another costs several times what a request does.
-	inFlight, idle := connectionsFor(filesAllowed())
-	options := egress.Options{MaxIdleConnsPerHost: inFlight, MaxIdleConns: idle, IdleConnTimeout: maxIdleTime, From: a.cfg.EgressAddr, Files: a.files}
-	if a.cfg.Dev {
-		authority, err := dev.EnsureAuthority(a.cfg.DataDir)
-		if err != nil {
-			return policy, options, err
-		}
-		policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
-		options.RootCAs = authority.Trust()
-	}
-	var err error
-	if a.roots, err = a.cfg.EgressRoots(nil); err != nil {
-		return policy, options, err
-	}
-	options.RootCAs, err = a.cfg.EgressRoots(options.RootCAs)
-	return policy, options, err
 }
 
 // Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in which

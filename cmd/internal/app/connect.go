@@ -1,0 +1,290 @@
+package app
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/delivery"
+	"carillon/command/egress"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/eventstore/tail"
+	"carillon/projections"
+	"carillon/query"
+)
+
+// sending holds the parts that deliveries, tests and probes of destinations share.
+type sending struct {
+	vault  *sealing.Vault
+	policy egress.Policy
+	sender *webhook.Sender
+	tester delivery.Tester
+	relay  adapters.Relay
+}
+
+// connect makes the parts and gives each the others that it needs.
+func (a *App) connect() error {
+	a.keyless.Store(a.cfg.Dev && a.cfg.Is(config.RoleAPI)) // before anything is served: readyz never says otherwise
+	a.lags, a.vacancies = newLags(a.base.store, time.Now), newVacancies(a.base.pool, a.log, time.Now)
+	a.connectReading()
+	a.connectMetrics()
+	with, err := a.connectSending()
+	if err != nil {
+		return err
+	}
+	if err := a.connectCommands(with); err != nil {
+		return err
+	}
+	a.connectDelivery(with)
+	admin := a.connectAdmin()
+	if err := a.connectAPI(with); err != nil {
+		return err
+	}
+	if err := a.connectConsoles(admin, with.tester); err != nil {
+		return err
+	}
+	known := wire.KnownHost(a.adminHosts(), func(*http.Request) wire.Surface { return wire.Events })
+	a.admin = known(a.operators.Beside(admin))
+	return nil
+}
+
+// connectReading makes what runs projections and what reads them.
+func (a *App) connectReading() {
+	a.watchReach()
+	a.Progress = projections.NewProgress(a.base.pool)
+	a.runner = &projections.Runner{
+		Pool:     a.base.pool,
+		Locks:    a.base.locks,
+		Store:    tail.New(a.base.store, a.log),
+		Log:      a.log,
+		Progress: a.Progress,
+		Identity: a.base.store.Identity,
+		Reach:    a.storeReach,
+	}
+	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
+	a.rebuilds = newRebuilds(a)
+	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
+	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
+}
+
+// connectMetrics registers the collectors of metrics.
+func (a *App) connectMetrics() {
+	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
+	a.Metrics.MustRegister(
+		buildInfo(ThisBuild),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log},
+		&dueCollector{queries: a.Queries, log: a.log},
+		a.expiries,
+		&installationCollector{queries: a.Queries, store: a.storeDir(), log: a.log},
+	)
+	a.storeMetrics()
+	a.keyMetrics()
+}
+
+// connectSending makes what sends requests to destinations.
+func (a *App) connectSending() (sending, error) {
+	with := sending{
+		vault: sealing.NewVaultOn(a.keys, a.keys.Ring),
+		relay: adapters.Relay{Pool: a.base.pool},
+	}
+	policy, options, err := a.deliveryEgress()
+	if err != nil {
+		return with, err
+	}
+	with.policy = policy
+	a.certificates = clientCertificates(a.runner.Store, with.vault, policy, options, a.log)
+	with.sender = webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{
+		Version: Version,
+		Timeout: a.cfg.DeliveryTimeout,
+		Relay:   with.relay.For,
+	})
+	with.tester = delivery.Tester{
+		Vault:        with.vault,
+		Sender:       with.sender,
+		Certificates: a.certificates,
+		Now:          a.clock.Now,
+	}
+	return with, nil
+}
+
+// connectCommands makes the use cases.
+func (a *App) connectCommands(with sending) error {
+	types, err := catalog.New()
+	if err != nil {
+		return err
+	}
+	a.Commands = &command.Commands{
+		Store:   a.base.store,
+		Now:     a.clock.Now,
+		Vault:   with.vault,
+		Guard:   egress.Guard{Policy: with.policy},
+		Prober:  delivery.Prober{Certificates: a.certificates, Sender: with.sender},
+		Catalog: types,
+		Access:  a.Queries,
+		Walks:   a.Queries,
+		Quotas:  &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log},
+		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+	}
+	a.holdings = adapters.Holdings{
+		Store:    a.base.store,
+		Progress: a.Progress,
+		Queries:  a.Queries,
+		Vault:    a.Commands.Vault,
+	}
+	return nil
+}
+
+// connectDelivery makes the worker that delivers.
+func (a *App) connectDelivery(with sending) {
+	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
+	a.deliverer = &delivery.Deliverer{
+		Store:        a.runner.Store,
+		Queue:        a.queue,
+		Vault:        with.vault,
+		Sender:       with.sender,
+		Certificates: a.certificates,
+		Limits:       a.deliveryLimits(),
+		Policy: delivery.Policy{
+			Timeout:       a.cfg.DeliveryTimeout,
+			RetrySchedule: a.cfg.DeliveryRetrySchedule,
+			RetrySpread:   delivery.DefaultPolicy.RetrySpread,
+		},
+		Now:       a.clock.Now,
+		Jitter:    func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
+		Log:       a.log,
+		Record:    a.deliveryMetrics(),
+		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
+		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
+	}
+}
+
+// connectAdmin makes the admin API.
+func (a *App) connectAdmin() *adminapi.API {
+	return adminapi.New(adminapi.Dependencies{
+		Commands:       a.Commands,
+		Queries:        a.Queries,
+		Await:          a.Progress.Await,
+		Cascaded:       a.holdings.Cascaded,
+		Projections:    a.rebuilds,
+		Ready:          sharedReady(a.ready),
+		Warnings:       a.warnings,
+		Keys:           a,
+		Uses:           a.uses,
+		ConsoleLink:    a.consoleLink,
+		Ending:         func() context.Context { return a.ending },
+		Metrics:        sharedScrape(a.Metrics),
+		Token:          a.cfg.AdminToken.Reveal(),
+		Now:            a.clock.Now,
+		Log:            a.log,
+		TrustedProxies: a.cfg.TrustedProxies,
+	})
+}
+
+// connectAPI makes the API.
+func (a *App) connectAPI(with sending) (err error) {
+	a.api, err = httpapi.New(httpapi.Dependencies{
+		Commands:       a.Commands,
+		Queries:        a.Queries,
+		Keys:           &query.Queries{Pool: a.base.keys},
+		Await:          a.Progress.Await,
+		Now:            a.clock.Now,
+		Log:            a.log,
+		Cascaded:       a.holdings.Cascaded,
+		Uses:           a.uses,
+		Rate:           &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
+		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
+		Tester:         with.tester,
+		Relay:          with.relay,
+		Ending:         func() context.Context { return a.ending },
+		Wake:           a.deliverer.Wake,
+		Metrics:        a.Metrics,
+		TrustedProxies: a.cfg.TrustedProxies,
+	})
+	return err
+}
+
+// connectConsoles makes the consoles of customers and of operators.
+func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error {
+	pages := console.Dependencies{
+		Commands: a.Commands,
+		Queries:  a.Queries,
+		Sessions: a.sessions,
+		Works:    adapters.ConsoleWorks{Pool: a.base.pool},
+		Verify:   a.api.Verify,
+		Admit:    a.api.Admit,
+		Await:    a.Progress.Await,
+		Events:   a.runner.Store,
+		Settle: func(ctx context.Context, m projections.ReadModel) error {
+			return a.Progress.Settle(ctx, a.base.store, m)
+		},
+		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
+		LoginLimiter:   console.NewLoginLimiter(),
+		Tester:         tester,
+		Wake:           a.deliverer.Wake,
+		Now:            a.clock.Now,
+		Log:            a.log,
+		TrustedProxies: a.cfg.TrustedProxies,
+	}
+	var err error
+	if a.console, err = console.New(pages); err != nil {
+		return err
+	}
+	triers, err := a.triers()
+	if err != nil {
+		return err
+	}
+	a.operators, err = console.NewForOperators(pages, console.Operators{
+		Verify:      admin.Verify,
+		StillValid:  admin.StillValid,
+		Projections: a.rebuilds,
+		System:      a.system,
+		Collectors:  triers,
+	})
+	return err
+}
+
+// deliveryEgress returns which addresses webhooks may reach, and which authorities they trust.
+func (a *App) deliveryEgress() (egress.Policy, egress.Options, error) {
+	policy := egress.Policy{Allow: a.cfg.DeliveryAllowCIDRs, Deny: a.cfg.EgressDenyCIDRs}
+	// Many destinations may share a host: if all requests in flight go there, each connection that is used again at once
+	// is kept. Opening another costs several times what a request does.
+	inFlight, idle := connectionsFor(filesAllowed())
+	options := egress.Options{
+		MaxIdleConnsPerHost: inFlight,
+		MaxIdleConns:        idle,
+		IdleConnTimeout:     maxIdleTime,
+		From:                a.cfg.EgressAddr,
+		Files:               a.files,
+	}
+	if a.cfg.Dev {
+		authority, err := dev.EnsureAuthority(a.cfg.DataDir)
+		if err != nil {
+			return policy, options, err
+		}
+		policy.Allow = append(slices.Clone(policy.Allow), dev.Loopback...)
+		options.RootCAs = authority.Trust()
+	}
+	var err error
+	if a.roots, err = a.cfg.EgressRoots(nil); err != nil {
+		return policy, options, err
+	}
+	options.RootCAs, err = a.cfg.EgressRoots(options.RootCAs)
+	return policy, options, err
+}
