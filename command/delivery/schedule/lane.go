@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// class says what the next request of a lane costs.
+type class int
+
+const (
+	connected class = iota
+	cold
+	slow
+	classes
+	noClass class = -1 // it may start nothing
+)
+
+// lane is the queue of one destination.
+type lane struct {
+	id      uuid.UUID
+	org     *organization
+	queue   queue
+	window  int           // requests at one time
+	running int           // requests in flight
+	overdue int           // of those, for longer than SlowAfter
+	late    bool          // the last answer took longer than SlowAfter
+	asSlow  bool          // its requests are counted as slow
+	took    time.Duration // that an answer takes, on average; zero: it is not known
+	halved  time.Time     // when its window was, last
+	idle    int           // connections that are idle, as far as is known
+	bytes   int           // of bodies that wait or are in flight
+	rest    *rest         // nil: its receiver did not ask for one lately
+	used    time.Time     // when something last came or ended
+	spilled time.Time     // when it last refused a fresh delivery; zero: all that waits is here
+	skipped bool          // by the last claim: more may wait for it in the read model
+	asked   bool          // the claim that is being made may take some for it
+
+	filed class       // the round in which it is
+	links node[*lane] // in that round
+	warm  node[*lane] // among those with idle connections
+}
+
+// slow reports whether its last answer came late, or one is late that has not come yet.
+func (l *lane) slow() bool { return l.late || l.overdue > 0 }
+
+// here counts what waits and what is in flight.
+func (l *lane) here() int { return l.queue.len() + l.running }
+
+// maxWaiting returns how many deliveries may wait: those that are sent within laneQueueTime at its pace. Nothing waits
+// for a slow lane, which has as many as it may send.
+func (l *lane) maxWaiting(now time.Time) int {
+	switch {
+	case l.slow():
+		return max(0, l.maxRunning()-l.running)
+	case l.rest != nil:
+		return min(l.rest.room(now), startLaneQueue)
+	case l.took == 0:
+		return startLaneQueue
+	}
+	return min(maxLaneQueue, max(startLaneQueue/4, int(laneQueueTime/l.took)*l.window))
+}
+
+// takesFresh reports whether a fresh delivery may wait, however many were claimed. While older ones wait in the read
+// model, fresh ones only keep the lane from running dry.
+func (l *lane) takesFresh(now time.Time, slack int) bool {
+	most := l.maxWaiting(now) + slack
+	switch {
+	case l.slow():
+		return false
+	case !l.spilled.IsZero():
+		return l.queue.len() < l.maxWaiting(now)/4+slack
+	}
+	return len(l.queue.fresh) < most
+}
+
+// claimable reports whether a claim for it is worth its while: at least half of its room is free.
+func (l *lane) claimable(now time.Time) bool {
+	if l.slow() {
+		return l.here() < l.maxRunning()
+	}
+	return !l.resting(now) && 2*l.queue.len() < l.maxWaiting(now)
+}
+
+func (l *lane) resting(now time.Time) bool { return l.rest != nil && now.Before(l.rest.until) }
+
+func (l *lane) maxRunning() int {
+	if l.slow() {
+		return min(l.window, slowWindow)
+	}
+	return l.window
+}
+
+// mayStart reports whether it has something to send that its window and its rest allow.
+func (l *lane) mayStart(now time.Time) bool {
+	return l.queue.len() > 0 && l.running < l.maxRunning() && (l.rest == nil || !now.Before(l.rest.next))
+}
+
+// learn takes in what came of a request that began at a time.
+func (l *lane) learn(began time.Time, o Outcome, s Settings, now time.Time) {
+	const weight = 8 // of what was known before
+	if l.took == 0 {
+		l.took = o.Took
+	}
+	l.took += (o.Took - l.took) / weight
+	l.late = o.Took > s.SlowAfter
+	switch {
+	case o.Refused: // the rest has halved the window
+	case o.Failed || l.late:
+		l.halve(began, now)
+	default:
+		if l.rest != nil {
+			l.rest.answered()
+		}
+		l.window = min(l.window+1, s.PerLane)
+	}
+}
+
+// halve halves the window, once for all requests that were in flight at the same time.
+func (l *lane) halve(began, now time.Time) {
+	if !began.Before(l.halved) {
+		l.window, l.halved = max(1, l.window/2), now
+	}
+}

@@ -1,0 +1,182 @@
+package schedule_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/command/delivery/schedule"
+)
+
+// lane offers deliveries to one destination, and starts all that may start.
+type lane struct {
+	*schedule.Scheduler
+
+	t   *testing.T
+	now time.Time
+	n   int
+}
+
+func newLane(t *testing.T) *lane {
+	t.Helper()
+	return &lane{Scheduler: schedule.New(settings), t: t, now: epoch}
+}
+
+func (l *lane) offer(n int, claimed bool) (taken int) {
+	for range n {
+		l.n++
+		d := schedule.Delivery{ID: id(0, l.n), Destination: id(1, 1), Organization: id(1, -1), Claimed: claimed}
+		if (claimed || l.Admits(d, l.now)) && l.Offer(d, l.now) {
+			taken++
+		}
+	}
+	return taken
+}
+
+// start starts all that may, connections included.
+func (l *lane) start() (started []schedule.Delivery) {
+	for {
+		d, ok := l.Next(l.now)
+		if !ok {
+			_, next := l.Tick(l.now)
+			if next.IsZero() || next.Sub(l.now) > time.Second {
+				return started
+			}
+			l.now = next
+			continue
+		}
+		started = append(started, d)
+	}
+}
+
+func (l *lane) done(started []schedule.Delivery, o schedule.Outcome) {
+	l.now = l.now.Add(o.Took)
+	for _, d := range started {
+		l.Done(d.ID, o, l.now)
+	}
+}
+
+// The window grows by answers and is halved by failures, once for those that were in flight together.
+func TestLane_window(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	l.offer(200, true)
+	for _, want := range []int{4, 8, 16, 32, 64} {
+		started := l.start()
+		if len(started) != want {
+			t.Errorf("%d at one time, want %d", len(started), want)
+		}
+		l.done(started, schedule.Outcome{Took: 10 * time.Millisecond, Kept: true})
+	}
+	for _, want := range []int{64, 32, 16, 8, 4, 2, 1, 1} {
+		l.offer(want, true)
+		started := l.start()
+		if len(started) != want {
+			t.Errorf("%d at one time after failures, want %d", len(started), want)
+		}
+		l.done(started, schedule.Outcome{Took: 10 * time.Millisecond, Failed: true, Kept: true})
+	}
+}
+
+// A lane is slow from when a request is late on: what waits returns, nothing fresh is taken, and few are in flight until an
+// answer comes in time.
+func TestLane_slow(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	l.offer(50, false)
+	first := l.start()
+	l.done(first[:1], schedule.Outcome{Took: 10 * time.Millisecond, Kept: true})
+	l.start()
+	l.now = l.now.Add(settings.SlowAfter + time.Second)
+	if returned, _ := l.Tick(l.now); len(returned) < 40 {
+		t.Errorf("%d of what waits returned", len(returned))
+	}
+	if l.offer(1, false) != 0 {
+		t.Error("a fresh delivery found room")
+	}
+	room := l.Room(l.now)
+	if !slices.Equal(room.Full, []uuid.UUID{id(1, 1)}) {
+		t.Errorf("full: %v, want the lane, as no more may be in flight", room.Full)
+	}
+	l.done(first[1:], schedule.Outcome{Took: time.Second, Kept: true}) // that is when they began to be late: their answers count
+	if room := l.Room(l.now); len(room.Full) > 0 {
+		t.Errorf("full: %v, want none after answers", room.Full)
+	}
+}
+
+// Thousands that are sent again do not stand before what is published now, and take no room from it.
+func TestLane_freshAndClaimedTakeTurns(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	l.offer(500, true)
+	if l.offer(20, false) != 20 {
+		t.Fatal("a backfill left no room for what is published")
+	}
+	fresh, begun := 0, 0
+	for fresh < 20 && begun < 60 {
+		started := l.start()
+		begun += len(started)
+		for _, d := range started {
+			if !d.Claimed {
+				fresh++
+			}
+		}
+		l.done(started, schedule.Outcome{Took: time.Millisecond, Kept: true})
+	}
+	if fresh < 20 {
+		t.Errorf("%d of 20 fresh ones were among %d that were sent", fresh, begun)
+	}
+}
+
+// After a lane refused a fresh delivery older ones wait in the read model: fresh ones only keep it from running dry, until
+// a claim finds no more.
+func TestLane_olderFirstAfterSpill(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	full := l.offer(1000, false)
+	if full == 1000 || full < 256 {
+		t.Fatalf("%d had room", full)
+	}
+	for {
+		started := l.start()
+		if len(started) == 0 {
+			break
+		}
+		l.done(started, schedule.Outcome{Took: 10 * time.Millisecond, Kept: true})
+	}
+	l.now = l.now.Add(2 * time.Second)
+	least := l.offer(3000, false)
+	l.start()
+	for _, d := range l.Drop(id(1, 2), l.now) {
+		t.Error(d.ID)
+	}
+	l.now = l.now.Add(2 * time.Second)
+	room := l.Room(l.now)
+	l.Claimed(room, nil, time.Second, l.now)
+	if more := l.offer(3000, false); more <= least {
+		t.Errorf("%d had room while older ones waited, %d after a claim found none", least, more)
+	}
+}
+
+// A delivery that is claimed twice, as after a claim that was forgotten, is sent once, as it was known last.
+func TestScheduler_claimedTwice(t *testing.T) {
+	t.Parallel()
+	s := schedule.New(settings)
+	d := schedule.Delivery{ID: id(0, 1), Destination: id(1, 1), Claimed: true, Payload: "first"}
+	s.Offer(d, epoch)
+	d.Payload = "second"
+	s.Offer(d, epoch)
+	if started, _ := s.Next(epoch); started.Payload != "second" {
+		t.Errorf("%v was sent", started.Payload)
+	}
+	s.Offer(d, epoch)
+	if _, ok := s.Next(epoch); ok {
+		t.Error("it is sent twice")
+	}
+	s.Done(d.ID, schedule.Outcome{}, epoch)
+	if waiting, inFlight := s.Load(); waiting+inFlight > 0 {
+		t.Errorf("%d wait, %d are in flight in the end", waiting, inFlight)
+	}
+}

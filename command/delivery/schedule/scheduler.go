@@ -1,0 +1,249 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Delivery is one that is to be sent.
+type Delivery struct {
+	ID, Destination, Organization uuid.UUID
+	// Event is what its body is of. Deliveries of one event share it.
+	Event   uuid.UUID
+	Size    int  // bytes of its body
+	Claimed bool // it comes from the read model
+	// Payload is the caller's.
+	Payload any
+}
+
+// Outcome is what came of a request.
+type Outcome struct {
+	Took    time.Duration // until the answer, or until it was given up; 0 means that nothing was sent
+	Failed  bool          // the destination did not answer, or said that it can't
+	Refused bool          // it asked to be left alone for a while; Rest was called
+	Kept    bool          // the connection stays open for the next request
+}
+
+// entry is a delivery that waits here or is in flight.
+type entry struct {
+	Delivery
+
+	lane    *lane
+	came    int // its number
+	began   time.Time
+	running bool
+	ended   bool
+	overdue bool // in flight for longer than SlowAfter
+	opening bool // it counts as opening a connection
+}
+
+// Scheduler decides which delivery is sent next. It is not safe for concurrent use.
+type Scheduler struct {
+	settings Settings
+	lanes    map[uuid.UUID]*lane
+	orgs     map[uuid.UUID]*organization
+	here     map[uuid.UUID]*entry // what waits and what is in flight
+	came     int
+	waiting  int
+	pools    [resources]pool
+	bodies   map[uuid.UUID]body // by event
+
+	rounds  [classes]ring[*organization]
+	stalled [classes]bool // nothing of a class may start before something ends
+	turn    class
+	warm    ring[*lane] // lanes with idle connections; the one first that was used least lately
+	idle    int         // idle connections, of all lanes
+
+	begun    []*entry // requests in the order in which they began, without those that are overdue
+	opening  []*entry // requests that open a connection, in that order
+	rests    map[uuid.UUID]*rest
+	restEnds time.Time // when the next rest or pace allows a request; zero means none holds back anything
+	returned []Delivery
+	swept    time.Time
+}
+
+// New returns a scheduler of nothing.
+func New(settings Settings) *Scheduler {
+	s := &Scheduler{
+		settings: settings,
+		lanes:    map[uuid.UUID]*lane{},
+		orgs:     map[uuid.UUID]*organization{},
+		here:     map[uuid.UUID]*entry{},
+		bodies:   map[uuid.UUID]body{},
+		rests:    map[uuid.UUID]*rest{},
+	}
+	for r, size := range [resources]int{
+		requests:     settings.InFlight,
+		slowRequests: settings.InFlight / 2,
+		openings:     settings.Opening,
+		freshWaiting: settings.Queued,
+		claimedHere:  settings.Queued / 4,
+		memory:       settings.Bytes,
+	} {
+		s.pools[r].size = size
+	}
+	return s
+}
+
+// Load returns how many deliveries wait and how many requests are in flight.
+func (s *Scheduler) Load() (waiting, inFlight int) { return s.waiting, s.pools[requests].used }
+
+// Admits reports whether there is room for a fresh delivery. If there is none its lane is taken to have older deliveries in
+// the read model from now on.
+func (s *Scheduler) Admits(d Delivery, now time.Time) bool {
+	s.advance(now)
+	l := s.laneOf(&d, now)
+	if l.takesFresh(now, 0) && l.queue.len() < s.left(freshWaiting, l.org) && s.fits(&d, l) {
+		return true
+	}
+	l.spilled = now
+	return false
+}
+
+// Offer takes a delivery, and reports whether there is room for it. Of those that Admits promised at the same time some
+// more are taken than fit. A delivery that waits here already goes on with what is known of it now.
+func (s *Scheduler) Offer(d Delivery, now time.Time) bool {
+	s.advance(now)
+	l := s.laneOf(&d, now)
+	if e := s.here[d.ID]; e != nil {
+		if !e.running {
+			s.letGo(&e.Delivery, e.lane)
+			d.Claimed = e.Claimed
+			e.Delivery = d
+			s.hold(&d, e.lane)
+		}
+		return true
+	}
+	if !s.takes(&d, l, now) {
+		l.spilled = now
+		return false
+	}
+	s.came++
+	e := &entry{Delivery: d, lane: l, came: s.came}
+	s.here[d.ID] = e
+	l.queue.add(e)
+	s.waiting++
+	s.take(waitingIn(d.Claimed), l.org, 1)
+	s.hold(&d, l)
+	s.file(l, now)
+	return true
+}
+
+func (s *Scheduler) takes(d *Delivery, l *lane, now time.Time) bool {
+	if s.pools[waitingIn(d.Claimed)].free() == 0 {
+		return false
+	}
+	if d.Claimed {
+		return l.queue.len() < l.maxWaiting(now)+offerSlack && (!l.slow() || l.here() < l.maxRunning())
+	}
+	return l.takesFresh(now, offerSlack) && (d.bytes() == 0 || s.bytesInAll() > 0)
+}
+
+func waitingIn(claimed bool) resource {
+	if claimed {
+		return claimedHere
+	}
+	return freshWaiting
+}
+
+func (s *Scheduler) laneOf(d *Delivery, now time.Time) *lane {
+	l := s.lanes[d.Destination]
+	if l != nil {
+		return l
+	}
+	o := s.orgs[d.Organization]
+	if o == nil {
+		o = &organization{id: d.Organization}
+		for c := range o.links {
+			o.links[c].value = o
+		}
+		s.orgs[d.Organization] = o
+	}
+	o.lanes++
+	l = &lane{id: d.Destination, org: o, window: startWindow, rest: s.rests[d.Destination], filed: noClass, used: now}
+	l.links.value, l.warm.value = l, l
+	s.lanes[d.Destination] = l
+	return l
+}
+
+// Done ends a request, and reports whether a claim is worth its while that was not before.
+func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
+	s.advance(now)
+	e := s.here[id]
+	l := e.lane
+	e.ended = true
+	l.running--
+	s.count(l, -1)
+	s.opened(e)
+	if e.overdue {
+		l.overdue--
+	}
+	s.forget(e)
+	if o.Took > 0 {
+		l.learn(e.began, o, s.settings, now)
+	}
+	if o.Kept {
+		s.keep(l, now)
+	}
+	l.used = now
+	e.Payload = nil // it is looked at until it would have been overdue
+	s.settle(l, now)
+	s.stalled = [classes]bool{}
+	s.file(l, now)
+	return s.wanted(l, now)
+}
+
+// Drop returns what waits for a destination. What is in flight goes on.
+func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []Delivery {
+	if l := s.lanes[destination]; l != nil {
+		s.shorten(l, 0, now)
+		l.late, l.spilled = false, time.Time{}
+		s.settle(l, now)
+	}
+	return s.takeReturned()
+}
+
+// Tick returns the deliveries that go back to the read model, and when something may start that waits; zero if that
+// depends on calls alone.
+func (s *Scheduler) Tick(now time.Time) (returned []Delivery, next time.Time) {
+	s.advance(now)
+	if s.waiting > 0 {
+		next = s.restEnds
+		if len(s.opening) > 0 {
+			next = sooner(next, s.opening[0].began.Add(openingFor))
+		}
+		if len(s.begun) > 0 {
+			next = sooner(next, s.begun[0].began.Add(s.settings.SlowAfter+1))
+		}
+	}
+	return s.takeReturned(), next
+}
+
+func (s *Scheduler) takeReturned() (returned []Delivery) {
+	returned, s.returned = s.returned, nil
+	return returned
+}
+
+// shorten returns what came last to a lane, so that no more than most wait.
+func (s *Scheduler) shorten(l *lane, most int, now time.Time) {
+	if l.queue.len() <= most {
+		return
+	}
+	l.queue.shorten(most, func(e *entry) {
+		s.waiting--
+		s.returned = append(s.returned, e.Delivery)
+		s.forget(e)
+	})
+	l.spilled = now
+	s.file(l, now)
+}
+
+// forget drops an entry that waited or was in flight.
+func (s *Scheduler) forget(e *entry) {
+	delete(s.here, e.ID)
+	s.letGo(&e.Delivery, e.lane)
+	if !e.running || e.Claimed {
+		s.take(waitingIn(e.Claimed), e.lane.org, -1)
+	}
+}
