@@ -89,6 +89,9 @@ func New(settings Settings) *Scheduler {
 // Load returns how many deliveries wait and how many requests are in flight.
 func (s *Scheduler) Load() (waiting, inFlight int) { return s.waiting, s.pools[requests].used }
 
+// Has reports whether a delivery waits here or is in flight.
+func (s *Scheduler) Has(id uuid.UUID) bool { return s.here[id] != nil }
+
 // Admits reports whether there is room for a fresh delivery. If there is none its lane is taken to have older deliveries in
 // the read model from now on.
 func (s *Scheduler) Admits(d Delivery, now time.Time) bool {
