@@ -207,6 +207,24 @@ func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []Delivery {
 	return s.takeReturned()
 }
 
+// DropOrganization returns what waits for the destinations of an organization. What is in flight goes on.
+func (s *Scheduler) DropOrganization(organization uuid.UUID, now time.Time) []Delivery {
+	for _, l := range s.lanes {
+		if l.org.id == organization {
+			s.shorten(l, 0, now)
+		}
+	}
+	return s.takeReturned()
+}
+
+// DropAll returns all that waits.
+func (s *Scheduler) DropAll(now time.Time) []Delivery {
+	for _, l := range s.lanes {
+		s.shorten(l, 0, now)
+	}
+	return s.takeReturned()
+}
+
 // Tick returns the deliveries that go back to the read model, and when something may start that waits; zero if that
 // depends on calls alone.
 func (s *Scheduler) Tick(now time.Time) (returned []Delivery, next time.Time) {
