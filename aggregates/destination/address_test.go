@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
 	"carillon/aggregates/destination"
@@ -168,13 +167,11 @@ func TestReviseMovesTheAddress(t *testing.T) {
 
 func TestTargetHasTheAddressSealed(t *testing.T) {
 	t.Parallel()
-	id := uuid.New()
-	var none *destination.Target
-	target := none.After(id, 0, v1(t, "created"))
+	target := targetOf(v1(t, "created"))
 	if target.URL != "https://hooks.example.org/services/topsecret/hook" || target.Address != nil {
 		t.Errorf("before it was sealed: %+v", target)
 	}
-	target = target.After(id, 1, destination.Revised{Settings: created.Settings, At: noon})
+	target = targetOf(v1(t, "created"), destination.Revised{Settings: created.Settings, At: noon})
 	if target.URL != shown || !bytes.Equal(target.Address, address.Data) {
 		t.Errorf("sealed: %+v", target)
 	}

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/command"
+	"carillon/command/delivery/schedule"
 	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -23,62 +24,63 @@ const DelivererName = "deliverer"
 // recordPause is the wait before something is tried again that needs a store or keys that are not there.
 const recordPause = time.Second
 
-// attempt sends one delivery and records the outcome. It returns how long the request took.
-func (d *Deliverer) attempt(ctx context.Context, job Job) time.Duration {
+// attempt sends one delivery and records the outcome. It returns what came of the request.
+func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Outcome) {
 	if !d.holds(ctx, job) {
-		return 0
+		return nothing
 	}
-	if d.suspended.has(job.Target.Organization) { // since it was queued
-		d.giveBack(context.WithoutCancel(ctx), []Job{job})
-		return 0
+	if d.suspended.has(job.Organization) { // since it was queued
+		d.release(context.WithoutCancel(ctx), job.ID)
+		return nothing
 	}
-	target, now, err := d.open(ctx, job)
-	if errors.Is(err, ErrCertificateLost) {
-		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; set the certificate anew (carillon org certificate set)",
-			"delivery", job.ID, "destination", job.Target.ID, "organization", job.Target.Organization, "error", err)
-		d.record(ctx, job, now, certificateLost())
-		return 0
-	}
-	if lost, is := errors.AsType[notEntitledError](err); is {
-		d.discard(ctx, job, lost.reason)
-		return 0
-	}
+	request, err := d.prepare(ctx, job)
 	if err != nil {
-		if !d.keyless(ctx, job, err) {
-			d.abandon(ctx, job, err)
-			return 0
-		}
-		d.Log.Error("delivery can't be sent: what is sealed for the destination can't be opened", "delivery", job.ID, "destination", job.Target.ID, "error", err)
-		d.record(ctx, job, now, webhook.Result{FailureReason: egress.ReasonConnection, ErrorMessage: keylessMessage})
-		return 0
+		d.unsent(ctx, job, request.Now, err)
+		return nothing
 	}
-	body, err := job.Body.Bytes()
-	if err != nil {
-		d.abandon(ctx, job, err)
-		return 0
+	result := d.Sender.Send(ctx, request)
+	if result.Aborted { // we stopped
+		d.release(context.WithoutCancel(ctx), job.ID)
+		return nothing
 	}
-	result := d.Sender.Send(ctx, webhook.Request{
-		URL: target.url, Headers: target.headers, Secrets: target.secrets, ID: job.ID.String(), Body: body, Now: now,
-		Via: target.via, Organization: job.Target.Organization,
-	})
-	if result.Aborted {
-		d.release(context.WithoutCancel(ctx), []Job{job}) // we stopped, or the destination was deleted
-		return 0
-	}
-	_, isRefused := refused(result)
-	opened := d.lanes.sent(job, result.Kept, isRefused)
 	d.restAfter(context.WithoutCancel(ctx), job, result)
-	if opened {
-		d.pump()
+	d.record(ctx, job, request.Now, result)
+	_, isRefused := refused(result)
+	return schedule.Outcome{
+		Took: max(result.Duration, 1), Failed: overloaded(result), Refused: isRefused, Kept: result.Kept,
 	}
-	d.record(ctx, job, now, result)
-	return result.Duration
+}
+
+// overloaded reports whether an answer says that the receiver can't take as much: none came, or it says so.
+func overloaded(r webhook.Result) bool {
+	return r.StatusCode == 0 || r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError
+}
+
+// unsent takes in why a delivery was not sent.
+func (d *Deliverer) unsent(ctx context.Context, job *Job, now time.Time, err error) {
+	lost, isLost := errors.AsType[notEntitledError](err)
+	switch {
+	case errors.Is(err, errDeleted): // the read model drops the delivery by itself
+	case errors.Is(err, errDisabled), errors.Is(err, errLeaseEnds):
+		d.release(context.WithoutCancel(ctx), job.ID)
+	case errors.Is(err, ErrCertificateLost):
+		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; set the certificate anew (carillon org certificate set)",
+			"delivery", job.ID, "destination", job.Destination, "organization", job.Organization, "error", err)
+		d.record(ctx, job, now, certificateLost())
+	case isLost:
+		d.discard(ctx, job, lost.reason)
+	case d.keyless(ctx, job, err):
+		d.Log.Error("delivery can't be sent: what is sealed for the destination can't be opened", "delivery", job.ID, "destination", job.Destination, "error", err)
+		d.record(ctx, job, now, webhook.Result{FailureReason: egress.ReasonConnection, ErrorMessage: keylessMessage})
+	default:
+		d.abandon(ctx, job, err)
+	}
 }
 
 // holds says whether the job is still this worker's, and waits while that can't be known: this process may have been
 // stopped, or Postgres, and others may have taken the delivery over. What was just handed over is not waited with. What
 // was taken over is left alone.
-func (d *Deliverer) holds(ctx context.Context, job Job) bool {
+func (d *Deliverer) holds(ctx context.Context, job *Job) bool {
 	for {
 		losses, sure := d.Queue.Holding()
 		switch {
@@ -101,74 +103,92 @@ func (d *Deliverer) holds(ctx context.Context, job Job) bool {
 const keylessMessage = "the destination's secrets, address or headers can't be read any more; rotate its secret and set its address and headers anew"
 
 // keyless says that what is sealed for a destination can't be opened for good, although it was not deleted.
-func (d *Deliverer) keyless(ctx context.Context, job Job, err error) bool {
+func (d *Deliverer) keyless(ctx context.Context, job *Job, err error) bool {
 	if !errors.Is(err, sealing.ErrShredded) && !errors.Is(err, sealing.ErrDamaged) {
 		return false
 	}
-	known, err := destination.Aggregate.Load(ctx, d.Store, job.Target.ID)
-	return err == nil && known.State.VisibleTo(job.Target.Organization)
+	known, err := destination.Aggregate.Load(ctx, d.Store, job.Destination)
+	return err == nil && known.State.VisibleTo(job.Organization)
 }
 
-// errLeaseEnds: the lease may end before a request would; whoever claims the delivery next sends it.
-var errLeaseEnds = errors.New("the lease ends too soon")
+// Why a delivery is not sent now.
+var (
+	errLeaseEnds = errors.New("the lease ends too soon") // before a request would; whoever claims it next sends it
+	errDeleted   = errors.New("the destination was deleted")
+	errDisabled  = errors.New("the destination is disabled")
+)
 
-// open decrypts what the request needs, and looks last whether it may still be made. While the keys or the store can't be
-// reached it tries again, as long as the lease allows.
-func (d *Deliverer) open(ctx context.Context, job Job) (target openedTarget, now time.Time, err error) {
+// prepare reads what the request needs, as it is now. While the keys or the store can't be reached it tries again, as long as
+// the lease allows.
+func (d *Deliverer) prepare(ctx context.Context, job *Job) (request webhook.Request, err error) {
 	for {
-		now = d.Now()
+		now := d.Now()
 		if job.LeasedUntil.Sub(d.Queue.Now()) < d.Policy.Timeout {
-			return target, now, errLeaseEnds
+			return webhook.Request{Now: now}, errLeaseEnds
 		}
-		if target, err = d.opened.open(ctx, job.Target, now); err == nil {
-			target.via, err = d.Certificates.For(ctx, job.Target.Organization)
-		}
-		if err == nil {
-			err = d.entitledTo(ctx, job)
-		}
-		if !errors.Is(err, command.ErrUnavailable) && !errors.Is(err, eventstore.ErrUnavailable) {
-			return target, now, err
+		request, err = d.requestOf(ctx, job, now)
+		if err == nil || !errors.Is(err, command.ErrUnavailable) && !errors.Is(err, eventstore.ErrUnavailable) {
+			return request, err
 		}
 		select {
 		case <-ctx.Done():
-			return target, now, ctx.Err()
+			return request, ctx.Err()
 		case <-time.After(recordPause):
 		}
 	}
 }
 
+// requestOf makes the request of a delivery, and looks last whether it may still be made.
+func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (request webhook.Request, err error) {
+	request.Now = now
+	to, err := d.target(ctx, job.Destination, now)
+	switch {
+	case err != nil:
+		return request, err
+	case to == nil:
+		return request, errDeleted
+	case !to.Enabled && job.Replay == uuid.Nil: // a disabled one gets replays only
+		return request, errDisabled
+	}
+	via, err := d.Certificates.For(ctx, job.Organization)
+	if err != nil {
+		return request, err
+	}
+	if err := d.entitledTo(ctx, job); err != nil {
+		return request, err
+	}
+	body, err := job.Body.Bytes()
+	return to.request(job.ID, body, now, via), err
+}
+
 // abandon leaves a delivery that can't be sent now. A destination whose data key is gone was deleted: then the read
 // model drops the delivery by itself.
-func (d *Deliverer) abandon(ctx context.Context, job Job, err error) {
-	switch {
-	case errors.Is(err, errLeaseEnds):
-		d.release(ctx, []Job{job})
-		return
-	case errors.Is(err, sealing.ErrShredded), ctx.Err() != nil:
+func (d *Deliverer) abandon(ctx context.Context, job *Job, err error) {
+	if errors.Is(err, sealing.ErrShredded) || ctx.Err() != nil {
 		return
 	}
 	// The lease stays, so that it is tried again after a while and not at once.
 	d.mu.Lock()
 	d.resting[job.ID] = job.LeasedUntil
 	d.mu.Unlock()
-	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Target.ID, "error", err)
+	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Destination, "error", err)
 }
 
 // record appends the outcome, and does not give up while the store is away: what happened must be known.
-func (d *Deliverer) record(ctx context.Context, job Job, at time.Time, result webhook.Result) {
+func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result webhook.Result) {
 	trigger := delivery.Automatic
 	if job.Replay != uuid.Nil {
 		trigger = delivery.ManualReplay
 	}
 	d.Record(Attempt{FailureReason: result.FailureReason, Duration: result.Duration, Trigger: trigger})
 	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
-		Organization: job.Target.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName,
+		Organization: job.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName,
 	}}
 	var sealed []byte
 	for {
 		var err error
 		if sealed == nil && result.Body != "" {
-			sealed, err = d.Vault.Seal(ctx, job.Target.ID, sealing.ResponseBody, []byte(result.Body))
+			sealed, err = d.Vault.Seal(ctx, job.Destination, sealing.ResponseBody, []byte(result.Body))
 		}
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)
@@ -216,9 +236,9 @@ func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) deli
 	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}
 }
 
-func (d *Deliverer) outcome(job Job, trigger delivery.Trigger, at time.Time, r webhook.Result, body []byte) delivery.RecordAttempt {
+func (d *Deliverer) outcome(job *Job, trigger delivery.Trigger, at time.Time, r webhook.Result, body []byte) delivery.RecordAttempt {
 	return delivery.RecordAttempt{
-		Organization: job.Target.Organization, Destination: job.Target.ID,
+		Organization: job.Organization, Destination: job.Destination,
 		Number: job.Attempts + 1, Trigger: trigger, At: at.UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{
 			ResponseStatus: r.StatusCode, ResponseBody: body, FailureReason: r.FailureReason, ErrorMessage: r.ErrorMessage,

@@ -24,7 +24,7 @@ type attemptLog struct {
 	leftOut int // since the last line
 }
 
-func (l *attemptLog) write(ctx context.Context, job Job, attempted delivery.Attempted) {
+func (l *attemptLog) write(ctx context.Context, job *Job, attempted delivery.Attempted) {
 	level, outcome := slog.LevelDebug, "succeeded"
 	if !attempted.Succeeded() {
 		level, outcome = slog.LevelInfo, attempted.FailureReason
@@ -37,7 +37,7 @@ func (l *attemptLog) write(ctx context.Context, job Job, attempted delivery.Atte
 		return
 	}
 	attributes := []slog.Attr{
-		slog.String("destination", job.Target.ID.String()), slog.String("delivery", job.ID.String()),
+		slog.String("destination", job.Destination.String()), slog.String("delivery", job.ID.String()),
 		slog.String("event", job.Body.Event.String()), slog.String("type", job.Body.Published.Type),
 		slog.Int("attempt", attempted.Number), slog.String("outcome", outcome),
 		slog.Int("status", attempted.ResponseStatus), slog.Duration("duration", attempted.Duration()),

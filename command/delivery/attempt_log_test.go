@@ -13,14 +13,13 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
-	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 )
 
-var sent = Job{
-	ID:     uuid.UUID{5},
-	Target: &destination.Target{ID: uuid.UUID{3}, URL: "https://example.org/hook?key=topsecret"},
-	Body:   &Body{Event: uuid.UUID{2}, Published: publication.Published{Type: "news.item.added", Data: []byte(`{"private":"topsecret"}`)}},
+var sent = &Job{
+	ID:          uuid.UUID{5},
+	Destination: uuid.UUID{3},
+	Body:        &Body{Event: uuid.UUID{2}, Published: publication.Published{Type: "news.item.added", Data: []byte(`{"private":"topsecret"}`)}},
 }
 
 func outcome(reason string, status int) delivery.Attempted {
@@ -59,11 +58,11 @@ func TestEachAttemptIsOneLine(t *testing.T) {
 		delete(line, "time")
 	}
 	want := []map[string]any{{
-		"level": "INFO", "msg": "delivery attempted", "destination": sent.Target.ID.String(), "delivery": sent.ID.String(),
+		"level": "INFO", "msg": "delivery attempted", "destination": sent.Destination.String(), "delivery": sent.ID.String(),
 		"event": sent.Body.Event.String(), "type": "news.item.added", "attempt": 2.0, "outcome": "http_status", "status": 503.0,
 		"duration": 12e6, "next": "2026-11-21T12:00:00Z",
 	}, {
-		"level": "DEBUG", "msg": "delivery attempted", "destination": sent.Target.ID.String(), "delivery": sent.ID.String(),
+		"level": "DEBUG", "msg": "delivery attempted", "destination": sent.Destination.String(), "delivery": sent.ID.String(),
 		"event": sent.Body.Event.String(), "type": "news.item.added", "attempt": 2.0, "outcome": "succeeded", "status": 204.0,
 		"duration": 12e6,
 	}}

@@ -12,7 +12,7 @@ func TestGoneEndsRetries(t *testing.T) {
 	t.Parallel()
 	d := &Deliverer{Policy: DefaultPolicy, Jitter: func() float64 { return 0 }}
 	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
-		attempt := d.outcome(job(1, 1), delivery.Automatic, noon, webhook.Result{StatusCode: status, FailureReason: "http_status"}, nil)
+		attempt := d.outcome(&Job{}, delivery.Automatic, noon, webhook.Result{StatusCode: status, FailureReason: "http_status"}, nil)
 		if attempt.Retry.Never != never {
 			t.Errorf("%d: never again %v, want %v", status, attempt.Retry.Never, never)
 		}
@@ -41,7 +41,7 @@ func TestLostClaimsAreNotSent(t *testing.T) {
 		"claimed earlier": {Job{Losses: 1, fresh: true, came: time.Now().Add(-time.Hour)}, false},
 	} {
 		d := &Deliverer{Queue: &losing{losses: 2}}
-		if got := d.holds(t.Context(), tt.job); got != tt.want {
+		if got := d.holds(t.Context(), &tt.job); got != tt.want {
 			t.Errorf("%s: holds = %v, want %v", name, got, tt.want)
 		}
 	}

@@ -32,19 +32,6 @@ type Dispatcher struct {
 
 var _ eventstore.Deferring = (*Dispatcher)(nil)
 
-// Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
-type Handoff interface {
-	// Reserve asks for room for a delivery of a body to a destination. The worker holds it until a time; ok is false when there
-	// is no room, and the delivery will be claimed from the read model.
-	Reserve(target *destination.Target, body *Body) (worker int32, until time.Time, ok bool)
-	// Submit hands over a reserved delivery once it is recorded.
-	Submit(job Job)
-	// Cancel gives back a reservation.
-	Cancel(target *destination.Target, body *Body)
-	// Expect says that a delivery was recorded that is to be claimed from the read model.
-	Expect()
-}
-
 // NewDispatcher makes a dispatcher; each run of it wants a fresh one.
 func NewDispatcher(store eventstore.Store, handoff Handoff) *Dispatcher {
 	d := &Dispatcher{store: store, handoff: handoff}
@@ -115,11 +102,11 @@ func (d *Dispatcher) apply(recorded *eventstore.Recorded) error {
 	return d.routes.Apply(recorded)
 }
 
-// target is a destination as it is by now, or nil.
-func (d *Dispatcher) target(id uuid.UUID) *destination.Target {
+// enabled reports whether a destination gets deliveries by now.
+func (d *Dispatcher) enabled(id uuid.UUID) bool {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return d.routes.Target(id)
+	return d.routes.Enabled(id)
 }
 
 func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {

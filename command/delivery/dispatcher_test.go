@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -73,19 +72,15 @@ func TestTheNewestInAWindowSupersedesTheOlder(t *testing.T) {
 
 // taking is a worker's side of the handoff, which keeps what it is given.
 type taking struct {
-	worker    int32
-	until     time.Time
-	submitted []Job
-	cancelled int
-	expected  int
+	worker int32
+	until  time.Time
+	jobs   []Job
 }
 
-func (h *taking) Reserve(*destination.Target, *Body) (int32, time.Time, bool) {
+func (h *taking) Lease(uuid.UUID, uuid.UUID, *Body) (int32, time.Time, bool) {
 	return h.worker, h.until, true
 }
-func (h *taking) Submit(job Job)                    { h.submitted = append(h.submitted, job) }
-func (h *taking) Cancel(*destination.Target, *Body) { h.cancelled++ }
-func (h *taking) Expect()                           { h.expected++ }
+func (h *taking) Offer(jobs []Job) { h.jobs = append(h.jobs, jobs...) }
 
 // A process that was stopped goes on to dispatch what another one has dispatched meanwhile: the other one sends it.
 func TestOfTwoDispatchersOneSends(t *testing.T) {
@@ -99,20 +94,19 @@ func TestOfTwoDispatchersOneSends(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(theirs.submitted) != 1 || theirs.submitted[0].ID != dispatch.DeliveryID(id, hook) {
-		t.Errorf("the first sends %+v", theirs.submitted)
+	if len(theirs.jobs) != 1 || theirs.jobs[0].ID != dispatch.DeliveryID(id, hook) {
+		t.Errorf("the first sends %+v", theirs.jobs)
 	}
-	if len(mine.submitted) != 0 || mine.cancelled != 1 {
-		t.Errorf("the second sends %+v and gave back %d reservations", mine.submitted, mine.cancelled)
+	if len(mine.jobs) != 0 {
+		t.Errorf("the second sends %+v", mine.jobs)
 	}
 }
 
-// What was published before the dispatcher began, or right after, may have been delivered already: it is left to be
-// claimed, and the deliverer is told to look for it rather than to wait for its next look into the queue.
-func TestWhatIsLeftToBeClaimedIsLookedForAtOnce(t *testing.T) {
+// What was published before the dispatcher began may have been delivered already: it is left to be claimed.
+func TestDispatcher_replayedIsLeftToClaims(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	r.published()
+	id, _ := r.published()
 	batch := r.Events(eventstore.Start, (&Dispatcher{}).Filter())
 	handoff := &taking{worker: 1, until: noon.Add(time.Hour)}
 	d := NewDispatcher(r.Store, handoff)
@@ -120,26 +114,10 @@ func TestWhatIsLeftToBeClaimedIsLookedForAtOnce(t *testing.T) {
 	if err := d.React(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	if len(handoff.submitted) != 0 || handoff.expected != 1 {
-		t.Errorf("sends %+v, and was told of the others %d times", handoff.submitted, handoff.expected)
+	if len(handoff.jobs) != 0 {
+		t.Errorf("sends %+v", handoff.jobs)
 	}
-
-	synctest.Test(t, func(t *testing.T) {
-		deliverer := &Deliverer{}
-		deliverer.Expect()
-		select {
-		case <-deliverer.wake:
-		default:
-			t.Error("the deliverer is not woken")
-		}
-		if !deliverer.expecting() {
-			t.Error("one look is enough")
-		}
-		time.Sleep(expectTime)
-		if deliverer.expecting() {
-			t.Error("it never stops looking often")
-		}
-	})
+	r.has(t, dispatch.Aggregate.Stream(id), "dispatch.deliveries-scheduled.v1")
 }
 
 // gated is a store that holds up appends to some streams until they are let.

@@ -29,7 +29,7 @@ func newEntitlements(store eventstore.Store) *entitlements {
 }
 
 // lost returns why a delivery may not be sent any more, or "". A replay was asked for: it needs no subscription.
-func (e *entitlements) lost(ctx context.Context, job Job) (reason string, err error) {
+func (e *entitlements) lost(ctx context.Context, job *Job) (reason string, err error) {
 	if id := job.Body.Published.FeedID; id != uuid.Nil { // the data may be given up meanwhile, so no copy of all
 		readers, err := e.readers.get(ctx, id)
 		switch {
@@ -37,7 +37,7 @@ func (e *entitlements) lost(ctx context.Context, job Job) (reason string, err er
 			return "", fmt.Errorf("read feed: %w", err)
 		case len(readers) == 0:
 			return reasonNoFeed, nil
-		case !slices.Contains(readers, job.Target.Organization):
+		case !slices.Contains(readers, job.Organization):
 			return reasonUnshared, nil
 		}
 	}
@@ -52,7 +52,7 @@ func (e *entitlements) lost(ctx context.Context, job Job) (reason string, err er
 }
 
 // wanted reports whether one of the subscriptions exists that a delivery was made for.
-func (e *entitlements) wanted(ctx context.Context, job Job) (bool, error) {
+func (e *entitlements) wanted(ctx context.Context, job *Job) (bool, error) {
 	for _, id := range job.Subscriptions {
 		exists, err := e.subscribed.get(ctx, id)
 		if err != nil {
@@ -81,7 +81,7 @@ func (e *entitlements) follow(following bool) {
 }
 
 // entitledTo fails with notEntitledError if a delivery may not be sent any more.
-func (d *Deliverer) entitledTo(ctx context.Context, job Job) error {
+func (d *Deliverer) entitledTo(ctx context.Context, job *Job) error {
 	reason, err := d.entitled.lost(ctx, job)
 	if err == nil && reason != "" {
 		err = notEntitledError{reason}
@@ -96,19 +96,19 @@ type notEntitledError struct{ reason string }
 func (e notEntitledError) Error() string { return e.reason }
 
 // discard ends a delivery that may not be sent any more, or its replay, and does not give up while the store is away.
-func (d *Deliverer) discard(ctx context.Context, job Job, reason string) {
+func (d *Deliverer) discard(ctx context.Context, job *Job, reason string) {
 	command := delivery.Command(delivery.Discard{Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)})
 	if job.Replay != uuid.Nil {
 		command = delivery.DropReplay{Replay: job.Replay, Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)}
 	}
 	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
-		Organization: job.Target.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName, Reason: reason,
+		Organization: job.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName, Reason: reason,
 	}}
 	for {
 		_, err := delivery.Aggregate.Execute(ctx, d.Store, job.ID, command, options)
 		switch {
 		case err == nil:
-			d.Log.Info("delivery discarded", "delivery", job.ID, "destination", job.Target.ID, "organization", job.Target.Organization, "reason", reason)
+			d.Log.Info("delivery discarded", "delivery", job.ID, "destination", job.Destination, "organization", job.Organization, "reason", reason)
 			return
 		case ctx.Err() != nil:
 			return

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 	"time"
@@ -70,10 +69,8 @@ func startSending(t *testing.T, result webhook.Result, before func(eventstore.St
 			}
 		}
 	}
-	s.Deliverer = &Deliverer{
-		Store: store, Queue: queue, Sender: s.sender, Policy: DefaultPolicy, Limits: DefaultLimits,
-		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
-	}
+	makeDestination(t, store, hook, bob, "https://example.org")
+	s.Deliverer = deliverer(store, queue, s.sender)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -134,7 +131,7 @@ func newsOf(t *testing.T, store eventstore.Store, reader uuid.UUID) (id, sub uui
 
 func claimedFor(organization, of, sub uuid.UUID) Job {
 	return Job{
-		ID: uuid.New(), Target: &destination.Target{ID: hook, Organization: organization, Enabled: true, URL: "https://example.org"},
+		ID: uuid.New(), Destination: hook, Organization: organization,
 		LeasedUntil: time.Now().Add(time.Hour), Subscriptions: []uuid.UUID{sub},
 		Body: &Body{Event: uuid.New(), Published: publication.Published{
 			Type: "news.item.added", FeedType: "news", FeedID: of, Data: []byte("{}"),
@@ -228,7 +225,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 			s = startSending(t, *result, func(store eventstore.Store) {
 				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
 				s.eventually("the deletion is heard", func() bool {
-					wanted, err := s.entitled.wanted(t.Context(), job)
+					wanted, err := s.entitled.wanted(t.Context(), &job)
 					return err == nil && !wanted
 				})
 			})
@@ -289,16 +286,12 @@ func (r *recall[T]) changed() uint64 {
 }
 
 // What happens is heard while leases can't be given back, because Postgres does not answer.
-func TestHearingWaitsForNoQueue(t *testing.T) {
+func TestWatchWaitsForNoQueue(t *testing.T) {
 	t.Parallel()
 	store := nodetest.Start(t)
-	target := &destination.Target{ID: uuid.New(), Organization: alice, Enabled: true, URL: "https://example.org"}
-	execute(t, store, destination.Aggregate, target.ID, destination.Command(destination.Create{
-		Organization: alice, Settings: destination.Settings{Name: "Hook", URL: target.URL}, SecretID: uuid.New(), At: time.Now(),
-	}))
+	makeDestination(t, store, hook, alice, "https://example.org")
 	of, sub := newsOf(t, store, alice)
 	inFlight, waits := claimedFor(alice, of, sub), claimedFor(alice, of, sub)
-	inFlight.Target, waits.Target = target, target
 	queue := &claims{released: make(chan uuid.UUID)} // no lease can be given back
 	queue.claim = func(n int) []Job {
 		if n == 1 {
@@ -307,12 +300,8 @@ func TestHearingWaitsForNoQueue(t *testing.T) {
 		return nil
 	}
 	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
-	limits := DefaultLimits
-	limits.PerNew = 1
-	s := &sending{t: t, Deliverer: &Deliverer{
-		Store: store, Queue: queue, Sender: sender, Policy: DefaultPolicy, Limits: limits,
-		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
-	}}
+	s := &sending{t: t, Deliverer: deliverer(store, queue, sender)}
+	s.Settings.InFlight, s.Settings.Opening = 1, 1
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -323,9 +312,7 @@ func TestHearingWaitsForNoQueue(t *testing.T) {
 		return s.entitled.readers.following
 	})
 	off, heard := false, s.entitled.readers.changed()
-	execute(t, store, destination.Aggregate, target.ID, destination.Command(destination.Revise{
-		Organization: alice, Enabled: &off, At: time.Now(),
-	}))
+	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{Organization: alice, Enabled: &off, At: time.Now()}))
 	s.eventually("the one that waits is dropped", func() bool { queued, _ := s.Load(); return queued == 0 })
 	execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
 	s.eventually("the feed's end is heard", func() bool { return s.entitled.readers.changed() > heard })

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
-	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
@@ -23,9 +22,8 @@ type fanOut struct {
 	published publication.Published
 	scheduled []dispatch.Scheduled
 	at        time.Time
-	fresh     bool                  // it may be handed over
-	targets   []*destination.Target // of the scheduled ones that are reserved
-	body      *Body                 // of those
+	fresh     bool  // it may be handed over
+	body      *Body // of the deliveries that are handed over
 
 	// The rest is of appends, and guarded by it.
 	by        *publisher
@@ -56,7 +54,7 @@ func (f *fanOut) leave() {
 	f.fresh, f.published.Data = false, nil
 }
 
-// record appends a fan-out, hands over what was reserved, and ends what it supersedes. done is false where that has to wait
+// record appends a fan-out, hands over what is leased, and ends what it supersedes. done is false where that has to wait
 // until it is recorded itself: then it is called again.
 func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err error) {
 	if !f.recorded {
@@ -72,7 +70,7 @@ func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err erro
 
 // dispatch appends the deliveries, in chunks where they are many.
 func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) error {
-	d.reserve(f)
+	d.leaseRoom(f)
 	summary := dispatch.Summary{
 		Type: f.published.Type, Source: f.published.Source, Subject: f.published.Subject, Time: f.published.Time,
 		FeedType: f.published.FeedType, FeedID: f.published.FeedID,
@@ -88,32 +86,27 @@ func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) error {
 			Known:     known,
 		})
 		if err != nil {
-			f.cancel(d.handoff, first)
 			return fmt.Errorf("dispatch %s: %w", f.id, err)
 		}
 		known = &out.Loaded
-		f.submit(d.handoff, out.State, first, last)
+		f.offer(d.handoff, out.State, first, last)
 	}
 	return nil
 }
 
-// reserve asks for room right before the append, not when it was planned: leases begin now, and nothing is held for what
-// waits for its turn.
-func (d *Dispatcher) reserve(f *fanOut) {
-	f.targets = make([]*destination.Target, len(f.scheduled))
+// leaseRoom asks for room right before the append, not when it was planned: leases begin now.
+func (d *Dispatcher) leaseRoom(f *fanOut) {
+	if !f.fresh {
+		return
+	}
+	f.body = NewBody(f.id, f.published, f.at)
 	for i := range f.scheduled {
-		if !f.fresh || !f.scheduled[i].NotBefore.IsZero() {
+		s := &f.scheduled[i]
+		if !s.NotBefore.IsZero() || !d.enabled(s.Destination) { // since it was planned
 			continue
 		}
-		if f.body == nil {
-			f.body = NewBody(f.id, f.published, f.at)
-		}
-		f.targets[i] = d.target(f.scheduled[i].Destination)
-		if f.targets[i] == nil || !f.targets[i].Enabled { // since it was planned
-			continue
-		}
-		if worker, until, ok := d.handoff.Reserve(f.targets[i], f.body); ok {
-			f.scheduled[i].Worker, f.scheduled[i].LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
+		if worker, until, ok := d.handoff.Lease(s.Organization, s.Destination, f.body); ok {
+			s.Worker, s.LeasedUntil = worker, until.UTC().Truncate(time.Microsecond)
 		}
 	}
 }
@@ -129,35 +122,23 @@ func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
 	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause, Actor: DispatcherName}
 }
 
-// submit hands over what was recorded as this worker's. Where another process was faster, that one sends it.
-func (f *fanOut) submit(handoff Handoff, recorded dispatch.State, first, last int) {
-	queued := false
+// offer hands over what was recorded as this worker's. Where another process was faster, that one sends it.
+func (f *fanOut) offer(handoff Handoff, recorded dispatch.State, first, last int) {
+	var jobs []Job
 	for i := first; i < last; i++ {
-		if f.scheduled[i].Worker == 0 {
-			queued = true
+		s := &f.scheduled[i]
+		if s.Worker == 0 || !recorded.Holds(*s) {
 			continue
 		}
-		if !recorded.Holds(f.scheduled[i]) {
-			handoff.Cancel(f.targets[i], f.body)
-			continue
-		}
-		handoff.Submit(Job{
-			ID: dispatch.DeliveryID(f.id, f.scheduled[i].Destination), Target: f.targets[i], Body: f.body,
-			Subscriptions: f.scheduled[i].Subscriptions,
+		jobs = append(jobs, Job{
+			ID: f.delivery(*s), Destination: s.Destination, Organization: s.Organization, Body: f.body,
+			Subscriptions: s.Subscriptions,
 			Known:         &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
-			LeasedUntil:   f.scheduled[i].LeasedUntil,
+			LeasedUntil:   s.LeasedUntil,
 		})
 	}
-	if queued && handoff != nil {
-		handoff.Expect()
-	}
-}
-
-func (f *fanOut) cancel(handoff Handoff, first int) {
-	for i := first; i < len(f.scheduled); i++ {
-		if f.scheduled[i].Worker != 0 {
-			handoff.Cancel(f.targets[i], f.body)
-		}
+	if len(jobs) > 0 {
+		handoff.Offer(jobs)
 	}
 }
 

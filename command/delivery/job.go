@@ -9,18 +9,18 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
-	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
 
-// Job is one delivery that is to be sent now.
+// Job is one delivery that is to be sent now. Its destination is read when it is sent.
 type Job struct {
-	ID     uuid.UUID
-	Target *destination.Target
-	Body   *Body
+	ID           uuid.UUID
+	Destination  uuid.UUID
+	Organization uuid.UUID
+	Body         *Body
 	// Subscriptions are those that it was made for. None: they are not known.
 	Subscriptions []uuid.UUID
 
@@ -34,19 +34,13 @@ type Job struct {
 	came  time.Time // when it was queued in memory
 }
 
-// goesTo says whether it may be sent to its destination as that is now; nil: it was deleted. A disabled one gets replays only.
-func (j *Job) goesTo(target *destination.Target) bool {
-	return target != nil && (target.Enabled || j.Replay != uuid.Nil)
-}
-
 // Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its data.
 type Body struct {
 	Event      uuid.UUID
 	Published  publication.Published
 	RecordedAt time.Time
 
-	size int // of the data; zero: it is not counted
-	uses uses
+	size int // of the data; 0 means that it is not counted
 
 	once     sync.Once
 	rendered []byte
@@ -86,6 +80,19 @@ func (b *Body) Bytes() ([]byte, error) {
 	return b.rendered, b.err
 }
 
+// Ask says what a claim may take.
+type Ask struct {
+	Limit          int           // deliveries in all
+	PerDestination int           // deliveries of one destination
+	Lease          time.Duration // for which they are held
+	Full           []uuid.UUID   // destinations of which nothing is taken
+	Slow           []uuid.UUID   // destinations of which PerSlow are taken
+	PerSlow        int
+	Over           []uuid.UUID       // organizations of which nothing is taken
+	Bytes          int               // of data of all their events, each counted once; but one event whatever its size, and small ones
+	BytesOf        map[uuid.UUID]int // the same of organizations for which it is another number
+}
+
 // ErrNotReady: nothing may be claimed now, because this worker can't show that it lives, or because the read model has
 // yet to take in what was recorded.
 var ErrNotReady = errors.New("the queue is not ready for claims")
@@ -100,9 +107,9 @@ type Queue interface {
 	// Holding says whether others respect this worker's leases for sure, and how often that was lost before: what it held
 	// then may have been taken over.
 	Holding() (losses int, sure bool)
-	// Recover gives back what this worker holds without knowing of it, such as a claim whose answer was lost; known lists
-	// what it knows of. It returns how many that were.
-	Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error)
+	// Recover gives back what this worker holds without knowing of it, such as a claim whose answer was lost. It returns how
+	// many that were.
+	Recover(ctx context.Context, lease time.Duration, known func(uuid.UUID) bool) (int, error)
 	// Claim leases due deliveries of enabled destinations, and replays. It may fail with ErrNotReady.
 	Claim(ctx context.Context, ask Ask) ([]Job, error)
 	// NextDue is when the next delivery is due that nobody holds, of those that were not when the last claim looked; it may

@@ -2,97 +2,82 @@ package delivery
 
 import (
 	"context"
-	"runtime/metrics"
 	"time"
+
+	"carillon/command/delivery/schedule"
 )
 
-const (
-	// crowdPerProcessor is how much may wait for a processor before few connections are opened. Nobody takes turns there: a
-	// thousand requests that begin at once, each with a handshake, are a second in which nobody else gets a word in.
-	// Whoever has not begun waits in a lane, where organizations take turns.
-	crowdPerProcessor = 16
-	// busyPerProcessor is how much may wait before one organization opens few connections beside others.
-	busyPerProcessor = 1
-	// crowdPause is how long the crowd is given before it is looked at again; at least one request is begun then.
-	crowdPause = 5 * time.Millisecond
-)
-
-// press is how much waits for a processor.
-type press int
-
-const (
-	calm press = iota
-	busy
-	crowded
-)
-
-// press looks at how much waits.
-func (d *Deliverer) press() press {
-	switch waiting := d.Waiting(); {
-	case waiting >= crowdPerProcessor*d.processors:
-		return crowded
-	case waiting >= busyPerProcessor*d.processors:
-		return busy
-	}
-	return calm
-}
-
-// pump starts what may start.
-func (d *Deliverer) pump() { d.begin(0) }
-
-// begin starts what may start, the first few as if it were not crowded.
-func (d *Deliverer) begin(anyway int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// begin starts what may start. The mutex is held.
+func (d *Deliverer) begin(now time.Time) {
 	if d.ctx == nil {
 		return
 	}
-	for begun := 0; ; begun++ {
-		now := calm
-		if begun >= anyway {
-			now = d.press()
-		}
-		ctx, cancel := context.WithCancel(d.ctx)
-		job, ok := d.lanes.next(cancel, now)
-		if !ok {
-			cancel()
-			d.goOnAt(d.lanes.soon())
-			if queued, _ := d.lanes.size(); queued > 0 && now != calm {
-				d.beginLater()
-			}
-			return
-		}
+	for next, ok := d.schedule.Next(now); ok; next, ok = d.schedule.Next(now) {
+		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert,errcheck // it offers no others
 		d.running.Go(func() {
-			defer cancel()
-			took := d.attempt(ctx, job)
-			wants := d.lanes.done(job, took)
-			d.pump()
-			if wants {
+			outcome := d.attempt(ctx, job)
+			if d.done(job, outcome) {
 				d.Wake()
 			}
 		})
 	}
+	returned, next := d.schedule.Tick(now)
+	d.putBack(returned)
+	d.beginAt(next)
 }
 
-// beginLater looks again after a pause.
-func (d *Deliverer) beginLater() {
-	if d.later {
+// done ends a request, starts what may start then, and reports whether a claim is worth its while.
+func (d *Deliverer) done(job *Job, outcome schedule.Outcome) (claim bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	claim = d.schedule.Done(job.ID, outcome, now)
+	d.begin(now)
+	return claim
+}
+
+// beginAt starts again what may start at a time. The mutex is held.
+func (d *Deliverer) beginAt(at time.Time) {
+	if at.IsZero() || !d.timed.IsZero() && !at.Before(d.timed) {
 		return
 	}
-	d.later = true
-	time.AfterFunc(crowdPause, func() {
+	d.timed = at
+	time.AfterFunc(time.Until(at), func() {
 		d.mu.Lock()
-		d.later = false
-		d.mu.Unlock()
-		d.begin(1)
+		defer d.mu.Unlock()
+		if d.timed.Equal(at) {
+			d.timed = time.Time{}
+		}
+		d.begin(time.Now())
 	})
 }
 
-// runnable counts the goroutines that could go on and wait for a processor.
-func runnable() func() int {
-	sample := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}}
-	return func() int {
-		metrics.Read(sample)
-		return int(sample[0].Value.Uint64()) //nolint:gosec // no process has as many
+// putBack lets deliveries go back to the queue, and waits for nothing. The mutex is held.
+func (d *Deliverer) putBack(returned []schedule.Delivery) {
+	if len(returned) == 0 {
+		return
+	}
+	for i := range returned {
+		d.back = append(d.back, returned[i].ID)
+	}
+	select {
+	case d.returns <- struct{}{}:
+	default:
+	}
+}
+
+// giveBackReturned gives leases back of what goes back to the queue, until the context ends.
+func (d *Deliverer) giveBackReturned(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.returns:
+		}
+		d.mu.Lock()
+		back := d.back
+		d.back = nil
+		d.mu.Unlock()
+		d.release(ctx, back...)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // crash comes to the same result. It is not safe for concurrent use.
 type Routes struct {
 	feeds   *eventstore.SavedTable[uuid.UUID, feedRoute]
-	targets *eventstore.SavedTable[uuid.UUID, destination.Target]
+	targets *eventstore.SavedTable[uuid.UUID, targetRoute]
 	subs    *eventstore.SavedTable[uuid.UUID, subRoute]
 	windows *eventstore.SavedTable[windowKey, window]
 	byOrg   map[uuid.UUID]map[uuid.UUID]*subRoute // active ones
@@ -34,6 +34,13 @@ type feedRoute struct {
 	Type   string      `json:"type"`
 	Owner  uuid.UUID   `json:"owner"`
 	Shared []uuid.UUID `json:"shared,omitempty"`
+}
+
+// targetRoute is the part of a destination that says what it gets. Rows of versions before have more.
+type targetRoute struct {
+	Organization    uuid.UUID `json:"organization"`
+	Enabled         bool      `json:"enabled"`
+	DebounceSeconds int       `json:"debounceSeconds"`
 }
 
 type subRoute struct {
@@ -69,7 +76,7 @@ type window struct {
 func NewRoutes(state *eventstore.ProcessState) *Routes {
 	r := &Routes{
 		feeds:   eventstore.NewSavedTable[uuid.UUID, feedRoute](state, "feed", uuid.Parse),
-		targets: eventstore.NewSavedTable[uuid.UUID, destination.Target](state, "target", uuid.Parse),
+		targets: eventstore.NewSavedTable[uuid.UUID, targetRoute](state, "target", uuid.Parse),
 		subs:    eventstore.NewSavedTable[uuid.UUID, subRoute](state, "subscription", uuid.Parse),
 		windows: eventstore.NewSavedTable[windowKey, window](state, "window", parseWindowKey),
 		byOrg:   map[uuid.UUID]map[uuid.UUID]*subRoute{},
@@ -93,7 +100,7 @@ func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 		if err != nil {
 			return err
 		}
-		r.targets.Set(id, r.targets.Get(id).After(id, recorded.Revision, event))
+		r.applyDestination(id, event)
 	case subscription.Aggregate.Category:
 		event, err := subscription.Events.Decode(recorded)
 		if err != nil {
@@ -127,6 +134,29 @@ func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 		return // change nothing about who may see it
 	}
 	r.feeds.Set(id, &next)
+}
+
+func (r *Routes) applyDestination(id uuid.UUID, event destination.Event) {
+	next := targetRoute{}
+	if known := r.targets.Get(id); known != nil {
+		next = *known
+	}
+	switch e := event.(type) {
+	case destination.Created:
+		next = targetRoute{Organization: e.Organization, Enabled: true, DebounceSeconds: e.DebounceWindowSeconds}
+	case destination.Revised:
+		next.DebounceSeconds = e.DebounceWindowSeconds
+	case destination.Enabled:
+		next.Enabled = true
+	case destination.Disabled, destination.AutoDisabled:
+		next.Enabled = false
+	case destination.Deleted:
+		r.targets.Set(id, nil)
+		return
+	case destination.SecretMinted, destination.SecretRotated, destination.SecretExpired:
+		return // change nothing about what it gets
+	}
+	r.targets.Set(id, &next)
 }
 
 func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
@@ -166,8 +196,11 @@ func (r *Routes) index(id uuid.UUID, before, after *subRoute) {
 	r.byOrg[after.Organization][id] = after
 }
 
-// Target returns a destination that exists, or nil.
-func (r *Routes) Target(id uuid.UUID) *destination.Target { return r.targets.Get(id) }
+// Enabled reports whether a destination exists and gets deliveries.
+func (r *Routes) Enabled(id uuid.UUID) bool {
+	target := r.targets.Get(id)
+	return target != nil && target.Enabled
+}
 
 // Visible lists the organizations that can see an event: the owner of its feed and those it is shared with; where it
 // has no feed, its own organization.

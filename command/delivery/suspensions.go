@@ -93,7 +93,9 @@ func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	switch event.(type) {
 	case organization.Suspended, organization.Deleted: // what it owns is deleted soon after it
 		d.suspended.change(id, true)
-		d.drop(d.lanes.suspend(id))
+		d.mu.Lock()
+		d.putBack(d.schedule.DropOrganization(id, time.Now()))
+		d.mu.Unlock()
 	case organization.Resumed:
 		d.suspended.change(id, false)
 		d.Wake()

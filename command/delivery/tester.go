@@ -37,7 +37,7 @@ type Tested struct {
 func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, error) {
 	now := t.Now()
 	tested := Tested{WebhookID: uuid.New(), EventID: uuid.New(), Time: now.UTC().Truncate(time.Millisecond)}
-	opened, err := newOpenedTargets(t.Vault).open(ctx, target, now)
+	opened, err := openTarget(ctx, t.Vault, target, now)
 	if err != nil {
 		return tested, err
 	}
@@ -57,9 +57,6 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 	case err != nil:
 		return tested, err
 	}
-	tested.Result = t.Sender.Send(ctx, webhook.Request{
-		URL: opened.url, Headers: opened.headers, Secrets: opened.secrets, ID: tested.WebhookID.String(), Body: rendered, Now: now,
-		Via: via, Organization: target.Organization,
-	})
+	tested.Result = t.Sender.Send(ctx, opened.request(tested.WebhookID, rendered, now, via))
 	return tested, ctx.Err()
 }

@@ -9,17 +9,12 @@ import (
 // A receiver may ask for a client certificate while it shakes hands. Whether it did explains what it answers, or that it
 // hangs up, which it does after the handshake in TLS 1.3. When a session is resumed it does not ask again.
 
-// Handshake says of a request's connection whether the receiver asked for a client certificate, and of the request whether it
-// still wants a connection. Its methods Wanted, Served and Opened are for the hooks of an [httptrace.ClientTrace].
+// Handshake reports whether the receiver of a request asked for a client certificate.
 type Handshake struct {
 	mu      sync.Mutex
 	asking  *asking // of the transport
 	address string  // that was dialled
 	asked   bool
-
-	served  bool
-	waiting chan struct{} // closed when it is served; nil while nobody waits for that
-	leaving []func()      // of connections that are being opened for it
 }
 
 type handshakeKey struct{}
@@ -41,57 +36,6 @@ func (h *Handshake) dial(asking *asking, address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asking, h.address = asking, address
-}
-
-// Wanted is for GetConn: the request looks for a connection.
-func (h *Handshake) Wanted(string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.served = false
-}
-
-// Served is for GotConn: the request has a connection, or has ended, so none needs to be opened for it.
-func (h *Handshake) Served() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.served = true
-	if h.waiting != nil {
-		close(h.waiting)
-		h.waiting = nil
-	}
-}
-
-// Opened is for TLSHandshakeDone: a connection that was opened for the request is open, or has failed.
-func (h *Handshake) Opened(tls.ConnectionState, error) {
-	h.mu.Lock()
-	var leave func()
-	if last := len(h.leaving) - 1; last >= 0 { // which of them is all the same
-		leave, h.leaving = h.leaving[last], h.leaving[:last]
-	}
-	h.mu.Unlock()
-	if leave != nil {
-		leave()
-	}
-}
-
-// servedElse is closed when the request is served by another connection; nil: it has been.
-func (h *Handshake) servedElse() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.served {
-		return nil
-	}
-	if h.waiting == nil {
-		h.waiting = make(chan struct{})
-	}
-	return h.waiting
-}
-
-// opens notes what to call when the connection that is being opened is open.
-func (h *Handshake) opens(leave func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leaving = append(h.leaving, leave)
 }
 
 func (h *Handshake) ask() {

@@ -116,20 +116,10 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 			return leaveFrom(opts.From, network, socket)
 		},
 	}
-	asking, opening := &asking{}, &opening{at: map[string]*entrance{}}
-	return func(ctx context.Context, network, address string) (opened net.Conn, failed error) {
+	asking := &asking{}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if noted, ok := ctx.Value(handshakeKey{}).(*Handshake); ok {
-			leave, err := opening.enter(ctx, address, noted)
-			if err != nil {
-				return nil, err
-			}
 			noted.dial(asking, address)
-			noted.opens(leave)
-			defer func() {
-				if failed != nil {
-					noted.Opened(tls.ConnectionState{}, failed)
-				}
-			}()
 		}
 		name, _, err := net.SplitHostPort(address)
 		if err != nil {

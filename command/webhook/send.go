@@ -216,8 +216,7 @@ func roundTrip(
 		reused := false // the last connection that was tried
 		var conn *egress.Conn
 		noted, handshake := egress.NoteHandshake(ctx)
-		trace := &httptrace.ClientTrace{GetConn: handshake.Wanted, TLSHandshakeDone: handshake.Opened, GotConn: func(got httptrace.GotConnInfo) {
-			handshake.Served()
+		trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
 			reused = got.Reused
 			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
 				conn.WasIdle()
@@ -228,7 +227,6 @@ func roundTrip(
 			return nil, errInvalidURL
 		}
 		resp, err := via.RoundTrip(req)
-		handshake.Served()
 		showed.asked = handshake.Asked() || conn != nil && conn.Asked()
 		if reused && err != nil && (closedIdle(err) || conn != nil && conn.Unused()) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends

@@ -10,17 +10,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/projections/column"
 )
 
-// Claimed is a delivery that a worker holds, with all that an attempt needs. Deliveries of one destination share their
-// Target, deliveries of one event their Event.
+// Claimed is a delivery that a worker holds. Deliveries of one event share their Event.
 type Claimed struct {
 	ID            uuid.UUID
-	Target        *destination.Target // its secrets: those that are active, newest first
+	Destination   uuid.UUID
+	Organization  uuid.UUID
 	Event         *Event
 	Subscriptions []uuid.UUID         // those that it was made for
 	Attempts      int                 // made so far
@@ -39,83 +38,54 @@ type Event struct {
 	RecordedAt time.Time
 }
 
-// wanted are the destinations and events of claimed deliveries, each once.
-type wanted struct {
-	targets map[uuid.UUID]*destination.Target
-	events  map[uuid.UUID]*Event
-}
+// events are those of claimed deliveries, each once.
+type events map[uuid.UUID]*Event
 
-func newWanted() wanted {
-	return wanted{targets: map[uuid.UUID]*destination.Target{}, events: map[uuid.UUID]*Event{}}
-}
-
-// scan reads a delivery whose target and event have nothing but their ids.
-func (w wanted) scan(row pgx.CollectableRow) (Claimed, error) {
+// scan reads a delivery whose event has nothing but its id, and of which the organization is not known.
+func (e events) scan(row pgx.CollectableRow) (Claimed, error) {
 	var (
-		c             Claimed
-		target, event uuid.UUID
+		c     Claimed
+		event uuid.UUID
 	)
-	err := row.Scan(column.UUID(&c.ID), column.UUID(&target), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
+	err := row.Scan(column.UUID(&c.ID), column.UUID(&c.Destination), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
 		&c.Attempts, &c.Automatic, &c.Revision, &c.Subscriptions)
 	if err != nil {
 		return c, err
 	}
-	if w.targets[target] == nil {
-		w.targets[target] = &destination.Target{ID: target}
+	if e[event] == nil {
+		e[event] = &Event{ID: event}
 	}
-	if w.events[event] == nil {
-		w.events[event] = &Event{ID: event}
-	}
-	c.Target, c.Event = w.targets[target], w.events[event]
+	c.Event = e[event]
 	return c, nil
 }
 
 // smallData is what is read of an event before it is known how much there is of others, in bytes.
 const smallData = 2 << 10
 
-// load fills in targets and events. Those that aren't found lose their id. It tells the sizes of those events whose data is
-// not filled in, because it is large.
-func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.Time) (large map[*Event]int, err error) {
-	w := newWanted()
+// load fills in organizations and events. Events that aren't found lose their id. It returns the sizes of those events whose
+// data is not filled in, because it is large.
+func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed) (large map[*Event]int, err error) {
+	organizations, wanted := map[uuid.UUID]uuid.UUID{}, events{}
 	for _, c := range claimed {
-		w.targets[c.Target.ID], w.events[c.Event.ID] = c.Target, c.Event
+		organizations[c.Destination], wanted[c.Event.ID] = uuid.Nil, c.Event
 	}
-	targets, events := keys(w.targets), keys(w.events)
-	for _, c := range claimed {
-		c.Target.ID, c.Event.ID = uuid.Nil, uuid.Nil
+	destinations, ids := keys(organizations), keys(wanted)
+	for _, e := range wanted {
+		e.ID = uuid.Nil
 	}
 	var batch pgx.Batch
-	batch.Queue(`SELECT id, revision, organization, status = 'enabled', shown_url, address, headers, debounce_window_seconds
-		FROM destinations.destinations WHERE id = ANY($1)`, targets).
+	batch.Queue("SELECT id, organization FROM destinations.destinations WHERE id = ANY($1)", destinations).
 		Query(func(rows pgx.Rows) error {
-			var t destination.Target
-			into := []any{&t.ID, &t.Revision, &t.Organization, &t.Enabled, &t.URL, &t.Address, &t.Headers, &t.DebounceSeconds}
-			_, err := pgx.ForEachRow(rows, into, func() error {
-				*w.targets[t.ID] = t
-				t = destination.Target{}
-				return nil
-			})
-			return err
-		})
-	batch.Queue(`SELECT destination, id, sealed, expires_at FROM destinations.secrets
-		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2)
-		ORDER BY destination, revision DESC`, targets, now).
-		Query(func(rows pgx.Rows) error {
-			var (
-				target uuid.UUID
-				s      destination.SealedSecret
-			)
-			_, err := pgx.ForEachRow(rows, []any{&target, &s.ID, &s.Sealed, column.Time(&s.ExpiresAt)}, func() error {
-				t := w.targets[target]
-				t.Secrets = append(t.Secrets, s)
-				s = destination.SealedSecret{}
+			var id, organization uuid.UUID
+			_, err := pgx.ForEachRow(rows, []any{column.UUID(&id), column.UUID(&organization)}, func() error {
+				organizations[id] = organization
 				return nil
 			})
 			return err
 		})
 	batch.Queue(`SELECT id, type, source, subject, time, published_at, feed_type, feed_id, octet_length(data),
 			CASE WHEN octet_length(data) <= $2 THEN data END
-		FROM publications.publications WHERE id = ANY($1)`, events, smallData).
+		FROM publications.publications WHERE id = ANY($1)`, ids, smallData).
 		Query(func(rows pgx.Rows) error {
 			var (
 				e    Event
@@ -126,7 +96,7 @@ func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.T
 				column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data),
 			}
 			_, err := pgx.ForEachRow(rows, into, func() error {
-				event := w.events[e.ID]
+				event := wanted[e.ID]
 				if *event = e; size > smallData {
 					if large == nil {
 						large = map[*Event]int{}
@@ -141,15 +111,18 @@ func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, now time.T
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("read claimed deliveries: %w", err)
 	}
+	for i := range claimed {
+		claimed[i].Organization = organizations[claimed[i].Destination]
+	}
 	return large, nil
 }
 
 // fit keeps what there is memory for. Destinations take turns, so that one with much to come leaves room to others.
 func (ask Ask) fit(claimed []Claimed, large map[*Event]int) (kept, surplus []Claimed) {
-	rank, before := make(map[uuid.UUID]int, len(claimed)), map[*destination.Target]int{}
+	rank, before := make(map[uuid.UUID]int, len(claimed)), map[uuid.UUID]int{}
 	for _, c := range claimed {
-		rank[c.ID] = before[c.Target]
-		before[c.Target]++
+		rank[c.ID] = before[c.Destination]
+		before[c.Destination]++
 	}
 	slices.SortStableFunc(claimed, func(a, b Claimed) int { return rank[a.ID] - rank[b.ID] })
 	type use struct {
@@ -163,7 +136,7 @@ func (ask Ask) fit(claimed []Claimed, large map[*Event]int) (kept, surplus []Cla
 		used = map[use]bool{}
 	)
 	for _, c := range claimed {
-		size, organization := large[c.Event], c.Target.Organization
+		size, organization := large[c.Event], c.Organization
 		if size == 0 || used[use{c.Event, organization}] {
 			kept = append(kept, c)
 			continue
@@ -213,7 +186,7 @@ func loadData(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed, large 
 	return nil
 }
 
-func keys[T any](all map[uuid.UUID]*T) column.UUIDs {
+func keys[T any](all map[uuid.UUID]T) column.UUIDs {
 	ids := make(column.UUIDs, 0, len(all))
 	for id := range all {
 		ids = append(ids, id)

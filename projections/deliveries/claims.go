@@ -73,7 +73,7 @@ func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, err
 		}
 		claimed = kept
 	}
-	if claimed, err = c.load(ctx, ask, claimed, now); err != nil {
+	if claimed, err = c.load(ctx, ask, claimed); err != nil {
 		return nil, err
 	}
 	complete, early := split(claimed)
@@ -84,8 +84,8 @@ func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, err
 }
 
 // load reads what claimed deliveries are to be sent with, as far as there is memory for it, and releases the others.
-func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed, now time.Time) (kept []Claimed, err error) {
-	large, err := load(ctx, c.pool, claimed, now)
+func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed) (kept []Claimed, err error) {
+	large, err := load(ctx, c.pool, claimed)
 	kept = claimed
 	if err == nil && len(large) > 0 {
 		var surplus []Claimed
@@ -102,7 +102,7 @@ func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed, now time
 
 // take claims of some destinations, up to the limit of replays, which come first, and as many others.
 func (c *Claimer) take(ctx context.Context, ask Ask, again, due []uuid.UUID, now time.Time) (claimed []Claimed, first int, err error) {
-	shared := newWanted()
+	shared := events{}
 	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
 	// of Postgres takes back would be made, and sent, once more.
 	var batch pgx.Batch
@@ -140,7 +140,7 @@ func halve(claimed []Claimed, replays, limit int) (kept, surplus []Claimed) {
 func split(claimed []Claimed) (complete, early []Claimed) {
 	complete = make([]Claimed, 0, len(claimed))
 	for _, c := range claimed {
-		if c.Target.ID == uuid.Nil || c.Event.ID == uuid.Nil {
+		if c.Organization == uuid.Nil || c.Event.ID == uuid.Nil {
 			early = append(early, c)
 			continue
 		}

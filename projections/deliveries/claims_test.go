@@ -60,7 +60,7 @@ func (h history) takeBack(now time.Time, dead ...int32) {
 func by(claimed []deliveries.Claimed) map[uuid.UUID]int {
 	count := map[uuid.UUID]int{}
 	for _, c := range claimed {
-		count[c.Target.ID]++
+		count[c.Destination]++
 	}
 	return count
 }
@@ -88,21 +88,11 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	for i := range claimed {
 		claimed[i].DueAt, claimed[i].LeasedUntil = claimed[i].DueAt.UTC(), claimed[i].LeasedUntil.UTC()
 		claimed[i].Event.Time, claimed[i].Event.RecordedAt = claimed[i].Event.Time.UTC(), claimed[i].Event.RecordedAt.UTC()
-		for j := range claimed[i].Target.Secrets {
-			claimed[i].Target.Secrets[j].ExpiresAt = claimed[i].Target.Secrets[j].ExpiresAt.UTC()
-		}
 	}
 	want := []deliveries.Claimed{{
 		ID: dispatch.DeliveryID(event(1), alpha), Subscriptions: []uuid.UUID{sub},
 		Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
-		Target: &destination.Target{
-			ID: alpha, Revision: 4, Organization: org, Enabled: true, URL: "https://example.org/" + alpha.String(), Headers: []byte("sealed headers"),
-			DebounceSeconds: 5,
-			Secrets: []destination.SealedSecret{
-				{ID: rotated, Sealed: []byte("rotated")},
-				{ID: secretOf(alpha), Sealed: []byte("sealed secret"), ExpiresAt: noon.Add(24 * time.Hour)},
-			},
-		},
+		Destination: alpha, Organization: org,
 		Event: &deliveries.Event{
 			ID: event(1),
 			Published: publication.Published{
@@ -240,9 +230,6 @@ func TestClaimOnlyForEnabledDestinationsButReplaysForAll(t *testing.T) {
 	if len(claimed) != 1 || claimed[0].Replay != replay || claimed[0].Attempts != 1 {
 		t.Fatalf("claimed %+v of a destination that is not enabled, want the replay only", claimed)
 	}
-	if claimed[0].Target.Enabled {
-		t.Error("the replay's target is enabled, its destination is not")
-	}
 	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Enabled{At: noon})
 	h.Project()
 	if n := len(h.claim(me, 10, 10, noon)); n != 2 {
@@ -299,7 +286,7 @@ func TestEveryDestinationHasItsTurn(t *testing.T) {
 		if len(one) != 1 {
 			t.Fatalf("claimed %d, want 1", len(one))
 		}
-		seen[one[0].Target.ID]++
+		seen[one[0].Destination]++
 		if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{one[0].ID}); err != nil {
 			t.Fatal(err)
 		}
@@ -371,7 +358,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 					t.Fatalf("claimed twice: %s", c.ID)
 				}
 				taken[c.ID] = true
-				h.happens(number[c.Event.ID], c.Target.ID, succeeded(1, c.Target.ID, noon))
+				h.happens(number[c.Event.ID], c.Destination, succeeded(1, c.Destination, noon))
 			}
 			h.Project()
 		case <-deadline:

@@ -92,8 +92,8 @@ func TestWhatIsDueBehindMuchThatNobodyTakes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range claimed {
-			if got[c.ID]++; c.Target.ID != alpha || got[c.ID] > 1 {
-				t.Fatalf("claimed %s of %s", c.ID, c.Target.ID)
+			if got[c.ID]++; c.Destination != alpha || got[c.ID] > 1 {
+				t.Fatalf("claimed %s of %s", c.ID, c.Destination)
 			}
 		}
 		if time.Now().After(deadline) {
@@ -134,7 +134,7 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 			t.Fatalf("claimed %d (%v) where much is due", len(claimed), err)
 		}
 		for _, c := range claimed {
-			delete(others, c.Target.ID)
+			delete(others, c.Destination)
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d destinations had no turn", len(others))

@@ -98,7 +98,7 @@ func (r *round) learn(asked []uuid.UUID, taken []Claimed, limit int) {
 	}
 	came := make(map[uuid.UUID]struct{}, len(taken))
 	for _, c := range taken {
-		came[c.Target.ID] = struct{}{}
+		came[c.Destination] = struct{}{}
 	}
 	for _, id := range asked {
 		if _, more := came[id]; !more {

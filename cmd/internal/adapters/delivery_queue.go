@@ -240,7 +240,7 @@ func (q *DeliveryQueue) takeBack(ctx context.Context, holders []deliveries.Holde
 }
 
 // Recover implements delivery.Queue.
-func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known func() map[uuid.UUID]struct{}) (int, error) {
+func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known func(uuid.UUID) bool) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if _, holding := q.worker.holding(); !holding {
@@ -250,8 +250,7 @@ func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known 
 	if err != nil {
 		return 0, err
 	}
-	here := known()
-	held = slices.DeleteFunc(held, func(id uuid.UUID) bool { _, is := here[id]; return is })
+	held = slices.DeleteFunc(held, known)
 	if len(held) == 0 {
 		q.forgotten = nil
 		return 0, nil
@@ -278,7 +277,7 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 	jobs := make([]delivery.Job, len(claimed))
 	for i, c := range claimed {
 		jobs[i] = delivery.Job{
-			ID: c.ID, Target: c.Target, Body: body(bodies, c.Event), Subscriptions: c.Subscriptions, Attempts: c.Attempts,
+			ID: c.ID, Destination: c.Destination, Organization: c.Organization, Body: body(bodies, c.Event), Subscriptions: c.Subscriptions, Attempts: c.Attempts,
 			Replay: c.Replay, LeasedUntil: c.LeasedUntil, Losses: q.losses,
 		}
 		if c.Replay == uuid.Nil { // then it is pending; what a replay finds is read from the stream

@@ -215,7 +215,7 @@ func TestAWorkerGivesBackWhatItHasForgotten(t *testing.T) {
 	stop()
 	s.succeed(done)
 	recovered := func() int {
-		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func() map[uuid.UUID]struct{} { return map[uuid.UUID]struct{}{known: {}} })
+		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func(id uuid.UUID) bool { return id == known })
 		if err != nil {
 			t.Fatal(err)
 		}

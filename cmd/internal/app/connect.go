@@ -160,7 +160,7 @@ func (a *App) connectDelivery(with sending) {
 		Vault:        with.vault,
 		Sender:       with.sender,
 		Certificates: a.certificates,
-		Limits:       a.deliveryLimits(),
+		Settings:     a.deliverySettings(),
 		Policy: delivery.Policy{
 			Timeout:       a.cfg.DeliveryTimeout,
 			RetrySchedule: a.cfg.DeliveryRetrySchedule,

@@ -4,6 +4,7 @@ import (
 	"syscall"
 
 	"carillon/command/delivery"
+	"carillon/command/delivery/schedule"
 	"carillon/command/egress"
 )
 
@@ -14,7 +15,7 @@ const filesOfOthers = 512
 // process may have so many files open. Without files requests of all organizations fail, which counts as failures of their
 // destinations, and so does the event store. Requests get the larger part of what others leave: some of them hang.
 func connectionsFor(files uint64) (inFlight, idle int) {
-	inFlight, idle = delivery.DefaultLimits.InFlight, maxIdle
+	inFlight, idle = delivery.DefaultSettings.InFlight, maxIdle
 	room := files - min(filesOfOthers, files/2)
 	if files == 0 || room >= uint64(inFlight+idle) { //nolint:gosec // neither is negative
 		return inFlight, idle
@@ -41,12 +42,12 @@ func filesAllowed() uint64 {
 	return allowed.Cur
 }
 
-// deliveryLimits are those that the process has files for.
-func (a *App) deliveryLimits() delivery.Limits {
-	files, limits := filesAllowed(), delivery.DefaultLimits
-	if limits.InFlight, _ = connectionsFor(files); limits.InFlight < delivery.DefaultLimits.InFlight {
+// deliverySettings are those that the process has files for.
+func (a *App) deliverySettings() schedule.Settings {
+	files, settings := filesAllowed(), delivery.DefaultSettings
+	if settings.InFlight, _ = connectionsFor(files); settings.InFlight < delivery.DefaultSettings.InFlight {
 		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit -n, LimitNOFILE)",
-			"files", files, "atOneTime", limits.InFlight, "usually", delivery.DefaultLimits.InFlight)
+			"files", files, "atOneTime", settings.InFlight, "usually", delivery.DefaultSettings.InFlight)
 	}
-	return limits
+	return settings
 }

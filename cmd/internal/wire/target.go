@@ -10,7 +10,7 @@ import (
 func TargetOf(d query.Destination) *destination.Target {
 	target := &destination.Target{
 		ID: d.ID, Organization: d.Organization, Enabled: d.Status == "enabled", URL: d.URL, Address: d.Address,
-		Headers: d.Headers, DebounceSeconds: d.DebounceWindowSeconds,
+		Headers: d.Headers,
 	}
 	for _, secret := range d.Secrets {
 		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}

@@ -25,6 +25,8 @@ type Room struct {
 	Over    []uuid.UUID       // organizations of which nothing is taken
 	Bytes   int               // of bodies
 	BytesOf map[uuid.UUID]int // the same of organizations for which it is another number
+	// Behind reports that older deliveries wait in the read model for a lane that has room.
+	Behind bool
 }
 
 // Room returns what a claim may take now. Claimed deliveries have a pool of their own, so that retries and replays find room
@@ -58,6 +60,7 @@ func (s *Scheduler) Room(now time.Time) Room {
 		}
 		l.skipped = !l.claimable(now) || !s.roomy(l) || l.slow() && s.left(slowRequests, l.org) <= 0
 		l.asked = !l.skipped && !l.org.over
+		r.Behind = r.Behind || l.asked && !l.slow() && !l.spilled.IsZero()
 		switch {
 		case l.skipped:
 			r.Full = append(r.Full, id)

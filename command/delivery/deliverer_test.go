@@ -1,0 +1,251 @@
+package delivery
+
+import (
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/publication"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// claims is a queue whose claims answer what the test says.
+type claims struct {
+	Queue
+
+	claim    func(n int) []Job
+	released chan uuid.UUID
+	n        int
+}
+
+func (*claims) Worker() (id int32, known bool)       { return 1, true }
+func (*claims) Holding() (losses int, sure bool)     { return 0, true }
+func (*claims) Now() time.Time                       { return time.Now() }
+func (*claims) NextDue() (time.Time, bool)           { return time.Time{}, false }
+func (*claims) Resting() map[uuid.UUID]time.Duration { return nil }
+func (*claims) Recover(context.Context, time.Duration, func(uuid.UUID) bool) (int, error) {
+	return 0, nil
+}
+func (c *claims) Claim(context.Context, Ask) ([]Job, error) { c.n++; return c.claim(c.n), nil }
+
+func (c *claims) Release(_ context.Context, ids []uuid.UUID) error {
+	for _, id := range ids {
+		c.released <- id
+	}
+	return nil
+}
+
+// noting is a sender that notes to whom it sends, and does not end before it is let.
+type noting struct {
+	mu  sync.Mutex
+	to  map[string]int
+	let chan struct{}
+}
+
+func (n *noting) Send(ctx context.Context, r webhook.Request) webhook.Result {
+	n.mu.Lock()
+	n.to[r.URL]++
+	n.mu.Unlock()
+	select {
+	case <-n.let:
+	case <-ctx.Done():
+	}
+	return webhook.Result{Aborted: true}
+}
+
+func (n *noting) sent(url string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.to[url]
+}
+
+// unsealed is a vault of what was never sealed.
+type unsealed struct{ Vault }
+
+func (unsealed) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []byte) ([]byte, error) {
+	return plain, nil
+}
+
+var signingSecret = []byte("whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)))
+
+func makeDestination(t *testing.T, store eventstore.Store, id, organization uuid.UUID, url string) {
+	t.Helper()
+	execute(t, store, destination.Aggregate, id, destination.Command(destination.Create{
+		Organization: organization, Settings: destination.Settings{Name: url, URL: url},
+		SecretID: uuid.New(), Secret: signingSecret, At: time.Now(),
+	}))
+}
+
+func deliverer(store eventstore.Store, queue Queue, sender Sender) *Deliverer {
+	return &Deliverer{
+		Store: store, Queue: queue, Vault: unsealed{}, Sender: sender, Policy: DefaultPolicy, Settings: DefaultSettings,
+		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
+	}
+}
+
+// A claim is made when its destinations are disabled, moved or deleted. What it brings knows nothing of that; it is sent as
+// the destination is when it is sent.
+func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	organization := uuid.New()
+	jobFor := func(name string) Job {
+		t.Helper()
+		id := uuid.New()
+		makeDestination(t, store, id, organization, "https://example.org/"+name)
+		return Job{
+			ID: uuid.New(), Destination: id, Organization: organization, LeasedUntil: time.Now().Add(time.Hour),
+			Body: &Body{Event: uuid.New(), Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}},
+		}
+	}
+	revise := func(of Job, r destination.Revise) {
+		r.Organization, r.At = organization, time.Now()
+		execute(t, store, destination.Aggregate, of.Destination, destination.Command(r))
+	}
+	before, disabled, moved, deleted, last := jobFor("before"), jobFor("disabled"), jobFor("moved"), jobFor("deleted"), jobFor("last")
+	replay := disabled
+	replay.ID, replay.Replay = uuid.New(), uuid.New()
+	again := moved
+	again.ID = uuid.New()
+	off, elsewhere := false, "https://example.org/elsewhere"
+	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
+	queue := &claims{released: make(chan uuid.UUID, 10)}
+	s := &sending{t: t}
+	queue.claim = func(n int) []Job {
+		switch n {
+		case 1:
+			return []Job{before, again} // so that the address of one is remembered
+		case 2:
+			s.eventually("the first ones are sent", func() bool { return sender.sent("https://example.org/moved") == 1 })
+			revise(disabled, destination.Revise{Enabled: &off})
+			revise(moved, destination.Revise{URL: &elsewhere})
+			execute(t, store, destination.Aggregate, deleted.Destination, destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
+			s.eventually("the move is heard", func() bool {
+				s.targets.mu.Lock()
+				defer s.targets.mu.Unlock()
+				_, known := s.targets.recent[moved.Destination]
+				return !known
+			})
+			return []Job{disabled, replay, moved, deleted, last}
+		}
+		return nil
+	}
+	s.Deliverer = deliverer(store, queue, sender)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.eventually("the last one is sent", func() bool { return sender.sent("https://example.org/last") == 1 })
+	s.eventually("the moved one is sent", func() bool { return sender.sent(elsewhere) == 1 })
+	s.eventually("the replay is sent", func() bool { return sender.sent("https://example.org/disabled") == 1 })
+	if id := <-queue.released; id != disabled.ID {
+		t.Errorf("%s goes back, want what was claimed for the disabled one", id)
+	}
+	s.eventually("the rest has ended", func() bool { _, inFlight := s.Load(); return inFlight == 5 }) // before, again, replay, moved, last
+	if n := sender.sent("https://example.org/moved"); n != 1 {
+		t.Errorf("%d were sent to an address that was changed", n-1)
+	}
+	if sender.sent("https://example.org/deleted") > 0 {
+		t.Error("sent to a destination that was deleted")
+	}
+	close(sender.let)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// slowVault opens everything, as soon as opening is let on.
+type slowVault struct {
+	Vault
+
+	asked, on chan struct{}
+}
+
+func (v slowVault) Open(context.Context, uuid.UUID, sealing.Field, []byte) ([]byte, error) {
+	v.asked <- struct{}{}
+	<-v.on
+	return signingSecret, nil
+}
+
+// A target is opened while its destination is deleted: nothing of it is kept.
+func TestTarget_deletedWhileOpened(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	vault := slowVault{asked: make(chan struct{}, 1), on: make(chan struct{}, 1)}
+	d := deliverer(store, &claims{}, &noting{})
+	d.Vault = vault
+	d.init()
+	d.remember(true)
+	makeDestination(t, store, hook, alice, "https://example.org")
+	open := func() *target {
+		to, err := d.target(t.Context(), hook, time.Now())
+		if err != nil {
+			t.Error(err)
+		}
+		return to
+	}
+	kept := func() bool {
+		d.targets.mu.Lock()
+		defer d.targets.mu.Unlock()
+		return d.targets.recent[hook] != nil
+	}
+	vault.on <- struct{}{}
+	open()
+	if <-vault.asked; !kept() {
+		t.Fatal("while it is there nothing is kept: the test shows nothing")
+	}
+	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
+	d.changed(recorded)
+	if kept() {
+		t.Error("what it was before it changed is kept")
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); open() }()
+	<-vault.asked
+	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
+	d.changed(recorded)
+	vault.on <- struct{}{}
+	<-done
+	if kept() || open() != nil || kept() {
+		t.Error("what was deleted is kept")
+	}
+}
+
+// A secret that expires is left out when it does, and one that can't be opened leaves it to the others to sign.
+func TestTarget_secrets(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	sealed := &destination.Target{Secrets: []destination.SealedSecret{
+		{Sealed: signingSecret, ExpiresAt: now.Add(time.Hour)}, {Sealed: signingSecret}, {Sealed: signingSecret, ExpiresAt: now},
+	}}
+	to, err := openTarget(t.Context(), unsealed{}, sealed, now)
+	if err != nil || len(to.secrets) != 2 || !to.until.Equal(now.Add(time.Hour)) {
+		t.Errorf("%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
+	}
+	if to, err = openTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil || len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
+		t.Errorf("%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
+	}
+}
+
+// damaged can't open each second secret.
+type damaged struct {
+	Vault
+
+	opens *bool
+}
+
+func (d damaged) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []byte) ([]byte, error) {
+	if *d.opens = !*d.opens; !*d.opens {
+		return plain, nil
+	}
+	return nil, sealing.ErrDamaged
+}

@@ -1,0 +1,129 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/command/sealing"
+	"carillon/command/webhook"
+	"carillon/eventstore"
+)
+
+// target is a destination whose secrets, address and headers are in the clear. It is kept in memory only, and until its
+// destination changes.
+type target struct {
+	*destination.Target
+
+	url     string
+	headers map[string]string
+	secrets []webhook.Secret
+	until   time.Time // when it is to be opened again; zero means never
+}
+
+// mendPause is how long a target is used of which a secret can't be opened: it may be mended.
+const mendPause = time.Minute
+
+// readTarget returns a read for a recall: a destination as it is by now; nil if it was deleted.
+func readTarget(store eventstore.Store, vault Vault, now func() time.Time) func(context.Context, uuid.UUID) (*target, error) {
+	return func(ctx context.Context, id uuid.UUID) (*target, error) {
+		known, err := destination.Aggregate.Load(ctx, store, id)
+		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
+			return nil, fmt.Errorf("read destination: %w", err)
+		}
+		found := known.State.Target(id)
+		if found == nil {
+			return nil, nil //nolint:nilnil // it was deleted
+		}
+		return openTarget(ctx, vault, found, now())
+	}
+}
+
+// target returns a destination as it is by now; nil if it was deleted.
+func (d *Deliverer) target(ctx context.Context, id uuid.UUID, now time.Time) (*target, error) {
+	found, err := d.targets.get(ctx, id)
+	if err == nil && found != nil && !found.until.IsZero() && !now.Before(found.until) {
+		d.targets.forget(id)
+		found, err = d.targets.get(ctx, id)
+	}
+	return found, err
+}
+
+// openTarget decrypts the address, the headers and the secrets that are active at a time.
+func openTarget(ctx context.Context, vault Vault, t *destination.Target, now time.Time) (*target, error) {
+	opened := &target{Target: t, url: t.URL}
+	if len(t.Address) > 0 {
+		plain, err := vault.Open(ctx, t.ID, sealing.Address, t.Address)
+		if err != nil {
+			return nil, fmt.Errorf("open address: %w", err)
+		}
+		opened.url = string(plain)
+	}
+	if len(t.Headers) > 0 {
+		plain, err := vault.Open(ctx, t.ID, sealing.Headers, t.Headers)
+		if err != nil {
+			return nil, fmt.Errorf("open headers: %w", err)
+		}
+		if err := json.Unmarshal(plain, &opened.headers); err != nil {
+			return nil, fmt.Errorf("open headers: %w", err)
+		}
+	}
+	err := opened.openSecrets(ctx, vault, now)
+	return opened, err
+}
+
+func (t *target) openSecrets(ctx context.Context, vault Vault, now time.Time) error {
+	var damaged error
+	for _, sealed := range t.Secrets {
+		if !sealed.ExpiresAt.IsZero() {
+			if !now.Before(sealed.ExpiresAt) {
+				continue
+			}
+			t.openAgain(sealed.ExpiresAt)
+		}
+		plain, err := vault.Open(ctx, t.ID, sealing.Secret, sealed.Sealed)
+		if errors.Is(err, sealing.ErrDamaged) {
+			damaged = fmt.Errorf("open secret: %w", err)
+			t.openAgain(now.Add(mendPause))
+			continue // the others sign
+		}
+		if err != nil {
+			return fmt.Errorf("open secret: %w", err)
+		}
+		secret, err := webhook.ParseSecret(string(plain))
+		if err != nil {
+			return fmt.Errorf("open secret: %w", err)
+		}
+		t.secrets = append(t.secrets, secret)
+	}
+	if len(t.secrets) == 0 {
+		return damaged
+	}
+	return nil
+}
+
+func (t *target) openAgain(at time.Time) {
+	if t.until.IsZero() || at.Before(t.until) {
+		t.until = at
+	}
+}
+
+// request returns the request of a delivery to the target.
+func (t *target) request(id uuid.UUID, body []byte, now time.Time, via http.RoundTripper) webhook.Request {
+	return webhook.Request{
+		URL:          t.url,
+		Headers:      t.headers,
+		Secrets:      t.secrets,
+		ID:           id.String(),
+		Body:         body,
+		Now:          now,
+		Via:          via,
+		Organization: t.Organization,
+	}
+}

@@ -1,0 +1,109 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/organization"
+	"carillon/aggregates/subscription"
+	"carillon/eventstore"
+)
+
+// watch follows the destinations, which organizations are suspended, and who may get what. It waits for nothing but events,
+// so that they are known at once.
+func (d *Deliverer) watch(ctx context.Context) {
+	for ctx.Err() == nil { // again when the store has become another one
+		d.watchFromHead(ctx)
+	}
+}
+
+func (d *Deliverer) watchFromHead(ctx context.Context) {
+	head, err := d.Store.Head(ctx)
+	for err != nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(idlePoll):
+		}
+		head, err = d.Store.Head(ctx)
+	}
+	d.readSuspensions(ctx)
+	filter := eventstore.Categories(destination.Aggregate.Category, organization.Aggregate.Category,
+		feed.Aggregate.Category, subscription.Aggregate.Category)
+	broken := func() { d.remember(false) }
+	for m := range eventstore.FollowUnbroken(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer"), broken) {
+		switch {
+		case m.CaughtUp:
+			d.remember(true)
+		case m.Event != nil:
+			d.changed(m.Event)
+		}
+	}
+}
+
+// remember begins or ends that what was read is remembered, as its changes are followed.
+func (d *Deliverer) remember(following bool) {
+	d.targets.follow(following)
+	d.entitled.follow(following)
+}
+
+// changed takes in an event that the deliverer follows.
+func (d *Deliverer) changed(recorded *eventstore.Recorded) {
+	switch recorded.Category() {
+	case organization.Aggregate.Category:
+		d.afterSuspension(recorded)
+	case destination.Aggregate.Category:
+		d.targets.forget(recorded.StreamID())
+		event, err := destination.Events.Decode(recorded)
+		if err != nil {
+			d.Log.Error("deliverer can't read what changed about a destination", "error", err)
+			return // the projection that stops on it says so loudly; sending goes on with what can be read
+		}
+		d.afterChange(recorded, event)
+	default:
+		d.entitled.changed(recorded)
+	}
+}
+
+// afterChange lets what waits for a destination go back to the queue if it gets nothing more. What is sent from now on goes
+// by what the destination is then.
+func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id, now := recorded.StreamID(), time.Now()
+	switch event.(type) {
+	case destination.Deleted:
+		d.schedule.Unrest(id, now)
+		d.putBack(d.schedule.Drop(id, now))
+	case destination.Disabled, destination.AutoDisabled: // replays are claimed again
+		d.putBack(d.schedule.Drop(id, now))
+	case destination.Enabled:
+		d.schedule.Unrest(id, now)
+		d.Wake()
+	case destination.Revised: // it may be another receiver
+		d.schedule.Unrest(id, now)
+	case destination.Created, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // nothing to it
+	}
+	d.begin(now)
+}
+
+// release gives deliveries back and looks at once who else may take them.
+func (d *Deliverer) release(ctx context.Context, ids ...uuid.UUID) {
+	if len(ids) > 0 {
+		d.giveBack(ctx, ids)
+		d.Wake()
+	}
+}
+
+func (d *Deliverer) giveBack(ctx context.Context, ids []uuid.UUID) {
+	if len(ids) == 0 {
+		return
+	}
+	if err := d.Queue.Release(ctx, ids); err != nil {
+		d.Log.Warn("could not give back leases; they end by themselves", "error", err)
+	}
+}
