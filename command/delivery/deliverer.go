@@ -26,8 +26,7 @@ const (
 	freshFor       = 2 * time.Second        // a delivery that was just handed over is sent even while Postgres is away
 	holdingPoll    = 50 * time.Millisecond  // while it is not known whether leases still hold
 
-	worthwhileClaim = 128      // after a claim of as many, more may wait
-	largeBody       = 64 << 10 // makes so much garbage that the collector has to hear of it
+	worthwhileClaim = 128 // after a claim of as many, more may wait
 )
 
 // DefaultSettings suit one node.
@@ -77,8 +76,6 @@ type Deliverer struct {
 	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
 	// nil: there are none.
 	Suspended func(context.Context) ([]uuid.UUID, error)
-	// LargeBody is told when a large body comes. nil: nobody is.
-	LargeBody func()
 
 	once      sync.Once
 	suspended suspensions
@@ -94,6 +91,7 @@ type Deliverer struct {
 	timed      time.Time               // when something is begun next; zero means nothing is planned
 	back       []uuid.UUID             // what goes back to the queue
 	resting    map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
+	disabled   map[uuid.UUID]struct{}  // destinations that were disabled while this process followed them
 	restsKnown bool                    // those of all processes are; until then nothing is taken from the dispatcher
 	running    sync.WaitGroup
 }
@@ -112,7 +110,7 @@ func (d *Deliverer) init() {
 		d.entitled = newEntitlements(d.Store)
 		d.attempts = &attemptLog{log: d.Log}
 		d.wake, d.returns = make(chan struct{}, 1), make(chan struct{}, 1)
-		d.resting = map[uuid.UUID]time.Time{}
+		d.resting, d.disabled = map[uuid.UUID]time.Time{}, map[uuid.UUID]struct{}{}
 	})
 }
 
@@ -215,7 +213,7 @@ func (d *Deliverer) claim(ctx context.Context) time.Duration {
 	switch kept := len(jobs) - len(surplus); {
 	case kept >= min(room.Limit, worthwhileClaim):
 		return 0 // more may wait than the claim was allowed to take
-	case len(jobs) > 0 || room.Behind:
+	case kept > 0 || room.Behind:
 		return busyPoll
 	}
 	now := time.Now()
@@ -243,7 +241,7 @@ func (d *Deliverer) takeRests() {
 	d.schedule.Resting(known, time.Now())
 }
 
-// take takes on what was claimed, and returns what there is no room for.
+// take takes on what was claimed, and returns what there is no room for and what is not to be sent.
 func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,12 +249,11 @@ func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 	claimed := make([]schedule.Delivery, len(jobs))
 	for i := range jobs {
 		jobs[i].came = now
-		d.comes(jobs[i].Body)
 		claimed[i] = jobs[i].scheduled()
 	}
 	d.schedule.Claimed(room, claimed, projectionWait, now)
 	for i := range claimed {
-		if d.suspended.has(jobs[i].Organization) || !d.schedule.Offer(claimed[i], now) {
+		if d.stopped(&jobs[i]) || !d.schedule.Offer(claimed[i], now) {
 			surplus = append(surplus, jobs[i].ID)
 		}
 	}

@@ -163,6 +163,37 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// The read model hears later than the deliverer that a destination was disabled: what it still returns goes back at once and
+// holds no lease behind requests that hang. A replay is sent.
+func TestDeliverer_disabledGoesBack(t *testing.T) {
+	t.Parallel()
+	d := deliverer(nil, &claims{}, &noting{})
+	d.init()
+	d.suspended.set(nil)
+	job := Job{ID: uuid.New(), Destination: hook, Organization: alice, Body: &Body{Event: uuid.New()}}
+	replay := job
+	replay.ID, replay.Replay = uuid.New(), uuid.New()
+	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
+	for _, tt := range []struct {
+		event   destination.Event
+		surplus int
+	}{
+		{destination.Disabled{}, 1},
+		{destination.Enabled{}, 0},
+		{destination.AutoDisabled{}, 1},
+		{destination.Deleted{}, 0}, // its deliveries are dropped when their turn comes
+	} {
+		d.afterChange(recorded, tt.event)
+		if surplus := d.take(d.room(), []Job{job, replay}); len(surplus) != tt.surplus {
+			t.Errorf("after %T %d go back, want %d", tt.event, len(surplus), tt.surplus)
+		}
+	}
+	d.suspended.change(alice, true)
+	if surplus := d.take(d.room(), []Job{job, replay}); len(surplus) != 2 {
+		t.Errorf("%d of a suspended organization go back, want both", len(surplus))
+	}
+}
+
 // slowVault opens everything, as soon as opening is let on.
 type slowVault struct {
 	Vault

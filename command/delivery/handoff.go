@@ -22,7 +22,6 @@ var _ Handoff = (*Deliverer)(nil)
 // Lease implements Handoff.
 func (d *Deliverer) Lease(organization, destination uuid.UUID, body *Body) (worker int32, until time.Time, ok bool) {
 	d.init()
-	d.comes(body)
 	worker, known := d.Queue.Worker()
 	if !known || d.suspended.has(organization) {
 		return 0, time.Time{}, false
@@ -44,7 +43,7 @@ func (d *Deliverer) Offer(jobs []Job) {
 	d.mu.Lock()
 	for i := range jobs {
 		jobs[i].fresh, jobs[i].came, jobs[i].Losses = true, now, losses
-		if !d.schedule.Offer(jobs[i].scheduled(), now) {
+		if d.stopped(&jobs[i]) || !d.schedule.Offer(jobs[i].scheduled(), now) {
 			refused = append(refused, jobs[i].ID)
 		}
 	}
@@ -62,12 +61,5 @@ func (j *Job) scheduled() schedule.Delivery {
 	return schedule.Delivery{
 		ID: j.ID, Destination: j.Destination, Organization: j.Organization, Event: j.Body.Event, Size: j.Body.size,
 		Claimed: !j.fresh, Payload: j,
-	}
-}
-
-// comes tells of a large body, whose garbage the collector has to hear of.
-func (d *Deliverer) comes(body *Body) {
-	if d.LargeBody != nil && body.size >= largeBody {
-		d.LargeBody()
 	}
 }

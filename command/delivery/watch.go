@@ -31,6 +31,9 @@ func (d *Deliverer) watchFromHead(ctx context.Context) {
 		}
 		head, err = d.Store.Head(ctx)
 	}
+	d.mu.Lock()
+	clear(d.disabled)
+	d.mu.Unlock()
 	d.readSuspensions(ctx)
 	filter := eventstore.Categories(destination.Aggregate.Category, organization.Aggregate.Category,
 		feed.Aggregate.Category, subscription.Aggregate.Category)
@@ -77,11 +80,14 @@ func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination
 	id, now := recorded.StreamID(), time.Now()
 	switch event.(type) {
 	case destination.Deleted:
+		delete(d.disabled, id)
 		d.schedule.Unrest(id, now)
 		d.putBack(d.schedule.Drop(id, now))
 	case destination.Disabled, destination.AutoDisabled: // replays are claimed again
+		d.disabled[id] = struct{}{}
 		d.putBack(d.schedule.Drop(id, now))
 	case destination.Enabled:
+		delete(d.disabled, id)
 		d.schedule.Unrest(id, now)
 		d.Wake()
 	case destination.Revised: // it may be another receiver
@@ -89,6 +95,14 @@ func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination
 	case destination.Created, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // nothing to it
 	}
 	d.begin(now)
+}
+
+// stopped reports whether a delivery is not to be sent, as its destination is disabled or its organization suspended. The read
+// model may hear of that later than this process, so a claim may still return it, and the dispatcher may have leased it
+// before. Behind requests that hang it would hold its lease until they end. The mutex is held.
+func (d *Deliverer) stopped(job *Job) bool {
+	_, disabled := d.disabled[job.Destination]
+	return disabled && job.Replay == uuid.Nil || d.suspended.has(job.Organization)
 }
 
 // release gives deliveries back and looks at once who else may take them.
