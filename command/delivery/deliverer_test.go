@@ -163,14 +163,19 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// The read model hears later than the deliverer that a destination was disabled: what it still returns goes back at once and
-// holds no lease behind requests that hang. A replay is sent.
+// The read model hears later than the deliverer that a destination was disabled: what it still returns goes back at once
+// and holds no lease behind requests that hang. A replay is sent.
 func TestDeliverer_disabledGoesBack(t *testing.T) {
 	t.Parallel()
 	d := deliverer(nil, &claims{}, &noting{})
 	d.init()
 	d.suspended.set(nil)
-	job := Job{ID: uuid.New(), Destination: hook, Organization: alice, Body: &Body{Event: uuid.New()}}
+	job := Job{
+		ID:           uuid.New(),
+		Destination:  hook,
+		Organization: alice,
+		Body:         &Body{Event: uuid.New()},
+	}
 	replay := job
 	replay.ID, replay.Replay = uuid.New(), uuid.New()
 	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}

@@ -97,9 +97,9 @@ func (d *Deliverer) afterChange(recorded *eventstore.Recorded, event destination
 	d.begin(now)
 }
 
-// stopped reports whether a delivery is not to be sent, as its destination is disabled or its organization suspended. The read
-// model may hear of that later than this process, so a claim may still return it, and the dispatcher may have leased it
-// before. Behind requests that hang it would hold its lease until they end. The mutex is held.
+// stopped reports whether a delivery is not to be sent, as its destination is disabled or its organization suspended.
+// The read model may hear of that later than this process, so a claim may still return it, and the dispatcher may have
+// leased it before. Behind requests that hang it would hold its lease until they end. The mutex is held.
 func (d *Deliverer) stopped(job *Job) bool {
 	_, disabled := d.disabled[job.Destination]
 	return disabled && job.Replay == uuid.Nil || d.suspended.has(job.Organization)

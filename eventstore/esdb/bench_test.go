@@ -7,5 +7,5 @@ import (
 	"carillon/eventstore/storetest"
 )
 
-// BenchmarkStore is what the program pays for its calls, the node's part included.
+// BenchmarkStore measures the calls of a program to a node, the node's part included.
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, nodetest.Start(b)) }

@@ -7,7 +7,7 @@ import (
 	"carillon/eventstore/storetest"
 )
 
-// BenchmarkStore is what the program pays for its calls, on disk.
+// BenchmarkStore measures the calls of a program to the store in its process, on disk.
 func BenchmarkStore(b *testing.B) {
 	n, err := node.Open(node.Config{Dir: b.TempDir()})
 	if err != nil {
