@@ -12,7 +12,8 @@ import (
 // attemptLines bounds the lines about attempts in one second: writing them must not cost what sending does.
 const attemptLines = 50
 
-// attemptLog writes one line for each recorded attempt: failures at info, successes at debug. Under load it leaves out
+// attemptLog writes one line for each recorded attempt: the last failure of a delivery at warn, other failures at info,
+// successes at debug. Under load it leaves out
 // what is too much, and the next line says how many that were. A line names the destination by its id: no URL, header,
 // secret or body is in it.
 type attemptLog struct {
@@ -25,9 +26,12 @@ type attemptLog struct {
 }
 
 func (l *attemptLog) write(ctx context.Context, job *Job, attempted delivery.Attempted) {
-	level, outcome := slog.LevelDebug, "succeeded"
+	level, message, outcome := slog.LevelDebug, "delivery attempted", "succeeded"
 	if !attempted.Succeeded() {
 		level, outcome = slog.LevelInfo, attempted.FailureReason
+	}
+	if attempted.Status == delivery.StatusFailed {
+		level, message = slog.LevelWarn, "delivery failed permanently"
 	}
 	if !l.log.Enabled(ctx, level) {
 		return
@@ -51,7 +55,7 @@ func (l *attemptLog) write(ctx context.Context, job *Job, attempted delivery.Att
 	if leftOut > 0 {
 		attributes = append(attributes, slog.Int("leftOut", leftOut))
 	}
-	l.log.LogAttrs(ctx, level, "delivery attempted", attributes...)
+	l.log.LogAttrs(ctx, level, message, attributes...)
 }
 
 // take says whether there may be one more line in this second, and how many were left out before it.

@@ -53,6 +53,9 @@ func TestEachAttemptIsOneLine(t *testing.T) {
 		failed.NextAttemptAt = noon
 		l.write(t.Context(), sent, failed)
 		l.write(t.Context(), sent, outcome("", 204))
+		failed = outcome("timeout", 0)
+		failed.Status = delivery.StatusFailed
+		l.write(t.Context(), sent, failed)
 	})
 	for _, line := range lines {
 		delete(line, "time")
@@ -65,6 +68,17 @@ func TestEachAttemptIsOneLine(t *testing.T) {
 		"level": "DEBUG", "msg": "delivery attempted", "destination": sent.Destination.String(), "delivery": sent.ID.String(),
 		"event": sent.Body.Event.String(), "type": "news.item.added", "attempt": 2.0, "outcome": "succeeded", "status": 204.0,
 		"duration": 12e6,
+	}, {
+		"level":       "WARN",
+		"msg":         "delivery failed permanently",
+		"destination": sent.Destination.String(),
+		"delivery":    sent.ID.String(),
+		"event":       sent.Body.Event.String(),
+		"type":        "news.item.added",
+		"attempt":     2.0,
+		"outcome":     "timeout",
+		"status":      0.0,
+		"duration":    12e6,
 	}}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

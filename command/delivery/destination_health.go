@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -30,6 +31,7 @@ type DestinationHealth struct {
 	store   eventstore.Store
 	policy  HealthPolicy
 	streaks *eventstore.SavedTable[uuid.UUID, streak]
+	log     *slog.Logger
 }
 
 // streak is what is known of a destination: its failures in a row, and how often its status was switched before.
@@ -42,8 +44,8 @@ type streak struct {
 var _ eventstore.ProcessManager = (*DestinationHealth)(nil)
 
 // NewDestinationHealth makes a watcher of the destinations' health; each run of it wants a fresh one.
-func NewDestinationHealth(store eventstore.Store, policy HealthPolicy) *DestinationHealth {
-	h := &DestinationHealth{store: store, policy: policy}
+func NewDestinationHealth(store eventstore.Store, policy HealthPolicy, log *slog.Logger) *DestinationHealth {
+	h := &DestinationHealth{store: store, policy: policy, log: log}
 	h.streaks = eventstore.NewSavedTable[uuid.UUID, streak](&h.ProcessState, "streak", uuid.Parse)
 	return h
 }
@@ -166,12 +168,16 @@ func failures(n int) string {
 // disable appends under an id derived from the attempt: given the same events again it records nothing.
 func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted, switches int, reason string) error {
 	command := destination.AutoDisable{Switches: switches, Reason: reason, At: recordedAt(cause)}
-	_, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
+	disabled, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
 		CommandID: cause.ID,
 		Metadata:  eventstore.Metadata{Organization: a.Organization, CausationID: cause.ID, Actor: DestinationHealthName, Reason: reason},
 	})
 	if errors.Is(err, destination.ErrUnknown) {
 		return nil // deleted meanwhile
+	}
+	if len(disabled.Events) > 0 {
+		h.log.Warn("destination auto-disabled",
+			"destination", a.Destination, "organization", a.Organization, "reason", reason)
 	}
 	return err
 }

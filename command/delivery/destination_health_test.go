@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 func watchHealth(t *testing.T, after int, streak time.Duration) rule {
 	t.Helper()
 	r := rule{processtest.Of(t, func(store eventstore.Store) eventstore.ProcessManager {
-		return NewDestinationHealth(store, HealthPolicy{After: after, MinStreak: streak})
+		return NewDestinationHealth(store, HealthPolicy{After: after, MinStreak: streak}, slog.New(slog.DiscardHandler))
 	})}
 	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}))
 	return r

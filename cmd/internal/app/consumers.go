@@ -79,7 +79,9 @@ func processManagers(with reactions) []processManager {
 		{config.RoleDispatch, func() eventstore.ProcessManager {
 			return delivery.NewDispatcher(with.store, with.handoff)
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewDestinationHealth(with.store, with.policy) }},
+		{config.RoleDispatch, func() eventstore.ProcessManager {
+			return delivery.NewDestinationHealth(with.store, with.policy, with.log)
+		}},
 		{config.RoleCollect, func() eventstore.ProcessManager {
 			return adapters.NewFeedCuration(with.store, with.commands, with.log)
 		}},

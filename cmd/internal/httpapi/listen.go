@@ -64,7 +64,7 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	if a.Ending != nil {
-		stop := context.AfterFunc(a.Ending(), cancel)
+		stop := context.AfterFunc(a.Ending(), cancel) //nolint:contextcheck // it ends with the process
 		defer stop()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
