@@ -23,7 +23,7 @@ func TestDrill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, drill, found := strings.Cut(string(page), "this is the drill.\n\n```sh\n")
+	_, drill, found := strings.Cut(string(page), "To restore everything on a new machine (try this before you need it):\n\n```sh\n")
 	drill, _, ended := strings.Cut(drill, "```")
 	if !found || !ended {
 		t.Fatal("the page has no drill")

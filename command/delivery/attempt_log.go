@@ -26,12 +26,12 @@ type attemptLog struct {
 }
 
 func (l *attemptLog) write(ctx context.Context, job *Job, attempted delivery.Attempted) {
-	level, message, outcome := slog.LevelDebug, "delivery attempted", "succeeded"
-	if !attempted.Succeeded() {
+	level, outcome, exhausted := slog.LevelDebug, "succeeded", attempted.Status == delivery.StatusFailed
+	switch {
+	case exhausted:
+		level, outcome = slog.LevelWarn, attempted.FailureReason
+	case !attempted.Succeeded():
 		level, outcome = slog.LevelInfo, attempted.FailureReason
-	}
-	if attempted.Status == delivery.StatusFailed {
-		level, message = slog.LevelWarn, "delivery failed permanently"
 	}
 	if !l.log.Enabled(ctx, level) {
 		return
@@ -55,7 +55,11 @@ func (l *attemptLog) write(ctx context.Context, job *Job, attempted delivery.Att
 	if leftOut > 0 {
 		attributes = append(attributes, slog.Int("leftOut", leftOut))
 	}
-	l.log.LogAttrs(ctx, level, message, attributes...)
+	if exhausted {
+		l.log.LogAttrs(ctx, level, "delivery failed permanently", attributes...)
+		return
+	}
+	l.log.LogAttrs(ctx, level, "delivery attempted", attributes...)
 }
 
 // take says whether there may be one more line in this second, and how many were left out before it.
