@@ -77,10 +77,10 @@ func TestRefusals(t *testing.T) {
 		when  organization.Command
 		want  error
 	}{
-		"a key of nobody": {nil, organization.IssueKey{KeyID: "abcdEFGH", At: noon}, organization.ErrUnknown},
+		"a key without organization": {nil, organization.IssueKey{KeyID: "abcdEFGH", At: noon}, organization.ErrUnknown},
 		"a key that has expired": {[]organization.Event{registered}, organization.IssueKey{KeyID: "k", ExpiresAt: &noon,
 			At: noon}, organization.ErrExpired},
-		"revoking for nobody": {nil, organization.RevokeKey{KeyID: "abcdEFGH"}, organization.ErrUnknown},
+		"revoking without organization": {nil, organization.RevokeKey{KeyID: "abcdEFGH"}, organization.ErrUnknown},
 		"revoking what is no key": {[]organization.Event{registered}, organization.RevokeKey{KeyID: "other"},
 			organization.ErrUnknownKey},
 		"revoking another's key id": {[]organization.Event{registered, issued}, organization.RevokeKey{KeyID: "ABCDefgh"},

@@ -57,7 +57,7 @@ type listed[T any] struct {
 	} `json:"pagination"`
 }
 
-// more says how to read on, if there is more.
+// more prints the flag that continues the list, if there is more.
 func (l listed[T]) more(w io.Writer) {
 	if l.Pagination.Until != nil {
 		row(w, "There are more: --until '"+*l.Pagination.Until+"'")

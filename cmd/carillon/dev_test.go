@@ -41,11 +41,11 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
 		t.Errorf("a name elsewhere: exit %d %s", code, errors)
 	}
-	if err := os.WriteFile(key, []byte("of somebody"), 0o600); err != nil {
+	if err := os.WriteFile(key, []byte("of another program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, errors := certify("localhost"); code != 1 || !strings.Contains(errors, "name other files") {
-		t.Errorf("files of somebody else: exit %d %s", code, errors)
+		t.Errorf("files of another program: exit %d %s", code, errors)
 	}
 	code, _, errors := runIn(t.Context(), "", "dev", "certificate", "localhost", "--data-dir", dir, "--cert", cert+"2")
 	if code != 1 || !strings.Contains(errors, "not the data directory of a development server") {

@@ -192,14 +192,9 @@ func (c *Certificates) Run(ctx context.Context) {
 }
 
 func (c *Certificates) fromHead(ctx context.Context) {
-	head, err := c.Store.Head(ctx)
-	for err != nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(idlePoll):
-		}
-		head, err = c.Store.Head(ctx)
+	head, err := awaitHead(ctx, c.Store)
+	if err != nil {
+		return
 	}
 	c.follow(true)
 	defer c.follow(false)

@@ -22,14 +22,9 @@ func (d *Deliverer) watch(ctx context.Context) {
 }
 
 func (d *Deliverer) watchFromHead(ctx context.Context) {
-	head, err := d.Store.Head(ctx)
-	for err != nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(idlePoll):
-		}
-		head, err = d.Store.Head(ctx)
+	head, err := awaitHead(ctx, d.Store)
+	if err != nil {
+		return
 	}
 	d.mu.Lock()
 	clear(d.disabled)
@@ -46,6 +41,18 @@ func (d *Deliverer) watchFromHead(ctx context.Context) {
 			d.changed(m.Event)
 		}
 	}
+}
+
+// awaitHead returns the head of the store as soon as it can be read, or the context's error.
+func awaitHead(ctx context.Context, store eventstore.Store) (head eventstore.Position, err error) {
+	for head, err = store.Head(ctx); err != nil; head, err = store.Head(ctx) {
+		select {
+		case <-ctx.Done():
+			return head, ctx.Err()
+		case <-time.After(idlePoll):
+		}
+	}
+	return head, nil
 }
 
 // remember begins or ends that what was read is remembered, as its changes are followed.

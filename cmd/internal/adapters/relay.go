@@ -55,7 +55,7 @@ const (
 		WHERE id = $1 AND channel = $2 AND taken_at IS NOT NULL AND answer IS NULL`
 )
 
-// errNoListener is what the owner of the destination reads of an attempt.
+// errNoListener is shown to the owner of the destination with the attempt.
 var errNoListener = errors.New(
 	"no program listens: start carillon listen, or ask GET /events/destinations/{ref}/listen")
 

@@ -11,7 +11,7 @@ import (
 )
 
 // line connects a destination with its listeners. Both ends know the secret part of the URL, of which the tables have
-// only a hash together with the organization: nobody else's listener comes to the same.
+// only a hash together with the organization, so no other organization's listener has the same.
 type line struct {
 	channel []byte
 	key     cipher.AEAD

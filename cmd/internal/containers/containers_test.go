@@ -20,13 +20,24 @@ import (
 	tcexec "github.com/testcontainers/testcontainers-go/exec"
 	"github.com/testcontainers/testcontainers-go/network"
 	"github.com/testcontainers/testcontainers-go/wait"
+
+	"carillon/command/mtls/mtlstest"
 )
 
 // installation is an event store, Postgres, a server and a receiver, each in a container of its own.
 type installation struct {
 	*testing.T
-	shared string // a directory that all containers see at /shared
-	net    *testcontainers.DockerNetwork
+	shared    string // a directory that all containers see at /shared
+	authority *mtlstest.Authority
+	net       *testcontainers.DockerNetwork
+}
+
+// share writes a file that the unprivileged users of all containers can read.
+func (i *installation) share(name, text string) {
+	i.Helper()
+	if err := os.WriteFile(filepath.Join(i.shared, name), []byte(text), 0o644); err != nil { //nolint:gosec // see above
+		i.Fatal(err)
+	}
 }
 
 func newInstallation(t *testing.T) *installation {
@@ -41,9 +52,15 @@ func newInstallation(t *testing.T) *installation {
 	if err := os.Chmod(i.shared, 0o755); err != nil { //nolint:gosec // containers read it as another user
 		t.Fatal(err)
 	}
-	signer := newAuthority(t, i.shared)
+	i.authority = mtlstest.NewAuthority(t, "Carillon test authority")
+	i.share("ca.crt", mtlstest.PEM("CERTIFICATE", i.authority.Own.Raw))
 	for _, host := range []string{"store", "carillon", "receiver"} {
-		signer.sign(t, host)
+		pair := i.authority.Issue(host, func(c *x509.Certificate) {
+			c.DNSNames = []string{host, "localhost"}
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		})
+		i.share(host+".crt", pair.Chain)
+		i.share(host+".key", pair.Key)
 	}
 	net, err := network.New(t.Context())
 	if err != nil {
@@ -107,15 +124,9 @@ func (i *installation) api(c *testcontainers.DockerContainer, key string) func(m
 	if err != nil {
 		i.Fatal(err)
 	}
-	pem, err := os.ReadFile(filepath.Join(i.shared, "ca.crt"))
-	if err != nil {
-		i.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
 	client := http.Client{
 		Timeout:   30 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: i.authority.Pool(), MinVersion: tls.VersionTLS12}},
 	}
 	return func(method, path string, body any) {
 		i.Helper()
@@ -179,9 +190,7 @@ func TestImage(t *testing.T) {
 	call(http.MethodPut, "/events/destinations/crm/subscriptions/news",
 		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"})
 	event := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,"data":{"id":"1","title":"Fair"}}`, organization)
-	if err := os.WriteFile(filepath.Join(i.shared, "event.json"), []byte(event+"\n"), 0o644); err != nil { //nolint:gosec // see newInstallation
-		t.Fatal(err)
-	}
+	i.share("event.json", event+"\n")
 	i.command(server, "publish", "/shared/event.json")
 	if err := wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver); err != nil {
 		t.Fatalf("no webhook: %v", err)
