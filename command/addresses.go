@@ -11,8 +11,10 @@ import (
 	"carillon/eventstore"
 )
 
-// sealAddress gives what everybody may see of a destination's URL, and the URL sealed where that is not all of it.
-func (c *Commands) sealAddress(ctx context.Context, id uuid.UUID, url string) (shown string, sealed destination.Sealed, err error) {
+// sealAddress returns the public part of a destination's URL, and the URL sealed if it has more parts.
+func (c *Commands) sealAddress(
+	ctx context.Context, id uuid.UUID, url string,
+) (shown string, sealed destination.Sealed, err error) {
 	if !destination.Hides(url) {
 		return url, sealed, nil
 	}
@@ -29,9 +31,9 @@ func (c *Commands) seal(ctx context.Context, id uuid.UUID, field sealing.Field, 
 	return sealed, err
 }
 
-// SealAddress seals the address of a destination that lies open, as a version before recorded it, and reports whether it
-// did. Where it is sealed already, or the destination is gone, or its key, nothing happens. Events stay as they are: what
-// they had in the open, they have.
+// SealAddress seals the open address of a destination, as earlier versions recorded it, and reports whether it did. If
+// it is sealed already, or the destination is gone, or its key, nothing happens. Stored events do not change: they keep
+// their open addresses.
 func (c *Commands) SealAddress(ctx context.Context, by Caller, id uuid.UUID) (sealed bool, err error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err != nil || known.State.Status == destination.StatusDeleted || !known.State.Settings.Exposed() {
@@ -43,7 +45,7 @@ func (c *Commands) SealAddress(ctx context.Context, by Caller, id uuid.UUID) (se
 	return err == nil, err
 }
 
-// sealExposed seals an address that lies open, and gives the destination as it is then.
+// sealExposed seals an open address, and returns the destination afterwards.
 func (c *Commands) sealExposed(ctx context.Context, by Caller, id uuid.UUID, known eventstore.Loaded[destination.State],
 ) (eventstore.Loaded[destination.State], error) {
 	open := known.State.Settings.URL
@@ -54,7 +56,12 @@ func (c *Commands) sealExposed(ctx context.Context, by Caller, id uuid.UUID, kno
 	metadata := by.metadata()
 	metadata.Organization, metadata.Reason = known.State.Organization, "its address is sealed now"
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id,
-		destination.SealAddress{Open: open, URL: shown, Address: sealed, At: c.now()},
+		destination.SealAddress{
+			Open:    open,
+			URL:     shown,
+			Address: sealed,
+			At:      c.now(),
+		},
 		destination.Options{Metadata: metadata, Known: &known})
 	return out.Loaded, err
 }

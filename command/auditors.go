@@ -16,7 +16,7 @@ import (
 type IssueAuditorToken struct {
 	Name         string     // required: whom it is for
 	Organization uuid.UUID  // the only one whose audit trail it reads; zero: all
-	ExpiresAt    *time.Time // nil: never
+	ExpiresAt    *time.Time // nil means never
 }
 
 // RevokeAuditorToken is an operator's input: a token by its public part.
@@ -25,11 +25,13 @@ type RevokeAuditorToken struct{ TokenID string }
 // AuditorTokenIssued answers IssueAuditorToken. Token is the whole token: it can't be shown again.
 type AuditorTokenIssued struct {
 	ID    string
-	Token credential.Credential // Reveal gives the text to hand out
+	Token credential.Credential // Reveal returns the text to hand out
 }
 
 // IssueAuditorToken makes a token that reads the audit trail.
-func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAuditorToken) (AuditorTokenIssued, eventstore.Position, error) {
+func (c *Commands) IssueAuditorToken(
+	ctx context.Context, by Caller, in IssueAuditorToken,
+) (AuditorTokenIssued, eventstore.Position, error) {
 	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return AuditorTokenIssued{}, eventstore.Start, err
 	}
@@ -45,31 +47,28 @@ func (c *Commands) IssueAuditorToken(ctx context.Context, by Caller, in IssueAud
 	for {
 		token := credential.New(credential.AuditorToken)
 		out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(token.ID), auditor.Issue{
-			TokenID: token.ID, Name: in.Name, Organization: in.Organization, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+			TokenID:      token.ID,
+			Name:         in.Name,
+			Organization: in.Organization,
+			Hash:         token.Hash(),
+			ExpiresAt:    in.ExpiresAt,
+			At:           c.now(),
 		}, auditor.Options{Metadata: by.metadata()})
 		if errors.Is(err, auditor.ErrTaken) {
 			continue // by chance, about once in 2·10¹⁴: the next id is free
 		}
 		if err != nil {
-			return AuditorTokenIssued{}, eventstore.Start, auditorRefusal(err)
+			return AuditorTokenIssued{}, eventstore.Start, refused(err)
 		}
 		return AuditorTokenIssued{ID: token.ID, Token: token}, out.Position, nil
 	}
 }
 
 // RevokeAuditorToken ends a token at once. Revoking it again changes nothing.
-func (c *Commands) RevokeAuditorToken(ctx context.Context, by Caller, in RevokeAuditorToken) (eventstore.Position, error) {
+func (c *Commands) RevokeAuditorToken(
+	ctx context.Context, by Caller, in RevokeAuditorToken,
+) (eventstore.Position, error) {
 	out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(in.TokenID),
 		auditor.Revoke{At: c.now()}, auditor.Options{Metadata: by.metadata()})
-	return out.Position, auditorRefusal(err)
-}
-
-func auditorRefusal(err error) error {
-	switch {
-	case errors.Is(err, auditor.ErrUnknown):
-		return &Refusal{Kind: NotFound, Message: "auditor not found: name one by the 8 characters after ca_", Err: err}
-	case errors.Is(err, auditor.ErrExpired):
-		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
-	}
-	return err
+	return out.Position, refused(err)
 }

@@ -24,23 +24,25 @@ const (
 	concurrentBackfills = 32
 )
 
-// History is the read model of what was published.
+// History is the read model of published events.
 type History interface {
 	// History goes through the events that an organization can see, by their time, both ends included.
-	History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error
+	History(ctx context.Context, organization uuid.UUID, since, until time.Time,
+		each func(uuid.UUID, dispatch.Summary) error) error
 	// SubscriptionSettings lists the active subscriptions of a destination.
-	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings, error)
+	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings,
+		error)
 }
 
 // BackfillDestination is the input of a backfill: a window by the time of the events, both ends included.
 type BackfillDestination struct {
 	Destination  uuid.UUID
 	Since, Until time.Time
-	// Each is called, by several goroutines at once, for each event that has been dealt with. Nil: nobody wants to know.
+	// Each is called, by several goroutines at once, for each processed event. Optional.
 	Each func()
 }
 
-// Backfill is what a backfill came to.
+// Backfill is the result of a backfill.
 type Backfill struct {
 	EventsScanned     int // events in the window that the destination's subscriptions want
 	DeliveriesCreated int // of those, the ones that had no delivery to it yet, or a discarded one
@@ -50,7 +52,9 @@ var errTooMany = errors.New("too many events")
 
 // BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want now and that
 // have none yet, and makes discarded ones pending again. It makes all of them or, if the window holds too many, none.
-func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in BackfillDestination) (Backfill, eventstore.Position, error) {
+func (c *Commands) BackfillDestination(
+	ctx context.Context, by Caller, in BackfillDestination,
+) (Backfill, eventstore.Position, error) {
 	if err := in.check(); err != nil {
 		return Backfill{}, eventstore.Start, err
 	}
@@ -71,7 +75,7 @@ func (c *Commands) BackfillDestination(ctx context.Context, by Caller, in Backfi
 	return result, at, err
 }
 
-// CountBackfill tells how many events a backfill would go through, of which some may have their delivery already.
+// CountBackfill returns the number of events of a backfill, of which some may have their delivery already.
 func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDestination) (int, error) {
 	if err := in.check(); err != nil {
 		return 0, err
@@ -80,7 +84,7 @@ func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDest
 	return len(wanted), err
 }
 
-// Missed is what was published while a destination was off: enabling it does not send that, a backfill does.
+// Missed is the range of events published while a destination was off: enabling it does not send them, a backfill does.
 type Missed struct {
 	Since, Until time.Time
 	Events       int
@@ -94,7 +98,7 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 	case err != nil:
 		return Missed{}, err
 	case !known.State.VisibleTo(by.Organization):
-		return Missed{}, destinationError(destination.ErrUnknown)
+		return Missed{}, refused(destination.ErrUnknown)
 	case known.State.OffSince.IsZero():
 		return Missed{}, nil
 	}
@@ -102,7 +106,11 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 	if first := missed.Until.Add(-MaxBackfillWindow); missed.Since.Before(first) {
 		missed.Since = first
 	}
-	missed.Events, err = c.CountBackfill(ctx, by, BackfillDestination{Destination: id, Since: missed.Since, Until: missed.Until})
+	missed.Events, err = c.CountBackfill(ctx, by, BackfillDestination{
+		Destination: id,
+		Since:       missed.Since,
+		Until:       missed.Until,
+	})
 	if errors.Is(err, errTooMany) {
 		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
 	}
@@ -114,13 +122,15 @@ func (in BackfillDestination) check() error {
 	case in.Until.Before(in.Since):
 		return refuse(Malformed, "until", "until must not be before since")
 	case in.Until.Sub(in.Since) > MaxBackfillWindow:
-		return refuse(Malformed, "until", "the window must be at most 30 days: run it in parts, the oldest first")
+		return refuse(Malformed, "until", "until must be at most 30 days after since: backfill in parts, the oldest first")
 	}
 	return nil
 }
 
 // schedule makes the deliveries that are yet to be made, and counts them. If it fails with errPartly, these are made.
-func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Schedule, each func()) (created int, at eventstore.Position, err error) {
+func (c *Commands) schedule(
+	ctx context.Context, by Caller, wanted []dispatch.Schedule, each func(),
+) (created int, at eventstore.Position, err error) {
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
@@ -152,9 +162,11 @@ func (c *Commands) schedule(ctx context.Context, by Caller, wanted []dispatch.Sc
 	return created, at, err
 }
 
-// scheduleOne makes the delivery of an event, or makes it pending again if it is discarded, and returns where it recorded
+// scheduleOne makes the delivery of an event, or makes it pending again if it is discarded, and reports if it recorded
 // that; eventstore.Start: there was nothing to do.
-func (c *Commands) scheduleOne(ctx context.Context, by Caller, scheduled dispatch.DeliveriesScheduled) (eventstore.Position, error) {
+func (c *Commands) scheduleOne(
+	ctx context.Context, by Caller, scheduled dispatch.DeliveriesScheduled,
+) (eventstore.Position, error) {
 	made, err := dispatch.Aggregate.Execute(ctx, c.Store, scheduled.Publication,
 		dispatch.Schedule{DeliveriesScheduled: scheduled}, dispatch.Options{Metadata: by.metadata()})
 	if err != nil {
@@ -166,7 +178,10 @@ func (c *Commands) scheduleOne(ctx context.Context, by Caller, scheduled dispatc
 	to := scheduled.Deliveries[0]
 	id := dispatch.DeliveryID(scheduled.Publication, to.Destination)
 	again, err := delivery.Aggregate.Execute(ctx, c.Store, id, delivery.Reinstate{
-		Organization: by.Organization, Destination: to.Destination, Subscriptions: to.Subscriptions, At: c.now(),
+		Organization:  by.Organization,
+		Destination:   to.Destination,
+		Subscriptions: to.Subscriptions,
+		At:            c.now(),
 	}, delivery.Options{Metadata: by.metadata()})
 	if err != nil || len(again.Events) == 0 {
 		return eventstore.Start, err
@@ -196,13 +211,20 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 			return errTooMany
 		}
 		wanted = append(wanted, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
-			Publication: id, Event: event, At: now,
-			Deliveries: []dispatch.Scheduled{{Destination: in.Destination, Organization: by.Organization, Subscriptions: matching}},
+			Publication: id,
+			Event:       event,
+			At:          now,
+			Deliveries: []dispatch.Scheduled{{
+				Destination:   in.Destination,
+				Organization:  by.Organization,
+				Subscriptions: matching,
+			}},
 		}})
 		return nil
 	})
 	if errors.Is(err, errTooMany) {
-		refusal := refuse(Invalid, "since", "the window holds more than %d events for this destination; nothing was backfilled: narrow the window and run it in parts, the oldest first", MaxBackfillEvents)
+		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
+			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)
 		refusal.Err = errTooMany
 		return nil, refusal
 	}

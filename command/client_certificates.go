@@ -12,7 +12,7 @@ import (
 	"carillon/eventstore"
 )
 
-// SetClientCertificate is an operator's input: what an organization's requests to its receivers show from now on.
+// SetClientCertificate is an operator's input: the certificate that an organization's requests present from now on.
 type SetClientCertificate struct {
 	Organization uuid.UUID
 	Certificate  string // PEM: the client certificate, and after it those that signed it
@@ -22,13 +22,20 @@ type SetClientCertificate struct {
 // RemoveClientCertificate is an operator's input.
 type RemoveClientCertificate struct{ Organization uuid.UUID }
 
-// SetClientCertificate gives an organization a client certificate, or another one in its place. The private key is sealed
-// under a data key of its own; that of the certificate before is shredded. The same one again changes nothing, unless its
-// private key was lost.
-func (c *Commands) SetClientCertificate(ctx context.Context, by Caller, in SetClientCertificate) (set Written[clientcertificate.State], err error) {
+// SetClientCertificate sets or replaces the client certificate of an organization. The private key is sealed under a
+// separate data key; that of the former certificate is shredded. The same one again changes nothing, unless its private
+// key was lost.
+func (c *Commands) SetClientCertificate(
+	ctx context.Context, by Caller, in SetClientCertificate,
+) (set Written[clientcertificate.State], err error) {
 	read, err := mtls.Read(in.Certificate, in.PrivateKey, c.now())
 	if wrong, ok := errors.AsType[*mtls.Error](err); ok {
-		return set, &Refusal{Kind: Malformed, Field: wrong.Field, Message: wrong.Message, Err: err}
+		return set, &Refusal{
+			Kind:    Malformed,
+			Field:   wrong.Field,
+			Message: wrong.Message,
+			Err:     err,
+		}
 	}
 	if err != nil {
 		return set, err
@@ -48,8 +55,15 @@ func (c *Commands) SetClientCertificate(ctx context.Context, by Caller, in SetCl
 	}
 	out, err := clientcertificate.Aggregate.Execute(ctx, c.Store, in.Organization, clientcertificate.SetCertificate{
 		Certificate: clientcertificate.Certificate{
-			ID: id, Chain: read.Chain, Subject: read.Subject, Issuer: read.Issuer, Serial: read.Serial, Fingerprint: read.Fingerprint,
-			NotBefore: read.NotBefore, NotAfter: read.NotAfter, Key: sealed,
+			ID:          id,
+			Chain:       read.Chain,
+			Subject:     read.Subject,
+			Issuer:      read.Issuer,
+			Serial:      read.Serial,
+			Fingerprint: read.Fingerprint,
+			NotBefore:   read.NotBefore,
+			NotAfter:    read.NotAfter,
+			Key:         sealed,
 		},
 		Lost: lost, At: c.now(),
 	}, clientcertificate.Options{Metadata: by.metadata()})
@@ -87,18 +101,17 @@ func (c *Commands) lostCertificate(ctx context.Context, organization uuid.UUID) 
 }
 
 // RemoveClientCertificate ends that an organization shows a certificate. Its private key is shredded.
-func (c *Commands) RemoveClientCertificate(ctx context.Context, by Caller, in RemoveClientCertificate) (eventstore.Position, error) {
+func (c *Commands) RemoveClientCertificate(
+	ctx context.Context, by Caller, in RemoveClientCertificate,
+) (eventstore.Position, error) {
 	by.Organization = in.Organization
 	out, err := clientcertificate.Aggregate.Execute(ctx, c.Store, in.Organization, clientcertificate.Remove{At: c.now()},
 		clientcertificate.Options{Metadata: by.metadata()})
-	if errors.Is(err, clientcertificate.ErrNone) {
-		return out.Position, &Refusal{Kind: NotFound, Message: "client certificate not found: the organization has none", Err: err}
-	}
 	c.shredEnded(ctx, out.Events)
-	return out.Position, err
+	return out.Position, refused(err)
 }
 
-// shredEnded shreds the data keys of certificates that ended, and counts them. Where that fails, or this process dies
+// shredEnded shreds the data keys of certificates that ended, and counts them. If that fails, or this process dies
 // before, the cascade of deletions does it.
 func (c *Commands) shredEnded(ctx context.Context, events []clientcertificate.Event) (ended int) {
 	for _, event := range events {

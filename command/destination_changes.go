@@ -18,6 +18,8 @@ type ReplaceDestination struct {
 	URL                   string
 	Headers               map[string]string
 	DebounceWindowSeconds int
+	MaxRequestsPerSecond  float64 // 0 means no limit
+	Traceparent           bool
 }
 
 // ReviseDestination is the input of a change. Nil fields stay as they are.
@@ -28,27 +30,40 @@ type ReviseDestination struct {
 	URL                   *string
 	Headers               *map[string]string
 	DebounceWindowSeconds *int
+	MaxRequestsPerSecond  *float64 // 0 removes the limit
+	Traceparent           *bool
 	Enabled               *bool
-	// Expected is the revision that the caller looked at, and means to replace the settings of. Where they were changed since,
-	// the change is refused with destination.ErrRevisedSince, and the destination comes back as it is. It is for those who set
-	// all of them, as forms do. nil: the last one who writes wins.
+	// Expected is the revision whose settings the caller replaces. If they were changed since, the change is refused with
+	// destination.ErrRevisedSince, and the present destination is returned. It is for callers that set all of them, as
+	// forms do. nil means that the last writer wins.
 	Expected *eventstore.Revision
 }
 
 // setsSome reports whether settings are among what changes, rather than the status alone.
 func (in ReviseDestination) setsSome() bool {
-	return in.ExternalID != nil || in.Name != nil || in.URL != nil || in.Headers != nil || in.DebounceWindowSeconds != nil
+	return in.ExternalID != nil || in.Name != nil || in.URL != nil || in.Headers != nil ||
+		in.DebounceWindowSeconds != nil || in.MaxRequestsPerSecond != nil || in.Traceparent != nil
 }
 
 // ReplaceDestination makes everything that may change of a destination what the input says. Its name stays.
-func (c *Commands) ReplaceDestination(ctx context.Context, by Caller, in ReplaceDestination) (Written[destination.State], error) {
+func (c *Commands) ReplaceDestination(
+	ctx context.Context, by Caller, in ReplaceDestination,
+) (Written[destination.State], error) {
 	return c.ReviseDestination(ctx, by, ReviseDestination{
-		ID: in.ID, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
+		ID:                    in.ID,
+		Name:                  &in.Name,
+		URL:                   &in.URL,
+		Headers:               &in.Headers,
+		DebounceWindowSeconds: &in.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
+		Traceparent:           &in.Traceparent,
 	})
 }
 
 // ReviseDestination changes what the input names. An input that changes nothing records nothing.
-func (c *Commands) ReviseDestination(ctx context.Context, by Caller, in ReviseDestination) (changed Written[destination.State], err error) {
+func (c *Commands) ReviseDestination(
+	ctx context.Context, by Caller, in ReviseDestination,
+) (changed Written[destination.State], err error) {
 	if err := c.checkPatch(ctx, in); err != nil {
 		return changed, err
 	}
@@ -64,23 +79,26 @@ func (c *Commands) ReviseDestination(ctx context.Context, by Caller, in ReviseDe
 		return c.reviseDestination(ctx, by, known, seen, false, in)
 	}
 	name := reservation.Name{Scope: by.Organization, ExternalID: *in.ExternalID}
-	err = c.destinationNames().Rename(ctx, by.metadata(), in.ID, name, func(ctx context.Context) (reservation.Renaming, error) {
-		known, err := c.knownDestination(ctx, by, in.ID)
-		if err == nil && seen != nil && !seen.Equal(known.State.Settings) { // before a name is reserved for it
-			changed, err = Written[destination.State]{ID: in.ID, Loaded: known}, destinationError(destination.ErrRevisedSince)
-		}
-		old := known.State.Settings.ExternalID
-		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
-			changed, err = c.reviseDestination(ctx, by, known, seen, old != name.ExternalID, in)
-			return err
-		}}, err
-	})
+	err = c.destinationNames().Rename(ctx, by.metadata(), in.ID, name,
+		func(ctx context.Context) (reservation.Renaming, error) {
+			known, err := c.knownDestination(ctx, by, in.ID)
+			if err == nil && seen != nil && !seen.Equal(known.State.Settings) { // before a name is reserved for it
+				changed, err = Written[destination.State]{ID: in.ID, Loaded: known}, refused(destination.ErrRevisedSince)
+			}
+			old := known.State.Settings.ExternalID
+			return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
+				changed, err = c.reviseDestination(ctx, by, known, seen, old != name.ExternalID, in)
+				return err
+			}}, err
+		})
 	return changed, nameRefusal(err, "another destination has externalId %q", name.ExternalID)
 }
 
-// replaceNamed replaces the destination that has the input's name. Where it does not have it any more, it fails with
+// replaceNamed replaces the destination that has the input's name. If it does not have it any more, it fails with
 // ErrWrongRevision.
-func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (changed Written[destination.State], err error) {
+func (c *Commands) replaceNamed(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
+) (changed Written[destination.State], err error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
@@ -89,7 +107,13 @@ func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in
 		return changed, eventstore.ErrWrongRevision
 	}
 	changed, err = c.reviseDestination(ctx, by, known, nil, false, ReviseDestination{
-		ID: id, Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds,
+		ID:                    id,
+		Name:                  &in.Name,
+		URL:                   &in.URL,
+		Headers:               &in.Headers,
+		DebounceWindowSeconds: &in.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
+		Traceparent:           &in.Traceparent,
 	})
 	if errors.Is(err, destination.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
@@ -98,15 +122,17 @@ func (c *Commands) replaceNamed(ctx context.Context, by Caller, id uuid.UUID, in
 }
 
 // knownDestination loads a destination of the caller's organization.
-func (c *Commands) knownDestination(ctx context.Context, by Caller, id uuid.UUID) (eventstore.Loaded[destination.State], error) {
+func (c *Commands) knownDestination(
+	ctx context.Context, by Caller, id uuid.UUID,
+) (eventstore.Loaded[destination.State], error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err == nil && !known.State.VisibleTo(by.Organization) {
-		err = destinationError(destination.ErrUnknown)
+		err = refused(destination.ErrUnknown)
 	}
 	return known, err
 }
 
-// seenSettings are those that the caller looked at, or nil where that does not matter.
+// seenSettings are those that the caller looked at, or nil if that does not matter.
 func (c *Commands) seenSettings(ctx context.Context, in ReviseDestination) (*destination.Settings, error) {
 	if in.Expected == nil {
 		return nil, nil
@@ -125,9 +151,15 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 		}
 	}
 	command := destination.Revise{
-		Organization: by.Organization, Seen: seen, Name: in.Name,
-		DebounceWindowSeconds: in.DebounceWindowSeconds, Enabled: in.Enabled,
-		ReadsHeaders: by.ReadsSecrets, At: c.now(),
+		Organization:          by.Organization,
+		Seen:                  seen,
+		Name:                  in.Name,
+		DebounceWindowSeconds: in.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  in.MaxRequestsPerSecond,
+		Traceparent:           in.Traceparent,
+		Enabled:               in.Enabled,
+		ReadsHeaders:          by.ReadsSecrets,
+		At:                    c.now(),
 	}
 	if in.URL != nil {
 		shown, address, err := c.sealAddress(ctx, in.ID, *in.URL)
@@ -148,21 +180,22 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
-	return Written[destination.State]{ID: in.ID, Loaded: out.Loaded}, destinationError(err)
+	return Written[destination.State]{ID: in.ID, Loaded: out.Loaded}, refused(err)
 }
 
-// unsealable says why nothing can be sealed for a destination. Its data key goes with it when it is deleted; that of a
-// live one was lost, and only its owner can decide to go on without what was sealed.
+// unsealable returns why nothing can be sealed for a destination. Its data key goes with it when it is deleted; that of
+// a live one was lost, and only its owner can decide to continue without the sealed data.
 func (c *Commands) unsealable(ctx context.Context, id uuid.UUID, err error) error {
 	if !keyLost(err) {
-		return destinationError(err)
+		return refused(err)
 	}
 	known, loadErr := destination.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case loadErr != nil:
 		return loadErr
 	case known.State.Status == destination.StatusDeleted: // right now
-		return destinationError(destination.ErrUnknown)
+		return refused(destination.ErrUnknown)
 	}
-	return refuse(Conflict, "", "the destination's data key is lost: rotate its secret, which makes another key, then set its address and headers")
+	return refuse(Conflict, "", "the destination's data key is lost: rotate its secret, which makes another key, "+
+		"then set its address and headers")
 }

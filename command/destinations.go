@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -20,6 +22,10 @@ import (
 
 const maxDebounce = 86400 // seconds
 
+// LimitBounds describes the values of maxRequestsPerSecond.
+var LimitBounds = fmt.Sprintf("must be null, for no limit, or a number of requests from %g to %d",
+	destination.LeastRequestsPerSecond, destination.MostRequestsPerSecond)
+
 // CreateDestination is the input of a create.
 type CreateDestination struct {
 	ExternalID            string // optional
@@ -27,6 +33,8 @@ type CreateDestination struct {
 	URL                   string
 	Headers               map[string]string
 	DebounceWindowSeconds int
+	MaxRequestsPerSecond  float64 // 0 means no limit
+	Traceparent           bool
 	Secret                webhook.Secret // the zero value means that one is minted
 	Disabled              bool           // it begins disabled
 }
@@ -38,20 +46,25 @@ type UpsertDestination CreateDestination
 type DeleteDestination struct{ ID uuid.UUID }
 
 // RotateSecret is the input of a rotation.
-type RotateSecret struct{ Destination uuid.UUID }
+type RotateSecret struct {
+	Destination uuid.UUID
+	Secret      webhook.Secret // the zero value means that one is minted
+}
 
 // ExpireSecret names the secret that ends.
 type ExpireSecret struct{ Destination, Secret uuid.UUID }
 
-// ProbedDestination is what a create or upsert shows beyond the destination itself.
+// ProbedDestination is the answer of a create or upsert: the destination with a probe.
 type ProbedDestination struct {
 	Written[destination.State]
-	Validation webhook.Reachability // zero where the destination is not new
+	Validation webhook.Reachability // zero if the destination is not new
 }
 
 // CreateDestination makes a destination with its first secret, and probes its endpoint.
-func (c *Commands) CreateDestination(ctx context.Context, by Caller, in CreateDestination) (made ProbedDestination, err error) {
-	if err := c.checkDestination(ctx, in); err != nil {
+func (c *Commands) CreateDestination(
+	ctx context.Context, by Caller, in CreateDestination,
+) (made ProbedDestination, err error) {
+	if err := c.CheckDestination(ctx, in); err != nil {
 		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
@@ -61,10 +74,14 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in CreateDe
 	if in.ExternalID == "" {
 		err = create(ctx, uuid.New())
 	} else {
-		err = c.destinationNames().Create(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create)
+		err = c.destinationNames().Create(ctx, by.metadata(), reservation.Name{
+			Scope:      by.Organization,
+			ExternalID: in.ExternalID,
+		}, create)
 	}
 	if err != nil {
-		return made, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another externalId", in.ExternalID)
+		return made, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another "+
+			"externalId", in.ExternalID)
 	}
 	made.Validation = c.Prober.Probe(ctx, by.Organization, in.URL)
 	return made, nil
@@ -72,9 +89,11 @@ func (c *Commands) CreateDestination(ctx context.Context, by Caller, in CreateDe
 
 // UpsertDestination creates or replaces the destination with the input's externalId. Of many at the same time one
 // creates and the others replace.
-func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDestination) (made ProbedDestination, err error) {
+func (c *Commands) UpsertDestination(
+	ctx context.Context, by Caller, in UpsertDestination,
+) (made ProbedDestination, err error) {
 	whole := CreateDestination(in)
-	if err := c.checkDestination(ctx, whole); err != nil {
+	if err := c.CheckDestination(ctx, whole); err != nil {
 		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
@@ -85,7 +104,10 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDe
 		made.Written, err = c.replaceNamed(ctx, by, id, whole)
 		return err
 	}
-	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}, create, replace)
+	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{
+		Scope:      by.Organization,
+		ExternalID: in.ExternalID,
+	}, create, replace)
 	if err != nil {
 		return made, nameRefusal(err, "")
 	}
@@ -96,15 +118,18 @@ func (c *Commands) UpsertDestination(ctx context.Context, by Caller, in UpsertDe
 }
 
 // recordDestination begins the stream of a destination. Where another request began it, it fails with ErrWrongRevision.
-func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
-	err = c.within(ctx, amount{by.Organization, organization.LimitDestinations, id, 1}, func() (at eventstore.Position, err error) {
-		made, err = c.beginDestination(ctx, by, id, in)
-		return made.Position, err
-	})
+func (c *Commands) recordDestination(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
+) (made Written[destination.State], err error) {
+	err = c.within(ctx, amount{by.Organization, organization.LimitDestinations, id, 1},
+		func() (at eventstore.Position, err error) {
+			made, err = c.beginDestination(ctx, by, id, in)
+			return made.Position, err
+		})
 	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
 		return made, err
 	}
-	// Where the other's destination was deleted already, the data key of this try came too late to be shredded with it.
+	// If the other's destination was deleted already, the data key of this try came too late to be shredded with it.
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	if err == nil && known.State.Status == destination.StatusDeleted {
 		err = c.Vault.Shred(ctx, id)
@@ -115,7 +140,9 @@ func (c *Commands) recordDestination(ctx context.Context, by Caller, id uuid.UUI
 	return made, eventstore.ErrWrongRevision
 }
 
-func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID, in CreateDestination) (made Written[destination.State], err error) {
+func (c *Commands) beginDestination(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
+) (made Written[destination.State], err error) {
 	if err := c.Vault.Create(ctx, id); err != nil {
 		return made, err
 	}
@@ -127,15 +154,25 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	if err != nil {
 		return made, err
 	}
-	secret, err := c.firstSecret(ctx, id, in.Secret)
+	secret, err := c.sealSecret(ctx, id, in.Secret)
 	if err != nil {
 		return made, err
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, destination.Create{
-		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, Disabled: in.Disabled, At: c.now(),
+		Organization: by.Organization,
+		SecretID:     uuid.New(),
+		Secret:       secret,
+		Disabled:     in.Disabled,
+		At:           c.now(),
 		Settings: destination.Settings{
-			ExternalID: in.ExternalID, Name: in.Name, URL: shown, Address: address, Headers: headers,
+			ExternalID:            in.ExternalID,
+			Name:                  in.Name,
+			URL:                   shown,
+			Address:               address,
+			Headers:               headers,
 			DebounceWindowSeconds: in.DebounceWindowSeconds,
+			MaxRequestsPerSecond:  in.MaxRequestsPerSecond,
+			Traceparent:           in.Traceparent,
 		},
 	}, destination.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
@@ -143,47 +180,56 @@ func (c *Commands) beginDestination(ctx context.Context, by Caller, id uuid.UUID
 	return Written[destination.State]{ID: id, Created: true, Loaded: out.Loaded}, err
 }
 
-// DeleteDestination ends a destination. Its data key goes at once, and with it all that was sealed for it. Where the
-// key can't be deleted now, or this process dies before, the cascade of deletions does it.
-func (c *Commands) DeleteDestination(ctx context.Context, by Caller, in DeleteDestination) (Written[destination.State], error) {
+// DeleteDestination ends a destination. Its data key is shredded at once, and with it all sealed data. If the key can't
+// be deleted now, or this process dies before, the cascade of deletions does it.
+func (c *Commands) DeleteDestination(
+	ctx context.Context, by Caller, in DeleteDestination,
+) (Written[destination.State], error) {
 	deleted, err := c.onDestination(ctx, by, in.ID, destination.Delete{Organization: by.Organization, At: c.now()}, nil)
 	if err != nil {
 		return deleted, err
 	}
 	_ = c.Vault.Shred(ctx, in.ID)
-	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{Scope: by.Organization, ExternalID: deleted.State.Settings.ExternalID}, in.ID)
+	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{
+		Scope:      by.Organization,
+		ExternalID: deleted.State.Settings.ExternalID,
+	}, in.ID)
 	return deleted, nil
 }
 
-// RotateSecret mints a secret; the others that never expired overlap for 24 hours.
+// RotateSecret adds a secret; the others that never expired overlap for 24 hours.
 func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret) (Written[destination.State], error) {
 	known, err := c.knownDestination(ctx, by, in.Destination)
 	if err != nil {
 		return Written[destination.State]{}, err
 	}
-	secret, err := c.mintSealed(ctx, in.Destination)
+	secret, err := c.sealSecret(ctx, in.Destination, in.Secret)
 	renewed := keyLost(err)
 	if renewed {
-		// The data key of a live destination is lost: it gets another one, which opens nothing of what was.
+		// The data key of a live destination is lost: it gets another one, which opens none of the old data.
 		if err = c.Vault.Create(ctx, in.Destination); err == nil {
-			secret, err = c.mintSealed(ctx, in.Destination)
+			secret, err = c.sealSecret(ctx, in.Destination, in.Secret)
 		}
 	}
 	if err != nil {
-		return Written[destination.State]{}, destinationError(err)
+		return Written[destination.State]{}, refused(err)
 	}
 	rotated, err := c.onDestination(ctx, by, in.Destination, destination.Rotate{
-		Organization: by.Organization, SecretID: uuid.New(), Secret: secret, At: c.now(),
+		Organization: by.Organization,
+		SecretID:     uuid.New(),
+		Secret:       secret,
+		At:           c.now(),
 	}, &known)
-	if renewed && errors.Is(err, destination.ErrUnknown) { // deleted right now, and its key before it was made anew
+	if renewed && errors.Is(err, destination.ErrUnknown) { // deleted right now, and its key before it was made again
 		_ = c.Vault.Shred(ctx, in.Destination)
 	}
 	return rotated, err
 }
 
-// keyLost says that there is no data key that could be used, and that waiting does not help.
+// keyLost reports whether there is no usable data key, and waiting does not help.
 func keyLost(err error) bool {
-	return errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) && !errors.Is(err, sealing.ErrUnknownKey)
+	return errors.Is(err, sealing.ErrShredded) || errors.Is(err, sealing.ErrDamaged) &&
+		!errors.Is(err, sealing.ErrUnknownKey)
 }
 
 // ExpireSecret retires one secret at once.
@@ -196,34 +242,11 @@ func (c *Commands) ExpireSecret(ctx context.Context, by Caller, in ExpireSecret)
 // onDestination runs a command of the destination aggregate. known may be nil.
 func (c *Commands) onDestination(ctx context.Context, by Caller, id uuid.UUID, command destination.Command,
 	known *eventstore.Loaded[destination.State]) (Written[destination.State], error) {
-	out, err := destination.Aggregate.Execute(ctx, c.Store, id, command, destination.Options{Metadata: by.metadata(), Known: known})
-	return Written[destination.State]{ID: id, Loaded: out.Loaded}, destinationError(err)
-}
-
-func destinationError(err error) error {
-	if errors.Is(err, sealing.ErrShredded) { // deleted right now
-		return &Refusal{Kind: NotFound, Message: destination.ErrUnknown.Error(), Err: err}
-	}
-	if errors.Is(err, destination.ErrNeedsHeaders) {
-		return &Refusal{Kind: Invalid, Field: "config.headers", Err: err, Message: "config.headers is required, because scheme, host or port " +
-			"of config.url change and the key has not the scope secrets: send the headers too, {} for none"}
-	}
-	refusals := []struct {
-		cause error
-		kind  Kind
-	}{
-		{destination.ErrUnknown, NotFound},
-		{destination.ErrUnknownSecret, NotFound},
-		{destination.ErrTooManySecrets, Conflict},
-		{destination.ErrLastSecret, Conflict},
-		{destination.ErrRevisedSince, Conflict},
-	}
-	for _, r := range refusals {
-		if errors.Is(err, r.cause) {
-			return &Refusal{Kind: r.kind, Message: r.cause.Error(), Err: err}
-		}
-	}
-	return err
+	out, err := destination.Aggregate.Execute(ctx, c.Store, id, command, destination.Options{
+		Metadata: by.metadata(),
+		Known:    known,
+	})
+	return Written[destination.State]{ID: id, Loaded: out.Loaded}, refused(err)
 }
 
 func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error) {
@@ -234,15 +257,17 @@ func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error)
 	return c.Vault.Seal(ctx, id, sealing.Secret, []byte(secret.Reveal()))
 }
 
-// firstSecret seals the secret that the caller brings along, or mints one.
-func (c *Commands) firstSecret(ctx context.Context, id uuid.UUID, own webhook.Secret) ([]byte, error) {
+// sealSecret seals the secret that the caller brings along, or mints one.
+func (c *Commands) sealSecret(ctx context.Context, id uuid.UUID, own webhook.Secret) ([]byte, error) {
 	if given := own.Reveal(); given != "" {
 		return c.Vault.Seal(ctx, id, sealing.Secret, []byte(given))
 	}
 	return c.mintSealed(ctx, id)
 }
 
-func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[string]string) (destination.Sealed, error) {
+func (c *Commands) sealHeaders(
+	ctx context.Context, id uuid.UUID, headers map[string]string,
+) (destination.Sealed, error) {
 	if len(headers) == 0 {
 		return destination.Sealed{}, nil
 	}
@@ -250,7 +275,18 @@ func (c *Commands) sealHeaders(ctx context.Context, id uuid.UUID, headers map[st
 	if err != nil {
 		return destination.Sealed{}, fmt.Errorf("encode headers: %w", err)
 	}
-	return c.seal(ctx, id, sealing.Headers, plain)
+	sealed, err := c.seal(ctx, id, sealing.Headers, plain)
+	if err != nil {
+		return sealed, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		digest, err := c.Vault.Digest(ctx, id, []byte(name+": "+headers[name]))
+		if err != nil {
+			return sealed, err
+		}
+		sealed.Parts = append(sealed.Parts, destination.SealedPart{Name: name, Digest: digest})
+	}
+	return sealed, nil
 }
 
 // checkConfig applies the rules for a destination's URL and headers, as validate, create, replace and update do.
@@ -259,7 +295,8 @@ func (c *Commands) checkConfig(ctx context.Context, url string, headers map[stri
 		return refuse(Malformed, "config.url", "config.url must not be empty")
 	}
 	if destination.IsMasked(url) {
-		return refuse(Invalid, "config.url", "config.url is masked, as a key without the scope secrets gets it: send the whole URL, or use PATCH without config.url")
+		return refuse(Invalid, "config.url", "config.url is masked, as a key without the scope secrets gets it: send the "+
+			"whole URL, or use PATCH without config.url")
 	}
 	if _, err := c.Guard.CheckURL(ctx, "config.url", url); err != nil {
 		return invalidConfig(ctx, "config.url", err)
@@ -274,11 +311,23 @@ func invalidConfig(ctx context.Context, field string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &Refusal{Kind: Invalid, Field: field, Message: err.Error(), Err: err}
+	return &Refusal{
+		Kind:    Invalid,
+		Field:   field,
+		Message: err.Error(),
+		Err:     err,
+	}
 }
 
-func (c *Commands) checkDestination(ctx context.Context, in CreateDestination) error {
-	patch := ReviseDestination{Name: &in.Name, URL: &in.URL, Headers: &in.Headers, DebounceWindowSeconds: &in.DebounceWindowSeconds}
+// CheckDestination refuses settings with which no destination can be made. Its error joins the refusals of all fields.
+func (c *Commands) CheckDestination(ctx context.Context, in CreateDestination) error {
+	patch := ReviseDestination{
+		Name:                  &in.Name,
+		URL:                   &in.URL,
+		Headers:               &in.Headers,
+		DebounceWindowSeconds: &in.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
+	}
 	if in.ExternalID != "" {
 		patch.ExternalID = &in.ExternalID
 	}
@@ -286,28 +335,28 @@ func (c *Commands) checkDestination(ctx context.Context, in CreateDestination) e
 }
 
 func (c *Commands) checkPatch(ctx context.Context, p ReviseDestination) error {
+	var wrong []error
 	if p.ExternalID != nil {
-		if err := CheckExternalID("externalId", *p.ExternalID); err != nil {
-			return err
-		}
+		wrong = append(wrong, CheckExternalID("externalId", *p.ExternalID))
 	}
 	if p.Name != nil {
-		if err := requireText("name", *p.Name, maxNameLength); err != nil {
-			return err
-		}
+		wrong = append(wrong, requireText("name", *p.Name, maxNameLength))
 	}
 	if p.DebounceWindowSeconds != nil && (*p.DebounceWindowSeconds < 0 || *p.DebounceWindowSeconds > maxDebounce) {
-		return refuse(Malformed, "debounceWindowSeconds", "debounceWindowSeconds must be 0 to %d", maxDebounce)
+		wrong = append(wrong, refuse(Malformed, "debounceWindowSeconds", "debounceWindowSeconds must be 0 to %d",
+			maxDebounce))
+	}
+	if limit := p.MaxRequestsPerSecond; limit != nil && *limit != 0 &&
+		(*limit < destination.LeastRequestsPerSecond || *limit > destination.MostRequestsPerSecond) {
+		wrong = append(wrong, refuse(Malformed, "maxRequestsPerSecond", "maxRequestsPerSecond %s", LimitBounds))
 	}
 	if p.URL != nil {
-		if err := c.checkConfig(ctx, *p.URL, nil); err != nil {
-			return err
-		}
+		wrong = append(wrong, c.checkConfig(ctx, *p.URL, nil))
 	}
 	if p.Headers != nil {
 		if err := webhook.ValidateHeaders(*p.Headers); err != nil {
-			return invalidConfig(ctx, "config.headers", err)
+			wrong = append(wrong, invalidConfig(ctx, "config.headers", err))
 		}
 	}
-	return nil
+	return errors.Join(wrong...)
 }

@@ -14,25 +14,30 @@ import (
 type Disclose struct {
 	Destination uuid.UUID
 	What        []disclosure.Part
+	Secrets     []uuid.UUID // the ids of the signing secrets, if they are part of it
 }
 
-// Disclose puts on record that the caller is shown something in full. Where that can't be done, it must not be shown.
+// Disclose records that something is shown to the caller in full. If that fails, it must not be shown.
 func (c *Commands) Disclose(ctx context.Context, by Caller, in Disclose) error {
 	now := c.now()
-	what := c.disclosed.missing(by.Actor, in, now)
-	if len(what) == 0 {
+	in.What, in.Secrets = c.disclosed.missing(by.Actor, in, now)
+	if len(in.What) == 0 {
 		return nil
 	}
 	_, err := disclosure.Aggregate.Execute(ctx, c.Store, disclosure.StreamID(in.Destination, now), disclosure.Show{
-		Destination: in.Destination, To: by.Actor, What: what, At: now,
+		Destination: in.Destination,
+		To:          by.Actor,
+		What:        in.What,
+		Secrets:     in.Secrets,
+		At:          now,
 	}, disclosure.Options{Metadata: by.metadata()})
 	if err == nil {
-		c.disclosed.note(by.Actor, Disclose{in.Destination, what}, now)
+		c.disclosed.note(by.Actor, in, now)
 	}
 	return err
 }
 
-// disclosures is what is known to be on record: who looks again costs no question. It may forget.
+// disclosures caches recorded disclosures, so that repeated ones need no query. Entries may be evicted.
 type disclosures struct {
 	mu   sync.Mutex
 	last map[disclosed]time.Time
@@ -42,20 +47,18 @@ type disclosed struct {
 	destination uuid.UUID
 	to          string
 	what        disclosure.Part
+	secret      uuid.UUID
 }
 
 // mostDisclosures bounds the memory of them, to some ten megabytes.
 const mostDisclosures = 100_000
 
-func (d *disclosures) missing(to string, in Disclose, now time.Time) (what []disclosure.Part) {
+func (d *disclosures) missing(to string, in Disclose, now time.Time) ([]disclosure.Part, []uuid.UUID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, w := range in.What {
-		if !w.Stands(d.last[disclosed{in.Destination, to, w}], now) {
-			what = append(what, w)
-		}
-	}
-	return what
+	return disclosure.Missing(in.What, in.Secrets, now, func(what disclosure.Part, secret uuid.UUID) time.Time {
+		return d.last[disclosed{in.Destination, to, what, secret}]
+	})
 }
 
 func (d *disclosures) note(to string, in Disclose, now time.Time) {
@@ -64,7 +67,10 @@ func (d *disclosures) note(to string, in Disclose, now time.Time) {
 	if d.last == nil || len(d.last) >= mostDisclosures {
 		d.last = map[disclosed]time.Time{}
 	}
-	for _, w := range in.What {
-		d.last[disclosed{in.Destination, to, w}] = now
+	for _, what := range in.What {
+		d.last[disclosed{in.Destination, to, what, uuid.Nil}] = now
+	}
+	for _, secret := range in.Secrets {
+		d.last[disclosed{in.Destination, to, disclosure.Secrets, secret}] = now
 	}
 }

@@ -36,24 +36,36 @@ func UUIDShaped(s string) bool {
 
 // destinationNames are the externalIds of destinations, whose scope is their organization.
 func (c *Commands) destinationNames() reservation.Names {
-	return reservation.Names{Store: c.Store, Now: c.Now, Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
-		loaded, err := destination.Aggregate.Load(ctx, c.Store, id)
-		return reservation.Owner{
-			ExternalID: loaded.State.Settings.ExternalID, Deleted: loaded.State.Status == destination.StatusDeleted,
-			Revision: loaded.Revision, Position: loaded.Position,
-		}, err
-	}}
+	return reservation.Names{
+		Store: c.Store,
+		Now:   c.Now,
+		Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
+			loaded, err := destination.Aggregate.Load(ctx, c.Store, id)
+			return reservation.Owner{
+				ExternalID: loaded.State.Settings.ExternalID,
+				Deleted:    loaded.State.Status == destination.StatusDeleted,
+				Revision:   loaded.Revision,
+				Position:   loaded.Position,
+			}, err
+		},
+	}
 }
 
 // subscriptionNames are the externalIds of subscriptions, whose scope is their destination.
 func (c *Commands) subscriptionNames() reservation.Names {
-	return reservation.Names{Store: c.Store, Now: c.Now, Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
-		loaded, err := subscription.Aggregate.Load(ctx, c.Store, id)
-		return reservation.Owner{
-			ExternalID: loaded.State.Settings.ExternalID, Deleted: loaded.State.Status == subscription.StatusDeleted,
-			Revision: loaded.Revision, Position: loaded.Position,
-		}, err
-	}}
+	return reservation.Names{
+		Store: c.Store,
+		Now:   c.Now,
+		Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
+			loaded, err := subscription.Aggregate.Load(ctx, c.Store, id)
+			return reservation.Owner{
+				ExternalID: loaded.State.Settings.ExternalID,
+				Deleted:    loaded.State.Status == subscription.StatusDeleted,
+				Revision:   loaded.Revision,
+				Position:   loaded.Position,
+			}, err
+		},
+	}
 }
 
 // nameRefusal refuses a name that can't be had. taken is the message where another has it.

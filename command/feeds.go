@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,8 +20,8 @@ import (
 type CreateFeed struct {
 	Name          string   // required
 	Description   string   // required
-	Enabled       *bool    // nil: true
-	ConfigVersion *float64 // nil: 1
+	Enabled       *bool    // nil means true
+	ConfigVersion *float64 // nil means 1
 }
 
 // ReviseFeed is the input of a change. Nil fields stay as they are.
@@ -30,8 +31,8 @@ type ReviseFeed struct {
 	Description   *string
 	Enabled       *bool
 	ConfigVersion *float64
-	// Seen is UpdatedAt of the feed that the caller looked at, and means to replace. Where it was changed since, the change is
-	// refused with feed.ErrRevisedSince, and the feed comes back as it is. Zero: the last one who writes wins.
+	// Seen is UpdatedAt of the feed that the caller replaces. If it was changed since, the change is refused with
+	// feed.ErrRevisedSince, and the present feed is returned. Zero means that the last writer wins.
 	Seen time.Time
 }
 
@@ -73,8 +74,8 @@ const defaultConfigVersion = 1
 
 // CreateFeed makes an event feed of the caller's organization.
 func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (made Written[feed.State], err error) {
-	if err := errors.Join(requireText("name", in.Name, maxNameLength), requireText("description", in.Description, maxDescriptionLength)); err != nil {
-		return made, first(err)
+	if err := checkFeed(&in.Name, &in.Description); err != nil {
+		return made, err
 	}
 	enabled, version := true, float64(defaultConfigVersion)
 	if in.Enabled != nil {
@@ -84,31 +85,44 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (ma
 		version = *in.ConfigVersion
 	}
 	id := uuid.New()
-	err = c.within(ctx, amount{by.Organization, organization.LimitFeeds, id, 1}, func() (at eventstore.Position, err error) {
-		made, err = c.onFeed(ctx, by, id, feed.Create{
-			Organization: by.Organization, Enabled: enabled, At: c.now(),
-			Settings: feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+	err = c.within(ctx, amount{by.Organization, organization.LimitFeeds, id, 1},
+		func() (at eventstore.Position, err error) {
+			made, err = c.onFeed(ctx, by, id, feed.Create{
+				Organization: by.Organization,
+				Enabled:      enabled,
+				At:           c.now(),
+				Settings:     feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+			})
+			return made.Position, err
 		})
-		return made.Position, err
-	})
 	return made, err
+}
+
+// checkFeed checks the texts of a feed. nil means that one stays as it is. Its error joins the refusals of both.
+func checkFeed(name, description *string) error {
+	var wrong []error
+	if name != nil {
+		wrong = append(wrong, requireText("name", *name, maxNameLength))
+	}
+	if description != nil {
+		wrong = append(wrong, requireText("description", *description, maxDescriptionLength))
+	}
+	return errors.Join(wrong...)
 }
 
 // ReviseFeed changes an event feed.
 func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Written[feed.State], error) {
 	revise := feed.Revise{
-		Organization: by.Organization, Seen: in.Seen, Name: in.Name, Description: in.Description, Enabled: in.Enabled,
-		By: feed.ByAPI, At: c.now(),
+		Organization: by.Organization,
+		Seen:         in.Seen,
+		Name:         in.Name,
+		Description:  in.Description,
+		Enabled:      in.Enabled,
+		By:           feed.ByAPI,
+		At:           c.now(),
 	}
-	if in.Name != nil {
-		if err := requireText("name", *in.Name, maxNameLength); err != nil {
-			return Written[feed.State]{}, err
-		}
-	}
-	if in.Description != nil {
-		if err := requireText("description", *in.Description, maxDescriptionLength); err != nil {
-			return Written[feed.State]{}, err
-		}
+	if err := checkFeed(in.Name, in.Description); err != nil {
+		return Written[feed.State]{}, err
 	}
 	if in.ConfigVersion != nil {
 		revise.Config = &feed.Config{Version: *in.ConfigVersion}
@@ -137,7 +151,12 @@ func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed)
 		id = uuid.New()
 	}
 	by.Organization = in.Organization
-	return c.onFeed(ctx, by, id, feed.Register{Organization: in.Organization, FeedType: in.FeedType, Name: in.Name, At: c.now()})
+	return c.onFeed(ctx, by, id, feed.Register{
+		Organization: in.Organization,
+		FeedType:     in.FeedType,
+		Name:         in.Name,
+		At:           c.now(),
+	})
 }
 
 // ShareFeed lets an organization read a feed and get its events. The same again changes nothing.
@@ -153,22 +172,25 @@ func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (
 	return c.onFeed(ctx, by, in.FeedID, feed.Unshare{FeedType: in.FeedType, With: in.Organization, At: c.now()})
 }
 
-// AttachSource lets a source fill a feed: what is known of it comes in without being published, then it is monitored.
-// Where its last walk is overdue, or it has none, what the next whole one finds is not published either. Of a source that
-// is paused, what is known is all.
-// Attaching one that is attached changes nothing.
-func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource) (attached Written[feed.State], err error) {
+// AttachSource lets a source fill a feed: its known happenings are added without being published, then it is monitored.
+// If its last walk is overdue, or it has none, the happenings of the next whole one are not published either. A paused
+// source adds the known ones only. Attaching an attached one changes nothing.
+func (c *Commands) AttachSource(
+	ctx context.Context, by Caller, in AttachSource,
+) (attached Written[feed.State], err error) {
 	if !slices.Contains(source.Types(), in.SourceType) {
-		return attached, refuse(Malformed, "sourceType", "sourceType must be one of %v", source.Types())
+		return attached, refuse(Malformed, "sourceType", "sourceType must be one of %s", strings.Join(source.Types(), ", "))
 	}
 	known, err := source.Aggregate.Load(ctx, c.Store, in.SourceID)
 	switch {
 	case err != nil:
 		return attached, err
 	case known.State.Status == source.StatusNone:
-		return attached, refuse(NotFound, "sourceId", "source %s not found", in.SourceID)
+		return attached, refuse(NotFound, "sourceId",
+			"sourceId: source %s not found: send the url of a page in its place, or ask your operator for its id", in.SourceID)
 	case known.State.Type != in.SourceType:
-		return attached, refuse(Invalid, "sourceType", "source %s is of type %s", in.SourceID, known.State.Type)
+		return attached, refuse(Invalid, "sourceType", "sourceType must be %s: source %s is of type %[1]s", known.State.Type,
+			in.SourceID)
 	}
 	current, err := c.Walks.SourceIsKnown(ctx, in.SourceID)
 	if err != nil {
@@ -177,7 +199,12 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	association := uuid.New()
 	attach := func() (at eventstore.Position, err error) {
 		attached, err = c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
-			Organization: by.Organization, AssociationID: association, SourceID: in.SourceID, SourceType: in.SourceType, Known: current, At: c.now(),
+			Organization:  by.Organization,
+			AssociationID: association,
+			SourceID:      in.SourceID,
+			SourceType:    in.SourceType,
+			Known:         current,
+			At:            c.now(),
 		})
 		return attached.Position, err
 	}
@@ -185,7 +212,8 @@ func (c *Commands) AttachSource(ctx context.Context, by Caller, in AttachSource)
 	if err != nil {
 		return attached, err
 	}
-	if _, is := of.State.SourceAssociation(in.SourceID); is || of.State.Organization != by.Organization { // nothing is attached, or it is refused
+	// nothing is attached, or it is refused
+	if _, is := of.State.SourceAssociation(in.SourceID); is || of.State.Organization != by.Organization {
 		_, err = attach()
 		return attached, err
 	}
@@ -201,32 +229,9 @@ func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource)
 }
 
 // onFeed runs a command of the feed aggregate.
-func (c *Commands) onFeed(ctx context.Context, by Caller, id uuid.UUID, command feed.Command) (Written[feed.State], error) {
+func (c *Commands) onFeed(
+	ctx context.Context, by Caller, id uuid.UUID, command feed.Command,
+) (Written[feed.State], error) {
 	out, err := feed.Aggregate.Execute(ctx, c.Store, id, command, feed.Options{Metadata: by.metadata()})
-	return Written[feed.State]{ID: id, Loaded: out.Loaded}, feedRefusal(err)
-}
-
-func feedRefusal(err error) error {
-	switch {
-	case errors.Is(err, feed.ErrUnknown):
-		return &Refusal{Kind: NotFound, Message: "feed not found", Err: err}
-	case errors.Is(err, feed.ErrUnknownAssociation):
-		return &Refusal{Kind: NotFound, Message: "source association not found", Err: err}
-	case errors.Is(err, feed.ErrForbidden):
-		return &Refusal{Kind: Forbidden, Message: err.Error(), Err: err}
-	case errors.Is(err, feed.ErrRevisedSince):
-		return &Refusal{Kind: Conflict, Message: feed.ErrRevisedSince.Error(), Err: err}
-	case errors.Is(err, feed.ErrExists):
-		return &Refusal{Kind: Exists, Field: "id", Message: err.Error(), Err: err}
-	}
-	return err
-}
-
-// first gives the first of joined errors: a refusal names one field.
-func first(err error) error {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
-		return refusal
-	}
-	return err
+	return Written[feed.State]{ID: id, Loaded: out.Loaded}, refused(err)
 }

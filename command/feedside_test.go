@@ -40,9 +40,17 @@ func (w walked) SourceIsKnown(_ context.Context, source uuid.UUID) (bool, error)
 	return w[source], nil
 }
 
+// SourceAt implements command.Walks for a test that names sources by their ids.
+func (w walked) SourceAt(context.Context, string, string, string) (uuid.UUID, error) {
+	return uuid.Nil, nil
+}
+
 func onFeeds(t *testing.T) *feedSide {
 	t.Helper()
-	f := &feedSide{t: t, Commands: &command.Commands{Store: nodetest.Start(t), Now: func() time.Time { return noon }, Walks: walked{}}}
+	f := &feedSide{
+		t:        t,
+		Commands: &command.Commands{Store: nodetest.Start(t), Now: func() time.Time { return noon }, Walks: walked{}},
+	}
 	f.by, f.reader = f.organization("Town hall"), f.organization("Paper")
 	f.org = f.by.Organization
 	return f
@@ -68,7 +76,10 @@ func (f *feedSide) feed() command.Written[feed.State] {
 
 func (f *feedSide) site() uuid.UUID {
 	f.t.Helper()
-	id, _, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{Type: "site", URL: "https://example.org/" + uuid.NewString()})
+	id, _, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{
+		Type: "site",
+		URL:  "https://example.org/" + uuid.NewString(),
+	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -92,7 +103,11 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
 	expiry := noon.Add(time.Hour + time.Nanosecond)
-	issued, _, err := f.IssueKey(t.Context(), operator, command.IssueKey{Organization: f.org, Name: "web", ExpiresAt: &expiry})
+	issued, _, err := f.IssueKey(t.Context(), operator, command.IssueKey{
+		Organization: f.org,
+		Name:         "web",
+		ExpiresAt:    &expiry,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +147,13 @@ func TestRegisterSource(t *testing.T) {
 	f := onFeeds(t)
 	tests := map[string]struct {
 		in    command.RegisterSource
-		field string // "" where it is accepted
+		field string // "" if it is accepted
 	}{
-		"a page":                {command.RegisterSource{Type: "site", URL: "https://example.org/a?b=c", Timezone: "Europe/Rome"}, ""},
+		"a page": {command.RegisterSource{
+			Type:     "site",
+			URL:      "https://example.org/a?b=c",
+			Timezone: "Europe/Rome",
+		}, ""},
 		"a sitemap":             {command.RegisterSource{Type: "sitemap", URL: "http://example.org/sitemap.xml"}, ""},
 		"an account":            {command.RegisterSource{Type: "tiktok", Handle: "@town.hall_1"}, ""},
 		"no type":               {command.RegisterSource{URL: "https://example.org/"}, "type"},
@@ -145,14 +164,19 @@ func TestRegisterSource(t *testing.T) {
 		"a relative url":        {command.RegisterSource{Type: "site", URL: "/events"}, "url"},
 		"another scheme":        {command.RegisterSource{Type: "site", URL: "ftp://example.org/"}, "url"},
 		"a url with a password": {command.RegisterSource{Type: "site", URL: "https://me:secret@example.org/"}, "url"},
-		"a url too long":        {command.RegisterSource{Type: "site", URL: "https://example.org/" + strings.Repeat("x", 2048)}, "url"},
+		"a url too long": {command.RegisterSource{
+			Type: "site",
+			URL:  "https://example.org/" + strings.Repeat("x", 2048),
+		}, "url"},
 		"a url with U+0000":     {command.RegisterSource{Type: "site", URL: "https://example.org/\x00"}, "url"},
 		"a page with a handle":  {command.RegisterSource{Type: "site", URL: "https://example.org/", Handle: "x"}, "handle"},
 		"an account with a url": {command.RegisterSource{Type: "twitter", URL: "https://example.org/", Handle: "x"}, "url"},
 		"an account unnamed":    {command.RegisterSource{Type: "instagram"}, "handle"},
 		"an account ill named":  {command.RegisterSource{Type: "facebook", Handle: "a/b"}, "handle"},
-		"a zone unknown":        {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Mars/Olympus"}, "timezone"},
-		"a zone of this server": {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Local"}, "timezone"},
+		"a zone unknown": {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Mars/Olympus"},
+			"timezone"},
+		"a zone of this server": {command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: "Local"},
+			"timezone"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -179,9 +203,13 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 	f := onFeeds(t)
 	concerts := f.feed()
 	want := feed.State{
-		Organization: f.org, FeedType: feed.TypeEvent, Status: feed.StatusEnabled, EnabledBy: feed.BySystem,
-		Settings:  feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
-		CreatedAt: noon, UpdatedAt: noon,
+		Organization: f.org,
+		FeedType:     feed.TypeEvent,
+		Status:       feed.StatusEnabled,
+		EnabledBy:    feed.BySystem,
+		Settings:     feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
+		CreatedAt:    noon,
+		UpdatedAt:    noon,
 	}
 	if diff := cmp.Diff(want, concerts.State); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
@@ -189,7 +217,12 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 	name, off, version := "Gigs", false, 2.0
 	later := noon.Add(time.Hour)
 	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
-	revised, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID, Name: &name, Enabled: &off, ConfigVersion: &version})
+	revised, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{
+		ID:            concerts.ID,
+		Name:          &name,
+		Enabled:       &off,
+		ConfigVersion: &version,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +291,12 @@ func TestSharedFeedsAreReadNotChanged(t *testing.T) {
 func TestRegisterFeed(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
-	in := command.RegisterFeed{ID: uuid.New(), FeedType: "news", Organization: f.org, Name: "Local news"}
+	in := command.RegisterFeed{
+		ID:           uuid.New(),
+		FeedType:     "news",
+		Organization: f.org,
+		Name:         "Local news",
+	}
 	for range 2 { // the same again changes nothing
 		if made, err := f.RegisterFeed(t.Context(), operator, in); err != nil || made.ID != in.ID {
 			t.Fatalf("id %s, %v", made.ID, err)
@@ -269,10 +307,12 @@ func TestRegisterFeed(t *testing.T) {
 		kind   command.Kind
 		field  string
 	}{
-		"another kind":        {func(in *command.RegisterFeed) { in.FeedType = "weather" }, command.Malformed, "feedType"},
-		"no name":             {func(in *command.RegisterFeed) { in.Name = "" }, command.Malformed, "name"},
-		"nobody's":            {func(in *command.RegisterFeed) { in.Organization = uuid.New() }, command.NotFound, "organizationId"},
-		"another's id":        {func(in *command.RegisterFeed) { in.Organization = f.reader.Organization }, command.Exists, "id"},
+		"another kind": {func(in *command.RegisterFeed) { in.FeedType = "weather" }, command.Malformed, "feedType"},
+		"no name":      {func(in *command.RegisterFeed) { in.Name = "" }, command.Malformed, "name"},
+		"of an unknown organization": {func(in *command.RegisterFeed) { in.Organization = uuid.New() }, command.NotFound,
+			"organizationId"},
+		"another's id": {func(in *command.RegisterFeed) { in.Organization = f.reader.Organization },
+			command.Exists, "id"},
 		"an id in other garb": {func(in *command.RegisterFeed) { in.FeedType = "event" }, command.Exists, "id"},
 	} {
 		other := in
@@ -296,9 +336,15 @@ func TestAttachAndDetach(t *testing.T) {
 		t.Fatalf("associations: %+v, want one", first.State.Associations)
 	}
 	association := first.State.Associations[0].ID
-	want := []feed.Association{{ID: association, SourceType: "site", SourceID: site, At: noon}}
+	want := []feed.Association{{
+		ID:         association,
+		SourceType: "site",
+		SourceID:   site,
+		At:         noon,
+	}}
 	again, err := f.AttachSource(t.Context(), f.by, in)
-	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.State.Associations, again.State.Associations}); diff != "" || err != nil {
+	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.State.Associations,
+		again.State.Associations}); diff != "" || err != nil {
 		t.Errorf("associations (-want +got), %v:\n%s", err, diff)
 	}
 	for _, tt := range []struct {
@@ -314,9 +360,13 @@ func TestAttachAndDetach(t *testing.T) {
 		_, err := f.AttachSource(t.Context(), f.by, tt.in)
 		refused(t, err, tt.kind, tt.field)
 	}
-	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: site}) // the source's id, not the association's
+	// the source's id, not the association's
+	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: site})
 	refused(t, err, command.NotFound, "")
-	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association}); err != nil {
+	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{
+		FeedID:        concerts.ID,
+		AssociationID: association,
+	}); err != nil {
 		t.Error(err)
 	}
 	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association})
@@ -329,7 +379,12 @@ func TestGiveFeedback(t *testing.T) {
 	concerts, happening := f.feed(), uuid.New()
 	id := item.ID(concerts.ID, happening)
 	f.add(concerts.ID, happening)
-	in := command.GiveFeedback{FeedID: concerts.ID, ItemID: id, Rating: "positive", Comment: strings.Repeat("é", 5000)}
+	in := command.GiveFeedback{
+		FeedID:  concerts.ID,
+		ItemID:  id,
+		Rating:  "positive",
+		Comment: strings.Repeat("é", 5000),
+	}
 	given := map[uuid.UUID]bool{}
 	for range 2 {
 		feedback, _, err := f.GiveFeedback(t.Context(), f.by, in)
@@ -374,14 +429,17 @@ func TestGiveFeedback(t *testing.T) {
 func (f *feedSide) add(feed, happening uuid.UUID) {
 	f.t.Helper()
 	_, err := item.Aggregate.Execute(f.t.Context(), f.Store, item.ID(feed, happening), item.Add{
-		FeedID: feed, HappeningID: happening, SourceID: uuid.New(), At: noon,
+		FeedID:      feed,
+		HappeningID: happening,
+		SourceID:    uuid.New(),
+		At:          noon,
 	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-// Whatever a use case of feeds needs of a store that is gone, the caller hears that the store is gone.
+// A use case of feeds that needs a store that is away returns that error to its caller.
 func TestStoreGone(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)

@@ -23,7 +23,7 @@ type SplitOff struct {
 	Position        eventstore.Position
 }
 
-// SplitHappening undoes what was merged: of one that stayed all that was merged into it, of another its own merge. They
+// SplitHappening undoes merges: of a remaining happening all that were merged into it, of another its own merge. They
 // are never merged again. Splitting again changes nothing.
 func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappening) ([]SplitOff, error) {
 	loaded, err := happening.Aggregate.Load(ctx, c.Store, in.Happening)
@@ -63,7 +63,7 @@ func (c *Commands) split(ctx context.Context, by Caller, pair SplitOff) (eventst
 }
 
 // Separate records that a happening is not the one into which it was merged: in that one, in those into which the two
-// came since, and in itself. Cut off anywhere, it goes on where it is begun again.
+// came since, and in itself. Cut off anywhere, it continues when it is repeated.
 func Separate(
 	ctx context.Context, store eventstore.Store, from, id uuid.UUID, now time.Time, metadata eventstore.Metadata,
 ) (at eventstore.Position, err error) {

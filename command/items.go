@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 // maxComment bounds the comment of a feedback, in characters.
 const maxComment = 5000
 
-// feedbackWindow is what the limit of feedback goes by.
+// feedbackWindow is the window of the limit of feedback.
 const feedbackWindow = 24 * time.Hour
 
 // GiveFeedback is an opinion about an item.
@@ -30,7 +29,9 @@ type GiveFeedback struct {
 
 // GiveFeedback records an opinion about an item of a feed that the caller's organization may read, and returns its id.
 // There may be many about one item.
-func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) GiveFeedback(
+	ctx context.Context, by Caller, in GiveFeedback,
+) (uuid.UUID, eventstore.Position, error) {
 	if !slices.Contains([]string{item.Positive, item.Negative, item.Neutral}, in.Rating) {
 		return uuid.Nil, eventstore.Start, refuse(Malformed, "rating", "rating must be positive, negative or neutral")
 	}
@@ -49,10 +50,12 @@ func (c *Commands) GiveFeedback(ctx context.Context, by Caller, in GiveFeedback)
 	}
 	id := uuid.New()
 	out, err := item.Aggregate.Execute(ctx, c.Store, in.ItemID, item.GiveFeedback{
-		FeedID: in.FeedID, FeedbackID: id, Organization: by.Organization, Rating: in.Rating, Comment: in.Comment, At: c.now(),
+		FeedID:       in.FeedID,
+		FeedbackID:   id,
+		Organization: by.Organization,
+		Rating:       in.Rating,
+		Comment:      in.Comment,
+		At:           c.now(),
 	}, item.Options{Metadata: by.metadata()})
-	if errors.Is(err, item.ErrUnknown) {
-		return uuid.Nil, eventstore.Start, &Refusal{Kind: NotFound, Message: "item not found", Err: err}
-	}
-	return id, out.Position, err
+	return id, out.Position, refused(err)
 }

@@ -13,17 +13,19 @@ import (
 	"carillon/eventstore"
 )
 
-// PublishForOthers is Publish for whoever names the organization himself, and may be mistaken: one that does not exist is refused,
-// since nobody would ever get the event.
-func (c *Commands) PublishForOthers(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
+// PublishForOthers is Publish for callers that name the organization: an unknown one is refused, since its event would
+// reach no receiver.
+func (c *Commands) PublishForOthers(
+	ctx context.Context, by Caller, in Publish,
+) (uuid.UUID, eventstore.Position, error) {
 	if err := c.requireKnown(ctx, in.Organization); err != nil {
 		return in.ID, eventstore.Start, err
 	}
 	return c.Publish(ctx, by, in)
 }
 
-// CheckForOthers returns the index of the first event that PublishForOthers would refuse if it came after those before it,
-// and the refusal. It records nothing.
+// CheckForOthers returns the index of the first event that PublishForOthers would refuse if it came after those before
+// it, and the refusal. It records nothing.
 func (c *Commands) CheckForOthers(ctx context.Context, events []Publish) (int, error) {
 	published, err := c.published(ctx, events)
 	if err != nil {
@@ -76,8 +78,9 @@ func (c *Commands) published(ctx context.Context, events []Publish) (map[uuid.UU
 	return found, reads.Wait()
 }
 
-// requireKnown refuses an organization that does not exist; the zero id names none. The event store is asked about one that was not met lately, so that
-// one that another process registered a moment ago is there; for the others it costs a look into memory.
+// requireKnown refuses an organization that does not exist; the zero id names none. The event store is asked about one
+// that was not used recently, so that one that another process registered a moment ago is found; for the others it
+// costs a look into memory.
 func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
 	now := c.now()
 	if id == uuid.Nil || c.known.has(id, now) {
@@ -88,21 +91,23 @@ func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
 	case err != nil:
 		return err
 	case !loaded.State.Exists():
-		return refuse(NotFound, "organizationId", "organizationId %s is no organization that exists: register it first, or correct the id", id)
+		return refuse(NotFound, "organizationId", "organizationId %s is no organization that exists: register it first, "+
+			"or correct the id", id)
 	}
 	c.known.note(id, now)
 	return nil
 }
 
 const (
-	// knownFor is how long an organization counts as one that exists. Another process may delete it meanwhile; what is published for
-	// it then goes to nobody, as what was published just before does.
+	// knownFor is how long an organization counts as one that exists. Another process may delete it meanwhile; events for
+	// it then reach no receiver, as those published just before.
 	knownFor = 10 * time.Minute
 	// mostKnown bounds the memory of them, to some ten megabytes.
 	mostKnown = 100_000
 )
 
-// knownOrganizations are those that existed when they were looked for last. It may forget. The zero value is ready to use.
+// knownOrganizations are those that existed when they were looked for last. It may forget. The zero value is ready to
+// use.
 type knownOrganizations struct {
 	mu   sync.RWMutex
 	seen map[uuid.UUID]time.Time

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"regexp"
 	"time"
 
@@ -13,13 +12,13 @@ import (
 	"carillon/eventstore"
 )
 
-// UsualOverlap is how long a rotated token of an operator, or a rotated API key, goes on where nobody says otherwise.
+// UsualOverlap is how long a rotated token of an operator, or a rotated API key, stays valid by default.
 const UsualOverlap = 24 * time.Hour
 
 // maxOverlap is how long what is rotated, a key or a token, may go on beside its successor.
 const maxOverlap = 30 * 24 * time.Hour
 
-// OverlapOf is an overlap of some seconds; what is out of range is refused as such by the commands.
+// OverlapOf is an overlap of some seconds; the commands refuse values out of range.
 func OverlapOf(seconds int) time.Duration {
 	if seconds < 0 || seconds > int(maxOverlap.Seconds()) {
 		return -1
@@ -33,7 +32,7 @@ var operatorName = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
 // IssueOperatorToken is an operator's input.
 type IssueOperatorToken struct {
 	Name      string     // required: whom it is for
-	ExpiresAt *time.Time // nil: never
+	ExpiresAt *time.Time // nil means never
 }
 
 // RotateOperatorToken is an operator's input.
@@ -49,14 +48,17 @@ type RevokeOperator struct{ Name string }
 // again.
 type OperatorTokenIssued struct {
 	ID    string
-	Token credential.Credential // Reveal gives the text to hand out
+	Token credential.Credential // Reveal returns the text to hand out
 }
 
 // IssueOperatorToken admits an operator by name.
-func (c *Commands) IssueOperatorToken(ctx context.Context, by Caller, in IssueOperatorToken) (OperatorTokenIssued, eventstore.Position, error) {
+func (c *Commands) IssueOperatorToken(
+	ctx context.Context, by Caller, in IssueOperatorToken,
+) (OperatorTokenIssued, eventstore.Position, error) {
 	if !operatorName.MatchString(in.Name) {
 		return OperatorTokenIssued{}, eventstore.Start, refuse(Malformed, "name",
-			"name must have 1 to 64 characters of a-z 0-9 . _ @ - and begin with a letter or digit, such as ann or ann@example.org")
+			"name must have 1 to 64 characters of a-z 0-9 . _ @ - and begin with a letter or digit, such as ann or "+
+				"ann@example.org")
 	}
 	if in.ExpiresAt != nil {
 		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
@@ -64,7 +66,11 @@ func (c *Commands) IssueOperatorToken(ctx context.Context, by Caller, in IssueOp
 	}
 	token := credential.New(credential.OperatorToken)
 	at, err := c.onOperator(ctx, by, in.Name, operator.Issue{
-		Name: in.Name, TokenID: token.ID, Hash: token.Hash(), ExpiresAt: in.ExpiresAt, At: c.now(),
+		Name:      in.Name,
+		TokenID:   token.ID,
+		Hash:      token.Hash(),
+		ExpiresAt: in.ExpiresAt,
+		At:        c.now(),
 	})
 	if err != nil {
 		return OperatorTokenIssued{}, eventstore.Start, err
@@ -72,13 +78,20 @@ func (c *Commands) IssueOperatorToken(ctx context.Context, by Caller, in IssueOp
 	return OperatorTokenIssued{ID: token.ID, Token: token}, at, nil
 }
 
-// RotateOperatorToken gives an operator another token; those before end after the overlap.
-func (c *Commands) RotateOperatorToken(ctx context.Context, by Caller, in RotateOperatorToken) (OperatorTokenIssued, eventstore.Position, error) {
+// RotateOperatorToken issues another token for an operator; the former ones end after the overlap.
+func (c *Commands) RotateOperatorToken(
+	ctx context.Context, by Caller, in RotateOperatorToken,
+) (OperatorTokenIssued, eventstore.Position, error) {
 	if in.Overlap < 0 || in.Overlap > maxOverlap {
 		return OperatorTokenIssued{}, eventstore.Start, badOverlap()
 	}
 	token := credential.New(credential.OperatorToken)
-	at, err := c.onOperator(ctx, by, in.Name, operator.Rotate{TokenID: token.ID, Hash: token.Hash(), Overlap: in.Overlap, At: c.now()})
+	at, err := c.onOperator(ctx, by, in.Name, operator.Rotate{
+		TokenID: token.ID,
+		Hash:    token.Hash(),
+		Overlap: in.Overlap,
+		At:      c.now(),
+	})
 	if err != nil {
 		return OperatorTokenIssued{}, eventstore.Start, err
 	}
@@ -86,7 +99,8 @@ func (c *Commands) RotateOperatorToken(ctx context.Context, by Caller, in Rotate
 }
 
 func badOverlap() error {
-	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days", int(maxOverlap.Seconds()))
+	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days",
+		int(maxOverlap.Seconds()))
 }
 
 // RevokeOperator ends all tokens of an operator at once. Revoking them again changes nothing.
@@ -94,28 +108,27 @@ func (c *Commands) RevokeOperator(ctx context.Context, by Caller, in RevokeOpera
 	return c.onOperator(ctx, by, in.Name, operator.Revoke{At: c.now()})
 }
 
-// RecordAction is what an operator begins that leaves no other event.
+// RecordAction is an operator's action without another event.
 type RecordAction struct {
 	Action  string // a word, such as "renew-keys"
-	Subject string // what it is done to; may be empty
+	Subject string // object of the action; may be empty
 }
 
 // RecordAction records an action under the name of who does it, before it is done.
 func (c *Commands) RecordAction(ctx context.Context, by Caller, in RecordAction) error {
-	_, err := operator.Aggregate.Execute(ctx, c.Store, uuid.New(), operator.Act{Action: in.Action, Subject: in.Subject, At: c.now()},
+	_, err := operator.Aggregate.Execute(ctx, c.Store, uuid.New(), operator.Act{
+		Action:  in.Action,
+		Subject: in.Subject,
+		At:      c.now(),
+	},
 		operator.Options{Metadata: by.metadata()})
 	return err
 }
 
-func (c *Commands) onOperator(ctx context.Context, by Caller, name string, command operator.Command) (eventstore.Position, error) {
-	out, err := operator.Aggregate.Execute(ctx, c.Store, operator.StreamID(name), command, operator.Options{Metadata: by.metadata()})
-	switch {
-	case errors.Is(err, operator.ErrUnknown):
-		err = &Refusal{Kind: NotFound, Message: "operator not found: carillon operator list shows the names", Err: err}
-	case errors.Is(err, operator.ErrExpired):
-		err = &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
-	case errors.Is(err, operator.ErrTaken), errors.Is(err, operator.ErrLapsed), errors.Is(err, operator.ErrTooManyTokens):
-		err = &Refusal{Kind: Conflict, Message: err.Error(), Err: err}
-	}
-	return out.Position, err
+func (c *Commands) onOperator(
+	ctx context.Context, by Caller, name string, command operator.Command,
+) (eventstore.Position, error) {
+	out, err := operator.Aggregate.Execute(ctx, c.Store, operator.StreamID(name), command,
+		operator.Options{Metadata: by.metadata()})
+	return out.Position, refused(err)
 }

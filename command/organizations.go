@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,9 +20,9 @@ type RegisterOrganization struct {
 // IssueKey is an operator's input.
 type IssueKey struct {
 	Organization uuid.UUID
-	Name         string               // what the key is for; may be empty
-	Scopes       []organization.Scope // what it may do; none: everything
-	ExpiresAt    *time.Time           // nil: never
+	Name         string               // purpose of the key; may be empty
+	Scopes       []organization.Scope // its scopes; none means all
+	ExpiresAt    *time.Time           // nil means never
 }
 
 // RotateKey is an operator's input.
@@ -36,7 +35,7 @@ type RotateKey struct {
 // KeyIssued answers IssueKey and RotateKey. Key is the whole key: it can't be shown again.
 type KeyIssued struct {
 	ID  string
-	Key credential.Credential // Reveal gives the text to hand out
+	Key credential.Credential // Reveal returns the text to hand out
 }
 
 // RevokeKey is an operator's input.
@@ -46,7 +45,9 @@ type RevokeKey struct {
 }
 
 // RegisterOrganization makes an organization and returns its id.
-func (c *Commands) RegisterOrganization(ctx context.Context, by Caller, in RegisterOrganization) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) RegisterOrganization(
+	ctx context.Context, by Caller, in RegisterOrganization,
+) (uuid.UUID, eventstore.Position, error) {
 	if err := requireText("name", in.Name, maxNameLength); err != nil {
 		return uuid.Nil, eventstore.Start, err
 	}
@@ -75,10 +76,15 @@ func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIss
 	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
 	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.IssueKey{
-		KeyID: key.ID, Name: in.Name, Hash: key.Hash(), Scopes: in.Scopes, ExpiresAt: in.ExpiresAt, At: c.now(),
+		KeyID:     key.ID,
+		Name:      in.Name,
+		Hash:      key.Hash(),
+		Scopes:    in.Scopes,
+		ExpiresAt: in.ExpiresAt,
+		At:        c.now(),
 	}, organization.Options{Metadata: by.metadata()})
 	if err != nil {
-		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
+		return KeyIssued{}, eventstore.Start, refused(err)
 	}
 	return KeyIssued{ID: key.ID, Key: key}, out.Position, nil
 }
@@ -91,10 +97,14 @@ func (c *Commands) RotateKey(ctx context.Context, by Caller, in RotateKey) (KeyI
 	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
 	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.RotateKey{
-		KeyID: key.ID, Of: in.KeyID, Hash: key.Hash(), Overlap: in.Overlap, At: c.now(),
+		KeyID:   key.ID,
+		Of:      in.KeyID,
+		Hash:    key.Hash(),
+		Overlap: in.Overlap,
+		At:      c.now(),
 	}, organization.Options{Metadata: by.metadata()})
 	if err != nil {
-		return KeyIssued{}, eventstore.Start, organizationRefusal(err)
+		return KeyIssued{}, eventstore.Start, refused(err)
 	}
 	return KeyIssued{ID: key.ID, Key: key}, out.Position, nil
 }
@@ -104,7 +114,7 @@ func (c *Commands) RevokeKey(ctx context.Context, by Caller, in RevokeKey) (even
 	by.Organization = in.Organization
 	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization,
 		organization.RevokeKey{KeyID: in.KeyID, At: c.now()}, organization.Options{Metadata: by.metadata()})
-	return out.Position, organizationRefusal(err)
+	return out.Position, refused(err)
 }
 
 // SetLimits is an operator's input: all limits that differ from the defaults.
@@ -113,7 +123,7 @@ type SetLimits struct {
 	Limits       organization.Limits
 }
 
-// SetLimits replaces the limits of an organization. What it has beyond them stays.
+// SetLimits replaces the limits of an organization. Things beyond them are kept.
 func (c *Commands) SetLimits(ctx context.Context, by Caller, in SetLimits) (eventstore.Position, error) {
 	return c.onOrganization(ctx, by, in.Organization, organization.SetLimits{Limits: in.Limits, At: c.now()})
 }
@@ -125,36 +135,45 @@ type SuspendOrganization struct {
 }
 
 // SuspendOrganization lets no key of an organization open anything, and its deliveries wait, until it is resumed.
-func (c *Commands) SuspendOrganization(ctx context.Context, by Caller, in SuspendOrganization) (eventstore.Position, error) {
+func (c *Commands) SuspendOrganization(
+	ctx context.Context, by Caller, in SuspendOrganization,
+) (eventstore.Position, error) {
 	if err := checkText("reason", in.Reason, maxReasonLength); err != nil {
 		return eventstore.Start, err
 	}
-	return c.onOrganization(ctx, by, in.Organization, organization.Suspend{Reason: in.Reason, At: c.now()})
+	suspend := organization.Suspend{Reason: in.Reason, At: c.now()}
+	return c.onOrganization(ctx, by.because(in.Reason), in.Organization, suspend)
 }
 
 // ResumeOrganization is an operator's input.
 type ResumeOrganization struct{ Organization uuid.UUID }
 
 // ResumeOrganization ends a suspension.
-func (c *Commands) ResumeOrganization(ctx context.Context, by Caller, in ResumeOrganization) (eventstore.Position, error) {
+func (c *Commands) ResumeOrganization(
+	ctx context.Context, by Caller, in ResumeOrganization,
+) (eventstore.Position, error) {
 	return c.onOrganization(ctx, by, in.Organization, organization.Resume{At: c.now()})
 }
 
 // DeleteOrganization is an operator's input.
 type DeleteOrganization struct{ Organization uuid.UUID }
 
-// DeleteOrganization ends an organization for good: its keys at once, and after that, by the cascade of deletions, its
-// feeds, its destinations with all that was sealed for them, and their subscriptions and deliveries.
-func (c *Commands) DeleteOrganization(ctx context.Context, by Caller, in DeleteOrganization) (eventstore.Position, error) {
+// DeleteOrganization ends an organization permanently: its keys at once, and after that, by the cascade of deletions,
+// its feeds, its destinations with all that was sealed for them, and their subscriptions and deliveries.
+func (c *Commands) DeleteOrganization(
+	ctx context.Context, by Caller, in DeleteOrganization,
+) (eventstore.Position, error) {
 	at, err := c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
 	c.known.forget(in.Organization)
 	return at, err
 }
 
-func (c *Commands) onOrganization(ctx context.Context, by Caller, id uuid.UUID, command organization.Command) (eventstore.Position, error) {
+func (c *Commands) onOrganization(
+	ctx context.Context, by Caller, id uuid.UUID, command organization.Command,
+) (eventstore.Position, error) {
 	by.Organization = id
 	out, err := organization.Aggregate.Execute(ctx, c.Store, id, command, organization.Options{Metadata: by.metadata()})
-	return out.Position, organizationRefusal(err)
+	return out.Position, refused(err)
 }
 
 // requireOrganization refuses an organization that does not exist.
@@ -164,20 +183,4 @@ func (c *Commands) requireOrganization(ctx context.Context, field string, id uui
 		return refuse(NotFound, field, "organization %s does not exist: register it first", id)
 	}
 	return err
-}
-
-func organizationRefusal(err error) error {
-	switch {
-	case errors.Is(err, organization.ErrUnknown):
-		return &Refusal{Kind: NotFound, Message: "organization not found", Err: err}
-	case errors.Is(err, organization.ErrUnknownKey):
-		return &Refusal{Kind: NotFound, Message: "key not found: name one by the 8 characters after ck_", Err: err}
-	case errors.Is(err, organization.ErrBadScopes):
-		return &Refusal{Kind: Malformed, Field: "scopes", Message: "scopes must be some of read, write and secrets, each once", Err: err}
-	case errors.Is(err, organization.ErrBadLimit):
-		return &Refusal{Kind: Malformed, Message: "limits must be whole numbers from 0 to 1000000000, by their names", Err: err}
-	case errors.Is(err, organization.ErrExpired):
-		return &Refusal{Kind: Malformed, Field: "expiresAt", Message: "expiresAt must be in the future", Err: err}
-	}
-	return limitRefusal(err)
 }

@@ -22,7 +22,7 @@ func (do accessThat) Readable(context.Context, uuid.UUID, string, uuid.UUID) (bo
 }
 
 // A destination that is deleted while it gets a subscription has none, and who asked for it hears so.
-func TestSubscriptionOfADestinationDeletedMeanwhile(t *testing.T) {
+func TestSubscription_destinationDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
 	var err error
@@ -43,11 +43,19 @@ func TestSubscriptionOfADestinationDeletedMeanwhile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		change(destination.Create{Organization: f.org, SecretID: uuid.New(), Settings: destination.Settings{Name: name}, At: noon})
+		change(destination.Create{
+			Organization: f.org,
+			SecretID:     uuid.New(),
+			Settings:     destination.Settings{Name: name},
+			At:           noon,
+		})
 		f.Access = accessThat(func() { change(destination.Delete{Organization: f.org, At: noon}) })
 		pins := []subscription.Pin{{FeedType: "news", FeedID: uuid.New()}}
 		made, err := subscribe(command.CreateSubscription{Destination: of, Settings: subscription.Settings{
-			ExternalID: "s", EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeeds, Feeds: pins,
+			ExternalID: "s",
+			EventTypes: []string{"*"},
+			ScopeKind:  subscription.ScopeFeeds,
+			Feeds:      pins,
 		}})
 		refused(t, err, command.NotFound, "")
 		left, err := subscription.Aggregate.Load(t.Context(), f.Store, made.ID)

@@ -36,7 +36,7 @@ type Publish struct {
 	Data         []byte // JSON, valid by the catalog
 }
 
-// Publish records an event, from where it is dispatched to whoever subscribed. Repeating an event records nothing; another
+// Publish records an event, which is then dispatched to its subscribers. Repeating an event records nothing; another
 // one with the same id is refused.
 func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
 	command, err := c.publication(&in)
@@ -53,19 +53,25 @@ func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUI
 	return in.ID, out.Position, refusePublish(in.ID, err)
 }
 
-// publication checks an event, and fills in what it leaves out.
+// publication checks an event, and fills in omitted fields.
 func (c *Commands) publication(in *Publish) (publication.Publish, error) {
 	if err := c.checkEvent(in); err != nil {
 		return publication.Publish{}, err
 	}
 	return publication.Publish{Published: publication.Published{
-		Organization: in.Organization, Type: in.Type, Source: in.Source, Subject: in.Subject,
-		Time: in.Time.UTC().Truncate(time.Microsecond), FeedType: in.FeedType, FeedID: in.FeedID, Data: in.Data,
+		Organization: in.Organization,
+		Type:         in.Type,
+		Source:       in.Source,
+		Subject:      in.Subject,
+		Time:         in.Time.UTC().Truncate(time.Microsecond),
+		FeedType:     in.FeedType,
+		FeedID:       in.FeedID,
+		Data:         in.Data,
 	}}, nil
 }
 
-// publishID names the intention to publish an event. It follows from all that the event is but its time, so that the store
-// takes only the same event for a repetition.
+// publishID names the intention to publish an event. It follows from all that the event is but its time, so that the
+// store takes only the same event for a repetition.
 func publishID(in Publish) uuid.UUID {
 	name := fmt.Appendf(make([]byte, 0, 256+len(in.Data)), "%q", []string{
 		in.Type, in.Organization.String(), in.Source, in.Subject, in.FeedType, in.FeedID.String(),
@@ -74,20 +80,17 @@ func publishID(in Publish) uuid.UUID {
 }
 
 func refusePublish(id uuid.UUID, err error) error {
-	var differs *publication.DiffersError
-	switch {
-	case errors.Is(err, publication.ErrNobody):
-		return &Refusal{Kind: Invalid, Field: "feedId", Message: publication.ErrNobody.Error(), Err: err}
-	case errors.As(err, &differs):
-		refusal := refuse(Conflict, "id", "id %s is published already and differs in %s: publish another event under another id",
+	if differs, ok := errors.AsType[*publication.DiffersError](err); ok {
+		refusal := refuse(Conflict, "id", "id %s is published already and differs in %s: publish another event under "+
+			"another id",
 			id, strings.Join(differs.Members, ", "))
 		refusal.Err = err
 		return refusal
 	}
-	return err
+	return refused(err)
 }
 
-// Published says where a published event is recorded.
+// Published is the place of a recorded publication.
 func (c *Commands) Published(ctx context.Context, event uuid.UUID) (eventstore.Position, error) {
 	loaded, err := publication.Aggregate.Load(ctx, c.Store, event)
 	return loaded.Position, err
@@ -117,7 +120,8 @@ func (c *Commands) checkEvent(in *Publish) error {
 	case (in.FeedType == "") != (in.FeedID == uuid.Nil):
 		return refuse(Malformed, "feedId", "feedType and feedId go together: give both or neither")
 	case in.FeedType != entry.FeedType && in.FeedType != "":
-		return refuse(Invalid, "feedType", "events of type %s are not of a feed of kind %q (its kind: %s)", in.Type, in.FeedType, orNone(entry.FeedType))
+		return refuse(Invalid, "feedType", "feedType must be %s for events of type %s", orNone(entry.FeedType),
+			in.Type)
 	case !utf8.Valid(in.Data):
 		return refuse(Malformed, "data", "data must be valid UTF-8")
 	case len(in.Data) > maxEventData:
@@ -135,7 +139,8 @@ func (c *Commands) checkEvent(in *Publish) error {
 		for i, p := range problems {
 			texts[i] = "data" + p.Path + " " + p.Message
 		}
-		return refuse(Invalid, "data"+problems[0].Path, "data does not match the schema of %s: %s", in.Type, strings.Join(texts, "; "))
+		return refuse(Invalid, "data"+problems[0].Path, "data does not match the schema of %s: %s", in.Type,
+			strings.Join(texts, "; "))
 	}
 	return nil
 }

@@ -12,16 +12,18 @@ import (
 	"carillon/eventstore"
 )
 
-// Quotas counts what organizations have against their limits, over all processes. Where it can't be reached, errors wrap
+// Quotas counts what organizations have against their limits, over all processes. If it can't be reached, errors wrap
 // ErrUnavailable.
 type Quotas interface {
-	// Claim counts things that are about to be made, under the id of one of them or of what makes them. It fails with an
-	// *organization.LimitError where the organization would have more than it may.
+	// Claim counts things that are about to be made, under the id of one of them or of their maker. It fails with an
+	// *organization.LimitError if the organization would exceed its limit.
 	Claim(ctx context.Context, of uuid.UUID, limit organization.Limit, id uuid.UUID, amount int) error
-	// Settle says where what was claimed was recorded; eventstore.Start: that it was not.
+	// Settle sets the position at which the claimed things were recorded; eventstore.Start means they were not.
 	Settle(ctx context.Context, id uuid.UUID, at eventstore.Position)
-	// Spend counts one of what an organization may do in a window of time. wait says when it may again, where it may not.
-	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (wait time.Duration, err error)
+	// Spend counts one action of an organization against its limit for a window of time. wait is the time until the next
+	// one is allowed, if this one is not.
+	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (wait time.Duration,
+		err error)
 }
 
 // amount of things of one organization that a limit counts, under an id.
@@ -32,20 +34,21 @@ type amount struct {
 	n     int
 }
 
-// settleTimeout bounds how long a request waits until what it claimed is settled. After that the claim counts for a while.
+// settleTimeout bounds how long a request waits until what it claimed is settled. After that the claim counts for a
+// while.
 const settleTimeout = 5 * time.Second
 
-// errPartly is in an error of record if part of what was claimed was recorded all the same.
+// errPartly is in an error of record if a part of the claim was recorded all the same.
 var errPartly = errors.New("part of it was recorded")
 
-// PatternsClaim is the id by which the patterns and pins of a subscription are counted: the subscription itself is counted
-// by its own.
+// PatternsClaim is the id by which the patterns and pins of a subscription are counted: the subscription itself is
+// counted by its own.
 func PatternsClaim(subscription uuid.UUID) uuid.UUID {
 	subscription[0] ^= 0xff
 	return subscription
 }
 
-// within makes things if their organization has room for them. record says where it recorded them.
+// within makes things if their organization has room for them. record reports whether it recorded them.
 func (c *Commands) within(ctx context.Context, a amount, record func() (eventstore.Position, error)) error {
 	if c.Quotas == nil {
 		_, err := record()
@@ -74,14 +77,17 @@ func (c *Commands) spend(ctx context.Context, of uuid.UUID, limit organization.L
 	wait, err := c.Quotas.Spend(ctx, of, limit, window)
 	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
 		return &Refusal{
-			Kind: RateLimited, RetryAfter: wait, Err: err,
-			Message: fmt.Sprintf("limit %s: your organization may give %d in %s; try again in %d s", limit, reached.Most, window, int(wait.Seconds())+1),
+			Kind:       RateLimited,
+			RetryAfter: wait,
+			Err:        err,
+			Message: fmt.Sprintf("limit %s: your organization may send %d in %s; try again in %d s", limit, reached.Most,
+				window, int(wait.Seconds())+1),
 		}
 	}
 	return err
 }
 
-// limitRefusal says which limit is reached; other errors stay as they are.
+// limitRefusal names the limit that is reached; other errors are returned unchanged.
 func limitRefusal(err error) error {
 	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
 		return &Refusal{Kind: Conflict, Message: reached.Error(), Err: err}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 
 	"github.com/google/uuid"
 
@@ -20,30 +19,33 @@ type ReplayDelivery struct {
 }
 
 // ReplayDelivery asks for one more attempt of a delivery that has come to its end. It returns the id of the run.
-func (c *Commands) ReplayDelivery(ctx context.Context, by Caller, in ReplayDelivery) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) ReplayDelivery(
+	ctx context.Context, by Caller, in ReplayDelivery,
+) (uuid.UUID, eventstore.Position, error) {
 	if in.FeedID != uuid.Nil {
 		of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
 		switch {
 		case err != nil:
 			return uuid.Nil, eventstore.Start, err
 		case len(of.State.Readers()) == 0:
-			return uuid.Nil, eventstore.Start, refuse(Exists, "", "the delivery can't be replayed: the feed of its event was deleted")
+			return uuid.Nil, eventstore.Start, refuse(Exists, "",
+				"the delivery can't be replayed: the feed of its event was deleted")
 		case !of.State.VisibleTo(by.Organization):
-			return uuid.Nil, eventstore.Start, refuse(Exists, "", "the delivery can't be replayed: your organization no longer has access to the feed of its event")
+			return uuid.Nil, eventstore.Start, refuse(Exists, "",
+				"the delivery can't be replayed: your organization no longer has access to the feed of its event")
 		}
 	}
 	run := uuid.New()
 	var out eventstore.Outcome[delivery.State, delivery.Event]
-	err := c.within(ctx, amount{by.Organization, organization.LimitRedeliveries, run, 1}, func() (at eventstore.Position, err error) {
-		out, err = delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
-			Organization: by.Organization, Destination: in.Destination, Replay: run, At: c.now(),
-		}, delivery.Options{Metadata: by.metadata()})
-		return out.Position, err
-	})
-	for _, refusal := range []error{delivery.ErrInFlight, delivery.ErrReplaying, delivery.ErrSuperseded, delivery.ErrDiscarded} {
-		if errors.Is(err, refusal) {
-			return run, eventstore.Start, &Refusal{Kind: Exists, Message: err.Error(), Err: err}
-		}
-	}
-	return run, out.Position, err
+	err := c.within(ctx, amount{by.Organization, organization.LimitRedeliveries, run, 1},
+		func() (at eventstore.Position, err error) {
+			out, err = delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
+				Organization: by.Organization,
+				Destination:  in.Destination,
+				Replay:       run,
+				At:           c.now(),
+			}, delivery.Options{Metadata: by.metadata()})
+			return out.Position, err
+		})
+	return run, out.Position, refused(err)
 }

@@ -23,13 +23,13 @@ type RegisterSource struct {
 	Type     string // one of source.Types
 	URL      string // site, sitemap, siteIndexPage: absolute, http or https; a calendar's may be webcal or webcals
 	Handle   string // instagram, facebook, tiktok, twitter
-	Timezone string // IANA; what dates mean that name no zone; may be empty
+	Timezone string // IANA; the zone of dates without one; may be empty
 }
 
 // CollectSource is an operator's input.
 type CollectSource struct{ Source uuid.UUID }
 
-// PauseSource is an operator's input: nobody visits the source any more.
+// PauseSource is an operator's input: the source is not visited any more.
 type PauseSource struct {
 	Source uuid.UUID
 	Reason string // for people: whose wish it is
@@ -42,14 +42,20 @@ type ResumeSource struct{ Source uuid.UUID }
 var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
 
 // RegisterSource makes a source and returns its id. Registering the same again changes nothing.
-func (c *Commands) RegisterSource(ctx context.Context, by Caller, in RegisterSource) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) RegisterSource(
+	ctx context.Context, by Caller, in RegisterSource,
+) (uuid.UUID, eventstore.Position, error) {
 	if err := in.check(); err != nil {
 		return uuid.Nil, eventstore.Start, err
 	}
 	in.Handle = strings.TrimPrefix(in.Handle, "@")
 	id := source.ID(in.Type, in.URL, in.Handle, in.Timezone)
 	out, err := source.Aggregate.Execute(ctx, c.Store, id, source.Register{
-		Type: in.Type, URL: in.URL, Handle: in.Handle, Timezone: in.Timezone, At: c.now(),
+		Type:     in.Type,
+		URL:      in.URL,
+		Handle:   in.Handle,
+		Timezone: in.Timezone,
+		At:       c.now(),
 	}, source.Options{Metadata: by.metadata()})
 	return id, out.Position, err
 }
@@ -59,13 +65,13 @@ func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSourc
 	return c.onSource(ctx, by, in.Source, source.Request{At: c.now()})
 }
 
-// PauseSource keeps everybody from visiting a source until it is resumed. A visit that is under way ends at its next
-// page. Pausing it again says another reason.
+// PauseSource stops visits of a source until it is resumed. A visit that is in progress ends at its next page. Pausing
+// it again sets another reason.
 func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (eventstore.Position, error) {
 	if err := requireText("reason", in.Reason, maxReasonLength); err != nil {
 		return eventstore.Start, err
 	}
-	return c.onSource(ctx, by, in.Source, source.Pause{Reason: in.Reason, At: c.now()})
+	return c.onSource(ctx, by.because(in.Reason), in.Source, source.Pause{Reason: in.Reason, At: c.now()})
 }
 
 // ResumeSource ends a pause: the source is visited at once.
@@ -74,35 +80,35 @@ func (c *Commands) ResumeSource(ctx context.Context, by Caller, in ResumeSource)
 }
 
 // onSource runs a command of the source aggregate.
-func (c *Commands) onSource(ctx context.Context, by Caller, id uuid.UUID, command source.Command) (eventstore.Position, error) {
+func (c *Commands) onSource(
+	ctx context.Context, by Caller, id uuid.UUID, command source.Command,
+) (eventstore.Position, error) {
 	out, err := source.Aggregate.Execute(ctx, c.Store, id, command, source.Options{Metadata: by.metadata()})
-	switch {
-	case errors.Is(err, source.ErrUnknown):
-		return out.Position, &Refusal{Kind: NotFound, Message: "source not found", Err: err}
-	case errors.Is(err, source.ErrPaused):
-		return out.Position, &Refusal{Kind: Conflict, Message: err.Error() + "; resume it first", Err: err}
-	}
-	return out.Position, err
+	return out.Position, refused(err)
 }
 
 func (in RegisterSource) check() error {
 	if !slices.Contains(source.Types(), in.Type) {
 		return refuse(Malformed, "type", "type must be one of %s", strings.Join(source.Types(), ", "))
 	}
-	if in.Timezone != "" {
-		if _, err := time.LoadLocation(in.Timezone); err != nil || in.Timezone == "Local" {
-			return refuse(Malformed, "timezone", "timezone must be an IANA name such as Europe/Rome")
-		}
+	var zone error
+	if _, err := time.LoadLocation(in.Timezone); err != nil || in.Timezone == "Local" {
+		zone = refuse(Malformed, "timezone", "timezone must be an IANA name such as Europe/Rome")
 	}
+	return errors.Join(zone, in.checkPlace())
+}
+
+// checkPlace checks the address or account.
+func (in RegisterSource) checkPlace() error {
 	if source.IsPage(in.Type) {
 		if in.Handle != "" {
-			return refuse(Malformed, "handle", "a source of type %s has a url and no handle", in.Type)
+			return refuse(Malformed, "handle", "handle must be left out: a source of type %s has a url", in.Type)
 		}
 		return checkSourceURL(in.URL)
 	}
 	switch {
 	case in.URL != "":
-		return refuse(Malformed, "url", "a source of type %s has a handle and no url", in.Type)
+		return refuse(Malformed, "url", "url must be left out: a source of type %s has a handle", in.Type)
 	case in.Handle == "":
 		return refuse(Malformed, "handle", "handle is required for a source of type %s", in.Type)
 	case !handlePattern.MatchString(in.Handle):
@@ -123,7 +129,7 @@ func checkSourceURL(text string) error {
 	case err != nil || parsed.Hostname() == "" || !slices.Contains(sourceSchemes, parsed.Scheme):
 		return refuse(Malformed, "url", "url must be absolute and begin with https://, http://, webcal:// or webcals://")
 	case parsed.User != nil:
-		return refuse(Malformed, "url", "url must not hold a user name or password")
+		return refuse(Malformed, "url", "url must not hold a user name or password: only pages that are open to all are read")
 	}
 	return nil
 }

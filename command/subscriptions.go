@@ -41,13 +41,18 @@ type ReviseSubscription struct {
 	FeedType    *string
 	Feeds       *[]subscription.Pin
 	Active      *bool
+	// Expected is the revision of the settings that the caller has seen: the change is refused if there is a later one.
+	// Optional.
+	Expected *eventstore.Revision
 }
 
 // DeleteSubscription is the input of a deletion.
 type DeleteSubscription struct{ Destination, ID uuid.UUID }
 
 // CreateSubscription subscribes a destination.
-func (c *Commands) CreateSubscription(ctx context.Context, by Caller, in CreateSubscription) (made Written[subscription.State], err error) {
+func (c *Commands) CreateSubscription(
+	ctx context.Context, by Caller, in CreateSubscription,
+) (made Written[subscription.State], err error) {
 	if err := c.checkSettings(ctx, by, in); err != nil {
 		return made, err
 	}
@@ -58,13 +63,17 @@ func (c *Commands) CreateSubscription(ctx context.Context, by Caller, in CreateS
 	if name := in.Settings.ExternalID; name == "" {
 		err = create(ctx, uuid.New())
 	} else {
-		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: in.Destination, ExternalID: name}, create)
+		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: in.Destination, ExternalID: name},
+			create)
 	}
-	return made, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace it, or another externalId", in.Settings.ExternalID)
+	return made, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace "+
+		"it, or another externalId", in.Settings.ExternalID)
 }
 
 // UpsertSubscription creates or replaces the subscription with the settings' externalId.
-func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, in UpsertSubscription) (made Written[subscription.State], err error) {
+func (c *Commands) UpsertSubscription(
+	ctx context.Context, by Caller, in UpsertSubscription,
+) (made Written[subscription.State], err error) {
 	whole := CreateSubscription(in)
 	if err := c.checkSettings(ctx, by, whole); err != nil {
 		return made, err
@@ -82,52 +91,82 @@ func (c *Commands) UpsertSubscription(ctx context.Context, by Caller, in UpsertS
 	return made, nameRefusal(err, "")
 }
 
+// CheckSubscription refuses settings with which no subscription of the caller's organization can be made. Its error
+// joins the refusals of all fields; feeds are looked up if there is none.
+func (c *Commands) CheckSubscription(ctx context.Context, by Caller, d subscription.Settings) error {
+	if err := c.checkForm(d); err != nil {
+		return err
+	}
+	return c.checkPins(ctx, by, d.Feeds)
+}
+
+// checkForm checks what needs no other aggregate.
+func (c *Commands) checkForm(d subscription.Settings) error {
+	var name error
+	if d.ExternalID != "" {
+		name = CheckExternalID("externalId", d.ExternalID)
+	}
+	return errors.Join(name, refused(d.Validate()), c.checkTypes(d.EventTypes))
+}
+
 // recordSubscription begins the stream of a subscription. Where another request began it, it fails with
 // ErrWrongRevision.
-func (c *Commands) recordSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (made Written[subscription.State], err error) {
-	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1}, func() (eventstore.Position, error) {
-		err := c.within(ctx, patternsAndPins(by, id, in.Settings), func() (at eventstore.Position, err error) {
-			made, err = c.beginSubscription(ctx, by, id, in)
+func (c *Commands) recordSubscription(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
+) (made Written[subscription.State], err error) {
+	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1},
+		func() (eventstore.Position, error) {
+			err := c.within(ctx, patternsAndPins(by, id, in.Settings), func() (at eventstore.Position, err error) {
+				made, err = c.beginSubscription(ctx, by, id, in)
+				return made.Position, err
+			})
 			return made.Position, err
 		})
-		return made.Position, err
-	})
 	if err != nil {
 		return made, err
 	}
 	return made, c.endIfOrphaned(ctx, by, in.Destination, id)
 }
 
-// endIfOrphaned deletes a subscription that was made while its destination was deleted: what follows from that deletion may
-// have looked for subscriptions before there was this one.
+// endIfOrphaned deletes a subscription that was made while its destination was deleted: the cascade of that deletion
+// may have looked for subscriptions before this one was there.
 func (c *Commands) endIfOrphaned(ctx context.Context, by Caller, of, id uuid.UUID) error {
 	owner, err := destination.Aggregate.Load(ctx, c.Store, of)
 	if err != nil || owner.State.VisibleTo(by.Organization) {
 		return err
 	}
-	_, err = subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Delete{At: c.now()}, subscription.Options{Metadata: by.metadata()})
+	_, err = subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Delete{At: c.now()},
+		subscription.Options{Metadata: by.metadata()})
 	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 		return err
 	}
-	return destinationError(destination.ErrUnknown)
+	return refused(destination.ErrUnknown)
 }
 
 func patternsAndPins(by Caller, id uuid.UUID, s subscription.Settings) amount {
 	return amount{by.Organization, organization.LimitPatternsAndPins, PatternsClaim(id), s.Size()}
 }
 
-func (c *Commands) beginSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (Written[subscription.State], error) {
+func (c *Commands) beginSubscription(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
+) (Written[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
-		Organization: by.Organization, Destination: in.Destination, Settings: in.Settings, At: c.now(),
+		Organization: by.Organization,
+		Destination:  in.Destination,
+		Settings:     in.Settings,
+		At:           c.now(),
 	}, subscription.Options{
-		Metadata: by.metadata(), Known: &eventstore.Loaded[subscription.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
+		Metadata: by.metadata(), Known: &eventstore.Loaded[subscription.State]{Revision: eventstore.NoStream},
+		OnlyKnown: true,
 	})
-	return Written[subscription.State]{ID: id, Created: true, Loaded: out.Loaded}, subscriptionError(err)
+	return Written[subscription.State]{ID: id, Created: true, Loaded: out.Loaded}, refused(err)
 }
 
-// replaceNamedSubscription replaces the subscription that has the settings' name. Where it does not have it any more,
-// it fails with ErrWrongRevision.
-func (c *Commands) replaceNamedSubscription(ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription) (changed Written[subscription.State], err error) {
+// replaceNamedSubscription replaces the subscription that has the settings' name. If it does not have it any more, it
+// fails with ErrWrongRevision.
+func (c *Commands) replaceNamedSubscription(
+	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
+) (changed Written[subscription.State], err error) {
 	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
@@ -143,8 +182,13 @@ func (c *Commands) replaceNamedSubscription(ctx context.Context, by Caller, id u
 }
 
 // ReplaceSubscription makes all settings but the name what the input says. Access to the pinned feeds is checked again.
-func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, in ReplaceSubscription) (Written[subscription.State], error) {
-	if err := c.checkSettings(ctx, by, CreateSubscription{Destination: in.Destination, Settings: in.Settings}); err != nil {
+func (c *Commands) ReplaceSubscription(
+	ctx context.Context, by Caller, in ReplaceSubscription,
+) (Written[subscription.State], error) {
+	if err := c.checkSettings(ctx, by, CreateSubscription{
+		Destination: in.Destination,
+		Settings:    in.Settings,
+	}); err != nil {
 		return Written[subscription.State]{}, err
 	}
 	return c.ReviseSubscription(ctx, by, replacing(in.Destination, in.ID, in.Settings))
@@ -153,13 +197,20 @@ func (c *Commands) ReplaceSubscription(ctx context.Context, by Caller, in Replac
 // replacing is the change that makes all settings but the name what they are in d.
 func replacing(dest, id uuid.UUID, d subscription.Settings) ReviseSubscription {
 	return ReviseSubscription{
-		Destination: dest, ID: id, EventTypes: d.EventTypes, ScopeKind: &d.ScopeKind, FeedType: &d.FeedType, Feeds: &d.Feeds,
+		Destination: dest,
+		ID:          id,
+		EventTypes:  d.EventTypes,
+		ScopeKind:   &d.ScopeKind,
+		FeedType:    &d.FeedType,
+		Feeds:       &d.Feeds,
 	}
 }
 
 // ReviseSubscription changes what the input names. The settings that come of it are validated as a whole; reactivation
 // checks access to every pinned feed, the stored ones included.
-func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, in ReviseSubscription) (changed Written[subscription.State], err error) {
+func (c *Commands) ReviseSubscription(
+	ctx context.Context, by Caller, in ReviseSubscription,
+) (changed Written[subscription.State], err error) {
 	if in.ExternalID == nil {
 		known, err := c.knownSubscription(ctx, by, in)
 		if err != nil {
@@ -171,22 +222,25 @@ func (c *Commands) ReviseSubscription(ctx context.Context, by Caller, in ReviseS
 		return changed, err
 	}
 	name := reservation.Name{Scope: in.Destination, ExternalID: *in.ExternalID}
-	err = c.subscriptionNames().Rename(ctx, by.metadata(), in.ID, name, func(ctx context.Context) (reservation.Renaming, error) {
-		known, err := c.knownSubscription(ctx, by, in)
-		old := known.State.Settings.ExternalID
-		return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
-			changed, err = c.reviseSubscription(ctx, by, known, old != name.ExternalID, in)
-			return err
-		}}, err
-	})
+	err = c.subscriptionNames().Rename(ctx, by.metadata(), in.ID, name,
+		func(ctx context.Context) (reservation.Renaming, error) {
+			known, err := c.knownSubscription(ctx, by, in)
+			old := known.State.Settings.ExternalID
+			return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
+				changed, err = c.reviseSubscription(ctx, by, known, old != name.ExternalID, in)
+				return err
+			}}, err
+		})
 	return changed, nameRefusal(err, "another subscription of this destination has externalId %q", name.ExternalID)
 }
 
 // knownSubscription loads a subscription of a destination of the caller's organization.
-func (c *Commands) knownSubscription(ctx context.Context, by Caller, in ReviseSubscription) (eventstore.Loaded[subscription.State], error) {
+func (c *Commands) knownSubscription(
+	ctx context.Context, by Caller, in ReviseSubscription,
+) (eventstore.Loaded[subscription.State], error) {
 	known, err := subscription.Aggregate.Load(ctx, c.Store, in.ID)
 	if err == nil && !known.State.VisibleTo(by.Organization, in.Destination) {
-		err = subscriptionError(subscription.ErrUnknown)
+		err = refused(subscription.ErrUnknown)
 	}
 	return known, err
 }
@@ -195,9 +249,18 @@ func (c *Commands) knownSubscription(ctx context.Context, by Caller, in ReviseSu
 // the revision that is known.
 func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known eventstore.Loaded[subscription.State],
 	rename bool, in ReviseSubscription) (changed Written[subscription.State], err error) {
+	if in.Expected != nil && known.Revision != *in.Expected {
+		return changed, refused(subscription.ErrRevisedSince)
+	}
 	command := subscription.Revise{
-		Organization: by.Organization, Destination: in.Destination, EventTypes: in.EventTypes,
-		ScopeKind: in.ScopeKind, FeedType: in.FeedType, Feeds: in.Feeds, Active: in.Active, At: c.now(),
+		Organization: by.Organization,
+		Destination:  in.Destination,
+		EventTypes:   in.EventTypes,
+		ScopeKind:    in.ScopeKind,
+		FeedType:     in.FeedType,
+		Feeds:        in.Feeds,
+		Active:       in.Active,
+		At:           c.now(),
 	}
 	if rename {
 		command.ExternalID = in.ExternalID
@@ -207,7 +270,7 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 		return changed, err
 	}
 	if err := merged.Validate(); err != nil {
-		return changed, subscriptionError(err)
+		return changed, refused(err)
 	}
 	if in.Feeds != nil || in.Active != nil && *in.Active {
 		if err := c.checkPins(ctx, by, merged.Feeds); err != nil {
@@ -216,9 +279,12 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 	}
 	revise := func() (eventstore.Position, error) {
 		out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, command,
-			subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
+			subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename || in.Expected != nil})
+		if in.Expected != nil && errors.Is(err, eventstore.ErrWrongRevision) {
+			err = subscription.ErrRevisedSince
+		}
 		changed = Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}
-		return out.Position, subscriptionError(err)
+		return out.Position, refused(err)
 	}
 	if merged.Size() <= known.State.Settings.Size() {
 		_, err = revise()
@@ -229,12 +295,14 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
-func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, in DeleteSubscription) (Written[subscription.State], error) {
+func (c *Commands) DeleteSubscription(
+	ctx context.Context, by Caller, in DeleteSubscription,
+) (Written[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, subscription.Delete{
 		Organization: by.Organization, Destination: in.Destination, At: c.now(),
 	}, subscription.Options{Metadata: by.metadata()})
 	if err != nil {
-		return Written[subscription.State]{}, subscriptionError(err)
+		return Written[subscription.State]{}, refused(err)
 	}
 	name := reservation.Name{Scope: in.Destination, ExternalID: out.State.Settings.ExternalID}
 	c.subscriptionNames().Release(ctx, by.metadata(), name, in.ID)
@@ -242,16 +310,7 @@ func (c *Commands) DeleteSubscription(ctx context.Context, by Caller, in DeleteS
 }
 
 func (c *Commands) checkSettings(ctx context.Context, by Caller, in CreateSubscription) error {
-	d := in.Settings
-	if d.ExternalID != "" {
-		if err := CheckExternalID("externalId", d.ExternalID); err != nil {
-			return err
-		}
-	}
-	if err := d.Validate(); err != nil {
-		return subscriptionError(err)
-	}
-	if err := c.checkTypes(d.EventTypes); err != nil {
+	if err := c.checkForm(in.Settings); err != nil {
 		return err
 	}
 	owner, err := destination.Aggregate.Load(ctx, c.Store, in.Destination)
@@ -259,17 +318,21 @@ func (c *Commands) checkSettings(ctx context.Context, by Caller, in CreateSubscr
 		return err
 	}
 	if !owner.State.VisibleTo(by.Organization) {
-		return destinationError(destination.ErrUnknown)
+		return refused(destination.ErrUnknown)
 	}
-	return c.checkPins(ctx, by, d.Feeds)
+	return c.checkPins(ctx, by, in.Settings.Feeds)
 }
 
-// checkTypes refuses exact types that nobody publishes; a wildcard may match nothing yet.
+// checkTypes refuses unknown exact types; a wildcard may match nothing yet.
 func (c *Commands) checkTypes(types []string) error {
 	for i, name := range types {
 		field := fmt.Sprintf("eventTypes[%d]", i)
 		if name == catalog.DeliveryTest {
-			return refuse(Invalid, field, "%s: %q is sent by the test endpoint only and can't be subscribed to", field, name)
+			return refuse(Invalid, field, "%s: %q can't be subscribed to: leave it out, POST "+
+				"/events/destinations/{ref}/test sends it", field, name)
+		}
+		if catalog.IsNotice(name) {
+			return refuse(Invalid, field, "%s: %q is a notice: name an address for notices by PUT /events/notices", field, name)
 		}
 		if _, known := c.Catalog.Find(name); !known && subscription.ValidPattern(name) && name[len(name)-1] != '*' {
 			return refuse(Invalid, field, "%s: %q is no known event type; GET /events/types lists them", field, name)
@@ -286,19 +349,9 @@ func (c *Commands) checkPins(ctx context.Context, by Caller, pins []subscription
 		}
 		if !readable {
 			field := fmt.Sprintf("feeds[%d]", i)
-			return refuse(NotFound, field, "%s: there is no %s feed %s that your organization owns or is subscribed to", field, pin.FeedType, pin.FeedID)
+			return refuse(NotFound, field, "%s: there is no %s feed %s that your organization owns or is subscribed to", field,
+				pin.FeedType, pin.FeedID)
 		}
 	}
 	return nil
-}
-
-func subscriptionError(err error) error {
-	var invalid *subscription.InvalidError
-	switch {
-	case errors.As(err, &invalid):
-		return &Refusal{Kind: Malformed, Field: invalid.Field, Message: invalid.Error(), Err: err}
-	case errors.Is(err, subscription.ErrUnknown):
-		return &Refusal{Kind: NotFound, Message: subscription.ErrUnknown.Error(), Err: err}
-	}
-	return err
 }

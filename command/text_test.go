@@ -13,7 +13,8 @@ import (
 	"carillon/command/catalog"
 )
 
-// Each text of each use case, from whichever surface: what Postgres can't keep would stop every reader of the event.
+// Each text of each use case, from whichever surface: a text that Postgres can't store would stop every reader of the
+// event.
 func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
@@ -22,7 +23,7 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, id := t.Context(), uuid.New()
-	// one and two leave only the error of what a use case returns.
+	// one and two leave only the error of a use case's results.
 	one := func(_ any, err error) error { return err }
 	two := func(_, _ any, err error) error { return err }
 	revise := func(in command.ReviseDestination) error {
@@ -65,7 +66,12 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 		},
 		"event type": func(s string) error { return publish(command.Publish{Type: s, Source: "x"}) },
 		"event feed type": func(s string) error {
-			return publish(command.Publish{Type: "news.item.added", Source: "x", FeedType: s, FeedID: id})
+			return publish(command.Publish{
+				Type:     "news.item.added",
+				Source:   "x",
+				FeedType: s,
+				FeedID:   id,
+			})
 		},
 		"organization": func(s string) error {
 			return two(f.RegisterOrganization(ctx, operator, command.RegisterOrganization{Name: s}))
@@ -105,7 +111,12 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 			return source(command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: s})
 		},
 		"comment": func(s string) error {
-			return two(f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: id, ItemID: id, Rating: "positive", Comment: s}))
+			return two(f.GiveFeedback(ctx, f.by, command.GiveFeedback{
+				FeedID:  id,
+				ItemID:  id,
+				Rating:  "positive",
+				Comment: s,
+			}))
 		},
 	}
 	for name, do := range cases {

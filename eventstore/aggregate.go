@@ -20,7 +20,7 @@ type Aggregate[S, E, C any] struct {
 // Stream names the stream of one instance.
 func (a Aggregate[S, E, C]) Stream(id uuid.UUID) string { return StreamName(a.Category, id) }
 
-// Loaded is an aggregate as its stream tells it.
+// Loaded is an aggregate folded from its stream.
 type Loaded[S any] struct {
 	State    S
 	Revision Revision // of the stream's last event
@@ -39,14 +39,16 @@ func (a Aggregate[S, E, C]) LoadAt(ctx context.Context, store Store, id uuid.UUI
 	return loaded, err
 }
 
-// folding says how far to fold, and which event to look for.
+// folding limits a fold, and names the event to look for.
 type folding struct {
 	until  Revision
 	wanted uuid.UUID
 }
 
 // fold also reports whether the stream holds the event that is looked for.
-func (a Aggregate[S, E, C]) fold(ctx context.Context, store Store, stream string, as folding) (loaded Loaded[S], found bool, err error) {
+func (a Aggregate[S, E, C]) fold(
+	ctx context.Context, store Store, stream string, as folding,
+) (loaded Loaded[S], found bool, err error) {
 	loaded.Revision = NoStream
 	for recorded, err := range store.Read(ctx, stream, 0) {
 		if err != nil {

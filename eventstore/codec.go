@@ -29,7 +29,7 @@ type EventCase[E any] struct {
 	decode func([]byte) (E, error)
 }
 
-// Case says that events of Go type T are stored under a name. A name is never changed and never reused.
+// Case stores events of Go type T under a name. A name is never changed and never reused.
 func Case[E any, T any](name string) EventCase[E] {
 	return EventCase[E]{name: name, goType: reflect.TypeFor[T](), decode: func(data []byte) (E, error) {
 		var event T
@@ -37,11 +37,12 @@ func Case[E any, T any](name string) EventCase[E] {
 			var none E
 			return none, err
 		}
-		return any(event).(E), nil //nolint:errcheck,forcetypeassert // a T that is no E is a mistake in the source, which its first test finds
+		//nolint:errcheck,forcetypeassert // a T that is no E is a mistake in the source, which its first test finds
+		return any(event).(E), nil
 	}}
 }
 
-// Upcast says how an event stored under an old name, with its old fields, reads today.
+// Upcast converts an event stored under an old name, with its old fields, to a current one.
 func Upcast[E any, Old any](name string, up func(Old) E) EventCase[E] {
 	return EventCase[E]{name: name, decode: func(data []byte) (E, error) {
 		var old Old
@@ -82,7 +83,7 @@ func (c Codec[E]) Names() []string {
 	return names
 }
 
-// Encode gives the stored name and data of an event.
+// Encode returns the stored name and data of an event.
 func (c Codec[E]) Encode(event E) (name string, data []byte, err error) {
 	name, ok := c.byType[reflect.TypeOf(event)]
 	if !ok {

@@ -19,7 +19,9 @@ func (unrecorded) fact() {}
 
 var facts = eventstore.NewCodec(
 	eventstore.Case[fact, renamed]("thing.renamed.v2"),
-	eventstore.Upcast("thing.renamed.v1", func(old renamedV1) fact { return renamed{Name: old.Title, Reason: "not recorded"} }),
+	eventstore.Upcast("thing.renamed.v1", func(old renamedV1) fact {
+		return renamed{Name: old.Title, Reason: "not recorded"}
+	}),
 )
 
 func TestEventsStoredUnderAnOldNameReadAsTodays(t *testing.T) {
@@ -37,7 +39,7 @@ func TestEventsStoredUnderAnOldNameReadAsTodays(t *testing.T) {
 	}
 }
 
-func TestWhatACodecDoesNotKnowIsNeverSkipped(t *testing.T) {
+func TestCodec_unknownEventIsNeverSkipped(t *testing.T) {
 	t.Parallel()
 	for name, stored := range map[string]eventstore.Recorded{
 		"an unknown name": {Type: "thing.renamed.v3", Data: []byte(`{}`)},

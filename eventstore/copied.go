@@ -31,6 +31,33 @@ func FirstCreated(metadata []byte, here time.Time) time.Time {
 	return here
 }
 
+// sizeLimit is what servers take at most, if they count metadata and type too. A type counts twice its length.
+const sizeLimit = 1 << 20
+
+// CarriedMetadata returns the metadata that a copy of an event has: with the time when it was first recorded, if the
+// metadata is a JSON object or empty, lacks that time, and has room for it. A server would refuse an event that became
+// too large by it.
+func CarriedMetadata(e *Recorded) []byte {
+	property := `"` + OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
+	object := bytes.TrimSpace(e.Metadata)
+	switch {
+	case len(object) == 0 && len(e.Data)+len("{}")+len(property)+2*len(e.Type) > sizeLimit:
+		return e.Metadata
+	case len(object) == 0:
+		return []byte("{" + property + "}")
+	case object[0] != '{' || bytes.Contains(object, []byte(`"`+OriginalCreated+`"`)) || !json.Valid(object):
+		return e.Metadata
+	}
+	if len(e.Data)+len(object)+len(",")+len(property)+2*len(e.Type) > sizeLimit {
+		return e.Metadata
+	}
+	inside := bytes.TrimSpace(object[1 : len(object)-1])
+	if len(inside) > 0 {
+		property = "," + property
+	}
+	return append(append(bytes.Clone(object[:len(object)-1]), property...), '}')
+}
+
 // IdentityOf names the store whose first event is given, and which recorded it at a time, as distinct from any other
 // store, a copy included. Checkpoints hold the name, so it must not change.
 func IdentityOf(first *Recorded, here time.Time) string {

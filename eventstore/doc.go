@@ -2,10 +2,10 @@
 // names it, and the one loop through which every decision becomes a fact, Aggregate.Execute.
 //
 //	load ──▶ decide ──▶ append at the revision that was loaded ──▶ done
-//	  ▲                        │ somebody was faster, or the store can't be reached:
+//	  ▲                        │ another append was faster, or the store is away:
 //	  └────────────────────────┘ again, for a limited time (contention, patience)
 //
-// Follow is a subscription that outlives its connection. ProcessManager is what answers events with commands.
+// Follow is a subscription that outlives its connection. ProcessManager answers events with commands.
 //
 // # Appends whose outcome is unknown
 //
@@ -19,10 +19,10 @@
 //	                                  again; for 5 s (patience), then ErrUnavailable
 //	Execute with OnlyKnown            appends the same again; if that is a wrong revision, the stream shows whether the
 //	                                  command was recorded
-//	commands of the API and the CLI   report the outcome as unknown (503). A publication repeated under its id is the same
-//	                                  command; another command is decided on what the stream holds then
-//	reservations of names             are looked up again by the next command for the name; a release that is not
-//	                                  recorded is found as abandoned
+//	commands of the API and the CLI   report the outcome as unknown (503). A publication repeated under its id is the
+//	                                  same command; another command is decided on the stream's state then
+//	reservations of names             are looked up again by the next command for the name; an unrecorded release is
+//	                                  found as abandoned
 //	process managers, cascades        start again from their checkpoint, and execute under the id of the cause
 //	outcomes of delivery attempts     are executed again under the same CommandID until they are recorded, or the lease
 //	                                  ends and the delivery is sent again
@@ -33,7 +33,7 @@
 //	esdb.Store.LastRevision           appends no events
 //
 // Answers with success but without a position mean that nothing was written, as the stream had the events before it was
-// deleted: Execute returns what the stream holds.
+// deleted: Execute returns the stream's state.
 //
 // Package esdb implements Store on the official EventStoreDB client, and package node is the embedded server for that
 // client. Package tail lets many consumers share one subscription, and package copying copies one store into another.

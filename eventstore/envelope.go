@@ -62,7 +62,7 @@ func (r *Recorded) Category() string {
 	return category
 }
 
-// StreamID is the uuid in the stream's name, or uuid.Nil where the stream is not one of an aggregate.
+// StreamID is the uuid in the stream's name, or uuid.Nil if the stream is not one of an aggregate.
 func (r *Recorded) StreamID() uuid.UUID {
 	_, id, _ := strings.Cut(r.Stream, "-")
 	parsed, err := uuid.Parse(id)
@@ -75,7 +75,7 @@ func (r *Recorded) StreamID() uuid.UUID {
 // StreamName names the stream of an aggregate: "<category>-<uuid>".
 func StreamName(category string, id uuid.UUID) string { return category + "-" + id.String() }
 
-// Appended says where the last event of an append stands.
+// Appended is the place of the last event of an append.
 type Appended struct {
 	Revision Revision
 	Position Position

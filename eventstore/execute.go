@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Options say on whose behalf a command runs, and what the caller knows already. Each aggregate names its own:
+// Options are the metadata of a command, and the state that the caller knows already. Each aggregate names its own:
 //
 //	destination.Aggregate.Execute(ctx, store, id, command, destination.Options{Metadata: metadata})
 type Options[S any] struct {
@@ -23,16 +23,16 @@ type Options[S any] struct {
 	// Known is the instance as the caller knows it. It is tried first, which saves a read. If it turns out to be old,
 	// the append is refused and the loop loads for itself. nil: not known.
 	Known *Loaded[S]
-	// OnlyKnown says that the command is right for the known state only. If that turns out to be old, Execute fails
-	// with ErrWrongRevision.
+	// OnlyKnown marks a command as valid for the known state only. If that turns out to be old, Execute fails with
+	// ErrWrongRevision.
 	OnlyKnown bool
 }
 
-// Outcome is what a command came to: the instance afterwards, and its new events.
+// Outcome is the result of a command: the instance afterwards, and its new events.
 type Outcome[S, E any] struct {
 	Loaded[S]
 
-	Events []E // none where the command asked for what already was
+	Events []E // none if the command asked for the present state
 }
 
 const (
@@ -44,10 +44,12 @@ const (
 
 var errNothingKnown = errors.New("eventstore: OnlyKnown without a Known state")
 
-// Execute is the loop through which every decision becomes a fact: load, decide, append, and again when somebody was
-// faster. A refusal of the aggregate comes back as it is. After ErrUnavailable the command may have been recorded:
+// Execute is the loop through which every decision becomes a fact: load, decide, append, and again after a concurrent
+// append. A refusal of the aggregate is returned unchanged. After ErrUnavailable the command may have been recorded:
 // execute it again under the same CommandID.
-func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UUID, command C, options Options[S]) (Outcome[S, E], error) {
+func (a Aggregate[S, E, C]) Execute(
+	ctx context.Context, store Store, id uuid.UUID, command C, options Options[S],
+) (Outcome[S, E], error) {
 	if options.OnlyKnown && options.Known == nil {
 		return Outcome[S, E]{}, errNothingKnown
 	}
@@ -59,8 +61,13 @@ func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UU
 		return Outcome[S, E]{}, err
 	}
 	try := attempt[S, E, C]{
-		aggregate: a, store: store, stream: a.Stream(id), command: command,
-		commandID: options.CommandID, metadata: metadata, known: options.Known,
+		aggregate: a,
+		store:     store,
+		stream:    a.Stream(id),
+		command:   command,
+		commandID: options.CommandID,
+		metadata:  metadata,
+		known:     options.Known,
 	}
 	pause, began := firstPause, time.Now()
 	for {
@@ -71,17 +78,17 @@ func (a Aggregate[S, E, C]) Execute(ctx context.Context, store Store, id uuid.UU
 			return try.found(ctx, out, err)
 		}
 		switch {
-		case errors.Is(err, ErrWrongRevision) && !options.OnlyKnown: // somebody was faster: decide again, on what is now
+		case errors.Is(err, ErrWrongRevision) && !options.OnlyKnown: // a concurrent append: decide again, on the new state
 			limit, try.contended = contention, true
-		case errors.Is(err, ErrFull): // nothing was recorded, and room is made by somebody, later
-		case errors.Is(err, ErrUnavailable): // the append may have got through, which its event ids will tell
+		case errors.Is(err, ErrFull): // nothing was recorded, and an operator has to make room
+		case errors.Is(err, ErrUnavailable): // the append may have got through, which its event ids will show
 			limit, try.uncertain = patience, true
 		}
 		if ctx.Err() != nil || time.Since(began) >= limit {
 			return out, err
 		}
-		// What was known has failed once, so the next try loads. A command that is right for one state only goes on
-		// with it: the same events at the same revision are stored once.
+		// The known state has failed once, so the next try loads. A command that is right for one state only goes on with it:
+		// the same events at the same revision are stored once.
 		if !options.OnlyKnown {
 			try.known = nil
 		}
@@ -103,7 +110,7 @@ type attempt[S, E, C any] struct {
 	command   C
 	commandID uuid.UUID
 	metadata  []byte     // encoded
-	known     *Loaded[S] // nil: load first
+	known     *Loaded[S] // nil means load first
 	contended bool       // an earlier go met another writer on the stream
 	uncertain bool       // an earlier go may have been recorded
 }
@@ -141,8 +148,8 @@ func (t *attempt[S, E, C]) load(ctx context.Context) (loaded Loaded[S], done boo
 // once loads, unless the state is known, decides, encodes and appends.
 func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	a := t.aggregate
-	// Load, unless the state is known. Where the stream holds this command's first event, an earlier go got through and
-	// its answer was lost: nothing is left to do.
+	// Load, unless the state is known. If the stream holds this command's first event, an earlier try got through and its
+	// answer was lost: nothing is left to do.
 	if t.known == nil {
 		loaded, done, err := t.load(ctx)
 		if err != nil {
@@ -155,7 +162,7 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 	}
 	out := Outcome[S, E]{Loaded: *t.known}
 
-	// Decide. A command that is refused, and one that asks for what already is, append nothing.
+	// Decide. Refused commands, and those that ask for the present state, append nothing.
 	events, err := a.Decide(out.State, t.command)
 	if err != nil || len(events) == 0 {
 		return out, err
@@ -168,7 +175,12 @@ func (t *attempt[S, E, C]) once(ctx context.Context) (Outcome[S, E], error) {
 		if err != nil {
 			return out, err
 		}
-		proposed[i] = Proposed{ID: EventID(t.commandID, i), Type: name, Data: data, Metadata: t.metadata}
+		proposed[i] = Proposed{
+			ID:       EventID(t.commandID, i),
+			Type:     name,
+			Data:     data,
+			Metadata: t.metadata,
+		}
 		out.State = a.Evolve(out.State, event)
 	}
 

@@ -71,7 +71,7 @@ func TestConflictsAreDecidedAgain(t *testing.T) {
 	}
 }
 
-func TestAKnownStateThatIsOldCostsARead(t *testing.T) {
+func TestExecute_oldKnownStateCostsARead(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
 	if _, err := counter.Execute(t.Context(), store, id,
@@ -85,7 +85,7 @@ func TestAKnownStateThatIsOldCostsARead(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsRightForOneStateFailsOnAnother(t *testing.T) {
+func TestExecute_onlyKnownFailsOnOtherState(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
 	first, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{Metadata: test()})
@@ -97,7 +97,8 @@ func TestACommandThatIsRightForOneStateFailsOnAnother(t *testing.T) {
 		t.Errorf("on the state that is: %+v, %v", out, err)
 	}
 	on.CommandID = uuid.New()
-	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); !errors.Is(err, eventstore.ErrWrongRevision) {
+	if _, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, on); !errors.Is(err,
+		eventstore.ErrWrongRevision) {
 		t.Errorf("on a state that was: %v, want a wrong revision", err)
 	}
 	on.Known = nil
@@ -109,7 +110,7 @@ func TestACommandThatIsRightForOneStateFailsOnAnother(t *testing.T) {
 	}
 }
 
-func TestACommandIsRecordedOnceUnderItsID(t *testing.T) {
+func TestExecute_recordsOncePerID(t *testing.T) {
 	t.Parallel()
 	store, id := nodetest.Start(t), uuid.New()
 	again := options{CommandID: uuid.New(), Metadata: test()}
@@ -118,8 +119,9 @@ func TestACommandIsRecordedOnceUnderItsID(t *testing.T) {
 			t.Errorf("under one id: %+v, %v; want 1", out, err)
 		}
 	}
-	for want := 2; want <= 3; want++ { // without an id each is a command of its own
-		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil || out.State != want {
+	for want := 2; want <= 3; want++ { // without an id each is a separate command
+		if out, err := counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{}); err != nil ||
+			out.State != want {
 			t.Errorf("without an id: %+v, %v; want %d", out, err, want)
 		}
 	}
@@ -155,7 +157,9 @@ type deaf struct {
 	lost atomic.Bool
 }
 
-func (d *deaf) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (d *deaf) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	appended, err := d.Store.Append(ctx, stream, expected, events)
 	if err == nil && d.lost.CompareAndSwap(false, true) {
 		return eventstore.Appended{}, fmt.Errorf("%w: the answer was lost", eventstore.ErrUnavailable)
@@ -163,7 +167,7 @@ func (d *deaf) Append(ctx context.Context, stream string, expected eventstore.Re
 	return appended, err
 }
 
-func TestALostAnswerIsNotDoneTwice(t *testing.T) {
+func TestExecute_lostAnswerIsNotDoneTwice(t *testing.T) {
 	t.Parallel()
 	node := nodetest.Start(t)
 	for name, o := range map[string]options{
@@ -179,7 +183,7 @@ func TestALostAnswerIsNotDoneTwice(t *testing.T) {
 				t.Errorf("outcome %+v, %v; want 1", out, err)
 			}
 			if loaded, err := counter.Load(t.Context(), store, id); err != nil || loaded != out.Loaded {
-				t.Errorf("the stream tells %+v, %v; the outcome was %+v", loaded, err, out)
+				t.Errorf("the stream has %+v, %v; the outcome was %+v", loaded, err, out)
 			}
 		})
 	}
@@ -191,7 +195,9 @@ type counting struct {
 	appends atomic.Int64
 }
 
-func (c *counting) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (c *counting) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	c.appends.Add(1)
 	return c.Store.Append(ctx, stream, expected, events)
 }
@@ -251,7 +257,8 @@ func TestAnUnknownEventIsUndecodable(t *testing.T) {
 		{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{"by":"one"}`)},
 	} {
 		id := uuid.New()
-		if _, err := store.Append(t.Context(), counter.Stream(id), eventstore.NoStream, []eventstore.Proposed{alien}); err != nil {
+		if _, err := store.Append(t.Context(), counter.Stream(id), eventstore.NoStream,
+			[]eventstore.Proposed{alien}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := counter.Load(t.Context(), store, id); !errors.Is(err, eventstore.ErrUndecodable) {
@@ -275,7 +282,7 @@ func softDelete(t *testing.T, store *esdb.Store, stream string) {
 	}
 }
 
-// kinds are the nodes that commands are executed on: the embedded one, and one that answers as EventStoreDB does.
+// kinds are the nodes that commands are executed on: the embedded one, and one that behaves as EventStoreDB.
 var kinds = map[string]*stricttest.Strict{"plain": nil, "strict": {}}
 
 // TestLostAnswerAfterDeletion: a real server takes the retry of an append to a soft-deleted stream for a wrong expected
@@ -285,7 +292,11 @@ func TestLostAnswerAfterDeletion(t *testing.T) {
 	for kind, strict := range kinds {
 		server := nodetest.StartStrict(t, strict, slog.New(slog.DiscardHandler))
 		none := &eventstore.Loaded[int]{Revision: eventstore.NoStream}
-		for name, o := range map[string]options{"loaded": {}, "known": {Known: none}, "only known": {Known: none, OnlyKnown: true}} {
+		for name, o := range map[string]options{
+			"loaded":     {},
+			"known":      {Known: none},
+			"only known": {Known: none, OnlyKnown: true},
+		} {
 			t.Run(kind+" "+name, func(t *testing.T) {
 				t.Parallel()
 				store, id := &deaf{Store: server}, uuid.New()
@@ -328,15 +339,17 @@ type absent struct {
 	appends int
 }
 
-func (a *absent) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (a *absent) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	if a.appends++; a.appends == 1 {
 		return eventstore.Appended{}, eventstore.ErrUnavailable
 	}
 	return a.Store.Append(ctx, stream, expected, events)
 }
 
-// TestDeletedEventsAreNotWrittenAgain: a command that was recorded before its stream was deleted is not executed again by
-// a real server, and is by the node. A command of its own is recorded on both.
+// TestDeletedEventsAreNotWrittenAgain: a command that was recorded before its stream was deleted is not executed again
+// by a real server, and is by the node. A separate command is recorded on both.
 func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
 	t.Parallel()
 	for kind, strict := range kinds {
@@ -358,15 +371,16 @@ func TestDeletedEventsAreNotWrittenAgain(t *testing.T) {
 				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want)
 			}
 			out, err = counter.Execute(t.Context(), store, id, count{By: 1, Limit: 10}, options{})
-			if loaded, loadErr = counter.Load(t.Context(), store, id); err != nil || loadErr != nil || out.Loaded != loaded || loaded.State != want+1 {
+			if loaded, loadErr = counter.Load(t.Context(), store, id); err != nil || loadErr != nil || out.Loaded != loaded ||
+				loaded.State != want+1 {
 				t.Errorf("outcome %+v, %v; the stream has %+v, %v; want %d", out, err, loaded, loadErr, want+1)
 			}
 		})
 	}
 }
 
-// TestUnreplicatedAppendIsRecordedOnce: while a cluster can't replicate, its leader does not answer, and never answers an
-// append that it gets again. The command is executed again under its id, and recorded once.
+// TestUnreplicatedAppendIsRecordedOnce: while a cluster can't replicate, its leader does not answer, and never answers
+// an append that it gets again. The command is executed again under its id, and recorded once.
 func TestUnreplicatedAppendIsRecordedOnce(t *testing.T) {
 	t.Parallel()
 	strict := &stricttest.Strict{}
@@ -417,7 +431,8 @@ func TestCommandIDInTwoStreams(t *testing.T) {
 			for range 2 {
 				for _, id := range ids {
 					out, err := counter.Execute(t.Context(), &deaf{Store: server}, id, count{By: 1, Limit: 10}, o)
-					if loaded, loadErr := counter.Load(t.Context(), server, id); err != nil || loadErr != nil || out.Loaded != loaded || loaded.State != 1 {
+					if loaded, loadErr := counter.Load(t.Context(), server, id); err != nil || loadErr != nil ||
+						out.Loaded != loaded || loaded.State != 1 {
 						t.Errorf("outcome %+v, %v; the stream has %+v, %v; want 1", out, err, loaded, loadErr)
 					}
 				}

@@ -18,15 +18,23 @@ func Follow(ctx context.Context, store Store, after Position, filter Filter, log
 	return FollowUnbroken(ctx, store, after, filter, log, func() {})
 }
 
-// FollowUnbroken is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again after
-// the last position it yielded, with a growing pause, until the context ends. It never yields an event twice.
-// It ends before the context does, with a line in the log, if the store does not have that position (ErrInvalidPosition), or
-// ends before it after the connection broke: it is another store by then, or was restored from an older backup. Some servers
-// refuse such a position each time, others deliver nothing.
-// It calls broken when the connection breaks: until it has caught up again, events may be stored that it has yet to yield.
-func FollowUnbroken(ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger, broken func()) iter.Seq[Message] {
+// FollowUnbroken is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again
+// after the last position it yielded, with a growing pause, until the context ends. It never yields an event twice. It
+// ends before the context does, with a line in the log, if the store does not have that position (ErrInvalidPosition),
+// or ends before it after the connection broke: it is another store by then, or was restored from an older backup. Some
+// servers refuse such a position each time, others deliver nothing. It calls broken when the connection breaks: until
+// it has caught up again, events may be stored that it has yet to yield.
+func FollowUnbroken(
+	ctx context.Context, store Store, after Position, filter Filter, log *slog.Logger, broken func(),
+) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		f := &following{store: store, filter: filter, after: after, last: after, backoff: minBackoff}
+		f := &following{
+			store:   store,
+			filter:  filter,
+			after:   after,
+			last:    after,
+			backoff: minBackoff,
+		}
 		for ctx.Err() == nil {
 			more, failure := f.subscribe(ctx, yield)
 			if !more {
@@ -58,7 +66,7 @@ func FollowUnbroken(ctx context.Context, store Store, after Position, filter Fil
 type following struct {
 	store   Store
 	filter  Filter
-	after   Position // of what was yielded last
+	after   Position // of the last yielded event
 	last    Position // of the event that was yielded last
 	backoff time.Duration
 }

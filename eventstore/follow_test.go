@@ -27,7 +27,8 @@ func TestFollowSurvivesARestartOfTheStore(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	next, stop := iter.Pull(eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("counter"), slog.New(slog.DiscardHandler)))
+	next, stop := iter.Pull(eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("counter"),
+		slog.New(slog.DiscardHandler)))
 	defer stop()
 	id := uuid.New()
 	want := eventstore.Revision(0)
@@ -79,7 +80,7 @@ func (r *restartable) restart() {
 	r.stop = nodetest.Serve(r.t, r.dir, r.path)
 }
 
-// fill appends events to a stream of its own, and returns the position of the last.
+// fill appends events to a new stream, and returns the position of the last.
 func fill(ctx context.Context, t *testing.T, store eventstore.Store, events int) (last eventstore.Position) {
 	t.Helper()
 	id := uuid.New()
@@ -127,7 +128,8 @@ func TestFollowEndsBeyondTheEnd(t *testing.T) {
 			fill(ctx, t, older, 1)
 			store := nodetest.NewReplaceable(nodetest.Start(t))
 			last := fill(ctx, t, store, 20)
-			for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Filter{}, slog.New(slog.DiscardHandler)) {
+			for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Filter{},
+				slog.New(slog.DiscardHandler)) {
 				if message.Position == last {
 					store.Replace(older)
 				}

@@ -1,6 +1,7 @@
 package eventstore
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
@@ -10,14 +11,15 @@ import (
 // SchemaVersion is written to the metadata of every event; it counts changes of the metadata itself.
 const SchemaVersion = 1
 
-// Metadata says for whom, why and by whom an event was recorded. The two $-names are EventStoreDB's own, so that its
-// tools can follow a correlation.
+// Metadata is the organization, reason and actor of an event. The two $-names are EventStoreDB's own, so that its tools
+// can follow a correlation.
 type Metadata struct {
 	Organization  uuid.UUID `json:"organization,omitzero"`   // whose fact it is; zero for platform-wide facts
 	CorrelationID uuid.UUID `json:"$correlationId,omitzero"` // the request or published event that began it all
 	CausationID   uuid.UUID `json:"$causationId,omitzero"`   // the event or request that led here directly
 	Actor         string    `json:"actor"`                   // "key:<id>", "operator", or a process manager's name
-	Reason        string    `json:"reason,omitempty"`        // free text of whoever acted, for auditors
+	Reason        string    `json:"reason,omitempty"`        // free text of the actor, for auditors
+	Traceparent   string    `json:"traceparent,omitempty"`   // the span that caused it, by the W3C; empty if not traced
 	SchemaVersion int       `json:"schemaVersion"`
 }
 
@@ -31,6 +33,18 @@ func ParseMetadata(data []byte) (Metadata, error) {
 		return m, fmt.Errorf("event metadata: %w", err)
 	}
 	return m, nil
+}
+
+// Traceparent returns the span that caused the event, or "" if that is not known. Most events have none.
+func (r *Recorded) Traceparent() string {
+	if !bytes.Contains(r.Metadata, []byte(`"traceparent"`)) {
+		return ""
+	}
+	m, err := ParseMetadata(r.Metadata)
+	if err != nil {
+		return ""
+	}
+	return m.Traceparent
 }
 
 func (m Metadata) encode() ([]byte, error) {

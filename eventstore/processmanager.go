@@ -17,25 +17,25 @@ type ProcessManager interface {
 	Begin(replayTo Position)
 	// React handles a batch in order. An error makes it start again from its checkpoint, in a fresh ProcessManager.
 	React(ctx context.Context, batch []Recorded) error
-	// Changed gives the rows that changed since the last call.
+	// Changed returns the rows that changed since the last call.
 	Changed() ([]SavedRow, error)
 }
 
-// Lingerer is what a ProcessManager implements that need not act at once: while nobody waits for it, events come together
-// before it gets them, as for read models.
+// Lingerer is implemented by a ProcessManager that need not act at once: while no caller waits for it, it gets events
+// in batches, as read models do.
 type Lingerer interface{ Lingers() bool }
 
-// Deferring is what a ProcessManager implements whose React may return before all is recorded that follows from a batch. Its
-// state is saved, and others rely on what it recorded, only after they have waited for the rest.
+// Deferring is implemented by a ProcessManager whose React may return before all consequences of a batch are recorded.
+// Its state is saved, and others rely on its events, only after they have waited for the rest.
 type Deferring interface {
 	ProcessManager
-	// Pending gives what waits until all that React has taken on by now is recorded. It fails where that won't be any more,
-	// or the context ends first. nil: it is recorded. Anybody may call it.
+	// Pending returns a function that waits until all work that React has accepted by now is recorded. It fails if that
+	// won't happen any more, or the context ends first. nil means it is recorded. Safe for concurrent use.
 	Pending() func(ctx context.Context) error
-	// Failed is closed when something could not be recorded, and Err tells why: that is like an error of React.
+	// Failed is closed when something could not be recorded, and Err returns why: it is handled like an error of React.
 	Failed() <-chan struct{}
 	Err() error
-	// End ends what is under way, and waits for that: nothing is recorded afterwards. It may be called more than once.
+	// End ends what is in progress, and waits for that: nothing is recorded afterwards. It may be called more than once.
 	End()
 }
 

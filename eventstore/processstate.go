@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// ProcessState is what process managers have in common, to be embedded: their state is a number of saved tables, and
+// ProcessState is the common part of process managers, to be embedded: their state is a number of saved tables, and
 // they know which events they may have seen before. It implements Restore, Begin and Changed of ProcessManager. It is
 // not safe for concurrent use.
 type ProcessState struct {
@@ -39,7 +39,7 @@ func (s *ProcessState) Restore(row SavedRow) error {
 // Begin implements ProcessManager.
 func (s *ProcessState) Begin(replayTo Position) { s.replayTo = replayTo }
 
-// Replayed says that an event may have been handled before, by this process manager or by one that ended.
+// Replayed reports whether an event may have been handled before, by this process manager or by one that ended.
 func (s *ProcessState) Replayed(recorded *Recorded) bool {
 	return !s.replayTo.Before(recorded.Position)
 }
@@ -54,7 +54,7 @@ func (s *ProcessState) Changed() (rows []SavedRow, err error) {
 	return rows, nil
 }
 
-// SavedKey is what rows of a SavedTable are found by. Its text is stored.
+// SavedKey is the key of a row of a SavedTable. Its text is stored.
 type SavedKey interface {
 	comparable
 	fmt.Stringer
@@ -67,14 +67,19 @@ type SavedTable[K SavedKey, V any] struct {
 	parse func(string) (K, error)
 	rows  map[K]*V
 	dirty map[K]struct{}
-	// Indexed, where not nil, hears of each row that is set or restored: before is nil where it is new, after where it
-	// is deleted. What is derived from rows is kept by it.
+	// Indexed is optional and called with each row that is set or restored: before is nil if it is new, after if it is
+	// deleted. It maintains indexes of the rows.
 	Indexed func(key K, before, after *V)
 }
 
 // NewSavedTable makes an empty table in a state. Its kind is the stored name of its rows, parse reads their keys.
 func NewSavedTable[K SavedKey, V any](s *ProcessState, kind string, parse func(string) (K, error)) *SavedTable[K, V] {
-	t := &SavedTable[K, V]{kind: kind, parse: parse, rows: map[K]*V{}, dirty: map[K]struct{}{}}
+	t := &SavedTable[K, V]{
+		kind:  kind,
+		parse: parse,
+		rows:  map[K]*V{},
+		dirty: map[K]struct{}{},
+	}
 	s.tables = append(s.tables, t)
 	return t
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// SameJSON reports whether two texts are the same JSON value: the order of members, escapes, white space and the spelling of
-// fractions don't matter. Integers are compared digit by digit, as they may be larger than a float64 is exact.
+// SameJSON reports whether two texts are the same JSON value: the order of members, escapes, white space and the
+// spelling of fractions don't matter. Integers are compared digit by digit, as they may be larger than a float64 is
+// exact.
 func SameJSON(a, b JSON) bool {
 	if bytes.Equal(a, b) {
 		return true

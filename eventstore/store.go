@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// What a Store refuses.
+// Refusals of a Store.
 var (
 	// ErrWrongRevision: the stream is not at the expected revision. See *WrongRevisionError.
 	ErrWrongRevision = errors.New("wrong expected revision")
@@ -41,7 +41,7 @@ func (e *WrongRevisionError) Error() string {
 // Unwrap makes errors.Is(err, ErrWrongRevision) hold.
 func (e *WrongRevisionError) Unwrap() error { return ErrWrongRevision }
 
-// Store is what the program needs of an event store.
+// Store is the part of an event store that the program needs.
 type Store interface {
 	// Append stores all events or none, durably, if the stream is at the expected revision. Repeating an append with
 	// the same event ids and the same expectation succeeds and stores nothing new.
@@ -51,8 +51,8 @@ type Store interface {
 	// sequence ends after the first error.
 	Read(ctx context.Context, stream string, from Revision) iter.Seq2[Recorded, error]
 
-	// Subscribe yields what is stored after a position, in global order, and goes on with what is stored later. It ends
-	// with an error only: that of the context, or ErrUnavailable when the connection broke (see Follow).
+	// Subscribe yields the events after a position, in global order, and continues with later ones. It ends with an error
+	// only: that of the context, or ErrUnavailable when the connection broke (see Follow).
 	Subscribe(ctx context.Context, after Position, filter Filter) iter.Seq2[Message, error]
 
 	// Head is the position of the newest event, or Start for an empty store.

@@ -5,9 +5,8 @@ import (
 	"hash/maphash"
 )
 
-// streamLocks makes the writers of one process who met on a stream go one after the other. Where each of many only
-// tried again, all but one would load in vain every time. Writers who meet nobody lock nothing; streams share locks by
-// hash.
+// streamLocks serializes the writers of one process that met on a stream. If each of many only retried, all but one
+// would load in vain every time. Writers without contention lock nothing; streams share locks by hash.
 type streamLocks struct {
 	seed  maphash.Seed
 	locks [64]chan struct{} // a lock is held while its channel is full

@@ -46,23 +46,22 @@ func (a anchor) find(ctx context.Context, store eventstore.Store) (at eventstore
 	return eventstore.Start, false, nil
 }
 
-// verdict says what becomes of a checkpoint.
+// verdict is the decision about a checkpoint.
 type verdict struct {
-	why     string              // "" where it holds
-	resume  bool                // go on after this position with what is there, else begin from nothing
+	why     string              // "" if it holds
+	resume  bool                // go on after this position with the present rows, else begin from nothing
 	at      eventstore.Position // in the present store
-	present string              // the present store; "" as long as it is empty
+	present string              // the present store; "" while it is empty
 }
 
 const endsBefore = "the event store ends before the checkpoint"
 
 // judge compares a checkpoint with the store that the process runs on. A checkpoint of another store is worthless: its
-// position is in the middle of something else there. So is one whose last event is gone, which is what a restored older
-// backup looks like. One that is beyond the store's end, and has its last event there, goes on after that.
+// position is in the middle of something else there. So is one whose last event is gone, as after a restore of an older
+// backup. A checkpoint beyond the store's end whose last event is there continues after that.
 //
-// Read models are then built anew, as they hold positions themselves. A process manager goes on after its last event,
-// if the store has it: it has drawn the consequences of all events up to there, which are in the copy too, and should
-// not judge by them again what has changed since.
+// Read models are then rebuilt, as they hold positions themselves. A process manager goes on after its last event, if
+// the store has it: it has acted on all events up to there, which are in the copy too, and must not act on them again.
 func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	present, err := r.Identity(ctx)
 	if err != nil {
@@ -84,9 +83,14 @@ func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	case c.store != "" && c.store != present:
 		v.why = "the event store is another one than the checkpoint's"
 	case head.Before(c.position) && found:
-		// It was restored from an older backup, or it has sent a checkpoint past its newest event, as some servers do.
-		// All that was taken in is there either way, and what comes next may stand before the checkpoint.
-		return verdict{why: endsBefore, resume: true, at: at, present: present}, nil
+		// It was restored from an older backup, or it has sent a checkpoint past its newest event, as some servers do. All
+		// processed events are there either way, and the next ones may stand before the checkpoint.
+		return verdict{
+			why:     endsBefore,
+			resume:  true,
+			at:      at,
+			present: present,
+		}, nil
 	case head.Before(c.position):
 		v.why = "the event store ends before the checkpoint: it was restored from an older backup"
 	case c.anchor.stream != "" && !found:
@@ -131,16 +135,20 @@ func (r *Runner) act(ctx context.Context, s *session, c consumer, v verdict, log
 	case v.why == "":
 		return s.belongTo(ctx, v.present)
 	case v.resume && v.why == endsBefore: // nothing of it is missing
-		log.Info("checkpoint moved back to the last event that was taken in", "why", v.why, "was", s.position.String(), "now", v.at.String())
+		log.Info("checkpoint moved back to the last processed event", "why", v.why, "was", s.position.String(),
+			"now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)
 	case isReadModel:
-		log.Warn("read model is built anew beside the old one, which serves until then", "why", v.why, "was", s.position.String())
+		log.Warn("rebuilding the read model; the old one serves until then", "why", v.why,
+			"was", s.position.String())
 		return r.replace(ctx, s, readModel.model, v.why)
 	case v.resume:
-		log.Warn("checkpoint moved: going on after the last event that was taken in, which the event store has", "why", v.why, "was", s.position.String(), "now", v.at.String())
+		log.Warn("checkpoint moved: continuing after the last processed event, which the event store has", "why", v.why,
+			"was", s.position.String(), "now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)
 	}
-	log.Warn("checkpoint dropped: beginning from nothing, with all events of the event store", "why", v.why, "was", s.position.String())
+	log.Warn("checkpoint dropped, starting from the first event", "why", v.why,
+		"was", s.position.String())
 	return s.restart(ctx, v.present, c.Schema())
 }
 
@@ -170,9 +178,11 @@ func (s *session) reload(ctx context.Context) error {
 	return nil
 }
 
-// outdate records that the rows are not made of the present store. Nobody must take the position for one of it.
+// outdate records that the rows are not made of the present store. Its position must not be used with the present
+// store.
 func (s *session) outdate(ctx context.Context, why string) error {
-	err := s.update(ctx, "outdated = $3, commit = 0, prepare = 0, store = '', last_stream = NULL, last_revision = NULL, last_event = NULL", why)
+	err := s.update(ctx, "outdated = $3, commit = 0, prepare = 0, store = '', last_stream = NULL, last_revision = NULL, "+
+		"last_event = NULL", why)
 	if err != nil {
 		return fmt.Errorf("outdate the read model: %w", err)
 	}

@@ -50,7 +50,12 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	var mu sync.Mutex
 	var seen []uuid.UUID
 	runner := &projections.Runner{
-		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(w.pool),
+		Identity: store.Identity,
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
@@ -63,7 +68,8 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 		w.Fatal(err)
 	}
 	for here := 0; here < 2 && w.ctx.Err() == nil; { // the process manager saves its checkpoint when it is quiet
-		err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.checkpoints WHERE store = $1 AND last_event = $2", identity, last).Scan(&here)
+		err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.checkpoints WHERE store = $1 AND last_event = $2",
+			identity, last).Scan(&here)
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -77,7 +83,9 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	return seen
 }
 
-func (w *world) embedded() *esdb.Store { return w.store.(*esdb.Store) } //nolint:forcetypeassert,errcheck // newWorld made it
+func (w *world) embedded() *esdb.Store {
+	return w.store.(*esdb.Store) //nolint:forcetypeassert,errcheck // newWorld made it
+}
 
 func things(n int) []eventstore.Proposed {
 	list := make([]eventstore.Proposed, n)
@@ -96,7 +104,9 @@ func ids(list []eventstore.Proposed) []uuid.UUID {
 }
 
 // put appends events and returns the id of the last.
-func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revision, list []eventstore.Proposed) uuid.UUID {
+func (w *world) put(
+	store *esdb.Store, stream string, expected eventstore.Revision, list []eventstore.Proposed,
+) uuid.UUID {
 	w.Helper()
 	if _, err := store.Append(w.ctx, stream, expected, list); err != nil {
 		w.Fatal(err)
@@ -104,7 +114,7 @@ func (w *world) put(store *esdb.Store, stream string, expected eventstore.Revisi
 	return list[len(list)-1].ID
 }
 
-func TestACopyOfTheStoreIsTakenUpWhereItIs(t *testing.T) {
+func TestAnchor_copyOfStoreContinues(t *testing.T) {
 	w := newWorld(t)
 	original, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
 	list := things(5)
@@ -146,7 +156,7 @@ func TestAnotherStoreBeginsFromNothing(t *testing.T) {
 }
 
 // Real servers send checkpoints past their newest event.
-func TestACheckpointPastTheNewestEventGoesOn(t *testing.T) {
+func TestAnchor_checkpointPastNewestContinues(t *testing.T) {
 	w := newWorld(t)
 	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
 	list := things(3)
@@ -158,12 +168,13 @@ func TestACheckpointPastTheNewestEventGoesOn(t *testing.T) {
 		t.Errorf("given %d events, want the new one", len(seen))
 	}
 	var events int
-	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").Scan(&events); err != nil || events != 3 {
-		t.Errorf("%d events, %v: it was built anew", events, err)
+	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").
+		Scan(&events); err != nil || events != 3 {
+		t.Errorf("%d events, %v: it was rebuilt", events, err)
 	}
 }
 
-func TestTheSameStoreGoesOn(t *testing.T) {
+func TestAnchor_sameStoreContinues(t *testing.T) {
 	w := newWorld(t)
 	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
 	list := things(3)
@@ -173,8 +184,9 @@ func TestTheSameStoreGoesOn(t *testing.T) {
 		t.Errorf("given %d events, want the new one", len(seen))
 	}
 	var events int
-	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").Scan(&events); err != nil || events != 3 {
-		t.Errorf("%d events, %v: it was built anew", events, err)
+	if err := w.pool.QueryRow(w.ctx, "SELECT events FROM carillon.checkpoints WHERE name = 'tally'").
+		Scan(&events); err != nil || events != 3 {
+		t.Errorf("%d events, %v: it was rebuilt", events, err)
 	}
 }
 
@@ -217,7 +229,7 @@ func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 }
 
 // TestInvalidCheckpointIsLeft: real servers refuse a position between two records each time, so the read model is built
-// anew and the process manager goes on after its last event.
+// again and the process manager goes on after its last event.
 func TestInvalidCheckpointIsLeft(t *testing.T) {
 	for name, strict := range map[string]*stricttest.Strict{"23.10": {}, "25.0": {Later: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -226,7 +238,8 @@ func TestInvalidCheckpointIsLeft(t *testing.T) {
 			stream, list := eventstore.StreamName("thing", uuid.New()), things(3)
 			w.lives(store, w.put(store, stream, eventstore.NoStream, list[:2]))
 			last := w.put(store, stream, 1, list[2:])
-			if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = commit + 1"); err != nil {
+			if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.checkpoints SET commit = commit + 1, prepare = "+
+				"commit + 1"); err != nil {
 				t.Fatal(err)
 			}
 			if seen := w.lives(store, last); !slices.Equal(seen, ids(list[2:])) {

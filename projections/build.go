@@ -13,8 +13,8 @@ import (
 	"carillon/eventstore"
 )
 
-// The bounds of a batch of a build: larger than near the head, because nobody waits for one of its events. What is decoded
-// and rendered of it must not keep a transaction waiting for as long as Postgres bears with (see sessionlock).
+// The bounds of a batch of a build: larger than near the head, because no caller waits for one of its events. Decoding
+// and rendering it must not keep a transaction idle for longer than Postgres permits (see sessionlock).
 const (
 	buildEvents = 4 * MaxBatch
 	buildBytes  = 4 << 20
@@ -26,12 +26,21 @@ type stretch struct {
 	project func(ctx context.Context, tx pgx.Tx) error
 }
 
-// end is where it ends.
+// end is the position of its end.
 func (s stretch) end() eventstore.Position { return s.events[len(s.events)-1].Position }
 
-// catchUp reads the events after a position that concern a read model, up to what is the head then, and hands them over
-// in batches. While one is applied, the next is read and begun. Where the subscription breaks, it goes on from there.
-func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Position, m ReadModel, log *slog.Logger, apply func(stretch) error) error {
+// span is the part of the log that a build reads.
+type span struct {
+	after eventstore.Position
+	to    eventstore.Position // the last one. Optional: the default is the head at the start.
+}
+
+// catchUp reads the events of a span that concern a read model, and hands them over in batches. While one is applied,
+// the next is read and begun. If the subscription breaks, it continues from there.
+func catchUp(
+	ctx context.Context, store eventstore.Store, of span, m ReadModel, log *slog.Logger,
+	apply func(stretch) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	stretches, complete := make(chan stretch), false // the latter is written before the former is closed
 	defer func() {
@@ -41,7 +50,7 @@ func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Posit
 	}()
 	go func() {
 		defer close(stretches)
-		complete = read(ctx, store, after, m, log, stretches)
+		complete = read(ctx, store, of, m, log, stretches)
 	}()
 	for s := range stretches {
 		if err := apply(s); err != nil {
@@ -54,8 +63,10 @@ func catchUp(ctx context.Context, store eventstore.Store, after eventstore.Posit
 	return nil
 }
 
-// read sends what catchUp applies. It reports whether that is all up to the head.
-func read(ctx context.Context, store eventstore.Store, after eventstore.Position, m ReadModel, log *slog.Logger, to chan<- stretch) (complete bool) {
+// read sends what catchUp applies. It reports whether that is all of the span.
+func read(
+	ctx context.Context, store eventstore.Store, of span, m ReadModel, log *slog.Logger, to chan<- stretch,
+) (complete bool) {
 	var batch []eventstore.Recorded
 	size := 0
 	flush := func() bool {
@@ -70,9 +81,9 @@ func read(ctx context.Context, store eventstore.Store, after eventstore.Position
 		batch, size = make([]eventstore.Recorded, 0, buildEvents), 0
 		return true
 	}
-	for message := range eventstore.Follow(ctx, store, after, m.Filter, log) {
+	for message := range eventstore.Follow(ctx, store, of.after, m.Filter, log) {
 		switch {
-		case message.CaughtUp:
+		case message.CaughtUp, of.to != eventstore.Start && of.to.Before(message.Position):
 			return flush()
 		case message.Event != nil:
 			batch, size = append(batch, *message.Event), size+len(message.Event.Data)
@@ -84,8 +95,8 @@ func read(ctx context.Context, store eventstore.Store, after eventstore.Position
 	return false
 }
 
-// open builds a read model that has nothing yet, or was interrupted in that, up to the head. What is there until then
-// can be read, but is not all: status and readiness say so.
+// open builds a read model that has nothing yet, or was interrupted in that, up to the head. Until then its rows can be
+// read, but are incomplete: status and readiness report that.
 func (p *projecting) open(ctx context.Context, r *Runner, s *session) error {
 	head, err := r.Store.Head(ctx)
 	if err != nil {
@@ -101,8 +112,10 @@ func (p *projecting) open(ctx context.Context, r *Runner, s *session) error {
 	}
 	progress := newBuildProgress(r.Pool, p.model.Name, head)
 	progress.at(ctx, s.position)
-	err = catchUp(ctx, r.Store, s.position, p.model, r.Log, func(next stretch) error {
-		if err := s.commit(ctx, next.end(), s.anchor.after(next.events), len(next.events), func(tx pgx.Tx) error { return next.project(ctx, tx) }); err != nil {
+	err = catchUp(ctx, r.Store, span{after: s.position}, p.model, r.Log, func(next stretch) error {
+		if err := s.commit(ctx, next.end(), s.anchor.after(next.events), len(next.events), func(tx pgx.Tx) error {
+			return next.project(ctx, tx)
+		}); err != nil {
 			return err
 		}
 		progress.at(ctx, s.position)

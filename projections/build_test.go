@@ -39,7 +39,12 @@ func slow(gate <-chan struct{}) projections.ReadModel {
 func (w *world) serve(store *esdb.Store, model projections.ReadModel) (r *projections.Runner, stop func()) {
 	w.Helper()
 	r = &projections.Runner{
-		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(w.pool), Identity: store.Identity,
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(w.pool),
+		Identity: store.Identity,
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
@@ -76,15 +81,16 @@ func (w *world) reached(r *projections.Runner) bool {
 	ctx, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
 	defer cancel()
 	err := r.Settling(tally).Settle(ctx, patience)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, eventstore.ErrUnavailable) { // the store's clock may be the first to say that the while is over
+	// the store's clock may be the first to say that the while is over
+	if err != nil && ctx.Err() == nil && !errors.Is(err, eventstore.ErrUnavailable) {
 		w.Fatal(err)
 	}
 	return err == nil
 }
 
-// The store is exchanged. What was there serves until the read model of the new store is whole, over a crash too, and
-// whoever acts on its rows waits.
-func TestOfAnotherStoreTheOldServesUntilTheNewIsBuilt(t *testing.T) {
+// The store is exchanged. The old read model serves until that of the new store is complete, over a crash too, and
+// process managers that act on its rows wait.
+func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	w := newWorld(t)
 	stream, original, foreign := eventstore.StreamName("thing", uuid.New()), w.embedded(), nodetest.Start(t)
 	w.lives(original, w.put(original, stream, eventstore.NoStream, things(4)))
@@ -95,17 +101,17 @@ func TestOfAnotherStoreTheOldServesUntilTheNewIsBuilt(t *testing.T) {
 	}
 	for range 2 {
 		r, stop := w.serve(foreign, slow(nil))
-		w.status("it is built anew", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
+		w.status("it is being rebuilt", func(s projections.Status) bool { return s.Outdated != "" && s.BuildTo > 0 })
 		if got := w.count(stream); got != 4 {
 			t.Errorf("meanwhile it counts %d, want the 4 of before", got)
 		}
 		waiting, cancel := context.WithTimeout(w.ctx, 100*time.Millisecond)
 		if r.Progress.Await(waiting, last.Position, tally.Name) {
-			t.Error("the old read model passes for one that has the new event")
+			t.Error("the old read model counts as one with the new event")
 		}
 		cancel()
 		if w.reached(r) {
-			t.Error("whoever acts on the rows would act on old ones")
+			t.Error("callers would act on old rows")
 		}
 		stop()
 	}
@@ -124,39 +130,40 @@ func TestOfAnotherStoreTheOldServesUntilTheNewIsBuilt(t *testing.T) {
 	}
 }
 
-// Nothing is there to serve: what is there so far can be read, and the status says that it is not all.
-func TestABeginningFromNothingIsIncompleteUntilTheHead(t *testing.T) {
+// No old read model serves: the new rows can be read, and the status reports that they are incomplete.
+func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	w := newWorld(t)
 	stream, store := eventstore.StreamName("thing", uuid.New()), w.embedded()
 	w.put(store, stream, eventstore.NoStream, things(3))
 	r, stop := w.serve(store, slow(nil))
 	w.status("it is incomplete", func(s projections.Status) bool { return s.Incomplete && s.BuildTo > 0 && s.Built == 0 })
 	if w.reached(r) {
-		t.Error("whoever acts on the rows would miss some")
+		t.Error("callers would miss some rows")
 	}
 	stop()
-	w.status("nobody runs it", func(s projections.Status) bool { return s.Process == "" })
+	w.status("no process runs it", func(s projections.Status) bool { return s.Process == "" })
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
 	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
-	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 || w.count(stream) != 3 {
+	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 ||
+		w.count(stream) != 3 {
 		t.Errorf("status = %+v, it counts %d", s, w.count(stream))
 	}
 }
 
-// An older backup of Postgres has an older checkpoint of the same store: it goes on from there, and until it has caught
-// up nobody acts on its rows.
-func TestAnOlderCheckpointIsReachedAtTheHeadOnly(t *testing.T) {
+// An older backup of Postgres has an older checkpoint of the same store: it goes on from there, and its rows are not
+// acted on until it has caught up.
+func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	w := newWorld(t)
 	stream, store := eventstore.StreamName("thing", uuid.New()), w.embedded()
 	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
 	w.put(store, stream, 1, things(700))
 	r, stop := w.serve(store, slow(nil))
 	if w.reached(r) {
-		t.Error("whoever acts on the rows would act on old ones")
+		t.Error("callers would act on old rows")
 	}
 	stop()
 	open := make(chan struct{})
@@ -170,14 +177,16 @@ func TestAnOlderCheckpointIsReachedAtTheHeadOnly(t *testing.T) {
 	}
 }
 
-// unsure is a store whose subscriptions end before they have told anything, the first time.
+// unsure is a store whose first subscriptions end before their first message.
 type unsure struct {
 	eventstore.Store
 
 	asked atomic.Bool
 }
 
-func (u *unsure) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (u *unsure) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	if u.asked.Swap(true) {
 		return u.Store.Subscribe(ctx, after, filter)
 	}
@@ -186,9 +195,8 @@ func (u *unsure) Subscribe(ctx context.Context, after eventstore.Position, filte
 	}
 }
 
-// Where it could not be found out in time what has been recorded, it is found out the next time, and not taken for what
-// was found so far.
-func TestWhatWasFoundInPartIsNoGoal(t *testing.T) {
+// If the head could not be read in time, it is read again, instead of taking the part that was read for all.
+func TestBuild_partialHeadIsNoGoal(t *testing.T) {
 	w := newWorld(t)
 	progress, stop := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
@@ -197,7 +205,13 @@ func TestWhatWasFoundInPartIsNoGoal(t *testing.T) {
 	for i := range 3 {
 		w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
-	r := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: &unsure{Store: w.store}, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	r := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    &unsure{Store: w.store},
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	settling := r.Settling(tally)
 	if err := settling.Settle(w.ctx, patience); !errors.Is(err, eventstore.ErrUnavailable) {
 		t.Fatalf("err = %v, want that it could not be found out", err)

@@ -17,7 +17,7 @@ type checkpoint struct {
 	position    eventstore.Position
 	anchor      anchor
 	store       string // that the position is of; "" while it is not known
-	outdated    string // why the rows are not made of the present store; "" where they are
+	outdated    string // why the rows are not made of the present store; "" if they are
 	incomplete  bool   // begun from nothing, and not at the head of that time yet
 }
 
@@ -26,7 +26,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
-// locking reads rows that nobody else changes until the transaction ends.
+// locking reads rows that no one else changes until the transaction ends.
 type locking struct{ pgx.Tx }
 
 // QueryRow implements querier.
@@ -34,13 +34,15 @@ func (l locking) QueryRow(ctx context.Context, sql string, arguments ...any) pgx
 	return l.Tx.QueryRow(ctx, sql+" FOR UPDATE", arguments...)
 }
 
-// loadCheckpoint reads the checkpoint of a consumer; there is false where it has none.
+// loadCheckpoint reads the checkpoint of a consumer; there is false if it has none.
 func loadCheckpoint(ctx context.Context, from querier, name string) (c checkpoint, there bool, err error) {
 	var commit, prepare int64
-	err = from.QueryRow(ctx, `SELECT fingerprint, epoch, commit, prepare, store, coalesce(last_stream, ''), coalesce(last_revision, 0),
+	err = from.QueryRow(ctx, `SELECT fingerprint, epoch, commit, prepare, store, coalesce(last_stream, ''),
+		coalesce(last_revision, 0),
 		coalesce(last_event, '00000000-0000-0000-0000-000000000000'), coalesce(outdated, ''), incomplete
 		FROM carillon.checkpoints WHERE name = $1`, name).
-		Scan(&c.fingerprint, &c.epoch, &commit, &prepare, &c.store, &c.anchor.stream, &c.anchor.revision, &c.anchor.event, &c.outdated, &c.incomplete)
+		Scan(&c.fingerprint, &c.epoch, &commit, &prepare, &c.store, &c.anchor.stream, &c.anchor.revision, &c.anchor.event,
+			&c.outdated, &c.incomplete)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return checkpoint{}, false, nil

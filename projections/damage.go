@@ -14,20 +14,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// LeftOutError is what Rebuild returns if the read model is rebuilt and serves, without what no event says, because that
-// could not be carried over from the old tables.
+// LeftOutError is returned by Rebuild if the read model is rebuilt and serves, without the data that no event has,
+// because that could not be carried over from the old tables.
 type LeftOutError struct{ Cause error }
 
 // Error implements error.
 func (e *LeftOutError) Error() string {
-	return "rebuilt from the events alone, as what no event says could not be carried over: " + e.Cause.Error()
+	return "rebuilt from the events alone; data without events could not be carried over: " + e.Cause.Error()
 }
 
 // Unwrap returns the cause.
 func (e *LeftOutError) Unwrap() error { return e.Cause }
 
-// damaged reports whether Postgres refused a statement because of what the tables are: they, a column or their schema are
-// missing, or their files are missing or can't be read.
+// damaged reports whether Postgres refused a statement because the tables, a column or their schema are missing, or
+// their files are missing or can't be read.
 func damaged(err error) bool {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
@@ -38,7 +38,8 @@ func damaged(err error) bool {
 	case undefinedTable, undefinedColumn, invalidSchema:
 		return true
 	}
-	return strings.HasPrefix(refused.Code, "XX") || strings.HasPrefix(refused.Code, "58") // internal errors, and those of files
+	// internal errors, and those of files
+	return strings.HasPrefix(refused.Code, "XX") || strings.HasPrefix(refused.Code, "58")
 }
 
 // made finds what a DDL makes that can be selected from.
@@ -62,8 +63,8 @@ func (s *session) missing(ctx context.Context, ddl string) (names []string, err 
 	return names, nil
 }
 
-// mendMissing makes tables again that somebody has dropped: a read model is rebuilt, beside what is left of the old one, and
-// a process manager begins from nothing.
+// mendMissing makes dropped tables again: a read model is rebuilt, beside the rest of the old one, and a process
+// manager begins from nothing.
 func (r *Runner) mendMissing(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
 	names, err := s.missing(ctx, c.Schema())
 	if err != nil || len(names) == 0 {
@@ -77,11 +78,12 @@ func (r *Runner) mendMissing(ctx context.Context, s *session, c consumer, log *s
 	return s.restart(ctx, s.store, c.Schema())
 }
 
-// mendPause is how long a read model that was rebuilt because it was damaged, and is damaged still, waits for the next time.
+// mendPause is how long a read model that was rebuilt because it was damaged, and is damaged still, waits for the next
+// time.
 const mendPause = 10 * time.Minute
 
-// mendDamaged rebuilds a read model whose tables Postgres can't use, and returns the cause. A bug looks the same, so that
-// it is not done again soon.
+// mendDamaged rebuilds a read model whose tables Postgres can't use, and returns the cause. A bug looks the same, so
+// that it is not done again soon.
 func (r *Runner) mendDamaged(
 	ctx context.Context, s *session, c consumer, cause error, mended *time.Time, log *slog.Logger,
 ) error {

@@ -17,8 +17,12 @@ import (
 
 // carrying is a tally with a mark on each row that no event says.
 var carrying = projections.ReadModel{
-	Name: tally.Name, Version: 1, Filter: tally.Filter, Project: count,
-	Schema: "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL, mark text);\nCREATE TABLE others (id uuid);",
+	Name:    tally.Name,
+	Version: 1,
+	Filter:  tally.Filter,
+	Project: count,
+	Schema: "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL, mark text);\nCREATE TABLE others (id " +
+		"uuid);",
 	Carry: func(ctx context.Context, tx pgx.Tx, from string) error {
 		_, err := tx.Exec(ctx, "UPDATE counts SET mark = o.mark FROM "+from+".counts o WHERE o.stream = counts.stream")
 		return err
@@ -51,7 +55,7 @@ func (w *world) marked() (n int) {
 	return n
 }
 
-// A read model that is damaged can be rebuilt. What can't be carried over is left out, and named.
+// A read model that is damaged can be rebuilt. Data that can't be carried over is left out, and named.
 func TestRebuildOfDamagedReadModel(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -65,7 +69,13 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			}
 			w.exec("UPDATE tally.counts SET mark = 'x'")
 			w.exec(damage.sql)
-			runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+			runner := &projections.Runner{
+				Pool:     w.pool,
+				Locks:    pgtest.Locks(w.T, w.pool),
+				Store:    w.store,
+				Log:      slog.New(slog.DiscardHandler),
+				Progress: progress,
+			}
 			err := runner.Rebuild(w.ctx, carrying, nil)
 			if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok == damage.marks || err != nil && !ok {
 				t.Fatalf("rebuild: %v (left out: %v)", err, leftOut)

@@ -21,7 +21,7 @@ type later struct {
 	eventstore.ProcessState
 
 	let    chan struct{} // closed: it is done
-	waited chan struct{} // somebody waits for it
+	waited chan struct{} // a caller waits for it
 	failed chan struct{}
 	over   chan struct{}
 	end    func()
@@ -34,7 +34,12 @@ type later struct {
 var _ eventstore.Deferring = (*later)(nil)
 
 func newLater() *later {
-	l := &later{let: make(chan struct{}), waited: make(chan struct{}, 1), failed: make(chan struct{}), over: make(chan struct{})}
+	l := &later{
+		let:    make(chan struct{}),
+		waited: make(chan struct{}, 1),
+		failed: make(chan struct{}),
+		over:   make(chan struct{}),
+	}
 	l.end = sync.OnceFunc(func() { close(l.over) })
 	return l
 }
@@ -127,8 +132,8 @@ func (w *world) within(what string, is func() bool) {
 	}
 }
 
-// What is deferred is in no checkpoint before it is done, and then without another event.
-func TestACheckpointWaitsForWhatIsDeferred(t *testing.T) {
+// Deferred work is in no checkpoint before it is done, and then without another event.
+func TestDeferred_checkpointWaits(t *testing.T) {
 	w := newWorld(t)
 	progress, made, _ := w.reactLater()
 	l := <-made
@@ -154,7 +159,7 @@ func TestACheckpointWaitsForWhatIsDeferred(t *testing.T) {
 	w.within("the checkpoint stays behind", func() bool { return !w.checkpoint(laterName).Before(next) })
 }
 
-func TestTheEndWaitsForWhatIsDeferred(t *testing.T) {
+func TestDeferred_endWaits(t *testing.T) {
 	w := newWorld(t)
 	progress, made, stop := w.reactLater()
 	l := <-made
@@ -168,17 +173,17 @@ func TestTheEndWaitsForWhatIsDeferred(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.checkpoint(laterName).Before(at) {
-		t.Error("what was done is not in the checkpoint")
+		t.Error("finished work is not in the checkpoint")
 	}
 	select {
 	case <-l.over:
 	default:
-		t.Error("it was not told of the end")
+		t.Error("it did not see the end")
 	}
 }
 
-// What fails in the background ends the session, although no event comes: it starts again from the checkpoint.
-func TestADeferredFailureStartsAgain(t *testing.T) {
+// A failure in the background ends the session, although no event comes: it starts again from the checkpoint.
+func TestDeferred_failureRestarts(t *testing.T) {
 	w := newWorld(t)
 	progress, made, _ := w.reactLater()
 	first := <-made
@@ -195,7 +200,7 @@ func TestADeferredFailureStartsAgain(t *testing.T) {
 	close(second.let) // else its end waits
 }
 
-func TestADeferredFailureToDecodeStops(t *testing.T) {
+func TestDeferred_decodeFailureStops(t *testing.T) {
 	w := newWorld(t)
 	made := make(chan *later, 1)
 	ended := make(chan error, 1)
@@ -209,7 +214,8 @@ func TestADeferredFailureToDecodeStops(t *testing.T) {
 		return err
 	})
 	l := <-made
-	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), laterName)
+	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
+		laterName)
 	l.fail(fmt.Errorf("%w: another", eventstore.ErrUndecodable))
 	if err := <-ended; !errors.Is(err, eventstore.ErrUndecodable) {
 		t.Errorf("it ended with %v", err)
@@ -217,7 +223,7 @@ func TestADeferredFailureToDecodeStops(t *testing.T) {
 }
 
 // A session that is lost takes what it has deferred with it.
-func TestALostSessionEndsWhatIsDeferred(t *testing.T) {
+func TestDeferred_lostSessionCancels(t *testing.T) {
 	w := newWorld(t)
 	progress, made, _ := w.reactLater()
 	first := <-made
@@ -232,8 +238,8 @@ func TestALostSessionEndsWhatIsDeferred(t *testing.T) {
 	}
 }
 
-// Whoever waits in another process goes by the checkpoint: it is saved for them, not when its time has come.
-func TestAWaiterElsewhereGetsACheckpoint(t *testing.T) {
+// A caller in another process waits for the checkpoint: it is saved early for such a caller.
+func TestDeferred_remoteWaiterGetsCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	all := make(chan *later, 1)
 	here, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
@@ -251,7 +257,7 @@ func TestAWaiterElsewhereGetsACheckpoint(t *testing.T) {
 	w.listened(here)
 	elsewhere := projections.NewProgress(w.pool)
 	stream := eventstore.StreamName("thing", uuid.New())
-	// One a second is saved without anybody's asking: that many would take far longer than the test may.
+	// One a second is saved unasked: that many would take far longer than the test may.
 	for i := range 2 * int(patience/time.Second) {
 		at := w.append(stream, eventstore.Revision(i-1), "thing.happened.v1")
 		if i%2 == 0 {

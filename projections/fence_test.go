@@ -15,8 +15,8 @@ import (
 	"carillon/projections/sessionlock"
 )
 
-// A process that is stopped in the middle of a transaction, with its session ended, is replaced at once: its transaction
-// comes to nothing, and what it does when it goes on is refused.
+// A process that is stopped in the middle of a transaction, with its session ended, is replaced at once: its
+// transaction is rolled back, and its later writes are refused.
 func TestFence_stoppedInATransaction(t *testing.T) {
 	w := newWorld(t)
 	var once sync.Once

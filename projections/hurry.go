@@ -13,7 +13,7 @@ import (
 
 const (
 	awaited     = "carillon_awaited" // the channel of Postgres on which processes say what they wait for
-	hurryAtMost = 2 * time.Second    // nobody waits for longer
+	hurryAtMost = 2 * time.Second    // no caller waits for longer
 )
 
 // Listen hurries consumers of this process that another process waits for, until the context ends. Without it they wait
@@ -43,7 +43,8 @@ func (p *Progress) hurryTo(ctx context.Context, to eventstore.Position, name str
 	}
 }
 
-// Hear calls a function whenever a process tells the others a name, this process included. It must not wait for anything.
+// Hear calls a function whenever a process, this one included, announces a name to the others. It must not wait for
+// anything.
 func (p *Progress) Hear(name string, heard func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,12 +57,12 @@ func (p *Progress) hears(name string) func() {
 	return p.heard[name]
 }
 
-// QueueTell tells a name to all processes when the batch is committed.
+// QueueTell announces a name to all processes when the batch is committed.
 func (p *Progress) QueueTell(batch *pgx.Batch, name string) {
 	batch.Queue("SELECT pg_notify($1, $2)", awaited, name+" 0 0")
 }
 
-// ask tells the process that runs a consumer that this one waits for it. Where that fails it waits a little longer.
+// ask notifies the process that runs a consumer that this one waits for it. If that fails it waits a little longer.
 func (p *Progress) ask(ctx context.Context, to eventstore.Position, name string) {
 	_, _ = p.pool.Exec(ctx, "SELECT pg_notify($1, $2)", awaited, fmt.Sprint(name, " ", to.Commit, " ", to.Prepare))
 }

@@ -18,7 +18,7 @@ import (
 // years is a linger that does not end while the test runs: its next multiple is in the year 2101.
 const years = 100 * 365 * 24 * time.Hour
 
-// watched tells when its readers who linger have caught up.
+// watched reports when its readers who linger have caught up.
 type watched struct {
 	*tail.Store
 
@@ -35,7 +35,9 @@ type watchedReader struct {
 	caughtUp func()
 }
 
-func (r *watchedReader) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (r *watchedReader) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
 		for m, err := range r.Store.Subscribe(ctx, after, filter) {
 			if m.CaughtUp {
@@ -73,9 +75,9 @@ func (w *world) patient() (progress *projections.Progress, batches func() int) {
 	return progress, func() int { return len(sizes) }
 }
 
-// Nobody waits, so one transaction is enough for many events. Who waits does not wait for more to come, in the same
-// process or in another one.
-func TestAReaderCutsTheLingeringShort(t *testing.T) {
+// No caller waits, so one transaction is enough for many events. A waiting reader ends the linger, in the same process
+// or in another one.
+func TestLinger_readerEndsIt(t *testing.T) {
 	w := newWorld(t)
 	here, batches := w.patient()
 	stream := eventstore.StreamName("thing", uuid.New())
@@ -87,7 +89,7 @@ func TestAReaderCutsTheLingeringShort(t *testing.T) {
 		last = w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
 	if n := batches() - before; n != 0 {
-		t.Errorf("%d batches while nobody waited", n)
+		t.Errorf("%d batches while no reader waited", n)
 	}
 	w.await(here, last, tally.Name)
 
@@ -148,8 +150,8 @@ func (p patientManager) React(_ context.Context, batch []eventstore.Recorded) er
 	return nil
 }
 
-// A process manager that says so gets events together, and at once where it is told to hurry.
-func TestAProcessManagerThatNeedNotActAtOnce(t *testing.T) {
+// A process manager that lingers gets events in batches, and at once if it is asked to hurry.
+func TestLinger_processManager(t *testing.T) {
 	w := newWorld(t)
 	seen, caught := make(chan eventstore.Position, 1000), make(chan struct{})
 	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
@@ -170,14 +172,14 @@ func TestAProcessManagerThatNeedNotActAtOnce(t *testing.T) {
 			last = w.append(stream, eventstore.Revision(10*round+i-1), "thing.happened.v1")
 		}
 		if n := len(seen) - before; n != 0 {
-			t.Errorf("round %d: %d events while nobody was in a hurry", round, n)
+			t.Errorf("round %d: %d events without a hurry", round, n)
 		}
 		progress.Hurry(patientName, last)
 		for range 10 {
 			select {
 			case <-seen:
 			case <-time.After(patience):
-				t.Fatal("it was told to hurry, and does not")
+				t.Fatal("it was asked to hurry, and does not")
 			}
 		}
 		w.await(progress, last, patientName) // until it has said so itself

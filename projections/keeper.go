@@ -8,12 +8,11 @@ import (
 	"carillon/eventstore"
 )
 
-// Keeper is a process manager that keeps a part of its state in tables of its own, because that is too large to be held
+// Keeper is a process manager that keeps a part of its state in separate tables, because that is too large to be held
 // in memory. They lie in its schema, beside the state that is restored.
 type Keeper interface {
 	eventstore.ProcessManager
-	// DDL makes the tables. Where it is another one than that they were made with, the process manager starts from
-	// nothing, with all events.
+	// DDL makes the tables. If they were made with another one, the process manager starts from nothing, with all events.
 	DDL() string
 	// Open gives it the tables, before Begin.
 	Open(t *Tables)
@@ -26,14 +25,14 @@ type Tables struct {
 	s *session
 }
 
-// Read runs queries in one transaction. What it sees is what Write has written.
+// Read runs queries in one transaction. It sees the rows of earlier Writes.
 func (t *Tables) Read(ctx context.Context, queries *pgx.Batch) error {
 	return t.s.read(ctx, queries)
 }
 
-// Write commits rows. With events, the next ones that were dealt with, it also commits the rest of the state and moves
-// the checkpoint behind them. Without, the checkpoint stays: after a crash the event at hand is seen again, with what is
-// written now.
+// Write commits rows. With events, the next ones that were processed, it also commits the rest of the state and moves
+// the checkpoint behind them. Without, the checkpoint stays: after a crash the current event is seen again, with the
+// rows that are written now.
 func (t *Tables) Write(ctx context.Context, dealtWith []eventstore.Recorded, write func(pgx.Tx) error) error {
 	p, s := t.p, t.s
 	if len(dealtWith) == 0 {

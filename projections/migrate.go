@@ -25,7 +25,7 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return fmt.Errorf("migrations: %w", err)
 	}
-	// Whoever migrates holds a lock of a transaction, which a pooler knows, too.
+	// A migration holds a lock of a transaction, which works behind a pooler, too.
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey("migrations"))
 		if err == nil {
@@ -63,7 +63,8 @@ const firstStep = 30
 // checkReleased refuses a database that a version before the first schema made and no later one has migrated.
 func checkReleased(ctx context.Context, pool *pgxpool.Pool) error {
 	var known bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass('carillon.migrations') IS NOT NULL").Scan(&known); err != nil || !known {
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('carillon.migrations') IS NOT NULL").Scan(&known); err != nil ||
+		!known {
 		return err
 	}
 	var step int64
@@ -77,7 +78,7 @@ func checkReleased(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// SchemaDigest returns a digest of what Migrate makes and of the schemas of read models.
+// SchemaDigest returns a digest of Migrate's tables and of the schemas of read models.
 func SchemaDigest(models ...ReadModel) string {
 	h := sha256.New()
 	files, _ := fs.Glob(migrations, "migrations/*.sql") // the pattern is well-formed

@@ -4,23 +4,24 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// pipelined is a transaction in as few round trips as its reads need: what is only written goes along with what comes
-// next, at the latest with the commit. So an error of a batch that was only written shows when something is read after
-// it, or at the commit.
+// pipelined is a transaction in as few round trips as its reads need: writes are sent with the next read, at the latest
+// with the commit. So an error of a write shows at the next read, or at the commit.
 type pipelined struct {
-	pgx.Tx // nil: what is not implemented here is not for read models
+	pgx.Tx // nil: read models use only the methods below
 
 	conn  *pgx.Conn
 	ahead []*pgx.QueuedQuery // yet to be sent
+	due   time.Time          // see Due; zero: nothing
 }
 
-// pipeline begins a transaction with a statement. That takes a round trip: Postgres can't prepare what comes next before
-// it knows the schema.
+// pipeline begins a transaction with a statement. That takes a round trip: Postgres can't prepare what comes next
+// before it knows the schema.
 func (w *writer) pipeline(ctx context.Context, conn *pgx.Conn, first string, arguments ...any) (*pipelined, error) {
 	var begin pgx.Batch
 	begin.Queue("BEGIN")
@@ -45,7 +46,7 @@ func (t *pipelined) send(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 	results := t.conn.SendBatch(ctx, &pgx.Batch{QueuedQueries: slices.Concat(ahead, batch.QueuedQueries)})
 	for range ahead {
 		if _, err := results.Exec(); err != nil {
-			break // which every other result tells too
+			break // which every other result reports too
 		}
 	}
 	return results
@@ -84,7 +85,9 @@ func (t *pipelined) QueryRow(ctx context.Context, sql string, arguments ...any) 
 }
 
 // CopyFrom implements pgx.Tx.
-func (t *pipelined) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error) {
+func (t *pipelined) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource,
+) (int64, error) {
 	if err := t.flush(ctx); err != nil {
 		return 0, err
 	}
@@ -103,7 +106,7 @@ func (t *pipelined) Commit(ctx context.Context) error {
 
 // Rollback implements pgx.Tx.
 func (t *pipelined) Rollback(ctx context.Context) error {
-	const none = 'I' // no transaction is under way, as far as Postgres is concerned
+	const none = 'I' // no transaction is in progress, as far as Postgres is concerned
 	t.ahead = nil
 	if t.conn.IsClosed() || t.conn.PgConn().TxStatus() == none {
 		return nil

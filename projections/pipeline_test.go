@@ -14,9 +14,9 @@ import (
 	"carillon/projections"
 )
 
-// What a read model writes and what it reads, in whatever order and by whatever means, is one transaction: it reads what
-// it has written before, and what fails late takes back what came before it, the checkpoint too.
-func TestATransactionIsOneHoweverItIsSent(t *testing.T) {
+// A read model's writes and reads, in any order and by any method, are one transaction: it reads its earlier writes,
+// and a late failure rolls back all of them, the checkpoint too.
+func TestPipeline_isOneTransaction(t *testing.T) {
 	w := newWorld(t)
 	var fails atomic.Bool
 	fails.Store(true)
@@ -52,7 +52,8 @@ func TestATransactionIsOneHoweverItIsSent(t *testing.T) {
 		if again != n+100 || third != again {
 			return fmt.Errorf("read %d, then %d, then %d", n, again, third)
 		}
-		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"counts"}, []string{"stream", "n"}, pgx.CopyFromRows([][]any{{stream + "/" + uuid.NewString(), n}})); err != nil {
+		if _, err := tx.CopyFrom(ctx, pgx.Identifier{"counts"}, []string{"stream", "n"},
+			pgx.CopyFromRows([][]any{{stream + "/" + uuid.NewString(), n}})); err != nil {
 			return err
 		}
 		var late pgx.Batch
@@ -70,13 +71,14 @@ func TestATransactionIsOneHoweverItIsSent(t *testing.T) {
 		t.Errorf("count = %d after one event, of which the first try failed", n)
 	}
 	var copied, events int
-	err := w.pool.QueryRow(w.ctx, "SELECT (SELECT count(*) FROM tally.counts WHERE stream LIKE $1 || '/%'), events FROM carillon.checkpoints WHERE name = 'tally'", stream).Scan(&copied, &events)
+	err := w.pool.QueryRow(w.ctx, "SELECT (SELECT count(*) FROM tally.counts WHERE stream LIKE $1 || '/%'), events "+
+		"FROM carillon.checkpoints WHERE name = 'tally'", stream).Scan(&copied, &events)
 	if err != nil || copied != 1 || events != 1 {
 		t.Errorf("%d rows copied, %d events counted, %v; want one each", copied, events, err)
 	}
 }
 
-// A runner that was taken over from comes to no event, and stops nobody.
+// A fenced runner processes no event, and stops no other.
 func TestFencedRunner_projectsNothing(t *testing.T) {
 	w := newWorld(t)
 	var exploded atomic.Int32

@@ -11,7 +11,7 @@ import (
 	"carillon/eventstore"
 )
 
-// saveInterval is the time between two saves of a process manager's state. What happened since is done again after a
+// saveInterval is the time between two saves of a process manager's state. Later events are processed again after a
 // crash.
 const saveInterval = time.Second
 
@@ -19,13 +19,13 @@ const saveInterval = time.Second
 type reacting struct {
 	eventstore.ProcessManager
 	mu      sync.Mutex    // guards the rest, and calls of Changed
-	lingers time.Duration // where it need not act at once
+	lingers time.Duration // if it need not act at once
 	seen    eventstore.Position
 	last    anchor
 	events  int             // since the last save began
 	written int             // events of the batch at hand that a Keeper has committed itself
 	began   time.Time       // the last save
-	saving  chan error      // the save that is under way, which has the session's position; nil: none
+	saving  chan error      // the save that is in progress, which has the session's position; nil means none
 	owed    bool            // one more is to follow it
 	ending  context.Context // of the saves: it outlives the run, so that the last one can end
 	cancel  context.CancelFunc
@@ -46,8 +46,8 @@ CREATE TABLE state (
 	return ddl
 }
 
-// keeperLinger is how long a Keeper lets events come together: it commits each batch, which costs more than what is done
-// for a few events.
+// keeperLinger is how long a Keeper lets events come together: it commits each batch, which costs more than processing
+// a few events.
 const keeperLinger = 50 * time.Millisecond
 
 // linger implements consumer: process managers act at once, but for a Keeper and those that say otherwise.
@@ -108,9 +108,9 @@ func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 	return p.save(s)
 }
 
-// save begins to save what has changed, unless a save is under way. It ends when all is recorded that was taken on by now.
-// Nobody waits for it: while that takes long, or Postgres is slow or away for a moment, the process manager goes on. What
-// was not saved in the end is done again, like after a crash.
+// save begins to save the changes, unless a save is in progress. It ends when all work that was accepted before is
+// recorded. No caller waits for it: while that takes long, or Postgres is slow or away for a moment, the process
+// manager goes on. Unsaved work is done again, like after a crash.
 func (p *reacting) save(s *session) error {
 	if p.saving != nil || p.seen == s.position {
 		return nil
@@ -140,7 +140,7 @@ func (p *reacting) save(s *session) error {
 	return nil
 }
 
-// saveNow saves what it has seen: somebody waits for that.
+// saveNow saves without delay, because a caller waits.
 func (p *reacting) saveNow(s *session) {
 	p.mu.Lock()
 	p.owed = true
@@ -151,7 +151,7 @@ func (p *reacting) saveNow(s *session) {
 	}
 }
 
-// saveOwed saves what came while the last save was under way, where nothing has come since that would see to it.
+// saveOwed saves the changes made during the last save, if no event has come since that would cause a save.
 func (p *reacting) saveOwed(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,12 +164,12 @@ func (p *reacting) saveOwed(s *session) {
 		err = p.save(s)
 	}
 	if err != nil {
-		p.saving = make(chan error, 1) // whoever comes next gets it
+		p.saving = make(chan error, 1) // the next caller gets it
 		p.saving <- err
 	}
 }
 
-// saved looks what came of the save that is under way, and waits for it where asked.
+// saved takes the outcome of the save in progress, and waits for it if wait is set.
 func (p *reacting) saved(ctx context.Context, wait bool) error {
 	if p.saving == nil {
 		return nil
@@ -197,7 +197,7 @@ func (p *reacting) finish(ctx context.Context, s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.owed = false
-	for range 2 { // the save that is under way, and the last one
+	for range 2 { // the save that is in progress, and the last one
 		if err := p.saved(ctx, true); err != nil {
 			return err
 		}
@@ -234,7 +234,8 @@ func save(ctx context.Context, tx pgx.Tx, rows []eventstore.SavedRow) error {
 			batch.Queue("DELETE FROM state WHERE kind = $1 AND id = $2", row.Kind, row.ID)
 			continue
 		}
-		batch.Queue("INSERT INTO state (kind, id, data) VALUES ($1, $2, $3) ON CONFLICT (kind, id) DO UPDATE SET data = excluded.data",
+		batch.Queue("INSERT INTO state (kind, id, data) VALUES ($1, $2, $3) ON CONFLICT (kind, id) DO UPDATE "+
+			"SET data = excluded.data",
 			row.Kind, row.ID, row.Data)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -15,8 +15,8 @@ import (
 // awaitPoll is how often a process asks Postgres for the checkpoint of a projection that runs in another process.
 const awaitPoll = 5 * time.Millisecond
 
-// Progress knows how far each consumer has come, so that a handler can wait until a write is visible. Consumers of
-// this process report directly; for others it looks at their checkpoints, and tells their process that it waits.
+// Progress knows how far each consumer has come, so that a handler can wait until a write is visible. Consumers of this
+// process report directly; for others it reads their checkpoints, and notifies their process that it waits.
 type Progress struct {
 	pool    *pgxpool.Pool
 	mu      sync.Mutex
@@ -29,14 +29,14 @@ type Progress struct {
 // running is a consumer of this process.
 type running struct {
 	at        eventstore.Position
-	deferring eventstore.Deferring // it may be behind with what follows from what it has seen; nil: it defers nothing
-	save      func()               // commits what it has seen; nil: it does so whenever it has seen something
+	deferring eventstore.Deferring // Optional: work that follows from processed events and may be behind.
+	save      func()               // commits what it has seen; nil means it does so whenever it has seen something
 }
 
 // waiters are those who wait for one consumer.
 type waiters struct {
 	n      int
-	to     eventstore.Position // it has to be there soon, although nobody waits
+	to     eventstore.Position // it has to be there soon, although no caller waits
 	urgent chan struct{}       // closed while it is in a hurry
 	closed bool
 }
@@ -44,8 +44,11 @@ type waiters struct {
 // NewProgress makes an empty one.
 func NewProgress(pool *pgxpool.Pool) *Progress {
 	return &Progress{
-		pool: pool, here: map[string]running{}, changed: make(chan struct{}), waiting: map[string]*waiters{},
-		heard: map[string]func(){},
+		pool:    pool,
+		here:    map[string]running{},
+		changed: make(chan struct{}),
+		waiting: map[string]*waiters{},
+		heard:   map[string]func(){},
 	}
 }
 
@@ -76,7 +79,7 @@ func (p *Progress) set(name string, to eventstore.Position) {
 	p.tell(name)
 }
 
-// tell those who wait that a consumer has moved.
+// notify the waiting callers that a consumer has moved.
 func (p *Progress) tell(name string) {
 	p.hasten(name)
 	close(p.changed)
@@ -108,14 +111,15 @@ func (p *Progress) Await(ctx context.Context, to eventstore.Position, names ...s
 	return true
 }
 
-// AwaitRecorded waits until a process manager has dealt with the event at a position and all is recorded that follows from
-// it and from those before; Await says only that it has taken it on. It reports false when the context ended first.
+// AwaitRecorded waits until a process manager has dealt with the event at a position and all is recorded that follows
+// from it and from those before; Await says only that it has taken it on. It reports false when the context ended
+// first.
 func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, name string) bool {
 	for p.await(ctx, to, name) {
 		p.mu.Lock()
 		c, here := p.here[name]
 		p.mu.Unlock()
-		if !here || c.at.Before(to) { // it ended just now; its checkpoint only tells of what is recorded
+		if !here || c.at.Before(to) { // it ended just now; its checkpoint covers recorded work only
 			if !p.stored(ctx, name).Before(to) {
 				return true
 			}
@@ -197,7 +201,7 @@ func (p *Progress) hasten(name string) {
 	}
 }
 
-// urgent gives a channel that is closed while somebody waits for a consumer.
+// urgent returns a channel that is closed while a caller waits for a consumer.
 func (p *Progress) urgent(name string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +220,8 @@ func (p *Progress) waitersOf(name string) *waiters {
 // stored reads a checkpoint; any failure reads as "not there yet", because waiting is bounded by the caller.
 func (p *Progress) stored(ctx context.Context, name string) eventstore.Position {
 	var commit, prepare int64
-	err := p.pool.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1", name).Scan(&commit, &prepare)
+	err := p.pool.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1", name).
+		Scan(&commit, &prepare)
 	if err != nil {
 		return eventstore.Start
 	}

@@ -36,7 +36,8 @@ func count(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 		if batch[i].Type != "thing.happened.v1" {
 			return fmt.Errorf("%w: %s", eventstore.ErrUndecodable, batch[i].Type)
 		}
-		_, err := tx.Exec(ctx, `INSERT INTO counts VALUES ($1, 1) ON CONFLICT (stream) DO UPDATE SET n = counts.n + 1`, batch[i].Stream)
+		_, err := tx.Exec(ctx, `INSERT INTO counts VALUES ($1, 1) ON CONFLICT (stream) DO UPDATE
+			SET n = counts.n + 1`, batch[i].Stream)
 		if err != nil {
 			return err
 		}
@@ -57,14 +58,27 @@ func newWorld(t *testing.T) *world {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	w := &world{T: t, store: nodetest.Start(t), pool: projecttest.Pool(t), ctx: ctx}
+	w := &world{
+		T:     t,
+		store: nodetest.Start(t),
+		pool:  projecttest.Pool(t),
+		ctx:   ctx,
+	}
 	return w
 }
 
 // run starts a runner; stop waits until it has ended and returns its error.
-func (w *world) run(work func(context.Context, *projections.Runner) error) (progress *projections.Progress, stop func() error) {
+func (w *world) run(
+	work func(context.Context, *projections.Runner) error,
+) (progress *projections.Progress, stop func() error) {
 	progress = projections.NewProgress(w.pool)
-	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    w.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx, runner) }()
@@ -87,7 +101,11 @@ func (w *world) project(p projections.ReadModel) (*projections.Progress, func() 
 
 func (w *world) append(stream string, expected eventstore.Revision, kind string) eventstore.Position {
 	w.Helper()
-	appended, err := w.store.Append(w.ctx, stream, expected, []eventstore.Proposed{{ID: uuid.New(), Type: kind, Data: []byte(`{}`)}})
+	appended, err := w.store.Append(w.ctx, stream, expected, []eventstore.Proposed{{
+		ID:   uuid.New(),
+		Type: kind,
+		Data: []byte(`{}`),
+	}})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -178,7 +196,7 @@ func TestTwoRunnersTakeTurnsAndNeverBothWrite(t *testing.T) {
 	}
 }
 
-func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
+func TestLostPostgresSession_resumes(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
@@ -192,7 +210,7 @@ func TestALostPostgresSessionIsTakenUpAgain(t *testing.T) {
 	}
 }
 
-func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
+func TestUndecodableEvent_stopsWithoutCheckpoint(t *testing.T) {
 	w := newWorld(t)
 	good := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	progress, stop := w.project(tally)
@@ -200,7 +218,8 @@ func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 	bad := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.exploded.v1")
 	var stopped string
 	for deadline := time.Now().Add(patience); stopped == "" && time.Now().Before(deadline); {
-		if err := w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").Scan(&stopped); err != nil {
+		if err := w.pool.QueryRow(w.ctx, "SELECT coalesce(stopped, '') FROM carillon.checkpoints WHERE name = 'tally'").
+			Scan(&stopped); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -211,12 +230,13 @@ func TestAnUndecodableEventStopsLoudlyAndMovesNoCheckpoint(t *testing.T) {
 		t.Errorf("stopped = %q, want it to name the event", stopped)
 	}
 	var commit uint64 // servers may send a checkpoint between two events
-	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").Scan(&commit); err != nil || commit < good.Commit || commit >= bad.Commit {
+	if err := w.pool.QueryRow(w.ctx, "SELECT commit FROM carillon.checkpoints WHERE name = 'tally'").
+		Scan(&commit); err != nil || commit < good.Commit || commit >= bad.Commit {
 		t.Errorf("checkpoint = %d, %v, want %d", commit, err, good.Commit)
 	}
 }
 
-func TestANewVersionIsBuiltAnew(t *testing.T) {
+func TestNewVersion_rebuilds(t *testing.T) {
 	w := newWorld(t)
 	stream := eventstore.StreamName("thing", uuid.New())
 	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
@@ -238,7 +258,7 @@ func TestANewVersionIsBuiltAnew(t *testing.T) {
 	}
 }
 
-func TestAChangedSchemaIsBuiltAnew(t *testing.T) {
+func TestChangedSchema_rebuilds(t *testing.T) {
 	w := newWorld(t)
 	stream := eventstore.StreamName("thing", uuid.New())
 	at := w.append(stream, eventstore.NoStream, "thing.happened.v1")
@@ -259,12 +279,12 @@ func TestAChangedSchemaIsBuiltAnew(t *testing.T) {
 	}
 	for !rebuilt() {
 		if w.ctx.Err() != nil {
-			t.Fatal("the read model was not built anew")
+			t.Fatal("the read model was not rebuilt")
 		}
 	}
 }
 
-func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
+func TestRebuild_servesOldUntilSwap(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
@@ -289,7 +309,13 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 		}
 		writing <- at
 	}()
-	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    w.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	reports := 0
 	if err := runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }); err != nil {
 		t.Fatal(err)
@@ -304,11 +330,18 @@ func TestRebuildServesTheOldUntilTheNewTakesItsPlace(t *testing.T) {
 	}
 }
 
-func TestARebuildAtATime(t *testing.T) {
+func TestRebuild_oneAtATime(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
-	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"), tally.Name)
-	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
+		tally.Name)
+	runner := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    w.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	var second error
 	err := runner.Rebuild(w.ctx, tally, func(at, _ eventstore.Position) {
 		if at == eventstore.Start {
@@ -320,14 +353,20 @@ func TestARebuildAtATime(t *testing.T) {
 	}
 }
 
-func TestAFailedRebuildLeavesTheOldInPlace(t *testing.T) {
+func TestRebuild_failureLeavesOldInPlace(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    w.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	if err := runner.Rebuild(ctx, tally, nil); err == nil {
 		t.Error("a rebuild without a context succeeded")
 	}
@@ -350,7 +389,7 @@ func (w *world) waitingForCheckpoints() (waits bool) {
 	return waits
 }
 
-// Postgres does not answer, as when it is frozen: what happens meanwhile is reacted to, and saved afterwards.
+// Postgres does not answer, as when it is frozen: events are reacted to meanwhile, and saved afterwards.
 func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan eventstore.Position, 1000)

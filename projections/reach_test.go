@@ -22,7 +22,7 @@ type severed struct {
 	eventstore.Store
 
 	mu  sync.Mutex
-	cut chan struct{} // closed when it is mended; nil: it is whole
+	cut chan struct{} // closed when it is mended; nil means it is whole
 }
 
 func (s *severed) sever() {
@@ -98,10 +98,16 @@ func (w *world) half(name string) *half {
 	store := &severed{Store: w.store}
 	h := &half{severed: store, name: name}
 	h.runner = &projections.Runner{
-		Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: store, Log: slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
-		Progress: projections.NewProgress(w.pool), Linger: time.Millisecond,
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    store,
+		Log:      slog.New(slog.NewTextHandler(w.Output(), nil)).With("process", name),
+		Progress: projections.NewProgress(w.pool),
+		Linger:   time.Millisecond,
 		Reach: &reach.Watch{
-			Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+			Name: "store",
+			Beat: 20 * time.Millisecond,
+			Log:  slog.New(slog.DiscardHandler),
 			Ask: func(ctx context.Context) error {
 				_, err := store.Head(ctx)
 				return err
@@ -129,7 +135,8 @@ func (w *world) half(name string) *half {
 	return h
 }
 
-// A process that is cut off from the store alone gives its locks to one that is not, and two that are cut off hold none.
+// A process that is cut off from the store alone gives its locks to a connected one, and two that are cut off hold
+// none.
 func TestCutOffRunnerGivesUpItsLocks(t *testing.T) {
 	w := newWorld(t)
 	happen := func() eventstore.Position {

@@ -3,12 +3,12 @@
 //	event store ──Follow──▶ Subscriber ──batch──▶ Watermill router ──▶ ReadModel ──┐
 //	                                                                  checkpoint ──┴──▶ one Postgres transaction
 //
-// Each read model lives in a Postgres schema of its own, named after it, so that it can be built anew beside the one
-// that serves and then take its place. One process at a time runs a projection: it holds an advisory lock, on the one
-// session that a process has for that. Who takes the lock moves the checkpoint's epoch first, and every transaction
-// compares it, so a runner that was taken over from can't write.
+// Each read model lives in a separate Postgres schema, named after it, so that it can be rebuilt beside the one that
+// serves and then take its place. One process at a time runs a projection: it holds an advisory lock, on the one
+// session that a process has for that. Its holder moves the checkpoint's epoch first, and every transaction compares
+// it, so a replaced runner can't write.
 //
-// Process managers (eventstore.ProcessManager) consume the same way; their state is saved in a schema of theirs.
+// Process managers (eventstore.ProcessManager) consume the same way; their state is saved in a separate schema.
 package projections
 
 import (
@@ -20,11 +20,11 @@ import (
 	"carillon/eventstore"
 )
 
-// ReadModel is one read model, as a value: what it is called, which events it is made of, and how.
+// ReadModel is one read model, as a value: its name, its events, and its projection.
 //
-// It can be made anew at any time: a rebuild makes everything in its schema from the first event on, beside the one
-// that serves. A new build of the program does so by itself where Schema or Version are others than those that the
-// read model was made with.
+// It can be made again at any time: a rebuild makes everything in its schema from the first event on, beside the one
+// that serves. A new version of the program does so by itself if Schema or Version have changed since the read model
+// was made.
 type ReadModel struct {
 	Name    string // also the name of its Postgres schema: lower case and "_"
 	Version int    // from 1 on; raise it where Project makes other rows of the same events
@@ -36,16 +36,19 @@ type ReadModel struct {
 	Project func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error
 
 	// Ahead is Project in two steps: it does what needs no rows, and returns what does the rest. So a build can begin with
-	// a batch while the one before is being written. Nil: there is nothing to begin with.
+	// a batch while the one before is being written. Optional.
 	Ahead func(batch []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error
 
 	// Later are indexes that Project doesn't read by: a rebuild makes them when all rows are there, which takes a fraction
 	// of the time.
 	Later []string
 
-	// Carry takes over from the tables of the schema from what no event tells, when a rebuild takes their place. tx has
-	// the new tables first on its search path. Nil: events tell all.
+	// Carry copies the data that no event has from the tables of the schema from, when a rebuild takes their place. tx has
+	// the new tables first on its search path. nil means that events have all data.
 	Carry func(ctx context.Context, tx pgx.Tx, from string) error
+
+	// Unverified are columns, by table, that don't follow from the events alone. Optional.
+	Unverified map[string][]string
 }
 
 // begin does what needs no rows, and returns what does the rest.
@@ -56,7 +59,7 @@ func (m ReadModel) begin(batch []eventstore.Recorded) func(context.Context, pgx.
 	return func(ctx context.Context, tx pgx.Tx) error { return m.Project(ctx, tx, batch) }
 }
 
-// ddl makes the tables. Its fingerprint tells a read model that another version of the program has made.
+// ddl makes the tables. Its fingerprint identifies read models made by another version of the program.
 func (m ReadModel) ddl() string {
 	if m.Version <= 1 {
 		return m.Schema

@@ -16,34 +16,31 @@ import (
 	"carillon/projections/sessionlock"
 )
 
-// ErrRebuilding: somebody, here or on another node, is rebuilding this read model already.
-var ErrRebuilding = errors.New("read model is being rebuilt already")
+// ErrRebuilding: this read model is being rebuilt or verified already, here or on another node.
+var ErrRebuilding = errors.New("read model is being rebuilt or verified already")
 
 // holdAtMost is for how long the runner of the read model that serves is kept waiting by the one that replaces it.
 const holdAtMost = 5 * time.Second // shorter than Postgres bears with a quiet transaction
 
 var errHeldTooLong = errors.New("the event store did not say in time what is new")
 
-// Rebuild builds a read model anew beside the one that serves, and then takes its place in one transaction: readers
-// see the old one, then the new one, never nothing. report, where not nil, hears how far it has come: the position,
-// and the head of the store when it began. A *LeftOutError says that the new one serves, and what it lacks.
+// Rebuild builds a read model beside the one that serves, and then takes its place in one transaction: readers see the
+// old one, then the new one, never nothing. report is optional and gets the progress: the position, and the head of the
+// store when it began. A *LeftOutError means that the new one serves, and names the missing data.
 func (r *Runner) Rebuild(ctx context.Context, m ReadModel, report func(at, head eventstore.Position)) error {
 	return r.rebuild(ctx, m, nil, report)
 }
 
-// rebuild is Rebuild, for the session of the runner of the old one if that asks for it: then it fails when that was fenced,
-// and moves its epoch along.
-func (r *Runner) rebuild(ctx context.Context, m ReadModel, by *session, report func(at, head eventstore.Position)) error {
-	lock, err := r.Locks.TryAcquire(ctx, rebuildLock(m.Name))
-	if errors.Is(err, sessionlock.ErrHeld) {
-		err = ErrRebuilding
-	}
+// rebuild is Rebuild, for the session of the runner of the old one if that asks for it: then it fails when that was
+// fenced, and moves its epoch along.
+func (r *Runner) rebuild(
+	ctx context.Context, m ReadModel, by *session, report func(at, head eventstore.Position),
+) error {
+	ctx, release, err := r.lockRebuild(ctx, m.Name)
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	defer lock.Release()
-	ctx, cancel := lock.While(ctx)
-	defer cancel()
+	defer release()
 	b, err := r.beginRebuild(ctx, m)
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
@@ -67,15 +64,13 @@ func (r *Runner) rebuild(ctx context.Context, m ReadModel, by *session, report f
 		}
 	}
 	b.report(eventstore.Start)
-	if err := b.catchUp(ctx, func(next stretch) error {
-		return b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return next.project(ctx, tx) })
-	}); err != nil {
+	if err = b.fill(ctx); err == nil {
+		err = b.complete(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
-	if err := b.complete(ctx); err != nil {
-		return fmt.Errorf("rebuild %s: %w", m.Name, err)
-	}
-	if err := b.dropOld(ctx); err != nil { // one that a crash has left
+	if err := b.dropOld(ctx); err != nil { // left by a crash
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report = func(eventstore.Position) {} // the checkpoint's row is held from here on
@@ -98,6 +93,22 @@ func (r *Runner) rebuild(ctx context.Context, m ReadModel, by *session, report f
 	return nil
 }
 
+// lockRebuild takes the lock of a read model's rebuilds. The returned context ends when it is lost.
+func (r *Runner) lockRebuild(ctx context.Context, name string) (_ context.Context, release func(), err error) {
+	lock, err := r.Locks.TryAcquire(ctx, sessionlock.Key(lockKey("rebuild of "+name)))
+	switch {
+	case errors.Is(err, sessionlock.ErrHeld):
+		return nil, nil, ErrRebuilding
+	case err != nil:
+		return nil, nil, err
+	}
+	ctx, cancel := lock.While(ctx)
+	return ctx, func() {
+		cancel()
+		lock.Release()
+	}, nil
+}
+
 // rebuild is one read model on its way.
 type rebuild struct {
 	identity string // of the store
@@ -107,10 +118,11 @@ type rebuild struct {
 	by       *session // of the runner of the old one. Optional.
 	shadow   writer   // into a schema beside the one that serves
 	position eventstore.Position
+	to       eventstore.Position // the limit of what is read. Optional.
 	anchor   anchor
 	events   int
 	report   func(eventstore.Position)
-	leftOut  error    // why nothing was carried over; nil: it was
+	leftOut  error    // why nothing was carried over; nil means it was
 	later    []string // statements that make the indexes of model.Later
 }
 
@@ -137,7 +149,7 @@ func (b *rebuild) dropOld(ctx context.Context) error {
 	}
 }
 
-// beginRebuild makes a schema whose name no other rebuild has: one that was taken over from writes into its own, which is
+// beginRebuild makes a schema whose name no other rebuild has: a replaced one writes into its own schema, which is
 // gone.
 func (r *Runner) beginRebuild(ctx context.Context, m ReadModel) (*rebuild, error) {
 	b := &rebuild{
@@ -159,7 +171,8 @@ const shadowInfix = "__rebuild_"
 
 // dropUnfinished drops what earlier rebuilds of the read model have left.
 func (b *rebuild) dropUnfinished(ctx context.Context) error {
-	rows, err := b.shadow.pool.Query(ctx, "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)", b.model.Name+"__rebuild")
+	rows, err := b.shadow.pool.Query(ctx, "SELECT nspname::text FROM pg_namespace WHERE starts_with(nspname::text, $1)",
+		b.model.Name+"__rebuild")
 	if err != nil {
 		return fmt.Errorf("unfinished rebuilds: %w", err)
 	}
@@ -194,16 +207,22 @@ func (b *rebuild) prepare(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// complete makes what is better made of all rows at once: indexes, and what Postgres plans by.
+// complete makes the indexes and the statistics, which is faster for all rows at once.
 func (b *rebuild) complete(ctx context.Context) error {
 	for _, makes := range b.later {
 		if err := b.shadow.exec(ctx, makes); err != nil {
 			return fmt.Errorf("%s: %w", makes, err)
 		}
 	}
+	return b.analyze(ctx)
+}
+
+// analyze makes Postgres's statistics.
+func (b *rebuild) analyze(ctx context.Context) error {
 	// Without it, statements are planned as for empty tables until autovacuum comes by.
 	const analyze = `DO $$ DECLARE t regclass; BEGIN
-		PERFORM set_config('default_statistics_target', '10', true); -- it looks at a tenth of the rows that it would, which does
+		PERFORM set_config('default_statistics_target', '10', true); -- it looks at a tenth of the rows that it would, ` +
+		`which does
 		FOR t IN SELECT oid FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' LOOP
 			EXECUTE format('ANALYZE %s', t);
 		END LOOP; END $$`
@@ -213,14 +232,16 @@ func (b *rebuild) complete(ctx context.Context) error {
 	return nil
 }
 
-// rebuildLock is the lock of whoever rebuilds a read model.
-func rebuildLock(name string) sessionlock.Key {
-	return sessionlock.Key(lockKey("rebuild of " + name))
+// fill folds the log up to the head into the shadow.
+func (b *rebuild) fill(ctx context.Context) error {
+	return b.catchUp(ctx, func(next stretch) error {
+		return b.shadow.inTransaction(ctx, func(tx pgx.Tx) error { return next.project(ctx, tx) })
+	})
 }
 
-// catchUp reads from where the shadow is to the head.
+// catchUp reads from the shadow's position to the head, or to the limit.
 func (b *rebuild) catchUp(ctx context.Context, apply func(stretch) error) error {
-	return catchUp(ctx, b.store, b.position, b.model, b.log, func(next stretch) error {
+	return catchUp(ctx, b.store, span{b.position, b.to}, b.model, b.log, func(next stretch) error {
 		if err := apply(next); err != nil {
 			return err
 		}
@@ -248,7 +269,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	}
 	held, there, err := loadCheckpoint(ctx, locking{tx}, name)
 	if err == nil && !there {
-		err = errors.New("there is none")
+		err = errors.New("no position is stored")
 	}
 	if err == nil && b.by != nil && held.epoch != b.by.epoch {
 		err = errFenced
@@ -261,7 +282,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	err = b.reach(holding, held, func(next stretch) error { return next.project(ctx, tx) })
 	waited := holding.Err()
 	release()
-	if err != nil { // what was applied in this transaction goes with it
+	if err != nil { // its changes are rolled back
 		b.position, b.anchor, b.events = was, last, events
 		if waited != nil && ctx.Err() == nil {
 			return errHeldTooLong
@@ -278,26 +299,32 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 			return fmt.Errorf("carry over: %w", err)
 		}
 	}
-	// Renamed and dropped later: who reads the old tables just now reads on. Had readers to wait for the new ones here,
-	// their snapshots would be older than what this transaction has added to them.
+	// Renamed and dropped later: current readers of the old tables read on. If readers had to wait for the new ones here,
+	// their snapshots would be older than this transaction's rows.
 	if err := analytics.Around(ctx, tx, name, func() error {
 		// The old one may have been dropped.
-		_, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+live+"; ALTER SCHEMA "+live+" RENAME TO "+b.old()+"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
+		_, err := tx.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+live+"; ALTER SCHEMA "+live+" RENAME TO "+b.old()+
+			"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
 		return err
 	}); err != nil {
 		return fmt.Errorf("swap: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,
 		events = $5, updated_at = now(), stopped = NULL, last_stream = nullif($6, ''), last_revision = $7, last_event = $8,
-		outdated = NULL, incomplete = false, built = NULL, build_to = NULL, store = $9 WHERE name = $1`, name, fingerprint(b.model.ddl()), int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
+		outdated = NULL, incomplete = false, built = NULL, build_to = NULL, store = $9
+		WHERE name = $1`, name, fingerprint(b.model.ddl()),
+		int64(at.Commit), int64(at.Prepare), b.events, //nolint:gosec // positions fit an int64
 		b.anchor.stream, b.anchor.revision, b.anchor.event, b.identity)
 	if err != nil {
 		return fmt.Errorf("move checkpoint: %w", err)
 	}
+	if _, err = tx.Exec(ctx, "DELETE FROM carillon.verifications WHERE name = $1", name); err != nil {
+		return fmt.Errorf("forget the verification of the old one: %w", err)
+	}
 	return nil
 }
 
-// carry takes over what no event says. What can't be read of it is left out.
+// carry copies the data that no event has. Unreadable data is left out.
 func (b *rebuild) carry(ctx context.Context, tx pgx.Tx, live string) error {
 	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return b.model.Carry(ctx, tx, live) }) // a savepoint
 	b.leftOut = nil

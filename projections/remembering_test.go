@@ -21,7 +21,9 @@ func (n rowName) String() string { return string(n) }
 
 func newRemembering(name string, seen chan eventstore.Position) *remembering {
 	r := &remembering{name: name, seen: seen}
-	r.rows = eventstore.NewSavedTable[rowName, string](&r.ProcessState, "thing", func(s string) (rowName, error) { return rowName(s), nil })
+	r.rows = eventstore.NewSavedTable[rowName, string](&r.ProcessState, "thing", func(s string) (rowName, error) {
+		return rowName(s), nil
+	})
 	return r
 }
 

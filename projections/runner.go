@@ -24,8 +24,8 @@ const (
 	maxPause       = 5 * time.Second
 	connectPause   = 500 * time.Millisecond // at most, where Postgres takes no connection: it may be all taken, or away
 	defaultLinger  = 250 * time.Millisecond
-	finishLimit    = 5 * time.Second // for the last save; what it does not hold is done again
-	idleCheckpoint = 5 * time.Second // between two checkpoints where no event concerns the consumer
+	finishLimit    = 5 * time.Second // for the last save; unsaved work is done again
+	idleCheckpoint = 5 * time.Second // between two checkpoints if no event concerns the consumer
 )
 
 // Runner runs consumers. Any number of processes may run the same ones: for each, one process at a time works and the
@@ -36,19 +36,19 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
-	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while nobody waits
-	// for it, where the store lets events come together (lingerer): a transaction for each event costs more processor time
-	// than all else that is done for it. Default 250 ms.
+	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while no caller
+	// waits for it, if the store batches events (lingerer): a transaction for each event costs more processor time than
+	// all else that is done for it. Default 250 ms.
 	Linger time.Duration
-	// Identity tells the store from any other, a copy of it included; "" while it is empty. With it, checkpoints of
-	// another store are found out when a consumer starts. Nil trusts them.
+	// Identity returns the store's identity, which no other store has, a copy included; "" while it is empty. With it,
+	// checkpoints of another store are detected when a consumer starts. Nil trusts them.
 	Identity func(ctx context.Context) (string, error)
-	// Reach ends what runs here, and gives its locks to other processes, while the store is unreachable. nil trusts that it
-	// is reached.
+	// Reach ends what runs here, and gives its locks to other processes, while the store is unreachable. nil trusts that
+	// it is reached.
 	Reach *reach.Watch
 }
 
-// consumer is what a session drives: a read model or a process manager.
+// consumer is a read model or a process manager, driven by a session.
 type consumer interface {
 	Name() string
 	Filter() eventstore.Filter
@@ -58,8 +58,8 @@ type consumer interface {
 	handle(ctx context.Context, s *session, batch Batch) error
 	finish(ctx context.Context, s *session) error
 	giveUp()                         // ends what is still in progress, before the lock is released; it may be called twice
-	deferring() eventstore.Deferring // nil: all is done when handle returns
-	saver(s *session) func()         // commits what was handled; nil: handle does
+	deferring() eventstore.Deferring // nil means all is done when handle returns
+	saver(s *session) func()         // commits what was handled; nil means handle does
 }
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
@@ -69,7 +69,9 @@ func (r *Runner) Project(ctx context.Context, m ReadModel) error {
 
 // React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
 func (r *Runner) React(ctx context.Context, fresh func() eventstore.ProcessManager) error {
-	return r.run(ctx, func() consumer { return &reacting{ProcessManager: fresh(), lingers: cmp.Or(r.Linger, defaultLinger)} })
+	return r.run(ctx, func() consumer {
+		return &reacting{ProcessManager: fresh(), lingers: cmp.Or(r.Linger, defaultLinger)}
+	})
 }
 
 func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
@@ -84,10 +86,11 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
-			log.Error("stopped: an event can't be decoded; nothing was skipped, its checkpoint stands before the event", "error", err)
+			log.Error("stopped: an event can't be decoded; nothing was skipped, its checkpoint stands before the event",
+				"error", err)
 			return fmt.Errorf("%s: %w", c.Name(), err)
 		case ctx.Err() != nil:
-			return nil //nolint:nilerr // it was told to end, whatever broke meanwhile
+			return nil //nolint:nilerr // it was asked to end, whatever broke meanwhile
 		case reach.Gone(reached):
 			pause = minPause
 			continue // once it is back
@@ -138,29 +141,27 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	r.Progress.begin(c.Name(), running{at: s.position, deferring: deferring, save: c.saver(s)})
 	defer r.Progress.lost(c.Name())
 	log.Debug("consumer runs", "after", s.position.String())
+	if _, writes := c.(*projecting); writes { // the earlier holder of the lock may have committed without a notification
+		NotifyDue(r.Locks, time.Time{})
+	}
 
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Second}, watermill.NopLogger{})
 	if err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
 	var failed error // written by the one handler, read after the router has ended
-	subscriber := &Subscriber{Store: r.storeFor(c), After: s.position, Filter: c.Filter(), Log: r.Log}
+	subscriber := &Subscriber{
+		Store:  r.storeFor(c),
+		After:  s.position,
+		Filter: c.Filter(),
+		Log:    r.Log,
+	}
 	router.AddConsumerHandler(c.Name(), c.Name(), subscriber, func(m *message.Message) error {
-		batch, err := BatchOf(m)
-		if err == nil {
-			err = c.handle(m.Context(), s, batch)
-		}
-		if err == nil && s.store == "" && !batch.Quiet { // it was empty when the session began
-			err = r.identify(m.Context(), s)
-		}
+		err := r.handle(m, c, s)
 		if err != nil {
 			failed = err
-			return err
 		}
-		if !batch.Quiet {
-			r.Progress.set(c.Name(), batch.Position)
-		}
-		return nil
+		return err
 	})
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -177,7 +178,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	if err := router.Run(running); err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
-	if reach.Gone(ctx) { // what is not recorded by now can't be
+	if reach.Gone(ctx) { // unrecorded work can't be recorded any more
 		return context.Cause(ctx)
 	}
 	if err := s.lock.Err(); err != nil && failed == nil {
@@ -198,6 +199,21 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	return stopped(ctx, s, r.mendDamaged(ctx, s, c, failed, mended, log), log)
 }
 
+// handle passes a batch to the consumer, and reports its position.
+func (r *Runner) handle(m *message.Message, c consumer, s *session) error {
+	batch, err := BatchOf(m)
+	if err == nil {
+		err = c.handle(m.Context(), s, batch)
+	}
+	if err == nil && s.store == "" && !batch.Quiet { // it was empty when the session began
+		err = r.identify(m.Context(), s)
+	}
+	if err == nil && !batch.Quiet {
+		r.Progress.set(c.Name(), batch.Position)
+	}
+	return err
+}
+
 // failureOf is closed when something deferred has failed.
 func failureOf(d eventstore.Deferring) <-chan struct{} {
 	if d == nil {
@@ -206,7 +222,7 @@ func failureOf(d eventstore.Deferring) <-chan struct{} {
 	return d.Failed()
 }
 
-// lingerer is a store, such as tail.Store, that lets events come together for whoever is in no hurry.
+// lingerer is a store, such as tail.Store, that batches events for consumers that may linger.
 type lingerer interface {
 	Lingering(linger time.Duration, urgent func() <-chan struct{}) eventstore.Store
 }
@@ -258,7 +274,7 @@ func (p *projecting) Filter() eventstore.Filter { return p.model.Filter }
 // Schema implements consumer.
 func (p *projecting) Schema() string { return p.model.ddl() }
 
-// linger implements consumer: a read model may be a little behind, unless somebody waits for it.
+// linger implements consumer: a read model may be a little behind, unless a caller waits for it.
 func (p *projecting) linger() time.Duration { return p.lingers }
 
 func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {

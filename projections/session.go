@@ -32,11 +32,11 @@ type writer struct {
 	schema string
 }
 
-// scoped begins each transaction of a writer. All settings end with the transaction, so that it makes no difference which
-// connection, or which session behind a pooler, the next one gets.
+// scoped begins each transaction of a writer. All settings end with the transaction, so that it makes no difference
+// which connection, or which session behind a pooler, the next one gets.
 //
-// Rows and checkpoint are one transaction: what a crash of Postgres loses of them it loses together, and the event store,
-// which is synced, has it still. So no commit waits for the disk.
+// Rows and checkpoint are one transaction: a crash of Postgres loses both together, and the event store, which is
+// synced, still has the events. So no commit waits for the disk.
 //
 // A transaction whose process was stopped in the middle of it is ended after 7 s, as the session of its locks is.
 const scoped = `SELECT set_config('search_path', $1, true), set_config('synchronous_commit', 'off', true),
@@ -66,8 +66,9 @@ func (w *writer) exec(ctx context.Context, sql string) error {
 type session struct {
 	writer
 	checkpoint
-	lock *sessionlock.Lock
-	name string
+	lock  *sessionlock.Lock
+	locks *sessionlock.Locks
+	name  string
 }
 
 // openSession waits until the lock of the name is free, takes it, fences earlier holders, and prepares the schema.
@@ -76,7 +77,12 @@ func (r *Runner) openSession(ctx context.Context, name, ddl string) (*session, e
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	s := &session{writer: writer{r.Pool, name}, lock: lock, name: name}
+	s := &session{
+		writer: writer{r.Pool, name},
+		lock:   lock,
+		locks:  r.Locks,
+		name:   name,
+	}
 	if err := s.takeOver(ctx, ddl); err != nil {
 		lock.Release()
 		return nil, err
@@ -84,8 +90,8 @@ func (r *Runner) openSession(ctx context.Context, name, ddl string) (*session, e
 	return s, nil
 }
 
-// takeOver moves the epoch, so that who held the lock before writes nothing more. A transaction of theirs that is under way
-// is waited for, and ended if it waits for its client.
+// takeOver moves the epoch, so that the previous holder of the lock writes nothing more. Its transaction in progress is
+// waited for, and ended if it waits for its client.
 func (s *session) takeOver(ctx context.Context, ddl string) error {
 	const lockNotAvailable = "55P03"
 	for {
@@ -94,21 +100,24 @@ func (s *session) takeOver(ctx context.Context, ddl string) error {
 			return err
 		}
 		_, err = s.pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
-			WHERE relation = 'carillon.checkpoints'::regclass AND mode = 'RowExclusiveLock' AND granted AND wait_event_type = 'Client'
-				AND greatest(query_start, state_change) < clock_timestamp() - make_interval(secs => $1)`, sessionlock.Late.Seconds())
+			WHERE relation = 'carillon.checkpoints'::regclass AND mode = 'RowExclusiveLock' AND granted
+			AND wait_event_type = 'Client'
+				AND greatest(query_start, state_change) < clock_timestamp() -
+				make_interval(secs => $1)`, sessionlock.Late.Seconds())
 		if err != nil {
 			return fmt.Errorf("end a transaction that is late: %w", err)
 		}
 	}
 }
 
-// prepare moves the epoch, and makes the tables if they are missing or of another version. What stopped the consumer is
-// tried again.
+// prepare moves the epoch, and makes the tables if they are missing or of another version. An event that stopped the
+// consumer is tried again.
 func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '1s'"); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1, stopped = NULL WHERE name = $1", s.name); err != nil {
+	if _, err := tx.Exec(ctx, "UPDATE carillon.checkpoints SET epoch = epoch + 1, stopped = NULL WHERE name = $1",
+		s.name); err != nil {
 		return fmt.Errorf("take over the checkpoint: %w", err)
 	}
 	if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = 0"); err != nil {
@@ -117,7 +126,7 @@ func (s *session) prepare(ctx context.Context, tx pgx.Tx, ddl string) error {
 	return s.prepareSchema(ctx, tx, ddl)
 }
 
-// prepareSchema makes the read model's tables, anew where the code's DDL is not the one they were made with.
+// prepareSchema makes the read model's tables, again if they were made with another DDL.
 func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, ddl string) error {
 	found, there, err := loadCheckpoint(ctx, tx, s.name)
 	switch {
@@ -130,9 +139,11 @@ func (s *session) prepareSchema(ctx context.Context, tx pgx.Tx, ddl string) erro
 	return s.begin(ctx, tx, ddl)
 }
 
-// begin makes the read model's tables anew, empty, with a checkpoint at the start.
+// begin makes the read model's tables again, empty, with a checkpoint at the start.
 func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
-	if err := analytics.Around(ctx, tx, s.schema, func() error { return createSchema(ctx, tx, s.schema, ddl) }); err != nil {
+	if err := analytics.Around(ctx, tx, s.schema, func() error {
+		return createSchema(ctx, tx, s.schema, ddl)
+	}); err != nil {
 		return err
 	}
 	err := tx.QueryRow(ctx, `INSERT INTO carillon.checkpoints (name, fingerprint) VALUES ($1, $2)
@@ -149,7 +160,7 @@ func (s *session) begin(ctx context.Context, tx pgx.Tx, ddl string) error {
 }
 
 // EnsureSchema makes the tables of a read model that has none yet, so that it can be read, empty, before its runner has
-// begun. One that is there stays as it is.
+// begun. An existing one is not changed.
 func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
 	name, ddl := m.Name, m.ddl()
 	for {
@@ -183,7 +194,8 @@ func EnsureSchema(ctx context.Context, pool *pgxpool.Pool, m ReadModel) error {
 
 func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
 	name := pgx.Identifier{schema}.Sanitize()
-	if _, err := tx.Exec(ctx, "DROP SCHEMA IF EXISTS "+name+" CASCADE; CREATE SCHEMA "+name+"; SET LOCAL search_path TO "+name+", public;"+ddl); err != nil {
+	if _, err := tx.Exec(ctx, "DROP SCHEMA IF EXISTS "+name+" CASCADE; CREATE SCHEMA "+name+"; SET LOCAL search_path TO "+
+		name+", public;"+ddl); err != nil {
 		return fmt.Errorf("create schema %s: %w", schema, err)
 	}
 	return nil
@@ -191,10 +203,14 @@ func createSchema(ctx context.Context, tx pgx.Tx, schema, ddl string) error {
 
 // commit runs write in a transaction that moves the checkpoint to a position. The checkpoint is moved first: a fenced
 // session touches no row of the read model. last is the last event taken in, of that many since the last commit.
-func (s *session) commit(ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error) error {
+func (s *session) commit(
+	ctx context.Context, to eventstore.Position, last anchor, events int, write func(pgx.Tx) error,
+) error {
 	err := s.pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		tx, err := s.pipeline(ctx, conn.Conn(), "SELECT carillon.move_checkpoint($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-			s.name, s.epoch, int64(s.position.Commit), int64(s.position.Prepare), int64(to.Commit), int64(to.Prepare), //nolint:gosec // positions fit an int64
+			s.name, s.epoch,
+			int64(s.position.Commit), int64(s.position.Prepare), //nolint:gosec // positions fit an int64
+			int64(to.Commit), int64(to.Prepare), //nolint:gosec // as above
 			events, last.stream, last.revision, last.event)
 		if err == nil {
 			err = write(tx)
@@ -203,9 +219,12 @@ func (s *session) commit(ctx context.Context, to eventstore.Position, last ancho
 			err = tx.Commit(ctx)
 		}
 		if err != nil {
-			err = errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
+			return errors.Join(err, tx.Rollback(context.WithoutCancel(ctx)))
 		}
-		return err
+		if !tx.due.IsZero() {
+			NotifyDue(s.locks, tx.due)
+		}
+		return nil
 	})
 	var refused *pgconn.PgError
 	switch {

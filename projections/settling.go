@@ -12,13 +12,13 @@ import (
 // settlePoll is how often the checkpoint of a read model that is waited for is looked at.
 const settlePoll = 10 * time.Millisecond
 
-// ErrBehind: the rows of a read model don't tell yet what has been recorded.
+// ErrBehind: the rows of a read model are older than the recorded events.
 var ErrBehind = errors.New("the read model is behind the event store")
 
-// Settling tells whether a read model is made of the present event store and has taken in everything that was recorded
-// before it was asked. Whoever acts on its rows, and not only shows them, waits for that: until then they may tell of
-// what was long ago, or in another store. It goes by the checkpoint that Postgres has: after a crash that is older than
-// what a process remembers. It is not safe for concurrent use.
+// Settling reports whether a read model is made of the present event store and has taken in everything that was
+// recorded before it was asked. Callers that act on its rows, and not only show them, wait for that: until then the
+// rows may be old, or made of another store. It reads the checkpoint from Postgres, which is older after a crash than a
+// process remembers. It is not safe for concurrent use.
 type Settling struct {
 	runner *Runner
 	model  ReadModel

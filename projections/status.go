@@ -19,13 +19,15 @@ type Status struct {
 	Position  eventstore.Position
 	Events    int64 // applied since it was built
 	UpdatedAt time.Time
-	Stopped   string // why it stopped for good; empty while it does not
+	Stopped   string // why it stopped permanently; empty while it does not
 	Process   string // which runs it, as sessionlock.Process calls it; empty: none does
 
-	Outdated   string // why its rows, which serve, are not made of the present event store; empty where they are
+	Outdated   string // why its rows, which serve, are not made of the present event store; empty if they are
 	Incomplete bool   // there was nothing to serve when it began, and it is not at the head of that time yet
-	Built      int64  // how far it is built anew, as a commit position
-	BuildTo    int64  // the head when that began; 0 while it is not built anew
+	Built      int64  // how far it is rebuilt, as a commit position
+	BuildTo    int64  // the head when that began; 0 while it is not rebuilt
+
+	Verified *Verification // the last one since it was built. Optional.
 }
 
 // unnamed is a process of a version that gave its sessions no name.
@@ -37,14 +39,25 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projection status: %w", err)
 	}
-	rows, err := pool.Query(ctx, `SELECT name, commit, prepare, events, updated_at, coalesce(stopped, ''), coalesce(outdated, ''), incomplete,
-		coalesce(built, 0), coalesce(build_to, 0) FROM carillon.checkpoints ORDER BY name`)
+	rows, err := pool.Query(ctx, `SELECT name, commit, prepare, events, updated_at, coalesce(stopped, ''),
+		coalesce(outdated, ''), incomplete,
+		coalesce(built, 0), coalesce(build_to, 0),
+		at, coalesce(sample, 0), coalesce(rows, 0), coalesce(differing, 0), differences
+		FROM carillon.checkpoints LEFT JOIN carillon.verifications USING (name) ORDER BY name`)
 	if err != nil {
 		return nil, fmt.Errorf("projection status: %w", err)
 	}
 	statuses, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s Status, err error) {
-		var commit, prepare int64
-		err = row.Scan(&s.Name, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped, &s.Outdated, &s.Incomplete, &s.Built, &s.BuildTo)
+		var (
+			commit, prepare int64
+			v               Verification
+			at              *time.Time
+		)
+		err = row.Scan(&s.Name, &commit, &prepare, &s.Events, &s.UpdatedAt, &s.Stopped, &s.Outdated, &s.Incomplete, &s.Built,
+			&s.BuildTo, &at, &v.Sample, &v.Rows, &v.Differing, &v.Differences)
+		if at != nil {
+			v.At, s.Verified = *at, &v
+		}
 		s.Position = position(commit, prepare)
 		if process, held := holders[consumerLock(s.Name)]; held {
 			s.Process = cmp.Or(process, unnamed)
@@ -57,5 +70,5 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 	return statuses, nil
 }
 
-// consumerLock is the lock of whoever runs a consumer.
+// consumerLock is the lock that the runner of a consumer holds.
 func consumerLock(name string) sessionlock.Key { return sessionlock.Key(lockKey(name)) }

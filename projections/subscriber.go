@@ -14,8 +14,8 @@ import (
 	"carillon/eventstore"
 )
 
-// MaxBatch bounds the events of one Watermill message. It has as many as come to maxBatchBytes where those are fewer, and as
-// much waits for it: events are up to 1 MiB.
+// MaxBatch bounds the events of one Watermill message. It has as many as come to maxBatchBytes where those are fewer,
+// and as much waits for it: events are up to 1 MiB.
 const (
 	MaxBatch      = 500
 	maxBatchBytes = 4 << 20
@@ -42,10 +42,10 @@ type Subscriber struct {
 
 var _ message.Subscriber = (*Subscriber)(nil)
 
-// Batch is what a message of Subscriber carries.
+// Batch is the content of a message of Subscriber.
 type Batch struct {
 	Events   []eventstore.Recorded
-	Position eventstore.Position // resume after this one; past the last event where the server skipped others
+	Position eventstore.Position // resume after this one; past the last event if the server skipped others
 	CaughtUp bool                // nothing more was there when the batch was made
 	Quiet    bool                // empty: nothing has come for a while, the first time since the last batch
 }

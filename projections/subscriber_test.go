@@ -19,7 +19,9 @@ type heavy struct {
 
 const weight = 1 << 20
 
-func (h heavy) Subscribe(ctx context.Context, _ eventstore.Position, _ eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (h heavy) Subscribe(
+	ctx context.Context, _ eventstore.Position, _ eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
 		for i := range h.events {
 			at := eventstore.Position{Commit: uint64(i + 1), Prepare: uint64(i + 1)}

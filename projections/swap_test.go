@@ -16,14 +16,15 @@ import (
 // Readers count while the read model is rebuilt again and again and grows: no count is less than the one before.
 // Each count is one statement: Postgres takes its snapshot after it has resolved the names. In an older snapshot
 // the new tables lack rows; how lists of several statements stand that shows TestListDuringRebuildIsOfOneSide.
-func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
+func TestRebuild_totalNeverFalls(t *testing.T) {
 	w := newWorld(t)
 	progress, _ := w.project(tally)
 	stream := eventstore.StreamName("thing", uuid.New())
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	ctx, stop := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
-	growth := make(chan struct{}, 100) // during one rebuild: on a busy machine more would take longer than all that is there
+	// during one rebuild: on a busy machine more would take longer than all that is there
+	growth := make(chan struct{}, 100)
 	running.Go(func() {
 		for range growth {
 			at := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
@@ -43,7 +44,13 @@ func TestATotalNeverFallsDuringRebuilds(t *testing.T) {
 			}
 		})
 	}
-	runner := &projections.Runner{Pool: w.pool, Locks: pgtest.Locks(w.T, w.pool), Store: w.store, Log: slog.New(slog.DiscardHandler), Progress: progress}
+	runner := &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    w.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
 	for range 10 {
 		for len(growth) < cap(growth) {
 			growth <- struct{}{}

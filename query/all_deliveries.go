@@ -1,9 +1,12 @@
 package query
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,12 +19,39 @@ type DeliveryMark struct {
 	ID        uuid.UUID
 }
 
+// StatusFailing selects, in a filter of AllDeliveries, those that failed permanently, and those whose last attempt
+// failed and that are tried again.
+const StatusFailing = "failing"
+
+// failing lists the deliveries whose last attempt failed.
+func (q *Queries) failing(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
+	now time.Time) ([]Delivery, error) {
+	var all []Delivery
+	for _, status := range []string{"pending", "delivering", "failed"} {
+		f.Status, f.attempted = status, true
+		some, err := q.AllDeliveries(ctx, organization, f, after, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b Delivery) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+	})
+	// One that changed between two lists is in both.
+	all = slices.CompactFunc(all, func(a, b Delivery) bool { return a.ID == b.ID })
+	return all[:min(f.Limit, len(all))], nil
+}
+
 // AllDeliveries lists deliveries to all destinations of an organization, newest first, starting after a mark; the
 // zero mark means the beginning. If an index leads to the matches, it reads the newest rows of each destination,
 // starting at a time by which some destinations alone fill a page. Otherwise it reads only the days with enough
 // matches. Its cost does not depend on the length of the history.
 func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
 	now time.Time) ([]Delivery, error) {
+	if f.Status == StatusFailing {
+		return q.failing(ctx, organization, f, after, now)
+	}
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
@@ -262,6 +292,9 @@ func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, ar
 	if f.Status == "delivering" {
 		state = isHeld
 	}
+	if f.attempted {
+		state = "(" + state + ") AND d.attempts > 0"
+	}
 	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
 		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
 		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
@@ -275,6 +308,9 @@ func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *
 		f.to("t", args) + " AND " + f.within(after, args)
 	if f.Status != "" {
 		where += " AND " + statusColumn + " = " + args.add(f.Status)
+	}
+	if f.attempted {
+		where += " AND d.attempts > 0"
 	}
 	return "SELECT d.id FROM deliveries.deliveries d JOIN destinations.destinations t ON t.id = d.destination" +
 		" LEFT JOIN deliveries.due u ON u.id = d.id WHERE " + where +

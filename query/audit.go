@@ -32,17 +32,21 @@ type AuditEntry struct {
 // AuditDetail is audit.Detail as stored: queries know rows, not the packages that write them. Unchanged settings are
 // zero.
 type AuditDetail struct {
-	ExternalID            string      `json:"externalId,omitempty"`
-	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"` // all settings come with it
-	HasHeaders            bool        `json:"hasHeaders,omitzero"`
-	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
-	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that starts
-	Expiring              []uuid.UUID `json:"expiring,omitempty"` // secrets that get ExpiresAt
-	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
-	Status                string      `json:"status,omitempty"` // after the change
-	StatusReason          string      `json:"statusReason,omitempty"`
-	Shown                 []string    `json:"shown,omitempty"` // disclosed to the actor: secrets, address, headers
+	ExternalID            string            `json:"externalId,omitempty"`
+	Name                  string            `json:"name,omitempty"`
+	URL                   string            `json:"url,omitempty"` // all settings come with it
+	HasHeaders            bool              `json:"hasHeaders,omitzero"`
+	Headers               map[string]string `json:"headers,omitempty"` // digests of their values by name
+	DebounceWindowSeconds int               `json:"debounceWindowSeconds,omitzero"`
+	MaxRequestsPerSecond  float64           `json:"maxRequestsPerSecond,omitzero"`
+	Traceparent           bool              `json:"traceparent,omitzero"`
+	SecretID              uuid.UUID         `json:"secretId,omitzero"`  // of the secret that starts
+	Expiring              []uuid.UUID       `json:"expiring,omitempty"` // secrets that get ExpiresAt
+	ExpiresAt             time.Time         `json:"expiresAt,omitzero"`
+	Status                string            `json:"status,omitempty"` // after the change
+	StatusReason          string            `json:"statusReason,omitempty"`
+	Shown                 []string          `json:"shown,omitempty"`        // to the actor: secrets, address, headers
+	ShownSecrets          []uuid.UUID       `json:"shownSecrets,omitempty"` // the ids of the secrets among them
 }
 
 // AuditState is the state of a destination at a time.
@@ -54,8 +58,12 @@ type AuditState struct {
 	Name                  string
 	URL                   string
 	HasHeaders            bool
+	Headers               map[string]string // digests of their values by name; nil if they were not recorded
 	DebounceWindowSeconds int
-	Secrets               []AuditSecret // in order of their start, including ended ones
+	MaxRequestsPerSecond  float64 // 0 means no limit
+	Traceparent           bool
+	Secrets               []AuditSecret  // in order of their start, including ended ones
+	Subscriptions         []Subscription // oldest first; see AddSubscriptions
 }
 
 // AuditSecret is a signing secret without its material.
@@ -78,17 +86,6 @@ func (q *Queries) Audit(ctx context.Context, destination uuid.UUID) ([]AuditEntr
 		err = ErrNotFound
 	}
 	return entries, err
-}
-
-// AuditRevision returns the revision of a destination's last readable change, or -1.
-func (q *Queries) AuditRevision(ctx context.Context, destination uuid.UUID) (int64, error) {
-	var last int64
-	err := q.Pool.QueryRow(ctx, "SELECT coalesce(max(revision), -1) FROM audit.entries WHERE destination = $1",
-		destination).Scan(&last)
-	if err != nil {
-		return 0, fmt.Errorf("audit: %w", err)
-	}
-	return last, nil
 }
 
 // AuditEntries calls each for the history of a destination from a revision on. It holds no connection during the
@@ -161,6 +158,9 @@ func AuditStateAt(history []AuditEntry, at time.Time) *AuditState {
 	return state
 }
 
+// AuditHorizon is the time up to which changes count at a present time: clocks of other nodes may be ahead.
+func AuditHorizon(now time.Time) time.Time { return now.AddDate(1, 0, 0) }
+
 // AuditStateNow returns the state after the whole history, with the secrets that are active now.
 func AuditStateNow(history []AuditEntry, now time.Time) *AuditState {
 	for _, e := range history {
@@ -176,7 +176,9 @@ func (s *AuditState) apply(e AuditEntry) {
 	s.Revision = e.Revision
 	if d.URL != "" {
 		s.ExternalID, s.Name, s.URL = d.ExternalID, d.Name, d.URL
-		s.HasHeaders, s.DebounceWindowSeconds = d.HasHeaders, d.DebounceWindowSeconds
+		s.HasHeaders, s.Headers, s.DebounceWindowSeconds = d.HasHeaders, d.Headers, d.DebounceWindowSeconds
+		s.MaxRequestsPerSecond = d.MaxRequestsPerSecond
+		s.Traceparent = d.Traceparent
 	}
 	if d.Status != "" {
 		s.Status, s.StatusReason = d.Status, d.StatusReason

@@ -39,15 +39,16 @@ type EventSummary struct {
 
 // Attempt is one request to a destination.
 type Attempt struct {
-	Number         int
-	RenumberedFrom *int   // the number it started under, if another worker had taken that
-	Trigger        string // automatic, manual_replay
-	ResponseStatus *int   // nil without an answer
-	ResponseBody   []byte // sealed
-	ErrorMessage   *string
-	FailureReason  *string // nil if it succeeded
-	AttemptedAt    time.Time
-	Duration       time.Duration
+	Number          int
+	RenumberedFrom  *int   // the number it started under, if another worker had taken that
+	Trigger         string // automatic, manual_replay
+	ResponseStatus  *int   // nil without an answer
+	ResponseBody    []byte // sealed
+	ResponseHeaders []byte // sealed. nil if the attempt succeeded
+	ErrorMessage    *string
+	FailureReason   *string // nil if it succeeded
+	AttemptedAt     time.Time
+	Duration        time.Duration
 }
 
 // DeliveryDetail is a delivery with its attempts and the data of its event.
@@ -124,8 +125,8 @@ func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now 
 		detail.Delivery = found
 		return err
 	})
-	batch.Queue(`SELECT number, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
-			attempted_at, duration_micros
+	batch.Queue(`SELECT number, renumbered_from, trigger, response_status, response_body, response_headers, error_message,
+			failure_reason, attempted_at, duration_micros
 		FROM deliveries.attempts WHERE delivery = $1 ORDER BY number`, id).Query(func(rows pgx.Rows) (err error) {
 		detail.Attempts, err = pgx.CollectRows(rows, scanAttempt)
 		return err
@@ -159,9 +160,8 @@ func scanAttempt(row pgx.CollectableRow) (Attempt, error) {
 		a      Attempt
 		micros int64
 	)
-	err := row.Scan(&a.Number, &a.RenumberedFrom, &a.Trigger, &a.ResponseStatus, &a.ResponseBody, &a.ErrorMessage,
-		&a.FailureReason,
-		&a.AttemptedAt, &micros)
+	err := row.Scan(&a.Number, &a.RenumberedFrom, &a.Trigger, &a.ResponseStatus, &a.ResponseBody, &a.ResponseHeaders,
+		&a.ErrorMessage, &a.FailureReason, &a.AttemptedAt, &micros)
 	a.Duration = time.Duration(micros) * time.Microsecond
 	return a, err
 }

@@ -303,6 +303,14 @@ func allMatch(t *testing.T, r *rapid.T, d deliverySide, f query.DeliveryFilter, 
 		}
 		want = slices.DeleteFunc(want, func(id uuid.UUID) bool { return !slices.Contains(f.Among, id) })
 	}
+	if rapid.Bool().Draw(r, "failing") && f.Status == "" {
+		f.Status = query.StatusFailing
+		want = slices.DeleteFunc(want, func(id uuid.UUID) bool {
+			i := slices.IndexFunc(rows, func(row query.Delivery) bool { return row.ID == id })
+			waits := rows[i].Status == "pending" || rows[i].Status == "delivering"
+			return rows[i].Status != "failed" && (!waits || rows[i].AttemptCount == 0)
+		})
+	}
 	for mark := (query.DeliveryMark{}); len(got) <= len(want); {
 		page, err := d.AllDeliveries(t.Context(), acme, f, mark, now)
 		if err != nil {

@@ -26,6 +26,8 @@ type DeliveryFilter struct {
 	// Of AllDeliveries only.
 	Destination uuid.UUID
 	Among       []uuid.UUID // ids of deliveries; nil means any
+
+	attempted bool // only those with an attempt
 }
 
 // tally maps a status to the expression that counts its deliveries in a row of tallies.

@@ -23,6 +23,8 @@ type Destination struct {
 	Address               []byte
 	Headers               []byte // sealed; nil if none
 	DebounceWindowSeconds int
+	MaxRequestsPerSecond  *float64
+	Traceparent           bool
 	Status                string  // enabled, disabled, auto_disabled
 	StatusReason          *string // of an automatic disabling
 	CreatedAt             time.Time
@@ -51,7 +53,7 @@ type Secret struct {
 
 const selectDestination = `
 	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers,
-	d.debounce_window_seconds,
+	d.debounce_window_seconds, d.max_requests_per_second, d.traceparent,
 		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
@@ -60,7 +62,7 @@ func scanDestination(row pgx.CollectableRow) (Destination, error) {
 	var d Destination
 	h := &d.Health
 	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers,
-		&d.DebounceWindowSeconds,
+		&d.DebounceWindowSeconds, &d.MaxRequestsPerSecond, &d.Traceparent,
 		&d.Status, &d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision,
 		&h.ConsecutiveFailures, &h.StreakStartedAt, &h.LastSuccessAt, &h.LastFailureAt, &h.LastErrorMessage)
 	return d, err

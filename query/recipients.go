@@ -84,19 +84,23 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 	return list, nil
 }
 
-// DeliveriesMade returns which of some deliveries exist. There may be very many ids.
-func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
+// DeliveriesMade returns the status of the existing ones of some deliveries; a delivery in flight is pending. There may
+// be very many ids.
+func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
+	rows, err := q.Pool.Query(ctx, "SELECT id, status FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
 	if err != nil {
 		return nil, fmt.Errorf("deliveries made: %w", err)
 	}
-	found, err := collectIDs(rows)
-	if err != nil {
+	var (
+		id     uuid.UUID
+		status string
+		made   = make(map[uuid.UUID]string, len(ids))
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error {
+		made[id] = status
+		return nil
+	}); err != nil {
 		return nil, fmt.Errorf("deliveries made: %w", err)
-	}
-	made := make(map[uuid.UUID]bool, len(found))
-	for _, id := range found {
-		made[id] = true
 	}
 	return made, nil
 }

@@ -219,6 +219,17 @@ func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
 	return w, nil
 }
 
+// SourceAt returns the source of a type at an address, the one without a time zone or else the oldest one first;
+// uuid.Nil if there is none. An empty time zone means any.
+func (q *Queries) SourceAt(ctx context.Context, sourceType, url, timezone string) (id uuid.UUID, err error) {
+	err = q.Pool.QueryRow(ctx, `SELECT id FROM sources.sources WHERE url = $1 AND type = $2 AND ($3 = '' OR timezone = $3)
+		ORDER BY timezone <> '', created_at, id LIMIT 1`, url, sourceType, timezone).Scan(&id)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return uuid.Nil, fmt.Errorf("source at an address: %w", err)
+	}
+	return id, nil
+}
+
 // SourceIsKnown reports whether the last walk through a source succeeded and the next one is not overdue by more than
 // the tolerance of schedules and the time to start. A paused source has no next one. A recorded successful walk
 // counts even before its visit has ended, and if the state of walks was lost.

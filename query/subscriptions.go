@@ -20,6 +20,7 @@ type Subscription struct {
 	FeedType     string // of the scope feed_type
 	Feeds        []Pin  // of the scope feeds, as declared
 	Active       bool
+	Reason       string // why it is inactive; empty if its owner switched it off
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
 	Revision     int64 // of the subscription's stream
@@ -33,13 +34,13 @@ type Pin struct {
 
 const selectSubscription = `
 	SELECT s.id, s.organization, s.destination, coalesce(s.external_id, ''), s.event_types, s.scope_kind,
-		coalesce(s.feed_type, ''), s.feeds, s.active, s.created_at, s.updated_at, s.revision
+		coalesce(s.feed_type, ''), s.feeds, s.active, coalesce(s.reason, ''), s.created_at, s.updated_at, s.revision
 	FROM subscriptions.subscriptions s`
 
 func scanSubscription(row pgx.CollectableRow) (Subscription, error) {
 	var s Subscription
 	err := row.Scan(&s.ID, &s.Organization, &s.Destination, &s.ExternalID, &s.EventTypes, &s.ScopeKind,
-		&s.FeedType, &s.Feeds, &s.Active, &s.CreatedAt, &s.UpdatedAt, &s.Revision)
+		&s.FeedType, &s.Feeds, &s.Active, &s.Reason, &s.CreatedAt, &s.UpdatedAt, &s.Revision)
 	return s, err
 }
 

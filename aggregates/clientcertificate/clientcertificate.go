@@ -48,7 +48,7 @@ type Certificate struct {
 	ID          uuid.UUID `json:"id"`          // new for each; owns the data key of Key
 	Chain       string    `json:"chain"`       // PEM: the certificate, then its issuers
 	Subject     string    `json:"subject"`     // RFC 2253, like Issuer
-	Issuer      string    `json:"issuer"`      // whoever signed it
+	Issuer      string    `json:"issuer"`      // the signer
 	Serial      string    `json:"serial"`      // hexadecimal
 	Fingerprint string    `json:"fingerprint"` // SHA-256 of the certificate, hexadecimal
 	NotBefore   time.Time `json:"notBefore"`

@@ -10,9 +10,10 @@ import (
 // Reasons why a replay is refused.
 var (
 	ErrInFlight   = errors.New("the delivery is still in flight: wait until it has succeeded or failed")
-	ErrReplaying  = errors.New("another replay of this delivery is running")
+	ErrReplaying  = errors.New("another replay of this delivery is running: wait until it has ended")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
-	ErrDiscarded  = errors.New("the delivery was discarded")
+	ErrDiscarded  = errors.New("the delivery was discarded with its subscription: a backfill of the destination " +
+		"makes it pending again")
 )
 
 // DiscardedError is ErrDiscarded with its cause.
@@ -20,7 +21,7 @@ type DiscardedError struct{ Reason string }
 
 // Error returns a text with the cause, and how to get the event again.
 func (e *DiscardedError) Error() string {
-	return ErrDiscarded.Error() + ": " + e.Reason + "; a backfill sends it where a subscription wants it now"
+	return ErrDiscarded.Error() + ": " + e.Reason + "; a backfill sends it if a subscription wants it now"
 }
 
 // Unwrap returns ErrDiscarded.

@@ -76,6 +76,13 @@ func TestStoredForms(t *testing.T) {
 		delivery.Superseded{By: replay, At: noon}, delivery.Discarded{Reason: "subscription deleted", At: noon}, wanted,
 		delivery.ReplayDropped{Replay: replay, Reason: "feed deleted", At: noon}, reinstated,
 	)
+	answered := refused
+	answered.ResponseHeaders = []byte("sealed headers")
+	_, data, err := delivery.Events.Encode(attempted(2, answered, delivery.StatusFailed, time.Time{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	aggregatetest.GoldenFile(t, "delivery.attempted.v1.headers.json", data)
 }
 
 func TestSuccessAtOnce(t *testing.T) {

@@ -19,9 +19,10 @@ const MaxActiveSecrets = 10
 var (
 	ErrUnknown        = errors.New("destination does not exist")
 	ErrTooManySecrets = errors.New("10 secrets are active: wait until the oldest overlapping one expires, or expire one")
-	ErrUnknownSecret  = errors.New("secret is not an active one of this destination")
-	ErrLastSecret     = errors.New("the last secret without an end can't be expired: rotate first")
-	ErrNeedsHeaders   = errors.New("headers must be sent along when scheme, host or port of the URL change and the " +
+	ErrUnknownSecret  = errors.New("secret is not an active one of this destination: " +
+		"GET /events/destinations/{ref}/secrets lists those")
+	ErrLastSecret   = errors.New("the last secret without an end can't be expired: rotate first")
+	ErrNeedsHeaders = errors.New("headers must be sent along when scheme, host or port of the URL change and the " +
 		"stored ones can't be read by the caller")
 	ErrRevisedSince = errors.New("the settings were changed since they were looked at: look what they are now, and " +
 		"send yours again to put them in their place")
@@ -53,6 +54,8 @@ type (
 		Address               Sealed // of the URL. Optional
 		Headers               *Sealed
 		DebounceWindowSeconds *int
+		MaxRequestsPerSecond  *float64 // 0 removes the limit
+		Traceparent           *bool
 		Enabled               *bool
 		ReadsHeaders          bool // the caller may read the stored headers, and therefore send them to another host
 		At                    time.Time
@@ -173,6 +176,8 @@ func (c Revise) merge(s Settings) Settings {
 		s.URL, s.Address = *c.URL, c.Address
 	}
 	set(&s.DebounceWindowSeconds, c.DebounceWindowSeconds)
+	set(&s.MaxRequestsPerSecond, c.MaxRequestsPerSecond)
+	set(&s.Traceparent, c.Traceparent)
 	if c.Headers != nil && !bytes.Equal(c.Headers.Digest, s.Headers.Digest) {
 		s.Headers = *c.Headers
 	}
@@ -188,7 +193,8 @@ func set[T any](field, value *T) {
 // Equal reports whether two settings are equal, however they are sealed.
 func (s Settings) Equal(t Settings) bool {
 	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
-		s.DebounceWindowSeconds == t.DebounceWindowSeconds &&
+		s.DebounceWindowSeconds == t.DebounceWindowSeconds && s.MaxRequestsPerSecond == t.MaxRequestsPerSecond &&
+		s.Traceparent == t.Traceparent &&
 		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 

@@ -78,6 +78,14 @@ type (
 type Sealed struct {
 	Data   []byte `json:"data,omitempty"`
 	Digest []byte `json:"digest,omitempty"`
+	// Parts has a keyed digest for each name in the value. Optional: events from before 2026-11-27 have none.
+	Parts []SealedPart `json:"parts,omitempty"`
+}
+
+// SealedPart is a named part of a sealed value, such as a header.
+type SealedPart struct {
+	Name   string `json:"name"`
+	Digest []byte `json:"digest"`
 }
 
 // Status of a destination.
@@ -115,7 +123,23 @@ type Settings struct {
 	Address               Sealed `json:"address,omitzero"` // the whole URL if it has a hidden part
 	Headers               Sealed `json:"headers"`
 	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
+	// MaxRequestsPerSecond bounds what is sent by all processes together. 0 means no limit.
+	MaxRequestsPerSecond float64 `json:"maxRequestsPerSecond,omitzero"`
+	// Traceparent means that requests name the span that sends them.
+	Traceparent bool `json:"traceparent,omitzero"`
 }
+
+// NoticesExternalID is the externalId of the destination that gets notices about the others of its organization.
+const NoticesExternalID = "carillon.notices"
+
+// Operators owns the destination that gets the notices of all organizations. No organization has this id.
+var Operators = uuid.MustParse("a7e10b1e-7a17-5c0d-9b1c-0be7a70f5a11")
+
+// Limits of requests per second.
+const (
+	LeastRequestsPerSecond = 0.1
+	MostRequestsPerSecond  = 10_000
+)
 
 // Secret is a signing secret. A zero ExpiresAt means no expiry.
 type Secret struct {

@@ -53,12 +53,21 @@ func TestStoredForms(t *testing.T) {
 			Address:               address,
 			Headers:               headers,
 			DebounceWindowSeconds: 5,
+			MaxRequestsPerSecond:  0.5,
+			Traceparent:           true,
 		}, At: noon},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Enabled{At: noon}, destination.Disabled{At: noon},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: noon},
 		destination.Deleted{At: noon},
 	)
+	named := destination.Revised{Settings: destination.Settings{Name: "CRM", URL: shown, Headers: headers}, At: noon}
+	named.Headers.Parts = []destination.SealedPart{{Name: "X-Tenant", Digest: []byte("digest")}}
+	_, data, err := destination.Events.Encode(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aggregatetest.GoldenFile(t, "destination.revised.v2.headers.json", data)
 }
 
 func TestCreateMintsTheFirstSecret(t *testing.T) {
@@ -229,7 +238,7 @@ func TestExpire(t *testing.T) {
 	}{
 		"one of two":             {first, noon, nil},
 		"one not of it":          {uuid.New(), noon, destination.ErrUnknownSecret},
-		"one that has expired":   {first, noon.Add(25 * time.Hour), destination.ErrUnknownSecret},
+		"expired":                {first, noon.Add(25 * time.Hour), destination.ErrUnknownSecret},
 		"the only one left":      {next, noon.Add(25 * time.Hour), destination.ErrLastSecret},
 		"the new one in overlap": {next, noon, destination.ErrLastSecret},
 	}

@@ -45,17 +45,20 @@ type Event interface{ evolve(State) State }
 // Shown records that an actor was shown something in full: now, and maybe again until Part.Every is over.
 type Shown struct {
 	Destination uuid.UUID `json:"destination"`
-	To          string    `json:"to"` // the actor: "key:<id>", or "console" for a session of a login link
+	To          string    `json:"to"` // the actor: "key:<id>", or "console:<name>" for a session of a login link
 	What        []Part    `json:"what"`
-	At          time.Time `json:"at"`
+	// Secrets has the ids of the signing secrets that were shown. Events from before 2026-11-27 have none.
+	Secrets []uuid.UUID `json:"secrets,omitempty"`
+	At      time.Time   `json:"at"`
 }
 
 // State has the times of the last disclosures.
 type State map[to]time.Time
 
 type to struct {
-	actor string
-	what  Part
+	actor  string
+	what   Part
+	secret uuid.UUID // uuid.Nil for other parts
 }
 
 func (e Shown) evolve(s State) State {
@@ -65,6 +68,9 @@ func (e Shown) evolve(s State) State {
 	}
 	for _, what := range e.What {
 		s[to{actor: e.To, what: what}] = e.At
+	}
+	for _, secret := range e.Secrets {
+		s[to{actor: e.To, what: Secrets, secret: secret}] = e.At
 	}
 	return s
 }
@@ -79,16 +85,31 @@ type Show Shown
 
 func (c Show) decide(s State) ([]Event, error) {
 	e := Shown(c)
-	e.What = nil
-	for _, what := range c.What {
-		if !what.Stands(s[to{actor: c.To, what: what}], c.At) {
-			e.What = append(e.What, what)
-		}
-	}
+	e.What, e.Secrets = Missing(c.What, c.Secrets, c.At, func(what Part, secret uuid.UUID) time.Time {
+		return s[to{actor: c.To, what: what, secret: secret}]
+	})
 	if len(e.What) == 0 {
 		return nil, nil
 	}
 	return []Event{e}, nil
+}
+
+// Missing returns the parts and secrets that no earlier disclosure covers: a rotated secret is not covered by one of
+// its predecessor. last returns the time of the last disclosure.
+func Missing(what []Part, secrets []uuid.UUID, at time.Time, last func(Part, uuid.UUID) time.Time) (
+	parts []Part, ids []uuid.UUID) {
+	for _, id := range secrets {
+		if !Secrets.Stands(last(Secrets, id), at) {
+			ids = append(ids, id)
+		}
+	}
+	for _, part := range what {
+		named := part == Secrets && len(secrets) > 0
+		if named && len(ids) > 0 || !named && !part.Stands(last(part, uuid.Nil), at) {
+			parts = append(parts, part)
+		}
+	}
+	return parts, ids
 }
 
 // Events maps stored names to facts. Never rename; add ".v2" and upcast.

@@ -11,8 +11,10 @@ import (
 )
 
 var (
-	crm  = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001")
-	noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	crm   = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001")
+	first = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	next  = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 )
 
 func shown(to string, at time.Time, what ...disclosure.Part) disclosure.Shown {
@@ -32,6 +34,30 @@ func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Golden[disclosure.Event](t, disclosure.Events,
 		shown("key:ab12CD34", noon, disclosure.Secrets, disclosure.Address, disclosure.Headers))
+	named := shown("console:ann", noon, disclosure.Secrets)
+	named.Secrets = []uuid.UUID{first}
+	_, data, err := disclosure.Events.Encode(named)
+	if err != nil {
+		t.Fatal(err)
+	}
+	aggregatetest.GoldenFile(t, "disclosure.shown.v1.secrets.json", data)
+}
+
+// A disclosure covers a secret, and not the one that a rotation adds.
+func TestShow_rotated(t *testing.T) {
+	t.Parallel()
+	of := func(minutes int, secrets ...uuid.UUID) disclosure.Show {
+		show := show("console:ann", noon.Add(time.Duration(minutes)*time.Minute), disclosure.Secrets)
+		show.Secrets = secrets
+		return show
+	}
+	aggregatetest.Stream(t, disclosure.Aggregate).
+		Of(shown("console:ann", noon, disclosure.Secrets)). // names no secret
+		When(of(1, first)).Then(disclosure.Shown(of(1, first))).
+		When(of(2, first)).Then().
+		When(of(3, next, first)).Then(disclosure.Shown(of(3, next))).
+		When(of(4, next, first)).Then().
+		When(of(61, next, first)).Then(disclosure.Shown(of(61, first)))
 }
 
 // Any number of reads leads to at most 24 events a day of secrets, and one of each other part.

@@ -86,8 +86,8 @@ type (
 	End struct{ At time.Time }
 )
 
-// changeableBy returns an error if an organization may not change the event feed.
-func (s State) changeableBy(organization uuid.UUID) error {
+// ChangeableBy returns an error if an organization may not change the event feed.
+func (s State) ChangeableBy(organization uuid.UUID) error {
 	switch {
 	case s.FeedType != TypeEvent || !s.VisibleTo(organization):
 		return ErrUnknown
@@ -130,7 +130,7 @@ func (c Register) decide(s State) ([]Event, error) {
 }
 
 func (c Revise) decide(s State) ([]Event, error) {
-	if err := s.changeableBy(c.Organization); err != nil {
+	if err := s.ChangeableBy(c.Organization); err != nil {
 		return nil, err
 	}
 	if !c.Seen.IsZero() && !c.Seen.Equal(s.UpdatedAt) {
@@ -161,7 +161,7 @@ func set[T any](field, value *T) {
 }
 
 func (c AttachSource) decide(s State) ([]Event, error) {
-	if err := s.changeableBy(c.Organization); err != nil {
+	if err := s.ChangeableBy(c.Organization); err != nil {
 		return nil, err
 	}
 	if _, attached := s.SourceAssociation(c.SourceID); attached {
@@ -177,7 +177,7 @@ func (c AttachSource) decide(s State) ([]Event, error) {
 }
 
 func (c DetachSource) decide(s State) ([]Event, error) {
-	if err := s.changeableBy(c.Organization); err != nil {
+	if err := s.ChangeableBy(c.Organization); err != nil {
 		return nil, err
 	}
 	association, attached := s.Association(c.AssociationID)
@@ -208,7 +208,7 @@ func (c Unshare) decide(s State) ([]Event, error) {
 }
 
 func (c Delete) decide(s State) ([]Event, error) {
-	if err := s.changeableBy(c.Organization); err != nil {
+	if err := s.ChangeableBy(c.Organization); err != nil {
 		return nil, err // a deleted feed does not exist for a second command
 	}
 	return []Event{Deleted{At: c.At}}, nil

@@ -40,7 +40,7 @@ func (d Details) between(from, to time.Time) []Occurrence {
 	return dates
 }
 
-// timeless returns the details without the dates and what follows from them.
+// timeless returns the details without the dates and the fields derived from them.
 func (d Details) timeless() Details {
 	d.Instances = nil
 	d.Time = Time{Timezone: d.Time.Timezone}

@@ -154,18 +154,18 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00"},
 		},
-		"who tells the evening too may add a matinee": {
+		"a matinee beside the evening is added": {
 			[]happening.Telling{
 				by("hall", held("2026-12-05T20:00")), standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
 		},
-		"what is stale adds no date": {
+		"stale pages add no date": {
 			[]happening.Telling{by("hall", held("2026-12-05T20:00")),
 				gone(by("band", held("2026-12-05T20:00", "2026-12-06T20:00")))},
 			[]string{"2026-12-05T20:00"},
 		},
-		"where all are stale they count": {
+		"stale pages count if all are stale": {
 			[]happening.Telling{gone(by("hall", held("2026-12-05T20:00"))),
 				gone(standing(post, by("band", held("2026-12-05"))))},
 			[]string{"2026-12-05T20:00"},

@@ -240,9 +240,9 @@ func (t *Telling) tell(details Details, source Block, standing Standing, origins
 	t.Details, t.Source, t.Standing, t.Origins, t.Stale = details, source, standing, origins, false
 }
 
-// Digest returns a short digest of what a source shows. Different digests of equal details are possible.
+// Digest returns a short digest of a source's details. Different digests of equal details are possible.
 func Digest(d Details, source Block, standing Standing) ([]byte, error) {
-	data, err := json.Marshal(struct { //nolint:musttag // hashed, and read by nobody
+	data, err := json.Marshal(struct { //nolint:musttag // only hashed, never decoded
 		Details  Details
 		Source   Block
 		Standing Standing

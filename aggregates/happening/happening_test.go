@@ -212,7 +212,7 @@ func TestLast(t *testing.T) {
 	open := concert("Concert", 20)
 	open.Instances[0].Occurrences[0].End = nil
 	if last := open.Last(); !last.Equal(time.Date(2026, 12, 5, 20, 0, 0, 0, time.UTC)) {
-		t.Errorf("last = %s, want the start where no end is known", last)
+		t.Errorf("last = %s, want the start if no end is known", last)
 	}
 	if last := (happening.Details{}).Last(); !last.IsZero() {
 		t.Errorf("last = %s without occurrences", last)

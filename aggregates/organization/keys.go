@@ -135,7 +135,7 @@ func (c IssueKey) decide(s State) ([]Event, error) {
 		return nil, nil
 	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
 		return nil, ErrExpired
-	case !validScopes(c.Scopes):
+	case !ValidScopes(c.Scopes):
 		return nil, ErrBadScopes
 	case standing >= most, all >= 2*most:
 		return nil, &LimitError{Limit: LimitKeys, Most: most}
@@ -143,7 +143,8 @@ func (c IssueKey) decide(s State) ([]Event, error) {
 	return []Event{KeyIssued(c)}, nil
 }
 
-func validScopes(scopes []Scope) bool {
+// ValidScopes reports whether scopes are known, each once, and at least one.
+func ValidScopes(scopes []Scope) bool {
 	for i, scope := range scopes {
 		if !slices.Contains(AllScopes(), scope) || slices.Contains(scopes[:i], scope) {
 			return false

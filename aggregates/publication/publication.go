@@ -45,7 +45,7 @@ type Command interface{ decide(State) ([]Event, error) }
 type Publish struct{ Published Published }
 
 // ErrNobody is returned for an event without a feed and an organization, which would have no reader.
-var ErrNobody = errors.New("an event needs a feedId or an organizationId: without either nobody can see it")
+var ErrNobody = errors.New("an event needs a feedId or an organizationId: without either it has no reader")
 
 // DiffersError is returned for another event with the id of a published one.
 type DiffersError struct {

@@ -7,8 +7,8 @@ import "time"
 const (
 	// FirstInterval is the interval of a new source.
 	FirstInterval = 30 * time.Minute
-	// CredentialsInterval is the interval of a source that refuses access, ScriptsInterval that of one that is empty
-	// without scripts: sites are rewritten at times, but not hourly.
+	// CredentialsInterval is the interval of a source that refuses access, ScriptsInterval that of a source without
+	// events unless scripts run: sites are rewritten at times, but not hourly.
 	CredentialsInterval = time.Hour
 	ScriptsInterval     = 12 * time.Hour
 

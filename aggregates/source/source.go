@@ -11,7 +11,7 @@
 //
 // A walk through a source is recorded if it was requested, or if it has news: its happenings have changed, it fails,
 // it fails no longer. The many routine walks without changes are not recorded: they, and the time of the next one, are
-// stored beside the events, see package collection.
+// stored beside the events, see package visiting.
 //
 // Sources belong to no organization: any feed may use one.
 package source
@@ -113,6 +113,16 @@ type (
 		At time.Time `json:"at"`
 	}
 )
+
+// Lasting reports whether failures of a reason do not pass by themselves.
+func Lasting(reason string) bool {
+	switch reason {
+	case "unsupported_type", "robots", "too_large", "too_complex", "redirects", "blocked_address", "bad_url",
+		"unsupported_content", "unknown_account", "private_account":
+		return true
+	}
+	return false
+}
 
 // Counts are the results of a visit.
 type Counts struct {

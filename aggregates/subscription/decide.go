@@ -7,8 +7,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrUnknown is returned if the destination and organization have no such subscription.
-var ErrUnknown = errors.New("subscription does not exist")
+// Refusals.
+var (
+	// ErrUnknown is returned if the destination and organization have no such subscription.
+	ErrUnknown = errors.New("subscription does not exist")
+	// ErrRevisedSince is returned if the subscription was changed since the caller looked at it.
+	ErrRevisedSince = errors.New("the subscription was changed since it was looked at: look what it is now, and send it " +
+		"again")
+)
 
 // Command is an intention. Every command of a caller names the requesting organization.
 //

@@ -10,7 +10,8 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
-// server runs a server on a directory that collects nothing, and returns the address of its API, its key, and what stops it.
+// server runs a server on a directory that collects nothing, and returns the address of its API, its key, and what
+// stops it.
 func server(t *testing.T, dir, database string, changes ...func(*config.Config)) (url, key string, stop func()) {
 	t.Helper()
 	cfg := settings(dir, database)

@@ -10,7 +10,16 @@ import (
 )
 
 type auditCommand struct {
-	Destination auditDestinationCommand `cmd:"" help:"Show every change of a destination's secrets, status and settings, and every disclosure: time, change, actor, reason."`
+	List         auditListCommand         `cmd:"" default:"withargs" help:"List the changes of everything, newest first."`
+	Organization auditOrganizationCommand `cmd:"" help:"List the changes of everything that belongs to an organization, also after its deletion."`
+	Feed         auditFeedCommand         `cmd:"" help:"List the changes of a feed, its sources and its shares."`
+	Source       auditSourceCommand       `cmd:"" help:"List the changes of a source, and the feeds that it was attached to."`
+	Operator     auditOperatorCommand     `cmd:"" help:"List the tokens and actions of an operator, or of all."`
+	Key          auditKeyCommand          `cmd:"" help:"List the life of an API key, and what was changed with it."`
+	Destination  auditDestinationCommand  `cmd:"" help:"Show every change of a destination's secrets, status and settings, and every disclosure: time, change, actor, reason."`
+	Seal         auditSealCommand         `cmd:"" help:"Sign a tree head of the log, by which changes to it are found."`
+	Verify       auditVerifyCommand       `cmd:"" help:"Verify the log against its tree heads, or an export with proofs."`
+	Export       auditExportCommand       `cmd:"" help:"Export the stored events of a thing with proofs that they are in the log."`
 }
 
 type auditDestinationCommand struct {
@@ -47,10 +56,9 @@ func (c *auditDestinationCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, struct {
-		Exported int    `json:"exported"`
-		File     string `json:"file"`
-	}{changes, c.Export}, func(w io.Writer) { row(w, fmt.Sprintf("exported %d changes to %s", changes, c.Export)) })
+	return c.print(t.out, exported{changes, c.Export}, func(w io.Writer) {
+		row(w, fmt.Sprintf("exported %d changes to %s", changes, c.Export))
+	})
 }
 
 // exportTo writes a file that has its name only when it is whole, readable by this user only. It counts the lines.

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -9,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/projections/audit"
 )
 
 // stateText is the destination's state at the time, which is printed above the timeline.
@@ -40,8 +43,18 @@ func stateText(a adminapi.Audit) string {
 		field("externalId", *s.ExternalID)
 	}
 	field("url", s.URL)
-	field("headers", map[bool]string{true: "some of its own", false: "none of its own"}[s.HasHeaders])
+	headers := strings.Join(slices.Sorted(maps.Keys(s.Headers)), ", ")
+	if headers == "" {
+		headers = map[bool]string{true: "some of its own", false: "none of its own"}[s.HasHeaders]
+	}
+	field("headers", headers)
 	field("debounce", strconv.Itoa(s.DebounceWindowSeconds)+" s")
+	if s.MaxRequestsPerSecond != nil {
+		field("limit", audit.LimitText(*s.MaxRequestsPerSecond))
+	}
+	if s.Traceparent {
+		field("traceparent", "sent")
+	}
 	name := "secrets"
 	for _, secret := range s.Secrets {
 		text := secret.ID.String()
@@ -58,7 +71,33 @@ func stateText(a adminapi.Audit) string {
 		field(name, text)
 		name = ""
 	}
+	name = "subscriptions"
+	for _, sub := range s.Subscriptions {
+		field(name, subscriptionText(sub))
+		name = ""
+	}
 	return out.String()
+}
+
+func subscriptionText(s adminapi.AuditSubscription) string {
+	text := short(s.ID) + "  " + strings.Join(s.EventTypes, ", ")
+	switch {
+	case s.FeedType != nil:
+		text += " of all " + *s.FeedType + " feeds"
+	case len(s.Feeds) > 0:
+		feeds := make([]string, len(s.Feeds))
+		for i, f := range s.Feeds {
+			feeds[i] = short(f.FeedID)
+		}
+		text += " of " + strings.Join(feeds, ", ")
+	}
+	switch {
+	case !s.Active && s.Reason != nil:
+		text += "; inactive: " + *s.Reason
+	case !s.Active:
+		text += "; inactive"
+	}
+	return text
 }
 
 func short(id uuid.UUID) string { return id.String()[:8] }
@@ -80,7 +119,7 @@ func clip(text string, width int) string {
 	return text
 }
 
-// wrap breaks a text into lines, between words where it can. There is always one.
+// wrap breaks a text into lines, between words if possible. There is always one line.
 func wrap(text string, width int) []string {
 	var lines []string
 	rest := []rune(text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,8 +10,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/config"
 	"carillon/command"
 	"carillon/command/credential"
 )
@@ -19,17 +22,41 @@ import (
 func (s shell) destination(org string) uuid.UUID {
 	s.Helper()
 	by := command.Caller{Organization: uuid.MustParse(org), Actor: "key:ab12CD34", RequestID: uuid.New()}
-	created, err := s.app.Commands.CreateDestination(s.Context(), by, command.CreateDestination{Name: "CRM", URL: "https://carillon.invalid/hook"})
+	created, err := s.app.Commands.CreateDestination(s.Context(), by,
+		command.CreateDestination{Name: "CRM", URL: "https://carillon.invalid/hook"})
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.app.Commands.RotateSecret(s.Context(), by, command.RotateSecret{Destination: created.ID}); err != nil {
+	if _, err := s.app.Commands.RotateSecret(s.Context(), by,
+		command.RotateSecret{Destination: created.ID}); err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.app.Commands.DeleteDestination(s.Context(), by, command.DeleteDestination{ID: created.ID}); err != nil {
+	if _, err := s.app.Commands.DeleteDestination(s.Context(), by,
+		command.DeleteDestination{ID: created.ID}); err != nil {
 		s.Fatal(err)
 	}
 	return created.ID
+}
+
+// An analyst's login is created, listed and deleted; its name is checked.
+func TestAnalystLogin(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	name := "ana_" + strings.ToLower(rand.Text())
+	connection := s.ok("analytics", "login", name)
+	conn, err := pgx.Connect(t.Context(), strings.TrimSpace(connection))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	s.refused("name must be 1 to 63 lowercase", "analytics", "login", "Ana")
+	if list := s.ok("analytics", "list"); !strings.Contains(list, name) {
+		t.Errorf("logins:\n%s", list)
+	}
+	s.ok("analytics", "delete", name)
+	s.refused("no analyst has this login", "analytics", "delete", name)
 }
 
 func TestAuditorsDay(t *testing.T) {
@@ -42,21 +69,26 @@ func TestAuditorsDay(t *testing.T) {
 	if !ok {
 		t.Fatalf("issued %q", token)
 	}
-	if list := s.ok("auditor", "list"); !regexp.MustCompile(`(?m)^` + parsed.ID + ` +Court of audit .* valid$`).MatchString(list) {
+	if list := s.ok("auditor", "list"); !regexp.MustCompile(`(?m)^` + parsed.ID +
+		` +Court of audit .* valid$`).MatchString(list) {
 		t.Errorf("auditors:\n%s", list)
 	}
 	asAuditor := func(args ...string) []string { return append(args, "--admin-token", token) }
 	picture := s.ok(asAuditor("audit", "destination", id)...)
-	for _, text := range []string{"status        deleted", `created "CRM" for`, " begins", "┬", "◀─ the state above"} {
+	for _, text := range []string{"status        deleted", `created "CRM" for`, " begins", "┬",
+		"◀─ the state above"} {
 		if !strings.Contains(picture, text) {
 			t.Errorf("the picture lacks %q:\n%s", text, picture)
 		}
 	}
 	var audit adminapi.Audit
-	if err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)), &audit); err != nil || len(audit.Entries) != 4 {
+	if err := json.Unmarshal([]byte(s.ok(asAuditor("audit", "destination", id, "--json")...)),
+		&audit); err != nil || len(audit.Entries) != 4 {
 		t.Fatalf("audit --json: %d entries, %v", len(audit.Entries), err)
 	}
-	if then := s.ok(asAuditor("audit", "destination", id, "--at", audit.Entries[1].At.Format("2006-01-02T15:04:05.999999999Z07:00"))...); !strings.Contains(then, "status        enabled") {
+	if then := s.ok(asAuditor("audit", "destination", id, "--at",
+		audit.Entries[1].At.Format("2006-01-02T15:04:05.999999999Z07:00"))...); !strings.Contains(then,
+		"status        enabled") {
 		t.Errorf("audit --at:\n%s", then)
 	}
 	s.refused("at must be an ISO 8601 time", asAuditor("audit", "destination", id, "--at", "yesterday")...)
@@ -93,10 +125,37 @@ func TestAuditIsExported(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(data)) != lines {
 		t.Errorf("the file differs: %v\n%s", err, data)
 	}
-	// What fails leaves neither a part nor a wrong file.
-	s.refused("no destination has or had this id", "audit", "destination", uuid.NewString(), "--export", filepath.Join(dir, "none.ndjson"))
+	// A failed export leaves neither a part nor a wrong file.
+	s.refused("no destination has or had this id", "audit", "destination", uuid.NewString(), "--export",
+		filepath.Join(dir, "none.ndjson"))
 	s.refused("no such file", "audit", "destination", id, "--export", filepath.Join(dir, "missing", "audit.ndjson"))
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
+}
+
+// The record of an organization is found by its id after its deletion, and that of operators by name.
+func TestAuditRecord(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	org := s.ok("org", "create", "Town hall", "--reason", "contract 12")
+	s.ok("console", org, "--as", "bob", "--scopes", "read")
+	s.ok("org", "delete", org, "--yes", "--reason", "contract ended")
+	for command, want := range map[string][]string{
+		"audit organization " + org: {"organization registered: name Town hall", "contract 12", "contract ended",
+			"action make-console-link, subject " + org + " as bob, scopes read", "organization deleted"},
+		"audit operator":                            {"action make-console-link"},
+		"audit operator operator":                   {"organization deleted", "action make-console-link"},
+		"audit --kind operator --limit 1 --json":    {`"type": "operator.acted.v1"`},
+		"audit key nokey000":                        {"TIME (UTC)"},
+		"audit organization " + org + " --export -": {`"reason":"contract ended"`},
+	} {
+		got := s.ok(strings.Fields(command)...)
+		for _, text := range want {
+			if !strings.Contains(got, text) {
+				t.Errorf("%s lacks %q:\n%s", command, text, got)
+			}
+		}
+	}
+	s.refused("kind must be one of", "audit", "list", "--kind", "wishes")
 }

@@ -15,7 +15,7 @@ type auditorCommand struct {
 }
 
 type auditorIssueCommand struct {
-	remote
+	changing
 	Name         string       `arg:"" help:"Name of the auditor."`
 	Organization organization `placeholder:"ORG" help:"Restrict the token to one organization: its id, or the beginning. Default: all."`
 	Expires      string       `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
@@ -72,13 +72,14 @@ func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
 			if t.Organization != nil {
 				of = t.Organization.String()
 			}
-			row(w, t.ID, printable(t.Name), of, moment(&t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt), validity(t.ExpiresAt, t.RevokedAt, time.Now()))
+			row(w, t.ID, printable(t.Name), of, moment(&t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt),
+				validity(t.ExpiresAt, t.RevokedAt, time.Now()))
 		}
 	})
 }
 
 type auditorRevokeCommand struct {
-	remote
+	changing
 	Auditor string `arg:"" help:"Id of the token: the 8 characters after ca_. Never the whole token."`
 }
 

@@ -23,7 +23,7 @@ import (
 	"carillon/projections"
 )
 
-// installation says where a server keeps what is backed up. The settings are the server's own.
+// installation has the places of the data that a backup contains. The settings are the server's own.
 type installation struct {
 	DataDir        string         `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory (${default})."`
 	EventStoreURL  config.Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"The server's EventStoreDB. Empty: the embedded node."`
@@ -42,9 +42,9 @@ type backupCommand struct {
 
 // Help implements kong.HelpProvider.
 func (backupCommand) Help() string {
-	return `Copies the event store and the data keys, while the server runs or not, and checks the copy: every live destination's
-secret must open. The master key is not included: keep it elsewhere. With an EventStoreDB cluster the log is copied into a
-node's directory. An interrupted backup continues.`
+	return `Copies the event store and the data keys, while the server runs or not, and checks the copy: every
+live destination's secret must open. The master key is not included: keep it elsewhere. With an EventStoreDB
+cluster the log is copied into a node's directory. An interrupted backup continues.`
 }
 
 // Run makes the backup.
@@ -60,7 +60,8 @@ func (c *backupCommand) Run(ctx context.Context, t terminal, cli *commandLine) e
 	}
 	r := remote{JSON: c.JSON}
 	return r.print(t.out, made, func(w io.Writer) {
-		row(w, fmt.Sprintf("backed up to %s: %d events in %d streams, %d data keys, in %s", c.To, made.Events, made.Streams, made.Keys, since(started)))
+		row(w, fmt.Sprintf("backed up to %s: %d events in %d streams, %d data keys, in %s", c.To, made.Events,
+			made.Streams, made.Keys, since(started)))
 	})
 }
 
@@ -73,10 +74,11 @@ type restoreCommand struct {
 
 // Help implements kong.HelpProvider.
 func (restoreCommand) Help() string {
-	return `Restores event store and key store, which must be empty or contain a part of the backup, and verifies both: every stream
-by its count and SHA-256, every live destination by its secret. The server must not be running, and the master key of
-the backup must be present: a backup with another signature is refused. Read models are built from the events when the server
-starts. That start sends and visits nothing without --after-restore.`
+	return `Restores event store and key store, which must be empty or contain a part of the backup, and
+verifies both: every stream by its count and SHA-256, every live destination by its secret. The server must not
+be running, and the master key of the backup must be present: a backup with another signature is refused. Read
+models are built from the events when the server starts. That start sends and visits nothing without
+--after-restore.`
 }
 
 // Run restores and verifies.
@@ -97,13 +99,20 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 		if !read.Signed() {
 			done = "restored from a backup that is not signed"
 		}
-		row(w, fmt.Sprintf("%s: %d events in %d streams, %d data keys, in %s", done, read.Events, read.Streams, read.Keys, since(started)))
+		row(w, fmt.Sprintf("%s: %d events in %d streams, %d data keys, in %s", done, read.Events, read.Streams,
+			read.Keys, since(started)))
 	})
 }
 
 // connect says how the installation's parts are reached.
 func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installation, error) {
-	cfg := config.Config{DataDir: c.DataDir, EventStoreURL: c.EventStoreURL, DatabaseURL: c.DatabaseURL, KeyStore: c.KeyStore, MasterKey: c.MasterKey}
+	cfg := config.Config{
+		DataDir:       c.DataDir,
+		EventStoreURL: c.EventStoreURL,
+		DatabaseURL:   c.DatabaseURL,
+		KeyStore:      c.KeyStore,
+		MasterKey:     c.MasterKey,
+	}
 	present := func() (*sealing.Ring, error) {
 		now := cfg // as it was given: reading fills it in
 		masters, err := now.ReadMasters()
@@ -116,53 +125,63 @@ func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installati
 	if err != nil {
 		return nil, err
 	}
-	s := store{url: c.EventStoreURL.Reveal(), dir: filepath.Join(c.DataDir, "eventstore"), t: t, log: log}
+	s := store{
+		url: c.EventStoreURL.Reveal(),
+		dir: filepath.Join(c.DataDir, "eventstore"),
+		t:   t,
+		log: log,
+	}
 	in := &backup.Installation{
-		Ring: ring, Present: present, CopyStore: s.copy, Begun: s.begun, RestoreStore: s.restore, OpenStore: s.open, AcceptLost: c.AcceptLostKeys,
+		Ring:          ring,
+		Present:       present,
+		CopyStore:     s.copy,
+		Begun:         s.begun,
+		RestoreStore:  s.restore,
+		OpenStore:     s.open,
+		AcceptLost:    c.AcceptLostKeys,
 		OpenDirectory: func(dir string) (*esdb.Store, func(), error) { return openDirectory(dir, log) },
 		Progress:      func(what string) (node.Progress, func()) { return bar(t, what) },
 		MarkRestored:  func(whole bool) error { return config.MarkRestored(c.DataDir, whole) },
 	}
-	keyDir, database := cfg.KeyDir(), cfg.KeyDatabase()
-	switch {
-	case keyDir != "":
-		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) { return custody.ReadSlots(ctx, keyDir) }
-		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
-			return custody.FillSlots(ctx, keyDir, keys)
-		}
-	case database != "":
-		in.Keys = func(ctx context.Context) (map[uuid.UUID]custody.Key, error) {
-			return custody.ReadDatabase(ctx, database)
-		}
-		in.AddKeys = func(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
-			return custody.FillDatabase(ctx, database, keys)
-		}
-	default:
-		in.Keys, in.AddKeys = c.tableKeys, c.addTableKeys
+	in.Keys = func(ctx context.Context) (keys map[uuid.UUID][]byte, err error) {
+		err = c.withKeys(ctx, &cfg, false, func(stored custody.Stored) (err error) {
+			keys, err = stored.Read(ctx)
+			return err
+		})
+		return keys, err
+	}
+	in.AddKeys = func(ctx context.Context, keys map[uuid.UUID][]byte) error {
+		return c.withKeys(ctx, &cfg, true, func(stored custody.Stored) error { return stored.Fill(ctx, keys) })
 	}
 	return in, nil
 }
 
-// tableKeys are the data keys of a Postgres that is their only place.
-func (c *installation) tableKeys(ctx context.Context) (keys map[uuid.UUID]custody.Key, err error) {
-	pool, err := pgxpool.New(ctx, c.DatabaseURL.Reveal())
-	if err != nil {
-		return nil, fmt.Errorf("CARILLON_DATABASE_URL: %w", err)
+// withKeys opens the data keys of the installation: all of them are in one place.
+func (c *installation) withKeys(
+	ctx context.Context, cfg *config.Config, migrate bool, use func(custody.Stored) error,
+) error {
+	if dir := cfg.KeyDir(); dir != "" {
+		return use(custody.InDir(dir))
 	}
-	defer pool.Close()
-	return custody.ReadTable(ctx, pool)
-}
-
-func (c *installation) addTableKeys(ctx context.Context, keys map[uuid.UUID]custody.Key) error {
+	if url := cfg.KeyDatabase(); url != "" {
+		stored, err := custody.InDatabase(url)
+		if err != nil {
+			return err
+		}
+		defer stored.Close()
+		return use(stored)
+	}
 	pool, err := pgxpool.New(ctx, c.DatabaseURL.Reveal())
 	if err != nil {
 		return fmt.Errorf("CARILLON_DATABASE_URL: %w", err)
 	}
 	defer pool.Close()
-	if err := projections.Migrate(ctx, pool); err != nil {
-		return err
+	if migrate {
+		if err := projections.Migrate(ctx, pool); err != nil {
+			return err
+		}
 	}
-	return custody.FillTable(ctx, pool, keys)
+	return use(custody.InTable(pool))
 }
 
 // store is the event store of an installation.
@@ -191,7 +210,7 @@ func (s store) copy(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(dir); err != nil { // what a backup left that was cut off
+	if err := os.RemoveAll(dir); err != nil { // the rest of an interrupted backup
 		return err
 	}
 	absolute, err := filepath.Abs(dir) // the running process may be in another directory
@@ -219,7 +238,7 @@ func (s store) restore(ctx context.Context, dir string) error {
 		return s.carry(ctx, source, target, false)
 	}
 	if begun, err := s.begun(ctx); err != nil || begun {
-		return err // a restore was cut off after this; the comparison tells if it is anything else
+		return err // a restore was cut off after this; the comparison finds any other cause
 	}
 	copied, end := bar(s.t, "restoring")
 	report, err := maintenance.Restore(ctx, dir, s.dir, s.log, copied, nil)
@@ -230,7 +249,7 @@ func (s store) restore(ctx context.Context, dir string) error {
 	return err
 }
 
-// begun says whether there is something already. Of servers with names, only reading all of it tells.
+// begun reports whether there is data already. For servers with names, only reading all of it shows that.
 func (s store) begun(ctx context.Context) (bool, error) {
 	if s.url != "" {
 		return true, nil

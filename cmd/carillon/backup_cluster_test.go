@@ -37,8 +37,8 @@ func named(t *testing.T, dir string) (url string) {
 	return "esdb://" + listener.Addr().String() + "?tls=false"
 }
 
-// TestBackupAndRestoreOfNamedServers: event store, Postgres and key store are all elsewhere; a backup that is made while
-// the server runs comes back in others, which were empty.
+// TestBackupAndRestoreOfNamedServers: event store, Postgres and key store are all elsewhere; a backup that is made
+// while the server runs comes back in others, which were empty.
 func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
@@ -46,12 +46,14 @@ func TestBackupAndRestoreOfNamedServers(t *testing.T) {
 	elsewhere := func(name string) (settings []string, database string, change func(*config.Config)) {
 		t.Helper()
 		store, database, keys := named(t, at(name+"-store")), pgtest.URL(t), at(name+"-keys")
-		return []string{"--data-dir", at(name), "--eventstore-url", store, "--database-url", database, "--key-store", keys}, database,
+		return []string{"--data-dir", at(name), "--eventstore-url", store, "--database-url", database,
+				"--key-store", keys}, database,
 			func(c *config.Config) { c.EventStoreURL, c.KeyStore = config.Address(store), config.Address(keys) }
 	}
 	old, database, change := elsewhere("old")
 	url, key, stop := server(t, at("old"), database, change)
-	const hooks, body = "/events/destinations/", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
+	const hooks, body = "/events/destinations/",
+		`{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
 	for _, name := range []string{"crm", "erp", "gone"} {
 		ask(t, key, http.MethodPut, url+hooks+name, body, http.StatusCreated)
 	}

@@ -32,7 +32,8 @@ const (
 	hook  = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
 )
 
-// installationJourney is a server that is backed up in every way while it runs, and what of it is looked at afterwards.
+// installationJourney is a server that is backed up in every way while it runs, and what of it is looked at
+// afterwards.
 type installationJourney struct {
 	*testing.T
 	serving
@@ -65,7 +66,8 @@ func (j *installationJourney) refused(text string, args ...string) {
 
 func (j *installationJourney) backup(to string, keys int) {
 	j.Helper()
-	if made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data")); made.Keys != keys || made.Events == 0 {
+	if made := answer[backup.Manifest](j.T, "backup", j.at(to), "--data-dir", j.at("data")); made.Keys != keys ||
+		made.Events == 0 {
 		j.Errorf("backed up %+v, want %d keys", made, keys)
 	}
 }
@@ -103,7 +105,8 @@ func (j *installationJourney) create(name string) uuid.UUID {
 	return made.Data.ID
 }
 
-// Everything can be made again on another machine, from the backup and the master key alone. No deleted key comes back.
+// Everything can be made again on another machine, from the backup and the master key alone. No deleted key comes
+// back.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	j := &installationJourney{T: t, dir: shortDir(t)}
@@ -130,10 +133,12 @@ func TestBackupAndRestore(t *testing.T) {
 // The event store of a running server is verified and copied.
 func (j *installationJourney) eventStore() {
 	j.Helper()
-	if got := answer[verified](j.T, "eventstore", "verify", "--data-dir", j.at("data")); got.Events == 0 || got.Faults != 0 {
+	if got := answer[verified](j.T, "eventstore", "verify", "--data-dir", j.at("data")); got.Events == 0 ||
+		got.Faults != 0 {
 		j.Errorf("verified %+v", got)
 	}
-	if got := answer[copying.Result](j.T, "eventstore", "copy", "--data-dir", j.at("data"), "--to", j.at("copy")); got.Copied == 0 || got.Compared != got.Copied {
+	if got := answer[copying.Result](j.T, "eventstore", "copy", "--data-dir", j.at("data"), "--to",
+		j.at("copy")); got.Copied == 0 || got.Compared != got.Copied {
 		j.Errorf("copied %+v", got)
 	}
 }
@@ -149,7 +154,8 @@ func (j *installationJourney) clientCertificate() {
 				j.Fatal(err)
 			}
 		}
-		j.carillon(append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key", j.at("key.pem")}, j.flags...)...)
+		j.carillon(append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key",
+			j.at("key.pem")}, j.flags...)...)
 	}
 	j.shown = j.carillon(append([]string{"org", "certificate", "show", org}, j.flags...)...)
 }
@@ -180,14 +186,11 @@ func (j *installationJourney) interrupted() {
 // hasKey reports whether the key store of the server has the key of a destination.
 func (j *installationJourney) hasKey(destination uuid.UUID) bool {
 	j.Helper()
-	slots, err := os.ReadFile(j.at("data/keys/slots"))
-	if err != nil {
-		j.Fatal(err)
-	}
-	return bytes.Contains(slots, destination[:])
+	_, err := os.Stat(j.at("data/keys/" + destination.String()))
+	return err == nil
 }
 
-// A backup that is older than a deletion is not restored where the deletion is known.
+// A backup that is older than a deletion is not restored if the deletion is known.
 func (j *installationJourney) overARunningServer() {
 	j.Helper()
 	if !j.hasKey(j.later) {
@@ -204,7 +207,8 @@ func (j *installationJourney) overARunningServer() {
 func (j *installationJourney) rotated() {
 	j.Helper()
 	j.crm = j.create("crm")
-	in, err := (&installation{DataDir: j.at("data")}).connect(terminal{out: io.Discard, err: io.Discard}, slog.New(slog.DiscardHandler))
+	in, err := (&installation{DataDir: j.at("data")}).connect(terminal{out: io.Discard, err: io.Discard},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		j.Fatal(err)
 	}
@@ -213,7 +217,8 @@ func (j *installationJourney) rotated() {
 		j.carillon(append([]string{"keys", "rotate-master"}, j.flags...)...)
 		return copyStore(ctx, dir)
 	}
-	if _, err := in.Make(j.Context(), j.at("rotated"), time.Now()); err == nil || !strings.Contains(err.Error(), "was rotated") {
+	if _, err := in.Make(j.Context(), j.at("rotated"), time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "was rotated") {
 		j.Errorf("a backup by the key of before is taken for whole: %v", err)
 	}
 	j.backup("rotated", 2)
@@ -291,7 +296,8 @@ func (j *installationJourney) restored() {
 	}
 	j.carillon(restore...) // again, which changes nothing
 	cfg := settings(j.at("new"), pgtest.URL(j.T))
-	if _, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "--after-restore") {
+	if _, err := app.Open(j.Context(), cfg, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "--after-restore") {
 		j.Errorf("it would send what was sent since: %v", err)
 	}
 	cfg.AfterRestore = true
@@ -305,6 +311,10 @@ func (j *installationJourney) restored() {
 		_, shown, _ := runIn(j.Context(), "", append([]string{"org", "certificate", "show", org}, j.flags...)...)
 		return shown == j.shown && strings.Contains(shown, "CN=second")
 	})
+	apitest.Eventually(j.T, "the restore is on record", func() bool {
+		_, shown, _ := runIn(j.Context(), "", append([]string{"audit", "operator", "operator"}, j.flags...)...)
+		return strings.Contains(shown, "take-over-restored")
+	})
 	j.stop()
 	j.withoutItsKey("1 client certificate, of organization " + org)
 }
@@ -312,15 +322,13 @@ func (j *installationJourney) restored() {
 // No backup is made if the key of the client certificate is lost.
 func (j *installationJourney) withoutItsKey(says string) {
 	j.Helper()
-	keys, err := custody.ReadSlots(j.Context(), j.at("new/keys"))
+	keys, err := custody.InDir(j.at("new/keys")).Read(j.Context())
 	if err != nil || len(keys) != 3 {
 		j.Fatalf("%d keys, %v", len(keys), err)
 	}
-	slots := custody.NewSlots(j.at("new/keys"), time.Now)
-	defer slots.Close()
 	for owner := range keys {
 		if owner != j.crm && owner != j.later {
-			err = slots.Erase(j.Context(), owner)
+			err = os.Remove(j.at("new/keys/" + owner.String()))
 		}
 	}
 	if err != nil {

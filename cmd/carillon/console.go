@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"io"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type consoleCommand struct {
-	remote
-	Org organization `arg:"" help:"Id of the organization, or its beginning."`
+	changing
+	Org    organization `arg:"" help:"Id of the organization, or its beginning."`
+	As     string       `required:"" placeholder:"NAME" help:"The person whom the link signs in. Sessions and the audit trail name them."`
+	Scopes []string     `placeholder:"SCOPE,…" help:"Scopes of the session: some of read, write, secrets. Default: all."`
 }
 
 // Run makes the link.
@@ -16,7 +20,7 @@ func (c *consoleCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	link, err := client.ConsoleLink(ctx, org)
+	link, err := client.ConsoleLink(ctx, org, adminclient.NewConsoleLink{As: c.As, Scopes: c.Scopes})
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func clusterLines(w io.Writer, clusters []cluster) {
 	}
 }
 
-// doomed is a directory that is to be removed, and what is lost with it.
+// doomed is a directory to be removed, and the data that is lost with it.
 type doomed struct {
 	Dir   string   `json:"dir"`
 	Holds []string `json:"holds"`
@@ -163,20 +163,22 @@ func removalOf(ctx context.Context, dir string) ([]doomed, error) {
 	home, err := postgres.HomeAt(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%s is neither a data directory nor a Postgres cluster of one: nothing was removed", dir)
+		return nil, fmt.Errorf("%s is neither a data directory nor a Postgres cluster of one: nothing was removed",
+			dir)
 	case err != nil:
 		return nil, err
 	case home.InUse:
 		return nil, fmt.Errorf("a server is running on %s, for %s: stop it first", dir, home.For)
 	case !home.Left:
-		return nil, fmt.Errorf("%s is in use by the data directory %s: remove that, and this goes with it", dir, filepath.Dir(home.For))
+		return nil, fmt.Errorf("%s is in use by the data directory %s: remove that, and this goes with it", dir,
+			filepath.Dir(home.For))
 	}
 	return []doomed{{Dir: dir, Holds: clusterHolds}}, nil
 }
 
 var clusterHolds = []string{
 	"the read models, which are rebuilt from the events if these still exist",
-	"THE DATA KEYS in Postgres: where no key store or backup has them too, no stored secret can ever be read again",
+	"THE DATA KEYS in Postgres: if no key store or backup has them too, no stored secret can ever be read again",
 }
 
 // isData reports whether a server has kept its data in a directory.
@@ -197,7 +199,9 @@ func missing(path string) bool {
 func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
 	database, events := filepath.Join(dir, "postgres"), filepath.Join(dir, "eventstore")
 	if missing(database) && missing(events) {
-		return nil, fmt.Errorf("the stores of %s are elsewhere, so it is unknown whether a server runs on it: remove it by hand, with %s in it", dir, config.MasterKeyFile)
+		return nil, fmt.Errorf(
+			"the stores of %s are elsewhere, so it is unknown whether a server runs on it: remove it by hand, "+
+				"with %s in it", dir, config.MasterKeyFile)
 	}
 	if _, running, err := maintenance.Protocol(ctx, events); err != nil || running {
 		return nil, errors.Join(fmt.Errorf("a server is running on %s: stop it first", dir), err)
@@ -216,12 +220,14 @@ func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
 	last := doomed{Dir: dir}
 	for _, part := range []struct{ name, what string }{
 		{"eventstore", "THE EVENTS: the whole history, of which everything else is made"},
-		{config.MasterKeyFile, "THE MASTER KEY: without another copy, no stored secret can be read again, not in a backup either"},
-		{"keys", "THE KEY STORE: the second place of the data keys"},
-		{"epoch.key", "this server's copy of the epoch key"},
+		{config.MasterKeyFile, "THE MASTER KEY: without another copy, no stored secret can be read again, not " +
+			"in a backup either"},
+		{"keys", "THE KEY STORE: the data keys, or a copy of them"},
+		{"epoch[.-]*", "this server's copy of the epoch key"},
 		{config.AdminTokenFile, "the admin token"},
+		{config.SealKeyFile, "the key that signs tree heads of the log"},
 	} {
-		if _, err := os.Stat(filepath.Join(dir, part.name)); err == nil {
+		if found, err := filepath.Glob(filepath.Join(dir, part.name)); err == nil && len(found) > 0 {
 			last.Holds = append(last.Holds, part.what)
 		}
 	}

@@ -44,7 +44,7 @@ type deliveriesCommand struct {
 
 type deliveriesListCommand struct {
 	asking
-	Failing     bool   `help:"Only those that failed permanently. Short for --status failed." xor:"status"`
+	Failing     bool   `help:"Only those whose last attempt failed: tried again, or failed permanently." xor:"status"`
 	Status      string `placeholder:"STATUS" help:"Only with this status, such as pending." xor:"status"`
 	Destination string `placeholder:"REF" help:"Only to this destination: its id or externalId."`
 	Type        string `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
@@ -57,7 +57,7 @@ type deliveriesListCommand struct {
 // Run lists deliveries.
 func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 	if c.Failing {
-		c.Status = "failed"
+		c.Status = "failing"
 	}
 	path := "/events/deliveries" + queryOf(c.Limit, map[string]string{
 		"status":      c.Status,
@@ -109,7 +109,7 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 	})
 }
 
-// drawAttempts draws the attempts as a line of time that runs down: each with what came of it, and the wait before it.
+// drawAttempts draws the attempts as a line of time that runs down: each with its result, and the wait before it.
 func drawAttempts(w io.Writer, attempts []shownAttempt) {
 	if len(attempts) == 0 {
 		row(w, "no attempt yet")
@@ -141,6 +141,7 @@ func firstLine(text *string) string {
 
 type deliveriesReplayCommand struct {
 	asking
+	because
 	ID anID `arg:"" help:"The delivery's id."`
 }
 
@@ -150,6 +151,7 @@ func (c *deliveriesReplayCommand) Run(ctx context.Context, t terminal) error {
 		DeliveryID string `json:"deliveryId"`
 	}
 	path := "/events/deliveries/" + c.ID.UUID().String() + "/replay"
+	c.reason = c.Reason
 	return show(ctx, &c.asking, t.out, http.MethodPost, path, func(w io.Writer, r replay) {
 		row(w, "sending "+r.DeliveryID+" again: carillon delivery show "+r.DeliveryID)
 	})

@@ -4,12 +4,14 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
@@ -79,7 +81,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		t.Errorf("among the failing: %s", out)
 	}
 	for text, args := range map[string][]string{
-		"destination not found": {"deliveries", "--destination", "nobody"},
+		"destination not found": {"deliveries", "--destination", "unknown"},
 		"type must be":          {"events", "--type", "*x"},
 		"delivery not found":    {"delivery", "replay", uuid.NewString()},
 		"event not found":       {"events", "show", uuid.NewString()},
@@ -88,6 +90,41 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 		if code != 1 || out != "" || !strings.Contains(errors, text) {
 			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
 		}
+	}
+}
+
+// An operator asks with the admin token, and an organization with its key.
+func TestOperatorsLookForDeliveries(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	l := s.listen("--types", "research.*", "--status", "500")
+	subject := uuid.NewString()
+	s.ok("trigger", "research.status.changed", "--subject", subject)
+	l.next(subject) // and is refused
+	asOperator := func(args ...string) (int, string, string) {
+		own := []string{"--org", app.DevelopmentOrganization.String()}
+		return runIn(t.Context(), "", append(append(args, own...), s.server...)...)
+	}
+	for _, ask := range []func(...string) (int, string, string){
+		asOperator,
+		func(args ...string) (int, string, string) { return 0, s.asked(args...), "" },
+	} {
+		apitest.Eventually(t, "it is among the failing", func() bool {
+			code, out, errors := ask("deliveries", "--failing")
+			if code != 0 {
+				t.Fatalf("exit %d: %s", code, errors)
+			}
+			return strings.Contains(out, subject)
+		})
+	}
+	for _, args := range [][]string{{"destinations"}, {"events", "--subject", subject}, {"deliveries"}} {
+		if code, out, errors := asOperator(args...); code != 0 || !strings.Contains(out, "ID") {
+			t.Errorf("carillon %v: exit %d %s%s", args, code, out, errors)
+		}
+	}
+	code, _, errors := runIn(t.Context(), "", append([]string{"deliveries", "--org", uuid.NewString()}, s.server...)...)
+	if code != 1 || !strings.Contains(errors, "organization not found") {
+		t.Errorf("an unknown organization: exit %d %s", code, errors)
 	}
 }
 
@@ -100,7 +137,7 @@ func TestEventsTail(t *testing.T) {
 	notes, noted := io.Pipe()
 	exited := make(chan int, 1)
 	go func() {
-		args := append([]string{"events", "tail", "--type", "factcheck.*", "--every", "100ms"}, s.api()...)
+		args := append([]string{"events", "tail", "--type", "factcheck.*", "--every", "5s"}, s.api()...)
 		exited <- run(ctx, args, terminal{in: strings.NewReader(""), out: printed, err: noted})
 		_ = printed.Close()
 		_ = noted.Close()
@@ -108,12 +145,18 @@ func TestEventsTail(t *testing.T) {
 	if _, err := bufio.NewReader(notes).ReadString('\n'); err != nil { // it has looked once
 		t.Fatal(err)
 	}
-	s.ok("trigger", "factcheck.status.changed", "--subject", subject)
-	lines := bufio.NewScanner(out)
-	for !strings.Contains(lines.Text(), subject) && lines.Scan() {
+	const events = 230 // more than two pages, within one look
+	s.ok("trigger", "factcheck.status.changed", "--subject", subject, "--count", strconv.Itoa(events))
+	seen, lines := map[string]bool{}, bufio.NewScanner(out)
+	for len(seen) < events && lines.Scan() {
 		s.has(lines.Text(), "factcheck.status.changed")
+		if strings.Contains(lines.Text(), subject) {
+			if seen[lines.Text()] {
+				t.Errorf("twice: %s", lines.Text())
+			}
+			seen[lines.Text()] = true
+		}
 	}
-	s.has(lines.Text(), subject)
 	cancel()
 	if code := <-exited; code != 0 {
 		t.Errorf("exit %d", code)

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/dev/demo"
 )
 
-// demoCommand finds a running server by the same settings as the other commands. Where it starts one of its own, that
-// one takes none of the settings, so that it can't touch real data.
+// demoCommand finds a running server by the same settings as the other commands. If there is none, it starts one with
+// none of these settings, so that the demo can't touch real data.
 type demoCommand struct {
 	config.Client `group:"Server"`
 
@@ -49,7 +50,8 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 		}
 		return c.show(ctx, t, options)
 	}
-	_, _ = fmt.Fprintf(t.out, "\n  No development server runs here: starting one in a temporary directory, for the time of the demo …\n")
+	_, _ = fmt.Fprintf(t.out, "\n  No development server runs here: starting one in a temporary directory, for "+
+		"the time of the demo …\n")
 	dir, err := os.MkdirTemp("", "carillon-demo-")
 	if err != nil {
 		return err
@@ -81,7 +83,8 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 	if _, err := a.DevelopmentKey(ctx); err != nil {
 		return err
 	}
-	err = c.show(ctx, t, demo.Options{API: "http://" + a.APIAddr().String(), Admin: "http://" + a.AdminAddr().String()})
+	err = c.show(ctx, t, demo.Options{API: "http://" + a.APIAddr().String(), Admin: "http://" +
+		a.AdminAddr().String()})
 	cancel()
 	serving.Wait()
 	return errors.Join(failure, err)
@@ -96,7 +99,7 @@ func (c *demoCommand) running(ctx context.Context, admin string) bool {
 	defer cancel()
 	for {
 		_, err := adminclient.New(admin, "").Ready(ctx)
-		var unready *adminclient.Error
+		var unready *apiclient.Error
 		if !errors.As(err, &unready) || unready.Status != http.StatusServiceUnavailable {
 			return err == nil
 		}
@@ -113,7 +116,7 @@ const (
 	readyPoll    = 100 * time.Millisecond
 )
 
-// show fills in what the data directory knows.
+// show fills in the values of the data directory.
 func (c *demoCommand) show(ctx context.Context, t terminal, options demo.Options) (err error) {
 	if options.Key, err = dev.ReadKey(c.DataDir); err != nil {
 		return err

@@ -26,8 +26,11 @@ func selfSigned(t *testing.T) (file string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "carillon.example"}, DNSNames: []string{"carillon.example"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(7),
+		Subject:      pkix.Name{CommonName: "carillon.example"},
+		DNSNames:     []string{"carillon.example"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
 	}
 	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -46,7 +49,7 @@ func selfSigned(t *testing.T) (file string) {
 	return file
 }
 
-func TestTheDemoOnAServerWithTLS(t *testing.T) {
+func TestDemoOnServerWithTLS(t *testing.T) {
 	t.Parallel()
 	pair := selfSigned(t)
 	s := openWith(t, func(c *config.Config) { c.Dev, c.TLSCert, c.TLSKey = true, pair, pair })
@@ -58,16 +61,18 @@ func TestTheDemoOnAServerWithTLS(t *testing.T) {
 	args := append([]string{"demo"}, strings.Fields(command)...)
 	code, out, errors := runIn(t.Context(), "", args...)
 	if code != 0 || !strings.Contains(out, "signature verified") || strings.Contains(out, "No development server") {
-		t.Errorf("what the server says to paste, carillon %v: exit %d\n%s%s", args, code, out, errors)
+		t.Errorf("the line that the server prints to paste, carillon %v: exit %d\n%s%s", args, code, out, errors)
 	}
 	if !strings.Contains(out, "/console/enter?token=") || strings.Contains(out, "could not be put away") {
 		t.Errorf("its end:\n%s", out)
 	}
 	args[len(args)-1] = selfSigned(t)
-	if code, _, errors := runIn(t.Context(), "", args...); code != 1 || !strings.Contains(errors, "another certificate") {
+	if code, _, errors := runIn(t.Context(), "", args...); code != 1 ||
+		!strings.Contains(errors, "another certificate") {
 		t.Errorf("a certificate that the server does not have: exit %d %s", code, errors)
 	}
-	if code, _, errors := runIn(t.Context(), "", args[:len(args)-2]...); code != 1 || !strings.Contains(errors, "CARILLON_TLS_CERT") {
+	if code, _, errors := runIn(t.Context(), "", args[:len(args)-2]...); code != 1 ||
+		!strings.Contains(errors, "CARILLON_TLS_CERT") {
 		t.Errorf("no certificate: exit %d %s", code, errors)
 	}
 }

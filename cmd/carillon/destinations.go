@@ -10,26 +10,54 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
+	"carillon/projections/audit"
 )
 
 // asking has the flags of every subcommand that shows an answer of the API.
 type asking struct {
 	config.API `group:"Server"`
 
+	Org        anID          `group:"Server" placeholder:"ID" help:"Ask for this organization, with the admin token."`
+	AdminAddr  string        `group:"Server" env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" help:"With --org."`
+	AdminToken config.Secret `group:"Server" env:"CARILLON_ADMIN_TOKEN" help:"With --org."`
+
 	JSON bool `help:"Print JSON instead of text."`
+
+	reason string // of a change. Optional
+}
+
+// open returns a client, and what its paths begin with.
+func (a *asking) open() (client *apiclient.Client, prefix string, err error) {
+	organization := a.Org.UUID()
+	if organization == uuid.Nil {
+		client, err = apiclient.Open(&a.API)
+		return client, "", err
+	}
+	settings := config.Client{AdminAddr: a.AdminAddr, DataDir: a.DataDir, AdminToken: a.AdminToken}
+	base, err := settings.BaseURL()
+	if err != nil {
+		return nil, "", err
+	}
+	token, err := settings.Token()
+	if err != nil {
+		return nil, "", err
+	}
+	client, err = apiclient.New(base, token, "")
+	return client, "/admin/organizations/" + organization.String(), err
 }
 
 // show prints the answer to a request: as it came, indented, or as the text that is made of it.
 func show[T any](ctx context.Context, a *asking, out io.Writer, method, path string, text func(io.Writer, T)) error {
-	client, err := apiclient.Open(&a.API)
+	client, prefix, err := a.open()
 	if err != nil {
 		return err
 	}
 	var answer jsontext.Value
-	if err := client.Call(ctx, method, path, nil, &answer); err != nil {
+	if err := client.WithReason(a.reason).Call(ctx, method, prefix+path, nil, &answer); err != nil {
 		return err
 	}
 	if a.JSON {
@@ -87,6 +115,9 @@ type shownDestination struct {
 	LastFailureAt       *time.Time `json:"lastFailureAt"`
 	LastErrorMessage    *string    `json:"lastErrorMessage"`
 
+	MaxRequestsPerSecond *float64 `json:"maxRequestsPerSecond"`
+	Traceparent          bool     `json:"traceparent"`
+
 	Config struct {
 		URL string `json:"url"`
 	} `json:"config"`
@@ -131,6 +162,12 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "name", d.Name)
 		row(w, "url", d.Config.URL)
 		row(w, "status", d.Status, orDash(d.StatusReason))
+		if d.MaxRequestsPerSecond != nil {
+			row(w, "limit", audit.LimitText(*d.MaxRequestsPerSecond))
+		}
+		if d.Traceparent {
+			row(w, "traceparent", "sent")
+		}
 		row(w, "consecutive failures", d.ConsecutiveFailures)
 		row(w, "last success", moment(d.LastSuccessAt))
 		row(w, "last failure", moment(d.LastFailureAt), orDash(d.LastErrorMessage))

@@ -47,7 +47,8 @@ func TestDevCertificateIsTrusted(t *testing.T) {
 	if code, _, errors := certify("localhost"); code != 1 || !strings.Contains(errors, "name other files") {
 		t.Errorf("files of another program: exit %d %s", code, errors)
 	}
-	code, _, errors := runIn(t.Context(), "", "dev", "certificate", "localhost", "--data-dir", dir, "--cert", cert+"2")
+	code, _, errors := runIn(t.Context(), "", "dev", "certificate", "localhost", "--data-dir", dir, "--cert", cert+
+		"2")
 	if code != 1 || !strings.Contains(errors, "not the data directory of a development server") {
 		t.Errorf("another directory: exit %d %s", code, errors)
 	}

@@ -23,7 +23,8 @@ func TestDrill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, drill, found := strings.Cut(string(page), "To restore everything on a new machine (try this before you need it):\n\n```sh\n")
+	_, drill, found := strings.Cut(string(page),
+		"To restore everything on a new machine (try this before you need it):\n\n```sh\n")
 	drill, _, ended := strings.Cut(drill, "```")
 	if !found || !ended {
 		t.Fatal("the page has no drill")
@@ -37,7 +38,8 @@ func TestDrill(t *testing.T) {
 	}
 	const path = "/events/destinations/crm"
 	url, key, stop := server(t, places["DATA"], pgtest.URL(t))
-	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
+	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`,
+		http.StatusCreated)
 	want := ask(t, key, http.MethodGet, url+path+"/secrets", "", http.StatusOK)
 	restored, starts := "", 0
 	for line := range strings.Lines(drill) {
@@ -50,14 +52,16 @@ func TestDrill(t *testing.T) {
 			}
 		case words[1] == "serve" && slices.Contains(words, "--after-restore"):
 			stop() // the old machine is gone
-			restored, key, _ = server(t, words[3], pgtest.URL(t), func(cfg *config.Config) { cfg.AfterRestore = true })
+			restored, key, _ = server(t, words[3], pgtest.URL(t),
+				func(cfg *config.Config) { cfg.AfterRestore = true })
 			if got := ask(t, key, http.MethodGet, restored+path+"/secrets", "", http.StatusOK); got != want {
 				t.Errorf("the secrets are %s, want %s", got, want)
 			}
 			starts++
 		case words[1] == "serve": // beside the old machine
 			at := slices.Index(words, "--roles")
-			_, _, end := server(t, words[3], pgtest.URL(t), func(cfg *config.Config) { cfg.Roles = strings.Split(words[at+1], ",") })
+			_, _, end := server(t, words[3], pgtest.URL(t),
+				func(cfg *config.Config) { cfg.Roles = strings.Split(words[at+1], ",") })
 			end()
 			starts++
 		default:

@@ -108,10 +108,13 @@ type eventsTailCommand struct {
 	Every time.Duration `default:"1s" help:"Time between two looks (${default})."`
 }
 
+// tailWindow is how far back the time of a new event may lie.
+const tailWindow = 5 * time.Minute
+
 // Help implements kong.HelpProvider.
 func (eventsTailCommand) Help() string {
-	return `Looks at the 100 events with the newest time, and prints those that were not there before. An event whose
-time is older than those is not among them. With --json, each is a line. Ctrl-C ends it.`
+	return `Looks at all events of the last 5 minutes, and prints those that were not there before. An event whose own time
+lies further back is not among them. With --json, each is a line. Ctrl-C ends it.`
 }
 
 // Validate implements kong.Validatable.
@@ -124,23 +127,21 @@ func (c *eventsTailCommand) Validate() error {
 
 // Run prints events until ctx ends.
 func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
-	client, err := apiclient.Open(&c.API)
+	client, prefix, err := c.open()
 	if err != nil {
 		return err
 	}
-	const seen = 100
-	path := "/events/events" + queryOf(seen, map[string]string{"type": c.Type})
 	known := map[string]bool{}
 	ticker := time.NewTicker(c.Every)
 	defer ticker.Stop()
 	for first := true; ; first = false {
-		var page listed[jsontext.Value]
-		if err := client.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
+		recent, err := c.recent(ctx, client, prefix)
+		if err != nil {
 			return err
 		}
 		before := known
-		known = make(map[string]bool, len(page.Items))
-		for _, raw := range slices.Backward(page.Items) {
+		known = make(map[string]bool, len(recent))
+		for _, raw := range slices.Backward(recent) {
 			var event shownEvent
 			if err := json.Unmarshal(raw, &event); err != nil {
 				return err
@@ -158,6 +159,26 @@ func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
+	}
+}
+
+// recent returns all events of the window, those with the newest time first.
+func (c *eventsTailCommand) recent(
+	ctx context.Context, client *apiclient.Client, prefix string,
+) (all []jsontext.Value, err error) {
+	const most = 100
+	flags := map[string]string{"type": c.Type, "since": time.Now().Add(-tailWindow).UTC().Format(time.RFC3339Nano)}
+	for {
+		var page listed[jsontext.Value]
+		path := prefix + "/events/events" + queryOf(most, flags)
+		if err := client.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		if page.Pagination.Until == nil {
+			return all, nil
+		}
+		flags["until"] = *page.Pagination.Until
 	}
 }
 

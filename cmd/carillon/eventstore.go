@@ -27,7 +27,7 @@ type eventstoreCommand struct {
 	Copy     eventstoreCopyCommand     `cmd:"" help:"Copy all streams into another event store: from the embedded node into a cluster, or back."`
 }
 
-// nodeDirectory says where a node keeps its data.
+// nodeDirectory has the directory of a node's data.
 type nodeDirectory struct {
 	Data    string `env:"CARILLON_EVENTSTORE_DATA" placeholder:"DIR" help:"The node's directory. Empty: \"eventstore\" in the data directory."`
 	DataDir string `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The data directory of \"carillon serve\" (${default})."`
@@ -60,7 +60,7 @@ func (c *eventstoreRunCommand) Run(ctx context.Context, t terminal, cli *command
 	return storenode.Run(ctx, c.path(), c.Settings, t.out, cli.Logger(os.Stderr))
 }
 
-// onNode is what the tasks on one node have in common.
+// onNode has the flags that the tasks on one node share.
 type onNode struct {
 	nodeDirectory
 
@@ -147,19 +147,21 @@ func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *com
 	}
 	copying, end := bar(t, "restoring")
 	var verifying node.Progress
-	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), copying, func(done, total uint64) {
-		if verifying == nil {
-			end()
-			verifying, end = bar(t, "verifying")
-		}
-		verifying(done, total)
-	})
+	report, err := maintenance.Restore(ctx, c.From, c.path(), cli.Logger(os.Stderr), copying,
+		func(done, total uint64) {
+			if verifying == nil {
+				end()
+				verifying, end = bar(t, "verifying")
+			}
+			verifying(done, total)
+		})
 	end()
 	if err != nil {
 		return err
 	}
 	if !report.OK() {
-		return errors.Join(c.print(t, verified(report), reportText(report)), errors.New("the backup is damaged; nothing was restored"))
+		return errors.Join(c.print(t, verified(report), reportText(report)),
+			errors.New("the backup is damaged; nothing was restored"))
 	}
 	return c.print(t, verified(report), "restored to "+c.path()+": "+reportText(report))
 }
@@ -229,7 +231,8 @@ func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *co
 	if err != nil {
 		return err
 	}
-	return c.print(t, scavenged(removed), fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
+	return c.print(t, scavenged(removed),
+		fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
 }
 
 // bar shows progress on a terminal, and nothing elsewhere. Call end before anything else is printed.

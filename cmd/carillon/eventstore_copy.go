@@ -34,10 +34,10 @@ type eventstoreCopyCommand struct {
 
 // Help implements kong.HelpProvider.
 func (eventstoreCopyCommand) Help() string {
-	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first recorded is kept
-in their metadata. The target records the progress: an interrupted copy continues, a second run adds new
-events. At the end both sides are compared, event by event and by count, SHA-256 and last revision of each stream, and
-the streams' metadata is set. An election in a cluster is waited for, for two minutes.
+	return `Events keep their streams, revisions, ids, types, data and order; the time when they were first
+recorded is kept in their metadata. The target records the progress: an interrupted copy continues, a second run
+adds new events. At the end both sides are compared, event by event and by count, SHA-256 and last revision of
+each stream, and the streams' metadata is set. An election in a cluster is waited for, for two minutes.
 
 To move a server: copy with --copy-only while it runs, stop it, copy again, start it with CARILLON_EVENTSTORE_URL.
 
@@ -98,7 +98,8 @@ func leftOutText(streams []copying.LeftOut) string {
 	for _, one := range streams {
 		events += one.Events
 	}
-	most := slices.SortedStableFunc(slices.Values(streams), func(a, b copying.LeftOut) int { return cmp.Compare(b.Events, a.Events) })
+	most := slices.SortedStableFunc(slices.Values(streams),
+		func(a, b copying.LeftOut) int { return cmp.Compare(b.Events, a.Events) })
 	text := fmt.Sprintf("not copied: %d events in %d streams that begin with $:", events, len(streams))
 	for _, one := range most[:min(len(most), leftOutShown)] {
 		text += fmt.Sprintf(" %s (%d)", one.Stream, one.Events)
@@ -112,15 +113,16 @@ func leftOutText(streams []copying.LeftOut) string {
 func copyText(r copying.Result, copyOnly bool) string {
 	text := fmt.Sprintf("copied %d events", r.Copied)
 	if r.Resumed {
-		text += " to those that were there"
+		text += " to the earlier ones"
 	}
 	if r.Filled > 0 {
-		text += fmt.Sprintf(", with %d hidden ones for what the source has removed", r.Filled)
+		text += fmt.Sprintf(", with %d hidden ones in place of events that the source has removed", r.Filled)
 	}
 	if copyOnly {
 		return text + ", compared nothing yet,"
 	}
-	text += fmt.Sprintf("; all %d in %d streams compared and equal, each by count, SHA-256 and last revision, over all of them %s; metadata of %d streams",
+	text += fmt.Sprintf("; all %d in %d streams compared and equal, each by count, SHA-256 and last revision, "+
+		"over all of them %s; metadata of %d streams",
 		r.Compared, r.Streams, r.Digest, r.Metadata)
 	if r.Gone > 0 {
 		text += fmt.Sprintf("; %d that the source has removed since", r.Gone)
@@ -144,9 +146,14 @@ func writeStreams(path string, streams []copying.Stream) (err error) {
 	return lines.Flush()
 }
 
-// source opens what is copied: a server, a running node of a directory, or a directory that nobody uses.
+// source opens the store to copy.
 func (c *eventstoreCopyCommand) source(ctx context.Context, log *slog.Logger) (*esdb.Store, func(), error) {
-	from := c.From.Reveal()
+	return openLog(ctx, c.From.Reveal(), c.path(), log)
+}
+
+// openLog opens a store by its address: a server, a running node of a directory, or an unused directory. Empty means
+// the usual directory.
+func openLog(ctx context.Context, from, usual string, log *slog.Logger) (*esdb.Store, func(), error) {
 	if strings.Contains(from, "://") {
 		store, err := esdb.Open(from, log)
 		if err != nil {
@@ -155,7 +162,7 @@ func (c *eventstoreCopyCommand) source(ctx context.Context, log *slog.Logger) (*
 		return store, func() { _ = store.Close() }, nil
 	}
 	if from == "" {
-		from = c.path()
+		from = usual
 	}
 	socket, running, err := maintenance.Protocol(ctx, from)
 	switch {

@@ -14,7 +14,7 @@ type copyProgress struct {
 	*statusLine
 
 	phase   string
-	samples []progressSample // of the last while, to tell the rate by
+	samples []progressSample // recent ones, for the rate
 }
 
 type progressSample struct {
@@ -24,7 +24,7 @@ type progressSample struct {
 
 func newCopyProgress(t terminal) *copyProgress { return &copyProgress{statusLine: newStatusLine(t)} }
 
-// report is what copying.Options wants.
+// report implements the callback of copying.Options.
 func (p *copyProgress) report(now copying.Progress) {
 	at := time.Now()
 	if now.Phase != p.phase {
@@ -41,7 +41,7 @@ func (p *copyProgress) report(now copying.Progress) {
 	}
 }
 
-// progressText says where a phase is that was at another point some time ago.
+// progressText describes the progress of a phase since an earlier sample.
 func progressText(then, now copying.Progress, elapsed time.Duration) string {
 	share := 100.0
 	if now.Total > 0 {

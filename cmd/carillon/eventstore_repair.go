@@ -43,15 +43,20 @@ type (
 	}
 )
 
-// Run lists what is lost, and repairs where that is accepted. It fails where damage is left.
+// Run lists the lost events, and repairs if their loss is accepted. It fails if damage is left.
 func (c *eventstoreRepairCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
 	found, err := maintenance.Repair(ctx, c.path(), c.AcceptLoss, cli.Logger(os.Stderr))
 	if err != nil {
 		return err
 	}
 	answer := repaired{
-		Damage: found.Damage, Last: found.Last, Acknowledged: found.Acknowledged, Lost: []lostRevisions{},
-		Unnamed: found.Unnamed, Kept: found.Kept, Repaired: c.AcceptLoss && found.Damage != "",
+		Damage:       found.Damage,
+		Last:         found.Last,
+		Acknowledged: found.Acknowledged,
+		Lost:         []lostRevisions{},
+		Unnamed:      found.Unnamed,
+		Kept:         found.Kept,
+		Repaired:     c.AcceptLoss && found.Damage != "",
 	}
 	for _, lost := range found.Lost {
 		answer.Lost = append(answer.Lost, lostRevisions(lost))
@@ -60,7 +65,8 @@ func (c *eventstoreRepairCommand) Run(ctx context.Context, t terminal, cli *comm
 		return err
 	}
 	if found.Damage != "" && !c.AcceptLoss {
-		return errors.New("nothing was changed: restore a backup that has these events, or use --accept-loss to continue without them")
+		return errors.New("nothing was changed: restore a backup that has these events, or use --accept-loss to " +
+			"continue without them")
 	}
 	return nil
 }

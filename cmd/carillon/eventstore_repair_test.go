@@ -34,7 +34,8 @@ func TestRepairOfADamagedLog(t *testing.T) {
 		if code == 0 || !strings.Contains(errors, "--accept-loss") {
 			t.Errorf("%s: exit code %d: %s%s", task, code, out, errors)
 		}
-		if task[0] == "repair" && (!strings.Contains(out, "lost: thing-") || !strings.Contains(out, "is damaged at byte")) {
+		if task[0] == "repair" && (!strings.Contains(out, "lost: thing-") ||
+			!strings.Contains(out, "is damaged at byte")) {
 			t.Errorf("it doesn't list what is lost: %s", out)
 		}
 	}
@@ -44,7 +45,8 @@ func TestRepairOfADamagedLog(t *testing.T) {
 		lost += l.Last - l.First + 1
 	}
 	report := answer[verified](t, "eventstore", "verify", "--data", damaged)
-	if !done.Repaired || lost == 0 || report.Faults > 0 || report.Events+lost > 70 || report.Events+lost < 70 && !done.Unnamed {
+	if !done.Repaired || lost == 0 || report.Faults > 0 || report.Events+lost > 70 || report.Events+lost < 70 &&
+		!done.Unnamed {
 		t.Errorf("%d events of 70 are left: %+v, %+v", report.Events, done, report)
 	}
 	if kept, err := os.ReadDir(filepath.Join(damaged, "damaged")); err != nil || len(kept) != 1 {

@@ -28,7 +28,8 @@ func standalone(t *testing.T, dir string) (url string, stop func()) {
 	var stderr bytes.Buffer
 	ended := make(chan int, 1)
 	go func() {
-		code := run(ctx, []string{"eventstore", "--addr", "127.0.0.1:0", "--data", dir, "--log-level", "error"}, terminal{in: strings.NewReader(""), out: in, err: &stderr})
+		code := run(ctx, []string{"eventstore", "--addr", "127.0.0.1:0", "--data", dir, "--log-level", "error"},
+			terminal{in: strings.NewReader(""), out: in, err: &stderr})
 		_ = in.Close()
 		ended <- code
 	}()
@@ -59,7 +60,8 @@ func publishThings(t *testing.T, url string, n int) {
 	}
 	defer func() { _ = store.Close() }()
 	for i := range n {
-		_, err := store.Append(t.Context(), fmt.Sprintf("thing-%d", i%7), eventstore.Revision(i/7-1), []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+		_, err := store.Append(t.Context(), fmt.Sprintf("thing-%d", i%7), eventstore.Revision(i/7-1),
+			[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,10 +87,12 @@ func TestEventstoreCommands(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, stop := standalone(t, at("node"))
 	publishThings(t, url, 70)
-	if got := answer[verified](t, "eventstore", "verify", "--data", at("node")); got.Events != 70 || got.Streams != 7 || got.Faults != 0 {
+	if got := answer[verified](t, "eventstore", "verify", "--data", at("node")); got.Events != 70 ||
+		got.Streams != 7 || got.Faults != 0 {
 		t.Errorf("verified %+v", got)
 	}
-	if got := answer[backedUp](t, "eventstore", "backup", at("backup"), "--data", at("node")); got.Bytes == 0 || got.Dir != at("backup") {
+	if got := answer[backedUp](t, "eventstore", "backup", at("backup"), "--data", at("node")); got.Bytes == 0 ||
+		got.Dir != at("backup") {
 		t.Errorf("backed up %+v", got)
 	}
 	if got := answer[scavenged](t, "eventstore", "scavenge", "--data", at("node")); got.Events != 0 {
@@ -97,19 +101,24 @@ func TestEventstoreCommands(t *testing.T) {
 	if got := answer[verified](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")); got.Events != 70 {
 		t.Errorf("restored %+v", got)
 	}
-	if got := answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to", at("copy")); got.Copied != 70 || got.Compared != 70 {
+	if got := answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to",
+		at("copy")); got.Copied != 70 || got.Compared != 70 {
 		t.Errorf("copied %+v", got)
 	}
-	if code, _, errors := runIn(t.Context(), "", "eventstore", "copy", "--from", at("node"), "--to", at("copy")); code != 1 || !strings.Contains(errors, "connection string") {
+	if code, _, errors := runIn(t.Context(), "", "eventstore", "copy", "--from", at("node"), "--to",
+		at("copy")); code != 1 || !strings.Contains(errors, "connection string") {
 		t.Errorf("copy of a directory in use: %d, %s", code, errors)
 	}
 	stop()
-	if got := answer[copying.Result](t, "eventstore", "copy", "--from", at("node"), "--to", at("copy"), "--streams", at("streams")); !got.Resumed || got.Copied != 0 || got.Compared != 70 || got.LeftOut == nil {
+	if got := answer[copying.Result](t, "eventstore", "copy", "--from", at("node"), "--to", at("copy"), "--streams",
+		at("streams")); !got.Resumed || got.Copied != 0 || got.Compared != 70 || got.LeftOut == nil {
 		t.Errorf("copied again %+v", got)
-	} else if lines, err := os.ReadFile(at("streams")); err != nil || uint64(bytes.Count(lines, []byte(`"sha256":"`))) != got.Streams || got.Streams == 0 { //nolint:gosec // not negative
+	} else if lines, err := os.ReadFile(at("streams")); err != nil || got.Streams == 0 ||
+		uint64(bytes.Count(lines, []byte(`"sha256":"`))) != got.Streams { //nolint:gosec // not negative
 		t.Errorf("streams: %s, %v", lines, err)
 	}
-	if code, out, errors := runIn(t.Context(), "", "eventstore", "verify", "--data-dir", at("data")); code != 0 || !strings.Contains(out, "all is well") {
+	if code, out, errors := runIn(t.Context(), "", "eventstore", "verify", "--data-dir", at("data")); code != 0 ||
+		!strings.Contains(out, "all is well") {
 		t.Errorf("verify: %d, %s, %s", code, out, errors)
 	}
 	for _, args := range [][]string{
@@ -118,7 +127,8 @@ func TestEventstoreCommands(t *testing.T) {
 		{"restore", at("backup"), "--data", at("node")},
 		{"copy", "--from", at("nothing"), "--to", at("copy")},
 	} {
-		if code, _, errors := runIn(t.Context(), "", append([]string{"eventstore"}, args...)...); code != 1 || errors == "" {
+		if code, _, errors := runIn(t.Context(), "", append([]string{"eventstore"}, args...)...); code != 1 ||
+			errors == "" {
 			t.Errorf("%s: exit code %d: %s", args, code, errors)
 		}
 	}

@@ -15,7 +15,7 @@ type feedCommand struct {
 }
 
 type feedRegisterCommand struct {
-	remote
+	changing
 	Type string       `arg:"" enum:"news,event" help:"news or event."`
 	Org  organization `arg:"" help:"Id of the owning organization, or its beginning."`
 	Name string       `arg:"" help:"Display name."`
@@ -28,7 +28,12 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	created, err := client.RegisterFeed(ctx, adminclient.NewFeed{ID: c.ID.UUID(), FeedType: c.Type, OrganizationID: org, Name: c.Name})
+	created, err := client.RegisterFeed(ctx, adminclient.NewFeed{
+		ID:             c.ID.UUID(),
+		FeedType:       c.Type,
+		OrganizationID: org,
+		Name:           c.Name,
+	})
 	if err != nil {
 		return err
 	}
@@ -37,7 +42,7 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 
 // share names a feed and a reader.
 type share struct {
-	remote
+	changing
 	Type string       `arg:"" enum:"news,event" help:"news or event."`
 	Feed anID         `arg:"" help:"Id of the feed."`
 	With organization `arg:"" help:"Id of the reading organization, or its beginning."`

@@ -30,7 +30,8 @@ func TestHostileForgedBackup(t *testing.T) {
 	dir := shortDir(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, key, stop := server(t, at("data"), pgtest.URL(t))
-	ask(t, key, http.MethodPut, url+"/events/destinations/crm", `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
+	ask(t, key, http.MethodPut, url+"/events/destinations/crm",
+		`{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`, http.StatusCreated)
 	stop()
 	answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data"))
 	const forged = "was changed after it was made"
@@ -38,17 +39,18 @@ func TestHostileForgedBackup(t *testing.T) {
 		forge  func(t *testing.T, dir string)
 		refuse string
 	}{
-		"as it was made":  {func(*testing.T, string) {}, ""},
-		"other streams":   {change("streams.ndjson", `"events":1`, `"events":2`), forged},
-		"other keys":      {change("keys/slots", "KEY1", "KEY2"), forged},
-		"other counts":    {change("backup.json", `"keys":1`, `"keys":2`), forged},
-		"another time":    {change("backup.json", `"madeAt":"20`, `"madeAt":"21`), forged},
-		"no signature":    {change("backup.json", `"mac"`, `"was"`), "--accept-unsigned"},
-		"an event more":   {moreEvents, "is not as it is in the backup, or not in it"},
-		"hidden events":   {hiddenEvents, "is not as it is in the backup, or not in it"},
-		"other metadata":  {otherMetadata, "and in the backup it had"},
-		"another order":   {anotherOrder, "the order of its events"},
-		"a manifest less": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "backup.json")) }, "no whole backup"},
+		"as it was made": {func(*testing.T, string) {}, ""},
+		"other streams":  {change("streams.ndjson", `"events":1`, `"events":2`), forged},
+		"other keys":     {change("keys/slots", "KEY1", "KEY2"), forged},
+		"other counts":   {change("backup.json", `"keys":1`, `"keys":2`), forged},
+		"another time":   {change("backup.json", `"madeAt":"20`, `"madeAt":"21`), forged},
+		"no signature":   {change("backup.json", `"mac"`, `"was"`), "--accept-unsigned"},
+		"an event more":  {moreEvents, "differs from the backup, or is not in it"},
+		"hidden events":  {hiddenEvents, "differs from the backup, or is not in it"},
+		"other metadata": {otherMetadata, "and in the backup it had"},
+		"another order":  {anotherOrder, "the order of its events"},
+		"a manifest less": {func(t *testing.T, dir string) { remove(t, filepath.Join(dir, "backup.json")) },
+			"no whole backup"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -77,14 +79,14 @@ func TestHostileForgedBackup(t *testing.T) {
 			cfg := config.Config{DataDir: to, AfterRestore: true, Roles: []string{config.RoleAPI}}
 			if _, err := os.Stat(filepath.Join(to, "eventstore")); err == nil {
 				if _, err := cfg.CheckRestored(); err == nil || !strings.Contains(err.Error(), "was not finished") {
-					t.Errorf("a server starts on what was refused: %v", err)
+					t.Errorf("a server starts on a refused backup: %v", err)
 				}
 			}
 		})
 	}
 }
 
-// TestHostileUnsignedBackup: what is said of an unsigned one was read, and is not what it says of itself.
+// TestHostileUnsignedBackup: the description of an unsigned backup comes from its data, not from its own claims.
 func TestHostileUnsignedBackup(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
@@ -104,14 +106,16 @@ func TestHostileUnsignedBackup(t *testing.T) {
 	if text, err = json.Marshal(claims); err == nil {
 		err = os.WriteFile(at("backup/backup.json"), text, 0o600)
 	}
-	if err := errors.Join(err, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")),
+		0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.RemoveAll(at("data/eventstore")); err != nil {
 		t.Fatal(err)
 	}
 	read := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("data"), "--accept-unsigned")
-	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") || !read.MadeAt.IsZero() {
+	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") ||
+		!read.MadeAt.IsZero() {
 		t.Errorf("restored %+v, and the backup had %+v", read, made)
 	}
 }
@@ -160,7 +164,8 @@ func moreEvents(t *testing.T, dir string) {
 	t.Helper()
 	events(t, dir, func(store *esdb.Store) {
 		appended(t, store, "operator-"+uuid.NewString(), eventstore.NoStream,
-			esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "operator.acted.v1", Data: []byte("{}")}})
+			esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "operator.acted.v1",
+				Data: []byte("{}")}})
 	})
 }
 
@@ -169,7 +174,8 @@ func hiddenEvents(t *testing.T, dir string) {
 	events(t, dir, func(store *esdb.Store) {
 		for _, entry := range userEvents(t, store) {
 			appended(t, store, "$$"+entry.Stream, eventstore.NoStream,
-				esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(`{"$tb":1}`)}})
+				esdb.Entry{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata",
+					Data: []byte(`{"$tb":1}`)}})
 			return
 		}
 	})
@@ -197,14 +203,14 @@ func userEvents(t *testing.T, store *esdb.Store) (list []esdb.Entry) {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(entry.Stream, "$") {
-			entry.Metadata = copying.CarriedMetadata(&entry)
+			entry.Metadata = eventstore.CarriedMetadata(&entry.Recorded)
 			list = append(list, entry)
 		}
 	}
 	return list
 }
 
-// otherMetadata lets somebody else have done what is on record.
+// otherMetadata records another actor for the events.
 func otherMetadata(t *testing.T, dir string) {
 	t.Helper()
 	anew(t, dir, func(list []esdb.Entry) []esdb.Entry {
@@ -238,13 +244,17 @@ func plainStreams(t *testing.T, dir string) []byte {
 			if sum == nil {
 				sum = make([]byte, sha256.Size)
 			}
-			for _, part := range [][]byte{[]byte(entry.Type), entry.ID[:], entry.Data, binary.AppendUvarint(nil, uint64(entry.Revision))} { //nolint:gosec // not negative
+			revision := binary.AppendUvarint(nil, uint64(entry.Revision)) //nolint:gosec // not negative
+			for _, part := range [][]byte{[]byte(entry.Type), entry.ID[:], entry.Data, revision} {
 				sum = append(binary.AppendUvarint(sum, uint64(len(part))), part...)
 			}
 			next := sha256.Sum256(sum)
 			sums[entry.Stream] = next[:]
 			streams[entry.Stream] = copying.Stream{
-				Name: entry.Stream, Events: streams[entry.Stream].Events + 1, Last: entry.Revision, SHA256: hex.EncodeToString(next[:]),
+				Name:   entry.Stream,
+				Events: streams[entry.Stream].Events + 1,
+				Last:   entry.Revision,
+				SHA256: hex.EncodeToString(next[:]),
 			}
 		}
 	})

@@ -23,9 +23,9 @@ type happeningShowCommand struct {
 
 // Help implements kong.HelpProvider.
 func (happeningShowCommand) Help() string {
-	return `Lines marked "from" gave the value, or a part of it; lines marked "other" have a different value that was not used:
-the platform's record precedes the event's own page, then listings, then posts. Of equals the
-first one counts, and the newest for dates and statuses. --json shows everything.`
+	return `Lines marked "from" gave the value, or a part of it; lines marked "other" have a different value
+that was not used: the platform's record precedes the event's own page, then listings, then posts. Of equals
+the first one counts, and the newest for dates and statuses. --json shows everything.`
 }
 
 // Run shows the event.
@@ -42,8 +42,8 @@ func (c *happeningShowCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type happeningSplitCommand struct {
-	remote
-	ID anID `arg:"" help:"Id of the remaining event, or of one that was merged into it."`
+	changing
+	ID anID `arg:"" help:"Id of the remaining event, or of an event merged into it."`
 }
 
 // Help implements kong.HelpProvider.

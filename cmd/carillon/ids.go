@@ -23,7 +23,7 @@ func (i *anID) UnmarshalText(text []byte) error {
 // UUID is the id.
 func (i anID) UUID() uuid.UUID { return uuid.UUID(i) }
 
-// idStart is an id, or as much of its beginning as tells it from the others.
+// idStart is an id, or a prefix that only it has.
 type idStart string
 
 const idLength = 36

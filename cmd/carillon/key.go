@@ -19,7 +19,7 @@ type keyCommand struct {
 }
 
 type keyIssueCommand struct {
-	remote
+	changing
 	Org     organization `arg:"" help:"Id of the organization, or its beginning."`
 	Name    string       `placeholder:"TEXT" help:"Purpose of the key."`
 	Scopes  []string     `placeholder:"SCOPE,…" enum:"read,write,secrets" help:"Scopes: some of read, write, secrets (to read secrets in full). Default: all."`
@@ -52,7 +52,8 @@ func expiry(text string, now time.Time) (*time.Time, error) {
 	}
 	wait, err := time.ParseDuration(text)
 	if err != nil || wait <= 0 {
-		return nil, fmt.Errorf("--expires: %q is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 720h", text)
+		return nil, fmt.Errorf(
+			"--expires: %q is neither a time such as 2027-01-01T00:00:00Z nor a duration such as 720h", text)
 	}
 	at := now.Add(wait)
 	return &at, nil
@@ -76,14 +77,15 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) {
 		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, k := range list {
-			row(w, k.ID, printable(k.Name), strings.Join(k.Scopes, ","), moment(&k.CreatedAt), moment(k.ExpiresAt), moment(k.LastUsedAt),
+			row(w, k.ID, printable(k.Name), strings.Join(k.Scopes, ","), moment(&k.CreatedAt), moment(k.ExpiresAt),
+				moment(k.LastUsedAt),
 				validity(k.ExpiresAt, k.RevokedAt, time.Now()))
 		}
 	})
 }
 
 type keyRotateCommand struct {
-	remote
+	changing
 	Org     organization  `arg:"" help:"Id of the organization, or its beginning."`
 	Key     string        `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
 	Overlap time.Duration `default:"24h" help:"Overlap during which the old key works, up to 720h; 0s: none."`
@@ -106,7 +108,8 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 func listCredentials(w io.Writer, list []adminapi.Credential) {
 	row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
 	for _, c := range list {
-		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt), validity(c.ExpiresAt, c.RevokedAt, time.Now()))
+		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt),
+			validity(c.ExpiresAt, c.RevokedAt, time.Now()))
 	}
 }
 
@@ -122,7 +125,7 @@ func validity(expires, revoked *time.Time, now time.Time) string {
 }
 
 type keyRevokeCommand struct {
-	remote
+	changing
 	Org organization `arg:"" help:"Id of the organization, or its beginning."`
 	Key string       `arg:"" help:"Id of the key: the 8 characters after ck_, as \"carillon key list\" shows them. Never the whole key."`
 }

@@ -34,8 +34,8 @@ type listenCommand struct {
 
 // Help implements kong.HelpProvider.
 func (listenCommand) Help() string {
-	return `Makes a destination and a subscription, prints each webhook as it comes, and removes both at the end. What a
-listener that was killed has left is removed by the next one.
+	return `Makes a destination and a subscription, prints each webhook as it comes, and removes both at the end. The next
+listener removes those that a killed one has left.
 
   carillon listen --types 'news.*'
   carillon listen --forward http://localhost:3000/hooks

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -47,7 +48,7 @@ func (s shell) listen(args ...string) listening {
 	exited := make(chan int, 1)
 	go func() {
 		t := terminal{in: strings.NewReader(""), out: printed, err: noted}
-		exited <- run(ctx, append(append([]string{"listen", "--json"}, args...), s.api()...), t)
+		exited <- run(ctx, append(append([]string{"listen", "--json"}, s.api()...), args...), t)
 		_ = printed.Close()
 		_ = noted.Close()
 	}()
@@ -169,18 +170,21 @@ func TestListenForwardsByteForByte(t *testing.T) {
 	if !got.Verified || got.Type != "news.item.added" || got.Answered != 207 || got.Body != string(body) {
 		t.Errorf("heard %+v; forwarded %s", got, body)
 	}
-	if !strings.Contains(got.Body, "Grüße <&>") || got.Headers["webhook-signature"] != header.Get("webhook-signature") ||
+	if !strings.Contains(got.Body, "Grüße <&>") ||
+		got.Headers["webhook-signature"] != header.Get("webhook-signature") ||
 		header.Get("webhook-id") != got.ID || header.Get("user-agent") != got.Headers["user-agent"] {
 		t.Errorf("headers %v, forwarded %v, body %s", got.Headers, header, got.Body)
 	}
 	apitest.Eventually(t, "the answer is on record", func() bool {
-		return strings.Contains(s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK), `"responseBody":"taken"`)
+		return strings.Contains(s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK),
+			`"responseBody":"taken"`)
 	})
 	secret := s.listenSecret()
 	code, notes := l.stop()
 	_, id, _ := strings.Cut(notes, "as the destination ")
 	id, _, _ = strings.Cut(id, ".\n")
-	if code != 0 || id == "" || !strings.Contains(notes, secret+"\n") || strings.Contains(s.destinations(), `"`+id+`"`) {
+	if code != 0 || id == "" || !strings.Contains(notes, secret+"\n") ||
+		strings.Contains(s.destinations(), `"`+id+`"`) {
 		t.Errorf("after Ctrl-C: exit %d, %q is left\n%s", code, id, notes)
 	}
 }
@@ -230,6 +234,23 @@ func TestListenRemovesLeftovers(t *testing.T) {
 	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
 		t.Errorf("at the end: %s", now)
 	}
+}
+
+// TestListenBesideAnotherSpelling listens twice at one server, by two names of this machine.
+func TestListenBesideAnotherSpelling(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	_, port, err := net.SplitHostPort(s.app.APIAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.listen()
+	second := s.listen("--http-addr", "localhost:"+port)
+	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 2 {
+		t.Errorf("while two listen: %s", now)
+	}
+	first.stop()
+	second.stop()
 }
 
 func TestListenRefusesBadInput(t *testing.T) {

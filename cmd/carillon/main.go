@@ -36,8 +36,9 @@ type commandLine struct {
 	Feed        feedCommand        `cmd:"" help:"Feeds of other systems, and sharing."`
 	Publish     publishCommand     `cmd:"" help:"Publish events from a file."`
 	Projections projectionsCommand `cmd:"" help:"Read models and process managers."`
-	Audit       auditCommand       `cmd:"" help:"Audit trail of destinations, including deleted ones."`
+	Audit       auditCommand       `cmd:"" help:"Audit trail: who changed what, when and why, also of what was deleted; tree heads of the log, and proofs."`
 	Auditor     auditorCommand     `cmd:"" help:"Tokens that read the audit trail and nothing else."`
+	Analytics   analyticsCommand   `cmd:"" help:"Logins of analysts, who read views in SQL."`
 	Operator    operatorCommand    `cmd:"" help:"Operators, each with a personal token under which actions are recorded."`
 	Eventstore  eventstoreCommand  `cmd:"" help:"The event store: run it alone, back up, restore, verify, scavenge, copy."`
 	Demo        demoCommand        `cmd:"" help:"Demonstrate collecting and delivering, on a running development server or a temporary one."`
@@ -53,7 +54,7 @@ type commandLine struct {
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
 }
 
-// terminal is where a command reads and writes.
+// terminal has the input and output of a command.
 type terminal struct {
 	in       io.Reader
 	out, err io.Writer
@@ -67,12 +68,15 @@ func main() {
 	os.Exit(code)
 }
 
-// run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command line.
+// run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command
+// line.
 func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
-	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description), kong.Writers(t.out, t.err),
+	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description),
+		kong.Writers(t.out, t.err),
 		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t), kong.Vars{"version": versionText()})
+		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t),
+		kong.Vars{"version": versionText()})
 	if err == nil {
 		err = config.DropEmpty(os.Environ(), os.Unsetenv)
 	}
@@ -99,7 +103,7 @@ func run(ctx context.Context, args []string, t terminal) int {
 }
 
 func fail(t terminal, err error, code int) int {
-	lines := strings.Split(err.Error(), "\n") // what a server or a file says may hold escapes that a terminal obeys
+	lines := strings.Split(err.Error(), "\n") // texts of servers and files may hold escapes that a terminal obeys
 	for i := range lines {
 		lines[i] = printable(lines[i])
 	}

@@ -38,7 +38,20 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(suite.Main(m))
+	os.Exit(mainWithLocks(m))
+}
+
+// mainWithLocks runs the tests with a directory for the locks of listeners, and removes it.
+func mainWithLocks(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "carillon-locks-")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
+		panic(err)
+	}
+	return suite.Main(m)
 }
 
 // serving is a server that runs.
@@ -85,9 +98,15 @@ func shortDir(tb testing.TB) string {
 // settings returns those of a development server with all roles.
 func settings(dir, database string) config.Config {
 	return config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, DatabaseURL: config.Address(database), Dev: true,
-		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DeliveryTimeout: 30 * time.Second, AutoDisableAfter: 100,
+		HTTPAddr:    "127.0.0.1:0",
+		AdminAddr:   "127.0.0.1:0",
+		DataDir:     dir,
+		DatabaseURL: config.Address(database),
+		Dev:         true,
+		Roles: []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver,
+			config.RoleCollect},
+		DeliveryTimeout:  30 * time.Second,
+		AutoDisableAfter: 100,
 	}
 }
 
@@ -109,11 +128,16 @@ func serve(tb testing.TB, cfg config.Config) serving {
 		a.Close()
 	})
 	tb.Cleanup(stop)
-	key, err := a.DevelopmentKey(ctx) // "carillon serve" makes it before it welcomes anybody
+	key, err := a.DevelopmentKey(ctx) // "carillon serve" makes it before its first answer
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return serving{app: a, key: key, flags: []string{"--data-dir", cfg.DataDir, "--admin-addr", a.AdminAddr().String()}, stop: stop}
+	return serving{
+		app:   a,
+		key:   key,
+		flags: []string{"--data-dir", cfg.DataDir, "--admin-addr", a.AdminAddr().String()},
+		stop:  stop,
+	}
 }
 
 // ready waits until the server says that it is.
@@ -161,11 +185,13 @@ func TestOperatorsDay(t *testing.T) {
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
 	reader := s.ok("org", "create", "Reader")
-	if list := s.ok("org", "list"); !strings.Contains(list, "Town hall") || !strings.Contains(list, org) || !strings.HasPrefix(list, "ID ") {
+	if list := s.ok("org", "list"); !strings.Contains(list, "Town hall") || !strings.Contains(list, org) ||
+		!strings.HasPrefix(list, "ID ") {
 		t.Errorf("org list:\n%s", list)
 	}
 	var issued struct{ ID, Key string }
-	if err := json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")), &issued, json.MatchCaseInsensitiveNames(true)); err != nil {
+	if err := json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
+		&issued, json.MatchCaseInsensitiveNames(true)); err != nil {
 		t.Fatal(err)
 	}
 	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
@@ -174,27 +200,32 @@ func TestOperatorsDay(t *testing.T) {
 	s.ok("key", "issue", org)
 	s.ok("key", "revoke", org, issued.ID)
 	keys := s.ok("key", "list", org[:8])
-	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) || strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
+	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) ||
+		strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
 		t.Errorf("key list:\n%s", keys)
 	}
-	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 || strings.Count(list, `"revokedAt": null`) != 1 {
+	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 ||
+		strings.Count(list, `"revokedAt": null`) != 1 {
 		t.Errorf("key list --json:\n%s", list)
 	}
-	if link := s.ok("console", org[:8]); !strings.Contains(link, "/console/enter?token=") {
+	link := s.ok("console", org[:8], "--as", "ann", "--scopes", "read,write")
+	if !strings.Contains(link, "/console/enter?token=") {
 		t.Errorf("console: %s", link)
 	}
-	s.refused("organization not found", "console", uuid.NewString())
+	s.refused("organization not found", "console", uuid.NewString(), "--as", "ann")
 	s.refused("organization not found", "key", "list", uuid.NewString())
 	s.refused("key not found", "key", "revoke", org, "nobody00")
 	s.refused("organization not found", "key", "issue", uuid.NewString())
 	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
 
 	source := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome")
-	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome"); again != source {
+	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone",
+		"Europe/Rome"); again != source {
 		t.Errorf("the same source twice: %s and %s", source, again)
 	}
 	s.ok("source", "add", "instagram", "@townhall")
-	if list := s.ok("source", "list"); !strings.Contains(list, "https://example.org/events") || !strings.Contains(list, "townhall") {
+	if list := s.ok("source", "list"); !strings.Contains(list, "https://example.org/events") ||
+		!strings.Contains(list, "townhall") {
 		t.Errorf("source list:\n%s", list)
 	}
 	s.ok("source", "collect", source)
@@ -218,7 +249,8 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 	org := s.ok("org", "create", "Town hall")
 	var lines strings.Builder
 	for i := range 50 {
-		_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/f","subject":"c-%d","organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
+		_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/f","subject":"c-%d",`+
+			`"organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
 	}
 	file := filepath.Join(t.TempDir(), "events.ndjson")
 	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
@@ -229,12 +261,14 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 			t.Errorf("publish: %s", got)
 		}
 	}
-	code, out, errors := runIn(t.Context(), lines.String(), append([]string{"publish", "-", "--json"}, s.server...)...)
+	code, out, errors := runIn(t.Context(), lines.String(),
+		append([]string{"publish", "-", "--json"}, s.server...)...)
 	if code != 0 || !strings.Contains(out, `"published": 50`) {
 		t.Errorf("publish -: exit %d\n%s%s", code, out, errors)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.ndjson")
-	if err := os.WriteFile(bad, []byte(lines.String()+`{"type":"no.such","source":"/x","data":{}}`), 0o600); err != nil {
+	if err := os.WriteFile(bad, []byte(lines.String()+`{"type":"no.such","source":"/x","data":{}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.refused("line 51: ", "publish", bad)
@@ -245,7 +279,8 @@ func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
 	if err := os.WriteFile(changed, []byte(unsent+other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.refused("line 2: id "+other[len(`{"id":"`):][:len(fresh)]+" is published already and differs in data", "publish", changed)
+	s.refused("line 2: id "+other[len(`{"id":"`):][:len(fresh)]+" is published already and differs in data",
+		"publish", changed)
 	s.refused("(0 events were published", "publish", changed)
 	s.refused("no such file", "publish", file+".missing")
 }
@@ -254,16 +289,18 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
-	if table := s.ok("projections", "status"); !regexp.MustCompile(`(?m)^organizations +readModel +running +- +\d+ `).MatchString(table) {
+	if table := s.ok("projections", "status"); !regexp.MustCompile(
+		`(?m)^organizations +readModel +running +- +\d+ `).MatchString(table) {
 		t.Errorf("status:\n%s", table)
 	}
-	if got := s.ok("projections", "rebuild", "organizations"); !regexp.MustCompile(`^organizations is rebuilt: \d+ events`).MatchString(got) {
+	if got := s.ok("projections", "rebuild",
+		"organizations"); !regexp.MustCompile(`^organizations is rebuilt: \d+ events`).MatchString(got) {
 		t.Errorf("rebuild: %s", got)
 	}
 	if list := s.ok("org", "list"); !strings.Contains(list, org) {
 		t.Errorf("after the rebuild:\n%s", list)
 	}
-	s.refused("no projection has this name", "projections", "rebuild", "nobody")
+	s.refused("no projection has this name", "projections", "rebuild", "unknown")
 	if got := s.ok("status"); !strings.HasPrefix(got, "ready") {
 		t.Errorf("status: %s", got)
 	}
@@ -282,19 +319,23 @@ func TestWithoutAServer(t *testing.T) {
 	if code != 1 || !strings.Contains(errors, "carillon serve") {
 		t.Errorf("no token: exit %d %s", code, errors)
 	}
-	code, _, errors = runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2", "--admin-addr", "127.0.0.1:1")
-	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") || strings.Contains(errors, "hunter2") {
+	code, _, errors = runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2",
+		"--admin-addr", "127.0.0.1:1")
+	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") ||
+		strings.Contains(errors, "hunter2") {
 		t.Errorf("no server: exit %d %s", code, errors)
 	}
 }
 
-func TestTheAPIIsNotTheAdminAPI(t *testing.T) {
+func TestListenersDiffer(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	for _, args := range [][]string{{"status"}, {"org", "list"}, {"publish", "-"}, {"audit", "destination", uuid.NewString(), "--export", "-"}} {
+	for _, args := range [][]string{{"status"}, {"org", "list"}, {"publish", "-"},
+		{"audit", "destination", uuid.NewString(), "--export", "-"}} {
 		args = append(args, "--data-dir", s.server[1], "--admin-addr", s.app.APIAddr().String())
 		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 1 || out != "" || !strings.Contains(errors, s.app.APIAddr().String()+" is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR") {
+		if code != 1 || out != "" || !strings.Contains(errors, s.app.APIAddr().String()+
+			" is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR") {
 			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
 		}
 	}
@@ -303,8 +344,10 @@ func TestTheAPIIsNotTheAdminAPI(t *testing.T) {
 func TestHelpAndMistakes(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"--help"}, {"serve", "--help"}, {"org", "create", "--help"}, {"key", "issue", "--help"}, {"source", "add", "--help"}, {"feed", "share", "--help"},
-		{"publish", "--help"}, {"projections", "rebuild", "--help"}, {"audit", "destination", "--help"}, {"auditor", "issue", "--help"}, {"status", "--help"}, {"demo", "--help"}, {"version"},
+		{"--help"}, {"serve", "--help"}, {"org", "create", "--help"}, {"key", "issue", "--help"},
+		{"source", "add", "--help"}, {"feed", "share", "--help"},
+		{"publish", "--help"}, {"projections", "rebuild", "--help"}, {"audit", "destination", "--help"},
+		{"auditor", "issue", "--help"}, {"status", "--help"}, {"demo", "--help"}, {"version"},
 	} {
 		code, out, errors := runIn(t.Context(), "", args...)
 		if code != 0 || out == "" || errors != "" || strings.Contains(out, "%!") || strings.Contains(out, "${") {
@@ -316,24 +359,27 @@ func TestHelpAndMistakes(t *testing.T) {
 		"CARILLON_TLS_KEY (--tls-key)": {"serve", "--tls-cert", "x.pem"},
 		"--delivery-timeout":           {"serve", "--delivery-timeout", "soon"},
 		"<org>":                        {"key", "issue", "not-a-uuid"},
-		"can't be used together":       {"audit", "destination", "22222222-2222-4222-8222-222222222222", "--at", "x", "--export", "-"},
-		"must be one of":               {"source", "add", "radio", "x"},
-		"CARILLON_ADMIN_TOKEN":         {"serve", "--admin-token", "hunter2"},
-		"\"10.0.0.0/99\" is not":       {"serve", "--trusted-proxies", "10.0.0.0/99"},
-		"expected \"<name>\"":          {"org", "create"},
+		"can't be used together": {"audit", "destination", "22222222-2222-4222-8222-222222222222", "--at",
+			"x", "--export", "-"},
+		"must be one of":         {"source", "add", "radio", "x"},
+		"CARILLON_ADMIN_TOKEN":   {"serve", "--admin-token", "hunter2"},
+		"\"10.0.0.0/99\" is not": {"serve", "--trusted-proxies", "10.0.0.0/99"},
+		"expected \"<name>\"":    {"org", "create"},
 	} {
 		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 2 || out != "" || !strings.Contains(errors, text) || !strings.Contains(errors, "--help") || strings.Contains(errors, "hunter2") {
+		if code != 2 || out != "" || !strings.Contains(errors, text) || !strings.Contains(errors, "--help") ||
+			strings.Contains(errors, "hunter2") {
 			t.Errorf("carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
 		}
 	}
 }
 
-// What an error repeats, of an argument or of a server, controls no terminal.
+// Arguments and answers of a server that an error repeats control no terminal.
 func TestErrorsShowNoEscapes(t *testing.T) {
 	t.Parallel()
 	var out, complaint strings.Builder
-	if code := run(t.Context(), []string{"org", "limits", "0d00", "fee\x1b[31mds\x07=1", "\u202eevil"}, terminal{out: &out, err: &complaint}); code == 0 {
+	if code := run(t.Context(), []string{"org", "limits", "0d00", "fee\x1b[31mds\x07=1", "\u202eevil"},
+		terminal{out: &out, err: &complaint}); code == 0 {
 		t.Error("it went through")
 	}
 	for _, line := range strings.Split(strings.TrimSuffix(complaint.String(), "\n"), "\n") {
@@ -354,7 +400,8 @@ func TestHelp_asCommand(t *testing.T) {
 	if code, out, _ := runIn(t.Context(), "", "help", "org", "limits"); code != 0 || out != want {
 		t.Errorf("help org limits: exit %d, %s", code, out)
 	}
-	if code, out, _ := runIn(t.Context(), "", "help"); code != 0 || !strings.Contains(out, "Usage: carillon <command>") {
+	if code, out, _ := runIn(t.Context(), "", "help"); code != 0 ||
+		!strings.Contains(out, "Usage: carillon <command>") {
 		t.Errorf("help: exit %d, %s", code, out)
 	}
 }

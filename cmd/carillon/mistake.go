@@ -11,12 +11,13 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// What the parser says in the words of its language, in those of whoever runs the program.
+// plainer rewords messages of the parser, which speak of types, for the people who run the program.
 var plainer = []struct {
 	said  *regexp.Regexp
 	words string
 }{
-	{regexp.MustCompile(`: expected duration but got ("[^"]*").*`), ` must be a time such as 30s, 5m or 2h; it is $1`},
+	{regexp.MustCompile(`: expected duration but got ("[^"]*").*`),
+		` must be a time such as 30s, 5m or 2h; it is $1`},
 	{regexp.MustCompile(`: expected a valid \d+ bit int but got ("[^"]*").*`), ` must be a whole number; it is $1`},
 	{regexp.MustCompile(`: bool value must be .* but got ("[^"]*").*`), ` must be true or false; it is $1`},
 	{regexp.MustCompile(` but got ("[^"]*").*`), `; it is $1`},

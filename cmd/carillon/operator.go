@@ -14,7 +14,7 @@ type operatorCommand struct {
 }
 
 type operatorIssueCommand struct {
-	remote
+	changing
 	Name    string `arg:"" help:"Name: lower-case letters, digits and . _ @ -, such as ann or ann@example.org."`
 	Expires string `aliases:"expires-at" placeholder:"WHEN" help:"Expiry: a time such as 2027-01-01T00:00:00Z, or a duration such as 720h. Default: never."`
 }
@@ -60,7 +60,7 @@ func (c *operatorListCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type operatorRotateCommand struct {
-	remote
+	changing
 	Name    string        `arg:"" help:"Name of the operator."`
 	Overlap time.Duration `default:"24h" help:"Overlap during which the old token works, up to 720h; 0s: none."`
 }
@@ -79,7 +79,7 @@ func (c *operatorRotateCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type operatorRevokeCommand struct {
-	remote
+	changing
 	Name string `arg:"" help:"Name of the operator."`
 }
 

@@ -22,7 +22,7 @@ type orgCommand struct {
 }
 
 type orgCreateCommand struct {
-	remote
+	changing
 	Name string `arg:"" help:"Display name."`
 }
 

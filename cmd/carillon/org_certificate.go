@@ -17,7 +17,7 @@ type orgCertificateCommand struct {
 }
 
 type orgCertificateSetCommand struct {
-	remote
+	changing
 	Organization organization `arg:"" help:"Its id."`
 	Cert         string       `required:"" placeholder:"FILE" help:"PEM file: the client certificate, followed by its chain."`
 	Key          string       `required:"" placeholder:"FILE" help:"PEM file: its private key, not encrypted."`
@@ -25,8 +25,9 @@ type orgCertificateSetCommand struct {
 
 // Help implements kong.HelpProvider.
 func (orgCertificateSetCommand) Help() string {
-	return `Receivers that ask for a client certificate are shown this one, by deliveries, tests and probes of this organization and of
-no other. New connections use it; connections with the previous one are closed, and its private key is shredded.
+	return `Receivers that ask for a client certificate are shown this one, by deliveries, tests and probes of
+this organization and of no other. New connections use it; connections with the previous one are closed, and its
+private key is shredded.
 
   carillon org certificate set 0d00 --cert client.pem --key client-key.pem
 
@@ -90,7 +91,7 @@ func (c *orgCertificateShowCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type orgCertificateRemoveCommand struct {
-	remote
+	changing
 	Organization organization `arg:"" help:"Its id."`
 }
 
@@ -103,7 +104,8 @@ func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error
 	if err := client.RemoveClientCertificate(ctx, id); err != nil {
 		return err
 	}
-	return c.print(t.out, map[string]any{"id": id, "clientCertificate": "removed"}, func(w io.Writer) { row(w, id, "client certificate removed") })
+	return c.print(t.out, map[string]any{"id": id, "clientCertificate": "removed"},
+		func(w io.Writer) { row(w, id, "client certificate removed") })
 }
 
 func certificateTable(w io.Writer, shown adminapi.ClientCertificate) {

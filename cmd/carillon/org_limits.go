@@ -17,7 +17,7 @@ import (
 )
 
 type orgLimitsCommand struct {
-	remote
+	changing
 	Organization organization `arg:"" help:"Its id."`
 	Set          []string     `arg:"" optional:"" placeholder:"LIMIT=N" help:"Limits to set, such as feeds=50; LIMIT=default resets one."`
 }
@@ -29,8 +29,9 @@ func (orgLimitsCommand) Help() string {
   carillon org limits 0d00
   carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
 
-Limits: destinations, subscriptions, patternsAndPins (of subscriptions), feeds, sources (attached), keys, feedbackPerDay,
-requestsPerSecond, redeliveries (replayed and backfilled deliveries that wait). Whatever exceeds a new limit stays.`
+Limits: destinations, subscriptions, patternsAndPins (of subscriptions), feeds, sources (attached), keys,
+feedbackPerDay, sourceAddressesPerDay (attached by address), requestsPerSecond, redeliveries (replayed and backfilled
+deliveries that wait). Whatever exceeds a new limit stays.`
 }
 
 // Run shows or sets them.
@@ -101,7 +102,7 @@ func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type orgResumeCommand struct {
-	remote
+	changing
 	Organization organization `arg:"" help:"Its id."`
 }
 
@@ -113,7 +114,7 @@ func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type orgDeleteCommand struct {
-	remote
+	changing
 	Organization string `arg:"" help:"Its whole id."`
 	Yes          bool   `help:"Delete without confirmation."`
 }
@@ -125,7 +126,8 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 	case err != nil:
 		return errors.New("name the organization by its whole id: carillon org list shows it")
 	case !c.Yes:
-		return errors.New("this deletes its keys, feeds, destinations and their secrets permanently; confirm with --yes")
+		return errors.New("this deletes its keys, feeds, destinations and their secrets permanently; confirm " +
+			"with --yes")
 	}
 	client, err := c.client()
 	if err != nil {
@@ -138,7 +140,8 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 }
 
 // change does something to an organization and prints what it is then.
-func (r *remote) change(ctx context.Context, t terminal, of organization, status string, do func(*adminclient.Client, uuid.UUID) error) error {
+func (r *remote) change(ctx context.Context, t terminal, of organization, status string,
+	do func(*adminclient.Client, uuid.UUID) error) error {
 	client, id, err := r.of(ctx, of)
 	if err != nil {
 		return err

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestOrganizationsAreLimitedSuspendedAndDeleted from the command line.
-func TestOrganizationsAreLimitedSuspendedAndDeleted(t *testing.T) {
+// TestOrganizationLimitsSuspensionDeletion from the command line.
+func TestOrganizationLimitsSuspensionDeletion(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
@@ -21,7 +21,7 @@ func TestOrganizationsAreLimitedSuspendedAndDeleted(t *testing.T) {
 	row(shown, `feeds +10000 +default`)
 	row(shown, `requestsPerSecond +10000 +default`)
 	row(s.ok("org", "limits", org[:8], "feeds=50", "keys=2"), `feeds +50 +set`)
-	again := s.ok("org", "limits", org, "destinations=0", "keys=default") // those that are not named stay
+	again := s.ok("org", "limits", org, "destinations=0", "keys=default") // the others stay
 	row(again, `feeds +50 +set`)
 	row(again, `destinations +0 +set`)
 	row(again, `keys +1000 +default`)
@@ -30,7 +30,8 @@ func TestOrganizationsAreLimitedSuspendedAndDeleted(t *testing.T) {
 	}
 	s.refused("must be LIMIT=N", "org", "limits", org, "feeds")
 	s.refused("with a whole number or default", "org", "limits", org, "feeds=many")
-	s.refused(`unknown limit "cakes": name one of destinations, feedbackPerDay, feeds`, "org", "limits", org, "cakes=1")
+	s.refused(`unknown limit "cakes": name one of destinations, feedbackPerDay, feeds`, "org", "limits", org,
+		"cakes=1")
 	s.refused("feeds must be from 0", "org", "limits", org, "feeds=-1")
 
 	listed := func(status string) {

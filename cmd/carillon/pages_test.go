@@ -82,7 +82,7 @@ func TestPagesAndSettingsAgree(t *testing.T) {
 	}
 }
 
-// What pages tell to run are commands that there are, with flags that they have.
+// The commands on pages exist, with the flags that the pages use.
 func TestPagesNameCommandsThatAreThere(t *testing.T) {
 	t.Parallel()
 	app := model(t)
@@ -123,6 +123,7 @@ func TestPagesNameCommandsThatAreThere(t *testing.T) {
 
 func hasFlag(node *kong.Node, name string) bool {
 	return slices.ContainsFunc(node.AllFlags(false), func(flags []*kong.Flag) bool {
-		return slices.ContainsFunc(flags, func(flag *kong.Flag) bool { return flag.Name == name || slices.Contains(flag.Aliases, name) })
+		return slices.ContainsFunc(flags,
+			func(flag *kong.Flag) bool { return flag.Name == name || slices.Contains(flag.Aliases, name) })
 	})
 }

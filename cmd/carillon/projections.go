@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 type projectionsCommand struct {
 	Status  projectionsStatusCommand  `cmd:"" help:"Show the progress of each projection."`
 	Rebuild projectionsRebuildCommand `cmd:"" help:"Rebuild a read model from the events, while the old one serves."`
+	Verify  projectionsVerifyCommand  `cmd:"" help:"Compare a read model with its events, and name rows that differ."`
 }
 
 type projectionsStatusCommand struct{ remote }
@@ -36,30 +37,43 @@ func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) { projectionTable(w, list) })
 }
 
+// projectionTable writes a table and sentences of at most maxColumns.
 func projectionTable(w io.Writer, list []adminapi.Projection) {
-	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "POSITION", "UPDATED", "RUN BY")
+	row(w, "NAME", "KIND", "STATE", "BEHIND", "EVENTS", "POSITION")
 	var troubles []string
-	head := ""
+	head, runs := "", map[string][]string{}
 	for _, p := range list {
-		row(w, p.Name, p.Kind, projectionState(p), behind(p), p.Events, place(p.Position), moment(&p.UpdatedAt), cmp.Or(p.Process, "-"))
+		row(w, p.Name, p.Kind, projectionState(p), behind(p), p.Events, place(p.Position))
 		head = place(p.Head)
+		if p.Process != "" {
+			runs[p.Process] = append(runs[p.Process], p.Name)
+		}
 		switch r := p.Rebuild; {
 		case p.Stopped != "":
 			troubles = append(troubles, p.Name+" has stopped: "+p.Stopped)
 		case r != nil && r.Error != "":
 			troubles = append(troubles, p.Name+" could not be rebuilt: "+r.Error)
+		case p.Verifying != nil && p.Verifying.Error != "":
+			troubles = append(troubles, p.Name+" could not be verified: "+p.Verifying.Error)
 		case p.Process == "":
 			troubles = append(troubles, "No process runs "+p.Name+": is one up that has its role?")
 		case p.Outdated != "":
 			troubles = append(troubles, p.Name+" is being rebuilt, and serves the previous data: "+p.Outdated)
 		}
+		if p.Verified != nil {
+			troubles = append(troubles, verificationLines(p.Name, *p.Verified)...)
+		}
+	}
+	row(w)
+	for _, process := range slices.Sorted(maps.Keys(runs)) {
+		paragraph(w, "Run by "+process+": "+strings.Join(runs[process], ", "))
 	}
 	if head != "" {
-		row(w)
-		row(w, "The newest event is at position "+head+"; a consumer shows the position of the last event that concerned it.")
+		paragraph(w, "POSITION is the place in the log of the last event that concerned the projection; the newest event "+
+			"is at "+head+".")
 	}
 	for _, trouble := range troubles {
-		row(w, trouble)
+		paragraph(w, trouble)
 	}
 }
 
@@ -83,8 +97,10 @@ func projectionState(p adminapi.Projection) string {
 		return "rebuilding"
 	case p.Process == "":
 		return "NOT RUNNING"
+	case p.Verified != nil && p.Verified.Differing > 0:
+		return "DIFFERS"
 	case p.Building != nil:
-		return fmt.Sprintf("building, %d of %d", p.Building.Done, p.Building.Total)
+		return fmt.Sprintf("building, %d %%", 100*p.Building.Done/max(p.Building.Total, 1))
 	}
 	return "running"
 }
@@ -101,7 +117,7 @@ func behind(p adminapi.Projection) string {
 }
 
 type projectionsRebuildCommand struct {
-	remote
+	changing
 	Name   string `arg:"" help:"Name, as in the status."`
 	NoWait bool   `help:"Start the rebuild without waiting for its end."`
 }
@@ -124,22 +140,29 @@ func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal) error {
 		})
 	}
 	started := time.Now()
-	done, err := c.follow(ctx, client, t)
+	done, err := followWork(ctx, client, t, c.Name, "rebuild",
+		func(p adminapi.Projection) *adminapi.Rebuild { return p.Rebuild })
 	if err != nil {
 		return err
 	}
 	return c.print(t.out, done, func(w io.Writer) {
-		row(w, fmt.Sprintf("%s is rebuilt: %d events in %s", done.Name, done.Events, time.Since(started).Round(time.Millisecond)))
+		row(w, fmt.Sprintf("%s is rebuilt: %d events in %s", done.Name, done.Events,
+			time.Since(started).Round(time.Millisecond)))
 		if done.LeftOut != "" {
 			row(w, done.LeftOut)
 		}
 	})
 }
 
-func (c *projectionsRebuildCommand) follow(ctx context.Context, client *adminclient.Client, t terminal) (adminapi.Projection, error) {
+// followWork waits for the end of work on a read model, with a progress bar on a terminal.
+func followWork(
+	ctx context.Context, client *adminclient.Client, t terminal, name, work string,
+	of func(adminapi.Projection) *adminapi.Rebuild,
+) (adminapi.Projection, error) {
 	show := func(*adminapi.Rebuild) {}
 	if config.IsTerminal(t.err) {
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.err), progressbar.OptionSetDescription("rebuilding "+c.Name),
+		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.err),
+			progressbar.OptionSetDescription(work+" of "+name),
 			progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
 		defer func() { _ = bar.Finish() }()
 		show = func(r *adminapi.Rebuild) {
@@ -157,19 +180,19 @@ func (c *projectionsRebuildCommand) follow(ctx context.Context, client *admincli
 			return adminapi.Projection{}, err
 		}
 		for _, p := range list {
-			switch {
-			case p.Name != c.Name:
-			case p.Rebuild == nil:
+			switch progress := of(p); {
+			case p.Name != name:
+			case progress == nil:
 				return p, nil
-			case p.Rebuild.Error != "":
-				return p, errors.New("the rebuild failed, the previous tables stay: " + p.Rebuild.Error)
+			case progress.Error != "":
+				return p, fmt.Errorf("the %s failed, the tables stay as they are: %s", work, progress.Error)
 			default:
-				show(p.Rebuild)
+				show(progress)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return adminapi.Projection{}, fmt.Errorf("the rebuild continues in the server: %w", ctx.Err())
+			return adminapi.Projection{}, fmt.Errorf("the %s continues in the server: %w", work, ctx.Err())
 		case <-tick.C:
 		}
 	}

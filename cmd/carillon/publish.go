@@ -12,7 +12,7 @@ import (
 )
 
 type publishCommand struct {
-	remote
+	changing
 	File string `arg:"" help:"A file with one JSON object a line, or - for standard input."`
 }
 
@@ -23,10 +23,11 @@ func (publishCommand) Help() string {
   {"id": UUID, "type": "news.item.added", "source": "/news/local", "subject": "item-7", "time": "2026-11-21T12:00:00Z",
    "feedType": "news", "feedId": UUID, "organizationId": UUID, "data": {…}}
 
-Required are type, source, data, and a feed or an organization that exists. The data must match the type's schema, see
-GET /events/types. An event with an id is published once, however often it is sent: after a failure, send the file again.
-Another event with the same id is refused, by its line. If a file of at most 1 MiB has a line that is refused, nothing of
-it is published; of a larger one, and of standard input, the lines before it are.`
+Required are type, source, data, and a feed or an organization that exists. The data must match the type's
+schema, see GET /events/types. An event with an id is published once, however often it is sent: after a failure,
+send the file again. Another event with the same id is refused, by its line. If a file of at most 1 MiB has a
+line that is refused, nothing of it is published; of a larger one, and of standard input, the lines before it
+are.`
 }
 
 // Run publishes the file, with a progress bar on a terminal.
@@ -56,7 +57,8 @@ func (c *publishCommand) Run(ctx context.Context, t terminal) error {
 	}
 	if config.IsTerminal(t.err) && size != 0 {
 		bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(t.err), progressbar.OptionShowBytes(true),
-			progressbar.OptionSetDescription("publishing"), progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
+			progressbar.OptionSetDescription("publishing"), progressbar.OptionClearOnFinish(),
+			progressbar.OptionFullWidth())
 		defer func() { _ = bar.Finish() }()
 		events = io.TeeReader(events, bar)
 	}
@@ -64,5 +66,8 @@ func (c *publishCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, published, func(w io.Writer) { row(w, fmt.Sprintf("published %d events", published.Published)) })
+	return c.print(t.out, published, func(w io.Writer) {
+		row(w,
+			fmt.Sprintf("published %d events", published.Published))
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"carillon/projections/pgtest"
@@ -32,15 +33,18 @@ func newWorkplace(t *testing.T) workplace {
 		t.Fatal(err)
 	}
 	script := "#!/bin/sh\n" + actAsCarillon + "=1 exec '" + program + "' \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, "bin/carillon"), []byte(script), 0o700); err != nil { //nolint:gosec // it is to be run
+	err := os.WriteFile(filepath.Join(dir, "bin/carillon"), []byte(script), 0o700) //nolint:gosec // it is to be run
+	if err != nil {
 		t.Fatal(err)
 	}
-	return workplace{T: t, dir: dir, env: append(os.Environ(), "CARILLON_HTTP_ADDR=127.0.0.1:0", "CARILLON_ADMIN_ADDR=127.0.0.1:0",
+	return workplace{T: t, dir: dir, env: append(os.Environ(), "CARILLON_HTTP_ADDR=127.0.0.1:0",
+		"CARILLON_ADMIN_ADDR=127.0.0.1:0",
 		"CARILLON_DATABASE_URL="+pgtest.URL(t))}
 }
 
 func (w workplace) command(script string) *exec.Cmd {
-	ctx := context.WithoutCancel(w.Context())                 // a server is interrupted by a cleanup, which comes after the end of the context
+	// A server is interrupted by a cleanup, which comes after the end of the context.
+	ctx := context.WithoutCancel(w.Context())
 	cmd := exec.CommandContext(ctx, "sh", "-e", "-c", script) //nolint:gosec // the README's
 	cmd.Dir, cmd.Env = w.dir, w.env
 	return cmd
@@ -55,8 +59,8 @@ func (w workplace) run(script string) string {
 	return string(out)
 }
 
-// serve starts a server by a command and returns the addresses that it prints, as host and port.
-func (w workplace) serve(script string) (api, admin string) {
+// serve starts a server by a command and returns the addresses that it prints, as host and port, and what stops it.
+func (w workplace) serve(script string) (api, admin string, stop func()) {
 	w.Helper()
 	cmd := w.command("exec " + script)
 	out, err := cmd.StdoutPipe()
@@ -68,13 +72,14 @@ func (w workplace) serve(script string) (api, admin string) {
 	if err := cmd.Start(); err != nil {
 		w.Fatal(err)
 	}
-	w.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_, _ = io.Copy(io.Discard, out)
 		if err := cmd.Wait(); err != nil {
 			w.Errorf("%s: %v\n%s", script, err, log.String())
 		}
 	})
+	w.Cleanup(stop)
 	address := regexp.MustCompile(`^ +(API|Admin) +http://(\S+)`)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		switch found := address.FindStringSubmatch(lines.Text()); {
@@ -82,11 +87,11 @@ func (w workplace) serve(script string) (api, admin string) {
 		case found[1] == "API":
 			api = found[2]
 		default:
-			return api, found[2]
+			return api, found[2], stop
 		}
 	}
 	w.Fatalf("%s printed no address\n%s", script, log.String())
-	return "", ""
+	return "", "", stop
 }
 
 // recipe returns the last command of a target of the Makefile, with the default of its variable.
@@ -117,7 +122,7 @@ func TestReadmeCommandsRun(t *testing.T) {
 		t.Fatalf("the README has the blocks %q", blocks)
 	}
 	w := newWorkplace(t)
-	api, admin := w.serve(recipe(t, makefile, "run"))
+	api, admin, _ := w.serve(recipe(t, makefile, "run"))
 	w.env = append(w.env, "CARILLON_HTTP_ADDR="+api, "CARILLON_ADMIN_ADDR="+admin)
 	shown := w.run(recipe(t, makefile, "demo"))
 	for _, step := range regexp.MustCompile(`(?m)^ {2}(\d {2}[^:\n]*):`).FindAllStringSubmatch(readme, -1) {

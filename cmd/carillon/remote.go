@@ -12,11 +12,30 @@ import (
 	timestamps "carillon/eventstore/instant"
 )
 
-// remote is what every subcommand has that talks to a server.
+// remote has the flags of every subcommand that calls a server.
 type remote struct {
 	config.Client `group:"Server"`
 
 	JSON bool `help:"Print JSON instead of text."`
+
+	reason string // of a change. Optional
+}
+
+// changing has the flags of every subcommand that changes something on a server.
+type changing struct {
+	remote
+	because
+}
+
+// because has the flag that says why something is changed.
+type because struct {
+	Reason string `placeholder:"TEXT" help:"Reason for the audit trail, at most 500 characters."`
+}
+
+// AfterApply implements kong.AfterApply.
+func (c *changing) AfterApply() error { //nolint:unparam // as kong calls it
+	c.reason = c.Reason
+	return nil
 }
 
 func (r *remote) client() (*adminclient.Client, error) {
@@ -28,7 +47,7 @@ func (r *remote) client() (*adminclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return adminclient.New(base, token), nil
+	return adminclient.New(base, token).WithReason(r.reason), nil
 }
 
 // print writes an answer: as JSON, or as the text that it means.

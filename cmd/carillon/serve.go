@@ -37,10 +37,11 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
-		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"", "variable", name)
+		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"",
+			"variable", name)
 	}
 	if warning := c.Unreachable(); warning != "" {
-		log.Warn("nobody else can use the API", "why", warning)
+		log.Warn("API not reachable from other machines", "why", warning)
 	}
 	a, err := app.Open(ctx, c.Config, log)
 	if err != nil {

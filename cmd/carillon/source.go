@@ -22,7 +22,7 @@ type sourceCommand struct {
 }
 
 type sourceAddCommand struct {
-	remote
+	changing
 	Type     string `arg:"" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap, siteIndexPage, instagram, facebook, tiktok or twitter."`
 	Where    string `arg:"" help:"The page's URL, or the account's handle."`
 	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
@@ -67,9 +67,9 @@ type sourceListCommand struct {
 
 // Help implements kong.HelpProvider.
 func (sourceListCommand) Help() string {
-	return `PAGES, NEW, REVISED and STALE are what the last walk that went through has come to: the pages that it asked for, and the
-events that it found to be new, changed, and gone. TRIED is the last attempt, LAST the last one that went through.
-REMARK says what is wrong, and what to do about it.`
+	return `PAGES, NEW, REVISED and STALE are what the last walk that went through has come to: the pages that
+it asked for, and the events that it found to be new, changed, and gone. TRIED is the last attempt, LAST the
+last one that went through. REMARK says what is wrong, and what to do about it.`
 }
 
 // Run lists the sources.
@@ -83,15 +83,19 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	return c.print(t.out, list, func(w io.Writer) {
-		row(w, "ID", "TYPE", "WHERE", "STATE", "SINCE", "EVENTS", "PAGES", "NEW", "REVISED", "STALE", "FEEDS", "BACKFILL", "TRIED", "LAST", "EVERY", "NEXT", "REMARK")
+		row(w, "ID", "TYPE", "WHERE", "STATE", "SINCE", "EVENTS", "PAGES", "NEW", "REVISED", "STALE", "FEEDS",
+			"BACKFILL", "TRIED", "LAST", "EVERY", "NEXT", "REMARK")
 		for _, s := range list {
-			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), moment(&s.Since), s.Observed, s.Pages, s.New, s.Revised, s.Stale, s.Feeds,
-				backfill(s.Backfills), moment(s.StartedAt), moment(s.CompletedAt), every(s), moment(s.DueAt), remark(s))
+			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), moment(&s.Since), s.Observed, s.Pages, s.New, s.Revised,
+				s.Stale, s.Feeds,
+				backfill(s.Backfills), moment(s.StartedAt), moment(s.CompletedAt), every(s), moment(s.DueAt),
+				remark(s))
 		}
 	})
 }
 
-// backfill sums up what a source's backfills have added to its feeds, and since when the first of those that run does.
+// backfill sums up what a source's backfills have added to its feeds, and since when the first of those that run
+// does.
 func backfill(all []adminapi.Backfill) string {
 	added, running := 0, 0
 	var since time.Time
@@ -123,7 +127,7 @@ func every(s adminapi.Source) string {
 	return strings.TrimSuffix(text, "0s")
 }
 
-// remark is what there is to say of a source, and what to do about it.
+// remark returns what is wrong with a source, and the remedy.
 func remark(s adminapi.Source) string {
 	var text string
 	switch {

@@ -14,7 +14,7 @@ import (
 )
 
 type sourceCollectCommand struct {
-	remote
+	changing
 	Source idStart `arg:"" help:"Id of the source, or its beginning."`
 	Wait   bool    `help:"Wait until all pages were visited, and show progress."`
 }
@@ -62,9 +62,10 @@ func (r *remote) source(ctx context.Context, start idStart) (*adminclient.Client
 // collectPoll is the time between two looks at a walk.
 const collectPoll = time.Second / 4
 
-// wait shows how far the walk is until it has ended, and then what came of it. The list of sources may be late: as long as
-// nothing has begun since before, it has yet to hear of the request.
-func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID, before *time.Time) error {
+// wait shows how far the walk is until it has ended, and then what came of it. The list of sources may be late: as
+// long as nothing has begun since before, it has yet to hear of the request.
+func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adminclient.Client, id uuid.UUID,
+	before *time.Time) error {
 	line := newStatusLine(t)
 	defer line.end()
 	for {
@@ -125,7 +126,8 @@ func walkText(s adminapi.Source) string {
 	}
 	asked, linked := s.Progress.Asked, max(s.Progress.Linked, s.Progress.Asked, 1)
 	full := barWidth * asked / linked
-	text := fmt.Sprintf("[%s%s] %d of %s", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), asked, counted(linked, "page"))
+	text := fmt.Sprintf("[%s%s] %d of %s", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), asked,
+		counted(linked, "page"))
 	if s.Message != "" {
 		text += ", " + s.Message
 	}

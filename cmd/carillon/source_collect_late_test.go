@@ -29,7 +29,8 @@ func TestSourceCollectWaitsForALateList(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = standstill.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"); err != nil { // it can be read
+	// It can be read.
+	if _, err := standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
 	code, errors := make(chan int, 1), ""

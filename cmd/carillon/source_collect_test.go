@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 )
 
-// Who waits for a collection sees how far it is, and in the end what came of it; so does who lists the sources.
+// A waiting operator sees the progress of a collection, and its result; the list of sources shows both as well.
 func TestSourceCollectWaits(t *testing.T) {
 	t.Parallel()
 	s := open(t)
@@ -25,13 +25,16 @@ func TestSourceCollectWaits(t *testing.T) {
 		switch r.URL.Path {
 		case "/sitemap.xml":
 			w.Header().Set("Content-Type", "application/xml")
-			_, _ = fmt.Fprintf(w, `<urlset><url><loc>%[1]s/e/1</loc></url><url><loc>%[1]s/e/2</loc></url></urlset>`, server.URL)
+			_, _ = fmt.Fprintf(w, `<urlset><url><loc>%[1]s/e/1</loc></url><url><loc>%[1]s/e/2</loc></url></urlset>`,
+				server.URL)
 		case "/e/1", "/e/2":
 			if r.URL.Path == "/e/2" {
 				hold()
 			}
 			w.Header().Set("Content-Type", "text/html")
-			_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Event %s","startDate":%q}</script>`, r.URL.Path, start)
+			_, _ = fmt.Fprintf(
+				w, `<script type="application/ld+json">{"@type":"Event","name":"Event %s","startDate":%q}</script>`,
+				r.URL.Path, start)
 		default:
 			http.NotFound(w, r)
 		}
@@ -57,7 +60,8 @@ func TestSourceCollectWaits(t *testing.T) {
 	if list := s.ok("source", "list"); !regexp.MustCompile(source + ` .*\bcollecting 2/3\b`).MatchString(list) {
 		t.Errorf("source list:\n%s", list)
 	}
-	if list := s.ok("source", "list", "--json"); !strings.Contains(strings.Join(strings.Fields(list), ""), `"requested":false,"progress":{"asked":2,"linked":3}`) {
+	if list := s.ok("source", "list", "--json"); !strings.Contains(strings.Join(strings.Fields(list), ""),
+		`"requested":false,"progress":{"asked":2,"linked":3}`) {
 		t.Errorf("source list --json:\n%s", list)
 	}
 	select {
@@ -66,7 +70,8 @@ func TestSourceCollectWaits(t *testing.T) {
 	default:
 	}
 	close(goOn)
-	if r := <-waited; r.code != 0 || !strings.Contains(r.out, "2 events on show") || !strings.Contains(r.errors, "\n") {
+	if r := <-waited; r.code != 0 || !strings.Contains(r.out, "2 events on show") ||
+		!strings.Contains(r.errors, "\n") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.errors)
 	}
 	if list := s.ok("source", "list", "--json"); strings.Contains(list, "progress") {
@@ -74,7 +79,8 @@ func TestSourceCollectWaits(t *testing.T) {
 	}
 
 	gone := s.ok("source", "add", "site", server.URL+"/gone")
-	if code, out, errors := s.run("source", "collect", gone, "--wait"); code != 1 || out != "" || !strings.Contains(errors, "the source is failing: http_status") {
+	if code, out, errors := s.run("source", "collect", gone, "--wait"); code != 1 || out != "" ||
+		!strings.Contains(errors, "the source is failing: http_status") {
 		t.Errorf("a page that is gone gives exit %d\n%s%s", code, out, errors)
 	}
 }
@@ -82,10 +88,11 @@ func TestSourceCollectWaits(t *testing.T) {
 func TestHowFarAWalkIs(t *testing.T) {
 	t.Parallel()
 	for want, s := range map[string]adminapi.Source{
-		"waiting for its turn":                                    {},
-		"[                        ] 0 of 1 page":                  {Progress: &adminapi.Progress{}},
-		"[############            ] 1 of 2 pages, the host rests": {Progress: &adminapi.Progress{Asked: 1, Linked: 2}, Message: "the host rests"},
-		"[########################] 7 of 7 pages":                 {Progress: &adminapi.Progress{Asked: 7, Linked: 5}},
+		"waiting for its turn":                   {},
+		"[                        ] 0 of 1 page": {Progress: &adminapi.Progress{}},
+		"[############            ] 1 of 2 pages, the host rests": {Progress: &adminapi.Progress{Asked: 1,
+			Linked: 2}, Message: "the host rests"},
+		"[########################] 7 of 7 pages": {Progress: &adminapi.Progress{Asked: 7, Linked: 5}},
 	} {
 		if got := walkText(s); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -15,8 +15,8 @@ type sourcePauseCommand struct {
 
 // Help implements kong.HelpProvider.
 func (sourcePauseCommand) Help() string {
-	return `Nobody visits the source until "carillon source resume"; a visit that is under way ends at its next page. What is known of
-it stays in the feeds, and it can be attached to others. Pausing it again says another reason.`
+	return `Stops visits of the source until "carillon source resume"; a visit in progress ends at its next page.
+Its known events stay in the feeds, and it can be attached to others. Pausing it again replaces the reason.`
 }
 
 // Run pauses the source.
@@ -34,7 +34,7 @@ func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
 }
 
 type sourceResumeCommand struct {
-	remote
+	changing
 	Source idStart `arg:"" help:"Id of the source, or its beginning."`
 }
 

@@ -21,10 +21,12 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 			return
 		}
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`, start)
+		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">`+
+			`{"@type":"Event","name":"Jazz","startDate":%q}</script>`, start)
 	}))
 	t.Cleanup(server.Close)
-	page, gone := s.ok("source", "add", "site", server.URL+"/programme"), s.ok("source", "add", "site", server.URL+"/gone")
+	page, gone := s.ok("source", "add", "site", server.URL+"/programme"),
+		s.ok("source", "add", "site", server.URL+"/gone")
 	collect := func() {
 		t.Helper()
 		if code, out, errors := s.run("source", "collect", page, "--wait"); code != 0 {
@@ -41,13 +43,17 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 		}
 	}
 	list := s.ok("source", "list")
-	expect("the list", list, `ID +TYPE +WHERE +STATE +SINCE +EVENTS +PAGES +NEW +REVISED +STALE +FEEDS +BACKFILL +TRIED +LAST +EVERY +NEXT +REMARK`)
+	expect("the list", list, `ID +TYPE +WHERE +STATE +SINCE +EVENTS +PAGES +NEW +REVISED +STALE +FEEDS `+
+		`+BACKFILL +TRIED +LAST +EVERY +NEXT +REMARK`)
 	expect("the list", list, page+` +site +\S+/programme +ok +.* 1 +1 +1 +0 +0 +0 `)
-	expect("the list", list, gone+` +site +\S+/gone +failing +.*http_status: .*http status 404. What to do: open the address in a browser`)
-	if narrow := s.ok("source", "list", "--state", "failing"); strings.Contains(narrow, page) || !strings.Contains(narrow, gone) {
+	expect("the list", list, gone+` +site +\S+/gone +failing +.*http_status: .*http status 404. What to do: `+
+		`open the address in a browser`)
+	if narrow := s.ok("source", "list", "--state", "failing"); strings.Contains(narrow, page) ||
+		!strings.Contains(narrow, gone) {
 		t.Errorf("--state failing:\n%s", narrow)
 	}
-	if narrow := s.ok("source", "list", "--type", "site", "--q", "PROGRAMME"); !strings.Contains(narrow, page) || strings.Contains(narrow, gone) {
+	if narrow := s.ok("source", "list", "--type", "site", "--q", "PROGRAMME"); !strings.Contains(narrow, page) ||
+		strings.Contains(narrow, gone) {
 		t.Errorf("--type site --q PROGRAMME:\n%s", narrow)
 	}
 	s.refused("state must be one of registered, collecting, ok", "source", "list", "--state", "broken")
@@ -60,7 +66,8 @@ func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 	for range 2 {
 		s.ok("source", "pause", page[:13], "--reason", "the owner objects")
 	}
-	expect("the list", s.ok("source", "list", "--state", "paused"), page+` .* paused .*the owner objects \(operator\)\. What to do: "carillon source resume `+page)
+	expect("the list", s.ok("source", "list", "--state", "paused"), page+
+		` .* paused .*the owner objects \(operator\)\. What to do: "carillon source resume `+page)
 	expect("status", s.ok("status"), `\d+ sources: .*\b\d+ paused`)
 	s.refused("source is paused: the owner objects; resume it first", "source", "collect", page, "--wait")
 	for range 2 {

@@ -18,8 +18,8 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
-	"carillon/command/collect/timing"
-	"carillon/command/collection"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/visiting"
 	timestamps "carillon/eventstore/instant"
 )
 
@@ -40,6 +40,8 @@ type sourceTryCommand struct {
 	CollectAllowCIDRs config.Prefixes `name:"collect-allow-cidrs" env:"CARILLON_COLLECT_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges to allow."`
 	EgressDenyCIDRs   config.Prefixes `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges to deny; precedes allowed ranges."`
 
+	EgressCA string `name:"egress-ca" env:"CARILLON_EGRESS_CA" placeholder:"FILE" help:"Certificates in PEM of authorities that are trusted besides the system's."`
+
 	CollectContact string `env:"CARILLON_COLLECT_CONTACT" placeholder:"ADDRESS" help:"Contact in the User-Agent of requests: a page's URL or an e-mail address."`
 
 	config.Platforms
@@ -50,7 +52,7 @@ type sourceTryCommand struct {
 // Help implements kong.HelpProvider.
 func (sourceTryCommand) Help() string {
 	return `Reads a page or calendar as a collector would, without a server, and shows the events that it gives. Nothing is
-stored. What is left out, and why, comes at the end.
+stored. Omitted events, with the reasons, come at the end.
 
   carillon source try https://example.org/events --timezone Europe/Rome --explain
   carillon source try https://example.org/events --type siteIndexPage --pages 20
@@ -59,7 +61,7 @@ stored. What is left out, and why, comes at the end.
 
 An account is asked for by the platform's API, with the token of the server's own variables.
 
-Times are such as 2026-11-21 or 2026-11-21T12:00:00Z. It succeeds where nothing was found, and fails where the page
+Times are such as 2026-11-21 or 2026-11-21T12:00:00Z. It succeeds if nothing was found, and fails if the page
 could not be read. Addresses on this machine may be tried; pages elsewhere can't lead to one.`
 }
 
@@ -115,7 +117,13 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	progress := tryProgress{terminal: t}
-	found, err := collection.Trial{Source: tried, Collector: collector, Most: c.Pages, Now: now, Progress: progress.show}.Run(ctx)
+	found, err := visiting.Trial{
+		Source:    tried,
+		Collector: collector,
+		Most:      c.Pages,
+		Now:       now,
+		Progress:  progress.show,
+	}.Run(ctx)
 	progress.finish()
 	if err != nil {
 		return err
@@ -140,22 +148,26 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 	return table.Flush()
 }
 
-// source is what to try, and the address that is asked first.
+// source returns the source to try, and the address that is requested first.
 func (c *sourceTryCommand) source() (collect.Source, *url.URL, error) {
 	tried := collect.Source{Type: c.Type, Timezone: c.Timezone}
 	if source.IsPage(c.Type) {
 		u, err := url.Parse(c.Where)
 		if err != nil || u.Hostname() == "" {
 			if strings.HasPrefix(c.Where, "@") {
-				return tried, nil, fmt.Errorf("%q is an account: name its platform with --type instagram, facebook, tiktok or twitter", c.Where)
+				return tried, nil, fmt.Errorf(
+					"%q is an account: name its platform with --type instagram, facebook, tiktok or twitter", c.Where)
 			}
-			return tried, nil, fmt.Errorf("%q is no address: it must be absolute, such as https://example.org/events", c.Where)
+			return tried, nil, fmt.Errorf(
+				"%q is no address: it must be absolute, such as https://example.org/events", c.Where)
 		}
 		tried.URL = c.Where
 		return tried, u, nil
 	}
-	if tried.Handle = strings.TrimPrefix(c.Where, "@"); tried.Handle == "" || strings.ContainsAny(tried.Handle, "/?#: ") {
-		return tried, nil, fmt.Errorf("%q is no account: give its name as the platform shows it, such as @townhall", c.Where)
+	if tried.Handle = strings.TrimPrefix(c.Where, "@"); tried.Handle == "" ||
+		strings.ContainsAny(tried.Handle, "/?#: ") {
+		return tried, nil, fmt.Errorf("%q is no account: give its name as the platform shows it, such as @townhall",
+			c.Where)
 	}
 	c.Bases = map[string]string{c.Type: c.PlatformURL}
 	u, err := url.Parse(c.PlatformURL)
@@ -173,9 +185,19 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 	case strings.EqualFold(u.Hostname(), "localhost"):
 		allow, own = append(allow, dev.Loopback...), true
 	}
+	roots, err := (&config.Config{EgressCA: c.EgressCA}).EgressRoots(nil)
+	if err != nil {
+		return nil, err
+	}
 	collectors, err := app.Collectors(app.Collecting{
-		Allow: allow, Deny: c.EgressDenyCIDRs, Unhurried: own, Contact: c.CollectContact, Platforms: c.Platforms, Now: func() time.Time { return show.now },
-		Window: timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
+		Allow:     allow,
+		Deny:      c.EgressDenyCIDRs,
+		Roots:     roots,
+		Unhurried: own,
+		Contact:   c.CollectContact,
+		Platforms: c.Platforms,
+		Now:       func() time.Time { return show.now },
+		Window:    timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
 	})
 	if err != nil {
 		return nil, err
@@ -230,9 +252,19 @@ type triedOccurrence struct {
 func (w shownWindow) event(o collect.Observation) triedEvent {
 	d := o.Details
 	e := triedEvent{
-		Title: d.Title, Description: d.Description, SupportingImages: d.SupportingImages, URLs: d.URLs,
-		ShortDescription: d.ShortDescription, Time: d.Time, Location: d.Location, Capacity: d.Capacity, Organizer: d.Organizer,
-		PrimaryImage: d.PrimaryImage, PrimaryURL: d.PrimaryURL, Occurrence: w.occurrences(d.Instances), Origins: o.Origins,
+		Title:            d.Title,
+		Description:      d.Description,
+		SupportingImages: d.SupportingImages,
+		URLs:             d.URLs,
+		ShortDescription: d.ShortDescription,
+		Time:             d.Time,
+		Location:         d.Location,
+		Capacity:         d.Capacity,
+		Organizer:        d.Organizer,
+		PrimaryImage:     d.PrimaryImage,
+		PrimaryURL:       d.PrimaryURL,
+		Occurrence:       w.occurrences(d.Instances),
+		Origins:          o.Origins,
 	}
 	for _, g := range d.GeoLocations {
 		e.GeoLocations = append(e.GeoLocations, triedGeo{g.Description, g.RelationType, g.Score})
@@ -254,14 +286,15 @@ func (w shownWindow) occurrences(instances []happening.Instance) triedOccurrence
 			}
 		}
 	}
-	slices.SortStableFunc(shown.InRange, func(a, b triedOccurrence) int { return a.StartDateTime.Compare(b.StartDateTime) })
+	slices.SortStableFunc(shown.InRange,
+		func(a, b triedOccurrence) int { return a.StartDateTime.Compare(b.StartDateTime) })
 	if shown.Total = len(shown.InRange); shown.Total > 0 {
 		shown.Next = &shown.InRange[0]
 	}
 	return shown
 }
 
-// occurrence is completed where it was to take place and has ended.
+// occurrence returns an occurrence, completed if it was to take place and has ended.
 func (w shownWindow) occurrence(o happening.Occurrence) triedOccurrence {
 	end := o.Start
 	if o.End != nil {
@@ -274,7 +307,7 @@ func (w shownWindow) occurrence(o happening.Occurrence) triedOccurrence {
 	return triedOccurrence{StartDateTime: o.Start, EndDateTime: o.End, Status: status}
 }
 
-// triedSummary is what else there is to say of a try.
+// triedSummary has the counts and notes of a try.
 type triedSummary struct {
 	Pages       int `json:"pages"`
 	Events      int `json:"events"`
@@ -287,7 +320,7 @@ type triedSummary struct {
 	Passed []collect.Passed `json:"passed,omitzero"`
 }
 
-func summarise(tried []triedEvent, found collection.Tried) triedSummary {
+func summarise(tried []triedEvent, found visiting.Tried) triedSummary {
 	s := triedSummary{Pages: found.Requests, Events: len(tried)}
 	for _, e := range tried {
 		s.Occurrences += e.Occurrence.Total
@@ -360,7 +393,7 @@ func (s triedSummary) print(w io.Writer, tried []triedEvent) {
 	}, ", "))
 }
 
-func counted(n int, what string) string {
+func counted[N int | uint64](n N, what string) string {
 	if n != 1 {
 		what += "s"
 	}

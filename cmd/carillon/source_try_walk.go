@@ -2,14 +2,15 @@ package main
 
 import (
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/eventstore/node"
 )
 
 // annotate says what was left out of a trial, and that nothing was found.
-func annotate(found *collection.Tried, most int) {
+func annotate(found *visiting.Tried, most int) {
 	if found.Unread > 0 {
-		found.Notes.Add(collect.NoteTruncated, "%d pages were read, at least %d more were not: --pages sets how many are", most, found.Unread)
+		found.Notes.Add(collect.NoteTruncated,
+			"%d pages were read, at least %d more were not: --pages sets how many are", most, found.Unread)
 	}
 	if len(found.Observations) == 0 && len(found.Notes) == 0 {
 		found.Notes.Add(collect.NoteNoEvents, "none of %s shows an event", counted(found.Requests, "page"))

@@ -10,9 +10,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/apiclient"
 )
 
 type statusCommand struct {
@@ -25,12 +26,14 @@ type serverStatus struct {
 	Problem     string                `json:"problem,omitempty"`
 	Warnings    []string              `json:"warnings,omitempty"`
 	Projections []adminapi.Projection `json:"projections"`
-	// Sources are absent where the server can't tell, or the token is an auditor's.
+	// Sources are absent if the server does not know them, or the token is an auditor's.
 	Sources *adminapi.SourceStates `json:"sources,omitempty"`
+	// Seal is the last tree head of the log. It is absent if the server does not know it.
+	Seal *adminapi.SealState `json:"seal,omitempty"`
 }
 
-// Run asks the server. It fails where the server is not ready or a projection has stopped, and says then which process
-// runs each, where the server can tell.
+// Run asks the server. It fails if the server is not ready or a projection has stopped, and then shows which process
+// runs each, if the server knows it.
 func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 	client, err := c.client()
 	if err != nil {
@@ -39,7 +42,7 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 	status := serverStatus{Ready: true}
 	health, err := client.Ready(ctx)
 	status.Warnings = health.Warnings
-	var refused *adminclient.Error
+	var refused *apiclient.Error
 	switch {
 	case errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable:
 		status.Ready, status.Problem = false, refused.Message
@@ -47,22 +50,29 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	if status.Projections, err = client.Projections(ctx); err != nil && status.Ready {
-		return err // of a server that is not ready, whatever it can tell is shown
+		return err // of a server that is not ready, all that it answers is shown
 	}
 	if states, err := client.SourceStates(ctx); err == nil {
 		status.Sources = &states
 	}
-	stopped := false
+	if last, err := client.LastSeal(ctx); err == nil {
+		status.Seal = &last
+	}
+	stopped, differs := false, false
 	for _, p := range status.Projections {
 		stopped = stopped || p.Stopped != ""
+		differs = differs || p.Verified != nil && p.Verified.Differing > 0
 	}
 	err = c.print(t.out, status, func(w io.Writer) {
-		row(w, cmp.Or(status.Problem, "ready"))
+		paragraph(w, cmp.Or(status.Problem, "ready"))
 		if status.Sources != nil {
-			row(w, sourceCounts(*status.Sources))
+			paragraph(w, sourceCounts(*status.Sources))
+		}
+		if status.Seal != nil {
+			paragraph(w, sealLine(*status.Seal, time.Now()))
 		}
 		for _, warning := range status.Warnings {
-			row(w, warning)
+			paragraph(w, warning)
 		}
 		if len(status.Projections) > 0 {
 			row(w)
@@ -76,6 +86,8 @@ func (c *statusCommand) Run(ctx context.Context, t terminal) error {
 		return errors.New("the server is not ready")
 	case stopped:
 		return errors.New("a projection has stopped: its readers see old data")
+	case differs:
+		return errors.New("a read model differs from the log: its readers see what no event says")
 	}
 	return nil
 }

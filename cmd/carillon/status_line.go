@@ -9,7 +9,7 @@ import (
 
 const (
 	progressOnTerminal = time.Second / 4
-	progressInLog      = 10 * time.Second // where the output goes to a file
+	progressInLog      = 10 * time.Second // if the output goes to a file
 )
 
 // statusLine says how far something is: on a terminal in one line that changes, else in a line now and then.

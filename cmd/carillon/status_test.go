@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
 )
 
-// consumersOf is what a server says of its consumers.
+// consumersOf returns the consumers that a server reports.
 type consumersOf []adminapi.Projection
 
 func (c consumersOf) Status(context.Context) ([]adminapi.Projection, error) {
@@ -24,24 +25,32 @@ func (c consumersOf) Status(context.Context) ([]adminapi.Projection, error) {
 	return c, nil
 }
 
+func (consumersOf) Verify(context.Context, string, float64) error { return adminapi.ErrNoProjection }
+
 func (consumersOf) Rebuild(context.Context, string) error { return adminapi.ErrNoProjection }
 
-func TestStatusOfAServerThatIsNotReadySaysWhoRunsWhat(t *testing.T) {
+func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		consumers consumersOf
 		want      []string
 	}{
-		"nobody runs one": {
-			consumersOf{{Name: "items", Kind: "readModel", Process: "alpha:17"}, {Name: "dispatcher", Kind: "process"}},
-			[]string{"not ready: projection dispatcher (no process runs it)", "alpha:17", "NOT RUNNING", "No process runs dispatcher"},
+		"no process runs one": {
+			consumersOf{{Name: "items", Kind: "readModel", Process: "alpha:17"},
+				{Name: "dispatcher", Kind: "process"}},
+			[]string{"not ready: projection dispatcher (no process runs it)", "alpha:17", "NOT RUNNING",
+				"No process runs dispatcher"},
 		},
-		"it can't tell": {nil, []string{"not ready: projection dispatcher (no process runs it)"}},
+		"processes unknown": {nil, []string{"not ready: projection dispatcher (no process runs it)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(adminapi.New(adminapi.Dependencies{
-				Projections: tt.consumers, Token: "hunter2", Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+				Projections: tt.consumers,
+				Token:       "hunter2",
+				Now:         time.Now,
+				Log:         slog.New(slog.DiscardHandler),
+				Metrics:     prometheus.NewRegistry(),
 				Ready: func(context.Context) map[string]error {
 					return map[string]error{"projection dispatcher": adminapi.Unready("no process runs it")}
 				},
@@ -58,6 +67,57 @@ func TestStatusOfAServerThatIsNotReadySaysWhoRunsWhat(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Of hosts with long names, in a log of years and with trouble, no line is longer than a terminal of 100 columns.
+func TestStatusFits100Columns(t *testing.T) {
+	t.Parallel()
+	const host = "carillon-production-europe-north-7d9f8c6b5-x2x4z.internal.example.org:1048576"
+	behind := (100 * time.Hour).Seconds() + 1
+	server := httptest.NewServer(adminapi.New(adminapi.Dependencies{
+		Projections: consumersOf{
+			{
+				Name:     "client_certificates",
+				Kind:     "readModel",
+				Position: "123456789012/123456789012",
+				Head:     "123456789012/123456789012",
+				Events:   9_999_999_999,
+				Behind:   &behind,
+				Process:  host,
+				Building: &adminapi.Building{Done: 1_234_567_890, Total: 9_876_543_210},
+			},
+			{
+				Name:    "destination_health",
+				Kind:    "process",
+				Head:    "123456789012/123456789012",
+				Process: host,
+				Stopped: "event " + strings.Repeat("0d000000-0000-4000-8000-000000000001 ", 5) + "can't be decoded",
+			},
+		},
+		Token:   "hunter2",
+		Now:     time.Now,
+		Log:     slog.New(slog.DiscardHandler),
+		Metrics: prometheus.NewRegistry(),
+		Ready: func(context.Context) map[string]error {
+			return map[string]error{
+				"event store": adminapi.Unready("not reached since " + strings.Repeat("a long time ", 10)),
+				"postgres":    adminapi.Unready("its certificate is not trusted"),
+			}
+		},
+	}))
+	t.Cleanup(server.Close)
+	_, out, _ := runIn(t.Context(), "", "status", "--data-dir", t.TempDir(), "--admin-token", "hunter2",
+		"--admin-addr", strings.TrimPrefix(server.URL, "http://"))
+	for line := range strings.Lines(out) {
+		if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > 100 {
+			t.Errorf("%d columns: %s", columns, line)
+		}
+	}
+	for _, want := range []string{"building, 12 %", "100h0m1s", "Run by " + host + ":", "event is at 123456789012"} {
+		if !strings.Contains(strings.ReplaceAll(out, "\n", " "), want) {
+			t.Errorf("the answer lacks %q:\n%s", want, out)
+		}
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 	"text/tabwriter"
 )
 
-const columnGap = 3 // spaces
+const (
+	columnGap  = 3   // spaces
+	maxColumns = 100 // of the status
+)
 
 // newTable returns a writer that lays out what row writes. The first row has the headings.
 func newTable(to io.Writer) *tabwriter.Writer {
@@ -21,4 +24,11 @@ func row(to io.Writer, cells ...any) {
 		texts[i] = printable(strings.NewReplacer("\t", " ", "\n", " ").Replace(fmt.Sprint(cell)))
 	}
 	_, _ = fmt.Fprintln(to, strings.Join(texts, "\t"))
+}
+
+// paragraph writes a text in lines of at most maxColumns.
+func paragraph(to io.Writer, text string) {
+	for _, line := range wrap(text, maxColumns) {
+		row(to, line)
+	}
 }

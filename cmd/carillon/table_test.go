@@ -27,7 +27,8 @@ func TestTable_columns(t *testing.T) {
 
 func TestIdsMayBeAbbreviated(t *testing.T) {
 	t.Parallel()
-	ids := []uuid.UUID{uuid.MustParse("0d000000-0000-4000-8000-000000000001"), uuid.MustParse("0d100000-0000-4000-8000-000000000002")}
+	ids := []uuid.UUID{uuid.MustParse("0d000000-0000-4000-8000-000000000001"),
+		uuid.MustParse("0d100000-0000-4000-8000-000000000002")}
 	list := func() ([]uuid.UUID, error) { return ids, nil }
 	for text, want := range map[string]string{
 		"0d0": "", "0D1": "", ids[0].String(): "",
@@ -39,11 +40,13 @@ func TestIdsMayBeAbbreviated(t *testing.T) {
 			t.Fatal(err)
 		}
 		id, err := start.find("organization", "org list", list)
-		if want == "" && (err != nil || id != ids[0] && id != ids[1]) || want != "" && (err == nil || err.Error() != want) {
+		if want == "" && (err != nil || id != ids[0] && id != ids[1]) || want != "" &&
+			(err == nil || err.Error() != want) {
 			t.Errorf("%s: %s, %v", text, id, err)
 		}
 	}
-	for _, text := range []string{"", "xyz", "0d000000-0000-4000-8000-0000000000011", "0d000000000040008000000000000000001--"} {
+	for _, text := range []string{"", "xyz", "0d000000-0000-4000-8000-0000000000011",
+		"0d000000000040008000000000000000001--"} {
 		var start idStart
 		err := start.UnmarshalText([]byte(text))
 		if err == nil {

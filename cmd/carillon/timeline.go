@@ -52,7 +52,8 @@ type picture struct {
 // drawAudit renders an audit for a terminal of 80 columns.
 func drawAudit(a adminapi.Audit) string {
 	p := &picture{status: ' '}
-	counts := slices.IndexFunc(a.Entries, func(e adminapi.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
+	counts := slices.IndexFunc(a.Entries,
+		func(e adminapi.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
 	if counts < 0 {
 		counts = len(a.Entries)
 	}
@@ -66,7 +67,7 @@ func drawAudit(a adminapi.Audit) string {
 		p.timeTo(e.At)
 		p.change(e)
 	}
-	p.timeTo(time.Unix(1<<40, 0)) // what is to come if nothing else happens
+	p.timeTo(time.Unix(1<<40, 0)) // the rest, if nothing else happens
 	var out strings.Builder
 	out.WriteString(stateText(a))
 	p.write(&out)
@@ -86,7 +87,17 @@ func writeDisclosures(out *strings.Builder, all []adminapi.AuditEntry) {
 	out.WriteString("\nSHOWN IN FULL (UTC)\n")
 	for _, e := range all[:min(len(all), pictureDisclosures)] {
 		what, to := strings.Join(e.Detail.Shown, ", "), printable(e.Actor)
-		_, _ = fmt.Fprintf(out, "%s %s to %s\n", e.At.UTC().Format(whenFormat), what, clip(to, pictureWidth-len(whenFormat)-len(what)-len("  to ")))
+		if ids := e.Detail.ShownSecrets; len(ids) > 0 {
+			what += " " + short(ids[0])
+			if len(ids) > 1 {
+				what += fmt.Sprintf(" and %d more", len(ids)-1)
+			}
+		}
+		_, _ = fmt.Fprintf(out, "%s %s to %s\n", e.At.UTC().Format(whenFormat), what,
+			clip(to, pictureWidth-len(whenFormat)-len(what)-len("  to ")))
+		if e.Reason != nil {
+			_, _ = fmt.Fprintf(out, "%*s reason: %s\n", len(whenFormat), "", printable(*e.Reason))
+		}
 	}
 	if len(all) > pictureDisclosures {
 		out.WriteString("and more before: --export has all of them\n")
@@ -109,7 +120,12 @@ func (p *picture) timeTo(now time.Time) {
 		at := p.glyphs()
 		at[l.column] = '┴'
 		p.lanes = slices.Delete(p.lanes, i, i+1)
-		p.add(pictureRow{when: *l.ends, what: "secret " + short(l.secret) + " expires: its overlap is over", by: "time", at: at})
+		p.add(pictureRow{
+			when: *l.ends,
+			what: "secret " + short(l.secret) + " expires: its overlap is over",
+			by:   "time",
+			at:   at,
+		})
 	}
 }
 
@@ -147,7 +163,12 @@ func (p *picture) change(e adminapi.AuditEntry) {
 		at[begins] = '┬'
 	}
 	p.lanes = slices.DeleteFunc(p.lanes, func(l lane) bool { return slices.Contains(over, l) })
-	p.add(pictureRow{when: e.At, what: what, by: e.Actor, at: at})
+	p.add(pictureRow{
+		when: e.At,
+		what: what,
+		by:   e.Actor,
+		at:   at,
+	})
 	if d.Status == "deleted" {
 		p.status = ' '
 		p.rows[len(p.rows)-1].next = p.glyphs()
@@ -186,7 +207,7 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 	case created:
 		parts = append(parts, "created "+strconv.Quote(d.Name)+" for "+d.URL)
 	case d.URL != "":
-		parts = append(parts, changes(p.known, d)...)
+		parts = append(parts, audit.Changes(p.known, d)...)
 	}
 	if d.URL != "" {
 		p.known = d
@@ -216,27 +237,6 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 	return strings.Join(parts, "; ")
 }
 
-// changes says which settings are others than before.
-func changes(before, after audit.Detail) []string {
-	var parts []string
-	if before.Name != after.Name {
-		parts = append(parts, "name: "+strconv.Quote(after.Name))
-	}
-	if before.URL != after.URL {
-		parts = append(parts, "url: "+after.URL)
-	}
-	if before.ExternalID != after.ExternalID {
-		parts = append(parts, "externalId: "+strconv.Quote(after.ExternalID))
-	}
-	if before.DebounceWindowSeconds != after.DebounceWindowSeconds {
-		parts = append(parts, fmt.Sprintf("debounce: %ds", after.DebounceWindowSeconds))
-	}
-	if before.HasHeaders != after.HasHeaders || len(parts) == 0 {
-		parts = append(parts, "headers: "+map[bool]string{true: "changed", false: "none"}[after.HasHeaders])
-	}
-	return parts
-}
-
 // write lays the rows out.
 func (p *picture) write(out *strings.Builder) {
 	by := len("BY")
@@ -259,14 +259,16 @@ func (p *picture) write(out *strings.Builder) {
 	}
 	what := pictureWidth - len(whenFormat) - 1 - (p.columns + 2) - 1 - 1 - by
 	line := func(when, glyphs, text, by string) {
-		out.WriteString(strings.TrimRight(fmt.Sprintf("%-*s %s %-*s %s", len(whenFormat), when, glyphs, what, text, by), " ") + "\n")
+		out.WriteString(strings.TrimRight(fmt.Sprintf("%-*s %s %-*s %s", len(whenFormat), when, glyphs, what, text,
+			by), " ") + "\n")
 	}
 	out.WriteByte('\n')
 	line("WHEN (UTC)", lanes(nil), "CHANGE", "BY")
 	for _, r := range p.rows {
 		if r.rule {
 			text := "the state above"
-			line(r.when.UTC().Format(whenFormat), lanes(r.at), "◀─ "+text+" "+strings.Repeat("─", max(what-len(text)-4, 0)), "")
+			line(r.when.UTC().Format(whenFormat), lanes(r.at), "◀─ "+text+" "+
+				strings.Repeat("─", max(what-len(text)-4, 0)), "")
 			continue
 		}
 		by := clip(printable(r.by), by)

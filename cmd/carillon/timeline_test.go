@@ -26,7 +26,8 @@ func hours(n int) time.Time { return drawnNoon.Add(time.Duration(n) * time.Hour)
 // history numbers entries, and makes the state that follows as the server does.
 func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	a := adminapi.Audit{
-		Destination: uuid.MustParse("22222222-2222-4222-8222-222222222222"), Organization: uuid.MustParse("11111111-1111-4111-8111-111111111111"), At: at,
+		Destination:  uuid.MustParse("22222222-2222-4222-8222-222222222222"),
+		Organization: uuid.MustParse("11111111-1111-4111-8111-111111111111"), At: at,
 	}
 	var rows []query.AuditEntry
 	for i, e := range entries {
@@ -35,7 +36,14 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: query.AuditDetail(e.Detail)})
 	}
 	if s := query.AuditStateAt(rows, at); s != nil {
-		a.State = &adminapi.AuditState{Status: s.Status, Name: s.Name, URL: s.URL, HasHeaders: s.HasHeaders, DebounceWindowSeconds: s.DebounceWindowSeconds, Revision: s.Revision}
+		a.State = &adminapi.AuditState{
+			Status:                s.Status,
+			Name:                  s.Name,
+			URL:                   s.URL,
+			HasHeaders:            s.HasHeaders,
+			DebounceWindowSeconds: s.DebounceWindowSeconds,
+			Revision:              s.Revision,
+		}
 		if s.StatusReason != "" {
 			a.State.StatusReason = &s.StatusReason
 		}
@@ -47,7 +55,12 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 }
 
 func entry(at time.Time, by string, detail audit.Detail) adminapi.AuditEntry {
-	return adminapi.AuditEntry{Type: "destination.changed.v9", At: at, Actor: by, Detail: detail}
+	return adminapi.AuditEntry{
+		Type:   "destination.changed.v9",
+		At:     at,
+		Actor:  by,
+		Detail: detail,
+	}
 }
 
 func story() []adminapi.AuditEntry {
@@ -56,14 +69,22 @@ func story() []adminapi.AuditEntry {
 	disabled := entry(hours(30), "operator", audit.Detail{Status: "disabled"})
 	disabled.Reason = &reason
 	return []adminapi.AuditEntry{
-		entry(hours(0), key, audit.Detail{Name: "CRM", URL: "https://example.org/hook", Status: "enabled", HasHeaders: true}),
+		entry(hours(0), key, audit.Detail{
+			Name:       "CRM",
+			URL:        "https://example.org/hook",
+			Status:     "enabled",
+			HasHeaders: true,
+		}),
 		entry(hours(0), key, audit.Detail{SecretID: firstSecret}),
-		entry(hours(2), key, audit.Detail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret}, ExpiresAt: hours(26)}),
-		entry(hours(3), "destination_health", audit.Detail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(2), key, audit.Detail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret},
+			ExpiresAt: hours(26)}),
+		entry(hours(3), "destination_health",
+			audit.Detail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
 		entry(hours(5), key, audit.Detail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
 		entry(hours(5), key, audit.Detail{Status: "enabled"}),
 		disabled,
-		entry(hours(31), key, audit.Detail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(55)}),
+		entry(hours(31), key, audit.Detail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret},
+			ExpiresAt: hours(55)}),
 		entry(hours(32), key, audit.Detail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
 		entry(hours(40), key, audit.Detail{Status: "deleted"}),
 	}
@@ -106,15 +127,49 @@ WHEN (UTC)               CHANGE                               BY
 2026-11-23 04:00:00 × ┴  deleted                              key:ab12CD34
 
 ` + legend + "\n"
-	if diff := cmp.Diff(strings.Split(want, "\n"), strings.Split(drawAudit(history(hours(10), story()...)), "\n")); diff != "" {
+	if diff := cmp.Diff(strings.Split(want, "\n"),
+		strings.Split(drawAudit(history(hours(10), story()...)), "\n")); diff != "" {
 		t.Errorf("picture (-want +got):\n%s", diff)
+	}
+}
+
+func TestSubscriptionsOfAState(t *testing.T) {
+	t.Parallel()
+	typed, reason := "events", "access lost"
+	a := history(hours(1), story()...)
+	a.State.Subscriptions = []adminapi.AuditSubscription{
+		{
+			ID:         firstSecret,
+			EventTypes: []string{"concert.*", "talk.*"},
+			ScopeKind:  "all",
+			Active:     true,
+		},
+		{
+			ID:         secondSecret,
+			EventTypes: []string{"concert.*"},
+			FeedType:   &typed,
+			Reason:     &reason,
+		},
+		{
+			ID:         thirdSecret,
+			EventTypes: []string{"*"},
+			Feeds:      []query.Pin{{FeedID: firstSecret}, {FeedID: secondSecret}},
+		},
+	}
+	want := `subscriptions 33333333  concert.*, talk.*
+              44444444  concert.* of all events feeds; inactive: access lost
+              55555555  * of 33333333, 44444444; inactive
+`
+	if got := stateText(a); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 }
 
 func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
 	t.Parallel()
 	before := drawAudit(history(hours(-1), story()...))
-	if !strings.Contains(before, "status        not there yet") || strings.Index(before, "the state above") > strings.Index(before, "created") {
+	if !strings.Contains(before, "status        not there yet") ||
+		strings.Index(before, "the state above") > strings.Index(before, "created") {
 		t.Errorf("before it was:\n%s", before)
 	}
 	after := drawAudit(history(hours(100), story()...))
@@ -124,8 +179,9 @@ func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
 		t.Errorf("after its end:\n%s", after)
 	}
 	soon := drawAudit(history(hours(4), story()[:4]...))
-	if marked, expires := strings.Index(soon, "the state above"), strings.Index(soon, "secret 33333333 expires"); marked < 0 || expires < marked {
-		t.Errorf("what is to come:\n%s", soon)
+	if marked, expires := strings.Index(soon, "the state above"),
+		strings.Index(soon, "secret 33333333 expires"); marked < 0 || expires < marked {
+		t.Errorf("the rest:\n%s", soon)
 	}
 }
 
@@ -133,7 +189,8 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	const key = "a process manager with quite a long name"
 	entries := []adminapi.AuditEntry{
-		entry(hours(0), key, audit.Detail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60), URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
+		entry(hours(0), key, audit.Detail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60),
+			URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
 	}
 	for i := range 10 {
 		entries = append(entries, entry(hours(i), key, audit.Detail{SecretID: uuid.New()}))

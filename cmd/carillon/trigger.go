@@ -17,7 +17,7 @@ import (
 )
 
 type triggerCommand struct {
-	remote
+	changing
 	Type    string `arg:"" help:"An event type, such as news.item.added."`
 	Data    string `placeholder:"JSON" help:"Members of the data, in place of the example's."`
 	Subject string `help:"Subject of the event (example/1)."`

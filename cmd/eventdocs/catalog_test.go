@@ -22,11 +22,12 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/aggregates/subscription"
+	"carillon/aggregates/treehead"
 )
 
 const root = "../.."
 
-func TestTheStoredPageIsFresh(t *testing.T) {
+func TestStoredPageIsFresh(t *testing.T) {
 	t.Parallel()
 	page, err := Page(root)
 	if err != nil {
@@ -41,7 +42,7 @@ func TestTheStoredPageIsFresh(t *testing.T) {
 	}
 }
 
-// What is read from the source must be what the codecs know.
+// The events read from the source must be those of the codecs.
 func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	t.Parallel()
 	page, err := Page(root)
@@ -50,10 +51,12 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	}
 	var names []string
 	for _, list := range [][]string{
-		auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(), destination.Events.Names(), disclosure.Events.Names(),
+		auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(), destination.Events.Names(),
+		disclosure.Events.Names(),
 		dispatch.Events.Names(), externalid.Events.Names(),
-		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(), organization.Events.Names(),
-		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(),
+		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(),
+		organization.Events.Names(),
+		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(), treehead.Events.Names(),
 	} {
 		names = append(names, list...)
 	}
@@ -75,8 +78,7 @@ func TestFieldsOfEmbeddedAndInnerStructsAreListed(t *testing.T) {
 //	(none) ──Make──▶ made
 package thing
 
-// Made says that
-// it was made.
+// Made records that it was made.
 type Made struct {
 	Core
 	Parts []Part  `+"`json:\"parts,omitempty\"`"+` // of which it consists
@@ -101,7 +103,8 @@ var Aggregate = eventstore.Aggregate[State, Event, Command]{Category: "thing"}
 	}
 	page := string(render([]*aggregate{a}, nil))
 	for _, want := range []string{
-		"\nMade says that it was made.\n", "| `at` | time |", "| `parts` | list of object, optional | of which it consists |",
+		"\nMade records that it was made.\n", "| `at` | time |",
+		"| `parts` | list of object, optional | of which it consists |",
 		"| `parts[].name` | string |", "| `parts[].inner` | object, optional |",
 		"```text\n(none) ──Make──▶ made\n```", "\"at\": \"2026-11-21T12:00:00Z\"",
 	} {

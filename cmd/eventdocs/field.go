@@ -18,8 +18,9 @@ type field struct {
 
 // words are the names of types that readers of JSON know.
 var words = map[string]string{
-	"uuid.UUID": "uuid", "time.Time": "time", "time.Duration": "nanoseconds", "[]byte": "base64", "json.RawMessage": "JSON",
-	"jsontext.Value": "JSON", "eventstore.JSON": "JSON", "JSON": "JSON", "bool": "boolean",
+	"uuid.UUID": "uuid", "time.Time": "time", "time.Duration": "nanoseconds", "[]byte": "base64",
+	"json.RawMessage": "JSON",
+	"jsontext.Value":  "JSON", "eventstore.JSON": "JSON", "JSON": "JSON", "bool": "boolean",
 	"int": "integer", "int32": "integer", "int64": "integer", "float64": "number",
 }
 
@@ -45,7 +46,12 @@ func (s *syntax) fields(t ast.Expr, prefix string, within []string) []field {
 			continue
 		}
 		kind, inner, suffix := s.kind(f.Type)
-		list = append(list, field{path: prefix + name, kind: kind, optional: optional, doc: comment(f)})
+		list = append(list, field{
+			path:     prefix + name,
+			kind:     kind,
+			optional: optional,
+			doc:      comment(f),
+		})
 		if inner != "" && !slices.Contains(within, inner) {
 			list = append(list, s.fields(s.types[inner].spec.Type, prefix+name+suffix+".", append(within, inner))...)
 		}
@@ -53,7 +59,7 @@ func (s *syntax) fields(t ast.Expr, prefix string, within []string) []field {
 	return list
 }
 
-// kind says a type in words; inner is the struct of this package that it holds, and suffix how it holds it.
+// kind describes a type; inner is the struct of this package that it holds, and suffix how it holds it.
 func (s *syntax) kind(t ast.Expr) (kind, inner, suffix string) {
 	if word := words[text(t)]; word != "" {
 		return word, "", ""
@@ -82,7 +88,7 @@ func (s *syntax) kind(t ast.Expr) (kind, inner, suffix string) {
 	}
 }
 
-// text is a type as it is written, as far as words needs it.
+// text is the source of a type, as far as words needs it.
 func text(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.Ident:

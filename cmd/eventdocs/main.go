@@ -1,5 +1,5 @@
-// Command eventdocs writes docs/understand/events.md: every stored event, with what it says, its fields, an example and who reads
-// it. Everything is taken from the aggregates' source and golden files, so the page can't say what isn't so.
+// Command eventdocs writes docs/understand/events.md: every stored event, with its description, fields, an example and
+// readers. Everything is taken from the aggregates' source and golden files, so the page is always correct.
 //
 //	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
 //	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/understand/events.md
@@ -32,7 +32,7 @@ func run(root string, log io.Writer) error {
 		return err
 	}
 	path := filepath.Join(root, "docs", "understand", "events.md")
-	if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // a page for everybody
+	if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // a public page
 		return fmt.Errorf("write the catalogue: %w", err)
 	}
 	_, err = fmt.Fprintln(log, "wrote", path)

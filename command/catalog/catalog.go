@@ -30,15 +30,61 @@ type Type struct {
 // DeliveryTest is the type that only the test endpoint sends. It is not in the catalog.
 const DeliveryTest = "delivery.test"
 
+// Types of notices, which only the destination for notices gets. They are not in the catalog.
+const (
+	DestinationAutoDisabled = "destination.auto_disabled"
+	DestinationRecovered    = "destination.recovered"
+	DeliveryExhausted       = "delivery.exhausted"
+	SecretExpiring          = "secret.expiring"
+	SubscriptionDeactivated = "subscription.deactivated"
+	SourceNeedsAttention    = "source.needs_attention" // only operators get it
+)
+
+// IsNotice reports whether events of a type are notices.
+func IsNotice(name string) bool {
+	switch name {
+	case DestinationAutoDisabled, DestinationRecovered, DeliveryExhausted, SecretExpiring, SubscriptionDeactivated,
+		SourceNeedsAttention:
+		return true
+	}
+	return false
+}
+
 // entries in the order in which the API lists them.
 var entries = []Type{
-	{Name: "news.item.added", FeedType: "news", CurrentlyEmitted: true, Description: "A news item was added to a news feed."},
-	{Name: "news.item.updated", FeedType: "news", CurrentlyEmitted: true, Description: "A news item of a news feed changed."},
+	{
+		Name:             "news.item.added",
+		FeedType:         "news",
+		CurrentlyEmitted: true,
+		Description:      "A news item was added to a news feed.",
+	},
+	{
+		Name:             "news.item.updated",
+		FeedType:         "news",
+		CurrentlyEmitted: true,
+		Description:      "A news item of a news feed changed.",
+	},
 	{Name: "factcheck.status.changed", CurrentlyEmitted: true, Description: "A fact-check reached another status."},
 	{Name: "research.status.changed", CurrentlyEmitted: true, Description: "A deep research run reached another status."},
-	{Name: "event.item.added", FeedType: "event", CurrentlyEmitted: true, Description: "An event was added to an event feed. Backfills of a newly attached source add events without publishing this."},
-	{Name: "event.occurrence.changed", FeedType: "event", CurrentlyEmitted: true, Description: "An occurrence of an event in a feed was cancelled, postponed or rescheduled."},
-	{Name: "event.item.updated", FeedType: "event", CurrentlyEmitted: false, Description: "Reserved: accepted in subscriptions and never delivered."},
+	{
+		Name:             "event.item.added",
+		FeedType:         "event",
+		CurrentlyEmitted: true,
+		Description: "An event was added to an event feed. Backfills of a newly attached source add events without " +
+			"publishing this.",
+	},
+	{
+		Name:             "event.occurrence.changed",
+		FeedType:         "event",
+		CurrentlyEmitted: true,
+		Description:      "An occurrence of an event in a feed was cancelled, postponed or rescheduled.",
+	},
+	{
+		Name:             "event.item.updated",
+		FeedType:         "event",
+		CurrentlyEmitted: false,
+		Description:      "Reserved: accepted in subscriptions and never delivered.",
+	},
 }
 
 // Catalog checks types and data against the entries. It is safe for concurrent use.

@@ -34,7 +34,7 @@ func TestSixTypesAreEmittedAndOneIsReserved(t *testing.T) {
 	}
 }
 
-func TestTheTestTypeIsNotInTheCatalog(t *testing.T) {
+func TestTestTypeIsNotInCatalog(t *testing.T) {
 	t.Parallel()
 	if _, ok := open(t).Find(catalog.DeliveryTest); ok {
 		t.Error("delivery.test must not be in the catalog")

@@ -61,7 +61,8 @@ func next(from *jsontext.Decoder) (any, error) {
 		}
 		_, err = from.ReadToken()
 		return object, err
-	case jsontext.KindNull, jsontext.KindInvalid, jsontext.KindEndArray, jsontext.KindEndObject: // those but null were errors
+		// those but null were errors
+	case jsontext.KindNull, jsontext.KindInvalid, jsontext.KindEndArray, jsontext.KindEndObject:
 	}
 	return nil, nil //nolint:nilnil // null
 }

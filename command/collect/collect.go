@@ -1,16 +1,20 @@
 // Package collect defines how happenings are collected from a source.
 //
-// Each source type is a package below this one that implements [Collector]: it returns the first pages of a walk, and
-// reads one page after the other. A page shows happenings and links further pages; [Walk] visits them until none is
-// ahead. A collector has no state and changes nothing: the caller records each page before the next one.
+// Each source type is a package in sources: it implements [Collector], returns the first pages of a walk, and reads one
+// page after the other. A page shows happenings and links further pages; [Walk] visits them until none is ahead. A
+// collector has no state and changes nothing: the caller records each page before the next one.
 //
 //	Start ──▶ links ──▶ frontier ──next──▶ Read: fetch, read (structured, …) ──▶ page: observations, links
 //	                        ▲                                                          │
 //	                        └───────────────────────── record ◀────────────────────────┘
 //
-// Collectors share these packages: fetch and robots fetch a page politely; structured, calendar and posts read its
-// events; timing, place, markup and identity interpret dates, zones, addresses, text and keys; candidate makes
-// observations of the results.
+// Below this package, imports point from left to right:
+//
+//	sources ──▶ crawl    which pages and how politely: fetch, robots, links, linkfile, frontier
+//	        ╰─▶ extract  what a page shows: structured, calendar, posts read events; timing, recurrence, place and
+//	                     markup interpret dates, addresses and text; candidate makes observations of them
+//	match                whether two happenings are the same
+//	  ╰─▶ all but match import identity, the keys of happenings, and budget, the bound on a page's cost
 package collect
 
 import (

@@ -1,6 +1,6 @@
 // Package credential makes and reads the bearer tokens that are handed out: API keys of organizations, tokens of
-// operators and of auditors. A token is a prefix, 8 characters of id, "_" and 43 characters of secret; only a digest of the secret is
-// ever stored.
+// operators and of auditors. A token is a prefix, 8 characters of id, "_" and 43 characters of secret; only a digest of
+// the secret is ever stored.
 package credential
 
 import (
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Kind is what a token is for; it is the token's prefix.
+// Kind is the purpose of a token, and its prefix.
 type Kind string
 
-// The prefix tells a leaked token's kind to whoever finds it, and to scanners for secrets.
+// The prefix shows a leaked token's kind to its finder, and to scanners for secrets.
 const (
 	APIKey        Kind = "ck_"
 	OperatorToken Kind = "co_"
@@ -53,7 +53,7 @@ func Parse(kind Kind, token string) (Credential, bool) {
 // Reveal is the whole token, secret included: shown once, to whom it is issued.
 func (c Credential) Reveal() string { return string(c.kind) + c.ID + "_" + c.secret }
 
-// Hash is what is stored of the secret. A plain digest is enough, because the secret is 256 random bits. Compare in
+// Hash is the stored digest of the secret. A plain digest is enough, because the secret is 256 random bits. Compare in
 // constant time.
 func (c Credential) Hash() []byte {
 	sum := sha256.Sum256([]byte(c.secret))

@@ -19,7 +19,7 @@ func TestRoundTrip(t *testing.T) {
 		}
 		read, ok := credential.Parse(kind, token)
 		if !ok || read != c || !bytes.Equal(read.Hash(), c.Hash()) {
-			t.Error("the token does not read as what it was made of")
+			t.Error("the token does not parse to its parts")
 		}
 		if other := credential.New(kind); other.ID == c.ID || bytes.Equal(other.Hash(), c.Hash()) {
 			t.Error("two credentials are alike")
@@ -27,11 +27,12 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestTheSecretIsNotPrinted(t *testing.T) {
+func TestSecretIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	c := credential.New(credential.APIKey)
 	secret := c.Reveal()[12:]
-	for _, shown := range []string{c.String(), c.LogValue().String(), fmt.Sprintf("%s %v %+v %#v %x %q %d", c, c, c, c, c, c, &c)} {
+	for _, shown := range []string{c.String(), c.LogValue().String(), fmt.Sprintf("%s %v %+v %#v %x %q %d", c, c, c, c,
+		c, c, &c)} {
 		if strings.Contains(shown, secret) {
 			t.Errorf("%q holds the secret", shown)
 		}

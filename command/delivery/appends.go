@@ -3,27 +3,25 @@ package delivery
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 )
 
 const (
-	// fewAppends may be on their way where little happens.
-	fewAppends = 8
-	// outstandingBytes bounds the memory of what is planned and not appended yet. So far it is read ahead: what comes after
-	// a flood is found in it.
+	// inlineAppendLimit is the number of appends in flight below which the reader appends by itself.
+	inlineAppendLimit = 8
+	// outstandingBytes bounds the memory of planned fan-outs that are not appended yet. The reader gets this far
+	// ahead: events behind a flood are found within it.
 	outstandingBytes = 16 << 20
-	// togetherFor is how long a batch is waited for before the next is read.
-	togetherFor = 50 * time.Millisecond
 )
 
 var errEnded = errors.New("ended before all was recorded")
 
-// appends takes fan-outs into the store in the background. Organizations take turns: whoever publishes thousands at once
-// waits behind himself only.
+// appends takes fan-outs into the store in the background. Organizations take turns: one that publishes thousands
+// at once delays only itself.
 type appends struct {
 	record func(context.Context, *fanOut) (done bool, err error)
 	ctx    context.Context //nolint:containedctx // of all of them, until End
@@ -33,35 +31,34 @@ type appends struct {
 
 	mu sync.Mutex
 	publishers
-	open    map[uuid.UUID]*fanOut // by delivery: those that wait for a window to close, and are not recorded
-	marks   []*mark               // oldest first; what is taken on now belongs to the last
-	count   int                   // taken on and not recorded
-	bytes   int
-	room    chan struct{} // closed when there is room again; nil: nobody waits for it
+	open    map[uuid.UUID]*fanOut      // by delivery: those that wait for a window to close, and are not recorded
+	left    map[chan struct{}]struct{} // done of those taken on and not recorded
+	bytes   int                        // of those
+	room    chan struct{}              // closed when there is room again; nil if no caller waits
 	failure error
 	ended   bool
 	working sync.WaitGroup
 }
 
-// mark is a moment up to which somebody waits.
-type mark struct {
-	left int           // taken on since the mark before, and not recorded
-	done chan struct{} // closed when nothing is left of this and of those before; nil as long as it is the last
-}
-
 func newAppends(record func(context.Context, *fanOut) (done bool, err error)) *appends {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &appends{
-		record: record, ctx: ctx, cancel: cancel, failed: make(chan struct{}), over: make(chan struct{}),
-		publishers: publishers{of: map[uuid.UUID]*publisher{}}, open: map[uuid.UUID]*fanOut{}, marks: []*mark{{}},
+		record:     record,
+		ctx:        ctx,
+		cancel:     cancel,
+		failed:     make(chan struct{}),
+		over:       make(chan struct{}),
+		publishers: publishers{of: map[uuid.UUID]*publisher{}},
+		open:       map[uuid.UUID]*fanOut{},
+		left:       map[chan struct{}]struct{}{},
 	}
 }
 
-// idle says that little happens, so that whoever has planned a fan-out may as well append it.
+// idle reports whether the load is low, so that the caller may append its fan-out itself.
 func (a *appends) idle(f *fanOut) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.count < fewAppends && len(a.olderOf(f)) == 0 && a.failure == nil
+	return len(a.left) < inlineAppendLimit && len(a.olderOf(f)) == 0 && a.failure == nil
 }
 
 // add takes on a fan-out. It waits while too much is outstanding.
@@ -83,9 +80,8 @@ func (a *appends) add(ctx context.Context, f *fanOut) error {
 	if a.bytes >= outstandingBytes/2 && p.bytes*len(a.of) >= a.bytes/2 { // half of an equal part
 		f.leave() // it is far from its turn: there is more to come than can wait here with its data
 	}
-	f.by, f.size, f.mark, f.older = p, f.weight(), a.marks[len(a.marks)-1], a.olderOf(f)
-	f.mark.left++
-	a.count++
+	f.by, f.size, f.done, f.older = p, f.weight(), make(chan struct{}), a.olderOf(f)
+	a.left[f.done] = struct{}{}
 	a.bytes += f.size
 	p.bytes += f.size
 	for _, s := range f.scheduled {
@@ -140,7 +136,7 @@ func (a *appends) begin() {
 	}
 }
 
-// after notes what came of a fan-out, and gives the one whose turn it is; nil: there is nothing more to do here.
+// after records the outcome of a fan-out, and returns the next in turn; nil means none.
 func (a *appends) after(f *fanOut, done bool, err error) *fanOut {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,27 +156,24 @@ func (a *appends) after(f *fanOut, done bool, err error) *fanOut {
 
 // settle forgets a fan-out that is recorded whole. The mutex is held.
 func (a *appends) settle(f *fanOut) {
-	f.mark.left--
-	a.count--
+	delete(a.left, f.done)
+	close(f.done)
 	a.bytes -= f.size
 	f.by.bytes -= f.size
-	for len(a.marks) > 1 && a.marks[0].left == 0 {
-		close(a.marks[0].done)
-		a.marks = a.marks[1:]
-	}
 	if a.room != nil && a.bytes < outstandingBytes {
 		close(a.room)
 		a.room = nil
 	}
 }
 
-// dispatched notes that the deliveries of a fan-out are recorded, and says whether those are that it supersedes. Where they
-// are not it is begun again then: what is superseded before it is made would be made pending again.
+// dispatched notes that the deliveries of a fan-out are recorded, and reports whether those that it supersedes are
+// recorded too. If not, it is begun again then: a delivery that is superseded before it exists would become pending
+// again.
 func (a *appends) dispatched(f *fanOut) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.recorded = true
-	if f.mark == nil { // nobody knows of it but whoever appends it
+	if f.done == nil { // known only to its own caller
 		return true
 	}
 	for _, s := range f.scheduled {
@@ -231,39 +224,18 @@ func (a *appends) Err() error {
 func (a *appends) Pending() func(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.count == 0 {
+	if len(a.left) == 0 {
 		return nil
 	}
-	last := a.marks[len(a.marks)-1]
-	if last.left == 0 && len(a.marks) > 1 { // nothing was taken on since somebody asked before
-		last = a.marks[len(a.marks)-2]
+	left := slices.Collect(maps.Keys(a.left))
+	return func(ctx context.Context) error {
+		for _, done := range left {
+			if err := a.await(ctx, done); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	if last.done == nil {
-		last.done = make(chan struct{})
-		a.marks = append(a.marks, &mark{})
-	}
-	return func(ctx context.Context) error { return a.await(ctx, last.done) }
-}
-
-// together waits for what was taken on while all of it is on its way into the store: what is published meanwhile comes as
-// one batch, whose dispatches share commits. Where something waits for its turn, or the store takes long, reading goes on.
-func (a *appends) together(ctx context.Context) error {
-	a.mu.Lock()
-	waits := len(a.turns) > 0
-	a.mu.Unlock()
-	if waits {
-		return a.Err()
-	}
-	pending := a.Pending()
-	if pending == nil {
-		return a.Err()
-	}
-	short, cancel := context.WithTimeout(ctx, togetherFor)
-	defer cancel()
-	if err := pending(short); err != nil && short.Err() == nil {
-		return err
-	}
-	return ctx.Err()
 }
 
 func (a *appends) await(ctx context.Context, done <-chan struct{}) error {

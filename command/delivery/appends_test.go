@@ -13,7 +13,7 @@ import (
 	"carillon/aggregates/publication"
 )
 
-// heldUp are appends that end when they are told to.
+// heldUp are appends that end when the test lets them.
 type heldUp struct {
 	*appends
 	mu    sync.Mutex
@@ -43,7 +43,10 @@ func newHeldUp() *heldUp {
 func (h *heldUp) take(t *testing.T, of uuid.UUID, deliveries int) *fanOut {
 	t.Helper()
 	f := &fanOut{
-		id: uuid.New(), publisher: of, fresh: true, published: publication.Published{Data: make([]byte, 100)},
+		id:        uuid.New(),
+		publisher: of,
+		fresh:     true,
+		published: publication.Published{Data: make([]byte, 100)},
 		scheduled: make([]dispatch.Scheduled, deliveries),
 	}
 	h.mu.Lock()
@@ -61,7 +64,7 @@ func (h *heldUp) end(f *fanOut, err error) {
 	synctest.Wait()
 }
 
-// has says whether one is begun.
+// has reports whether one is begun.
 func (h *heldUp) has(f *fanOut) bool {
 	synctest.Wait()
 	h.mu.Lock()
@@ -84,7 +87,7 @@ func beside(t *testing.T, test func(t *testing.T, h *heldUp)) {
 	})
 }
 
-func TestWhoPublishesLittleWaitsForNoneOfAFlood(t *testing.T) {
+func TestAppends_floodDelaysOnlyItself(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		flood := make([]*fanOut, 1000)
 		for i := range flood {
@@ -110,8 +113,8 @@ func TestWhoPublishesLittleWaitsForNoneOfAFlood(t *testing.T) {
 	})
 }
 
-// Where each has enough to do, they have the same part.
-func TestFloodsShareThePlaces(t *testing.T) {
+// Organizations that each have enough to do get equal parts.
+func TestAppends_floodsShareEqually(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		for range 4 * concurrentAppends {
 			h.take(t, alice, 1)
@@ -123,7 +126,8 @@ func TestFloodsShareThePlaces(t *testing.T) {
 		for range 2 * concurrentAppends {
 			h.end(h.oldest(), nil)
 		}
-		if of := h.of[alice].running; of < concurrentAppends/2-1 || of > concurrentAppends/2+1 || h.running != concurrentAppends {
+		if of := h.of[alice].running; of < concurrentAppends/2-1 || of > concurrentAppends/2+1 ||
+			h.running != concurrentAppends {
 			t.Errorf("%d of %d are of one", of, h.running)
 		}
 	})
@@ -139,7 +143,7 @@ func (h *heldUp) oldest() *fanOut {
 	return h.begun[h.ends]
 }
 
-func TestWhatIsOutstandingIsBounded(t *testing.T) {
+func TestAppends_boundOutstanding(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		const large = 5000 // deliveries, a megabyte
 		var flood []*fanOut
@@ -156,7 +160,7 @@ func TestWhatIsOutstandingIsBounded(t *testing.T) {
 			t.Fatalf("%d megabytes are outstanding", n)
 		}
 		if !flood[0].fresh || flood[n-1].fresh || flood[n-1].published.Data != nil {
-			t.Error("what is far from its turn does not wait with its data")
+			t.Error("fan-outs far from their turn don't wait with their data")
 		}
 		for _, f := range flood[:4] {
 			h.end(f, nil)
@@ -165,13 +169,13 @@ func TestWhatIsOutstandingIsBounded(t *testing.T) {
 		for _, f := range flood[4:] {
 			h.end(f, nil)
 		}
-		if h.bytes != 0 || h.count != 0 || h.running != 0 || len(h.of) != 0 || h.Pending() != nil {
-			t.Errorf("%d bytes, %d, %d, %d left", h.bytes, h.count, h.running, len(h.of))
+		if h.bytes != 0 || len(h.left) != 0 || h.running != 0 || len(h.of) != 0 || h.Pending() != nil {
+			t.Errorf("%d bytes, %d, %d, %d left", h.bytes, len(h.left), h.running, len(h.of))
 		}
 	})
 }
 
-func TestWhatIsFarFromItsTurnWaitsWithoutItsData(t *testing.T) {
+func TestAppends_distantWaitWithoutData(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		const large = 5000 // deliveries, a megabyte
 		for i := range 9 {
@@ -190,7 +194,7 @@ func TestWhatIsFarFromItsTurnWaitsWithoutItsData(t *testing.T) {
 	})
 }
 
-func TestWhoeverWaitsDoesSoForWhatWasTakenOnBefore(t *testing.T) {
+func TestAppends_barrierIncludesEarlierOnly(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		if h.Pending() != nil {
 			t.Error("something is outstanding from the beginning")
@@ -209,12 +213,12 @@ func TestWhoeverWaitsDoesSoForWhatWasTakenOnBefore(t *testing.T) {
 		h.take(t, alice, 1)
 		h.end(first, nil)
 		if len(done) != 2 || <-done != nil || <-done != nil {
-			t.Error("it waits for what came later")
+			t.Error("it waits for later fan-outs")
 		}
 	})
 }
 
-func TestAFailureEndsAllThatIsOutstanding(t *testing.T) {
+func TestAppends_failureEndsAll(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		first := h.take(t, alice, 1)
 		waits := h.Pending()
@@ -225,10 +229,10 @@ func TestAFailureEndsAllThatIsOutstanding(t *testing.T) {
 		h.end(first, broken)
 		<-h.Failed()
 		if err := waits(t.Context()); !errors.Is(err, broken) {
-			t.Errorf("who waits hears %v", err)
+			t.Errorf("waiting caller: %v", err)
 		}
 		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, broken) {
-			t.Errorf("what comes next: %v", err)
+			t.Errorf("next caller: %v", err)
 		}
 		if !errors.Is(h.Err(), broken) || h.running != 0 || len(h.begun) != concurrentAppends {
 			t.Errorf("%v, %d go on, %d were begun", h.Err(), h.running, len(h.begun))
@@ -236,7 +240,7 @@ func TestAFailureEndsAllThatIsOutstanding(t *testing.T) {
 	})
 }
 
-func TestNothingIsAppendedAfterTheEnd(t *testing.T) {
+func TestAppends_noneAfterEnd(t *testing.T) {
 	beside(t, func(t *testing.T, h *heldUp) {
 		for range 4 * concurrentAppends {
 			h.take(t, alice, 1)
@@ -248,10 +252,10 @@ func TestNothingIsAppendedAfterTheEnd(t *testing.T) {
 			t.Errorf("%d go on, %d were begun", h.running, len(h.begun))
 		}
 		if err := waits(t.Context()); !errors.Is(err, errEnded) {
-			t.Errorf("who waits hears %v", err)
+			t.Errorf("waiting caller: %v", err)
 		}
 		if err := h.add(t.Context(), &fanOut{}); !errors.Is(err, errEnded) {
-			t.Errorf("what comes next: %v", err)
+			t.Errorf("next caller: %v", err)
 		}
 		if h.Err() != nil {
 			t.Errorf("the end is a failure: %v", h.Err())

@@ -21,10 +21,10 @@ import (
 // DelivererName is the deliverer's name as actor.
 const DelivererName = "deliverer"
 
-// recordPause is the wait before something is tried again that needs a store or keys that are not there.
+// recordPause is the wait before a retry while the store or the keys are unavailable.
 const recordPause = time.Second
 
-// attempt sends one delivery and records the outcome. It returns what came of the request.
+// attempt sends one delivery and records the outcome. It returns the outcome of the request.
 func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Outcome) {
 	if !d.holds(ctx, job) {
 		return nothing
@@ -34,11 +34,21 @@ func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Out
 		return nothing
 	}
 	request, err := d.prepare(ctx, job)
+	if other, is := errors.AsType[limitError](err); is {
+		return schedule.Outcome{Limit: &other.perSecond}
+	}
 	if err != nil {
 		d.unsent(ctx, job, request.Now, err)
 		return nothing
 	}
+	ctx, own, end := d.traceAttempt(ctx, job)
+	if job.showsTrace {
+		request.Traceparent = own
+	}
 	result := d.Sender.Send(ctx, request)
+	if end != nil {
+		defer end(result)
+	}
 	if result.Aborted { // we stopped
 		d.release(context.WithoutCancel(ctx), job.ID)
 		return nothing
@@ -47,16 +57,20 @@ func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Out
 	d.record(ctx, job, request.Now, result)
 	_, isRefused := refused(result)
 	return schedule.Outcome{
-		Took: max(result.Duration, 1), Failed: overloaded(result), Refused: isRefused, Kept: result.Kept,
+		Took:    max(result.Duration, 1),
+		Failed:  overloaded(result),
+		Refused: isRefused,
+		Kept:    result.Kept,
 	}
 }
 
 // overloaded reports whether an answer says that the receiver can't take as much: none came, or it says so.
 func overloaded(r webhook.Result) bool {
-	return r.StatusCode == 0 || r.StatusCode == http.StatusTooManyRequests || r.StatusCode >= http.StatusInternalServerError
+	return r.StatusCode == 0 || r.StatusCode == http.StatusTooManyRequests ||
+		r.StatusCode >= http.StatusInternalServerError
 }
 
-// unsent takes in why a delivery was not sent.
+// unsent handles the reason why a delivery was not sent.
 func (d *Deliverer) unsent(ctx context.Context, job *Job, now time.Time, err error) {
 	lost, isLost := errors.AsType[notEntitledError](err)
 	switch {
@@ -64,22 +78,24 @@ func (d *Deliverer) unsent(ctx context.Context, job *Job, now time.Time, err err
 	case errors.Is(err, errDisabled), errors.Is(err, errLeaseEnds):
 		d.release(context.WithoutCancel(ctx), job.ID)
 	case errors.Is(err, ErrCertificateLost):
-		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; set the certificate anew (carillon org certificate set)",
+		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; "+
+			"set the certificate again (carillon org certificate set)",
 			"delivery", job.ID, "destination", job.Destination, "organization", job.Organization, "error", err)
 		d.record(ctx, job, now, certificateLost())
 	case isLost:
 		d.discard(ctx, job, lost.reason)
 	case d.keyless(ctx, job, err):
-		d.Log.Error("delivery can't be sent: what is sealed for the destination can't be opened", "delivery", job.ID, "destination", job.Destination, "error", err)
+		d.Log.Error("delivery can't be sent: sealed values of the destination can't be opened", "delivery",
+			job.ID, "destination", job.Destination, "error", err)
 		d.record(ctx, job, now, webhook.Result{FailureReason: egress.ReasonConnection, ErrorMessage: keylessMessage})
 	default:
 		d.abandon(ctx, job, err)
 	}
 }
 
-// holds says whether the job is still this worker's, and waits while that can't be known: this process may have been
-// stopped, or Postgres, and others may have taken the delivery over. What was just handed over is not waited with. What
-// was taken over is left alone.
+// holds reports whether the job is still this worker's, and waits while that is unknown: this process or Postgres
+// may have been stopped, and others may have taken the delivery over. A delivery that was just handed over does not
+// wait. A lost delivery is left alone.
 func (d *Deliverer) holds(ctx context.Context, job *Job) bool {
 	for {
 		losses, sure := d.Queue.Holding()
@@ -99,10 +115,11 @@ func (d *Deliverer) holds(ctx context.Context, job *Job) bool {
 	}
 }
 
-// keylessMessage tells the destination's owner how to mend it.
-const keylessMessage = "the destination's secrets, address or headers can't be read any more; rotate its secret and set its address and headers anew"
+// keylessMessage describes the remedy to the destination's owner.
+const keylessMessage = "the destination's secrets, address or headers can't be read any more; rotate its secret " +
+	"and set its address and headers anew"
 
-// keyless says that what is sealed for a destination can't be opened for good, although it was not deleted.
+// keyless reports that sealed values of a destination can't be opened permanently, although it was not deleted.
 func (d *Deliverer) keyless(ctx context.Context, job *Job, err error) bool {
 	if !errors.Is(err, sealing.ErrShredded) && !errors.Is(err, sealing.ErrDamaged) {
 		return false
@@ -113,13 +130,13 @@ func (d *Deliverer) keyless(ctx context.Context, job *Job, err error) bool {
 
 // Why a delivery is not sent now.
 var (
-	errLeaseEnds = errors.New("the lease ends too soon") // before a request would; whoever claims it next sends it
+	errLeaseEnds = errors.New("the lease ends too soon") // before a request would; the next claim sends it
 	errDeleted   = errors.New("the destination was deleted")
 	errDisabled  = errors.New("the destination is disabled")
 )
 
-// prepare reads what the request needs, as it is now. While the keys or the store can't be reached it tries again, as long as
-// the lease allows.
+// prepare reads the current data that the request needs. While the keys or the store can't be reached it tries again,
+// as long as the lease allows.
 func (d *Deliverer) prepare(ctx context.Context, job *Job) (request webhook.Request, err error) {
 	for {
 		now := d.Now()
@@ -149,6 +166,8 @@ func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (req
 		return request, errDeleted
 	case !to.Enabled && job.Replay == uuid.Nil: // a disabled one gets replays only
 		return request, errDisabled
+	case to.MaxRequestsPerSecond != job.limit:
+		return request, limitError{to.MaxRequestsPerSecond}
 	}
 	via, err := d.Certificates.For(ctx, job.Organization)
 	if err != nil {
@@ -157,6 +176,7 @@ func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (req
 	if err := d.entitledTo(ctx, job); err != nil {
 		return request, err
 	}
+	job.showsTrace = to.Traceparent
 	body, err := job.Body.Bytes()
 	return to.request(job.ID, body, now, via), err
 }
@@ -174,7 +194,7 @@ func (d *Deliverer) abandon(ctx context.Context, job *Job, err error) {
 	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Destination, "error", err)
 }
 
-// record appends the outcome, and does not give up while the store is away: what happened must be known.
+// record appends the outcome, and retries while the store is unavailable: the outcome must not be lost.
 func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result webhook.Result) {
 	trigger := delivery.Automatic
 	if job.Replay != uuid.Nil {
@@ -182,14 +202,14 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 	}
 	d.Record(Attempt{FailureReason: result.FailureReason, Duration: result.Duration, Trigger: trigger})
 	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
-		Organization: job.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName,
+		Organization:  job.Organization,
+		CorrelationID: job.Body.Event,
+		CausationID:   job.ID,
+		Actor:         DelivererName,
 	}}
-	var sealed []byte
+	var sealed answer
 	for {
-		var err error
-		if sealed == nil && result.Body != "" {
-			sealed, err = d.Vault.Seal(ctx, job.Destination, sealing.ResponseBody, []byte(result.Body))
-		}
+		err := d.seal(ctx, job.Destination, result, &sealed)
 		if err == nil {
 			attempt := d.outcome(job, trigger, at, result, sealed)
 			if result.FailureReason != "" && trigger == delivery.Automatic {
@@ -202,7 +222,7 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 				out, err = delivery.Aggregate.Execute(ctx, d.Store, job.ID, attempt, options)
 			}
 			if err == nil {
-				d.attempts.write(ctx, job, attemptedBy(attempt, out.Events))
+				logAttempt(ctx, d.attempts, job, attemptedBy(attempt, out.Events))
 				if result.FailureReason != "" && d.Failed != nil {
 					d.Failed(out.Position)
 				}
@@ -215,7 +235,7 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 			d.abandon(ctx, job, err)
 			return
 		}
-		d.Log.Warn("outcome of an attempt could not be recorded yet", "delivery", job.ID, "error", err)
+		d.Log.Warn("attempt outcome not recorded yet", "delivery", job.ID, "error", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -224,29 +244,57 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 	}
 }
 
-// attemptedBy is what was recorded. Where an earlier try had recorded it, whose answer was lost, it is what was asked for.
+// answer is the sealed body and headers of a response.
+type answer struct{ body, headers []byte }
+
+// seal seals what is not sealed yet.
+func (d *Deliverer) seal(ctx context.Context, destination uuid.UUID, result webhook.Result, into *answer) (err error) {
+	if into.body == nil && result.Body != "" {
+		into.body, err = d.Vault.Seal(ctx, destination, sealing.ResponseBody, []byte(result.Body))
+	}
+	if err == nil && into.headers == nil && result.Headers != "" {
+		into.headers, err = d.Vault.Seal(ctx, destination, sealing.ResponseHeaders, []byte(result.Headers))
+	}
+	return err
+}
+
+// attemptedBy returns the recorded attempt. If an earlier try recorded it and its answer was lost, it returns the
+// requested one.
 func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) delivery.Attempted {
 	for _, event := range recorded {
 		switch e := event.(type) {
 		case delivery.Attempted:
 			return e
-		case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // an attempt records none of these
+		// An attempt records none of these.
+		case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
+			delivery.ReplayDropped:
 		}
 	}
 	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}
 }
 
-func (d *Deliverer) outcome(job *Job, trigger delivery.Trigger, at time.Time, r webhook.Result, body []byte) delivery.RecordAttempt {
+func (d *Deliverer) outcome(job *Job, trigger delivery.Trigger, at time.Time, r webhook.Result,
+	sealed answer) delivery.RecordAttempt {
 	return delivery.RecordAttempt{
-		Organization: job.Organization, Destination: job.Destination,
-		Number: job.Attempts + 1, Trigger: trigger, At: at.UTC().Truncate(time.Microsecond),
+		Organization: job.Organization,
+		Destination:  job.Destination,
+		Number:       job.Attempts + 1,
+		Trigger:      trigger,
+		At:           at.UTC().Truncate(time.Microsecond),
 		Outcome: delivery.Outcome{
-			ResponseStatus: r.StatusCode, ResponseBody: body, FailureReason: r.FailureReason, ErrorMessage: r.ErrorMessage,
-			DurationMicros: r.Duration.Microseconds(),
+			ResponseStatus:  r.StatusCode,
+			ResponseBody:    sealed.body,
+			ResponseHeaders: sealed.headers,
+			FailureReason:   r.FailureReason,
+			ErrorMessage:    r.ErrorMessage,
+			DurationMicros:  r.Duration.Microseconds(),
 		},
 		Retry: delivery.Retry{
-			Schedule: d.Policy.RetrySchedule, Spread: d.Policy.RetrySpread, Jitter: d.Jitter(), Floor: r.RetryAfter,
-			Never: r.StatusCode == http.StatusGone,
+			Schedule: d.Policy.RetrySchedule,
+			Spread:   d.Policy.RetrySpread,
+			Jitter:   d.Jitter(),
+			Floor:    r.RetryAfter,
+			Never:    r.StatusCode == http.StatusGone,
 		},
 	}
 }

@@ -12,7 +12,8 @@ func TestGoneEndsRetries(t *testing.T) {
 	t.Parallel()
 	d := &Deliverer{Policy: DefaultPolicy, Jitter: func() float64 { return 0 }}
 	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
-		attempt := d.outcome(&Job{}, delivery.Automatic, noon, webhook.Result{StatusCode: status, FailureReason: "http_status"}, nil)
+		attempt := d.outcome(&Job{}, delivery.Automatic, noon,
+			webhook.Result{StatusCode: status, FailureReason: "http_status"}, answer{})
 		if attempt.Retry.Never != never {
 			t.Errorf("%d: never again %v, want %v", status, attempt.Retry.Never, never)
 		}
@@ -28,7 +29,7 @@ type losing struct {
 
 func (l *losing) Holding() (losses int, sure bool) { return l.losses, true }
 
-// What other workers may have taken over is not sent, except what was claimed a moment ago.
+// A delivery that other workers may have taken over is not sent, except one claimed a moment ago.
 func TestLostClaimsAreNotSent(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"carillon/eventstore"
 )
 
-// afterCertificate shreds the data key of a certificate that ended, in case the request that ended it died before it did.
-// What was set for an organization that is gone by now, ends.
+// afterCertificate shreds the data key of a certificate that ended, in case the request that ended it died before
+// it did. A certificate of a deleted organization ends.
 func (c *DeletionCascade) afterCertificate(ctx context.Context, r *eventstore.Recorded) error {
 	event, err := clientcertificate.Events.Decode(r)
 	if err != nil {
@@ -23,7 +23,7 @@ func (c *DeletionCascade) afterCertificate(ctx context.Context, r *eventstore.Re
 			return err
 		}
 	}
-	if id := r.StreamID(); c.gone.Get(id) != nil { // a request that was under way may have set it
+	if id := r.StreamID(); c.gone.Get(id) != nil { // a request in flight may have set it
 		return c.endCertificate(ctx, r, id)
 	}
 	return nil
@@ -31,16 +31,17 @@ func (c *DeletionCascade) afterCertificate(ctx context.Context, r *eventstore.Re
 
 // endCertificate removes the client certificate of a deleted organization, and its data key.
 func (c *DeletionCascade) endCertificate(ctx context.Context, r *eventstore.Recorded, of uuid.UUID) error {
-	out, err := clientcertificate.Aggregate.Execute(ctx, c.store, of, clientcertificate.Remove{At: recordedAt(r)}, clientcertificate.Options{
-		CommandID: commandID(r, of), Metadata: cascadeMetadata(r, of, reasonOrganization),
-	})
+	out, err := clientcertificate.Aggregate.Execute(ctx, c.store, of, clientcertificate.Remove{At: recordedAt(r)},
+		clientcertificate.Options{
+			CommandID: commandID(r, of), Metadata: cascadeMetadata(r, of, reasonOrganization),
+		})
 	switch {
 	case errors.Is(err, clientcertificate.ErrNone):
 		return nil
 	case err != nil:
 		return fmt.Errorf("remove client certificate of %s: %w", of, err)
 	}
-	for _, event := range out.Events { // none where it was recorded before, which comes back as an event
+	for _, event := range out.Events { // none if it was recorded before, which comes back as an event
 		if ended := clientcertificate.Ended(event); ended != uuid.Nil {
 			return c.holdings.Shred(ctx, ended)
 		}

@@ -22,15 +22,15 @@ import (
 	"carillon/eventstore"
 )
 
-// Bounds of what is kept: connections that show certificates, by organization, and organizations without one.
+// Cache limits: connections that show certificates, by organization, and organizations without one.
 const (
 	maxShown   = 1000
 	maxWithout = 10_000
 )
 
-// Certificates gives the connections that show the client certificate of an organization. No two organizations share
-// any, nor the sessions that TLS resumes: whoever resumes one is taken for who began it. It is right at any time, and
-// remembers what it found while Run follows the events.
+// Certificates provides the connections that show the client certificate of an organization. No two organizations
+// share any, nor TLS sessions: a resumed session counts as the one that began it. Its answers are always current,
+// and cached while Run follows the events.
 type Certificates struct {
 	Store eventstore.Store
 	Vault Vault
@@ -40,7 +40,7 @@ type Certificates struct {
 
 	mu        sync.Mutex
 	following bool
-	changes   uint64 // counts what is followed: what was read before one of them is not kept after it
+	changes   uint64 // counts changes: a value read before a change is not kept after it
 	shown     map[uuid.UUID]*connections
 	without   map[uuid.UUID]struct{}
 }
@@ -53,8 +53,8 @@ type connections struct {
 	lastUsed time.Time // guarded by Certificates.mu
 }
 
-// RoundTrip implements http.RoundTripper. What is retired is used by none but those who had it before, and closes its
-// connections after them.
+// RoundTrip implements http.RoundTripper. A retired transport is used only by requests that already had it, and
+// closes its connections after them.
 func (c *connections) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.Transport.RoundTrip(r)
 	if c.retired.Load() {
@@ -72,16 +72,18 @@ func (c *connections) retire() {
 // certificate was neither replaced nor removed.
 var ErrCertificateLost = errors.New("the private key of the organization's client certificate can't be opened")
 
-// certificateLostMessage tells the destination's owner why nothing is sent, and who mends it.
-const certificateLostMessage = "the private key of your organization's client certificate can't be read any more: the operator must set the certificate anew"
+// certificateLostMessage shows the destination's owner why nothing is sent, and who repairs it.
+const certificateLostMessage = "the private key of your organization's client certificate can't be read any " +
+	"more: the operator must set the certificate anew"
 
-// certificateLost is what comes of each request while a certificate is lost: none is sent without it.
+// certificateLost fails each request while a certificate is lost: none is sent without it.
 func certificateLost() webhook.Result {
 	return webhook.Result{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
 }
 
-// For gives the connections of an organization; nil: it has no certificate, and those of everybody are used. It fails
-// with ErrCertificateLost, with command.ErrUnavailable where that passes, and with eventstore.ErrUndecodable.
+// For returns the connections of an organization; nil means it has no certificate and uses the shared ones. It
+// fails with ErrCertificateLost, with command.ErrUnavailable if that is temporary, and with
+// eventstore.ErrUndecodable.
 func (c *Certificates) For(ctx context.Context, organization uuid.UUID) (http.RoundTripper, error) {
 	if c == nil {
 		return nil, nil //nolint:nilnil // no certificates are used
@@ -135,7 +137,7 @@ func (c *Certificates) open(ctx context.Context, organization uuid.UUID) (*tls.C
 	}
 }
 
-// keep remembers what was opened, unless something has changed since it was read.
+// keep caches opened connections, unless something has changed since they were read.
 func (c *Certificates) keep(organization uuid.UUID, certificate *tls.Certificate, changes uint64) http.RoundTripper {
 	var opened *connections
 	if certificate != nil {
@@ -154,7 +156,7 @@ func (c *Certificates) keep(organization uuid.UUID, certificate *tls.Certificate
 		opened.retired.Store(true)
 		return opened
 	}
-	if other, known := c.shown[organization]; known { // somebody else has opened the same one meanwhile
+	if other, known := c.shown[organization]; known { // another caller has opened the same one meanwhile
 		return other
 	}
 	if len(c.shown) >= maxShown {
@@ -171,7 +173,7 @@ func (c *Certificates) keepWithout(organization uuid.UUID) {
 	c.without[organization] = struct{}{}
 }
 
-// dropOldest retires what was not used for longest.
+// dropOldest retires the least recently used connections.
 func (c *Certificates) dropOldest() {
 	var oldest uuid.UUID
 	for organization, held := range c.shown {
@@ -183,8 +185,8 @@ func (c *Certificates) dropOldest() {
 	delete(c.shown, oldest)
 }
 
-// Run follows what is set, replaced and removed, until the context ends: then connections with what was replaced close,
-// and the next ones show what is set now.
+// Run follows changes of certificates until the context ends: connections with a replaced certificate close, and
+// the next ones show the current one.
 func (c *Certificates) Run(ctx context.Context) {
 	for ctx.Err() == nil { // again when the store has become another one
 		c.fromHead(ctx)
@@ -206,7 +208,7 @@ func (c *Certificates) fromHead(ctx context.Context) {
 	}
 }
 
-// follow begins or ends that anything is remembered.
+// follow starts or stops caching.
 func (c *Certificates) follow(following bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +220,7 @@ func (c *Certificates) follow(following bool) {
 	c.shown, c.without = map[uuid.UUID]*connections{}, map[uuid.UUID]struct{}{}
 }
 
-// forget drops what is known of an organization whose certificate has changed.
+// forget drops the cached state of an organization whose certificate has changed.
 func (c *Certificates) forget(organization uuid.UUID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +245,8 @@ func (p Prober) Probe(ctx context.Context, organization uuid.UUID, url string) w
 	case errors.Is(err, ErrCertificateLost):
 		return webhook.Reachability{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
 	case err != nil:
-		return webhook.Reachability{FailureReason: egress.ReasonConnection, ErrorMessage: "your organization's client certificate can't be read now: try again"}
+		return webhook.Reachability{FailureReason: egress.ReasonConnection,
+			ErrorMessage: "your organization's client certificate can't be read now: try again"}
 	}
 	return p.Sender.Probe(ctx, via, url)
 }

@@ -21,7 +21,7 @@ import (
 // DeletionCascadeName is its name as consumer and as actor.
 const DeletionCascadeName = "deletion_cascade"
 
-// Reasons of what follows from a deletion.
+// Reasons of changes after a deletion.
 const (
 	reasonAccessLost  = "access to a pinned feed was lost"
 	reasonFeedDeleted = "a pinned feed was deleted"
@@ -38,16 +38,17 @@ const (
 type Holdings interface {
 	// Dispatched waits until every delivery that follows from events up to a position is in the read model.
 	Dispatched(ctx context.Context, to eventstore.Position) error
-	// Shred deletes the data key of a deleted destination, or of a certificate that ended, if that did not happen yet.
+	// Shred deletes the data key of a deleted destination, or of a certificate that ended, if that did not happen
+	// yet.
 	Shred(ctx context.Context, owner uuid.UUID) error
 	// Orphaned lists the pending deliveries of a destination that were made for a subscription and for no other that
-	// still exists. Those that a worker holds are left to it: a request in flight ends by its outcome.
+	// still exists. Deliveries held by a worker are left to it: a request in flight ends by its outcome.
 	Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error)
 }
 
-// DeletionCascade is the process manager of what follows from deletions: what a deleted organization owned is deleted,
-// subscriptions that lost their feed are switched
-// off, those of a deleted destination are deleted, and deliveries that nobody is subscribed to any more are discarded.
+// DeletionCascade is the process manager that runs after deletions: everything of a deleted organization is
+// deleted, subscriptions that lost their feed are switched off, those of a deleted destination are deleted, and
+// deliveries without a subscription are discarded.
 type DeletionCascade struct {
 	eventstore.ProcessState
 
@@ -110,7 +111,7 @@ func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded
 			switch {
 			case before != nil && now == nil:
 				err = c.afterSubscription(ctx, r, before)
-			case now != nil && c.gone.Get(now.Organization) != nil: // a request that was under way made it
+			case now != nil && c.gone.Get(now.Organization) != nil: // a request in flight made it
 				err = c.endSubscription(ctx, r, now, reasonOrganization)
 			}
 		}
@@ -121,7 +122,7 @@ func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded
 	return nil
 }
 
-// afterOrganization deletes what a deleted organization owns. What follows from that comes back as events.
+// afterOrganization deletes everything of a deleted organization. These deletions come back as events.
 func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.Recorded) error {
 	event, err := organization.Events.Decode(r)
 	if err != nil {
@@ -152,9 +153,10 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 
 // endDestination deletes a destination of a deleted organization, and its data key.
 func (c *DeletionCascade) endDestination(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID) error {
-	_, err := destination.Aggregate.Execute(ctx, c.store, id, destination.Delete{Organization: of, At: recordedAt(r)}, destination.Options{
-		CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization),
-	})
+	_, err := destination.Aggregate.Execute(ctx, c.store, id,
+		destination.Delete{Organization: of, At: recordedAt(r)}, destination.Options{
+			CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization),
+		})
 	if err != nil && !errors.Is(err, destination.ErrUnknown) { // it was deleted already
 		return fmt.Errorf("delete destination %s: %w", id, err)
 	}
@@ -169,7 +171,8 @@ func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, o
 	case f.Owner == of:
 		_, err = feed.Aggregate.Execute(ctx, c.store, id, feed.End{At: recordedAt(r)}, options)
 	case slices.Contains(f.Shared, of):
-		_, err = feed.Aggregate.Execute(ctx, c.store, id, feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}, options)
+		_, err = feed.Aggregate.Execute(ctx, c.store, id,
+			feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}, options)
 	}
 	if err != nil && !errors.Is(err, feed.ErrUnknown) {
 		return fmt.Errorf("end feed %s: %w", id, err)
@@ -180,7 +183,7 @@ func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, o
 // afterFeed switches off the subscriptions that pin the feed of those readers that can't see it any more.
 func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded, readers []uuid.UUID) error {
 	id, reason := r.StreamID(), reasonAccessLost
-	if f := c.routes.feeds.Get(id); f != nil && c.gone.Get(f.Owner) != nil { // a request that was under way made it
+	if f := c.routes.feeds.Get(id); f != nil && c.gone.Get(f.Owner) != nil { // a request in flight made it
 		if err := c.endFeed(ctx, r, f.Owner, id, f); err != nil {
 			return err
 		}
@@ -220,7 +223,7 @@ func (c *DeletionCascade) switchOff(ctx context.Context, r *eventstore.Recorded,
 func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Recorded) error {
 	id := r.StreamID()
 	if t := c.routes.targets.Get(id); t != nil {
-		if c.gone.Get(t.Organization) != nil { // a request that was under way made it
+		if c.gone.Get(t.Organization) != nil { // a request in flight made it
 			return c.endDestination(ctx, r, t.Organization, id)
 		}
 		return nil
@@ -239,10 +242,12 @@ func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Re
 	return nil
 }
 
-func (c *DeletionCascade) endSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute, reason string) error {
-	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)}, subscription.Options{
-		CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
-	})
+func (c *DeletionCascade) endSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute,
+	reason string) error {
+	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)},
+		subscription.Options{
+			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
+		})
 	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
 		return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
 	}
@@ -262,9 +267,10 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 		return err
 	}
 	for _, id := range orphans {
-		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
-			CommandID: commandID(r, id), Metadata: cascadeMetadata(r, sub.Organization, reasonNobody),
-		})
+		_, err := delivery.Aggregate.Execute(ctx, c.store, id,
+			delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
+				CommandID: commandID(r, id), Metadata: cascadeMetadata(r, sub.Organization, reasonNobody),
+			})
 		if err != nil {
 			return fmt.Errorf("discard delivery %s: %w", id, err)
 		}
@@ -274,11 +280,16 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 
 func recordedAt(r *eventstore.Recorded) time.Time { return r.Created.UTC().Truncate(time.Microsecond) }
 
-// commandID derives the id of what follows from an event for an object: done again after a crash, it is recorded once.
+// commandID derives the id of a command for an object from its event: repeated after a crash, it is recorded once.
 func commandID(cause *eventstore.Recorded, object uuid.UUID) uuid.UUID {
 	return uuid.NewSHA1(cause.ID, object[:])
 }
 
 func cascadeMetadata(cause *eventstore.Recorded, organization uuid.UUID, reason string) eventstore.Metadata {
-	return eventstore.Metadata{Organization: organization, CausationID: cause.ID, Actor: DeletionCascadeName, Reason: reason}
+	return eventstore.Metadata{
+		Organization: organization,
+		CausationID:  cause.ID,
+		Actor:        DeletionCascadeName,
+		Reason:       reason,
+	}
 }

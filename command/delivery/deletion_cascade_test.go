@@ -15,7 +15,7 @@ import (
 	"carillon/eventstore/processtest"
 )
 
-// holding is what the read model says.
+// holding returns a fixed answer of the read model.
 type holding struct {
 	orphans  []uuid.UUID
 	shredded []uuid.UUID
@@ -34,18 +34,22 @@ func (h *holding) Orphaned(context.Context, uuid.UUID, uuid.UUID) ([]uuid.UUID, 
 
 func cascading(t *testing.T, held *holding) rule {
 	t.Helper()
-	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager { return NewDeletionCascade(store, held) })
+	return inTown(t, func(store eventstore.Store) eventstore.ProcessManager {
+		return NewDeletionCascade(store,
+			held)
+	})
 }
 
 func (r rule) pins(id uuid.UUID) {
-	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Revised{Settings: subscription.Settings{
-		EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
-	}}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub,
+		subscription.Event(subscription.Revised{Settings: subscription.Settings{
+			EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
+		}}))
 }
 
 var switchedOff = subscription.Aggregate.Stream(sub) + " subscription.deactivated.v1"
 
-func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
+func TestDeletionCascade_lostFeedDeactivates(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(rule, uuid.UUID){
 		"deleted": func(r rule, id uuid.UUID) {
@@ -58,7 +62,9 @@ func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, theirs := cascading(t, &holding{}), uuid.New()
-			processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+			processtest.Given(r.Rule, feed.Aggregate, theirs,
+				feed.Event(feed.Registered{Organization: bob, FeedType: "news"}),
+				feed.Event(feed.Shared{With: alice}))
 			r.pins(theirs)
 			r.Then()
 			lost(r, theirs)
@@ -67,20 +73,25 @@ func TestASubscriptionThatLostItsFeedIsSwitchedOff(t *testing.T) {
 	}
 }
 
-// Who can see a feed still keeps its subscriptions, also those that are off stay as they are.
+// Organizations that still see the feed keep their subscriptions; inactive ones stay unchanged.
 func TestLostFeedLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	r, theirs, mine, off := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New()
-	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
-	pinned := subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: theirs}}}
-	processtest.Given(r.Rule, subscription.Aggregate, mine, subscription.Event(subscription.Created{Organization: bob, Destination: hook, Settings: pinned}))
-	processtest.Given(r.Rule, subscription.Aggregate, off, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
+	processtest.Given(r.Rule, feed.Aggregate, theirs,
+		feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+	pinned := subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds",
+		Feeds: []subscription.Pin{{FeedType: "news", FeedID: theirs}}}
+	processtest.Given(r.Rule, subscription.Aggregate, mine,
+		subscription.Event(subscription.Created{Organization: bob, Destination: hook, Settings: pinned}))
+	processtest.Given(r.Rule, subscription.Aggregate, off,
+		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
 		subscription.Event(subscription.Deactivated{}))
-	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}), feed.Event(feed.Unshared{With: alice}))
+	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}),
+		feed.Event(feed.Unshared{With: alice}))
 	r.Then()
 }
 
-func TestADeletedDestinationTakesItsSubscriptionsAndItsKey(t *testing.T) {
+func TestDeletionCascade_destinationDeleted(t *testing.T) {
 	t.Parallel()
 	held := &holding{}
 	r := cascading(t, held)
@@ -92,10 +103,11 @@ func TestADeletedDestinationTakesItsSubscriptionsAndItsKey(t *testing.T) {
 	}
 }
 
-func TestADeletedSubscriptionDiscardsWhatOnlyItWanted(t *testing.T) {
+func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
 	t.Parallel()
 	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
 	r := cascading(t, held)
 	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
-	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1", delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
+	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1",
+		delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
 }

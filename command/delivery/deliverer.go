@@ -12,22 +12,27 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/delivery/schedule"
+	"carillon/command/sampling"
 	"carillon/eventstore"
 )
 
 const (
-	idlePoll       = 500 * time.Millisecond // looks into the queue at least this often
-	busyPoll       = 20 * time.Millisecond  // and this often while deliveries come or there is no room
-	soonest        = 10 * time.Millisecond  // and no sooner for what becomes due, which may be nothing that can be taken
-	leaseSlack     = 30 * time.Second       // for queueing in memory and for recording the outcome
-	drainTimeout   = 5 * time.Second        // for requests in flight when the process ends
-	projectionWait = time.Second            // until the read model has what was recorded just now
-	recoverPause   = 2 * time.Second        // between two looks for what this worker holds and has forgotten
-	freshFor       = 2 * time.Second        // a delivery that was just handed over is sent even while Postgres is away
-	holdingPoll    = 50 * time.Millisecond  // while it is not known whether leases still hold
+	idlePoll = 500 * time.Millisecond // before a retry of something unavailable
+	busyPoll = 20 * time.Millisecond  // while there is no room, or older ones are in flight
+	// The minimum wait for due deliveries, none of which may be claimable.
+	soonest        = 10 * time.Millisecond
+	leaseSlack     = 30 * time.Second      // for queueing in memory and for recording the outcome
+	drainTimeout   = 5 * time.Second       // for requests in flight when the process ends
+	projectionWait = time.Second           // until the read model has what was recorded just now
+	recoverPause   = 2 * time.Second       // between two searches for forgotten leases of this worker
+	freshFor       = 2 * time.Second       // a delivery that was just handed over is sent even while Postgres is away
+	holdingPoll    = 50 * time.Millisecond // while it is not known whether leases still hold
 
 	worthwhileClaim = 128 // after a claim of as many, more may wait
 )
+
+// DefaultLook is the usual length of a turn.
+const DefaultLook = 500 * time.Millisecond
 
 // DefaultSettings suit one node.
 var DefaultSettings = schedule.Settings{
@@ -39,7 +44,7 @@ var DefaultSettings = schedule.Settings{
 	SlowAfter: 5 * time.Second,
 }
 
-// Policy is how hard it is tried.
+// Policy bounds the attempts of a delivery.
 type Policy struct {
 	Timeout       time.Duration   // of one request
 	RetrySchedule []time.Duration // waits after the first, second … failed automatic attempt
@@ -56,12 +61,14 @@ var DefaultPolicy = Policy{
 	RetrySpread: 0.2,
 }
 
-// Deliverer sends deliveries: those that the dispatcher hands over and those that it claims from the queue.
+// Deliverer sends deliveries that the dispatcher hands over or that it claims from the queue.
 type Deliverer struct {
 	Store  eventstore.Store
 	Queue  Queue
 	Vault  Vault
 	Sender Sender
+	// Turns are those of destinations with a limit.
+	Turns Turns
 	// Certificates of organizations. nil: none has one.
 	Certificates *Certificates
 
@@ -70,33 +77,48 @@ type Deliverer struct {
 	Now      func() time.Time
 	Jitter   func() float64 // from -1 to 1
 	Log      *slog.Logger
-	Record   func(Attempt) // tells metrics of each attempt
-	// Failed hears where an attempt was recorded that failed. nil: nobody does.
+	Record   func(Attempt) // counts each attempt in metrics
+	// Tracer follows traced deliveries. Optional.
+	Tracer Tracer
+	// Failed is called for each recorded failed attempt. Optional.
 	Failed func(eventstore.Position)
-	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is called.
-	// nil: there are none.
+	// ReadsDispatches makes it accept deliveries from the dispatcher of another process. It must be false if this
+	// process may dispatch as well: deliveries handed over here would be accepted twice.
+	ReadsDispatches bool
+	// Look is the length of a turn to search for due deliveries. It begins with a search, so that it bounds the
+	// delay if this process misses a notification.
+	Look time.Duration
+	// Turn reports whether the turn that begins at a time is this worker's. nil means all are.
+	Turn func(begins time.Time) bool
+	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is
+	// called. Optional.
 	Suspended func(context.Context) ([]uuid.UUID, error)
 
 	once      sync.Once
 	suspended suspensions
 	targets   recall[*target]
 	entitled  *entitlements
-	attempts  *attemptLog
+	published recentPublications // of watch alone
+	attempts  *slog.Logger
 	wake      chan struct{}
 	returns   chan struct{} // something goes back to the queue
+	refuses   chan struct{} // something that was handed over found no room
 
-	mu         sync.Mutex // guards the rest
-	schedule   *schedule.Scheduler
-	ctx        context.Context         // nil: nothing is begun
-	timed      time.Time               // when something is begun next; zero means nothing is planned
-	back       []uuid.UUID             // what goes back to the queue
-	resting    map[uuid.UUID]time.Time // what can't be sent now, until its lease ends
-	disabled   map[uuid.UUID]struct{}  // destinations that were disabled while this process followed them
-	restsKnown bool                    // those of all processes are; until then nothing is taken from the dispatcher
+	mu       sync.Mutex // guards the rest
+	schedule *schedule.Scheduler
+	ctx      context.Context         // nil means no request may begin
+	timed    time.Time               // when something is begun next; zero means nothing is planned
+	back     []uuid.UUID             // deliveries that go back to the queue
+	resting  map[uuid.UUID]time.Time // deliveries that can't be sent before their lease ends
+	disabled map[uuid.UUID]struct{}  // destinations that were disabled while this process followed them
+	// Destinations for which something handed over found no room, until that is announced.
+	refused    map[uuid.UUID]struct{}
+	following  bool // dispatches are read as they are recorded
+	restsKnown bool // those of all processes are; until then nothing is taken from the dispatcher
 	running    sync.WaitGroup
 }
 
-// Attempt is what metrics want to know of an attempt.
+// Attempt describes an attempt for metrics.
 type Attempt struct {
 	FailureReason string // empty: success
 	Duration      time.Duration
@@ -108,13 +130,14 @@ func (d *Deliverer) init() {
 		d.schedule = schedule.New(d.Settings)
 		d.targets.read = readTarget(d.Store, d.Vault, d.Now)
 		d.entitled = newEntitlements(d.Store)
-		d.attempts = &attemptLog{log: d.Log}
+		d.attempts = slog.New(sampling.New(d.Log.Handler(), attemptLines))
 		d.wake, d.returns = make(chan struct{}, 1), make(chan struct{}, 1)
 		d.resting, d.disabled = map[uuid.UUID]time.Time{}, map[uuid.UUID]struct{}{}
+		d.refused, d.refuses = map[uuid.UUID]struct{}{}, make(chan struct{}, 1)
 	})
 }
 
-// Run works until the context ends, then lets the requests under way finish and gives back what it holds.
+// Run works until the context ends, then lets the requests in flight finish and releases its leases.
 func (d *Deliverer) Run(ctx context.Context) error {
 	d.init()
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -123,8 +146,10 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.ctx = working
 	d.mu.Unlock()
 	var watching sync.WaitGroup
-	watching.Go(func() { d.watch(ctx) })
+	following, unfollow := context.WithCancel(working)
+	watching.Go(func() { d.watch(following) })
 	watching.Go(func() { d.giveBackReturned(ctx) })
+	watching.Go(func() { d.announce(ctx); unfollow() })
 	d.claimLoop(ctx)
 	watching.Wait()
 	d.mu.Lock()
@@ -135,6 +160,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	returning, returned := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer returned()
 	d.giveBack(returning, back)
+	d.Queue.NotifyDue()
 	finished := make(chan struct{})
 	go func() { d.running.Wait(); close(finished) }()
 	select {
@@ -155,7 +181,33 @@ func (d *Deliverer) Wake() {
 	}
 }
 
-// Load counts what waits in memory and what is under way.
+// Due takes in that something is due from a time on; zero means that it may be due already. It waits for nothing.
+// Only the worker in turn searches: deliveries due in another turn are found at its beginning.
+func (d *Deliverer) Due(at time.Time) {
+	now := d.Queue.Now()
+	wait := at.Sub(now)
+	switch {
+	case at.IsZero():
+		d.Wake()
+	case !d.hasTurn(now) || wait > d.turnEnds(now):
+	case wait > 0:
+		time.AfterFunc(wait, d.Wake)
+	default:
+		d.Wake()
+	}
+}
+
+// hasTurn reports whether this worker searches for deliveries due at a time.
+func (d *Deliverer) hasTurn(at time.Time) bool {
+	return d.Turn == nil || d.Turn(at.Truncate(d.Look))
+}
+
+// turnEnds returns the time left in a turn.
+func (d *Deliverer) turnEnds(at time.Time) time.Duration {
+	return at.Truncate(d.Look).Add(d.Look).Sub(at)
+}
+
+// Load counts deliveries waiting in memory and requests in flight.
 func (d *Deliverer) Load() (queued, running int) {
 	d.init()
 	d.mu.Lock()
@@ -168,11 +220,10 @@ func (d *Deliverer) lease() time.Duration { return 2*d.Policy.Timeout + leaseSla
 
 // claimLoop takes due deliveries from the queue whenever there is room.
 func (d *Deliverer) claimLoop(ctx context.Context) {
-	wait, recovered := time.Duration(0), time.Now()
+	wait, turn, search := time.Duration(0), false, time.Now().Add(recoverPause)
 	for {
-		if time.Since(recovered) >= recoverPause {
-			d.recover(ctx)
-			recovered = time.Now()
+		if time.Now().After(search) {
+			search = time.Now().Add(d.recover(ctx))
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -182,47 +233,58 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 		case <-d.wake:
 			timer.Stop()
 		case <-timer.C:
+			if now := d.Queue.Now(); turn && !d.hasTurn(now) {
+				wait = d.turnEnds(now)
+				continue
+			}
 		}
-		wait = d.claim(ctx)
+		wait, turn = d.claim(ctx)
 	}
 }
 
-// claim takes what it has room for, and returns when to look again.
-func (d *Deliverer) claim(ctx context.Context) time.Duration {
+// claim takes what it has room for, and returns when to look again, and whether only if it is this worker's turn
+// then.
+func (d *Deliverer) claim(ctx context.Context) (wait time.Duration, turn bool) {
 	room := d.room()
 	if room.Limit <= 0 || !d.suspended.ready() {
-		return busyPoll
+		return busyPoll, false
 	}
 	jobs, err := d.Queue.Claim(ctx, Ask{
-		Limit: room.Limit, PerDestination: room.PerLane, Lease: d.lease(), Full: room.Full, Slow: room.Slow, PerSlow: room.PerSlow,
-		Over: append(room.Over, d.suspended.list()...), Bytes: room.Bytes, BytesOf: room.BytesOf,
+		Limit:          room.Limit,
+		PerDestination: room.PerLane,
+		Lease:          d.lease(),
+		Full:           room.Full,
+		Slow:           room.Slow,
+		PerSlow:        room.PerSlow,
+		Over:           append(room.Over, d.suspended.list()...),
+		Bytes:          room.Bytes,
+		BytesOf:        room.BytesOf,
 	})
 	switch {
 	case errors.Is(err, ErrNotReady):
 		d.takeRests()
-		return busyPoll
+		return busyPoll, false
 	case err != nil:
 		if ctx.Err() == nil {
-			d.Log.Warn("could not claim due deliveries", "error", err)
+			d.Log.Warn("claim of due deliveries failed", "error", err)
 		}
-		return idlePoll
+		return idlePoll, false
 	}
 	d.takeRests()
 	surplus := d.take(room, jobs)
 	d.giveBack(ctx, surplus)
 	switch kept := len(jobs) - len(surplus); {
 	case kept >= min(room.Limit, worthwhileClaim):
-		return 0 // more may wait than the claim was allowed to take
-	case kept > 0 || room.Behind:
-		return busyPoll
+		return 0, false // more may wait than the claim was allowed to take
+	case room.Behind:
+		return busyPoll, false
 	}
-	now := time.Now()
-	idle := now.Truncate(idlePoll).Add(idlePoll).Sub(now) // when others of this process wake up as well
+	now := d.Queue.Now()
 	next, planned := d.Queue.NextDue()
-	if !planned {
-		return idle
+	if wait = max(next.Sub(now), soonest); planned && wait < d.turnEnds(now) && d.hasTurn(now) {
+		return wait, false
 	}
-	return min(max(next.Sub(d.Queue.Now()), soonest), idle)
+	return d.turnEnds(now), true
 }
 
 // room returns what a claim may take.
@@ -241,7 +303,7 @@ func (d *Deliverer) takeRests() {
 	d.schedule.Resting(known, time.Now())
 }
 
-// take takes on what was claimed, and returns what there is no room for and what is not to be sent.
+// take accepts claimed deliveries, and returns surplus ones and those not to be sent.
 func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -261,17 +323,21 @@ func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 	return surplus
 }
 
-// recover gives back what this worker holds without knowing of it: a claim whose answer was lost, a lease that was not
-// in the read model yet when it was given back, a delivery that was dropped because others may have taken it over.
-func (d *Deliverer) recover(ctx context.Context) {
+// recover releases forgotten leases of this worker: a claim whose answer was lost, a lease that was
+// not in the read model yet when it was given back, a delivery that was dropped because others may have taken it
+// over. It returns when to search again: soon if the read model was behind, as such a delivery waits for it.
+func (d *Deliverer) recover(ctx context.Context) time.Duration {
 	n, err := d.Queue.Recover(ctx, d.lease(), d.known)
 	switch {
+	case errors.Is(err, ErrNotReady):
+		return idlePoll
 	case err != nil && ctx.Err() == nil:
-		d.Log.Debug("could not look for forgotten deliveries", "error", err)
+		d.Log.Debug("search for forgotten leases failed", "error", err)
 	case n > 0:
-		d.Log.Info("deliveries that this worker held and did not know of go back to the queue", "deliveries", n)
+		d.Log.Info("forgotten leases released", "deliveries", n)
 		d.Wake()
 	}
+	return recoverPause
 }
 
 // known reports whether a delivery is here, or rests because it can't be sent.

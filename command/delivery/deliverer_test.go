@@ -18,7 +18,7 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// claims is a queue whose claims answer what the test says.
+// claims is a queue whose claims return values of the test.
 type claims struct {
 	Queue
 
@@ -32,6 +32,8 @@ func (*claims) Holding() (losses int, sure bool)     { return 0, true }
 func (*claims) Now() time.Time                       { return time.Now() }
 func (*claims) NextDue() (time.Time, bool)           { return time.Time{}, false }
 func (*claims) Resting() map[uuid.UUID]time.Duration { return nil }
+func (*claims) NotifyDue()                           {}
+func (*claims) Announce(Capacity)                    {}
 func (*claims) Recover(context.Context, time.Duration, func(uuid.UUID) bool) (int, error) {
 	return 0, nil
 }
@@ -68,7 +70,7 @@ func (n *noting) sent(url string) int {
 	return n.to[url]
 }
 
-// unsealed is a vault of what was never sealed.
+// unsealed is a vault of plain values.
 type unsealed struct{ Vault }
 
 func (unsealed) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []byte) ([]byte, error) {
@@ -80,20 +82,32 @@ var signingSecret = []byte("whsec_" + base64.StdEncoding.EncodeToString(make([]b
 func makeDestination(t *testing.T, store eventstore.Store, id, organization uuid.UUID, url string) {
 	t.Helper()
 	execute(t, store, destination.Aggregate, id, destination.Command(destination.Create{
-		Organization: organization, Settings: destination.Settings{Name: url, URL: url},
-		SecretID: uuid.New(), Secret: signingSecret, At: time.Now(),
+		Organization: organization,
+		Settings:     destination.Settings{Name: url, URL: url},
+		SecretID:     uuid.New(),
+		Secret:       signingSecret,
+		At:           time.Now(),
 	}))
 }
 
 func deliverer(store eventstore.Store, queue Queue, sender Sender) *Deliverer {
 	return &Deliverer{
-		Store: store, Queue: queue, Vault: unsealed{}, Sender: sender, Policy: DefaultPolicy, Settings: DefaultSettings,
-		Now: time.Now, Jitter: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler), Record: func(Attempt) {},
+		Store:    store,
+		Queue:    queue,
+		Vault:    unsealed{},
+		Sender:   sender,
+		Policy:   DefaultPolicy,
+		Settings: DefaultSettings,
+		Now:      time.Now,
+		Jitter:   func() float64 { return 0 },
+		Log:      slog.New(slog.DiscardHandler),
+		Record:   func(Attempt) {},
+		Look:     DefaultLook,
 	}
 }
 
-// A claim is made when its destinations are disabled, moved or deleted. What it brings knows nothing of that; it is sent as
-// the destination is when it is sent.
+// A claim is made when its destinations are disabled, moved or deleted. Its jobs do not include that change; they
+// are sent by the current state of the destination.
 func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	store := nodetest.Start(t)
@@ -103,15 +117,20 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 		id := uuid.New()
 		makeDestination(t, store, id, organization, "https://example.org/"+name)
 		return Job{
-			ID: uuid.New(), Destination: id, Organization: organization, LeasedUntil: time.Now().Add(time.Hour),
-			Body: &Body{Event: uuid.New(), Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}},
+			ID:           uuid.New(),
+			Destination:  id,
+			Organization: organization,
+			LeasedUntil:  time.Now().Add(time.Hour),
+			Body: &Body{Event: uuid.New(),
+				Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}},
 		}
 	}
 	revise := func(of Job, r destination.Revise) {
 		r.Organization, r.At = organization, time.Now()
 		execute(t, store, destination.Aggregate, of.Destination, destination.Command(r))
 	}
-	before, disabled, moved, deleted, last := jobFor("before"), jobFor("disabled"), jobFor("moved"), jobFor("deleted"), jobFor("last")
+	before, disabled, moved, deleted, last := jobFor("before"), jobFor("disabled"), jobFor("moved"),
+		jobFor("deleted"), jobFor("last")
 	replay := disabled
 	replay.ID, replay.Replay = uuid.New(), uuid.New()
 	again := moved
@@ -125,10 +144,12 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 		case 1:
 			return []Job{before, again} // so that the address of one is remembered
 		case 2:
-			s.eventually("the first ones are sent", func() bool { return sender.sent("https://example.org/moved") == 1 })
+			s.eventually("the first ones are sent",
+				func() bool { return sender.sent("https://example.org/moved") == 1 })
 			revise(disabled, destination.Revise{Enabled: &off})
 			revise(moved, destination.Revise{URL: &elsewhere})
-			execute(t, store, destination.Aggregate, deleted.Destination, destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
+			execute(t, store, destination.Aggregate, deleted.Destination,
+				destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
 			s.eventually("the move is heard", func() bool {
 				s.targets.mu.Lock()
 				defer s.targets.mu.Unlock()
@@ -147,9 +168,10 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	s.eventually("the moved one is sent", func() bool { return sender.sent(elsewhere) == 1 })
 	s.eventually("the replay is sent", func() bool { return sender.sent("https://example.org/disabled") == 1 })
 	if id := <-queue.released; id != disabled.ID {
-		t.Errorf("%s goes back, want what was claimed for the disabled one", id)
+		t.Errorf("%s goes back, want the claim of the disabled one", id)
 	}
-	s.eventually("the rest has ended", func() bool { _, inFlight := s.Load(); return inFlight == 5 }) // before, again, replay, moved, last
+	// Before, again, replay, moved, last.
+	s.eventually("the rest has ended", func() bool { _, inFlight := s.Load(); return inFlight == 5 })
 	if n := sender.sent("https://example.org/moved"); n != 1 {
 		t.Errorf("%d were sent to an address that was changed", n-1)
 	}
@@ -163,8 +185,8 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// The read model hears later than the deliverer that a destination was disabled: what it still returns goes back at once
-// and holds no lease behind requests that hang. A replay is sent.
+// The read model learns later than the deliverer that a destination was disabled: the rows that it still returns go
+// back at once and hold no lease behind requests that hang. A replay is sent.
 func TestDeliverer_disabledGoesBack(t *testing.T) {
 	t.Parallel()
 	d := deliverer(nil, &claims{}, &noting{})
@@ -240,34 +262,37 @@ func TestTarget_deletedWhileOpened(t *testing.T) {
 		t.Fatal("while it is there nothing is kept: the test shows nothing")
 	}
 	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
-	d.changed(recorded)
+	d.changed(t.Context(), recorded)
 	if kept() {
-		t.Error("what it was before it changed is kept")
+		t.Error("the value before the change is kept")
 	}
 	done := make(chan struct{})
 	go func() { defer close(done); open() }()
 	<-vault.asked
-	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
-	d.changed(recorded)
+	execute(t, store, destination.Aggregate, hook,
+		destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
+	d.changed(t.Context(), recorded)
 	vault.on <- struct{}{}
 	<-done
 	if kept() || open() != nil || kept() {
-		t.Error("what was deleted is kept")
+		t.Error("a deleted destination is kept")
 	}
 }
 
-// A secret that expires is left out when it does, and one that can't be opened leaves it to the others to sign.
+// An expired secret is left out, and if one can't be opened the others sign.
 func TestTarget_secrets(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	sealed := &destination.Target{Secrets: []destination.SealedSecret{
-		{Sealed: signingSecret, ExpiresAt: now.Add(time.Hour)}, {Sealed: signingSecret}, {Sealed: signingSecret, ExpiresAt: now},
+		{Sealed: signingSecret, ExpiresAt: now.Add(time.Hour)}, {Sealed: signingSecret},
+		{Sealed: signingSecret, ExpiresAt: now},
 	}}
 	to, err := openTarget(t.Context(), unsealed{}, sealed, now)
 	if err != nil || len(to.secrets) != 2 || !to.until.Equal(now.Add(time.Hour)) {
 		t.Errorf("%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
 	}
-	if to, err = openTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil || len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
+	if to, err = openTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil ||
+		len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
 		t.Errorf("%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
 	}
 }

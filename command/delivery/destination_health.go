@@ -12,29 +12,33 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/source"
+	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 )
 
 // DestinationHealthName is its name as consumer and as actor.
 const DestinationHealthName = "destination_health"
 
-// HealthPolicy says when the platform disables a destination by itself.
+// HealthPolicy limits the failures before the platform disables a destination.
 type HealthPolicy struct {
 	After     int           // consecutive failed attempts
 	MinStreak time.Duration // from the first of them to the last; 0 is allowed
 }
 
-// DestinationHealth is the process manager that disables destinations which fail, or which say that they are gone.
+// DestinationHealth is the process manager that disables destinations which fail, or which say that they are gone, and
+// makes the notices about destinations and sources.
 type DestinationHealth struct {
 	eventstore.ProcessState
 
 	store   eventstore.Store
 	policy  HealthPolicy
 	streaks *eventstore.SavedTable[uuid.UUID, streak]
+	notices *notices
 	log     *slog.Logger
 }
 
-// streak is what is known of a destination: its failures in a row, and how often its status was switched before.
+// streak counts consecutive failures of a destination, and changes of its status before.
 type streak struct {
 	Failures int       `json:"failures"`
 	Since    time.Time `json:"since,omitzero"`
@@ -47,6 +51,7 @@ var _ eventstore.ProcessManager = (*DestinationHealth)(nil)
 func NewDestinationHealth(store eventstore.Store, policy HealthPolicy, log *slog.Logger) *DestinationHealth {
 	h := &DestinationHealth{store: store, policy: policy, log: log}
 	h.streaks = eventstore.NewSavedTable[uuid.UUID, streak](&h.ProcessState, "streak", uuid.Parse)
+	h.notices = newNotices(store, &h.ProcessState)
 	return h
 }
 
@@ -61,7 +66,14 @@ func (*DestinationHealth) Lingers() bool { return true }
 
 // Filter implements eventstore.ProcessManager.
 func (*DestinationHealth) Filter() eventstore.Filter {
-	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category)
+	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category,
+		subscription.Aggregate.Category, source.Aggregate.Category)
+}
+
+// Changed implements eventstore.ProcessManager.
+func (h *DestinationHealth) Changed() ([]eventstore.SavedRow, error) {
+	h.notices.dropOldPaces()
+	return h.ProcessState.Changed()
 }
 
 // React implements eventstore.ProcessManager.
@@ -69,10 +81,16 @@ func (h *DestinationHealth) React(ctx context.Context, batch []eventstore.Record
 	for i := range batch {
 		recorded := &batch[i]
 		var err error
-		if recorded.Category() == delivery.Aggregate.Category {
+		h.notices.newest = recorded.Created
+		switch recorded.Category() {
+		case delivery.Aggregate.Category:
 			err = h.afterAttempt(ctx, recorded)
-		} else {
-			err = h.afterChange(recorded)
+		case subscription.Aggregate.Category:
+			err = h.notices.afterSubscription(ctx, recorded)
+		case source.Aggregate.Category:
+			err = h.notices.afterSource(ctx, recorded)
+		default:
+			err = h.afterChange(ctx, recorded)
 		}
 		if err != nil {
 			return err
@@ -82,7 +100,7 @@ func (h *DestinationHealth) React(ctx context.Context, batch []eventstore.Record
 }
 
 // afterChange forgets the streak of a destination that starts afresh or ends.
-func (h *DestinationHealth) afterChange(recorded *eventstore.Recorded) error {
+func (h *DestinationHealth) afterChange(ctx context.Context, recorded *eventstore.Recorded) error {
 	event, err := destination.Events.Decode(recorded)
 	if err != nil {
 		return err
@@ -100,7 +118,7 @@ func (h *DestinationHealth) afterChange(recorded *eventstore.Recorded) error {
 	case destination.Created, destination.Revised,
 		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // leave the streak as it is
 	}
-	return nil
+	return h.notices.afterChange(ctx, recorded, event)
 }
 
 func (h *DestinationHealth) of(id uuid.UUID) streak {
@@ -110,7 +128,7 @@ func (h *DestinationHealth) of(id uuid.UUID) streak {
 	return streak{}
 }
 
-// set keeps what is worth keeping: of a healthy destination that was never switched there is nothing.
+// set keeps a streak unless it is zero, as of a healthy destination that was never switched.
 func (h *DestinationHealth) set(id uuid.UUID, s streak) {
 	if h.of(id) == s {
 		return
@@ -129,14 +147,24 @@ func (h *DestinationHealth) afterAttempt(ctx context.Context, recorded *eventsto
 	}
 	switch e := event.(type) {
 	case delivery.Attempted:
+		if err := h.notices.afterAttempt(ctx, recorded, e); err != nil {
+			return err
+		}
 		return h.count(ctx, recorded, e)
-	case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // say nothing about the endpoint
+	// Say nothing about the endpoint.
+	case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
+		delivery.ReplayDropped:
 	}
 	return nil
 }
 
-// count adds an attempt to the streak of its destination, and switches the destination off where that is long enough.
-func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Recorded, attempted delivery.Attempted) error {
+// count adds an attempt to the streak of its destination, and switches the destination off if that is long enough. That
+// of the operators stays on: it is a setting.
+func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Recorded,
+	attempted delivery.Attempted) error {
+	if attempted.Organization == destination.Operators {
+		return nil
+	}
 	if attempted.Succeeded() {
 		h.set(attempted.Destination, streak{Switches: h.of(attempted.Destination).Switches})
 		return nil
@@ -151,9 +179,11 @@ func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Reco
 	}
 	switch {
 	case attempted.ResponseStatus == http.StatusGone:
-		return h.disable(ctx, recorded, attempted, s.Switches, fmt.Sprintf("Disabled automatically: the endpoint answered 410 Gone (%s)", failures(s.Failures)))
+		return h.disable(ctx, recorded, attempted, s.Switches,
+			fmt.Sprintf("Disabled automatically: the endpoint answered 410 Gone (%s)", failures(s.Failures)))
 	case s.Failures >= h.policy.After && attempted.At.Sub(s.Since) >= h.policy.MinStreak:
-		return h.disable(ctx, recorded, attempted, s.Switches, fmt.Sprintf("Disabled automatically after %s", failures(s.Failures)))
+		return h.disable(ctx, recorded, attempted, s.Switches,
+			fmt.Sprintf("Disabled automatically after %s", failures(s.Failures)))
 	}
 	return nil
 }
@@ -166,11 +196,17 @@ func failures(n int) string {
 }
 
 // disable appends under an id derived from the attempt: given the same events again it records nothing.
-func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted, switches int, reason string) error {
+func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted,
+	switches int, reason string) error {
 	command := destination.AutoDisable{Switches: switches, Reason: reason, At: recordedAt(cause)}
 	disabled, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
 		CommandID: cause.ID,
-		Metadata:  eventstore.Metadata{Organization: a.Organization, CausationID: cause.ID, Actor: DestinationHealthName, Reason: reason},
+		Metadata: eventstore.Metadata{
+			Organization: a.Organization,
+			CausationID:  cause.ID,
+			Actor:        DestinationHealthName,
+			Reason:       reason,
+		},
 	})
 	if errors.Is(err, destination.ErrUnknown) {
 		return nil // deleted meanwhile

@@ -16,24 +16,32 @@ import (
 func watchHealth(t *testing.T, after int, streak time.Duration) rule {
 	t.Helper()
 	r := rule{processtest.Of(t, func(store eventstore.Store) eventstore.ProcessManager {
-		return NewDestinationHealth(store, HealthPolicy{After: after, MinStreak: streak}, slog.New(slog.DiscardHandler))
+		return NewDestinationHealth(store, HealthPolicy{After: after, MinStreak: streak},
+			slog.New(slog.DiscardHandler))
 	})}
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook,
+		destination.Event(destination.Created{Organization: alice,
+			Settings: destination.Settings{URL: "https://example.org"}}))
 	return r
 }
 
 // answers records an attempt of a new delivery, some minutes after noon; reason is empty for a success.
 func (r rule) answers(minutes, status int, reason string, renumberedFrom int) {
 	processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
-		Organization: alice, Destination: hook, Number: 1 + renumberedFrom, RenumberedFrom: renumberedFrom, Trigger: delivery.Automatic,
-		Outcome: delivery.Outcome{ResponseStatus: status, FailureReason: reason}, Status: delivery.StatusFailed,
-		At: noon.Add(time.Duration(minutes) * time.Minute),
+		Organization:   alice,
+		Destination:    hook,
+		Number:         1 + renumberedFrom,
+		RenumberedFrom: renumberedFrom,
+		Trigger:        delivery.Automatic,
+		Outcome:        delivery.Outcome{ResponseStatus: status, FailureReason: reason},
+		Status:         delivery.StatusFailed,
+		At:             noon.Add(time.Duration(minutes) * time.Minute),
 	}))
 }
 
 var autoDisabled = destination.Aggregate.Stream(hook) + " destination.auto-disabled.v1"
 
-func TestADestinationThatFailsForLongIsDisabled(t *testing.T) {
+func TestDestinationHealth_longStreakDisables(t *testing.T) {
 	t.Parallel()
 	r := watchHealth(t, 3, time.Hour)
 	r.answers(0, 500, "http_status", 0)
@@ -46,7 +54,7 @@ func TestADestinationThatFailsForLongIsDisabled(t *testing.T) {
 	r.Then() // it is disabled
 }
 
-func TestASuccessEndsTheStreak(t *testing.T) {
+func TestDestinationHealth_successEndsStreak(t *testing.T) {
 	t.Parallel()
 	r := watchHealth(t, 2, 0)
 	r.answers(0, 500, "http_status", 0)
@@ -55,7 +63,7 @@ func TestASuccessEndsTheStreak(t *testing.T) {
 	r.Then()
 }
 
-func TestADestinationThatIsGoneIsDisabledAtOnce(t *testing.T) {
+func TestDestinationHealth_goneDisablesAtOnce(t *testing.T) {
 	t.Parallel()
 	r := watchHealth(t, 100, time.Hour)
 	r.answers(0, 410, "gone", 0)
@@ -64,7 +72,7 @@ func TestADestinationThatIsGoneIsDisabledAtOnce(t *testing.T) {
 
 // An attempt that lost its race was sent because Postgres had forgotten who sends it, not because the endpoint failed
 // once more.
-func TestAnAttemptThatLostItsRaceIsNoFurtherFailure(t *testing.T) {
+func TestDestinationHealth_lostRaceIsNoFailure(t *testing.T) {
 	t.Parallel()
 	r := watchHealth(t, 2, 0)
 	r.answers(0, 500, "http_status", 0)
@@ -74,11 +82,12 @@ func TestAnAttemptThatLostItsRaceIsNoFurtherFailure(t *testing.T) {
 	r.Then(autoDisabled)
 }
 
-func TestEnablingBeginsAFreshStreak(t *testing.T) {
+func TestDestinationHealth_enablingResets(t *testing.T) {
 	t.Parallel()
 	r := watchHealth(t, 2, 0)
 	r.answers(0, 500, "http_status", 0)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Disabled{}), destination.Event(destination.Enabled{}))
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Disabled{}),
+		destination.Event(destination.Enabled{}))
 	r.answers(1, 500, "http_status", 0)
 	r.Then()
 	r.answers(2, 500, "http_status", 0)

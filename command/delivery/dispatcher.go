@@ -17,17 +17,20 @@ import (
 // DispatcherName is the dispatcher's name as consumer and as actor.
 const DispatcherName = "dispatcher"
 
-// Dispatcher is the process manager that turns each published event into the deliveries of its fan-out. What it plans, in
-// the order of all events, is appended in the background, where the organizations that publish take turns.
+// Dispatcher is the process manager that turns each published event into the deliveries of its fan-out. It plans in
+// the order of all events, and appends in the background, with the publishing organizations in turn.
 type Dispatcher struct {
 	eventstore.ProcessState
 	*appends
+
+	// Tracer follows traced publications. Optional.
+	Tracer Tracer
 
 	store   eventstore.Store
 	handoff Handoff
 	routes  *Routes
 	newest  time.Time    // when the newest event was recorded
-	mu      sync.RWMutex // guards the targets of routes, which those who append look up
+	mu      sync.RWMutex // guards the targets of routes, which appending goroutines read
 }
 
 var _ eventstore.Deferring = (*Dispatcher)(nil)
@@ -58,8 +61,8 @@ func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) {
 	return d.ProcessState.Changed()
 }
 
-// React implements eventstore.ProcessManager: it decides in order. Where little happens the last one is appended by whoever
-// calls: most batches are of one event, and a goroutine for that costs a switch there and back, and a stack that grows.
+// React implements eventstore.ProcessManager: it decides in order. Under little load the caller appends the last
+// one itself: most batches are of one event, and a goroutine for that costs two switches and a growing stack.
 func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
 		recorded := &batch[i]
@@ -78,7 +81,7 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 		case publication.Published:
 			f := d.plan(recorded, recorded.StreamID(), e)
 			switch {
-			case f == nil: // nobody wants it
+			case f == nil: // no receivers
 			case i == len(batch)-1 && d.idle(f):
 				if _, err := d.record(ctx, f); err != nil {
 					return err
@@ -90,10 +93,10 @@ func (d *Dispatcher) React(ctx context.Context, batch []eventstore.Recorded) err
 			}
 		}
 	}
-	return d.together(ctx)
+	return d.Err()
 }
 
-// apply folds an event that changes who gets what.
+// apply folds an event that changes the routes.
 func (d *Dispatcher) apply(recorded *eventstore.Recorded) error {
 	if recorded.Category() == destination.Aggregate.Category {
 		d.mu.Lock()
@@ -110,14 +113,23 @@ func (d *Dispatcher) enabled(id uuid.UUID) bool {
 }
 
 func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {
-	at := recorded.Created.UTC().Truncate(time.Microsecond)
+	at := publishedAt(recorded)
 	scheduled := d.routes.Dispatch(id, p, at)
 	if len(scheduled) == 0 {
 		return nil
 	}
-	return &fanOut{
-		cause: recorded.ID, id: id, publisher: d.routes.publisher(p), published: p, scheduled: scheduled, at: at,
-		// What may have been dispatched before a crash may also have been delivered: the read model knows.
+	f := &fanOut{
+		cause:     recorded.ID,
+		id:        id,
+		publisher: d.routes.publisher(p),
+		published: p,
+		scheduled: scheduled,
+		at:        at,
+		// Deliveries dispatched before a crash may also have succeeded: the read model knows.
 		fresh: d.handoff != nil && !d.Replayed(recorded),
 	}
+	if d.Tracer != nil {
+		f.traceparent = recorded.Traceparent()
+	}
+	return f
 }

@@ -25,11 +25,14 @@ type rule struct{ *processtest.Rule }
 func inTown(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) rule {
 	t.Helper()
 	r := rule{processtest.Of(t, fresh)}
-	processtest.Given(r.Rule, feed.Aggregate, news, feed.Event(feed.Registered{Organization: alice, FeedType: "news", Name: "News"}))
+	processtest.Given(r.Rule, feed.Aggregate, news,
+		feed.Event(feed.Registered{Organization: alice, FeedType: "news", Name: "News"}))
 	processtest.Given(r.Rule, destination.Aggregate, hook,
-		destination.Event(destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}),
+		destination.Event(destination.Created{Organization: alice,
+			Settings: destination.Settings{URL: "https://example.org"}}),
 		destination.Event(destination.SecretMinted{SecretID: uuid.New()}))
-	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub,
+		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
 	return r
 }
 
@@ -45,14 +48,14 @@ func (r rule) published() (id uuid.UUID, dispatched string) {
 	return id, dispatch.Aggregate.Stream(id) + " dispatch.deliveries-scheduled.v1"
 }
 
-func TestAPublishedEventIsDispatchedOnce(t *testing.T) {
+func TestDispatcher_dispatchesOnce(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
 	_, dispatched := r.published()
 	r.Then(dispatched)
 }
 
-func TestWhatNobodyWantsIsNotDispatched(t *testing.T) {
+func TestDispatcher_noSubscription(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
 	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deactivated{}))
@@ -60,17 +63,19 @@ func TestWhatNobodyWantsIsNotDispatched(t *testing.T) {
 	r.Then()
 }
 
-func TestTheNewestInAWindowSupersedesTheOlder(t *testing.T) {
+func TestDispatcher_newestInWindowSupersedes(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook,
+		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+			DebounceWindowSeconds: 3600}}))
 	first, dispatched := r.published()
 	r.Then(dispatched)
 	_, again := r.published()
 	r.Then(again, delivery.Aggregate.Stream(dispatch.DeliveryID(first, hook))+" delivery.superseded.v1")
 }
 
-// taking is a worker's side of the handoff, which keeps what it is given.
+// taking is a worker's side of the handoff, which keeps its jobs.
 type taking struct {
 	worker int32
 	until  time.Time
@@ -83,7 +88,7 @@ func (h *taking) Lease(uuid.UUID, uuid.UUID, *Body) (int32, time.Time, bool) {
 func (h *taking) Offer(jobs []Job) { h.jobs = append(h.jobs, jobs...) }
 
 // A process that was stopped goes on to dispatch what another one has dispatched meanwhile: the other one sends it.
-func TestOfTwoDispatchersOneSends(t *testing.T) {
+func TestDispatchers_oneSends(t *testing.T) {
 	t.Parallel()
 	mine, theirs := &taking{worker: 1, until: noon.Add(time.Hour)}, &taking{worker: 2, until: noon.Add(time.Hour)}
 	r := dispatching(t)
@@ -102,7 +107,7 @@ func TestOfTwoDispatchersOneSends(t *testing.T) {
 	}
 }
 
-// What was published before the dispatcher began may have been delivered already: it is left to be claimed.
+// An event published before the dispatcher began may have been delivered already: it is left to be claimed.
 func TestDispatcher_replayedIsLeftToClaims(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
@@ -127,7 +132,8 @@ type gated struct {
 	let     chan struct{}
 }
 
-func (s *gated) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (s *gated) Append(ctx context.Context, stream string, expected eventstore.Revision,
+	events []eventstore.Proposed) (eventstore.Appended, error) {
 	if s.streams[stream] {
 		select {
 		case <-s.let:
@@ -162,19 +168,23 @@ func (r rule) has(t *testing.T, stream, kind string) {
 	}
 }
 
-// However much of one organization is on its way into the store, another one's events are dispatched meanwhile.
-func TestDispatchesOfOneOrganizationHoldUpNoOther(t *testing.T) {
+// However many fan-outs of one organization are in flight into the store, another one's events are dispatched
+// meanwhile.
+func TestDispatcher_organizationsAreIndependent(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
 	processtest.Given(r.Rule, destination.Aggregate, other,
-		destination.Event(destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.com"}}))
-	processtest.Given(r.Rule, subscription.Aggregate, uuid.New(), subscription.Event(subscription.Created{Organization: bob, Destination: other, Settings: all}))
+		destination.Event(destination.Created{Organization: bob,
+			Settings: destination.Settings{URL: "https://example.com"}}))
+	processtest.Given(r.Rule, subscription.Aggregate, uuid.New(),
+		subscription.Event(subscription.Created{Organization: bob, Destination: other, Settings: all}))
 	flood := make([]uuid.UUID, 2*concurrentAppends)
 	for i := range flood {
 		flood[i], _ = r.published()
 	}
 	bobs := uuid.New()
-	processtest.Given(r.Rule, publication.Aggregate, bobs, publication.Event(publication.Published{Organization: bob, Type: "news.item.added", Data: []byte(`{}`)}))
+	processtest.Given(r.Rule, publication.Aggregate, bobs,
+		publication.Event(publication.Published{Organization: bob, Type: "news.item.added", Data: []byte(`{}`)}))
 	r.published()
 
 	d, store := r.held(flood...)
@@ -201,12 +211,14 @@ func TestDispatchesOfOneOrganizationHoldUpNoOther(t *testing.T) {
 	}
 }
 
-// A delivery is ended by a newer one after it was made, whichever comes into the store first: else the read model, which
-// learns of it later, would send it.
-func TestNothingIsSupersededBeforeItIsDispatched(t *testing.T) {
+// A delivery is ended by a newer one after it was made, whichever comes into the store first: else the read model,
+// which learns of it later, would send it.
+func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 	t.Parallel()
 	r := dispatching(t)
-	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 3600}}))
+	processtest.Given(r.Rule, destination.Aggregate, hook,
+		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+			DebounceWindowSeconds: 3600}}))
 	first, _ := r.published()
 	newer := make([]uuid.UUID, 50)
 	for i := range newer {

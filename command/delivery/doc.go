@@ -5,7 +5,7 @@
 //	feed, destination, ┘                       └─▶ read model ─▶ Queue ─────┘ retries, replays, what another node left
 //	subscription
 //
-// The Dispatcher hands a fresh delivery to the Deliverer of its own process without a way round through Postgres: the
-// dispatch event says which worker holds it, and for how long. What no worker holds, or what a worker lost, is claimed
-// from the read model by any node.
+// The Dispatcher hands a fresh delivery to the Deliverer of its own process without a detour through Postgres: the
+// dispatch event names the worker that holds it, and the end of the lease. A delivery without a worker, or lost by
+// one, is claimed from the read model by any node.
 package delivery

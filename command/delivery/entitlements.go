@@ -14,8 +14,8 @@ import (
 	"carillon/eventstore"
 )
 
-// entitlements tell whether a delivery may still be sent when its attempt begins: what was so when it was made may have
-// ended days ago.
+// entitlements decide whether a delivery may still be sent when its attempt begins: access may have ended days ago,
+// after it was made.
 type entitlements struct {
 	readers    recall[[]uuid.UUID] // organizations that can see a feed
 	subscribed recall[bool]        // whether a subscription exists
@@ -65,7 +65,7 @@ func (e *entitlements) wanted(ctx context.Context, job *Job) (bool, error) {
 	return len(job.Subscriptions) == 0, nil
 }
 
-// changed forgets what an event of a feed or subscription has changed.
+// changed drops cached values of the feed or subscription of an event.
 func (e *entitlements) changed(recorded *eventstore.Recorded) {
 	switch recorded.Category() {
 	case feed.Aggregate.Category:
@@ -95,20 +95,26 @@ type notEntitledError struct{ reason string }
 // Error implements error.
 func (e notEntitledError) Error() string { return e.reason }
 
-// discard ends a delivery that may not be sent any more, or its replay, and does not give up while the store is away.
+// discard ends a delivery that may not be sent any more, or its replay, and retries while the store is unavailable.
 func (d *Deliverer) discard(ctx context.Context, job *Job, reason string) {
 	command := delivery.Command(delivery.Discard{Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)})
 	if job.Replay != uuid.Nil {
-		command = delivery.DropReplay{Replay: job.Replay, Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)}
+		command = delivery.DropReplay{Replay: job.Replay, Reason: reason,
+			At: d.Now().UTC().Truncate(time.Microsecond)}
 	}
 	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
-		Organization: job.Organization, CorrelationID: job.Body.Event, CausationID: job.ID, Actor: DelivererName, Reason: reason,
+		Organization:  job.Organization,
+		CorrelationID: job.Body.Event,
+		CausationID:   job.ID,
+		Actor:         DelivererName,
+		Reason:        reason,
 	}}
 	for {
 		_, err := delivery.Aggregate.Execute(ctx, d.Store, job.ID, command, options)
 		switch {
 		case err == nil:
-			d.Log.Info("delivery discarded", "delivery", job.ID, "destination", job.Destination, "organization", job.Organization, "reason", reason)
+			d.Log.Info("delivery discarded", "delivery", job.ID, "destination", job.Destination, "organization",
+				job.Organization, "reason", reason)
 			return
 		case ctx.Err() != nil:
 			return

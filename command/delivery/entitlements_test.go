@@ -88,7 +88,7 @@ func (s *sending) eventually(what string, holds func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			s.t.Fatal("not so in a minute: " + what)
+			s.t.Fatal("not within a minute: " + what)
 		}
 	}
 }
@@ -110,9 +110,11 @@ func (s *sending) deliver(job Job, ended func(delivery.State) bool) delivery.Sta
 	return state
 }
 
-func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID, command C) {
+func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Aggregate[S, E, C], id uuid.UUID,
+	command C) {
 	t.Helper()
-	if _, err := of.Execute(context.WithoutCancel(t.Context()), store, id, command, eventstore.Options[S]{}); err != nil {
+	if _, err := of.Execute(context.WithoutCancel(t.Context()), store, id, command,
+		eventstore.Options[S]{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,27 +123,41 @@ func execute[S, E, C any](t *testing.T, store eventstore.Store, of eventstore.Ag
 func newsOf(t *testing.T, store eventstore.Store, reader uuid.UUID) (id, sub uuid.UUID) {
 	t.Helper()
 	id, sub = uuid.New(), uuid.New()
-	execute(t, store, feed.Aggregate, id, feed.Command(feed.Register{Organization: alice, FeedType: "news", Name: "News", At: time.Now()}))
+	execute(t, store, feed.Aggregate, id, feed.Command(feed.Register{
+		Organization: alice,
+		FeedType:     "news",
+		Name:         "News",
+		At:           time.Now(),
+	}))
 	execute(t, store, feed.Aggregate, id, feed.Command(feed.Share{FeedType: "news", With: reader, At: time.Now()}))
 	execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Create{
-		Organization: reader, Destination: hook, Settings: all, At: time.Now(),
+		Organization: reader,
+		Destination:  hook,
+		Settings:     all,
+		At:           time.Now(),
 	}))
 	return id, sub
 }
 
 func claimedFor(organization, of, sub uuid.UUID) Job {
 	return Job{
-		ID: uuid.New(), Destination: hook, Organization: organization,
-		LeasedUntil: time.Now().Add(time.Hour), Subscriptions: []uuid.UUID{sub},
+		ID:            uuid.New(),
+		Destination:   hook,
+		Organization:  organization,
+		LeasedUntil:   time.Now().Add(time.Hour),
+		Subscriptions: []uuid.UUID{sub},
 		Body: &Body{Event: uuid.New(), Published: publication.Published{
-			Type: "news.item.added", FeedType: "news", FeedID: of, Data: []byte("{}"),
+			Type:     "news.item.added",
+			FeedType: "news",
+			FeedID:   of,
+			Data:     []byte("{}"),
 		}},
 	}
 }
 
-// A delivery that was claimed before its organization lost the feed, or its subscription, is discarded and not sent; the
-// same for its replay, which leaves it as it was and needs no subscription.
-func TestEntitlementIsSeenAtTheAttempt(t *testing.T) {
+// A delivery that was claimed before its organization lost the feed, or its subscription, is discarded and not
+// sent; the same for its replay, which leaves it as it was and needs no subscription.
+func TestEntitlement_checkedAtAttempt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		lose   func(t *testing.T, store eventstore.Store, of, sub uuid.UUID)
@@ -149,11 +165,14 @@ func TestEntitlementIsSeenAtTheAttempt(t *testing.T) {
 		reason string // "": it is sent
 	}{
 		"unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of,
+				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
 		}, false, reasonUnshared},
 		"shared again": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of,
+				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of,
+				feed.Command(feed.Share{FeedType: "news", With: bob, At: time.Now()}))
 		}, false, ""},
 		"deleted": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
@@ -162,10 +181,12 @@ func TestEntitlementIsSeenAtTheAttempt(t *testing.T) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
 		}, false, reasonNobody},
 		"switched off": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
-			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Deactivate{At: time.Now()}))
+			execute(t, store, subscription.Aggregate, sub,
+				subscription.Command(subscription.Deactivate{At: time.Now()}))
 		}, false, ""},
 		"replay of an unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
-			execute(t, store, feed.Aggregate, of, feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
+			execute(t, store, feed.Aggregate, of,
+				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
 		}, true, reasonUnshared},
 		"replay of an unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
@@ -176,16 +197,21 @@ func TestEntitlementIsSeenAtTheAttempt(t *testing.T) {
 			s := startSending(t, webhook.Result{StatusCode: 200}, nil)
 			of, sub := newsOf(t, s.Store, bob)
 			succeeded := func(d delivery.State) bool { return d.Status == delivery.StatusSucceeded }
-			if before := claimedFor(bob, of, sub); !succeeded(s.deliver(before, succeeded)) || s.sender.count(before.ID) != 1 {
+			if before := claimedFor(bob, of, sub); !succeeded(s.deliver(before, succeeded)) ||
+				s.sender.count(before.ID) != 1 {
 				t.Fatal("not sent while there was access")
 			}
 			job := claimedFor(bob, of, sub)
 			if tt.replay {
 				execute(t, s.Store, delivery.Aggregate, job.ID, delivery.Command(delivery.RecordAttempt{
-					Destination: hook, Number: 1, Trigger: delivery.Automatic, Outcome: delivery.Outcome{FailureReason: "timeout"},
+					Destination: hook,
+					Number:      1,
+					Trigger:     delivery.Automatic,
+					Outcome:     delivery.Outcome{FailureReason: "timeout"},
 				}))
 				job.Attempts, job.Replay = 1, uuid.New()
-				execute(t, s.Store, delivery.Aggregate, job.ID, delivery.Command(delivery.RequestReplay{Destination: hook, Replay: job.Replay}))
+				execute(t, s.Store, delivery.Aggregate, job.ID,
+					delivery.Command(delivery.RequestReplay{Destination: hook, Replay: job.Replay}))
 			}
 			feeds, subs := s.entitled.readers.changed(), s.entitled.subscribed.changed()
 			tt.lose(t, s.Store, of, sub)
@@ -223,7 +249,8 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 				job     Job
 			)
 			s = startSending(t, *result, func(store eventstore.Store) {
-				execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
+				execute(t, store, subscription.Aggregate, sub,
+					subscription.Command(subscription.Delete{At: time.Now()}))
 				s.eventually("the deletion is heard", func() bool {
 					wanted, err := s.entitled.wanted(t.Context(), &job)
 					return err == nil && !wanted
@@ -239,7 +266,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 	}
 }
 
-// What was read before a change is not remembered after it, and nothing is while changes are not followed.
+// A value read before a change is not cached after it, and none is while changes are not followed.
 func TestRecallForgetsWhatChanged(t *testing.T) {
 	t.Parallel()
 	id, reads := uuid.New(), 0
@@ -285,7 +312,7 @@ func (r *recall[T]) changed() uint64 {
 	return r.changes
 }
 
-// What happens is heard while leases can't be given back, because Postgres does not answer.
+// Events are followed while leases can't be released, because Postgres does not answer.
 func TestWatchWaitsForNoQueue(t *testing.T) {
 	t.Parallel()
 	store := nodetest.Start(t)
@@ -305,14 +332,16 @@ func TestWatchWaitsForNoQueue(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	s.eventually("one is in flight, and one waits", func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
+	s.eventually("one is in flight, and one waits",
+		func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
 	s.eventually("changes are followed", func() bool {
 		s.entitled.readers.mu.Lock()
 		defer s.entitled.readers.mu.Unlock()
 		return s.entitled.readers.following
 	})
 	off, heard := false, s.entitled.readers.changed()
-	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{Organization: alice, Enabled: &off, At: time.Now()}))
+	execute(t, store, destination.Aggregate, hook,
+		destination.Command(destination.Revise{Organization: alice, Enabled: &off, At: time.Now()}))
 	s.eventually("the one that waits is dropped", func() bool { queued, _ := s.Load(); return queued == 0 })
 	execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
 	s.eventually("the feed's end is heard", func() bool { return s.entitled.readers.changed() > heard })

@@ -14,24 +14,26 @@ import (
 	"carillon/eventstore"
 )
 
-// fanOut is one published event on its way into the store.
+// fanOut is one published event in flight into the store.
 type fanOut struct {
 	cause     uuid.UUID // the event that published it
 	id        uuid.UUID
-	publisher uuid.UUID // whose turn it takes
+	publisher uuid.UUID // the organization whose turn it takes
 	published publication.Published
 	scheduled []dispatch.Scheduled
 	at        time.Time
 	fresh     bool  // it may be handed over
 	body      *Body // of the deliveries that are handed over
+	// The span of the publication, then of the dispatch. Empty if it is not traced.
+	traceparent string
 
 	// The rest is of appends, and guarded by it.
 	by        *publisher
-	mark      *mark
+	done      chan struct{} // closed when it is recorded whole; nil: only its own caller waits
 	size      int
 	recorded  bool      // its deliveries are
-	older     []*fanOut // those that it supersedes, as far as they are not recorded
-	followers []*fanOut // those that wait for this one to be recorded, to supersede it
+	older     []*fanOut // superseded fan-outs that are not recorded
+	followers []*fanOut // fan-outs that supersede this one once it is recorded
 }
 
 // Room that a fan-out takes while it waits, apart from data: about that much, and for each delivery.
@@ -41,7 +43,8 @@ const (
 )
 
 func (f *fanOut) weight() int {
-	return fanOutBytes + len(f.published.Subject) + len(f.published.Source) + len(f.published.Data) + scheduledBytes*len(f.scheduled)
+	return fanOutBytes + len(f.published.Subject) + len(f.published.Source) + len(f.published.Data) +
+		scheduledBytes*len(f.scheduled)
 }
 
 // delivery is the id of one of its deliveries.
@@ -49,13 +52,13 @@ func (f *fanOut) delivery(s dispatch.Scheduled) uuid.UUID {
 	return dispatch.DeliveryID(f.id, s.Destination)
 }
 
-// leave lets go of what only those need to whom it is handed over: it is left to be claimed.
+// leave drops the data that only a handoff needs: the fan-out is left to be claimed.
 func (f *fanOut) leave() {
 	f.fresh, f.published.Data = false, nil
 }
 
-// record appends a fan-out, hands over what is leased, and ends what it supersedes. done is false where that has to wait
-// until it is recorded itself: then it is called again.
+// record appends a fan-out, hands over leased deliveries, and ends those that it supersedes. done is false if that
+// has to wait until they are recorded themselves: then it is called again.
 func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err error) {
 	if !f.recorded {
 		if err := d.dispatch(ctx, f); err != nil {
@@ -68,18 +71,24 @@ func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err erro
 	return true, f.supersede(ctx, d.store)
 }
 
-// dispatch appends the deliveries, in chunks where they are many.
-func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) error {
-	d.leaseRoom(f)
-	summary := dispatch.Summary{
-		Type: f.published.Type, Source: f.published.Source, Subject: f.published.Subject, Time: f.published.Time,
-		FeedType: f.published.FeedType, FeedID: f.published.FeedID,
+// dispatch appends the deliveries, in chunks if they are many.
+func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) (err error) {
+	ctx, end := d.traceDispatch(ctx, f)
+	if end != nil {
+		defer func() { end(err) }()
 	}
+	d.leaseRoom(f)
+	summary := summaryOf(f.published)
 	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
 	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
 		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
 		out, err := dispatch.Aggregate.Execute(ctx, d.store, f.id, dispatch.Schedule{
-			DeliveriesScheduled: dispatch.DeliveriesScheduled{Publication: f.id, Event: summary, Deliveries: f.scheduled[first:last], At: f.at},
+			DeliveriesScheduled: dispatch.DeliveriesScheduled{
+				Publication: f.id,
+				Event:       summary,
+				Deliveries:  f.scheduled[first:last],
+				At:          f.at,
+			},
 		}, dispatch.Options{
 			CommandID: f.commandID(first),
 			Metadata:  f.metadata(f.published.Organization),
@@ -94,12 +103,24 @@ func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) error {
 	return nil
 }
 
+func summaryOf(p publication.Published) dispatch.Summary {
+	return dispatch.Summary{
+		Type:     p.Type,
+		Source:   p.Source,
+		Subject:  p.Subject,
+		Time:     p.Time,
+		FeedType: p.FeedType,
+		FeedID:   p.FeedID,
+	}
+}
+
 // leaseRoom asks for room right before the append, not when it was planned: leases begin now.
 func (d *Dispatcher) leaseRoom(f *fanOut) {
 	if !f.fresh {
 		return
 	}
 	f.body = NewBody(f.id, f.published, f.at)
+	f.body.Traceparent = f.traceparent
 	for i := range f.scheduled {
 		s := &f.scheduled[i]
 		if !s.NotBefore.IsZero() || !d.enabled(s.Destination) { // since it was planned
@@ -111,18 +132,23 @@ func (d *Dispatcher) leaseRoom(f *fanOut) {
 	}
 }
 
-// commandID is derived, so that a try whose answer was lost appends nothing more. It also says which worker holds the
-// deliveries: of two processes that dispatch the same event at once, only one may take its own for recorded.
+// commandID is derived, so that a try whose answer was lost appends nothing more. It includes the worker that holds
+// the deliveries: of two processes that dispatch the same event at once, only one may take its own for recorded.
 func (f *fanOut) commandID(first int) uuid.UUID {
-	worker := f.scheduled[first].Worker
-	return eventstore.EventID(uuid.NewSHA1(f.id, binary.BigEndian.AppendUint32(nil, uint32(worker))), first) //nolint:gosec // all bits stay
+	worker := uint32(f.scheduled[first].Worker) //nolint:gosec // all bits stay
+	return eventstore.EventID(uuid.NewSHA1(f.id, binary.BigEndian.AppendUint32(nil, worker)), first)
 }
 
 func (f *fanOut) metadata(organization uuid.UUID) eventstore.Metadata {
-	return eventstore.Metadata{Organization: organization, CorrelationID: f.id, CausationID: f.cause, Actor: DispatcherName}
+	return eventstore.Metadata{
+		Organization:  organization,
+		CorrelationID: f.id,
+		CausationID:   f.cause,
+		Actor:         DispatcherName,
+	}
 }
 
-// offer hands over what was recorded as this worker's. Where another process was faster, that one sends it.
+// offer hands over deliveries recorded as this worker's. If another process was faster, that one sends them.
 func (f *fanOut) offer(handoff Handoff, recorded dispatch.State, first, last int) {
 	var jobs []Job
 	for i := first; i < last; i++ {
@@ -130,12 +156,7 @@ func (f *fanOut) offer(handoff Handoff, recorded dispatch.State, first, last int
 		if s.Worker == 0 || !recorded.Holds(*s) {
 			continue
 		}
-		jobs = append(jobs, Job{
-			ID: f.delivery(*s), Destination: s.Destination, Organization: s.Organization, Body: f.body,
-			Subscriptions: s.Subscriptions,
-			Known:         &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
-			LeasedUntil:   s.LeasedUntil,
-		})
+		jobs = append(jobs, freshJob(f.id, s, f.body))
 	}
 	if len(jobs) > 0 {
 		handoff.Offer(jobs)

@@ -8,12 +8,13 @@ import (
 	"carillon/command/delivery/schedule"
 )
 
-// Handoff takes fresh deliveries without a way round through Postgres; Deliverer is one. A nil Handoff takes none.
+// Handoff takes fresh deliveries without a detour through Postgres; Deliverer is one. A nil Handoff takes none.
 type Handoff interface {
-	// Lease returns the worker that has room for a delivery now, and until when it holds it. ok is false if none has: then the
-	// delivery is claimed from the read model.
+	// Lease returns the worker that has room for a delivery now, and until when it holds it. ok is false if none
+	// has: then the delivery is claimed from the read model.
 	Lease(organization, destination uuid.UUID, body *Body) (worker int32, until time.Time, ok bool)
-	// Offer hands over deliveries that are recorded as leased. What is not taken is found by its lease.
+	// Offer hands over deliveries that are recorded as leased, and leaves those of workers elsewhere, which read the
+	// record themselves. A delivery that is not taken is found by its lease.
 	Offer(jobs []Job)
 }
 
@@ -32,26 +33,38 @@ func (d *Deliverer) Lease(organization, destination uuid.UUID, body *Body) (work
 	if d.ctx == nil || !d.restsKnown || !d.schedule.Admits(job.scheduled(), time.Now()) {
 		return 0, time.Time{}, false
 	}
-	return worker, d.Queue.Now().Add(d.lease()), true
+	return worker, d.LeasedUntil(), true
 }
+
+// LeasedUntil returns the end of leases that are handed over now.
+func (d *Deliverer) LeasedUntil() time.Time { return d.Queue.Now().Add(d.lease()) }
 
 // Offer implements Handoff.
 func (d *Deliverer) Offer(jobs []Job) {
+	worker, _ := d.Queue.Worker()
 	losses, _ := d.Queue.Holding()
 	now := time.Now()
 	var refused []uuid.UUID
 	d.mu.Lock()
 	for i := range jobs {
+		if jobs[i].Worker != worker {
+			continue
+		}
 		jobs[i].fresh, jobs[i].came, jobs[i].Losses = true, now, losses
 		if d.stopped(&jobs[i]) || !d.schedule.Offer(jobs[i].scheduled(), now) {
 			refused = append(refused, jobs[i].ID)
+			d.refused[jobs[i].Destination] = struct{}{}
 		}
 	}
 	d.begin(now)
 	ctx := d.ctx
 	d.mu.Unlock()
 	if len(refused) > 0 && ctx != nil {
-		d.Log.Debug("fresh deliveries found no room", "deliveries", len(refused))
+		select {
+		case d.refuses <- struct{}{}:
+		default:
+		}
+		d.Log.Debug("no room for fresh deliveries", "deliveries", len(refused))
 		time.AfterFunc(projectionWait, func() { d.release(ctx, refused...) })
 	}
 }
@@ -59,7 +72,12 @@ func (d *Deliverer) Offer(jobs []Job) {
 // scheduled returns the job as the scheduler takes it.
 func (j *Job) scheduled() schedule.Delivery {
 	return schedule.Delivery{
-		ID: j.ID, Destination: j.Destination, Organization: j.Organization, Event: j.Body.Event, Size: j.Body.size,
-		Claimed: !j.fresh, Payload: j,
+		ID:           j.ID,
+		Destination:  j.Destination,
+		Organization: j.Organization,
+		Event:        j.Body.Event,
+		Size:         j.Body.size,
+		Claimed:      !j.fresh,
+		Payload:      j,
 	}
 }

@@ -46,7 +46,7 @@ func (k *keys) Delete(_ context.Context, owner uuid.UUID) error {
 	return nil
 }
 
-// shop is where certificates are set, and several processes show them to one receiver.
+// shop sets certificates, and has several processes that show them to one receiver.
 type shop struct {
 	*testing.T
 	commands  *command.Commands
@@ -77,14 +77,15 @@ func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
 
 func (s *shop) organization() uuid.UUID {
 	s.Helper()
-	id, _, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "O"})
+	id, _, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"},
+		command.RegisterOrganization{Name: "O"})
 	if err != nil {
 		s.Fatal(err)
 	}
 	return id
 }
 
-// set gives an organization a certificate by a name.
+// set sets an organization's certificate by a name.
 func (s *shop) set(organization uuid.UUID, name string) clientcertificate.Certificate {
 	s.Helper()
 	pair := s.authority.Issue(name, nil)
@@ -98,7 +99,8 @@ func (s *shop) set(organization uuid.UUID, name string) clientcertificate.Certif
 
 func (s *shop) remove(organization uuid.UUID) {
 	s.Helper()
-	if _, err := s.commands.RemoveClientCertificate(s.Context(), command.Caller{}, command.RemoveClientCertificate{Organization: organization}); err != nil {
+	if _, err := s.commands.RemoveClientCertificate(s.Context(), command.Caller{},
+		command.RemoveClientCertificate{Organization: organization}); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -110,7 +112,7 @@ type process struct {
 	sender       *webhook.Sender
 }
 
-// process makes one, with keys of its own in memory, and follows the events where that is asked for.
+// process makes one, with keys of its own in memory, and follows the events if requested.
 func (s *shop) process(follows bool) *process {
 	s.Helper()
 	vault, err := sealing.NewVault(s.keys, make([]byte, 32))
@@ -120,13 +122,19 @@ func (s *shop) process(follows bool) *process {
 	pool := x509.NewCertPool()
 	pool.AddCert(s.receiver.Certificate())
 	connect := func(shown *tls.Certificate) *http.Transport {
-		transport := egress.NewTransport(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, egress.Options{RootCAs: pool, Certificate: shown})
+		transport := egress.NewTransport(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+			egress.Options{RootCAs: pool, Certificate: shown})
 		s.Cleanup(transport.CloseIdleConnections)
 		return transport
 	}
 	p := &process{
 		shop: s, sender: webhook.NewSender(connect(nil), webhook.Options{}),
-		certificates: &Certificates{Store: s.commands.Store, Vault: vault, Connect: connect, Log: slog.New(slog.DiscardHandler)},
+		certificates: &Certificates{
+			Store:   s.commands.Store,
+			Vault:   vault,
+			Connect: connect,
+			Log:     slog.New(slog.DiscardHandler),
+		},
 	}
 	if follows {
 		running, end := context.WithCancel(s.Context())
@@ -146,7 +154,7 @@ func (s *shop) eventually(what string, holds func() bool) {
 	s.Helper()
 	for until := time.Now().Add(30 * time.Second); !holds(); {
 		if time.Now().After(until) {
-			s.Fatalf("it never came to it that %s", what)
+			s.Fatalf("never happened: %s", what)
 		}
 		select {
 		case <-s.Context().Done():
@@ -162,7 +170,13 @@ func (p *process) send(organization uuid.UUID) webhook.Result {
 	if err != nil {
 		p.Error(err)
 	}
-	return p.sender.Send(p.Context(), webhook.Request{URL: p.receiver.URL, Secrets: []webhook.Secret{p.secret}, ID: "d", Body: []byte("{}"), Via: via})
+	return p.sender.Send(p.Context(), webhook.Request{
+		URL:     p.receiver.URL,
+		Secrets: []webhook.Secret{p.secret},
+		ID:      "d",
+		Body:    []byte("{}"),
+		Via:     via,
+	})
 }
 
 func (p *process) sends(organization uuid.UUID) {
@@ -221,8 +235,9 @@ func TestHostileCertificatesStayApart(t *testing.T) {
 
 func hangUp(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }
 
-// TestHostileReplacementWhileDeliveriesRun: in two processes that are sending all the time, the next connection after a
-// replacement shows the new certificate, and none stays open that showed the old one. No request fails by it.
+// TestHostileReplacementWhileDeliveriesRun: in two processes that are sending all the time, the next connection
+// after a replacement shows the new certificate, and none stays open that showed the old one. No request fails by
+// it.
 func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
 	t.Parallel()
 	s := openShop(t, (*mtlstest.Authority).Require, nil)
@@ -249,12 +264,16 @@ func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
 	shows := func(name string, times int) func() bool {
 		return func() bool {
 			shown := s.receiver.Shown()
-			return len(shown) > 100 && !slices.ContainsFunc(shown[len(shown)-times:], func(n string) bool { return n != name && n != "theirs" })
+			return len(shown) > 100 && !slices.ContainsFunc(shown[len(shown)-times:],
+				func(n string) bool { return n != name && n != "theirs" })
 		}
 	}
 	s.eventually("the first is shown", shows("before", 20))
 	s.set(ours, "after")
-	s.eventually("the next is shown", func() bool { return slices.Contains(s.receiver.Shown(), "after") && shows("after", 40)() })
+	s.eventually("the next is shown", func() bool {
+		return slices.Contains(s.receiver.Shown(), "after") &&
+			shows("after", 40)()
+	})
 	close(stop)
 	sending.Wait()
 	from := len(s.receiver.Shown())
@@ -265,11 +284,11 @@ func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
 	if late := s.receiver.Shown()[from:]; slices.ContainsFunc(late, func(n string) bool { return n != "after" }) {
 		t.Errorf("at the end %q is shown", late)
 	}
-	s.eventually("what showed the first is closed", func() bool { return s.receiver.Open() <= 4 })
+	s.eventually("connections of the first are closed", func() bool { return s.receiver.Open() <= 4 })
 }
 
-// A request that is under way ends as it began; its connection closes after it.
-func TestARequestUnderWayOutlivesItsCertificate(t *testing.T) {
+// A request in flight ends as it began; its connection closes after it.
+func TestCertificates_requestOutlivesReplacement(t *testing.T) {
 	t.Parallel()
 	arrived, answered := make(chan struct{}), make(chan struct{})
 	var requests atomic.Int64
@@ -305,8 +324,8 @@ func TestARequestUnderWayOutlivesItsCertificate(t *testing.T) {
 	s.eventually("the connections of the second are closed", func() bool { return s.receiver.Open() == 1 })
 }
 
-// TestHostileLossOfAKey: without its key a certificate is not shown, nothing is sent without it, and that is said; others go
-// on. The same certificate, set again, mends it.
+// TestHostileLossOfAKey: without its key a certificate is not shown, nothing is sent without it, and the error
+// names it; others go on. The same certificate, set again, repairs it.
 func TestHostileLossOfAKey(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*shop, clientcertificate.Certificate) error{
@@ -322,7 +341,8 @@ func TestHostileLossOfAKey(t *testing.T) {
 			ours, theirs := s.organization(), s.organization()
 			pair := s.authority.Issue("ours", nil)
 			set := func() command.Written[clientcertificate.State] {
-				set, err := s.commands.SetClientCertificate(t.Context(), command.Caller{}, command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key})
+				set, err := s.commands.SetClientCertificate(t.Context(), command.Caller{},
+					command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -341,12 +361,13 @@ func TestHostileLossOfAKey(t *testing.T) {
 			if _, err := p.certificates.For(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
 				t.Errorf("without its key: %v", err)
 			}
-			if reached := (Prober{Certificates: p.certificates, Sender: p.sender}).Probe(t.Context(), ours, s.receiver.URL); reached.Reachable || reached.ErrorMessage != certificateLostMessage {
+			if reached := (Prober{Certificates: p.certificates, Sender: p.sender}).Probe(t.Context(), ours,
+				s.receiver.URL); reached.Reachable || reached.ErrorMessage != certificateLostMessage {
 				t.Errorf("the probe found %+v", reached)
 			}
 			p.sends(theirs)
 			if mended := set(); mended.State.Certificate.ID == first.State.Certificate.ID {
-				t.Error("it was not set anew")
+				t.Error("it was not set again")
 			}
 			s.eventually("it is shown", func() bool {
 				via, err := p.certificates.For(t.Context(), ours)
@@ -367,11 +388,13 @@ func TestHostileDamageOfASealedKey(t *testing.T) {
 	ours := s.organization()
 	certificate := s.set(ours, "ours")
 	certificate.Key[20] ^= 1
-	name, data, err := clientcertificate.Events.Encode(clientcertificate.Replaced{Certificate: certificate, Of: certificate.ID, At: time.Now()})
+	name, data, err := clientcertificate.Events.Encode(clientcertificate.Replaced{Certificate: certificate,
+		Of: certificate.ID, At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.commands.Store.Append(t.Context(), clientcertificate.Aggregate.Stream(ours), 0, []eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
+	_, err = s.commands.Store.Append(t.Context(), clientcertificate.Aggregate.Stream(ours), 0,
+		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +403,7 @@ func TestHostileDamageOfASealedKey(t *testing.T) {
 	}
 }
 
-// Ten times as many organizations as are kept: what was not used for longest is closed.
+// Ten times as many organizations as are kept: the least recently used connections are closed.
 func TestHostileNumberOfCertificates(t *testing.T) {
 	t.Parallel()
 	c := &Certificates{Connect: func(*tls.Certificate) *http.Transport { return &http.Transport{} }}

@@ -21,24 +21,31 @@ type Job struct {
 	Destination  uuid.UUID
 	Organization uuid.UUID
 	Body         *Body
-	// Subscriptions are those that it was made for. None: they are not known.
+	// Subscriptions that it was made for. Empty means unknown.
 	Subscriptions []uuid.UUID
 
-	Attempts    int                                // made so far
-	Known       *eventstore.Loaded[delivery.State] // as the read model knows it, if it does; an old one only costs a read
-	Replay      uuid.UUID                          // the requested replay, if that is why it is sent
-	LeasedUntil time.Time                          // by the queue's clock
-	Losses      int                                // of the worker's lock, before it was claimed or handed over
+	Worker   int32 // of the lease, if it was handed over
+	Attempts int   // made so far
+	// As the read model knows it, if it does; an old one only costs a read.
+	Known       *eventstore.Loaded[delivery.State]
+	Replay      uuid.UUID // the requested replay, if that is why it is sent
+	LeasedUntil time.Time // by the queue's clock
+	Losses      int       // of the worker's lock, before it was claimed or handed over
 
-	fresh bool      // handed over by the dispatcher; its lease is recorded with it
-	came  time.Time // when it was queued in memory
+	fresh      bool      // handed over by the dispatcher; its lease is recorded with it
+	came       time.Time // when it was queued in memory
+	showsTrace bool      // its destination asks for it
+	limit      float64   // of its destination, as the scheduler knew it when it let the request begin
 }
 
-// Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its data.
+// Body is the request body of an event, the same for all its deliveries; it is rendered once, and then without its
+// data.
 type Body struct {
 	Event      uuid.UUID
 	Published  publication.Published
 	RecordedAt time.Time
+	// Traceparent names the span of the dispatch that hands its deliveries over. Optional.
+	Traceparent string
 
 	size int // of the data; 0 means that it is not counted
 
@@ -80,7 +87,7 @@ func (b *Body) Bytes() ([]byte, error) {
 	return b.rendered, b.err
 }
 
-// Ask says what a claim may take.
+// Ask limits a claim.
 type Ask struct {
 	Limit          int           // deliveries in all
 	PerDestination int           // deliveries of one destination
@@ -88,40 +95,45 @@ type Ask struct {
 	Full           []uuid.UUID   // destinations of which nothing is taken
 	Slow           []uuid.UUID   // destinations of which PerSlow are taken
 	PerSlow        int
-	Over           []uuid.UUID       // organizations of which nothing is taken
-	Bytes          int               // of data of all their events, each counted once; but one event whatever its size, and small ones
-	BytesOf        map[uuid.UUID]int // the same of organizations for which it is another number
+	Over           []uuid.UUID // organizations of which nothing is taken
+	// Of data of all their events, each counted once; but one event whatever its size, and small ones.
+	Bytes   int
+	BytesOf map[uuid.UUID]int // exceptions by organization
 }
 
-// ErrNotReady: nothing may be claimed now, because this worker can't show that it lives, or because the read model has
-// yet to take in what was recorded.
+// ErrNotReady: nothing may be claimed now, because this worker can't prove that it lives, or because the read model
+// is behind the event store.
 var ErrNotReady = errors.New("the queue is not ready for claims")
 
 // Queue is the read model of deliveries as workers use it. Any number of workers on any number of nodes may.
 type Queue interface {
-	// Worker is this node's identity in leases; it is not known before the queue was reached once. Another node's claims
-	// respect it while this node lives.
+	// Worker is this node's identity in leases; it is not known before the queue was reached once. Another node's
+	// claims respect it while this node lives.
 	Worker() (id int32, known bool)
 	// Now is the time by the clock that leases are counted by.
 	Now() time.Time
-	// Holding says whether others respect this worker's leases for sure, and how often that was lost before: what it held
-	// then may have been taken over.
+	// Holding reports whether others certainly respect this worker's leases, and how often that was lost before:
+	// leases of then may have been taken over.
 	Holding() (losses int, sure bool)
-	// Recover gives back what this worker holds without knowing of it, such as a claim whose answer was lost. It returns how
-	// many that were.
+	// Recover releases forgotten leases of this worker, such as a claim whose answer was lost. It returns their
+	// number. It fails with ErrNotReady while the read model is behind: then it is to be called again soon.
 	Recover(ctx context.Context, lease time.Duration, known func(uuid.UUID) bool) (int, error)
 	// Claim leases due deliveries of enabled destinations, and replays. It may fail with ErrNotReady.
 	Claim(ctx context.Context, ask Ask) ([]Job, error)
-	// NextDue is when the next delivery is due that nobody holds, of those that were not when the last claim looked; it may
-	// be over by now. false: none is planned.
+	// NextDue returns when the next unleased delivery is due, after the time of the last claim; that may be in the
+	// past. false means none is planned.
 	NextDue() (at time.Time, planned bool)
 	// Rest lets all workers send nothing to a destination for a while.
 	Rest(ctx context.Context, destination uuid.UUID, wait time.Duration) error
-	// Resting returns for how long destinations are to be left alone, as the last claim saw it, also one that failed with
-	// ErrNotReady. Nothing is claimed for them.
+	// Resting returns for how long destinations are to be left alone, as the last claim saw it, also one that
+	// failed with ErrNotReady. Nothing is claimed for them.
 	Resting() map[uuid.UUID]time.Duration
 	// Release gives leases back at once.
 	Release(ctx context.Context, ids []uuid.UUID) error
+	// NotifyDue notifies all workers that a delivery became due now. It waits for nothing.
+	NotifyDue()
+	// Announce publishes this worker's room to all dispatchers. It waits for nothing.
+	Announce(c Capacity)
 }
 
 // Vault opens secrets and headers and seals response bodies; sealing.Vault is one.

@@ -11,8 +11,8 @@ import (
 	"carillon/eventstore"
 )
 
-// BenchmarkSubscriptionsInMemory measures what subscriptions cost the dispatcher and the cascade of deletions, which each
-// keep all of them. Its figure is MB.
+// BenchmarkSubscriptionsInMemory measures what subscriptions cost the dispatcher and the cascade of deletions,
+// which each keep all of them. Its figure is MB.
 func BenchmarkSubscriptionsInMemory(b *testing.B) {
 	large := func(distinct int) func(n int) subscription.Settings {
 		return func(n int) (s subscription.Settings) {
@@ -33,7 +33,8 @@ func BenchmarkSubscriptionsInMemory(b *testing.B) {
 		settings func(n int) subscription.Settings
 	}{
 		{"100000 plain", 100_000, func(n int) subscription.Settings {
-			return subscription.Settings{ExternalID: fmt.Sprintf("sub-%d", n), EventTypes: []string{"news.*"}, ScopeKind: subscription.ScopeAll}
+			return subscription.Settings{ExternalID: fmt.Sprintf("sub-%d", n), EventTypes: []string{"news.*"},
+				ScopeKind: subscription.ScopeAll}
 		}},
 		{"5000 of the largest, equal", 5000, large(1)},
 		{"300 of the largest, distinct", 300, large(300)},
@@ -44,7 +45,12 @@ func BenchmarkSubscriptionsInMemory(b *testing.B) {
 				dispatcher, cascade := NewRoutes(&eventstore.ProcessState{}), NewRoutes(&eventstore.ProcessState{})
 				for n := range bench.count {
 					id := uuid.New()
-					created := subscription.Created{Organization: alice, Destination: uuid.New(), Settings: bench.settings(n), At: noon}
+					created := subscription.Created{
+						Organization: alice,
+						Destination:  uuid.New(),
+						Settings:     bench.settings(n),
+						At:           noon,
+					}
 					event := stored(b, subscription.Aggregate, id, subscription.Event(created))
 					for _, routes := range []*Routes{dispatcher, cascade} {
 						if err := routes.Apply(event); err != nil {
@@ -63,7 +69,7 @@ func BenchmarkSubscriptionsInMemory(b *testing.B) {
 // heap returns the bytes in use after a collection.
 func heap() uint64 {
 	var stats runtime.MemStats
-	for range 2 { // what is freed by a cleanup takes two
+	for range 2 { // memory freed by a cleanup takes two
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&stats)

@@ -2,10 +2,10 @@ package delivery
 
 import "github.com/google/uuid"
 
-// concurrentAppends bounds the dispatches that are on their way into the store at one time.
+// concurrentAppends bounds the dispatches in flight into the store.
 const concurrentAppends = 128
 
-// publishers are the organizations of which fan-outs are here, and take turns.
+// publishers are the organizations that have fan-outs here, and take turns.
 type publishers struct {
 	of      map[uuid.UUID]*publisher
 	turns   []*publisher // those of which something waits, the next one first
@@ -44,8 +44,8 @@ func (ps *publishers) wait(f *fanOut) {
 	f.by.queue = append(f.by.queue, f)
 }
 
-// next takes the fan-out whose turn it is; nil where none may begin. One of an organization that has none on its way needs
-// no free place, while there are not twice as many on their way.
+// next takes the next fan-out in turn; nil if none may begin. An organization's first in flight needs no free
+// place, while there are not twice as many in flight.
 func (ps *publishers) next() *fanOut {
 	if ps.running >= 2*concurrentAppends {
 		return nil

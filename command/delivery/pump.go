@@ -14,6 +14,7 @@ func (d *Deliverer) begin(now time.Time) {
 	}
 	for next, ok := d.schedule.Next(now); ok; next, ok = d.schedule.Next(now) {
 		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert,errcheck // it offers no others
+		job.limit = next.Limit
 		d.running.Go(func() {
 			outcome := d.attempt(ctx, job)
 			if d.done(job, outcome) {
@@ -24,9 +25,13 @@ func (d *Deliverer) begin(now time.Time) {
 	returned, next := d.schedule.Tick(now)
 	d.putBack(returned)
 	d.beginAt(next)
+	for _, turn := range d.schedule.Turns() {
+		ctx := d.ctx
+		d.running.Go(func() { d.takeTurn(ctx, turn) })
+	}
 }
 
-// done ends a request, starts what may start then, and reports whether a claim is worth its while.
+// done ends a request, starts what may start then, and reports whether a claim is worthwhile.
 func (d *Deliverer) done(job *Job, outcome schedule.Outcome) (claim bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,7 +71,7 @@ func (d *Deliverer) putBack(returned []schedule.Delivery) {
 	}
 }
 
-// giveBackReturned gives leases back of what goes back to the queue, until the context ends.
+// giveBackReturned releases the leases of returned deliveries, until the context ends.
 func (d *Deliverer) giveBackReturned(ctx context.Context) {
 	for {
 		select {

@@ -13,18 +13,18 @@ import (
 // maxRecalled bounds the streams that a recall remembers: up to twice as many.
 const maxRecalled = 10_000
 
-// recall remembers what was read of streams until they change. What it returns is what the event store holds: while its
-// changes are not followed, nothing is remembered and each stream is read again.
+// recall caches values read from streams until they change. They are always current: while changes are not
+// followed, nothing is cached and each stream is read again.
 type recall[T any] struct {
 	read func(ctx context.Context, id uuid.UUID) (T, error)
 
 	mu              sync.Mutex
 	following       bool
-	changes         uint64 // what was read before the last one is not remembered
+	changes         uint64 // values read before the last one are not cached
 	recent, earlier map[uuid.UUID]T
 }
 
-// get returns what is known of a stream, or reads it.
+// get returns the cached value of a stream, or reads it.
 func (r *recall[T]) get(ctx context.Context, id uuid.UUID) (T, error) {
 	r.mu.Lock()
 	changes := r.changes
@@ -50,7 +50,7 @@ func (r *recall[T]) get(ctx context.Context, id uuid.UUID) (T, error) {
 	return read, nil
 }
 
-// keep remembers what was read, and forgets what was not asked for since the last maxRecalled. The mutex is held.
+// keep caches a value, and drops those not used since the last maxRecalled. The mutex is held.
 func (r *recall[T]) keep(id uuid.UUID, read T) {
 	if len(r.recent) >= maxRecalled {
 		r.earlier, r.recent = r.recent, nil
@@ -61,7 +61,7 @@ func (r *recall[T]) keep(id uuid.UUID, read T) {
 	r.recent[id] = read
 }
 
-// forget drops what is known of a stream that has changed.
+// forget drops the cached value of a stream that has changed.
 func (r *recall[T]) forget(id uuid.UUID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,7 +70,7 @@ func (r *recall[T]) forget(id uuid.UUID) {
 	delete(r.earlier, id)
 }
 
-// follow begins or ends that anything is remembered.
+// follow starts or stops caching.
 func (r *recall[T]) follow(following bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,8 +79,9 @@ func (r *recall[T]) follow(following bool) {
 	r.recent, r.earlier = nil, nil
 }
 
-// loading is a read for a recall: what is wanted of the state of an aggregate.
-func loading[S, E, C, T any](store eventstore.Store, of eventstore.Aggregate[S, E, C], wanted func(S) T) func(context.Context, uuid.UUID) (T, error) {
+// loading is a read for a recall: it returns a part of an aggregate's state.
+func loading[S, E, C, T any](store eventstore.Store, of eventstore.Aggregate[S, E, C],
+	wanted func(S) T) func(context.Context, uuid.UUID) (T, error) {
 	return func(ctx context.Context, id uuid.UUID) (T, error) {
 		known, err := of.Load(ctx, store, id)
 		if errors.Is(err, eventstore.ErrStreamDeleted) {

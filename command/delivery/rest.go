@@ -25,7 +25,8 @@ func (d *Deliverer) restAfter(ctx context.Context, job *Job, result webhook.Resu
 	ctx, cancel := context.WithTimeout(ctx, recordPause)
 	defer cancel()
 	if err := d.Queue.Rest(ctx, job.Destination, wait); err != nil {
-		d.Log.Warn("other processes do not know that a destination rests", "destination", job.Destination, "error", err)
+		d.Log.Warn("rest of a destination not shared with other processes", "destination", job.Destination, "error",
+			err)
 	}
 }
 

@@ -19,9 +19,9 @@ import (
 	"carillon/eventstore"
 )
 
-// Routes knows who receives what. It is folded from feed, destination and subscription events in their global order,
-// so that at each published event it is exactly what it was when the event was published: dispatching again after a
-// crash comes to the same result. It is not safe for concurrent use.
+// Routes maps events to their receivers. It is folded from feed, destination and subscription events in their
+// global order, so that at each published event it is exactly what it was when the event was published: dispatching
+// again after a crash comes to the same result. It is not safe for concurrent use.
 type Routes struct {
 	feeds   *eventstore.SavedTable[uuid.UUID, feedRoute]
 	targets *eventstore.SavedTable[uuid.UUID, targetRoute]
@@ -36,7 +36,7 @@ type feedRoute struct {
 	Shared []uuid.UUID `json:"shared,omitempty"`
 }
 
-// targetRoute is the part of a destination that says what it gets. Rows of versions before have more.
+// targetRoute is the part of a destination that selects its events. Rows of versions before have more.
 type targetRoute struct {
 	Organization    uuid.UUID `json:"organization"`
 	Enabled         bool      `json:"enabled"`
@@ -55,10 +55,11 @@ type subRoute struct {
 // windowKey names a debounce window. Rows of versions before have other keys, which are never looked up.
 type windowKey string
 
-// newWindowKey names the window of events about one subject, of one type, source and feed, on their way to one destination.
-// It is a digest: an index of Postgres takes no long texts.
+// newWindowKey names the window of events about one subject, of one type, source and feed, on their way to one
+// destination. It is a digest: an index of Postgres takes no long texts.
 func newWindowKey(destination uuid.UUID, p publication.Published) windowKey {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q", []string{destination.String(), p.Type, p.Subject, p.Source, p.FeedType, p.FeedID.String()}))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q",
+		[]string{destination.String(), p.Type, p.Subject, p.Source, p.FeedType, p.FeedID.String()}))
 	return windowKey(hex.EncodeToString(sum[:]))
 }
 
@@ -131,7 +132,7 @@ func (r *Routes) applyFeed(id uuid.UUID, event feed.Event) {
 		r.feeds.Set(id, nil)
 		return
 	case feed.Revised, feed.Enabled, feed.Disabled, feed.SourceAttached, feed.SourceDetached:
-		return // change nothing about who may see it
+		return // no change of its readers
 	}
 	r.feeds.Set(id, &next)
 }
@@ -154,7 +155,7 @@ func (r *Routes) applyDestination(id uuid.UUID, event destination.Event) {
 		r.targets.Set(id, nil)
 		return
 	case destination.SecretMinted, destination.SecretRotated, destination.SecretExpired:
-		return // change nothing about what it gets
+		return // no change of its events
 	}
 	r.targets.Set(id, &next)
 }
@@ -166,7 +167,13 @@ func (r *Routes) applySubscription(id uuid.UUID, event subscription.Event) {
 	}
 	switch e := event.(type) {
 	case subscription.Created:
-		next = subRoute{ID: id, Organization: e.Organization, Destination: e.Destination, Wants: wanted(e.Settings), Active: true}
+		next = subRoute{
+			ID:           id,
+			Organization: e.Organization,
+			Destination:  e.Destination,
+			Wants:        wanted(e.Settings),
+			Active:       true,
+		}
 	case subscription.Revised:
 		next.Wants = wanted(e.Settings)
 	case subscription.Activated:
@@ -202,8 +209,8 @@ func (r *Routes) Enabled(id uuid.UUID) bool {
 	return target != nil && target.Enabled
 }
 
-// Visible lists the organizations that can see an event: the owner of its feed and those it is shared with; where it
-// has no feed, its own organization.
+// Visible lists the organizations that can see an event: the owner of its feed and those it is shared with; without
+// a feed, its own organization.
 func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 	if p.FeedID == uuid.Nil {
 		return []uuid.UUID{p.Organization}
@@ -214,7 +221,7 @@ func (r *Routes) Visible(p publication.Published) []uuid.UUID {
 	return r.readers(p.FeedID)
 }
 
-// readers lists the organizations that can see a feed; none where it does not exist.
+// readers lists the organizations that can see a feed; none if it does not exist.
 func (r *Routes) readers(feed uuid.UUID) []uuid.UUID {
 	f := r.feeds.Get(feed)
 	if f == nil {
@@ -223,8 +230,7 @@ func (r *Routes) readers(feed uuid.UUID) []uuid.UUID {
 	return append([]uuid.UUID{f.Owner}, f.Shared...)
 }
 
-// publisher is the organization that an event which somebody can see is of: the owner of its feed; where it has no feed, its
-// own.
+// publisher returns the organization of a visible event: the owner of its feed; without a feed, its own.
 func (r *Routes) publisher(p publication.Published) uuid.UUID {
 	if p.FeedID == uuid.Nil {
 		return p.Organization
@@ -264,7 +270,8 @@ func (r *Routes) Dispatch(event uuid.UUID, p publication.Published, at time.Time
 // merge makes one delivery of several subscriptions of the same destination that matched.
 func merge(scheduled []dispatch.Scheduled) []dispatch.Scheduled {
 	slices.SortFunc(scheduled, func(a, b dispatch.Scheduled) int {
-		return cmp.Or(bytes.Compare(a.Destination[:], b.Destination[:]), bytes.Compare(a.Subscriptions[0][:], b.Subscriptions[0][:]))
+		return cmp.Or(bytes.Compare(a.Destination[:], b.Destination[:]),
+			bytes.Compare(a.Subscriptions[0][:], b.Subscriptions[0][:]))
 	})
 	merged := scheduled[:0]
 	for _, s := range scheduled {
@@ -277,8 +284,8 @@ func merge(scheduled []dispatch.Scheduled) []dispatch.Scheduled {
 	return merged
 }
 
-// debounce puts a delivery into its window: it waits until that closes, and replaces the one that waited there before.
-// Events without a subject are about nothing that they could be merged by.
+// debounce puts a delivery into its window: it waits until that closes, and replaces the one that waited there
+// before. Events without a subject are about nothing that they could be merged by.
 func (r *Routes) debounce(s *dispatch.Scheduled, event uuid.UUID, p publication.Published, at time.Time) {
 	seconds := r.targets.Get(s.Destination).DebounceSeconds
 	if seconds == 0 || p.Subject == "" {
@@ -294,8 +301,8 @@ func (r *Routes) debounce(s *dispatch.Scheduled, event uuid.UUID, p publication.
 	r.windows.Set(key, &w)
 }
 
-// dropClosedWindows forgets the windows that closed before a time. It is that of the newest event, so that an older one
-// never finds its window missing.
+// dropClosedWindows forgets the windows that closed before a time. It is that of the newest event, so that an older
+// one never finds its window missing.
 func (r *Routes) dropClosedWindows(before time.Time) {
 	for key, w := range r.windows.All() {
 		if w.Closes.Before(before) {

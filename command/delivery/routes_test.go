@@ -27,7 +27,15 @@ var (
 	other = uuid.UUID{3, 2} // of bob
 	sub   = uuid.UUID{4, 1} // of hook
 	all   = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}
-	storm = publication.Published{Type: "news.item.added", Source: "/news", Subject: "storm", Time: noon, FeedType: "news", FeedID: news, Data: []byte(`{}`)}
+	storm = publication.Published{
+		Type:     "news.item.added",
+		Source:   "/news",
+		Subject:  "storm",
+		Time:     noon,
+		FeedType: "news",
+		FeedID:   news,
+		Data:     []byte(`{}`),
+	}
 )
 
 // stored turns an event of any aggregate into its recorded form.
@@ -37,7 +45,13 @@ func stored[S, E, C any](t testing.TB, a eventstore.Aggregate[S, E, C], id uuid.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &eventstore.Recorded{ID: uuid.New(), Stream: a.Stream(id), Type: name, Data: data, Created: noon}
+	return &eventstore.Recorded{
+		ID:      uuid.New(),
+		Stream:  a.Stream(id),
+		Type:    name,
+		Data:    data,
+		Created: noon,
+	}
 }
 
 type history struct {
@@ -79,7 +93,8 @@ func town(t testing.TB) *history {
 	state := &eventstore.ProcessState{}
 	h := &history{t: t, state: state, routes: NewRoutes(state)}
 	h.feed(news, feed.Registered{Organization: alice, FeedType: "news", Name: "News"})
-	h.destination(hook, destination.Created{Organization: alice, Settings: destination.Settings{URL: "https://example.org"}}, destination.SecretMinted{SecretID: uuid.New()})
+	h.destination(hook, destination.Created{Organization: alice,
+		Settings: destination.Settings{URL: "https://example.org"}}, destination.SecretMinted{SecretID: uuid.New()})
 	h.subscription(sub, subscription.Created{Organization: alice, Destination: hook, Settings: all})
 	return h
 }
@@ -92,7 +107,7 @@ func receivers(scheduled []dispatch.Scheduled) []uuid.UUID {
 	return ids
 }
 
-func TestWhoReceives(t *testing.T) {
+func TestRoutes_receivers(t *testing.T) {
 	t.Parallel()
 	unfed := storm
 	unfed.FeedType, unfed.FeedID, unfed.Organization = "", uuid.Nil, bob
@@ -102,24 +117,34 @@ func TestWhoReceives(t *testing.T) {
 		want     []uuid.UUID
 	}{
 		"the owner of the feed": {func(*history) {}, storm, []uuid.UUID{hook}},
-		"whom it is shared with": {func(h *history) {
+		"a reader that it is shared with": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob})
-			h.destination(other, destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
+			h.destination(other, destination.Created{Organization: bob,
+				Settings: destination.Settings{URL: "https://example.net"}})
+			h.subscription(uuid.UUID{4, 2},
+				subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook, other}},
 		"no longer shared": {func(h *history) {
 			h.feed(news, feed.Shared{With: bob}, feed.Unshared{With: bob})
-			h.destination(other, destination.Created{Organization: bob, Settings: destination.Settings{URL: "https://example.net"}})
-			h.subscription(uuid.UUID{4, 2}, subscription.Created{Organization: bob, Destination: other, Settings: all})
+			h.destination(other, destination.Created{Organization: bob,
+				Settings: destination.Settings{URL: "https://example.net"}})
+			h.subscription(uuid.UUID{4, 2},
+				subscription.Created{Organization: bob, Destination: other, Settings: all})
 		}, storm, []uuid.UUID{hook}},
 		"an event without a feed stays in its organization": {func(*history) {}, unfed, []uuid.UUID{}},
-		"a disabled destination":                            {func(h *history) { h.destination(hook, destination.Disabled{}) }, storm, []uuid.UUID{}},
-		"an auto-disabled destination":                      {func(h *history) { h.destination(hook, destination.AutoDisabled{}) }, storm, []uuid.UUID{}},
+		"a disabled destination": {func(h *history) {
+			h.destination(hook,
+				destination.Disabled{})
+		}, storm, []uuid.UUID{}},
+		"an auto-disabled destination": {func(h *history) { h.destination(hook, destination.AutoDisabled{}) },
+			storm, []uuid.UUID{}},
 		"enabled again": {func(h *history) {
 			h.destination(hook, destination.AutoDisabled{}, destination.Enabled{})
 		}, storm, []uuid.UUID{hook}},
-		"a deleted destination":  {func(h *history) { h.destination(hook, destination.Deleted{}) }, storm, []uuid.UUID{}},
-		"a deleted subscription": {func(h *history) { h.subscription(sub, subscription.Deleted{}) }, storm, []uuid.UUID{}},
+		"a deleted destination": {func(h *history) { h.destination(hook, destination.Deleted{}) }, storm,
+			[]uuid.UUID{}},
+		"a deleted subscription": {func(h *history) { h.subscription(sub, subscription.Deleted{}) }, storm,
+			[]uuid.UUID{}},
 		"an inactive subscription": {func(h *history) {
 			h.subscription(sub, subscription.Deactivated{})
 		}, storm, []uuid.UUID{}},
@@ -127,7 +152,9 @@ func TestWhoReceives(t *testing.T) {
 			h.subscription(sub, subscription.Deactivated{}, subscription.Activated{})
 		}, storm, []uuid.UUID{hook}},
 		"a subscription to something else": {func(h *history) {
-			h.subscription(sub, subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"event.*"}, ScopeKind: "all"}})
+			h.subscription(sub, subscription.Revised{
+				Settings: subscription.Settings{EventTypes: []string{"event.*"}, ScopeKind: "all"},
+			})
 		}, storm, []uuid.UUID{}},
 		"a deleted feed": {func(h *history) { h.feed(news, feed.Deleted{}) }, storm, []uuid.UUID{}},
 	}
@@ -144,7 +171,7 @@ func TestWhoReceives(t *testing.T) {
 	}
 }
 
-func TestSeveralSubscriptionsMakeOneDelivery(t *testing.T) {
+func TestRoutes_subscriptionsMakeOneDelivery(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	second := uuid.UUID{4, 9}
@@ -155,10 +182,11 @@ func TestSeveralSubscriptionsMakeOneDelivery(t *testing.T) {
 	}
 }
 
-func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
+func TestDebounce_keepsNewestUntilClose(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+		DebounceWindowSeconds: 60}})
 	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	closes := noon.Add(time.Minute)
 	a := h.routes.Dispatch(first, storm, noon)[0]
@@ -180,7 +208,7 @@ func TestDebounceKeepsTheNewestUntilTheWindowCloses(t *testing.T) {
 	}
 }
 
-// What arrives within one window is merged only if it is about the same subject of the same source and feed.
+// Events within one window are merged only if they are about the same subject of the same source and feed.
 func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 	t.Parallel()
 	sports := uuid.UUID{2, 2}
@@ -193,15 +221,19 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 		"another type":   {func(p *publication.Published) { p.Type = "news.item.updated" }, false},
 		"another source": {func(p *publication.Published) { p.Source = "/elsewhere" }, false},
 		"another feed":   {func(p *publication.Published) { p.FeedID = sports }, false},
-		"no feed":        {func(p *publication.Published) { p.FeedType, p.FeedID, p.Organization = "", uuid.Nil, alice }, false},
-		"the same text":  {func(p *publication.Published) { p.Source, p.Subject = "/new", "storms" }, false},
+		"no feed": {func(p *publication.Published) {
+			p.FeedType, p.FeedID, p.Organization = "", uuid.Nil,
+				alice
+		}, false},
+		"the same text": {func(p *publication.Published) { p.Source, p.Subject = "/new", "storms" }, false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := town(t)
 			h.feed(sports, feed.Registered{Organization: alice, FeedType: "news", Name: "Sports"})
-			h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+			h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+				DebounceWindowSeconds: 60}})
 			first, changed := uuid.New(), storm
 			tt.change(&changed)
 			h.routes.Dispatch(first, storm, noon)
@@ -213,25 +245,29 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 	}
 }
 
-// Nothing says that two events without a subject are about the same: each is sent, and at once.
+// Two events without a subject may be about different things: each is sent, and at once.
 func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+		DebounceWindowSeconds: 60}})
 	bare := storm
 	bare.Subject = ""
 	for range 3 {
-		if got := h.routes.Dispatch(uuid.New(), bare, noon)[0]; got.Supersedes != uuid.Nil || !got.NotBefore.IsZero() {
+		if got := h.routes.Dispatch(uuid.New(), bare, noon)[0]; got.Supersedes != uuid.Nil ||
+			!got.NotBefore.IsZero() {
 			t.Errorf("scheduled %+v, want no window", got)
 		}
 	}
 }
 
-// Windows that a version before saved were of a type and subject alone: they replace nothing, and are dropped when closed.
+// Windows that a version before saved were of a type and subject alone: they replace nothing, and are dropped when
+// closed.
 func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+		DebounceWindowSeconds: 60}})
 	old := eventstore.SavedRow{
 		Kind: "window", ID: `["` + hook.String() + `","news.item.added","storm"]`,
 		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
@@ -244,7 +280,8 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 	}
 	h.routes.dropClosedWindows(noon.Add(time.Minute))
 	rows, err := h.state.Changed()
-	if err != nil || !slices.ContainsFunc(rows, func(r eventstore.SavedRow) bool { return r.Kind == old.Kind && r.ID == old.ID && r.Data == nil }) {
+	if err != nil || !slices.ContainsFunc(rows,
+		func(r eventstore.SavedRow) bool { return r.Kind == old.Kind && r.ID == old.ID && r.Data == nil }) {
 		t.Errorf("the old window stays: %v", err)
 	}
 }
@@ -253,7 +290,8 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 func TestDebounceWindowKeysAreShort(t *testing.T) {
 	t.Parallel()
 	h := town(t)
-	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 60}})
+	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+		DebounceWindowSeconds: 60}})
 	long := storm
 	long.Source, long.Subject = strings.Repeat("ö", 2048), strings.Repeat("ß", 2048)
 	h.routes.Dispatch(uuid.New(), long, noon)
@@ -268,7 +306,7 @@ func TestDebounceWindowKeysAreShort(t *testing.T) {
 	}
 }
 
-// At whatever moment the routes are saved and restored, what follows is dispatched as if they had not been.
+// Routes that were saved and restored at any moment dispatch later events as before.
 func TestSavedRoutesDispatchTheSame(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -305,7 +343,9 @@ func TestSavedRoutesDispatchTheSame(t *testing.T) {
 				case 1:
 					h.destination(hook, destination.Enabled{})
 				case 2:
-					h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org", DebounceWindowSeconds: 30}})
+					h.destination(
+						hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
+							DebounceWindowSeconds: 30}})
 				case 3:
 					h.subscription(sub, subscription.Deactivated{})
 				case 4:

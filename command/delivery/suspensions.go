@@ -11,8 +11,8 @@ import (
 	"carillon/eventstore"
 )
 
-// suspensions are the organizations of which nothing is sent. They are known once they were read; until then nothing is
-// sent at all.
+// suspensions are the organizations whose deliveries are not sent. They are known once they were read; until then
+// nothing is sent at all.
 type suspensions struct {
 	mu    sync.Mutex
 	known bool
@@ -62,7 +62,7 @@ func (s *suspensions) change(id uuid.UUID, suspended bool) {
 	}
 }
 
-// readSuspensions asks which organizations are suspended, until it is told.
+// readSuspensions reads the suspended organizations, and retries until it succeeds.
 func (d *Deliverer) readSuspensions(ctx context.Context) {
 	if d.Suspended == nil {
 		d.suspended.set(nil)
@@ -82,16 +82,16 @@ func (d *Deliverer) readSuspensions(ctx context.Context) {
 	}
 }
 
-// afterSuspension lets what waits for an organization go back to the queue, or out of it.
+// afterSuspension returns an organization's waiting deliveries to the queue, or drops them.
 func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	event, err := organization.Events.Decode(recorded)
 	if err != nil {
-		d.Log.Error("deliverer can't read what changed about an organization", "error", err)
+		d.Log.Error("deliverer can't read an organization event", "error", err)
 		return // as for destinations
 	}
 	id := recorded.StreamID()
 	switch event.(type) {
-	case organization.Suspended, organization.Deleted: // what it owns is deleted soon after it
+	case organization.Suspended, organization.Deleted: // its objects are deleted soon after it
 		d.suspended.change(id, true)
 		d.mu.Lock()
 		d.putBack(d.schedule.DropOrganization(id, time.Now()))
@@ -99,6 +99,8 @@ func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	case organization.Resumed:
 		d.suspended.change(id, false)
 		d.Wake()
-	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked, organization.LimitsSet: // nothing to it
+	// Nothing to it.
+	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked,
+		organization.LimitsSet:
 	}
 }

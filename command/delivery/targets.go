@@ -16,8 +16,8 @@ import (
 	"carillon/eventstore"
 )
 
-// target is a destination whose secrets, address and headers are in the clear. It is kept in memory only, and until its
-// destination changes.
+// target is a destination whose secrets, address and headers are in the clear. It is kept in memory only, and until
+// its destination changes.
 type target struct {
 	*destination.Target
 
@@ -27,11 +27,12 @@ type target struct {
 	until   time.Time // when it is to be opened again; zero means never
 }
 
-// mendPause is how long a target is used of which a secret can't be opened: it may be mended.
+// mendPause is how long a target is used of which a secret can't be opened: it may be repaired.
 const mendPause = time.Minute
 
-// readTarget returns a read for a recall: a destination as it is by now; nil if it was deleted.
-func readTarget(store eventstore.Store, vault Vault, now func() time.Time) func(context.Context, uuid.UUID) (*target, error) {
+// readTarget returns a read for a recall: the current destination; nil if it was deleted.
+func readTarget(store eventstore.Store, vault Vault, now func() time.Time) func(context.Context,
+	uuid.UUID) (*target, error) {
 	return func(ctx context.Context, id uuid.UUID) (*target, error) {
 		known, err := destination.Aggregate.Load(ctx, store, id)
 		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
@@ -45,7 +46,7 @@ func readTarget(store eventstore.Store, vault Vault, now func() time.Time) func(
 	}
 }
 
-// target returns a destination as it is by now; nil if it was deleted.
+// target returns the current destination; nil if it was deleted.
 func (d *Deliverer) target(ctx context.Context, id uuid.UUID, now time.Time) (*target, error) {
 	found, err := d.targets.get(ctx, id)
 	if err == nil && found != nil && !found.until.IsZero() && !now.Before(found.until) {

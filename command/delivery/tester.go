@@ -21,11 +21,11 @@ const testSource = "/events/destinations/"
 type Tester struct {
 	Vault        Vault
 	Sender       Sender
-	Certificates *Certificates // nil: no organization has one
+	Certificates *Certificates // nil means no organization has one
 	Now          func() time.Time
 }
 
-// Tested is what came of a test.
+// Tested is the result of a test.
 type Tested struct {
 	Result    webhook.Result
 	WebhookID uuid.UUID
@@ -42,8 +42,12 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 		return tested, err
 	}
 	body := Body{Event: tested.EventID, RecordedAt: now, Published: publication.Published{
-		Type: catalog.DeliveryTest, Source: testSource + target.ID.String(), Subject: target.ID.String(), Time: tested.Time,
-		Data: []byte(`{"message":"This is a test of your destination. Verify the signature, answer 2xx, and ignore it otherwise."}`),
+		Type:    catalog.DeliveryTest,
+		Source:  testSource + target.ID.String(),
+		Subject: target.ID.String(),
+		Time:    tested.Time,
+		Data: []byte(`{"message":"This is a test of your destination. Verify the signature, answer 2xx, and ` +
+			`ignore it otherwise."}`),
 	}}
 	rendered, err := body.Bytes()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"carillon/aggregates/subscription"
 )
 
-// wants is what a subscription matches. Equal ones are one copy in memory, however many subscriptions, organizations and
-// process managers have them; it is freed with the last of them.
+// wants holds the filter of a subscription. Equal ones are one copy in memory, however many subscriptions,
+// organizations and process managers have them; it is freed with the last of them.
 type wants struct{ unique.Handle[packed] }
 
 // packed is the part of settings by which a subscription matches, as one comparable value.
@@ -35,7 +35,10 @@ func wanted(s subscription.Settings) wants {
 	}
 	slices.Sort(pins)
 	return wants{unique.Make(packed{
-		types: strings.Join(types, " "), scope: s.ScopeKind, feedType: s.FeedType, pins: strings.Join(slices.Compact(pins), ""),
+		types:    strings.Join(types, " "),
+		scope:    s.ScopeKind,
+		feedType: s.FeedType,
+		pins:     strings.Join(slices.Compact(pins), ""),
 	})}
 }
 
@@ -50,7 +53,8 @@ func (w wants) settings() subscription.Settings {
 	s := subscription.Settings{EventTypes: strings.Fields(p.types), ScopeKind: p.scope, FeedType: p.feedType}
 	for at := 0; at < len(p.pins); at += pinSize {
 		kind := subscription.FeedTypes[p.pins[at+pinSize-1]]
-		s.Feeds = append(s.Feeds, subscription.Pin{FeedType: kind, FeedID: uuid.UUID([]byte(p.pins[at : at+pinSize-1]))})
+		s.Feeds = append(s.Feeds, subscription.Pin{FeedType: kind,
+			FeedID: uuid.UUID([]byte(p.pins[at : at+pinSize-1]))})
 	}
 	return s
 }
@@ -91,7 +95,7 @@ func (w wants) pinsFeed(feed uuid.UUID) bool {
 	return strings.HasPrefix(p.pins[p.find(feed):], string(feed[:]))
 }
 
-// find returns where the pins of a feed are, or would be.
+// find returns the index at which the pins of a feed are, or would be inserted.
 func (p packed) find(feed uuid.UUID) int {
 	return pinSize * sort.Search(len(p.pins)/pinSize, func(i int) bool {
 		return p.pins[i*pinSize:i*pinSize+len(feed)] >= string(feed[:])

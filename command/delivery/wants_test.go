@@ -11,21 +11,25 @@ import (
 	"carillon/aggregates/subscription"
 )
 
-// What is packed matches as the settings do, and is stored as they are.
+// Packed settings match like the settings, and are stored alike.
 func TestWantsMatchAsSettingsDo(t *testing.T) {
 	t.Parallel()
-	kinds, types := rapid.SampledFrom(subscription.FeedTypes), rapid.SampledFrom([]string{"news.item.added", "news.item.updated", "event.item.added", "new"})
+	kinds, types := rapid.SampledFrom(subscription.FeedTypes),
+		rapid.SampledFrom([]string{"news.item.added", "news.item.updated", "event.item.added", "new"})
 	feeds := rapid.Custom(func(t *rapid.T) uuid.UUID {
 		return uuid.UUID{rapid.ByteMax(4).Draw(t, "feed"), 15: rapid.ByteMax(1).Draw(t, "last")}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		s := subscription.Settings{
-			EventTypes: rapid.SliceOfN(rapid.SampledFrom([]string{"*", "news.*", "news.item.added", "event.*", "none"}), 1, 4).Draw(t, "types"),
-			ScopeKind:  rapid.SampledFrom([]string{subscription.ScopeAll, subscription.ScopeFeedType, subscription.ScopeFeeds}).Draw(t, "scope"),
-			FeedType:   kinds.Draw(t, "kind"),
+			EventTypes: rapid.SliceOfN(rapid.SampledFrom([]string{"*", "news.*", "news.item.added", "event.*",
+				"none"}), 1, 4).Draw(t, "types"),
+			ScopeKind: rapid.SampledFrom([]string{subscription.ScopeAll, subscription.ScopeFeedType,
+				subscription.ScopeFeeds}).Draw(t, "scope"),
+			FeedType: kinds.Draw(t, "kind"),
 		}
 		for range rapid.IntRange(0, 8).Draw(t, "pins") {
-			s.Feeds = append(s.Feeds, subscription.Pin{FeedType: kinds.Draw(t, "pin kind"), FeedID: feeds.Draw(t, "pin")})
+			s.Feeds = append(s.Feeds, subscription.Pin{FeedType: kinds.Draw(t, "pin kind"),
+				FeedID: feeds.Draw(t, "pin")})
 		}
 		data, err := json.Marshal(wanted(s))
 		var read wants

@@ -20,8 +20,8 @@ const (
 	ReasonBlocked    = "blocked_address"
 )
 
-// Classify gives the reason of an error that a transport of [NewTransport] returned, and "" for nil. What fits nothing
-// else is [ReasonConnection]. A look-up that timed out is [ReasonDNS], because that says what to mend.
+// Classify returns the reason of an error that a transport of [NewTransport] returned, and "" for nil. Other errors are
+// [ReasonConnection]. A look-up that timed out is [ReasonDNS], because that names the cause.
 func Classify(err error) string {
 	var dnsErr *net.DNSError
 	var netErr net.Error

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// maxAge is how old a connection may be that a request is begun on, less up to a fifth, so that those that were opened
+// maxAge is the maximum age of a connection at the start of a request, less up to a fifth, so that connections opened
 // together are not replaced together. So a change of the receiver's address in DNS is followed.
 const maxAge = 5 * time.Minute
 
@@ -20,19 +20,18 @@ type Conn struct {
 	unused atomic.Bool // nothing was written since the connection was idle
 	ended  atomic.Bool // nothing more can be written
 
-	asking  *asking
-	address string
+	asked   atomic.Bool
 	closed  func()    // called when it is closed. Optional.
 	expires time.Time // no request is begun on it after that; zero means never
 }
 
-// Asked reports whether the receiver has asked for a client certificate, on this connection or one before.
-func (c *Conn) Asked() bool { return c.asking != nil && c.asking.has(c.address) }
+// Asked reports whether the receiver asked for a client certificate.
+func (c *Conn) Asked() bool { return c.asked.Load() }
 
 // errClosedWhileIdle reports a connection that ended, or became too old, before anything of the request was written.
 var errClosedWhileIdle = errors.New("connection was closed while it was idle")
 
-// ConnOf returns the connection below TLS, and nil where it is of another kind.
+// ConnOf returns the connection below TLS, and nil if it is of another kind.
 func ConnOf(conn net.Conn) *Conn {
 	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
 		conn = secure.NetConn()
@@ -41,8 +40,8 @@ func ConnOf(conn net.Conn) *Conn {
 	return found
 }
 
-// WasIdle marks the connection as idle until now. If the other side has closed it meanwhile, or sent what nobody asked
-// for, or if it is too old, the next write fails before it writes anything.
+// WasIdle marks the connection as idle until now. If the other side has closed it meanwhile, or sent unrequested data,
+// or if it is too old, the next write fails before it writes anything.
 func (c *Conn) WasIdle() {
 	c.unused.Store(true)
 	c.idle.Store(true)
@@ -59,8 +58,8 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Write implements net.Conn. A receiver may answer before it has read the whole request, and close: then the rest of the
-// request is dropped instead of an error, and reading returns the answer, or the end of the connection.
+// Write implements net.Conn. A receiver may answer before it has read the whole request, and close: then the rest of
+// the request is dropped instead of an error, and reading returns the answer, or the end of the connection.
 func (c *Conn) Write(p []byte) (int, error) {
 	first := c.idle.Swap(false)
 	switch {
@@ -91,7 +90,7 @@ func (c *Conn) Expire(at time.Time) { c.expires = at }
 
 func (c *Conn) old() bool { return !c.expires.IsZero() && time.Now().After(c.expires) }
 
-// quiet says that the connection is open and nothing has come on it, as far as the kernel knows.
+// quiet reports whether the connection is open and nothing was received on it, as far as the kernel knows.
 func (c *Conn) quiet() bool {
 	socket, ok := c.Conn.(syscall.Conn)
 	if !ok {
@@ -99,7 +98,7 @@ func (c *Conn) quiet() bool {
 	}
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return true // the write will tell
+		return true // the write will fail
 	}
 	quiet := true
 	// Control leaves the reader alone that waits on the socket all the time; a look takes nothing away from it.

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A write after the other side has gone is dropped, what it had answered is read, and no request is begun afterwards.
+// A write after the other side has closed is dropped, its answer is read, and no request is begun afterwards.
 func TestConnWriteAfterEarlyClose(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -32,7 +32,7 @@ func TestConnWriteAfterEarlyClose(t *testing.T) {
 	if _, err := io.WriteString(accepted, "answer"); err != nil {
 		t.Fatal(err)
 	}
-	if err := accepted.Close(); err != nil { // with what it has not read: the connection is reset
+	if err := accepted.Close(); err != nil { // with unread data: the connection is reset
 		t.Fatal(err)
 	}
 	const piece = 64 << 10

@@ -77,7 +77,12 @@ func (s *nameServer) answer(query []byte) ([]byte, error) {
 		return nil, err
 	}
 	addrs, known := s.next(question)
-	reply := dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true, RecursionAvailable: true}
+	reply := dnsmessage.Header{
+		ID:                 header.ID,
+		Response:           true,
+		Authoritative:      true,
+		RecursionAvailable: true,
+	}
 	if !known {
 		reply.RCode = dnsmessage.RCodeNameError
 	}

@@ -6,8 +6,8 @@ import (
 	"weak"
 )
 
-// Files bounds how many connections several transports have open together, so that files are left to others. Connections
-// in use are never closed for that, only idle ones: of all transports, when one more would be too many.
+// Files bounds how many connections several transports have open together, so that files are left to others.
+// Connections in use are never closed for that, only idle ones: of all transports, when one more would be too many.
 type Files struct {
 	max int
 

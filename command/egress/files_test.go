@@ -48,7 +48,7 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 	awaitOpened(t, files, 0)
 }
 
-// awaitOpened waits until at most a number of connections is open: those that are not kept close by themselves.
+// awaitOpened waits until at most a number of connections is open: others close by themselves.
 func awaitOpened(t *testing.T, files *Files, most int) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)

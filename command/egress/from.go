@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// errFamily: the address is of a family that connections are not to leave by. Where a name has one of the other family
-// too, that is tried.
+// errFamily: connections must not use the family of the address. If a name has an address of the other family too, that
+// is tried.
 var errFamily = errors.New("no outgoing address of this family is configured")
 
 // bindNoPort is IP_BIND_ADDRESS_NO_PORT of Linux: the port is chosen when the socket connects, so that as many

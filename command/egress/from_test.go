@@ -12,8 +12,8 @@ import (
 	"carillon/command/egress"
 )
 
-// TestConnectionsLeaveFromTheirAddress: the receiver sees the one that was named, of each family, and where none of its
-// family is, it sees nothing.
+// TestConnectionsLeaveFromTheirAddress: the receiver sees the configured one of each family, and no connection if there
+// is none of its family.
 func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,8 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 			t.Errorf("from %s: %q, %v", from, got, err)
 		}
 	}
-	if got, err := ask("::1"); err == nil || !strings.Contains(err.Error(), "family") || egress.Classify(err) != egress.ReasonConnection {
+	if got, err := ask("::1"); err == nil || !strings.Contains(err.Error(), "family") ||
+		egress.Classify(err) != egress.ReasonConnection {
 		t.Errorf("from another family: %q, %v", got, err)
 	}
 	if got, err := ask("192.0.2.1"); err == nil || !strings.Contains(err.Error(), "leave from 192.0.2.1") {
@@ -58,15 +59,17 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 	}
 }
 
-// TestHostileDestinationsInDeniedRanges: an operator's own public ranges are closed when a URL is written and when it is
-// dialled, in each spelling, whatever is allowed beside.
+// TestHostileDestinationsInDeniedRanges: an operator's own public ranges are closed when a URL is written and when it
+// is dialled, in each spelling, whatever is allowed beside.
 func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	t.Parallel()
 	policy := egress.Policy{
 		Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("8.8.8.8/32")},
-		Deny:  []netip.Prefix{netip.MustParsePrefix("8.8.0.0/16"), netip.MustParsePrefix("2606:4700::/32"), netip.MustParsePrefix("127.0.0.9/32")},
+		Deny: []netip.Prefix{netip.MustParsePrefix("8.8.0.0/16"), netip.MustParsePrefix("2606:4700::/32"),
+			netip.MustParsePrefix("127.0.0.9/32")},
 	}
-	for _, address := range []string{"8.8.8.8", "8.8.0.1", "::ffff:8.8.4.4", "64:ff9b::808:404", "2606:4700::1111", "2001:4860::5efe:808:404", "127.0.0.9"} {
+	for _, address := range []string{"8.8.8.8", "8.8.0.1", "::ffff:8.8.4.4", "64:ff9b::808:404", "2606:4700::1111",
+		"2001:4860::5efe:808:404", "127.0.0.9"} {
 		err := policy.Check(netip.MustParseAddr(address))
 		if err == nil || !strings.Contains(err.Error(), "does not connect to") {
 			t.Errorf("%s: %v", address, err)
@@ -77,7 +80,8 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	for _, url := range []string{"https://8.8.8.8/x", "https://134744072/x", "https://[2606:4700::1111]/x", "https://0x8.010.8.8/x"} {
+	for _, url := range []string{"https://8.8.8.8/x", "https://134744072/x", "https://[2606:4700::1111]/x",
+		"https://0x8.010.8.8/x"} {
 		if _, err := policy.CheckURL("config.url", url); err == nil {
 			t.Errorf("%s may be written", url)
 		}

@@ -17,7 +17,7 @@ var errHost = errors.New("host is neither an address nor a valid name")
 type host struct {
 	// name is the lower-case ASCII form, without a trailing dot.
 	name string
-	// addrs are the addresses that the host spells without asking DNS. More than one where resolvers disagree:
+	// addrs are the addresses that the host spells without asking DNS. More than one if resolvers disagree:
 	// 010.8.8.8 is 8.8.8.8 to those that read octal and 10.8.8.8 to the others. Empty for an ordinary name.
 	addrs []netip.Addr
 }
@@ -97,7 +97,7 @@ func isNumber(label string) bool {
 	return label != "" && strings.Trim(label, "0123456789") == ""
 }
 
-// spelled4 gives every IPv4 address that the number notation can mean, at most one each for the octal and the decimal
+// spelled4 returns every IPv4 address that the number notation can mean, at most one each for the octal and the decimal
 // reading of leading zeros.
 func spelled4(name string) []netip.Addr {
 	parts := strings.Split(name, ".")
@@ -154,7 +154,7 @@ func parsePart(part string, octal bool) (uint64, bool) {
 	return n, err == nil
 }
 
-// localNames gives the loopback address for the names that resolvers or hosts files reserve for it (RFC 6761, section
+// localNames returns the loopback address for the names that resolvers or hosts files reserve for it (RFC 6761, section
 // 6.3).
 func localNames(name string) []netip.Addr {
 	switch {

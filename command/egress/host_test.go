@@ -49,7 +49,15 @@ func shift(r, zero rune) rune {
 
 func TestSpellingsOfOneAddress(t *testing.T) {
 	t.Parallel()
-	for _, addr := range [][4]byte{{127, 0, 0, 1}, {10, 1, 2, 3}, {169, 254, 169, 254}, {8, 8, 8, 8}, {0, 0, 0, 0}, {255, 255, 255, 255}, {192, 168, 0, 77}} {
+	for _, addr := range [][4]byte{
+		{127, 0, 0, 1},
+		{10, 1, 2, 3},
+		{169, 254, 169, 254},
+		{8, 8, 8, 8},
+		{0, 0, 0, 0},
+		{255, 255, 255, 255},
+		{192, 168, 0, 77},
+	} {
 		want := netip.AddrFrom4(addr)
 		for _, spelling := range spellings(addr) {
 			h, err := parseHost(strings.Trim(spelling, "[]"))
@@ -97,7 +105,8 @@ func FuzzHostSpelling(f *testing.F) {
 		if err != nil || !slices.Equal(again.addrs, h.addrs) {
 			t.Fatalf("%q: canonical form %q reads differently: %v, %v", free, h.name, again, err)
 		}
-		if u, err := url.Parse("https://" + h.name + "/"); !strings.Contains(h.name, ":") && (err != nil || u.Hostname() != h.name) {
+		if u, err := url.Parse("https://" + h.name + "/"); !strings.Contains(h.name, ":") &&
+			(err != nil || u.Hostname() != h.name) {
 			t.Fatalf("%q: canonical form %q is no URL host: %v", free, h.name, err)
 		}
 	})

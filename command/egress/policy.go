@@ -6,7 +6,7 @@
 // has spoken and before a packet leaves; that is the check that counts, since a name may change its address between the
 // two (DNS rebinding).
 //
-// What is denied: every range of the IANA special-purpose registries, multicast, and the platform address of Azure. Of
+// Denied are every range of the IANA special-purpose registries, multicast, and the platform address of Azure. Of
 // IPv6 only 2000::/3 is considered at all. Addresses that carry an IPv4 address are judged by that address as well.
 package egress
 
@@ -19,7 +19,7 @@ import (
 // ErrBlocked matches every refusal of an address, see [BlockedError].
 var ErrBlocked = errors.New("address is private or reserved")
 
-// BlockedError says which address the policy refused. It matches [ErrBlocked].
+// BlockedError is a refusal of an address by the policy. It matches [ErrBlocked].
 type BlockedError struct {
 	Addr netip.Addr
 	// Denied: the operator has closed its range, see Policy.Deny.
@@ -60,7 +60,8 @@ func (p Policy) Check(addr netip.Addr) error {
 
 func (p Policy) denies(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
-	return containedIn(p.Deny, addr) || addr.Is6() && (nat64.Contains(addr) || isISATAP(addr)) && containedIn(p.Deny, embedded4(addr))
+	return containedIn(p.Deny, addr) || addr.Is6() && (nat64.Contains(addr) || isISATAP(addr)) &&
+		containedIn(p.Deny, embedded4(addr))
 }
 
 func (p Policy) permits(addr netip.Addr) bool {
@@ -141,7 +142,7 @@ var denied4 = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), // Azure platform
 }
 
-// denied6 is what the IANA IPv6 special-purpose registry takes out of 2000::/3.
+// denied6 lists the ranges of 2000::/3 in the IANA IPv6 special-purpose registry.
 var denied6 = []netip.Prefix{
 	netip.MustParsePrefix("2001::/23"),         // IETF protocol assignments, Teredo
 	netip.MustParsePrefix("2001:db8::/32"),     // documentation

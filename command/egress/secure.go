@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,8 +25,8 @@ func (handshakeTimeoutError) Temporary() bool { return true }
 // noProtocol is the alert of a receiver that takes none of the protocols that it is offered.
 const noProtocol = "tls: no application protocol"
 
-// secureConn is a TLS connection that recognises an answer in HTTP/2. It begins with a frame, in which a line of HTTP/1.1
-// may never end: net/http would wait for it.
+// secureConn is a TLS connection that recognises an answer in HTTP/2. It begins with a frame, in which a line of
+// HTTP/1.1 may never end: net/http would wait for it.
 type secureConn struct {
 	*tls.Conn
 
@@ -44,8 +45,34 @@ func (c *secureConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// dialTLS connects and shakes hands, as net/http does with a transport's own configuration.
-func dialTLS(ctx context.Context, transport *http.Transport, network, address string) (net.Conn, error) {
+// AskedError is the failure of a handshake in which the receiver asked for a client certificate.
+type AskedError struct{ Err error }
+
+// Error implements error.
+func (e *AskedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the failure.
+func (e *AskedError) Unwrap() error { return e.Err }
+
+// sessions keeps no session of a receiver that asks for certificates: when one is resumed, the receiver does not ask
+// again, and whether it asks explains what it answers.
+type sessions struct {
+	tls.ClientSessionCache
+
+	conn *Conn
+}
+
+// Put implements tls.ClientSessionCache.
+func (s sessions) Put(key string, session *tls.ClientSessionState) {
+	if session == nil || !s.conn.Asked() {
+		s.ClientSessionCache.Put(key, session)
+	}
+}
+
+// dialTLS connects and shakes hands, as net/http does with a transport's own configuration. It shows the certificate,
+// if there is one, whichever authorities the receiver names: they are often named in part.
+func dialTLS(ctx context.Context, transport *http.Transport, certificate *tls.Certificate,
+	network, address string) (net.Conn, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
@@ -59,6 +86,12 @@ func dialTLS(ctx context.Context, transport *http.Transport, network, address st
 	if config.ServerName == "" {
 		config.ServerName = host
 	}
+	plain := cmp.Or(ConnOf(conn), &Conn{}) // a test may have wrapped it
+	config.ClientSessionCache = sessions{ClientSessionCache: config.ClientSessionCache, conn: plain}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		plain.asked.Store(true)
+		return cmp.Or(certificate, &tls.Certificate{}), nil
+	}
 	secure := tls.Client(conn, config)
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.TLSHandshakeStart != nil {
@@ -70,6 +103,9 @@ func dialTLS(ctx context.Context, transport *http.Transport, network, address st
 	}
 	if err != nil {
 		_ = conn.Close()
+		if plain.Asked() {
+			err = &AskedError{err}
+		}
 		return nil, err
 	}
 	return &secureConn{Conn: secure}, nil

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -21,18 +22,11 @@ type Options struct {
 	Resolver *net.Resolver
 	// RootCAs replaces the system's certificate authorities.
 	RootCAs *x509.CertPool
-	// Certificate is shown to whoever asks for one, with the transport's connections alone. Default: none.
+	// Certificate is presented to receivers that ask for one, on the transport's connections alone. Default: none.
 	Certificate *tls.Certificate
-	// From are the addresses of this machine that connections leave from: at most one of IPv4 and one of IPv6. Where one
-	// is named, addresses of the other family are not connected to. Default: what the system chooses.
+	// From are the addresses of this machine that connections leave from: at most one of IPv4 and one of IPv6. If one is
+	// named, addresses of the other family are not connected to. Default: chosen by the system.
 	From []netip.Addr
-	// DialTimeout bounds DNS and TCP connect together. Default 10 s.
-	DialTimeout time.Duration
-	// TLSHandshakeTimeout defaults to 10 s.
-	TLSHandshakeTimeout time.Duration
-	// ResponseHeaderTimeout bounds the wait after the request was written.
-	// Default none: the request's context decides.
-	ResponseHeaderTimeout time.Duration
 	// IdleConnTimeout closes unused connections. Default 90 s.
 	IdleConnTimeout time.Duration
 	// MaxIdleConns bounds idle connections to all hosts. Default 512.
@@ -40,65 +34,48 @@ type Options struct {
 	// MaxIdleConnsPerHost is how many connections stay open to one host between requests. It should be at least the
 	// number of requests in flight per host, else connections are opened and closed all the time. Default 128.
 	MaxIdleConnsPerHost int
-	// MaxConnsPerHost bounds all connections to one host; further requests wait for one, while their own deadline runs.
-	// Default: no bound.
-	MaxConnsPerHost int
 	// Files bounds the connections of this transport and others together. Optional.
 	Files *Files
-	// HTTP2 also offers HTTP/2. The guard holds there too, because Go never shares one connection between hosts. It is
-	// off by default: one lost connection would fail all its requests at once, and HTTP/1.1 is faster for small posts.
-	HTTP2 bool
 }
 
-// maxResponseHeaderBytes is far above what servers send and keeps a hostile one from filling the memory.
-const maxResponseHeaderBytes = 64 << 10
+const (
+	// dialTimeout bounds DNS and TCP connect together.
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	// maxResponseHeaderBytes is far above what servers send and keeps a hostile one from filling the memory.
+	maxResponseHeaderBytes = 64 << 10
+)
 
 // NewTransport makes a transport that connects only to addresses the policy permits: it checks each resolved address
-// right before connecting to it. It uses no proxy, never asks for compression, and speaks TLS 1.2 or later. Requests
-// refused by the policy fail with an error that matches [ErrBlocked].
+// right before connecting to it. It uses no proxy, never asks for compression, and speaks TLS 1.2 or later, and
+// HTTP/1.1: one lost connection of HTTP/2 would fail all its requests at once. Requests refused by the policy fail with
+// an error that matches [ErrBlocked].
 func NewTransport(policy Policy, opts Options) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(opts.HTTP2)
 	secure := &tls.Config{
-		MinVersion:           tls.VersionTLS12,
-		RootCAs:              opts.RootCAs,
-		GetClientCertificate: show(opts.Certificate),
-		// Of this transport alone: who resumes a session is taken for whoever began it, by their certificate.
+		MinVersion: tls.VersionTLS12,
+		RootCAs:    opts.RootCAs,
+		// Of this transport alone: a resumed session is authenticated by the certificate of its first connection.
 		ClientSessionCache: tls.NewLRUClientSessionCache(1024),
 	}
 	transport := &http.Transport{
 		Proxy:                  nil, // a proxy would resolve and connect in our place
 		DialContext:            guardedDial(policy, opts),
 		TLSClientConfig:        secure,
-		TLSHandshakeTimeout:    or(opts.TLSHandshakeTimeout, 10*time.Second),
-		ResponseHeaderTimeout:  opts.ResponseHeaderTimeout,
+		TLSHandshakeTimeout:    handshakeTimeout,
 		DisableCompression:     true, // a small body could unfold to a huge one
-		MaxIdleConns:           or(opts.MaxIdleConns, 512),
-		MaxIdleConnsPerHost:    or(opts.MaxIdleConnsPerHost, 128),
-		MaxConnsPerHost:        opts.MaxConnsPerHost,
-		IdleConnTimeout:        or(opts.IdleConnTimeout, 90*time.Second),
+		MaxIdleConns:           cmp.Or(opts.MaxIdleConns, 512),
+		MaxIdleConnsPerHost:    cmp.Or(opts.MaxIdleConnsPerHost, 128),
+		IdleConnTimeout:        cmp.Or(opts.IdleConnTimeout, 90*time.Second),
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		Protocols:              protocols,
-		HTTP2: &http.HTTP2Config{
-			SendPingTimeout: 15 * time.Second,
-			PingTimeout:     5 * time.Second,
-		},
 	}
-	if !opts.HTTP2 {
-		transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
-			return dialTLS(ctx, transport, network, address)
-		}
+	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return dialTLS(ctx, transport, opts.Certificate, network, address)
 	}
 	opts.Files.share(transport)
 	return transport
-}
-
-func or[T int | time.Duration](value, fallback T) T {
-	if value == 0 {
-		return fallback
-	}
-	return value
 }
 
 func guardedDial(policy Policy, opts Options) func(context.Context, string, string) (net.Conn, error) {
@@ -107,7 +84,7 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 		resolver = goResolver
 	}
 	dialer := &net.Dialer{
-		Timeout:  or(opts.DialTimeout, 10*time.Second),
+		Timeout:  dialTimeout,
 		Resolver: resolver,
 		ControlContext: func(ctx context.Context, network, address string, socket syscall.RawConn) error {
 			if err := policy.control(ctx, network, address, socket); err != nil {
@@ -116,11 +93,7 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 			return leaveFrom(opts.From, network, socket)
 		},
 	}
-	asking := &asking{}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if noted, ok := ctx.Value(handshakeKey{}).(*Handshake); ok {
-			noted.dial(asking, address)
-		}
 		name, _, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, fmt.Errorf("address of the request: %w", err)
@@ -139,7 +112,7 @@ func guardedDial(policy Policy, opts Options) func(context.Context, string, stri
 			opts.Files.giveBack()
 			return nil, err
 		}
-		made := &Conn{Conn: conn, asking: asking, address: address, closed: sync.OnceFunc(opts.Files.giveBack)}
+		made := &Conn{Conn: conn, closed: sync.OnceFunc(opts.Files.giveBack)}
 		made.Expire(time.Now().Add(maxAge - rand.N(maxAge/5))) //nolint:gosec // no secret
 		return made, nil
 	}

@@ -142,7 +142,8 @@ func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
 func TestControlKnowsOnlyTCP(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ network, address string }{
-		{"udp4", "8.8.8.8:53"}, {"unix", "/run/x.sock"}, {"tcp4", "nonsense"}, {"tcp4", "10.0.0.1:443"}, {"tcp6", "[fe80::1%lo]:443"},
+		{"udp4", "8.8.8.8:53"}, {"unix", "/run/x.sock"}, {"tcp4", "nonsense"}, {"tcp4", "10.0.0.1:443"},
+		{"tcp6", "[fe80::1%lo]:443"},
 	} {
 		if err := (Policy{}).control(t.Context(), test.network, test.address, nil); err == nil {
 			t.Errorf("%s %s passed", test.network, test.address)
@@ -180,25 +181,16 @@ func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
 	}
 }
 
-func TestHTTP2IsGuardedToo(t *testing.T) {
+func TestHTTP1IsSpoken(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(hello))
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	for proto, options := range map[string]Options{
-		"HTTP/1.1": {RootCAs: roots(server)},
-		"HTTP/2.0": {RootCAs: roots(server), HTTP2: true},
-	} {
-		transport := NewTransport(loopback, options)
-		if got, err := get(t, client(transport), server.URL); err != nil || got.proto != proto {
-			t.Errorf("%s: %+v, %v", proto, got, err)
-		}
-		transport.CloseIdleConnections()
-		guarded := NewTransport(Policy{}, options)
-		if _, err := get(t, client(guarded), server.URL); !errors.Is(err, ErrBlocked) {
-			t.Errorf("%s: %v", proto, err)
-		}
+	transport := NewTransport(loopback, Options{RootCAs: roots(server)})
+	t.Cleanup(transport.CloseIdleConnections)
+	if got, err := get(t, client(transport), server.URL); err != nil || got.proto != "HTTP/1.1" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 
@@ -206,7 +198,8 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	server, listener := startServer(t, http.HandlerFunc(hello))
 	old := httptest.NewUnstartedServer(http.HandlerFunc(hello))
-	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} // #nosec G402 -- the server to be refused
+	// #nosec G402 -- the server to be refused
+	old.TLS = &tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	old.StartTLS()
 	t.Cleanup(old.Close)
 	plain := httptest.NewServer(http.HandlerFunc(hello))
@@ -229,8 +222,6 @@ func TestClassify(t *testing.T) {
 		pool.AddCert(extra.Certificate())
 	}
 	trusting := Options{Resolver: names.resolver(), RootCAs: pool}
-	hasty := trusting
-	hasty.TLSHandshakeTimeout = 20 * time.Millisecond
 	for _, test := range []struct {
 		name, url string
 		policy    Policy
@@ -245,11 +236,14 @@ func TestClassify(t *testing.T) {
 		{"client certificate wanted", demanding.URL, loopback, trusting, ReasonTLS},
 		{"plain HTTP", "https" + strings.TrimPrefix(plain.URL, "http"), loopback, trusting, ReasonTLS},
 		{"no such name", "https://missing.test/", loopback, trusting, ReasonDNS},
-		{"handshake timeout", "https://" + silent.Addr().String(), loopback, hasty, ReasonTimeout},
+		{"handshake timeout", "https://" + silent.Addr().String(), loopback, trusting, ReasonTimeout},
 		{"hang up", "https://" + hangup.Addr().String(), loopback, trusting, ReasonConnection},
 		{"refused", "https://" + address, loopback, trusting, ReasonConnection},
 	} {
 		transport := NewTransport(test.policy, test.options)
+		if test.want == ReasonTimeout {
+			transport.TLSHandshakeTimeout = 20 * time.Millisecond
+		}
 		_, err := get(t, client(transport), test.url)
 		if got := Classify(err); got != test.want {
 			t.Errorf("%s: %q for %v", test.name, got, err)

@@ -17,8 +17,8 @@ const MaxURLLength = 2048
 // ErrURL matches every refusal of a URL, see [URLError].
 var ErrURL = errors.New("unacceptable URL")
 
-// URLError refuses a URL. Its text is fit for an API client: it names the field and what is wrong with it, and never
-// repeats the URL.
+// URLError refuses a URL. Its text is fit for an API client: it names the field and the fault, and never repeats the
+// URL.
 type URLError struct {
 	Field   string // the request field, such as "config.url"
 	Problem string // continues the field: "must use https"
@@ -31,7 +31,7 @@ func (e *URLError) Error() string { return e.Field + " " + e.Problem }
 // Is makes errors.Is(err, ErrURL) true.
 func (e *URLError) Is(target error) bool { return target == ErrURL }
 
-// Unwrap gives the [*BlockedError] where the address is the reason.
+// Unwrap returns the [*BlockedError] if the address is the reason.
 func (e *URLError) Unwrap() error { return e.cause }
 
 // urlField is the request field that a URL was sent in; its methods make errors that name it.
@@ -49,8 +49,8 @@ func (f urlField) blocked(err error) error {
 }
 
 // CheckURL judges the URL that a request has in a field, without asking DNS: https, at most [MaxURLLength] characters,
-// a host, a possible port, no user information, where the host spells an address in any notation, one that the policy
-// permits, and nothing that can't be sent. The error is a [*URLError].
+// a host, a possible port, no user information, an address that the policy permits if the host spells one in any
+// notation, and nothing that can't be sent. The error is a [*URLError].
 func (p Policy) CheckURL(field, raw string) (*url.URL, error) {
 	f := urlField(field)
 	if err := f.checkText(raw); err != nil {
@@ -100,9 +100,9 @@ func validEscapes(s string) bool {
 
 func isHex(c byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", c) >= 0 }
 
-// WireURL returns a URL as a request has it: the host in lower case, as SNI and Host are compared by some receivers byte
-// by byte; without a fragment; and each byte percent-encoded that RFC 3986 does not allow in a path or a query. The rest
-// stays as it was typed.
+// WireURL returns a URL as a request has it: the host in lower case, as SNI and Host are compared by some receivers
+// byte by byte; without a fragment; and each byte percent-encoded that RFC 3986 does not allow in a path or a query.
+// The rest stays as it was typed.
 func WireURL(raw string) string {
 	raw, _, _ = strings.Cut(raw, "#")
 	scheme, rest, found := strings.Cut(raw, "://")
@@ -128,7 +128,8 @@ func WireURL(raw string) string {
 
 // isTarget reports whether RFC 3986 allows a byte in a path or a query; a % begins an encoded byte.
 func isTarget(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~!$&'()*+,;=:@/?%", c) >= 0
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		strings.IndexByte("-._~!$&'()*+,;=:@/?%", c) >= 0
 }
 
 // checkText refuses characters on which URL parsers disagree.

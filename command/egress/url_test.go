@@ -80,7 +80,8 @@ func TestCheckURLAccepts(t *testing.T) {
 		"https://[64:ff9b::8.8.8.8]/", "https://[::ffff:8.8.8.8]/", "https://[2606:4700::5efe:8.8.8.8]/",
 		"https://bücher.example/", "https://xn--bcher-kva.example/", "https://hooks_internal.example.com/",
 		"https://localhost.example.com/", "https://notlocalhost/", "https://127.0.0.1.nip.example/", "https://1e100.example/",
-		"https://deadbeef/", "https://0xample.example/", "https://example.com/%2e%2e/a%20b", "https://a.b.c.d.e.f.example:1/", long,
+		"https://deadbeef/", "https://0xample.example/", "https://example.com/%2e%2e/a%20b",
+		"https://a.b.c.d.e.f.example:1/", long,
 	} {
 		u, err := Policy{}.CheckURL("config.url", raw)
 		if err != nil {
@@ -98,10 +99,12 @@ func TestCheckURLAccepts(t *testing.T) {
 func TestCheckURLRefusesUnsendable(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		"https://example.com/a#b":     "config.url must not have a fragment: what follows a # is never sent",
-		"https://example.com/?q=100%": "config.url must not contain a % in its query that is not followed by two hexadecimal digits: write %25",
-		"https://example.com/?q=%4x":  "config.url must not contain a % in its query that is not followed by two hexadecimal digits: write %25",
-		"https://example.com/100%":    "config.url must be a valid URL",
+		"https://example.com/a#b": "config.url must not have a fragment: what follows a # is never sent",
+		"https://example.com/?q=100%": "config.url must not contain a % in its query that is not followed by two " +
+			"hexadecimal digits: write %25",
+		"https://example.com/?q=%4x": "config.url must not contain a % in its query that is not followed by two " +
+			"hexadecimal digits: write %25",
+		"https://example.com/100%": "config.url must be a valid URL",
 	} {
 		if _, err := (Policy{}).CheckURL("config.url", raw); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", raw, err)

@@ -13,10 +13,11 @@ import (
 const example = "openssl pkey -in key.pem -out plain.pem"
 
 func unreadableKey() error {
-	return wrong(FieldPrivateKey, "can't be read: it must be one RSA, ECDSA or Ed25519 key as PEM (PKCS #8, or as OpenSSL writes it)")
+	return wrong(FieldPrivateKey, "can't be read: it must be one RSA, ECDSA or Ed25519 key as PEM (PKCS #8, "+
+		"or as OpenSSL writes it)")
 }
 
-// readKey reads a private key. Whatever is wrong with it, no error tells what is in it.
+// readKey reads a private key. No error contains any part of it.
 func readKey(text string) (crypto.Signer, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -31,7 +32,8 @@ func readKey(text string) (crypto.Signer, error) {
 		case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):
 			return nil, wrong(FieldPrivateKey, "is encrypted: send it without its passphrase (%s); it is sealed here", example)
 		case !strings.HasSuffix(block.Type, "PRIVATE KEY"):
-			return nil, wrong(FieldPrivateKey, "holds something else than a key: send the key alone, and certificates as certificate")
+			return nil, wrong(FieldPrivateKey, "holds something else than a key: send the key alone, and certificates as "+
+				"certificate")
 		case key != nil:
 			return nil, wrong(FieldPrivateKey, "holds more than one key: send that of the client certificate alone")
 		default:
@@ -39,7 +41,8 @@ func readKey(text string) (crypto.Signer, error) {
 		}
 	}
 	if key == nil {
-		return nil, wrong(FieldPrivateKey, "is not PEM, or is cut off: it must have lines from -----BEGIN PRIVATE KEY----- to -----END PRIVATE KEY-----")
+		return nil, wrong(FieldPrivateKey, "is not PEM, or is cut off: it must have lines from -----BEGIN PRIVATE KEY----- "+
+			"to -----END PRIVATE KEY-----")
 	}
 	parsed, ok := parseKey(key)
 	if !ok {

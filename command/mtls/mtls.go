@@ -1,6 +1,5 @@
-// Package mtls reads the certificates with which requests to receivers say whose they are: a chain and its private key,
-// as PEM. What could not work at any receiver is refused with what to do about it. No error tells anything of a private
-// key.
+// Package mtls reads client certificates, with which requests identify themselves to receivers: a chain and its private
+// key, as PEM. Unusable ones are refused with the remedy. No error contains any part of a private key.
 package mtls
 
 import (
@@ -17,7 +16,7 @@ import (
 	"unicode"
 )
 
-// What may be sent, in bytes: several times what chains and keys need.
+// Maximum sizes in bytes: several times those of usual chains and keys.
 const (
 	MaxChain = 32 << 10
 	MaxKey   = 16 << 10
@@ -31,7 +30,7 @@ const (
 	FieldPrivateKey  = "privateKey"
 )
 
-// Error says what is wrong with one of the fields, and what to do.
+// Error is a fault of one of the fields, with the remedy.
 type Error struct{ Field, Message string }
 
 // Error begins with the field.
@@ -41,7 +40,7 @@ func wrong(field, format string, args ...any) *Error {
 	return &Error{Field: field, Message: field + " " + fmt.Sprintf(format, args...)}
 }
 
-// Certificate is a client certificate that can be shown, with what is known of it.
+// Certificate is a usable client certificate, with its properties.
 type Certificate struct {
 	Chain       string // PEM: the certificate, and after it those that signed it; nothing else
 	Subject     string // RFC 2253, as Issuer
@@ -68,7 +67,8 @@ func Read(chain, key string, now time.Time) (Certificate, error) {
 		Equal(other crypto.PublicKey) bool
 	})
 	if !known || !public.Equal(private.Public()) {
-		return Certificate{}, wrong(FieldPrivateKey, "is not the key of this certificate: send the one with which the certificate was asked for")
+		return Certificate{}, wrong(FieldPrivateKey, "is not the key of this certificate: send the one with which the "+
+			"certificate was asked for")
 	}
 	encoded, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
@@ -76,8 +76,13 @@ func Read(chain, key string, now time.Time) (Certificate, error) {
 	}
 	sum := sha256.Sum256(leaf.Raw)
 	read := Certificate{
-		Subject: text(leaf.Subject.String()), Issuer: text(leaf.Issuer.String()), Serial: leaf.SerialNumber.Text(16), Fingerprint: hex.EncodeToString(sum[:]),
-		NotBefore: leaf.NotBefore.UTC(), NotAfter: leaf.NotAfter.UTC(), Key: encoded,
+		Subject:     text(leaf.Subject.String()),
+		Issuer:      text(leaf.Issuer.String()),
+		Serial:      leaf.SerialNumber.Text(16),
+		Fingerprint: hex.EncodeToString(sum[:]),
+		NotBefore:   leaf.NotBefore.UTC(),
+		NotAfter:    leaf.NotAfter.UTC(),
+		Key:         encoded,
 	}
 	for _, certificate := range certificates {
 		read.Chain += string(pem.EncodeToMemory(&pem.Block{Type: blockCertificate, Bytes: certificate.Raw}))
@@ -85,7 +90,7 @@ func Read(chain, key string, now time.Time) (Certificate, error) {
 	return read, nil
 }
 
-// text is a name as it can be stored and shown: what its maker has put into it may be anything.
+// text is a name in a form that can be stored and shown: its maker may have put anything into it.
 func text(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -97,11 +102,11 @@ func text(name string) string {
 
 var errUnusable = errors.New("client certificate and private key can't be used together")
 
-// Open makes of a chain and a private key, as Read gave them, what a connection shows.
+// Open converts a chain and a private key, as returned by Read, to a certificate for connections.
 func Open(chain string, key []byte) (*tls.Certificate, error) {
 	private, err := x509.ParsePKCS8PrivateKey(key)
 	if err != nil {
-		return nil, errUnusable // and not why: nothing of the key is told
+		return nil, errUnusable // without the cause, which may contain parts of the key
 	}
 	shown := &tls.Certificate{PrivateKey: private}
 	for block, rest := pem.Decode([]byte(chain)); block != nil; block, rest = pem.Decode(rest) {

@@ -26,7 +26,7 @@ const (
 	privateKey  = mtls.FieldPrivateKey
 )
 
-func TestWhatIsReadCanBeShown(t *testing.T) {
+func TestReadCertificateCanBeShown(t *testing.T) {
 	t.Parallel()
 	root := mtlstest.NewAuthority(t, "Root")
 	issuing := root.Below("Issuing")
@@ -50,8 +50,9 @@ func TestWhatIsReadCanBeShown(t *testing.T) {
 		"RSA":                   {key: bits},
 		"RSA as OpenSSL writes": {bits, mtlstest.PEM("RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(bits))},
 		"ECDSA":                 {key: curve},
-		"ECDSA with parameters": {curve, mtlstest.PEM("EC PARAMETERS", []byte{6, 1, 0}) + mtlstest.PEM("EC PRIVATE KEY", asOpenSSL)},
-		"Ed25519":               {key: edwards},
+		"ECDSA with parameters": {curve,
+			mtlstest.PEM("EC PARAMETERS", []byte{6, 1, 0}) + mtlstest.PEM("EC PRIVATE KEY", asOpenSSL)},
+		"Ed25519": {key: edwards},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,14 +60,16 @@ func TestWhatIsReadCanBeShown(t *testing.T) {
 			if tt.form != "" {
 				pair.Key = tt.form
 			}
-			chain := "Bag Attributes: of no interest\n" + strings.ReplaceAll(pair.Chain, "\n", "\r\n") + mtlstest.PEM("CERTIFICATE", root.Own.Raw)
+			chain := "Bag Attributes: of no interest\n" + strings.ReplaceAll(pair.Chain, "\n", "\r\n") +
+				mtlstest.PEM("CERTIFICATE", root.Own.Raw)
 			read, err := mtls.Read(chain, "\n"+pair.Key, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			sum := sha256.Sum256(pair.Leaf.Raw)
 			if read.Subject != "CN=carillon" || read.Issuer != "CN=Issuing" || read.Serial != pair.Leaf.SerialNumber.Text(16) ||
-				read.Fingerprint != hex.EncodeToString(sum[:]) || !read.NotAfter.Equal(pair.Leaf.NotAfter) || !read.NotBefore.Equal(pair.Leaf.NotBefore) {
+				read.Fingerprint != hex.EncodeToString(sum[:]) || !read.NotAfter.Equal(pair.Leaf.NotAfter) ||
+				!read.NotBefore.Equal(pair.Leaf.NotBefore) {
 				t.Errorf("read %+v", read)
 			}
 			if want := pair.Chain + mtlstest.PEM("CERTIFICATE", root.Own.Raw); read.Chain != want {
@@ -97,26 +100,30 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 	}
 	old, early := time.Now().Add(-time.Minute), time.Now().Add(time.Hour)
 	rootPEM := mtlstest.PEM("CERTIFICATE", root.Own.Raw)
-	leaf, _, _ := strings.Cut(good.Chain, "-----BEGIN CERTIFICATE-----\n"+strings.SplitN(good.Chain, "-----BEGIN CERTIFICATE-----\n", 3)[2])
+	leaf, _, _ := strings.Cut(good.Chain, "-----BEGIN CERTIFICATE-----\n"+
+		strings.SplitN(good.Chain, "-----BEGIN CERTIFICATE-----\n", 3)[2])
 	for name, tt := range map[string]struct{ chain, message string }{
-		"none":               {" \n", "is required"},
-		"no PEM":             {"MIIB", "is not PEM, or is cut off"},
-		"cut off":            {good.Chain[:len(good.Chain)/4], "is not PEM, or is cut off"},
-		"the rest cut off":   {leaf + rootPEM[:len(rootPEM)/2], "is not PEM, or is cut off"},
-		"a key":              {good.Chain + good.Key, "holds a private key: send that as privateKey"},
-		"a request":          {mtlstest.PEM("CERTIFICATE REQUEST", []byte("x")), "no certificate"},
-		"nonsense":           {mtlstest.PEM("CERTIFICATE", []byte("nonsense")), "number 1, what can't be read"},
-		"too large":          {strings.Repeat("x", mtls.MaxChain+1), "may have 32768"},
-		"too many":           {strings.Repeat(leaf, 9), "more than 8"},
-		"expired":            {with(func(c *x509.Certificate) { c.NotAfter = old }).Chain, "has expired"},
-		"not valid yet":      {with(func(c *x509.Certificate) { c.NotBefore = early }).Chain, "not valid yet"},
-		"an authority":       {mtlstest.PEM("CERTIFICATE", issuing.Own.Raw) + rootPEM, "one of an authority"},
-		"of a server":        {with(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }).Chain, "not for clients"},
-		"without signatures": {with(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }).Chain, "digitalSignature"},
-		"short RSA":          {issuing.IssueFor(short, "carillon", nil).Chain, "1024 bits: it must have 2048 to 8192"},
-		"a small curve":      {issuing.IssueFor(small, "carillon", nil).Chain, "P-256"},
-		"out of order":       {leaf + rootPEM, "number 2 of the chain did not sign number 1"},
-		"twice":              {leaf + leaf, "number 2 of the chain did not sign number 1"},
+		"none":             {" \n", "is required"},
+		"no PEM":           {"MIIB", "is not PEM, or is cut off"},
+		"cut off":          {good.Chain[:len(good.Chain)/4], "is not PEM, or is cut off"},
+		"the rest cut off": {leaf + rootPEM[:len(rootPEM)/2], "is not PEM, or is cut off"},
+		"a key":            {good.Chain + good.Key, "holds a private key: send that as privateKey"},
+		"a request":        {mtlstest.PEM("CERTIFICATE REQUEST", []byte("x")), "no certificate"},
+		"nonsense":         {mtlstest.PEM("CERTIFICATE", []byte("nonsense")), "number 1, an unreadable"},
+		"too large":        {strings.Repeat("x", mtls.MaxChain+1), "may have 32768"},
+		"too many":         {strings.Repeat(leaf, 9), "more than 8"},
+		"expired":          {with(func(c *x509.Certificate) { c.NotAfter = old }).Chain, "has expired"},
+		"not valid yet":    {with(func(c *x509.Certificate) { c.NotBefore = early }).Chain, "not valid yet"},
+		"an authority":     {mtlstest.PEM("CERTIFICATE", issuing.Own.Raw) + rootPEM, "one of an authority"},
+		"of a server": {with(func(c *x509.Certificate) {
+			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+		}).Chain, "not for clients"},
+		"without signatures": {with(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }).Chain,
+			"digitalSignature"},
+		"short RSA":     {issuing.IssueFor(short, "carillon", nil).Chain, "1024 bits: it must have 2048 to 8192"},
+		"a small curve": {issuing.IssueFor(small, "carillon", nil).Chain, "P-256"},
+		"out of order":  {leaf + rootPEM, "number 2 of the chain did not sign number 1"},
+		"twice":         {leaf + leaf, "number 2 of the chain did not sign number 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +137,8 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 func refused(t *testing.T, err error, field, message string) {
 	t.Helper()
 	said, ok := errors.AsType[*mtls.Error](err)
-	if !ok || said.Field != field || !strings.HasPrefix(said.Message, field+" ") || !strings.Contains(said.Message, message) {
+	if !ok || said.Field != field || !strings.HasPrefix(said.Message, field+" ") ||
+		!strings.Contains(said.Message, message) {
 		t.Errorf("refused with %v, want %s … %s", err, field, message)
 	}
 }
@@ -149,11 +157,12 @@ func TestHostileKeysAreRefused(t *testing.T) {
 	}
 	oldStyle := strings.Replace(good.Key, "-----\n", "-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,00\n\n", 1)
 	for name, tt := range map[string]struct{ key, message string }{
-		"none":                     {"", "is required"},
-		"no PEM":                   {good.Key[30:], "is not PEM, or is cut off"},
-		"cut off":                  {good.Key[:90], "is not PEM, or is cut off"},
-		"another":                  {other.Key, "is not the key of this certificate"},
-		"encrypted":                {mtlstest.PEM("ENCRYPTED PRIVATE KEY", []byte("secret")), "is encrypted: send it without its passphrase"},
+		"none":    {"", "is required"},
+		"no PEM":  {good.Key[30:], "is not PEM, or is cut off"},
+		"cut off": {good.Key[:90], "is not PEM, or is cut off"},
+		"another": {other.Key, "is not the key of this certificate"},
+		"encrypted": {mtlstest.PEM("ENCRYPTED PRIVATE KEY", []byte("secret")),
+			"is encrypted: send it without its passphrase"},
 		"encrypted as it once was": {oldStyle, "is encrypted"},
 		"two":                      {good.Key + other.Key, "more than one key"},
 		"a certificate":            {good.Key + good.Chain, "something else than a key"},
@@ -167,15 +176,16 @@ func TestHostileKeysAreRefused(t *testing.T) {
 			_, err := mtls.Read(good.Chain, tt.key, time.Now())
 			refused(t, err, privateKey, tt.message)
 			for line := range strings.Lines(tt.key) {
-				if line = strings.TrimSpace(line); len(line) > 20 && !strings.HasPrefix(line, "-----") && strings.Contains(err.Error(), line[:20]) {
-					t.Errorf("the error tells of the key: %v", err)
+				if line = strings.TrimSpace(line); len(line) > 20 && !strings.HasPrefix(line, "-----") &&
+					strings.Contains(err.Error(), line[:20]) {
+					t.Errorf("the error contains the key: %v", err)
 				}
 			}
 		})
 	}
 }
 
-// What is in a name can be stored and shown, whatever it is.
+// Any name can be stored and shown.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	root := mtlstest.NewAuthority(t, "Root")

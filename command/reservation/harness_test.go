@@ -27,14 +27,16 @@ type mortal struct {
 	after  bool // the append is recorded, and its answer lost
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (m *mortal) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	m.append--
 	if m.append != 0 {
 		return m.Store.Append(ctx, stream, expected, events)
 	}
 	if m.after {
 		if appended, err := m.Store.Append(ctx, stream, expected, events); err != nil {
-			m.append = 1 // somebody was faster: the next one, then
+			m.append = 1 // another request was faster: the next one, then
 			return appended, err
 		}
 	}
@@ -78,19 +80,25 @@ func at(n int) mortal { return mortal{append: n, after: true} }
 // before is a request that is killed when it is about to append for the n-th time.
 func before(n int) mortal { return mortal{append: n} }
 
-// do runs a request. It fails with errKilled where it was killed.
+// do runs a request. It fails with errKilled if it was killed.
 func (w *world) do(ctx context.Context, death mortal, run func(context.Context, *request) error) error {
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	death.Store, death.kill = w.store, kill
 	r := &request{w: w, store: &death}
-	r.names = reservation.Names{Store: r.store, Now: w.now, Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
-		loaded, err := r.load(ctx, id)
-		return reservation.Owner{
-			ExternalID: loaded.State.Settings.ExternalID, Deleted: loaded.State.Status == destination.StatusDeleted,
-			Revision: loaded.Revision, Position: loaded.Position,
-		}, err
-	}}
+	r.names = reservation.Names{
+		Store: r.store,
+		Now:   w.now,
+		Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
+			loaded, err := r.load(ctx, id)
+			return reservation.Owner{
+				ExternalID: loaded.State.Settings.ExternalID,
+				Deleted:    loaded.State.Status == destination.StatusDeleted,
+				Revision:   loaded.Revision,
+				Position:   loaded.Position,
+			}, err
+		},
+	}
 	err := run(ctx, r)
 	if errors.Is(context.Cause(ctx), errKilled) {
 		return errKilled
@@ -102,16 +110,24 @@ func (r *request) load(ctx context.Context, id uuid.UUID) (eventstore.Loaded[des
 	return destination.Aggregate.Load(ctx, r.store, id)
 }
 
-func (r *request) execute(ctx context.Context, id uuid.UUID, c destination.Command, known *eventstore.Loaded[destination.State]) error {
-	_, err := destination.Aggregate.Execute(ctx, r.store, id, c, destination.Options{Known: known, OnlyKnown: known != nil})
+func (r *request) execute(
+	ctx context.Context, id uuid.UUID, c destination.Command, known *eventstore.Loaded[destination.State],
+) error {
+	_, err := destination.Aggregate.Execute(ctx, r.store, id, c, destination.Options{
+		Known:     known,
+		OnlyKnown: known != nil,
+	})
 	return err
 }
 
-// begin is what creates an owner.
+// begin is the create function of an owner.
 func (r *request) begin(name string, made *uuid.UUID) func(context.Context, uuid.UUID) error {
 	return func(ctx context.Context, id uuid.UUID) error {
 		err := r.execute(ctx, id, destination.Create{
-			Organization: r.w.org, Settings: destination.Settings{ExternalID: name}, SecretID: uuid.New(), At: r.w.now(),
+			Organization: r.w.org,
+			Settings:     destination.Settings{ExternalID: name},
+			SecretID:     uuid.New(),
+			At:           r.w.now(),
 		}, &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream})
 		if err == nil {
 			*made = id
@@ -130,39 +146,42 @@ func (w *world) create(ctx context.Context, name string, death mortal) (made uui
 func (w *world) upsert(ctx context.Context, name string, death mortal) (id uuid.UUID, created bool, err error) {
 	err = w.do(ctx, death, func(ctx context.Context, r *request) error {
 		created = true
-		return r.names.Upsert(ctx, eventstore.Metadata{}, w.name(name), r.begin(name, &id), func(ctx context.Context, owner uuid.UUID) error {
-			known, err := r.load(ctx, owner)
-			if err != nil {
-				return err
-			}
-			if known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != name {
-				return eventstore.ErrWrongRevision
-			}
-			id, created = owner, false
-			// Like the use cases it goes through the loop, in which many change one owner in turn.
-			return r.execute(ctx, owner, destination.Revise{Organization: w.org, Name: new(uuid.NewString()), At: w.now()}, nil)
-		})
+		return r.names.Upsert(ctx, eventstore.Metadata{}, w.name(name), r.begin(name, &id),
+			func(ctx context.Context, owner uuid.UUID) error {
+				known, err := r.load(ctx, owner)
+				if err != nil {
+					return err
+				}
+				if known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != name {
+					return eventstore.ErrWrongRevision
+				}
+				id, created = owner, false
+				// Like the use cases it goes through the loop, in which many change one owner in turn.
+				return r.execute(ctx, owner, destination.Revise{Organization: w.org, Name: new(uuid.NewString()), At: w.now()}, nil)
+			})
 	})
 	return id, created, err
 }
 
 func (w *world) rename(ctx context.Context, id uuid.UUID, name string, death mortal) error {
 	return w.do(ctx, death, func(ctx context.Context, r *request) error {
-		return r.names.Rename(ctx, eventstore.Metadata{}, id, w.name(name), func(ctx context.Context) (reservation.Renaming, error) {
-			known, err := r.load(ctx, id)
-			if err == nil && known.State.Status == destination.StatusDeleted {
-				err = destination.ErrUnknown
-			}
-			return reservation.Renaming{Old: known.State.Settings.ExternalID, Rename: func(ctx context.Context) error {
-				return r.execute(ctx, id, destination.Revise{Organization: w.org, ExternalID: &name, At: w.now()}, &known)
-			}}, err
-		})
+		return r.names.Rename(ctx, eventstore.Metadata{}, id, w.name(name),
+			func(ctx context.Context) (reservation.Renaming, error) {
+				known, err := r.load(ctx, id)
+				if err == nil && known.State.Status == destination.StatusDeleted {
+					err = destination.ErrUnknown
+				}
+				return reservation.Renaming{Old: known.State.Settings.ExternalID, Rename: func(ctx context.Context) error {
+					return r.execute(ctx, id, destination.Revise{Organization: w.org, ExternalID: &name, At: w.now()}, &known)
+				}}, err
+			})
 	})
 }
 
 func (w *world) delete(ctx context.Context, id uuid.UUID, death mortal) error {
 	return w.do(ctx, death, func(ctx context.Context, r *request) error {
-		out, err := destination.Aggregate.Execute(ctx, r.store, id, destination.Delete{Organization: w.org, At: w.now()}, destination.Options{})
+		out, err := destination.Aggregate.Execute(ctx, r.store, id, destination.Delete{Organization: w.org, At: w.now()},
+			destination.Options{})
 		if err != nil {
 			return err
 		}
@@ -185,7 +204,8 @@ func (w *world) owners(ctx context.Context, t failer) map[string]uuid.UUID {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	states, owners := map[uuid.UUID]destination.State{}, map[string]uuid.UUID{}
-	for message, err := range w.store.Subscribe(ctx, eventstore.Start, eventstore.Categories(destination.Aggregate.Category)) {
+	for message, err := range w.store.Subscribe(ctx, eventstore.Start,
+		eventstore.Categories(destination.Aggregate.Category)) {
 		if err != nil {
 			t.Fatal(err)
 		}

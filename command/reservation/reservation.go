@@ -1,21 +1,21 @@
-// Package reservation gives names that callers choose (externalIds) to their owners, so that of many who ask for one
-// name at the same time exactly one gets it.
+// Package reservation gives names that callers choose (externalIds) to their owners, so that of many concurrent
+// requests for one name exactly one gets it.
 //
 //	free ──reserve──▶ reserved ──(the owner is created, or renamed)──▶ owned ──(renamed, or deleted)──▶ release ──▶ free
 //
 // A reservation and its owner are two streams, so a request can end between the two: its process is killed, or the
 // answer of the event store is lost. No reservation blocks a name for that reason:
 //
-//   - The owner was never created. Whoever asks for the name next creates that very owner. Of many who try, its stream
-//     lets one through, because it begins only once.
+//   - The owner was never created. The next request for the name creates that same owner. Of many concurrent ones,
+//     one succeeds, because its stream begins only once.
 //   - The owner was deleted. The name is taken over.
 //   - The owner has another name, and its stream went on after the reservation. The name is taken over: a rename
 //     appends at the revision that it knew before it reserved, so it can't succeed any more.
 //   - The owner has another name, and its stream did not go on. It may be renamed at any moment, so others wait. After
 //     a minute the request that wanted to rename it is given up, and the name is taken over.
 //
-// A name is taken over at the revision at which the reservation was looked at: if its owner renews it, or if somebody
-// else is faster, that fails, and the names are looked at again.
+// A name is taken over at the revision at which the reservation was looked at: if its owner renews it, or if another
+// request is faster, that fails, and the names are looked at again.
 package reservation
 
 import (
@@ -31,18 +31,18 @@ import (
 )
 
 const (
-	// abandonedAfter is far longer than a request needs between a reservation and what it is for.
+	// abandonedAfter is far longer than a request needs between a reservation and its append.
 	abandonedAfter = time.Minute
 	// requestLimit ends a request long before others take its reservation for abandoned.
 	requestLimit = abandonedAfter / 2
-	// courtesy is what the one who reserved a name gets to create its owner, before others create it in its place.
+	// courtesy is the time that a request has to create the owner of a reserved name, before others create it.
 	courtesy = 250 * time.Millisecond
 
 	contention = 10 * time.Second // longer than others take on a busy machine
 	pause      = 10 * time.Millisecond
 )
 
-// What asking for a name comes to, apart from the errors of the event store and of the functions that are passed in.
+// Refusals of a name, besides the errors of the event store and of the passed functions.
 var (
 	// ErrTaken: another owner has the name.
 	ErrTaken = externalid.ErrTaken
@@ -85,15 +85,19 @@ type Renaming struct {
 	Rename func(ctx context.Context) error
 }
 
-// Create gives a name to a new owner, which create has to begin under the id that it gets: at eventstore.NoStream, or
-// it fails with eventstore.ErrWrongRevision. Where another owner has the name, Create fails with ErrTaken.
-func (n Names) Create(ctx context.Context, metadata eventstore.Metadata, name Name, create func(context.Context, uuid.UUID) error) error {
+// Create reserves a name for a new owner, which create has to begin under the id that it gets: at eventstore.NoStream,
+// or it fails with eventstore.ErrWrongRevision. Where another owner has the name, Create fails with ErrTaken.
+func (n Names) Create(
+	ctx context.Context, metadata eventstore.Metadata, name Name, create func(context.Context, uuid.UUID) error,
+) error {
 	return n.Upsert(ctx, metadata, name, create, func(context.Context, uuid.UUID) error { return ErrTaken })
 }
 
-// Upsert creates the owner of a name as Create does, or replaces the one there is. replace fails with
-// eventstore.ErrWrongRevision where that owner does not have the name any more.
-func (n Names) Upsert(ctx context.Context, metadata eventstore.Metadata, name Name, create, replace func(context.Context, uuid.UUID) error) error {
+// Upsert creates the owner of a name as Create does, or replaces the present one. replace fails with
+// eventstore.ErrWrongRevision if that owner does not have the name any more.
+func (n Names) Upsert(
+	ctx context.Context, metadata eventstore.Metadata, name Name, create, replace func(context.Context, uuid.UUID) error,
+) error {
 	return n.untilSettled(ctx, func(ctx context.Context, waited time.Duration) error {
 		found, err := n.look(ctx, name)
 		if err != nil {
@@ -119,9 +123,12 @@ func (n Names) Upsert(ctx context.Context, metadata eventstore.Metadata, name Na
 	})
 }
 
-// Rename gives another name to an owner, and releases the old one. load is called again when somebody else was faster.
-// Where another owner has the name, Rename fails with ErrTaken.
-func (n Names) Rename(ctx context.Context, metadata eventstore.Metadata, owner uuid.UUID, name Name, load func(context.Context) (Renaming, error)) error {
+// Rename reserves another name for an owner, and releases the old one. load is called again when someone else was
+// faster. Where another owner has the name, Rename fails with ErrTaken.
+func (n Names) Rename(
+	ctx context.Context, metadata eventstore.Metadata, owner uuid.UUID, name Name,
+	load func(context.Context) (Renaming, error),
+) error {
 	return n.untilSettled(ctx, func(ctx context.Context, _ time.Duration) error {
 		renaming, err := load(ctx)
 		if err != nil {
@@ -146,8 +153,8 @@ func (n Names) Rename(ctx context.Context, metadata eventstore.Metadata, owner u
 	})
 }
 
-// Release frees the name of an owner that was deleted. It can't fail: where the event store can't be reached, whoever
-// asks for the name next finds out that its owner is gone.
+// Release frees the name of an owner that was deleted. It can't fail: if the event store can't be reached, the next
+// request for the name finds that its owner is gone.
 func (n Names) Release(ctx context.Context, metadata eventstore.Metadata, name Name, owner uuid.UUID) {
 	if name.ExternalID == "" {
 		return
@@ -159,11 +166,13 @@ func (n Names) Release(ctx context.Context, metadata eventstore.Metadata, name N
 // releaseAt frees the old name of an owner that was renamed, unless the reservation was renewed since it was loaded:
 // then another request is about to give the owner its old name again. As in Release nothing depends on its success.
 //
-// A name that an owner has can't be released in this way. Who gives a name loads the owner, reserves the name, and
-// appends to the owner at the revision that it loaded. Who takes it away loads the owner, then the reservation, appends,
-// and releases at the revision of that reservation. If the giver's append comes last, its reservation came after the
-// taker's load.
-func (n Names) releaseAt(ctx context.Context, metadata eventstore.Metadata, old Name, before eventstore.Loaded[externalid.State], owner uuid.UUID) {
+// A name that an owner has can't be released in this way. Giving a name loads the owner, reserves the name, and appends
+// to the owner at the loaded revision. Taking it away loads the owner, then the reservation, appends, and releases at
+// the revision of that reservation. If the giving append comes last, its reservation came after the load of the other.
+func (n Names) releaseAt(
+	ctx context.Context, metadata eventstore.Metadata, old Name, before eventstore.Loaded[externalid.State],
+	owner uuid.UUID,
+) {
 	if old.ExternalID == "" {
 		return
 	}
@@ -171,7 +180,7 @@ func (n Names) releaseAt(ctx context.Context, metadata eventstore.Metadata, old 
 		externalid.Options{Metadata: metadata, Known: &before, OnlyKnown: true})
 }
 
-// reserveFor reserves a name for an owner that exists. Where the owner has the reservation already, it is renewed.
+// reserveFor reserves a name for an owner that exists. If the owner has the reservation already, it is renewed.
 func (n Names) reserveFor(ctx context.Context, metadata eventstore.Metadata, name Name, owner uuid.UUID) error {
 	found, err := n.look(ctx, name)
 	if err != nil {
@@ -191,20 +200,28 @@ func (n Names) reserveFor(ctx context.Context, metadata eventstore.Metadata, nam
 	return n.reserve(ctx, metadata, name, found, owner)
 }
 
-// reserve records a reservation, if the name still stands as it was found. It always appends, so that whoever has
-// looked at the name before is told by ErrWrongRevision.
-func (n Names) reserve(ctx context.Context, metadata eventstore.Metadata, name Name, found reserved, owner uuid.UUID) error {
+// reserve records a reservation, if the name has not changed since it was loaded. It always appends, so that earlier
+// readers of the name get ErrWrongRevision.
+func (n Names) reserve(
+	ctx context.Context, metadata eventstore.Metadata, name Name, found reserved, owner uuid.UUID,
+) error {
 	at := n.now()
 	if !at.After(found.State.Since) { // another clock is ahead, or too coarse
 		at = found.State.Since.Add(time.Microsecond)
 	}
 	_, err := externalid.Aggregate.Execute(ctx, n.Store, name.stream(),
-		externalid.Claim{Scope: name.Scope, ExternalID: name.ExternalID, Owner: owner, Abandoned: found.State, At: at},
+		externalid.Claim{
+			Scope:      name.Scope,
+			ExternalID: name.ExternalID,
+			Owner:      owner,
+			Abandoned:  found.State,
+			At:         at,
+		},
 		externalid.Options{Metadata: metadata, Known: &found.Loaded, OnlyKnown: true})
 	return err
 }
 
-// standing is what a name is to those who ask for it.
+// standing is the state of a name for a request.
 type standing int
 
 const (

@@ -18,7 +18,7 @@ import (
 	"carillon/eventstore"
 )
 
-func TestOfManyCreatesOneGetsTheName(t *testing.T) {
+func TestConcurrentCreates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var created atomic.Int32
@@ -39,7 +39,7 @@ func TestOfManyCreatesOneGetsTheName(t *testing.T) {
 	}
 }
 
-func TestOfManyUpsertsOneCreates(t *testing.T) {
+func TestConcurrentUpserts(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var created atomic.Int32
@@ -61,9 +61,9 @@ func TestOfManyUpsertsOneCreates(t *testing.T) {
 	}
 }
 
-// TestARequestThatIsTriedAgain kills a request at each of its appends, before it was recorded and after, and tries it
-// again at once, as a client does that got no answer.
-func TestARequestThatIsTriedAgain(t *testing.T) {
+// TestRequestIsRetried kills a request at each of its appends, before it was recorded and after, and tries it again at
+// once, as a client does that got no answer.
+func TestRequestIsRetried(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	ctx := t.Context()
@@ -77,7 +77,7 @@ func TestARequestThatIsTriedAgain(t *testing.T) {
 			t.Errorf("create again after death %d: error = %v", i, err)
 		}
 		if w.owners(ctx, t)[name] == uuid.Nil {
-			t.Errorf("after death %d: nobody has the name", i)
+			t.Errorf("after death %d: no owner has the name", i)
 		}
 
 		name = fmt.Sprintf("upsert-%d", i)
@@ -122,9 +122,9 @@ func TestARequestThatIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestARequestThatHangsCreatesNothingTwice: it has reserved the name and stands still, as in a process that was
-// stopped, until another request was served in full.
-func TestARequestThatHangsCreatesNothingTwice(t *testing.T) {
+// TestHangingRequestCreatesNothingTwice: it has reserved the name and stands still, as in a process that was stopped,
+// until another request was served in full.
+func TestHangingRequestCreatesNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, deleted := range map[string]bool{"the other's is there": false, "the other's was deleted": true} {
 		t.Run(name, func(t *testing.T) {
@@ -158,8 +158,8 @@ func TestARequestThatHangsCreatesNothingTwice(t *testing.T) {
 	}
 }
 
-// TestARenameThatDied leaves a reservation of an owner that has another name.
-func TestARenameThatDied(t *testing.T) {
+// TestInterruptedRename leaves a reservation of an owner that has another name.
+func TestInterruptedRename(t *testing.T) {
 	t.Parallel()
 	died := func(t *testing.T) (*world, uuid.UUID) {
 		t.Helper()
@@ -203,8 +203,8 @@ func TestARenameThatDied(t *testing.T) {
 	})
 }
 
-// TestARenameToANameWithoutOwner: the create that reserved it died.
-func TestARenameToANameWithoutOwner(t *testing.T) {
+// TestRenameToNameWithoutOwner: the create that reserved it died.
+func TestRenameToNameWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	id, err := w.create(t.Context(), "a", never)
@@ -223,8 +223,8 @@ func TestARenameToANameWithoutOwner(t *testing.T) {
 	}
 }
 
-// TestARenameWaitsForACreate that has reserved the name and is about to create its owner.
-func TestARenameWaitsForACreate(t *testing.T) {
+// TestRenameWaitsForCreate that has reserved the name and is about to create its owner.
+func TestRenameWaitsForCreate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	other, err := w.create(t.Context(), "a", never)
@@ -276,7 +276,8 @@ func TestManyRequestsThatDie(t *testing.T) {
 					if id != uuid.Nil {
 						mine = id
 					}
-					if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, reservation.ErrTaken) && !errors.Is(err, destination.ErrUnknown) {
+					if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, reservation.ErrTaken) &&
+						!errors.Is(err, destination.ErrUnknown) {
 						t.Error(err)
 					}
 				}
@@ -324,7 +325,8 @@ func TestNoDeathBlocksAName(t *testing.T) {
 			if id != uuid.Nil {
 				all = append(all, id)
 			}
-			if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, reservation.ErrTaken) && !errors.Is(err, destination.ErrUnknown) {
+			if err != nil && !errors.Is(err, errKilled) && !errors.Is(err, reservation.ErrTaken) &&
+				!errors.Is(err, destination.ErrUnknown) {
 				r.Errorf("%s %s: %v", kind, name, err)
 			}
 			w.pass(time.Minute)

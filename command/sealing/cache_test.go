@@ -20,7 +20,7 @@ func (k *oneKey) Add(_ context.Context, _ uuid.UUID, wrapped []byte) error {
 func (k *oneKey) Find(context.Context, uuid.UUID) ([]byte, error) { return k.wrapped, nil }
 func (k *oneKey) Delete(context.Context, uuid.UUID) error         { return nil }
 
-// TestNoKeyStaysInMemory: a key that nobody asks for any more is dropped, whoever has shredded it.
+// TestNoKeyStaysInMemory: an unused key is dropped, whichever process has shredded it.
 func TestNoKeyStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestNoKeyStaysInMemory(t *testing.T) {
 			}
 			time.Sleep(2 * cacheFor)
 			if n := cached(); n != 0 {
-				t.Errorf("%d keys are in memory although nobody uses them", n)
+				t.Errorf("%d unused keys are in memory", n)
 			}
 		}
 	})

@@ -19,7 +19,7 @@ import (
 //	version (1 byte) ‖ id of the wrapping key (8 bytes) ‖ sealed value, which authenticates owner and id
 const wrapVersion = 2
 
-// KeyID names a key. It is derived from the key and tells nothing of it.
+// KeyID names a key. It is derived from the key and reveals nothing of it.
 type KeyID [8]byte
 
 // String is the id as messages show it.
@@ -33,7 +33,7 @@ var ErrNoKey = errors.New("no such key in the ring")
 
 // Ring has the keys that wrap data keys: one or two master keys, while one takes the other's place, and the epoch keys
 // that were not destroyed yet. A data key is wrapped by a master key alone, or by a master key and an epoch key
-// together: then it opens for nobody who has not both. It is safe for concurrent use.
+// together: then opening it needs both. It is safe for concurrent use.
 type Ring struct {
 	mu      sync.RWMutex
 	masters []masterKey // the one in use first
@@ -58,7 +58,7 @@ func MasterID(master []byte) (KeyID, error) {
 	return id, err
 }
 
-// wrappingKey is derived from a master key and, where there is one, an epoch key.
+// wrappingKey is derived from a master key and, if there is one, an epoch key.
 func wrappingKey(master, epoch []byte) (id KeyID, aead cipher.AEAD, err error) {
 	if len(master) != keySize {
 		return id, nil, fmt.Errorf("key has %d bytes, want %d", len(master), keySize)
@@ -164,7 +164,7 @@ func (r *Ring) derive() error {
 	return nil
 }
 
-// Base names the master key in use: what it wraps opens with it alone.
+// Base names the master key in use: data keys that it wraps open with it alone.
 func (r *Ring) Base() KeyID {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -182,7 +182,7 @@ func (r *Ring) Current() (KeyID, error) {
 	return id, err
 }
 
-// MasterOf names the master key that a wrapping key is derived from; false where the ring has no such key.
+// MasterOf names the master key that a wrapping key is derived from; false if the ring has no such key.
 func (r *Ring) MasterOf(id KeyID) (master KeyID, known bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -190,7 +190,7 @@ func (r *Ring) MasterOf(id KeyID) (master KeyID, known bool) {
 	return key.master, known
 }
 
-// WrappedBy names the key that a data key is wrapped by; false where it names none.
+// WrappedBy names the key that a data key is wrapped by; false if it names none.
 func WrappedBy(wrapped []byte) (id KeyID, named bool) {
 	if len(wrapped) <= 1+len(id) || wrapped[0] != wrapVersion {
 		return id, false

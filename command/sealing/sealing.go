@@ -33,11 +33,12 @@ type Field string
 
 // Fields of destinations, and of client certificates.
 const (
-	Secret       Field = "secret"
-	Address      Field = "address"
-	Headers      Field = "headers"
-	ResponseBody Field = "response body"
-	PrivateKey   Field = "private key"
+	Secret          Field = "secret"
+	Address         Field = "address"
+	Headers         Field = "headers"
+	ResponseBody    Field = "response body"
+	ResponseHeaders Field = "response headers"
+	PrivateKey      Field = "private key"
 )
 
 // ErrDamaged: the value is not what Seal made for this owner and field under this key. It is damaged, it was sealed for

@@ -26,11 +26,11 @@ var ErrShredded = errors.New("data key was shredded")
 
 // KeyStore keeps the wrapped data key of each owner. Its errors come back as they are, so it marks those that pass.
 type KeyStore interface {
-	// Add keeps the key of an owner. Where there is one already, that one stays.
+	// Add keeps the key of an owner. If there is one already, that one stays.
 	Add(ctx context.Context, owner uuid.UUID, wrapped []byte) error
-	// Find gives the key of an owner, or ErrShredded where there is none.
+	// Find returns the key of an owner, or ErrShredded if there is none.
 	Find(ctx context.Context, owner uuid.UUID) (wrapped []byte, err error)
-	// Delete removes the key of an owner for good. Where there is none, it does nothing.
+	// Delete removes the key of an owner permanently. If there is none, it does nothing.
 	Delete(ctx context.Context, owner uuid.UUID) error
 }
 
@@ -65,7 +65,7 @@ func NewVaultOn(keys KeyStore, ring *Ring) *Vault {
 	return &Vault{keys: keys, ring: ring, cache: map[uuid.UUID]dataKey{}}
 }
 
-// Create makes the data key of a new owner. Where there is one already, that one stays.
+// Create makes the data key of a new owner. If there is one already, that one stays.
 func (v *Vault) Create(ctx context.Context, owner uuid.UUID) error {
 	raw := make([]byte, 2*keySize)
 	_, _ = rand.Read(raw) // never fails, by its contract
@@ -76,7 +76,7 @@ func (v *Vault) Create(ctx context.Context, owner uuid.UUID) error {
 	return v.keys.Add(ctx, owner, wrapped)
 }
 
-// Seal encrypts the value of a field for an owner. It returns ErrShredded where the owner has no data key.
+// Seal encrypts the value of a field for an owner. It returns ErrShredded if the owner has no data key.
 func (v *Vault) Seal(ctx context.Context, owner uuid.UUID, field Field, plain []byte) ([]byte, error) {
 	key, err := v.key(ctx, owner)
 	if err != nil {
@@ -85,7 +85,7 @@ func (v *Vault) Seal(ctx context.Context, owner uuid.UUID, field Field, plain []
 	return seal(key.aead, owner, field, plain), nil
 }
 
-// Open decrypts what Seal made for an owner and field, and what earlier versions sealed for the owner. It returns
+// Open decrypts a value sealed for an owner and field, also by earlier versions for the owner alone. It returns
 // ErrShredded after Shred, and ErrDamaged for anything else that it can't open.
 func (v *Vault) Open(ctx context.Context, owner uuid.UUID, field Field, sealed []byte) ([]byte, error) {
 	key, err := v.key(ctx, owner)

@@ -96,7 +96,7 @@ func refused(t testing.TB, v *sealing.Vault, owner uuid.UUID, sealed []byte, wan
 	}
 }
 
-func TestWhatIsSealedOpensForItsOwner(t *testing.T) {
+func TestSealedOpensForItsOwner(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, newMemory(), alice)
 	rapid.Check(t, func(r *rapid.T) {
@@ -118,9 +118,10 @@ func TestWhatIsSealedOpensForItsOwner(t *testing.T) {
 	})
 }
 
-// What version 1 stored for alice: her data key under the master key above, a value, and the digest of "stored".
+// Data of version 1 for alice: her data key under the master key above, a value, and the digest of "stored".
 const (
-	storedKey = "01935c9a8d69177919820ffb678ac7448dda8236d093ae0048196ee2f1333ebfb6df82f11db0ea8888aee88b4fb636ddb46b0b47" +
+	storedKey = "01935c9a8d69177919820ffb678ac7448dda8236d093ae0048196ee2f1333ebfb6df82f11db0ea8888aee88b4fb636ddb4" +
+		"6b0b47" +
 		"cd2afe9142ae10aa679ba9ea5133288cd24d76f670768027d7cf9a188c76e987f260b47c2417835707"
 	storedValue  = "01dc75fbf3292bad0b47c8cfc390ea30458a458bdf19a2a3d037d152fddc5be9d58c6ac2d22d96441e0b3f"
 	storedDigest = "1f79e44f1c31deed3d5cf7b555a3bac4"
@@ -151,8 +152,8 @@ func unhex(t testing.TB, text string) []byte {
 	return raw
 }
 
-// TestTheStoredFormStays opens what an earlier version of the program stored.
-func TestTheStoredFormStays(t *testing.T) {
+// TestStoredFormStays opens what an earlier version of the program stored.
+func TestStoredFormStays(t *testing.T) {
 	t.Parallel()
 	keys := newMemory()
 	keys.keys[alice] = unhex(t, storedKey)
@@ -256,7 +257,8 @@ func TestDamagedKeysAreRefused(t *testing.T) {
 	v := newVault(t, keys, alice)
 	sealed, wrapped := seal(t, v, alice, "alice's"), keys.keys[alice]
 	short := seal(t, v, alice, strings.Repeat("k", 64)) // of the right length, wrapped by another key than the master
-	for _, damaged := range [][]byte{nil, wrapped[:1], wrapped[:len(wrapped)-1], append([]byte{3}, wrapped[1:]...), short} {
+	for _, damaged := range [][]byte{nil, wrapped[:1], wrapped[:len(wrapped)-1],
+		append([]byte{3}, wrapped[1:]...), short} {
 		keys.keys[alice] = damaged
 		refused(t, newVault(t, keys), alice, sealed, sealing.ErrDamaged)
 	}
@@ -313,7 +315,7 @@ func TestCreateLeavesTheKeyThatIsThere(t *testing.T) {
 	}
 }
 
-func TestWhatIsShreddedOpensNoMore(t *testing.T) {
+func TestShreddedDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		keys := newMemory()
@@ -347,8 +349,8 @@ func TestWhatIsShreddedOpensNoMore(t *testing.T) {
 	})
 }
 
-// TestAKeyReadWhileItIsShreddedIsNotKept: the reader has the key in hand when it is deleted.
-func TestAKeyReadWhileItIsShreddedIsNotKept(t *testing.T) {
+// TestKeyReadWhileShreddedIsNotKept: the reader has the key in hand when it is deleted.
+func TestKeyReadWhileShreddedIsNotKept(t *testing.T) {
 	t.Parallel()
 	keys := newMemory()
 	sealed := seal(t, newVault(t, keys, alice), alice, "hers")

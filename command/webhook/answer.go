@@ -14,9 +14,8 @@ import (
 	"golang.org/x/text/encoding/htmlindex"
 )
 
-// answerText returns the text of an answer as it is kept: decompressed if it came compressed although that was not asked
-// for, decoded from the charset that it declares, without what is concealed, and cut. What can't be decompressed is
-// replaced by a note.
+// answerText returns the stored text of an answer: decompressed if it is compressed although not asked for, decoded
+// from its declared charset, with secrets concealed, and cut. Data that can't be decompressed is replaced by a note.
 func answerText(raw []byte, header http.Header, conceal func() *concealer) string {
 	if len(raw) == 0 {
 		return ""
@@ -56,7 +55,7 @@ func decompress(raw []byte, encoding string) (plain []byte, ok bool) {
 	return plain, err == nil || len(plain) > 0 // a body that was cut gives what its beginning holds
 }
 
-// decode returns a text in UTF-8. One in a charset that is not declared or not known stays as it is.
+// decode returns a text in UTF-8. One in an undeclared or unknown charset is not changed.
 func decode(raw []byte, contentType string) []byte {
 	if !strings.Contains(contentType, ";") {
 		return raw

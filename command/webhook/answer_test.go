@@ -66,7 +66,12 @@ func TestEarlyAnswerIsRead(t *testing.T) {
 		})
 		body := bytes.Repeat([]byte("x"), 500<<10)
 		for round := range 64 {
-			result := sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: body})
+			result := sender.Send(t.Context(), Request{
+				URL:     url,
+				Secrets: []Secret{mint(t)},
+				ID:      "d",
+				Body:    body,
+			})
 			if !strings.HasPrefix(answer, strconv.Itoa(result.StatusCode)) || result.Body != "early" {
 				t.Fatalf("%s, round %d: %+v", answer, round, result)
 			}
@@ -74,12 +79,18 @@ func TestEarlyAnswerIsRead(t *testing.T) {
 	}
 }
 
-// A receiver that speaks HTTP/2 only is named as such at once, whether it refuses the protocol or begins to speak its own.
+// A receiver that speaks HTTP/2 only is named as such at once, whether it refuses the protocol or begins to speak its
+// own.
 func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
 	t.Parallel()
 	const want = "the receiver speaks HTTP/2 only, and requests are sent by HTTP/1.1"
 	url, sender := rawServer(t, []string{"h2-16"}, func(*tls.Conn) {})
-	result := sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+	result := sender.Send(t.Context(), Request{
+		URL:     url,
+		Secrets: []Secret{mint(t)},
+		ID:      "d",
+		Body:    []byte("{}"),
+	})
 	if result.ErrorMessage != want || result.StatusCode != 0 {
 		t.Errorf("refused: %+v", result)
 	}
@@ -87,7 +98,12 @@ func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
 		_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100})
 		_, _ = io.Copy(io.Discard, conn)
 	})
-	result = sender.Send(t.Context(), Request{URL: url, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+	result = sender.Send(t.Context(), Request{
+		URL:     url,
+		Secrets: []Secret{mint(t)},
+		ID:      "d",
+		Body:    []byte("{}"),
+	})
 	if result.ErrorMessage != want || result.StatusCode != 0 {
 		t.Errorf("answered in HTTP/2: %+v", result)
 	}
@@ -129,10 +145,13 @@ func TestAnswerIsReadable(t *testing.T) {
 		"gzip":             {"text/plain", "gzip", gzipped("unasked"), "unasked"},
 		"gzip and Latin 1": {"text/plain; charset=latin1", "GZIP", gzipped("\xf6"), "ö"},
 		"gzip, cut":        {"text/plain", "gzip", gzipped("unasked")[:17], "unaske"},
-		"deflate": {"text/plain", "deflate", compressed(t, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }, "unasked"),
+		"deflate": {"text/plain", "deflate", compressed(t, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) },
+			"unasked"),
 			"unasked"},
-		"no gzip":  {"text/plain", "gzip", "plain", "[5 bytes of an answer in content-encoding gzip, which was not asked for]"},
-		"brotli":   {"text/plain", "br", "\x0b\x02", "[2 bytes of an answer in content-encoding br, which was not asked for]"},
+		"no gzip": {"text/plain", "gzip", "plain",
+			"[5 bytes of an answer in content-encoding gzip, which was not asked for]"},
+		"brotli": {"text/plain", "br", "\x0b\x02",
+			"[2 bytes of an answer in content-encoding br, which was not asked for]"},
 		"a bomb":   {"text/plain", "gzip", bomb, strings.Repeat("a", MaxBodyCharacters) + TruncationSuffix},
 		"identity": {"text/plain", "identity", "plain", "plain"},
 	} {
@@ -146,7 +165,7 @@ func TestAnswerIsReadable(t *testing.T) {
 	}
 }
 
-// What an answer repeats of header values, and of what is masked of the address, is not stored.
+// Header values, and masked parts of the address, that an answer repeats are not stored.
 func TestAnswerConcealsSecrets(t *testing.T) {
 	t.Parallel()
 	const token, path, key, password = "tok/en&\"7", "T0/B0SECRET/x", "querysecret<1>", "hunter22"
@@ -158,17 +177,24 @@ func TestAnswerConcealsSecrets(t *testing.T) {
 		w.Header().Set("Location", "https://other.example"+r.RequestURI)
 		w.WriteHeader(http.StatusFound)
 		_, _ = io.WriteString(w, "v1: no route "+r.RequestURI+" or "+r.URL.Path+" for "+r.Header.Get("Authorization")+", "+
-			r.Header.Get("X-Api-Key")+`, {"token":"tok\/en&\"7","key":"querysecret\u003c1\u003e"} tok/en&amp;&#34;7 `+password+" "+r.URL.Query().Get("key"))
+			r.Header.Get("X-Api-Key")+`, {"token":"tok\/en&\"7","key":"querysecret\u003c1\u003e"} tok/en&amp;&#34;7 `+password+
+			" "+r.URL.Query().Get("key"))
 	})
 	result := e.sender(t, loopback, Options{}).Send(t.Context(), Request{
-		URL: e.URL + "/services/" + path + "?key=" + key, Headers: headers, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}"),
+		URL:     e.URL + "/services/" + path + "?key=" + key,
+		Headers: headers,
+		Secrets: []Secret{mint(t)},
+		ID:      "d",
+		Body:    []byte("{}"),
 	})
-	const body = `v1: no route /services/[masked] or /services/[masked] for [masked], [masked], {"token":"[masked]","key":"[masked]"} ` +
+	const body = `v1: no route /services/[masked] or /services/[masked] for [masked], [masked], {"token":"[masked]",` +
+		`"key":"[masked]"} ` +
 		`[masked] [masked] [masked]`
 	if result.Body != body {
 		t.Errorf("got  %s\nwant %s", result.Body, body)
 	}
-	if want := "endpoint answered 302 Found to https://other.example/services/[masked]; redirects are not followed"; result.ErrorMessage != want {
+	if want := "endpoint answered 302 Found to https://other.example/services/[masked]; redirects are not " +
+		"followed"; result.ErrorMessage != want {
 		t.Errorf("got %s", result.ErrorMessage)
 	}
 }
@@ -217,7 +243,12 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 		return conn, err
 	}
 	for range 3 {
-		if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")}); !result.OK() {
+		if result := sender.Send(t.Context(), Request{
+			URL:     e.URL,
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+		}); !result.OK() {
 			t.Fatalf("%+v", result)
 		}
 	}
@@ -225,7 +256,12 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 		t.Fatalf("%d connections, want 1", len(opened))
 	}
 	opened[0].Expire(time.Now())
-	if result := sender.Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")}); !result.OK() || len(opened) != 2 {
+	if result := sender.Send(t.Context(), Request{
+		URL:     e.URL,
+		Secrets: []Secret{mint(t)},
+		ID:      "d",
+		Body:    []byte("{}"),
+	}); !result.OK() || len(opened) != 2 {
 		t.Errorf("%d connections, %+v", len(opened), result)
 	}
 }

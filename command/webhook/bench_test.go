@@ -42,7 +42,10 @@ func BenchmarkSend(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			result := sender.Send(b.Context(), Request{
-				URL: server.URL + "/hook", Secrets: secrets, ID: "0199b6c0-0000-7000-8000-000000000000", Body: body,
+				URL:     server.URL + "/hook",
+				Secrets: secrets,
+				ID:      "0199b6c0-0000-7000-8000-000000000000",
+				Body:    body,
 				Headers: map[string]string{"Authorization": "Bearer token"},
 			})
 			if !result.OK() {

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// concealed replaces what a destination keeps secret in the answers of its receiver: answers are shown to whoever may
-	// read deliveries, addresses and headers are not.
+	// concealed replaces a destination's secrets in the answers of its receiver: answers are shown to callers with access
+	// to deliveries, addresses and headers are not.
 	concealed = "[masked]"
-	// minValue and minPart are how long a header value, and a part of a value or of an address, is at least that is replaced
-	// wherever it stands: shorter ones are words like "v1" and "true", and an answer would not be readable any more.
+	// minValue and minPart are how long a header value, and a part of a value or of an address, is at least that is
+	// replaced wherever it stands: shorter ones are words like "v1" and "true", and an answer would not be readable any
+	// more.
 	minValue = 4
 	minPart  = 6
 )
@@ -56,7 +57,7 @@ func (c *concealer) replace(text string) string {
 	return c.replacer.Replace(text)
 }
 
-// secretText is what is replaced, and by what.
+// secretText is a secret, and its replacement.
 type secretText struct{ text, instead string }
 
 type secretTexts []secretText

@@ -19,13 +19,13 @@ type Envelope struct {
 	ID     string // the published event's id
 	Source string
 	Type   string
-	// Subject is rendered as null where the event has none.
+	// Subject is rendered as null if the event has none.
 	Subject string
 	// Time is rendered as in every answer of the API.
 	Time time.Time
 	// RecordedAt is when the store recorded the event; it is rendered as the member sequence.
 	RecordedAt time.Time
-	// FeedType and FeedID are left out where the event belongs to no feed.
+	// FeedType and FeedID are left out if the event belongs to no feed.
 	FeedType, FeedID string
 	// Data is one JSON value, taken over byte for byte; none means null.
 	Data []byte
@@ -34,7 +34,7 @@ type Envelope struct {
 const (
 	specVersion     = "1.0"
 	dataContentType = "application/json"
-	envelopeRoom    = 256 // for member names, the time, and what little is escaped
+	envelopeRoom    = 256 // for member names, the time, and escapes
 )
 
 // AppendJSON appends the envelope as one JSON object in a fixed member order, so that equal envelopes give equal bytes.

@@ -13,23 +13,42 @@ func TestEnvelopeBytes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 3, 4, 5, 678_900_000, time.FixedZone("", 3600))
 	full := Envelope{
-		ID: "e1", Source: "/feeds/news/7", Type: "news.item.added", Subject: `a "b"` + "\n<&>", Time: at,
-		RecordedAt: at.Add(time.Hour + 999), FeedType: "news", FeedID: "7", Data: []byte(`{"n": 1.0, "dup":1,"dup":2}`),
+		ID:         "e1",
+		Source:     "/feeds/news/7",
+		Type:       "news.item.added",
+		Subject:    `a "b"` + "\n<&>",
+		Time:       at,
+		RecordedAt: at.Add(time.Hour + 999),
+		FeedType:   "news",
+		FeedID:     "7",
+		Data:       []byte(`{"n": 1.0, "dup":1,"dup":2}`),
 	}
 	for _, test := range []struct {
 		name     string
 		envelope Envelope
 		want     string
 	}{
-		{"full", full, `{"id":"e1","source":"/feeds/news/7","specversion":"1.0","type":"news.item.added","subject":"a \"b\"\n<&>",` +
+		{"full", full, `{"id":"e1","source":"/feeds/news/7","specversion":"1.0","type":"news.item.added","subject":"a ` +
+			`\"b\"\n<&>",` +
 			`"time":"2026-11-21T02:04:05.678900Z","sequence":"00001795230245678900",` +
 			`"datacontenttype":"application/json","feedtype":"news","feedid":"7",` +
 			`"data":{"n": 1.0, "dup":1,"dup":2}}`},
-		{"least", Envelope{ID: "e2", Source: "s", Type: "t", Time: at.Truncate(time.Second)},
+		{"least", Envelope{
+			ID:     "e2",
+			Source: "s",
+			Type:   "t",
+			Time:   at.Truncate(time.Second),
+		},
 			`{"id":"e2","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.000000Z",` +
 				`"sequence":"00000000000000000000","datacontenttype":"application/json","data":null}`},
-		{"not UTF-8", Envelope{ID: "\xff", Source: "s", Type: "t", Time: at},
-			`{"id":"` + "\uFFFD" + `","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.678900Z",` +
+		{"not UTF-8", Envelope{
+			ID:     "\xff",
+			Source: "s",
+			Type:   "t",
+			Time:   at,
+		},
+			`{"id":"` + "\uFFFD" +
+				`","source":"s","specversion":"1.0","type":"t","subject":null,"time":"2026-11-21T02:04:05.678900Z",` +
 				`"sequence":"00000000000000000000","datacontenttype":"application/json","data":null}`},
 	} {
 		got, err := test.envelope.AppendJSON([]byte("> "))
@@ -57,9 +76,15 @@ func TestEnvelopeRefusesBadData(t *testing.T) {
 
 func BenchmarkEnvelope(b *testing.B) {
 	envelope := Envelope{
-		ID: "0199b6c0-0000-7000-8000-000000000000", Source: "/feeds/events/7", Type: "event.item.added", Subject: "item/1",
-		Time: time.Now(), FeedType: "event", FeedID: "0199b6c0-0000-7000-8000-000000000001",
-		Data: []byte(`{"title":"Open day","occurrences":[{"start":"2026-12-01T10:00:00Z","status":"scheduled"}],"tags":["a","b"]}`),
+		ID:       "0199b6c0-0000-7000-8000-000000000000",
+		Source:   "/feeds/events/7",
+		Type:     "event.item.added",
+		Subject:  "item/1",
+		Time:     time.Now(),
+		FeedType: "event",
+		FeedID:   "0199b6c0-0000-7000-8000-000000000001",
+		Data: []byte(`{"title":"Open day","occurrences":[{"start":"2026-12-01T10:00:00Z","status":"scheduled"}],` +
+			`"tags":["a","b"]}`),
 	}
 	buffer := make([]byte, 0, 1024)
 	b.ReportAllocs()

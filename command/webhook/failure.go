@@ -8,7 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"time"
+	"syscall"
 
 	"carillon/command/egress"
 )
@@ -43,20 +43,26 @@ func statusText(status int) string {
 	return strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 }
 
+// Explain returns the words of an error of a transport of package egress for people, as on attempts.
+func Explain(err error) string { return describe(err, egress.Classify(err), "no answer in time") }
+
 // describe words a transport error for the destination's owner. It is built from the cause alone, because the outer
-// errors tell our own addresses and name server, and the URL.
-func describe(err error, reason string, timeout time.Duration) string {
+// errors contain our own addresses and name server, and the URL. late is the text of a timeout.
+func describe(err error, reason, late string) string {
 	var dns *net.DNSError
 	switch {
 	case reason == egress.ReasonTimeout:
-		return timeoutMessage(err, timeout)
+		return late
 	case reason == egress.ReasonDNS && errors.As(err, &dns):
 		cause := dns.Err
 		if dns.IsTimeout {
 			cause = "the look-up timed out"
 		}
-		return shorten(fmt.Sprintf("could not resolve %s: %s", dns.Name, cause), maxMessage)
+		return shorten(fmt.Sprintf("DNS: could not resolve %s: %s", dns.Name, cause), maxMessage)
 	case reason == egress.ReasonTLS:
+		if message := tlsMessage(err); message != "" {
+			return shorten(message, maxMessage)
+		}
 		return shorten("TLS: "+strings.TrimPrefix(innermost(err).Error(), "tls: "), maxMessage)
 	case reason == egress.ReasonBlocked:
 		return innermost(err).Error()
@@ -65,18 +71,23 @@ func describe(err error, reason string, timeout time.Duration) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection was closed before the answer"
 	}
-	return shorten(innermost(err).Error(), maxMessage)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return "connection refused: no program accepts connections at this host and port"
+	}
+	cause := innermost(err)
+	if _, ok := errors.AsType[syscall.Errno](cause); ok {
+		return "connection: " + cause.Error()
+	}
+	return shorten(cause.Error(), maxMessage)
 }
 
-func timeoutMessage(err error, timeout time.Duration) string {
-	var op *net.OpError
-	switch {
-	case errors.As(err, &op) && op.Op == "dial":
-		return "could not connect in time"
-	case strings.Contains(err.Error(), "TLS handshake"):
-		return "TLS handshake took too long"
+// tlsMessage returns what is wrong at the receiver and what to do, and "" if the error itself says it.
+func tlsMessage(err error) string {
+	var record tls.RecordHeaderError
+	if errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) {
+		return "TLS: the receiver answers without TLS: is this the port of plain HTTP?"
 	}
-	return fmt.Sprintf("no answer within %s", timeout)
+	return certificateMessage(err)
 }
 
 // innermost is the last error of the chain, except that a failed certificate is named as such and an alert keeps whose

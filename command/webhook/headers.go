@@ -40,8 +40,8 @@ func (e *HeaderError) Error() string {
 // Is makes errors.Is(err, ErrHeaders) true.
 func (e *HeaderError) Is(target error) bool { return target == ErrHeaders }
 
-// reserved returns why a destination can't have a header: the service sets it, or it would change how the request is sent.
-// It returns "" for all others.
+// reserved returns why a destination can't have a header: the service sets it, or it would change how the request is
+// sent. It returns "" for all others.
 func reserved(canonical string) (why string) {
 	switch canonical {
 	case "Host", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Upgrade",
@@ -54,8 +54,8 @@ func reserved(canonical string) (why string) {
 }
 
 // ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and [MaxHeaderBytes], names that are HTTP
-// tokens and not reserved, values without control characters (a tab is allowed) or white space around them, no name twice
-// in different case. The error is a [*HeaderError]; which one of several faults it names does not vary.
+// tokens and not reserved, values without control characters (a tab is allowed) or white space around them, no name
+// twice in different case. The error is a [*HeaderError]; which one of several faults it names does not vary.
 func ValidateHeaders(headers map[string]string) error {
 	if len(headers) > MaxHeaders {
 		return &HeaderError{limit: true, Problem: fmt.Sprintf("must have at most %d headers", MaxHeaders)}
@@ -82,12 +82,18 @@ func ValidateHeaders(headers map[string]string) error {
 		case !httpguts.ValidHeaderFieldValue(value):
 			return &HeaderError{Name: name, Problem: "has a value with a control character"}
 		case strings.Trim(value, " \t") != value:
-			return &HeaderError{Name: name, Problem: "has a value that begins or ends with white space, which HTTP does not carry"}
+			return &HeaderError{
+				Name:    name,
+				Problem: "has a value that begins or ends with white space, which HTTP does not carry",
+			}
 		}
 		seen[canonical] = name
 	}
 	if total > MaxHeaderBytes {
-		return &HeaderError{limit: true, Problem: fmt.Sprintf("must not exceed %d bytes in names and values together", MaxHeaderBytes)}
+		return &HeaderError{
+			limit:   true,
+			Problem: fmt.Sprintf("must not exceed %d bytes in names and values together", MaxHeaderBytes),
+		}
 	}
 	return nil
 }

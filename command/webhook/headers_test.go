@@ -3,6 +3,8 @@ package webhook
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,9 +41,12 @@ func TestValidateHeaders(t *testing.T) {
 		{map[string]string{"X": "a\n"}, `config.headers: "X" has a value with a CR, LF or NUL character`},
 		{map[string]string{"X": "a\x00"}, `config.headers: "X" has a value with a CR, LF or NUL character`},
 		{map[string]string{"X": "a\x1b"}, `config.headers: "X" has a value with a control character`},
-		{map[string]string{"X": " a"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP does not carry`},
-		{map[string]string{"X": "a\t"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP does not carry`},
-		{map[string]string{"TE": "trailers"}, `config.headers: "TE" is reserved: it is about the connection, not the request, and would not arrive as typed`},
+		{map[string]string{"X": " a"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP ` +
+			`does not carry`},
+		{map[string]string{"X": "a\t"}, `config.headers: "X" has a value that begins or ends with white space, which HTTP ` +
+			`does not carry`},
+		{map[string]string{"TE": "trailers"}, `config.headers: "TE" is reserved: it is about the connection, ` +
+			`not the request, and would not arrive as typed`},
 		{map[string]string{"x-a": "1", "X-A": "2"}, `config.headers: "x-a" is the same header as "X-A"`},
 		{map[string]string{"B!": "", "a b": "", "host": ""}, `config.headers: "a b" is not a valid HTTP header name`},
 	} {
@@ -69,6 +74,32 @@ func TestReservedHeaders(t *testing.T) {
 			err := ValidateHeaders(map[string]string{"x-fine": "v", spelling: "secret-value"})
 			if !errors.As(err, &refused) || refused.Name != spelling || refused.Problem != "is reserved" {
 				t.Errorf("%s: %v", spelling, err)
+			}
+		}
+	}
+}
+
+// The span of an attempt replaces a header of the destination, which stays if the attempt is not traced.
+func TestTraceparentReplacesHeader(t *testing.T) {
+	t.Parallel()
+	const own, span = "00-aa-bb-00", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, test := range []struct {
+		traceparent string
+		want        http.Header
+	}{
+		{"", http.Header{"TraceParent": {own}}},
+		{span, http.Header{"traceparent": {span}}},
+	} {
+		sent := http.Header{}
+		(&Sender{}).setHeaders(sent, Request{Headers: map[string]string{"TraceParent": own}, Traceparent: test.traceparent})
+		for name, values := range sent {
+			if strings.EqualFold(name, traceparent) && !slices.Equal(test.want[name], values) {
+				t.Errorf("%s = %v, want %v", name, values, test.want)
+			}
+		}
+		for name := range test.want {
+			if sent[name] == nil {
+				t.Errorf("%s is missing", name)
 			}
 		}
 	}

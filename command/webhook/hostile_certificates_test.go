@@ -13,7 +13,7 @@ import (
 	"carillon/command/mtls/mtlstest"
 )
 
-// showing makes connections to a receiver that show a certificate; nil: none.
+// showing makes connections to a receiver that show a certificate; nil means none.
 func showing(t *testing.T, r *mtlstest.Receiver, pair *mtlstest.Pair) *http.Transport {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -40,8 +40,8 @@ func versions(each func(name string, limit func(*tls.Config) *tls.Config)) {
 	}
 }
 
-// TestHostileReceiversSayWhatTheyWant: whoever asks for a certificate and gets none, or one that it refuses, is named as
-// such in the attempt's error, whatever the version of TLS and however it ends the connection.
+// TestHostileReceiversSayWhatTheyWant: a receiver that asks for a certificate and gets none, or one that it refuses, is
+// named as such in the attempt's error, whatever the version of TLS and however it ends the connection.
 func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 	t.Parallel()
 	authority, stranger := mtlstest.NewAuthority(t, "Receiver's"), mtlstest.NewAuthority(t, "Stranger's")
@@ -54,14 +54,19 @@ func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 			pair    *mtlstest.Pair
 			message string
 		}{
-			{"good", &good, ""}, {"none", nil, none}, {"foreign", &foreign, refused + "unknown certificate authority"}, {"late", &late, refused + "expired certificate"},
+			{"good", &good, ""}, {"none", nil, none}, {"foreign", &foreign, refused + "unknown certificate authority"},
+			{"late", &late, refused + "expired certificate"},
 		} {
 			t.Run(name+" "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				for range 20 { // what is heard of the end depends on who is faster
+				for range 20 { // the error depends on which side is faster
 					r := mtlstest.Receive(t, limit(authority.Require()), nil)
 					result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), Request{
-						URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: via(showing(t, r, tt.pair), tt.pair),
+						URL:     r.URL,
+						Secrets: []Secret{mint(t)},
+						ID:      "d",
+						Body:    []byte(`{}`),
+						Via:     via(showing(t, r, tt.pair), tt.pair),
 					})
 					switch {
 					case tt.message == "":
@@ -69,7 +74,8 @@ func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 							t.Fatalf("got %+v, shown %v", result, r.Shown())
 						}
 					case result.FailureReason == egress.ReasonTLS && strings.Contains(result.ErrorMessage, tt.message):
-					case result.FailureReason != egress.ReasonTimeout && strings.Contains(result.ErrorMessage, "asked for a client certificate"):
+					case result.FailureReason != egress.ReasonTimeout &&
+						strings.Contains(result.ErrorMessage, "asked for a client certificate"):
 						// It gave no reason, or that was lost with the connection.
 					default:
 						t.Fatalf("got %+v", result)
@@ -83,7 +89,7 @@ func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 	})
 }
 
-// via is nil where there is no certificate, as an organization's without one.
+// via is nil if there is no certificate, as an organization's without one.
 func via(transport *http.Transport, pair *mtlstest.Pair) http.RoundTripper {
 	if pair == nil {
 		return nil
@@ -99,15 +105,16 @@ func TestHostileReceiversThatAnswer(t *testing.T) {
 	versions(func(name string, limit func(*tls.Config) *tls.Config) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := mtlstest.Receive(t, limit(&tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}), func(w http.ResponseWriter, got *http.Request) {
-				w.Header().Set("Connection", "close")
-				switch {
-				case got.URL.Path == "/500":
-					w.WriteHeader(http.StatusInternalServerError)
-				case len(got.TLS.PeerCertificates) == 0 || got.URL.Path == "/403":
-					w.WriteHeader(http.StatusForbidden)
-				}
-			})
+			r := mtlstest.Receive(t, limit(&tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}),
+				func(w http.ResponseWriter, got *http.Request) {
+					w.Header().Set("Connection", "close")
+					switch {
+					case got.URL.Path == "/500":
+						w.WriteHeader(http.StatusInternalServerError)
+					case len(got.TLS.PeerCertificates) == 0 || got.URL.Path == "/403":
+						w.WriteHeader(http.StatusForbidden)
+					}
+				})
 			certified := showing(t, r, &good)
 			sender := NewSender(showing(t, r, nil), Options{})
 			for range 3 {
@@ -117,11 +124,19 @@ func TestHostileReceiversThatAnswer(t *testing.T) {
 					message string
 				}{
 					{"/", certified, ""},
-					{"/", nil, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, and your organization has none: the operator can set one"},
-					{"/403", certified, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, and was shown your organization's"},
+					{"/", nil, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, and your organization " +
+						"has none: the operator can set one"},
+					{"/403", certified, "endpoint answered 403 Forbidden; the receiver asked for a client certificate, " +
+						"and was shown your organization's"},
 					{"/500", nil, "endpoint answered 500 Internal Server Error"},
 				} {
-					result := sender.Send(t.Context(), Request{URL: r.URL + tt.path, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: tt.via})
+					result := sender.Send(t.Context(), Request{
+						URL:     r.URL + tt.path,
+						Secrets: []Secret{mint(t)},
+						ID:      "d",
+						Body:    []byte(`{}`),
+						Via:     tt.via,
+					})
 					if result.ErrorMessage != tt.message {
 						t.Errorf("%s: %+v, want %q", tt.path, result, tt.message)
 					}
@@ -136,14 +151,23 @@ func TestHostileHandshakeHangs(t *testing.T) {
 	t.Parallel()
 	good := mtlstest.NewAuthority(t, "Receiver's").Issue("good", nil)
 	stuck, released := make(chan struct{}), make(chan struct{})
-	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		close(stuck)
-		<-released
-		return nil, nil //nolint:nilnil // the configuration stays
-	}}, nil)
+	r := mtlstest.Receive(t, &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			close(stuck)
+			<-released
+			return nil, nil //nolint:nilnil // the configuration stays
+		},
+	}, nil)
 	t.Cleanup(func() { close(released) })
 	result := NewSender(showing(t, r, nil), Options{Timeout: 300 * time.Millisecond}).
-		Send(t.Context(), Request{URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: showing(t, r, &good)})
+		Send(t.Context(), Request{
+			URL:     r.URL,
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte(`{}`),
+			Via:     showing(t, r, &good),
+		})
 	<-stuck
 	if result.FailureReason != egress.ReasonTimeout || result.Aborted {
 		t.Errorf("got %+v", result)
@@ -151,7 +175,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 }
 
 // The guard against private addresses stands before connections that show a certificate, too.
-func TestHostileAddressesAreRefusedWithACertificate(t *testing.T) {
+func TestHostileAddressesWithCertificate(t *testing.T) {
 	t.Parallel()
 	good := mtlstest.NewAuthority(t, "Receiver's").Issue("good", nil)
 	shown, err := tls.X509KeyPair([]byte(good.Chain), []byte(good.Key))
@@ -161,7 +185,13 @@ func TestHostileAddressesAreRefusedWithACertificate(t *testing.T) {
 	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
 	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
 	result := NewSender(showing(t, r, nil), Options{}).
-		Send(t.Context(), Request{URL: r.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte(`{}`), Via: guarded})
+		Send(t.Context(), Request{
+			URL:     r.URL,
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte(`{}`),
+			Via:     guarded,
+		})
 	if result.FailureReason != egress.ReasonBlocked || r.Connections.Load() > 0 {
 		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
 	}

@@ -27,9 +27,9 @@ func (c *seenClosed) Close() error {
 }
 
 // The receiver closes an idle connection in the very moment in which an attempt has taken it: net/http has seen the end
-// before it was given the request, and refuses to send a POST again, of which it has written nothing. Another connection
-// is taken, and the attempt does not fail.
-func TestAConnectionThatEndsWhileItIsTakenFailsNoAttempt(t *testing.T) {
+// before it was given the request, and refuses to send a POST again, of which it has written nothing. Another
+// connection is taken, and the attempt does not fail.
+func TestConnectionEndsWhileTaken_noFailure(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, func(http.ResponseWriter, *http.Request) {})
 	sender := e.sender(t, loopback, Options{})
@@ -66,7 +66,12 @@ func TestAConnectionThatEndsWhileItIsTakenFailsNoAttempt(t *testing.T) {
 	}})
 	const rounds = 20 // which of two channels net/http looks at first is chance
 	for round := range rounds {
-		result := sender.Send(ctx, Request{URL: e.URL, Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+		result := sender.Send(ctx, Request{
+			URL:     e.URL,
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+		})
 		if !result.OK() {
 			t.Fatalf("round %d: %+v", round, result)
 		}

@@ -8,11 +8,11 @@ import (
 	"carillon/command/egress"
 )
 
-// Reachability is what a probe found.
+// Reachability is the result of a probe.
 type Reachability struct {
 	// Reachable means that the endpoint gave an HTTP answer, of any status.
 	Reachable bool
-	// StatusCode is 0 where no answer came.
+	// StatusCode is 0 if no answer came.
 	StatusCode int
 	// ResponseTime is how long the answer, or its failure, took.
 	ResponseTime time.Duration

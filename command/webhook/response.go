@@ -17,18 +17,17 @@ const (
 	// TruncationSuffix marks a body that was cut.
 	TruncationSuffix = "… [truncated]"
 
-	// readBytes holds MaxBodyCharacters of any width, and one byte that tells whether more follows.
+	// readBytes holds MaxBodyCharacters of any width, and one byte that reports whether more follows.
 	readBytes = MaxBodyCharacters*utf8.UTFMax + 1
-	// drainBytes are read beyond that, because a connection is reused only after its body has ended. Where more follows, or
-	// more than drainUnknown and nobody has said how much, a new connection is the cheaper way.
+	// drainBytes are read beyond that, because a connection is reused only after its body has ended. If more follows, or
+	// more than drainUnknown without an announced length, a new connection is cheaper.
 	drainBytes   = 256 << 10
 	drainUnknown = 128 << 10
 
 	maxRetryAfter = 24 * time.Hour
 )
 
-// firstBytes of an answer are read before there is room for all that is kept: most are shorter, and many of those that are
-// slow to come.
+// firstBytes of an answer are read before memory for the rest is allocated: most are shorter, and many are slow.
 const firstBytes = 2 << 10
 
 var (
@@ -36,8 +35,8 @@ var (
 	readBuffers  = sync.Pool{New: func() any { return new([readBytes]byte) }}
 )
 
-// readBody returns the text to keep and leaves the connection reusable if that is cheap. A body that breaks off is kept as
-// far as it came. length is what was announced, and negative if nothing was.
+// readBody returns the text to keep and leaves the connection reusable if that is cheap. A body that breaks off is kept
+// as far as it came. length is what was announced, and negative if nothing was.
 func readBody(body io.Reader, length int64, text func([]byte) string) string {
 	first, _ := firstBuffers.Get().(*[firstBytes]byte)
 	defer firstBuffers.Put(first)
@@ -83,7 +82,7 @@ func keptText(raw []byte) string {
 	return text.String()
 }
 
-// retryAfter is the wait that an overloaded endpoint asks for, at most a day; 0 where it asks for none.
+// retryAfter is the wait that an overloaded endpoint asks for, at most a day; 0 if it asks for none.
 func retryAfter(status int, header http.Header, now time.Time) time.Duration {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -96,7 +96,7 @@ func (a *asked) Read(p []byte) (int, error) {
 }
 
 // An answer that is slow to come holds little memory meanwhile: there may be two thousand of them.
-func TestWhatHasNotComeTakesLittleRoom(t *testing.T) {
+func TestAnnouncedBodyTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	const text = "slow"
 	slow := &asked{Reader: iotest.OneByteReader(strings.NewReader(text))}

@@ -63,7 +63,7 @@ func (s Secret) Reveal() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(s.key())
 }
 
-// Masked is whsec_… and the last four characters, to tell secrets apart.
+// Masked is whsec_… and the last four characters, to distinguish secrets.
 func (s Secret) Masked() string {
 	full := s.Reveal()
 	if full == "" {
@@ -91,5 +91,5 @@ func (s Secret) Format(state fmt.State, _ rune) { _, _ = io.WriteString(state, r
 // LogValue hides the value from slog.
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// MarshalText hides the value from encoders; what stores secrets calls Reveal.
+// MarshalText hides the value from encoders; code that stores secrets calls Reveal.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

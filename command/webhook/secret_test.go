@@ -49,8 +49,10 @@ func TestSecretRoundTrip(t *testing.T) {
 	if _, err := Mint(strings.NewReader("short")); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("randomness that ends: %v", err)
 	}
-	for _, bad := range []string{"", "whsec_", full[6:], "whsec_***", "whsec_c2hvcnQ=", "whsec_" + strings.Repeat("AAAA", 22)} {
-		if _, err := ParseSecret(bad); !errors.Is(err, ErrSecret) || bad != "" && bad != "whsec_" && strings.Contains(err.Error(), bad) {
+	for _, bad := range []string{"", "whsec_", full[6:], "whsec_***", "whsec_c2hvcnQ=",
+		"whsec_" + strings.Repeat("AAAA", 22)} {
+		if _, err := ParseSecret(bad); !errors.Is(err, ErrSecret) ||
+			bad != "" && bad != "whsec_" && strings.Contains(err.Error(), bad) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -86,7 +88,8 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	spelled := fmt.Sprintf("%d", key)
 	for name, leak := range map[string]string{
 		"base64": secret.Reveal()[6:], "raw": string(key), "hex": fmt.Sprintf("%x", key), "HEX": fmt.Sprintf("%X", key),
-		"numbers": spelled[1 : len(spelled)-1], "tail": secret.Reveal()[40:], "quoted": strings.Trim(strconv.Quote(string(key)), `"`),
+		"numbers": spelled[1 : len(spelled)-1], "tail": secret.Reveal()[40:],
+		"quoted": strings.Trim(strconv.Quote(string(key)), `"`),
 	} {
 		if strings.Contains(out.String(), leak) {
 			t.Errorf("the secret is shown as %s", name)
@@ -141,7 +144,8 @@ func TestSignKnownAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := Sign([]Secret{secret, secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	got := Sign([]Secret{secret, secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
+		[]byte(`{"test": 2432232314}`))
 	const one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 	if got != one+" "+one {
 		t.Errorf("got %s", got)

@@ -1,6 +1,6 @@
 // Package webhook makes one delivery attempt: it renders the envelope, signs it by Standard Webhooks 1.0.0, posts it
-// through the guarded transport of package egress, and reports what came of it. It keeps no state and retries nothing;
-// when to send, and what to do about a failure, is the caller's decision.
+// through the guarded transport of package egress, and reports the result. It keeps no state and retries nothing; the
+// caller decides when to send, and how to handle a failure.
 //
 // A receiver sees
 //
@@ -11,6 +11,8 @@
 //	webhook-id: the delivery's id, the same for every attempt
 //	webhook-timestamp: unix seconds of this attempt
 //	webhook-signature: v1,… one for each active secret
+//
+//	traceparent: the span of this attempt, if the destination asks for it and it is traced
 //
 // and the destination's own headers.
 package webhook
@@ -80,6 +82,8 @@ type Request struct {
 	Secrets []Secret          // every active secret; at least one
 	ID      string            // the webhook-id; no dot in it
 	Body    []byte            // the rendered [Envelope]
+	// Traceparent names the span of the attempt, and replaces such a header of the destination. Optional.
+	Traceparent string
 	// Now is the moment of the attempt, for the timestamp and Retry-After.
 	// Default: the clock.
 	Now time.Time
@@ -90,12 +94,15 @@ type Request struct {
 	Organization uuid.UUID
 }
 
-// Result is what came of an attempt.
+// Result is the result of an attempt.
 type Result struct {
-	// StatusCode is 0 where no answer came.
+	// StatusCode is 0 if no answer came.
 	StatusCode int
 	// Body is the answer's, as valid UTF-8 without NUL, at most [MaxBodyCharacters] and then [TruncationSuffix].
 	Body string
+	// Headers are those of an answer that is no success, a line each as shownHeaders writes them. The headers of a success
+	// are not kept: they would make each delivery's record twice as large.
+	Headers string
 	// RetryAfter is the wait the endpoint asked for on 429, 502, 503 or 504; 0 for none, at most 24 h.
 	RetryAfter time.Duration
 	// Duration runs from the start to the end of the answer.
@@ -103,7 +110,7 @@ type Result struct {
 	// FailureReason and ErrorMessage are empty on success. The message is fit for the destination's owner: no secret,
 	// header value or URL.
 	FailureReason, ErrorMessage string
-	// Kept says that the connection stays open for the next request: where it does not, that opens another one.
+	// Kept means that the connection stays open for the next request, which else opens another one.
 	Kept bool
 	// Aborted means that the caller's context was cancelled before an answer came: nothing is known about the endpoint,
 	// so the attempt should not count. The receiver may have got the request.
@@ -141,20 +148,26 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["Accept"] = []string{acceptAll}
 	for name, value := range r.Headers {
 		switch canonical := http.CanonicalHeaderKey(name); {
-		case reserved(canonical) != "":
+		case reserved(canonical) != "", canonical == traceparent && r.Traceparent != "":
 			continue
 		case canonical == "Accept":
 			delete(header, "Accept")
 		}
-		header[name] = []string{value} // as it is typed: some receivers tell upper from lower case
+		header[name] = []string{value} // as typed: some receivers distinguish upper and lower case
 	}
 	// Lower case, as the specification writes them; net/http leaves it alone.
 	header["webhook-id"] = []string{r.ID}
 	header["webhook-timestamp"] = []string{strconv.FormatInt(r.Now.Unix(), 10)}
 	header["webhook-signature"] = []string{Sign(r.Secrets, r.ID, r.Now, r.Body)}
+	if r.Traceparent != "" {
+		header["traceparent"] = []string{r.Traceparent}
+	}
 	header["Content-Type"] = []string{dataContentType}
 	header["User-Agent"] = []string{s.userAgent}
 }
+
+// traceparent is the canonical name of the header that names a span.
+const traceparent = "Traceparent"
 
 // acceptAll is the Accept header of requests whose destination has none: some firewalls block requests without it.
 const acceptAll = "*/*"
@@ -170,7 +183,7 @@ func (s *Sender) exchange(
 	timer := time.AfterFunc(timeout, func() { cancel(errTimeout) })
 	defer timer.Stop()
 
-	showed := shown{certificate: via != nil}
+	showed := shown{certificate: via != nil, stage: new(atomic.Pointer[string])}
 	if via == nil {
 		via = s.transport
 	}
@@ -180,19 +193,26 @@ func (s *Sender) exchange(
 		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
 	}
 	if err != nil {
-		result = failed(parent, ctx, err, showed, timeout, time.Since(start))
+		result = failed(parent, ctx, err, showed, time.Since(start))
 		result.ErrorMessage = conceal().replace(result.ErrorMessage)
 		return result
 	}
 	defer func() { _ = resp.Body.Close() }()
 	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
 	if resp.StatusCode < http.StatusContinue { // net/http takes any three digits
-		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "the answer has no valid HTTP status", Duration: time.Since(start)}
+		return Result{
+			FailureReason: egress.ReasonConnection,
+			ErrorMessage:  "the answer has no valid HTTP status",
+			Duration:      time.Since(start),
+		}
 	}
 	result = Result{StatusCode: resp.StatusCode}
 	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode, func() string {
 		return conceal().replace(resp.Header.Get("Location"))
 	})
+	if result.FailureReason != "" {
+		result.Headers = shownHeaders(resp.Header, conceal())
+	}
 	result.ErrorMessage += showed.afterStatus(resp.StatusCode)
 	if resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
 		result.Body = readBody(resp.Body, resp.ContentLength, func(raw []byte) string {
@@ -200,34 +220,42 @@ func (s *Sender) exchange(
 		})
 	}
 	result.Duration = time.Since(start)
-	result.Kept = kept.Load() // told before the body ends
+	result.Kept = kept.Load() // reported before the body ends
 	result.RetryAfter = retryAfter(resp.StatusCode, resp.Header, now.Add(result.Duration))
 	return result
 }
 
 var errInvalidURL = errors.New("destination URL is not a valid https URL")
 
-// roundTrip sends one request. Where a connection that was used before has ended, and nothing of the request was written
-// to it, another one is taken. If anything was written, the receiver may have got the request: it does not go out again.
+// roundTrip sends one request. If a used connection has ended, and nothing of the request was written to it, another
+// one is taken. If anything was written, the receiver may have got the request: it does not go out again.
 func roundTrip(
-	ctx context.Context, via http.RoundTripper, showed *shown, kept *atomic.Bool, build func(context.Context) (*http.Request, error),
+	ctx context.Context, via http.RoundTripper, showed *shown, kept *atomic.Bool,
+	build func(context.Context) (*http.Request, error),
 ) (*http.Response, error) {
 	for {
 		reused := false // the last connection that was tried
 		var conn *egress.Conn
-		noted, handshake := egress.NoteHandshake(ctx)
-		trace := &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-			reused = got.Reused
-			if conn = egress.ConnOf(got.Conn); conn != nil && reused {
-				conn.WasIdle()
-			}
-		}, PutIdleConn: func(err error) { kept.Store(err == nil || enoughIdle(err)) }}
-		req, err := build(httptrace.WithClientTrace(noted, trace))
+		trace := &httptrace.ClientTrace{
+			DNSStart:          func(httptrace.DNSStartInfo) { showed.begin(stageName) },
+			ConnectStart:      func(string, string) { showed.begin(stageConnect) },
+			TLSHandshakeStart: func() { showed.begin(stageTLS) },
+			GotConn: func(got httptrace.GotConnInfo) {
+				showed.begin(stageAnswer)
+				reused = got.Reused
+				if conn = egress.ConnOf(got.Conn); conn != nil && reused {
+					conn.WasIdle()
+				}
+			},
+			PutIdleConn: func(err error) { kept.Store(err == nil || enoughIdle(err)) },
+		}
+		req, err := build(httptrace.WithClientTrace(ctx, trace))
 		if err != nil || req.URL.Scheme != "https" {
 			return nil, errInvalidURL
 		}
 		resp, err := via.RoundTrip(req)
-		showed.asked = handshake.Asked() || conn != nil && conn.Asked()
+		_, asked := errors.AsType[*egress.AskedError](err)
+		showed.asked = asked || conn != nil && conn.Asked()
 		if reused && err != nil && (closedIdle(err) || conn != nil && conn.Unused()) && ctx.Err() == nil {
 			continue // each go takes an idle connection away, so it ends
 		}
@@ -235,8 +263,8 @@ func roundTrip(
 	}
 }
 
-// enoughIdle reports that a connection was not kept because as many are idle to the same host as may be, of which the next
-// request takes one. net/http has no name for that error.
+// enoughIdle reports that a connection was not kept because as many are idle to the same host as may be, of which the
+// next request takes one. net/http has no name for that error.
 func enoughIdle(err error) bool {
 	return err.Error() == "http: putIdleConn: too many idle connections for host"
 }
@@ -246,7 +274,7 @@ func closedIdle(err error) bool {
 	return err != nil && err.Error() == "http: server closed idle connection"
 }
 
-func failed(parent, ctx context.Context, err error, showed shown, timeout, took time.Duration) Result {
+func failed(parent, ctx context.Context, err error, showed shown, took time.Duration) Result {
 	result := Result{Duration: took}
 	switch {
 	case errors.Is(parent.Err(), context.Canceled):
@@ -262,6 +290,7 @@ func failed(parent, ctx context.Context, err error, showed shown, timeout, took 
 		result.FailureReason, result.ErrorMessage = egress.ReasonTLS, words
 		return result
 	}
-	result.ErrorMessage = describe(err, result.FailureReason, timeout) + showed.afterFailure(result.FailureReason)
+	result.ErrorMessage = describe(err, result.FailureReason, showed.late(took)) +
+		showed.afterFailure(result.FailureReason)
 	return result
 }

@@ -2,18 +2,42 @@ package webhook
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"carillon/command/egress"
 )
 
-// shown says what the receiver saw of a client certificate.
+// shown is the receiver's view of a client certificate.
 type shown struct {
-	certificate bool // the connections show one where the receiver asks
+	certificate bool // the connections show one if the receiver asks
 	asked       bool // the receiver asked
+
+	stage *atomic.Pointer[string] // the step that the request waits for
+}
+
+// Stages of a request, by what did not come.
+const (
+	stageName    = "the name was not resolved"
+	stageConnect = "no connection was made"
+	stageTLS     = "the TLS handshake did not end"
+	stageAnswer  = "no answer"
+)
+
+func (s *shown) begin(stage string) { s.stage.Store(&stage) }
+
+// late returns what did not come in time.
+func (s shown) late(took time.Duration) string {
+	missed := stageConnect // a connection that another request opens
+	if begun := s.stage.Load(); begun != nil {
+		missed = *begun
+	}
+	return fmt.Sprintf("timeout: %s within %s", missed, took.Round(100*time.Millisecond)) //nolint:mnd // enough for people
 }
 
 // refusals are alerts that say something of a certificate. The receiver sends them about ours: its own is checked here.
@@ -36,10 +60,11 @@ func (s shown) refused(err error) (refused bool, words string) {
 	case s.certificate:
 		return true, "TLS: the receiver refused your organization's client certificate: " + alert
 	}
-	return true, "TLS: the receiver wants a client certificate (" + alert + "), and your organization has none: the operator can set one"
+	return true, "TLS: the receiver wants a client certificate (" + alert + "), " +
+		"and your organization has none: the operator can set one"
 }
 
-// afterFailure is added where a receiver that asked for a certificate went away without a word about it.
+// afterFailure is added if a receiver that asked for a certificate closed the connection without an alert.
 func (s shown) afterFailure(reason string) string {
 	if !s.asked || reason != egress.ReasonTLS && reason != egress.ReasonConnection {
 		return ""
@@ -47,7 +72,7 @@ func (s shown) afterFailure(reason string) string {
 	return s.words()
 }
 
-// afterStatus is added where a receiver that asked for a certificate answers that it lets nobody in; some do so instead of
+// afterStatus returns the addition if a receiver that asked for a certificate denies access; some do so instead of
 // ending the handshake.
 func (s shown) afterStatus(status int) string {
 	if !s.asked || status != http.StatusBadRequest && status != http.StatusUnauthorized && status != http.StatusForbidden {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// pipeSender talks to an endpoint over an in-memory connection, where a synctest clock can see that everybody waits.
+// pipeSender talks to an endpoint over an in-memory connection, so that a synctest clock sees that all wait.
 func pipeSender(t *testing.T, opts Options, serve func(net.Conn, *http.Request)) *Sender {
 	t.Helper()
 	var served sync.WaitGroup
@@ -49,12 +49,17 @@ func TestSendTimesOut(t *testing.T) {
 		want    time.Duration
 		message string
 	}{
-		{Options{}, 30 * time.Second, "no answer within 30s"},
-		{Options{Timeout: 90 * time.Second}, 90 * time.Second, "no answer within 1m30s"},
+		{Options{}, 30 * time.Second, "timeout: no answer within 30s"},
+		{Options{Timeout: 90 * time.Second}, 90 * time.Second, "timeout: no answer within 1m30s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sender := pipeSender(t, test.opts, silence)
-			result := sender.Send(t.Context(), Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+			result := sender.Send(t.Context(), Request{
+				URL:     "https://example.com/",
+				Secrets: []Secret{mint(t)},
+				ID:      "d",
+				Body:    []byte("{}"),
+			})
 			want := Result{FailureReason: "timeout", ErrorMessage: test.message, Duration: test.want}
 			if result != want {
 				t.Errorf("got %+v", result)
@@ -69,7 +74,12 @@ func TestSendAborts(t *testing.T) {
 		sender := pipeSender(t, Options{}, silence)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
-		result := sender.Send(ctx, Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+		result := sender.Send(ctx, Request{
+			URL:     "https://example.com/",
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+		})
 		if !result.Aborted || result.OK() || result.Duration != 3*time.Second {
 			t.Errorf("got %+v", result)
 		}
@@ -78,7 +88,12 @@ func TestSendAborts(t *testing.T) {
 		sender := pipeSender(t, Options{}, silence)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		result := sender.Send(ctx, Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+		result := sender.Send(ctx, Request{
+			URL:     "https://example.com/",
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+		})
 		if result.Aborted || result.FailureReason != "timeout" || result.Duration != 2*time.Second {
 			t.Errorf("a caller's deadline is a timeout: %+v", result)
 		}
@@ -102,8 +117,14 @@ func TestSendDoesNotWaitForDrippingBodies(t *testing.T) {
 					<-time.After(1100 * time.Millisecond)
 				}
 			})
-			result := sender.Send(t.Context(), Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
-			if !result.OK() || result.StatusCode != 202 || result.Duration != test.want || result.Body == "" || len(result.Body) > 5 {
+			result := sender.Send(t.Context(), Request{
+				URL:     "https://example.com/",
+				Secrets: []Secret{mint(t)},
+				ID:      "d",
+				Body:    []byte("{}"),
+			})
+			if !result.OK() || result.StatusCode != 202 || result.Duration != test.want || result.Body == "" ||
+				len(result.Body) > 5 {
 				t.Errorf("got %+v", result)
 			}
 		})
@@ -116,9 +137,16 @@ func TestRetryAfterDateCountsFromTheAnswer(t *testing.T) {
 		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 		sender := pipeSender(t, Options{}, func(conn net.Conn, _ *http.Request) {
 			<-time.After(10 * time.Second)
-			_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Sat, 21 Nov 2026 12:01:00 GMT\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: Sat, 21 Nov 2026 12:01:00 GMT\r\n"+
+				"Content-Length: 0\r\n\r\n")
 		})
-		result := sender.Send(t.Context(), Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}"), Now: now})
+		result := sender.Send(t.Context(), Request{
+			URL:     "https://example.com/",
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+			Now:     now,
+		})
 		if result.RetryAfter != 50*time.Second {
 			t.Errorf("got %+v", result)
 		}
@@ -131,7 +159,12 @@ func TestSwitchingProtocolsIsNoAnswerToWaitFor(t *testing.T) {
 		sender := pipeSender(t, Options{}, func(conn net.Conn, _ *http.Request) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		})
-		result := sender.Send(t.Context(), Request{URL: "https://example.com/", Secrets: []Secret{mint(t)}, ID: "d", Body: []byte("{}")})
+		result := sender.Send(t.Context(), Request{
+			URL:     "https://example.com/",
+			Secrets: []Secret{mint(t)},
+			ID:      "d",
+			Body:    []byte("{}"),
+		})
 		if result.FailureReason != "http_status" || result.StatusCode != 101 || result.Duration != 0 {
 			t.Errorf("got %+v", result)
 		}
@@ -142,7 +175,11 @@ func TestProbeTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		got := pipeSender(t, Options{}, silence).Probe(t.Context(), nil, "https://example.com/")
-		want := Reachability{ResponseTime: 5 * time.Second, FailureReason: "timeout", ErrorMessage: "no answer within 5s"}
+		want := Reachability{
+			ResponseTime:  5 * time.Second,
+			FailureReason: "timeout",
+			ErrorMessage:  "timeout: no answer within 5s",
+		}
 		if got != want {
 			t.Errorf("got %+v", got)
 		}

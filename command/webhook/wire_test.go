@@ -36,7 +36,9 @@ func wireServer(tb testing.TB) (*Sender, <-chan wireRequest) {
 	requests := make(chan wireRequest, 1)
 	sni := ""
 	config := &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: certificate.TLS.Certificates, NextProtos: []string{"http/1.1"},
+		MinVersion:   tls.VersionTLS12,
+		Certificates: certificate.TLS.Certificates,
+		NextProtos:   []string{"http/1.1"},
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			sni = hello.ServerName
 			return nil, nil
@@ -122,24 +124,30 @@ func asTyped(wire, typed string) bool {
 	return wire == ""
 }
 
-// Whatever URL and headers are accepted for a destination arrive as they were typed, and what is refused is named.
+// All accepted URLs and headers of a destination arrive as typed, and refused ones are named.
 func TestAcceptedRequestArrivesAsTyped(t *testing.T) {
 	t.Parallel()
 	sender, requests := wireServer(t)
 	secret := mint(t)
-	hosts := rapid.SampledFrom([]string{"example.com", "LOCALHOST", "Hooks.Example.COM", "bücher.example", "BÜCHER.example", "127.0.0.1", "[::1]", "a_b.example"})
+	hosts := rapid.SampledFrom([]string{"example.com", "LOCALHOST", "Hooks.Example.COM", "bücher.example",
+		"BÜCHER.example", "127.0.0.1", "[::1]", "a_b.example"})
 	targets := rapid.OneOf(
-		rapid.StringMatching(`(/[a-zA-Z0-9._~!$&'()*+,;=:@é%ü"<>^{|}\x60\[\]-]{0,8}){0,4}(\?[a-zA-Z0-9/?:@&=+%é"<>{|}^'\[\]#-]{0,12})?`),
-		rapid.SampledFrom([]string{"", "/", "?", "/?", "//a", "/a/../b", "/%2F/é", "/a%c3%A9b", "?q=é", "?a=%", "/a#b", "/*", "/ü?ü=ü", "/%"}),
+		rapid.StringMatching(`(/[a-zA-Z0-9._~!$&'()*+,;=:@é%ü"<>^{|}\x60\[\]-]{0,8}){0,4}(\?[a-zA-Z0-9/?:@&`+
+			`=+%é"<>{|}^'\[\]#-]{0,12})?`),
+		rapid.SampledFrom([]string{"", "/", "?", "/?", "//a", "/a/../b", "/%2F/é", "/a%c3%A9b", "?q=é", "?a=%", "/a#b", "/*",
+			"/ü?ü=ü", "/%"}),
 	)
 	names := rapid.OneOf(
 		rapid.SampledFrom([]string{
-			"SOAPAction", "x-tenant", "accept", "ACCEPT", "Idempotency-Key", "x-idempotency-key", "Trailer", "tE", "Expect", "Range", "Date",
-			"Accept-Encoding", "authorization", "Cookie", "Referer", "Content-Encoding", "proxy-connection", "Host", "If-Match", "Via", "Upgrade",
+			"SOAPAction", "x-tenant", "accept", "ACCEPT", "Idempotency-Key", "x-idempotency-key", "Trailer", "tE", "Expect",
+			"Range", "Date",
+			"Accept-Encoding", "authorization", "Cookie", "Referer", "Content-Encoding", "proxy-connection", "Host", "If-Match",
+			"Via", "Upgrade",
 		}),
 		rapid.StringMatching(`[A-Za-z!#$%&'*+.^_|~0-9-]{1,6}`),
 	)
-	values := rapid.OneOf(rapid.StringMatching(`[ -~é\t]{0,12}`), rapid.SampledFrom([]string{"", "a  b", "gzip", "100-continue", "bytes=0-1", "trailers", " x", "x\n"}))
+	values := rapid.OneOf(rapid.StringMatching(`[ -~é\t]{0,12}`),
+		rapid.SampledFrom([]string{"", "a  b", "gzip", "100-continue", "bytes=0-1", "trailers", " x", "x\n"}))
 	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		host, port := hosts.Draw(t, "host"), rapid.SampledFrom([]string{"", ":8443", ":443"}).Draw(t, "port")
@@ -158,7 +166,13 @@ func TestAcceptedRequestArrivesAsTyped(t *testing.T) {
 		if host == "[::1]" && strings.ContainsAny(target, "%#") {
 			return
 		}
-		result := sender.Send(context.Background(), Request{URL: url, Headers: headers, Secrets: []Secret{secret}, ID: "d", Body: []byte("{}")})
+		result := sender.Send(context.Background(), Request{
+			URL:     url,
+			Headers: headers,
+			Secrets: []Secret{secret},
+			ID:      "d",
+			Body:    []byte("{}"),
+		})
 		if !result.OK() {
 			t.Fatalf("%q %q: %+v", url, headers, result)
 		}
@@ -177,7 +191,8 @@ func TestAcceptedRequestArrivesAsTyped(t *testing.T) {
 		if name := ascii; strings.Trim(host, "[]0123456789.:") != "" && got.sni != name {
 			t.Fatalf("%q: SNI %q, want %q", host, got.sni, name)
 		}
-		want := []string{"Content-Length: 2", "Content-Type: application/json", "User-Agent: Carillon/1", "Host: " + ascii + port}
+		want := []string{"Content-Length: 2", "Content-Type: application/json", "User-Agent: Carillon/1",
+			"Host: " + ascii + port}
 		if !slices.ContainsFunc(got.lines, func(line string) bool { return strings.HasPrefix(line, "webhook-id: ") }) {
 			t.Fatalf("no webhook-id in %q", got.lines)
 		}
@@ -190,7 +205,9 @@ func TestAcceptedRequestArrivesAsTyped(t *testing.T) {
 			want = append(want, "Accept: */*")
 		}
 		slices.Sort(want)
-		if lines := slices.DeleteFunc(got.lines, func(line string) bool { return strings.HasPrefix(line, "webhook-") }); !slices.Equal(lines, want) {
+		if lines := slices.DeleteFunc(got.lines, func(line string) bool {
+			return strings.HasPrefix(line, "webhook-")
+		}); !slices.Equal(lines, want) {
 			t.Fatalf("header %q, want %q", lines, want)
 		}
 	})

@@ -14,9 +14,9 @@ import (
 	"carillon/eventstore"
 )
 
-// Golden holds one example of every event against its stored form in testdata/<name>.json. A file that is missing is
-// written and fails the test once, so that it gets reviewed and committed; one that exists is never changed, because
-// events like it are stored somewhere: make a ".v2" and an upcast instead.
+// Golden holds one example of every event against its stored form in testdata/<name>.json. A missing file is written
+// and fails the test once, so that it gets reviewed and committed; an existing one is never changed, because events
+// like it are stored somewhere: make a ".v2" and an upcast instead.
 func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
 	t.Helper()
 	for _, example := range examples {
@@ -46,8 +46,8 @@ func Golden[E any](t *testing.T, codec eventstore.Codec[E], examples ...E) {
 	}
 }
 
-// GoldenFile holds something that others rely on against what testdata/<name> says. A file that is missing is written and
-// fails the test once.
+// GoldenFile holds something that others rely on against what testdata/<name> says. A file that is missing is written
+// and fails the test once.
 func GoldenFile(t *testing.T, name string, data []byte) {
 	t.Helper()
 	golden, there := stored(t, filepath.Join("testdata", name), data)
@@ -56,7 +56,7 @@ func GoldenFile(t *testing.T, name string, data []byte) {
 	}
 }
 
-// stored reads a golden file. One that is missing is written.
+// stored reads a golden file, or writes a missing one.
 func stored(t *testing.T, path string, data []byte) (golden []byte, there bool) {
 	t.Helper()
 	golden, err := os.ReadFile(path) //nolint:gosec // the path is made of constants and a codec's name

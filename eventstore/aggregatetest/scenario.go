@@ -34,20 +34,20 @@ func Stream[S, E, C any](t testing.TB, a eventstore.Aggregate[S, E, C]) *Scenari
 	return &Scenario[S, E, C]{t: t, aggregate: a}
 }
 
-// Of says which events the stream holds so far.
+// Of sets the events that the stream holds so far.
 func (s *Scenario[S, E, C]) Of(events ...E) *Scenario[S, E, C] {
 	s.t.Helper()
 	s.apply(events)
 	return s
 }
 
-// Repeatable says that the next command means something new each time it is given (feedback, an attempt).
+// Repeatable marks the next command as new each time it runs (feedback, an attempt).
 func (s *Scenario[S, E, C]) Repeatable() *Scenario[S, E, C] {
 	s.repeatable = true
 	return s
 }
 
-// When gives a command.
+// When runs a command.
 func (s *Scenario[S, E, C]) When(command C) *Scenario[S, E, C] {
 	s.t.Helper()
 	s.events, s.err = s.aggregate.Decide(s.state, command)

@@ -9,7 +9,7 @@ import (
 	"carillon/eventstore"
 )
 
-// Decisions is what an aggregate decides, as a table of state and command.
+// Decisions is a table of an aggregate's decisions by state and command.
 type Decisions[S, E, C any] struct {
 	t         testing.TB
 	aggregate eventstore.Aggregate[S, E, C]
@@ -35,8 +35,8 @@ func (d *Decisions[S, E, C]) State(name string, events ...E) *Decisions[S, E, C]
 	return d
 }
 
-// When adds a row: what a command comes to in each state. That is an error where it is refused, else the names of the
-// new events' types, as in "Created SecretMinted"; "" where it changes nothing.
+// When adds a row: the outcome of a command in each state. It is an error if the command is refused, else the names of
+// the new events' types, as in "Created SecretMinted"; "" if it changes nothing.
 func (d *Decisions[S, E, C]) When(command C, want ...any) *Decisions[S, E, C] {
 	d.t.Helper()
 	if len(want) != len(d.states) {

@@ -15,12 +15,20 @@ import (
 
 var softDeleted = fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64)
 
-// The next revision of each stream is the same in a copy, whatever the source has forgotten, so that a subscriber who
-// resumes after the last one it took misses nothing. It is so from the copy back to where it came from, too.
+// The next revision of each stream is the same in a copy, whatever the source has deleted, so that a subscriber that
+// resumes after its last one misses nothing. The same holds from the copy back to the source.
 func TestLastRevisionsCarryOver(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, from string) {
-		streams := map[string]eventstore.Revision{"deleted": 9, "truncated": 9, "trimmed": 9, "long": 4999, "plain": 9, "revived": 12, "empty": eventstore.NoStream}
+		streams := map[string]eventstore.Revision{
+			"deleted":   9,
+			"truncated": 9,
+			"trimmed":   9,
+			"long":      4999,
+			"plain":     9,
+			"revived":   12,
+			"empty":     eventstore.NoStream,
+		}
 		for stream, last := range streams {
 			if last >= 0 && stream != "revived" {
 				w.put(w.source, stream, eventstore.NoStream, entries(int(last)+1))
@@ -54,21 +62,22 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 					w.Errorf("%s: the last revision of %s is %d, %v, want %d", way, stream, got, err, want)
 				}
 				if want >= 0 && told[stream] != want {
-					w.Errorf("%s: %s was told to have %d", way, stream, told[stream])
+					w.Errorf("%s: %s was reported at %d", way, stream, told[stream])
 				}
 				w.sameStream(stream)
 			}
 			if _, err := w.target.LastRevision(w.ctx, "ended"); !errors.Is(err, eventstore.ErrStreamDeleted) {
 				w.Errorf("%s: the tombstoned stream: %v", way, err)
 			}
-			if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 || again.Digest != result.Digest {
+			if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 ||
+				again.Digest != result.Digest {
 				w.Errorf("%s: a second run: %+v after %+v", way, again, result)
 			}
 			w.noFillers(w.target)
 			w.scavenge(w.targets)
 			w.onwards(kinds[from]())
 		}
-		// What comes next, comes after what subscribers have seen; the last copy is the source now.
+		// Later events follow those that subscribers have seen; the last copy is the source now.
 		for stream, last := range streams {
 			w.put(w.source, stream, last, entries(1))
 			for recorded, err := range w.source.Read(w.ctx, stream, last+1) {
@@ -80,7 +89,7 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 	})
 }
 
-// noFillers subscribes to everything: what fills the places of lost events is no news to anybody.
+// noFillers subscribes to everything: events that fill the places of lost ones are no news.
 func (w *world) noFillers(store *esdb.Store) {
 	w.Helper()
 	for message, err := range store.Subscribe(w.ctx, eventstore.Start, eventstore.Filter{}) {
@@ -90,13 +99,14 @@ func (w *world) noFillers(store *esdb.Store) {
 		case message.CaughtUp:
 			return
 		case message.Event != nil && message.Event.Type == eventstore.Filler:
-			w.Errorf("a subscriber gets %s at revision %d of %s", message.Event.Type, message.Event.Revision, message.Event.Stream)
+			w.Errorf("a subscriber gets %s at revision %d of %s", message.Event.Type, message.Event.Revision,
+				message.Event.Stream)
 		}
 	}
 }
 
-// What a read-only node has is copied whole.
-func TestAReadOnlySource(t *testing.T) {
+// The events of a read-only node are copied completely.
+func TestReadOnlySource(t *testing.T) {
 	w := newWorldOf(t, nil, nil)
 	config := node.Config{Dir: t.TempDir()}
 	store, n := openAs(t, config)
@@ -129,14 +139,15 @@ func TestAnotherLastRevisionIsADifference(t *testing.T) {
 		w.put(w.target, "deleted", 9, entries(1))
 		_, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{})
 		var found *copying.Difference
-		if !errors.As(err, &found) || found.Stream != "deleted" || !strings.Contains(found.What, "last revision 9 became 10") {
+		if !errors.As(err, &found) || found.Stream != "deleted" ||
+			!strings.Contains(found.What, "last revision 9 became 10") {
 			w.Errorf("error = %v", err)
 		}
 	})
 }
 
-// What the source loses after it was copied is no difference, and what follows is copied where it belongs.
-func TestWhatIsForgottenBetweenTwoRuns(t *testing.T) {
+// Events that the source loses after they were copied are no difference, and later ones are copied to their places.
+func TestEventsLostBetweenRuns(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, _ string) {
 		for _, stream := range []string{"deleted", "trimmed"} {
@@ -166,14 +177,17 @@ func TestWhatIsForgottenBetweenTwoRuns(t *testing.T) {
 }
 
 // Streams of the store itself, and others whose names begin like those, are counted and named.
-func TestWhatIsLeftOutIsNamed(t *testing.T) {
+func TestOmittedEventsAreNamed(t *testing.T) {
 	w := newWorldOf(t, nil, nil)
 	w.put(w.source, "thing-1", eventstore.NoStream, entries(2))
 	w.put(w.source, "$mine", eventstore.NoStream, entries(3))
 	w.put(w.source, "$ce-thing", eventstore.NoStream, entries(1))
 	w.describe("$mine", eventstore.NoStream, `{"$maxCount":10}`)
 	w.describe("thing-1", eventstore.NoStream, `{"$maxCount":10}`)
-	want := []copying.LeftOut{{Stream: "$$$mine", Events: 1}, {Stream: "$ce-thing", Events: 1}, {Stream: "$mine", Events: 3}}
+	want := []copying.LeftOut{{Stream: "$$$mine", Events: 1}, {Stream: "$ce-thing", Events: 1}, {
+		Stream: "$mine",
+		Events: 3,
+	}}
 	for _, options := range []copying.Options{{CopyOnly: true}, {}, {}} {
 		if got := w.copy(options).LeftOut; fmt.Sprint(got) != fmt.Sprint(want) {
 			w.Errorf("left out %+v, want %+v", got, want)
@@ -183,7 +197,7 @@ func TestWhatIsLeftOutIsNamed(t *testing.T) {
 
 // Events near what servers take at most are copied, and back. No room for the time of their recording is no reason to
 // lose them.
-func TestTheLargestEventsAreCopied(t *testing.T) {
+func TestLargestEventsAreCopied(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, from string) {
 		if !strings.Contains(w.Name(), "25.0") { // the data alone counts
@@ -204,20 +218,21 @@ func TestTheLargestEventsAreCopied(t *testing.T) {
 		}
 		there := w.copy(copying.Options{})
 		w.onwards(kinds[from]())
-		if back := w.copy(copying.Options{}); there.Copied < 6 || back.Copied != there.Copied || back.Compared != there.Copied || back.Digest != there.Digest {
+		if back := w.copy(copying.Options{}); there.Copied < 6 || back.Copied != there.Copied ||
+			back.Compared != there.Copied || back.Digest != there.Digest {
 			w.Errorf("there %+v, back %+v", there, back)
 		}
 	})
 }
 
-// A server that scavenges file by file may have lost events from the middle of a stream. What is left before them is
+// A server that scavenges file by file may have lost events from the middle of a stream. The rest before them is
 // hidden, and copied all the same.
-func TestAStreamThatHasLostItsMiddle(t *testing.T) {
+func TestStreamWithoutItsMiddle(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, _ string) {
 		list := entries(20)
 		for i := 5; i < 10; i++ {
-			list[i].Type = eventstore.Filler // as good as lost, for whoever copies
+			list[i].Type = eventstore.Filler // lost, as far as a copy is concerned
 		}
 		w.put(w.source, "thing-1", eventstore.NoStream, list)
 		w.describe("thing-1", eventstore.NoStream, `{"$tb":12,"mine":true}`)

@@ -1,6 +1,7 @@
 package copying
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,25 +24,26 @@ const (
 	PhaseDescribe = "setting metadata"
 )
 
-// Progress says how far a phase is. Done and Total are bytes of the source's log or something like it, and streams while
-// metadata is set.
+// Progress is the progress of a phase. Done and Total are bytes of the source's log or something like it, and streams
+// while metadata is set.
 type Progress struct {
 	Phase       string
 	Done, Total uint64
 	Events      uint64 // copied or compared by this run; streams while metadata is set
 }
 
-// Result is what was done.
+// Result is the outcome of a copy.
 type Result struct {
-	Resumed  bool      `json:"resumed"`  // the target held a part already
-	Copied   uint64    `json:"copied"`   // events appended by this run
-	Filled   uint64    `json:"filled"`   // revisions that the source no longer has, filled with hidden events
-	Compared uint64    `json:"compared"` // events found equal on both sides
-	Streams  uint64    `json:"streams"`  // streams found equal on both sides, by count, hash and last revision
-	Gone     uint64    `json:"gone"`     // events of the target that the source has scavenged since they were copied
-	Metadata uint64    `json:"metadata"` // streams whose metadata was written by this run
-	Digest   string    `json:"digest"`   // SHA-256 over the names, counts, hashes and last revisions of all streams, in hexadecimal
-	LeftOut  []LeftOut `json:"leftOut"`  // streams that are not copied, by name: the store's own
+	Resumed  bool   `json:"resumed"`  // the target held a part already
+	Copied   uint64 `json:"copied"`   // events appended by this run
+	Filled   uint64 `json:"filled"`   // revisions that the source no longer has, filled with hidden events
+	Compared uint64 `json:"compared"` // events found equal on both sides
+	Streams  uint64 `json:"streams"`  // streams found equal on both sides, by count, hash and last revision
+	Gone     uint64 `json:"gone"`     // events of the target that the source has scavenged since they were copied
+	Metadata uint64 `json:"metadata"` // streams whose metadata was written by this run
+	// SHA-256 over the names, counts, hashes and last revisions of all streams, in hexadecimal
+	Digest  string    `json:"digest"`
+	LeftOut []LeftOut `json:"leftOut"` // streams that are not copied, by name: the store's own
 }
 
 // LeftOut is a stream whose name begins with "$", and how many events of it were seen and not copied.
@@ -52,8 +54,8 @@ type LeftOut struct {
 
 // Options of a copy.
 type Options struct {
-	// CopyOnly leaves out the comparison, the metadata and the last revisions of what is no longer readable, which want a
-	// source that rests: for a first run beside a source in use.
+	// CopyOnly leaves out the comparison, the metadata and the last revisions of unreadable streams, which need a source
+	// at rest: for a first run beside a source in use.
 	CopyOnly bool
 	// Report hears how far the copy is; nil is allowed.
 	Report func(Progress)
@@ -68,12 +70,24 @@ type Options struct {
 // Copy makes the target a copy of the source, and compares the two. Nothing else may write to the target meanwhile.
 // Errors: ErrForeign, *Difference, and those of the stores, after which it can be called again and goes on.
 func Copy(ctx context.Context, source, target *esdb.Store, o Options) (Result, error) {
-	c := &copier{source: source, target: target, options: o, report: o.Report, leftOut: map[string]uint64{}}
+	patience := cmp.Or(o.Patience, 2*time.Minute)
+	c := &copier{
+		source:   source.Patient(patience),
+		target:   target.Patient(patience),
+		options:  o,
+		report:   o.Report,
+		leftOut:  map[string]uint64{},
+		readable: map[string]eventstore.Revision{},
+	}
 	if c.report == nil {
 		c.report = func(Progress) {}
 	}
-	if c.options.Patience <= 0 {
-		c.options.Patience = 2 * time.Minute
+	// An unreachable store is reported at once; the copy waits for a store that becomes unreachable later.
+	if _, err := source.Head(ctx); err != nil {
+		return c.result, fmt.Errorf("source: %w", err)
+	}
+	if _, err := target.Head(ctx); err != nil {
+		return c.result, fmt.Errorf("target: %w", err)
 	}
 	err := c.copy(ctx)
 	for _, stream := range slices.Sorted(maps.Keys(c.leftOut)) {
@@ -93,14 +107,6 @@ type copier struct {
 }
 
 func (c *copier) copy(ctx context.Context) error {
-	// What can't be reached at all is told at once; what is lost later is waited for.
-	if _, err := c.source.Head(ctx); err != nil {
-		return fmt.Errorf("source: %w", err)
-	}
-	if _, err := c.target.Head(ctx); err != nil {
-		return fmt.Errorf("target: %w", err)
-	}
-	c.readable = map[string]eventstore.Revision{}
 	there, err := c.resume(ctx)
 	if err != nil {
 		return err
@@ -136,7 +142,7 @@ const (
 	metadataType  = "$metadata"
 )
 
-// system says whether an entry is the store's own business.
+// system reports whether an entry is the store's own business.
 func system(e *esdb.Entry) bool { return strings.HasPrefix(e.Stream, "$") }
 
 // describes names the stream whose metadata an entry is, if it is a user's.
@@ -145,8 +151,8 @@ func describes(e *esdb.Entry) (string, bool) {
 	return name, ok && !strings.HasPrefix(name, "$")
 }
 
-// skip counts what is not copied, and reports whether the entry is of that kind: the system's streams, metadata, which
-// is copied at the end, and what fills the places of events that the source lost when it was copied itself.
+// skip counts entries that are not copied, and reports whether the entry is one: the system's streams, metadata, which
+// is copied at the end, and fillers in the places of events that the source lost when it was copied itself.
 func (c *copier) skip(e *esdb.Entry) bool {
 	if !system(e) {
 		return e.Type == eventstore.Filler

@@ -18,7 +18,7 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-func TestACopyHasEverythingInOrder(t *testing.T) {
+func TestCopy_hasAllInOrder(t *testing.T) {
 	w := newWorld(t)
 	var streams []string
 	next := map[string]eventstore.Revision{}
@@ -50,7 +50,8 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 		t.Errorf("result %+v", first)
 	}
 	for _, one := range held {
-		if n := w.length(w.target, one.Name); uint64(n) != one.Events || len(one.SHA256) != 64 { //nolint:gosec // not negative
+		if n := w.length(w.target, one.Name); uint64(n) != one.Events ||
+			len(one.SHA256) != 64 { //nolint:gosec // not negative
 			t.Errorf("%+v has %d events", one, n)
 		}
 	}
@@ -92,14 +93,14 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 	w.put(w.source, streams[0], next[streams[0]], entries(2))
 	w.put(w.source, "thing-new", eventstore.NoStream, entries(1))
 	if more := w.copy(copying.Options{CopyOnly: true}); more.Copied != 3 || more.Compared != 0 {
-		t.Errorf("what came since: %+v", more)
+		t.Errorf("later events: %+v", more)
 	}
 	if more := w.copy(copying.Options{}); more.Copied != 0 || more.Compared != first.Compared+3 {
 		t.Errorf("compared after that: %+v", more)
 	}
 }
 
-func TestACopyThatWasCutOffGoesOn(t *testing.T) {
+func TestCopy_resumes(t *testing.T) {
 	w := newWorld(t)
 	for i := range 900 {
 		w.put(w.source, fmt.Sprintf("thing-%d", i%50), eventstore.Revision(i/50-1), entries(1))
@@ -141,7 +142,14 @@ func TestMetadataAndDeletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := w.copy(copying.Options{})
-	for stream, want := range map[string]int{"counted": 2, "begun": 2, "deleted": 0, "revived": 1, "ended": 0, "plain": 6} {
+	for stream, want := range map[string]int{
+		"counted": 2,
+		"begun":   2,
+		"deleted": 0,
+		"revived": 1,
+		"ended":   0,
+		"plain":   6,
+	} {
 		if got := w.sameStream(stream); got != want {
 			t.Errorf("%s has %d events, want %d", stream, got, want)
 		}
@@ -154,7 +162,7 @@ func TestMetadataAndDeletions(t *testing.T) {
 	if again := w.copy(copying.Options{}); again.Copied != 0 || again.Metadata != 0 {
 		t.Errorf("a second run: %+v after %+v", again, first)
 	}
-	// The source forgets for good what is hidden, and goes on.
+	// The source removes hidden events permanently, and continues.
 	if _, err := w.node.Scavenge(w.ctx, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +175,7 @@ func TestMetadataAndDeletions(t *testing.T) {
 		t.Errorf("the deleted stream has %d events again", got)
 	}
 	w.sameStream("counted")
-	// A fresh target has to get by with what is left.
+	// A fresh target gets the rest only.
 	w.target = nodetest.Start(t)
 	if filled := w.copy(copying.Options{}); filled.Filled == 0 {
 		t.Errorf("result %+v", filled)
@@ -185,7 +193,7 @@ func TestMetadataAndDeletions(t *testing.T) {
 	}
 }
 
-func TestATargetThatHoldsOtherThingsIsRefused(t *testing.T) {
+func TestCopy_refusesForeignTarget(t *testing.T) {
 	w := newWorld(t)
 	list := entries(3)
 	w.put(w.source, "thing-1", eventstore.NoStream, list)
@@ -198,12 +206,12 @@ func TestATargetThatHoldsOtherThingsIsRefused(t *testing.T) {
 	}
 }
 
-func TestADifferenceIsFound(t *testing.T) {
+func TestCopy_findsDifference(t *testing.T) {
 	for name, change := range map[string]func(*esdb.Entry){
 		"its data":                        func(e *esdb.Entry) { e.Data = []byte(`{"n":7}`) },
 		"its metadata":                    func(e *esdb.Entry) { e.Metadata = []byte(`{"actor":"mallory"}`) },
 		"type thing.happened.v1 became x": func(e *esdb.Entry) { e.Type = "x" },
-		"what its data is declared as":    func(e *esdb.Entry) { e.JSON = false },
+		"the content type of its data":    func(e *esdb.Entry) { e.JSON = false },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

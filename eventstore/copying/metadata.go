@@ -21,11 +21,11 @@ const (
 	copiedFrom     = "carillonCopiedFrom"
 )
 
-// describing is how many streams are worked on at once when metadata is set. Their order among each other means nothing.
+// describing is how many streams are worked on at once when metadata is set. Their order among each other means
+// nothing.
 const describing = 16
 
-// describeAll gives the target's streams the last revisions and the metadata that the source's have now, and with it
-// their deletions.
+// describeAll sets the last revisions and metadata of the source's streams in the target, and with it their deletions.
 func (c *copier) describeAll(ctx context.Context, described []string) error {
 	changes := make([]change, len(described))
 	for i, name := range described {
@@ -49,14 +49,19 @@ func (c *copier) describeEach(ctx context.Context, described []string, changes [
 		guard.Lock()
 		defer guard.Unlock()
 		done += more
-		c.report(Progress{Phase: PhaseDescribe, Done: done, Total: total, Events: done})
+		c.report(Progress{
+			Phase:  PhaseDescribe,
+			Done:   done,
+			Total:  total,
+			Events: done,
+		})
 	}
 	report(0)
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(describing)
 	for i, name := range described {
 		work.Go(func() error {
-			if err := c.outlast(ctx, func() error { return c.describe(ctx, name, &changes[i]) }); err != nil {
+			if err := c.describe(ctx, name, &changes[i]); err != nil {
 				return fmt.Errorf("metadata of %s: %w", name, err)
 			}
 			report(1)
@@ -66,7 +71,7 @@ func (c *copier) describeEach(ctx context.Context, described []string, changes [
 	return work.Wait()
 }
 
-// change is what was done to a stream that has metadata, and the last revisions afterwards.
+// change is the change of a stream that has metadata, and the last revisions afterwards.
 type change struct {
 	source, target eventstore.Revision
 	filled         uint64
@@ -75,7 +80,7 @@ type change struct {
 
 // describe does it for one stream. The change says what the logs show of it, and then what was done.
 func (c *copier) describe(ctx context.Context, name string, done *change) (err error) {
-	// Of what the log shows, the last event is the stream's last. Where it shows none, they may all be gone.
+	// Of the events in the log, the last one is the stream's last. If it shows none, they may all be gone.
 	if done.source < 0 {
 		if done.source, err = lastRevision(ctx, c.source, name); err != nil {
 			return fmt.Errorf("source: %w", err)
@@ -104,7 +109,7 @@ func (c *copier) describe(ctx context.Context, name string, done *change) (err e
 	return nil
 }
 
-// lastRevision is that of a stream's last event, or what stands for the end of one that was tombstoned.
+// lastRevision is that of a stream's last event, or the number for the end of a tombstoned one.
 func lastRevision(ctx context.Context, store *esdb.Store, name string) (eventstore.Revision, error) {
 	last, err := store.LastRevision(ctx, name)
 	if errors.Is(err, eventstore.ErrStreamDeleted) {
@@ -124,7 +129,7 @@ func (c *copier) carryOver(ctx context.Context, name string, done *change) error
 		list := fillers(name, done.target+1, done.source+1)
 		appended, err := c.target.AppendEntries(ctx, name, done.target, list)
 		if err != nil {
-			return told(err)
+			return meaning(err)
 		}
 		done.target = appended.Revision
 		done.filled += uint64(len(list))
@@ -140,7 +145,7 @@ func hiding(stream string, first eventstore.Revision) esdb.Entry {
 	}}
 }
 
-// set writes metadata where the target has other, and reads it back.
+// set writes metadata if the target has other, and reads it back.
 func (c *copier) set(ctx context.Context, name string, source *esdb.Entry, done *change) error {
 	for range 2 {
 		there, ok, err := c.target.Last(ctx, "$$"+name)
@@ -178,12 +183,12 @@ func (c *copier) write(ctx context.Context, name string, metadata *esdb.Entry) e
 	return err
 }
 
-// keepHidden adds to the source's metadata what keeps the fillers of the target's stream hidden, where it has any.
+// keepHidden adds settings to the source's metadata that keep the fillers of the target's stream hidden, if it has any.
 func keepHidden(there []byte, source *esdb.Entry) error {
 	var filled struct {
 		From *uint64 `json:"carillonCopiedFrom"`
 	}
-	_ = json.Unmarshal(there, &filled) // where it can't be read, it is none of ours
+	_ = json.Unmarshal(there, &filled) // if it can't be read, it is not ours
 	if filled.From == nil {
 		return nil
 	}

@@ -22,17 +22,14 @@ import (
 // spread stores one event after the other in streams that take turns.
 func (w *world) spread(events, streams int) {
 	w.Helper()
-	appends, err := w.source.Ordered(w.ctx, 0, time.Minute)
-	if err != nil {
-		w.Fatal(err)
-	}
-	defer appends.Close()
-	for i := range events {
-		if err := appends.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), entries(1), func() {}); err != nil {
-			w.Fatal(err)
+	if err := w.source.Patient(time.Minute).AppendInOrder(w.ctx, 0, func(yield func(*esdb.Ordered) bool) {
+		for i := range events {
+			stream, expected := fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1)
+			if !yield(&esdb.Ordered{Stream: stream, Expected: expected, Entries: entries(1)}) {
+				return
+			}
 		}
-	}
-	if err := appends.Flush(); err != nil {
+	}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -92,11 +89,14 @@ func TestAnOutageThatLastsIsAnError(t *testing.T) {
 	target := &stricttest.Strict{}
 	w := newWorldOf(t, nil, target)
 	w.spread(3000, 100)
-	result, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{Patience: time.Second, Report: func(p copying.Progress) {
-		if p.Events > 0 {
-			target.LoseLeader(time.Hour)
-		}
-	}})
+	result, err := copying.Copy(w.ctx, w.source, w.target, copying.Options{
+		Patience: time.Second,
+		Report: func(p copying.Progress) {
+			if p.Events > 0 {
+				target.LoseLeader(time.Hour)
+			}
+		},
+	})
 	if !errors.Is(err, eventstore.ErrUnavailable) || result.Copied == 0 || result.Copied == 3000 {
 		t.Fatalf("%v after %+v", err, result)
 	}
@@ -107,7 +107,7 @@ func TestAnOutageThatLastsIsAnError(t *testing.T) {
 }
 
 // A target that is stopped and started again has everything in order, and once.
-func TestATargetThatIsStartedAgain(t *testing.T) {
+func TestCopy_targetRestarts(t *testing.T) {
 	w := newWorldOf(t, nil, nil)
 	w.spread(6000, 100)
 	dir, socket := t.TempDir(), nodetest.SocketDir(t)+"/s"
@@ -134,7 +134,7 @@ func TestATargetThatIsStartedAgain(t *testing.T) {
 }
 
 // Wherever a copy of a scavenged store is cut off, the next run goes on from there.
-func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
+func TestCopy_resumesAnywhere(t *testing.T) {
 	t.Parallel()
 	between(t, func(w *world, _ string) {
 		w.spread(800, 50)
@@ -167,8 +167,8 @@ func TestACopyCutOffAnywhereGoesOn(t *testing.T) {
 	})
 }
 
-// TestRevivedStreamIsCopiedOnce: answers are lost while a stream that was deleted, in the copy too, is written to again. A
-// real server would not recognize what is sent again without a revision, nor write an event that was deleted.
+// TestRevivedStreamIsCopiedOnce: answers are lost while a stream that was deleted, in the copy too, is written to
+// again. A real server would not recognize what is sent again without a revision, nor write an event that was deleted.
 func TestRevivedStreamIsCopiedOnce(t *testing.T) {
 	target := &stricttest.Strict{}
 	w := newWorldOf(t, &stricttest.Strict{}, target)

@@ -25,7 +25,7 @@ type begun struct {
 // source still shows.
 func (c *copier) resume(ctx context.Context) (begun, error) {
 	there := begun{fresh: true, copied: map[string]eventstore.Revision{}}
-	for entry, err := range c.backwards(ctx, c.target) {
+	for entry, err := range c.target.Backwards(ctx, eventstore.Start) {
 		if err != nil {
 			return there, fmt.Errorf("target: %w", err)
 		}
@@ -60,7 +60,7 @@ func (c *copier) resume(ctx context.Context) (begun, error) {
 // ended is the last revision of a stream that was tombstoned.
 const ended eventstore.Revision = math.MaxInt64
 
-// knowledge is what a source says about an event of the target.
+// knowledge is the source's data about an event of the target.
 type knowledge int
 
 const (
@@ -74,10 +74,7 @@ func (c *copier) find(ctx context.Context, e *esdb.Entry) (at eventstore.Positio
 	if first, trimmed := c.readable[e.Stream]; trimmed && e.Revision < first {
 		return eventstore.Start, gone, nil
 	}
-	err = c.outlast(ctx, func() (err error) {
-		at, known, err = c.look(ctx, e)
-		return err
-	})
+	at, known, err = c.look(ctx, e)
 	if err != nil {
 		err = fmt.Errorf("source: %w", err)
 	}

@@ -12,18 +12,18 @@ import (
 	"carillon/eventstore/esdb"
 )
 
-// Stream is what one stream holds, in source and copy alike.
+// Stream is the content of one stream, in source and copy alike.
 type Stream struct {
 	Name   string              `json:"stream"`
 	Events uint64              `json:"events"`
-	Last   eventstore.Revision `json:"lastRevision"` // also where that event is gone; 2^63-1 of one that was tombstoned
+	Last   eventstore.Revision `json:"lastRevision"` // also if that event is gone; 2^63-1 if tombstoned
 	SHA256 string              `json:"sha256"`       // over its events, in order, in hexadecimal
 }
 
 // tally counts the events of a stream and chains their hashes.
 type tally struct {
 	events uint64
-	last   eventstore.Revision // NoStream where the log shows no event
+	last   eventstore.Revision // NoStream if the log shows no event
 	sum    [sha256.Size]byte
 }
 
@@ -111,7 +111,12 @@ func (t *tallies) compare() (streams []Stream, digest string, err error) {
 		case want.last < 0:
 			continue // it has metadata and nothing else
 		}
-		one := Stream{Name: name, Events: want.events, Last: want.last, SHA256: hex.EncodeToString(want.sum[:])}
+		one := Stream{
+			Name:   name,
+			Events: want.events,
+			Last:   want.last,
+			SHA256: hex.EncodeToString(want.sum[:]),
+		}
 		_, _ = fmt.Fprintf(whole, "%q %d %d %s\n", name, one.Events, one.Last, one.SHA256) // never fails
 		streams = append(streams, one)
 	}

@@ -15,14 +15,19 @@ func TestStreamsAreComparedByCountAndHash(t *testing.T) {
 	t.Parallel()
 	entry := func(stream string, revision eventstore.Revision) esdb.Entry {
 		return esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
-			Stream: stream, Revision: revision, ID: uuid.NewSHA1(uuid.Nil, []byte(stream)), Type: "x", Data: []byte(`{"n":1}`), Metadata: []byte(`{}`),
+			Stream:   stream,
+			Revision: revision,
+			ID:       uuid.NewSHA1(uuid.Nil, []byte(stream)),
+			Type:     "x",
+			Data:     []byte(`{"n":1}`),
+			Metadata: []byte(`{}`),
 		}}
 	}
 	for name, c := range map[string]struct {
 		change func(*esdb.Entry)
 		drop   bool
 		extra  string
-		want   string // the stream named; empty where all are alike
+		want   string // the stream named; empty if all are alike
 	}{
 		"the same":            {},
 		"another id":          {change: func(e *esdb.Entry) { e.ID = uuid.New() }, want: "b"},
@@ -62,9 +67,11 @@ func TestStreamsAreComparedByCountAndHash(t *testing.T) {
 			streams, digest, err := both.compare()
 			var found *Difference
 			switch {
-			case c.want == "" && (err != nil || len(streams) != 3 || digest == "" || streams[0].Name != "a" || streams[0].Events != 3):
+			case c.want == "" && (err != nil || len(streams) != 3 || digest == "" || streams[0].Name != "a" ||
+				streams[0].Events != 3):
 				t.Errorf("%+v, %s, %v", streams, digest, err)
-			case c.want != "" && (!errors.As(err, &found) || found.Stream != c.want || !strings.Contains(err.Error(), "stream "+c.want)):
+			case c.want != "" &&
+				(!errors.As(err, &found) || found.Stream != c.want || !strings.Contains(err.Error(), "stream "+c.want)):
 				t.Errorf("error = %v", err)
 			}
 		})

@@ -23,7 +23,7 @@ import (
 
 const patience = 10 * time.Minute
 
-// world is a source and a target of a copy, each a node of its own.
+// world is a source and a target of a copy, each a separate node.
 type world struct {
 	*testing.T
 	ctx            context.Context
@@ -32,15 +32,15 @@ type world struct {
 	targets        *node.Node
 }
 
-// kinds are the stores that copies are made between: the embedded node, and what does as real servers do.
+// kinds are the stores that copies are made between: the embedded node, and one that behaves as real servers do.
 var kinds = map[string]func() *stricttest.Strict{
 	"plain": func() *stricttest.Strict { return nil },
 	"23.10": func() *stricttest.Strict { return &stricttest.Strict{} },
 	"25.0":  func() *stricttest.Strict { return &stricttest.Strict{Later: true} },
 }
 
-// between runs a test for each way between two kinds of stores, and tells it the first one. With -short, two
-// ways have each kind of goroutine in them.
+// between runs a test for each way between two kinds of stores, and passes it the first one. With -short, two ways have
+// each kind of goroutine in them.
 func between(t *testing.T, test func(w *world, from string)) {
 	t.Helper()
 	ways := [][2]string{{"plain", "23.10"}, {"25.0", "plain"}, {"plain", "plain"}, {"23.10", "plain"}, {"plain", "25.0"}}
@@ -108,7 +108,10 @@ func entries(n int) []esdb.Entry {
 	list := make([]esdb.Entry, n)
 	for i := range list {
 		list[i] = esdb.Entry{JSON: true, Recorded: eventstore.Recorded{
-			ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, `{"n":%d}`, i), Metadata: []byte(`{"actor":"test"}`),
+			ID:       uuid.New(),
+			Type:     "thing.happened.v1",
+			Data:     fmt.Appendf(nil, `{"n":%d}`, i),
+			Metadata: []byte(`{"actor":"test"}`),
 		}}
 	}
 	return list
@@ -145,7 +148,7 @@ func (w *world) scavenge(n *node.Node) {
 	}
 }
 
-// sameStream compares what readers see of a stream, but for positions and what a copy adds to the metadata.
+// sameStream compares what readers see of a stream, but for positions and a copy's additions to the metadata.
 func (w *world) sameStream(stream string) int {
 	w.Helper()
 	read := func(store *esdb.Store) (list []eventstore.Recorded, failure error) {

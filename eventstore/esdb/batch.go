@@ -2,255 +2,206 @@ package esdb
 
 import (
 	"context"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
-	"google.golang.org/grpc/codes"
+	"github.com/google/uuid"
 	"google.golang.org/protobuf/proto"
 
 	"carillon/eventstore"
 )
 
-// What may be on its way to the server at once, unanswered. A server takes in whatever it is sent, so the limit has to
-// be here.
+// Limits of the unanswered appends on their way to the server. A server takes in all that it is sent.
 const (
 	maxUnanswered      = 512
 	maxUnansweredBytes = 4 << 20
 )
 
-// batches makes the appends of one connection through one BatchAppend call, which is opened anew when it has ended.
-type batches struct {
-	link    *link
-	refused atomic.Bool // the server knows the method, and doesn't take it
-	mu      sync.Mutex
-	call    *batchCall
+// batch is one BatchAppend call. The server carries appends out in the order in which they were submitted.
+type batch struct {
+	stream streams.Streams_BatchAppendClient
+	cancel context.CancelFunc
+	heard  *atomic.Uint64
+	stall  time.Duration // without any answer, after which the call ends
+	queue  chan *pending
+	room   chan struct{} // there may be some
+	ended  chan struct{} // closed when no answer comes any more
+
+	mu         sync.Mutex
+	unanswered map[uuid.UUID]*pending
+	bytes      int // theirs
+	watchdog   *time.Timer
+	err        error // why it has ended
 }
 
-func newBatches(l *link) *batches { return &batches{link: l} }
+// pending is an append that was submitted.
+type pending struct {
+	*proposal
 
-func (b *batches) append(ctx context.Context, stream string, expected eventstore.Revision, events []proposal) (eventstore.Appended, error) {
-	if err := ctx.Err(); err != nil {
-		return eventstore.Appended{}, err // an answer that is quicker than the look at the context would be taken for one
-	}
-	call, err := b.open()
-	if err != nil {
-		return eventstore.Appended{}, err
-	}
-	within := callTimeout
-	if deadline, ok := ctx.Deadline(); ok {
-		within = min(within, time.Until(deadline))
-	}
-	p := &pending{began: time.Now(), answer: make(chan batchAnswer, 1)}
-	if err := call.submit(p, stream, expected, events, within); err != nil {
-		return eventstore.Appended{}, err
-	}
-	select {
-	case answer := <-p.answer:
-		if answer.err == errWrongVersion { //nolint:errorlint // a mark, never wrapped
-			return eventstore.Appended{}, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}
-		}
-		return answer.appended, answer.err
-	case <-ctx.Done():
-		call.abandon(p)
-		return eventstore.Appended{}, ctx.Err()
-	}
+	id      uuid.UUID
+	message *streams.BatchAppendReq
+	size    int                           // of the message
+	answer  chan *streams.BatchAppendResp // has room for it
 }
 
-// open gives the call that is open, or opens one.
-func (b *batches) open() (*batchCall, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.call != nil && !b.call.over() {
-		return b.call, nil
-	}
-	call, err := b.begin()
-	if err == nil {
-		b.call = call
-	}
-	return call, err
-}
-
-// begin opens a call.
-func (b *batches) begin() (*batchCall, error) {
+// beginBatch opens a call. queue is how many appends it takes that there is no room for yet.
+func (l *link) beginBatch(queue int, stall time.Duration) (*batch, error) {
 	ctx, cancel := context.WithCancel(leading(context.Background())) // the connection's end ends it
-	stream, err := b.link.streams.BatchAppend(ctx)
+	stream, err := l.streams.BatchAppend(ctx)
 	if err != nil {
 		cancel()
 		return nil, refused(err, nil)
 	}
-	call := &batchCall{
-		stream: stream, cancel: cancel, heard: b.link.heard, most: rand.Uint64(), //nolint:gosec // only has to differ from other calls' in a log
-		pending: map[uint64]*pending{}, work: make(chan struct{}, 1), ended: make(chan struct{}),
+	b := &batch{
+		stream:     stream,
+		cancel:     cancel,
+		heard:      l.heard,
+		stall:      stall,
+		queue:      make(chan *pending, queue),
+		room:       make(chan struct{}, 1),
+		ended:      make(chan struct{}),
+		unanswered: map[uuid.UUID]*pending{},
+		watchdog:   time.AfterFunc(stall, cancel),
 	}
-	go call.send()
-	go call.receive()
-	return call, nil
+	b.watchdog.Stop() // until something is sent
+	go b.send()
+	go b.receive()
+	return b, nil
 }
 
-// batchCall is one BatchAppend call with the appends that are unanswered.
-type batchCall struct {
-	stream streams.Streams_BatchAppendClient
-	cancel context.CancelFunc
-	heard  *atomic.Uint64
-	most   uint64        // half of each correlation id, the other half counts
-	work   chan struct{} // something to send, or room to send it
-	ended  chan struct{} // closed when each append has its answer, or will never have one
-
-	mu      sync.Mutex
-	last    uint64
-	queue   []*pending          // not sent yet
-	pending map[uint64]*pending // sent or not
-	sent    int                 // unanswered,
-	bytes   int                 // and their size
-	full    bool                // there was no room for all that is queued
-	err     error               // why it has ended
-}
-
-// pending is an append that waits for its answer.
-type pending struct {
-	id        uint64
-	message   *streams.BatchAppendReq
-	size      int
-	began     time.Time
-	abandoned bool // before it was sent
-	answer    chan batchAnswer
-}
-
-func (c *batchCall) over() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err != nil
-}
-
-// submit queues an append.
-func (c *batchCall) submit(p *pending, stream string, expected eventstore.Revision, events []proposal, within time.Duration) error {
-	c.mu.Lock()
-	c.last++
-	p.id = c.last
-	c.mu.Unlock()
+// appendTogether appends by the call that all appends of the connection share. An ended call is replaced.
+func (l *link) appendTogether(ctx context.Context, p *proposal, within time.Duration) (eventstore.Appended, error) {
+	l.mu.Lock()
 	var err error
-	if p.message, err = batchRequest(c.most, p.id, stream, expected, within, events); err != nil {
-		return err
+	if l.batch == nil || l.batch.over() {
+		l.batch, err = l.beginBatch(0, callTimeout)
 	}
-	p.size = proto.Size(p.message)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err != nil {
-		return c.err
+	b := l.batch
+	l.mu.Unlock()
+	if err != nil {
+		return eventstore.Appended{}, err
 	}
-	c.pending[p.id] = p
-	c.queue = append(c.queue, p)
-	c.wake()
-	return nil
+	sent, err := b.submit(ctx, p, within)
+	if err != nil {
+		return eventstore.Appended{}, err
+	}
+	return b.await(ctx, sent)
 }
 
-func (c *batchCall) wake() {
+func (b *batch) over() bool {
 	select {
-	case c.work <- struct{}{}:
-	default: // it is about to look
+	case <-b.ended:
+		return true
+	default:
+		return false
 	}
 }
 
-// abandon forgets an append whose caller waits no longer. A server that has not answered in all the time that any append
-// gets won't answer the others either, and what it owes would keep them from being sent.
-func (c *batchCall) abandon(p *pending) {
-	c.mu.Lock()
-	p.abandoned = true
-	c.mu.Unlock()
-	time.AfterFunc(callTimeout-time.Since(p.began), func() {
-		c.mu.Lock()
-		_, owed := c.pending[p.id]
-		c.mu.Unlock()
-		if owed {
-			c.cancel()
-		}
-	})
+// submit puts an append behind those that were submitted before.
+func (b *batch) submit(ctx context.Context, p *proposal, within time.Duration) (*pending, error) {
+	sent := &pending{proposal: p, id: uuid.New(), answer: make(chan *streams.BatchAppendResp, 1)}
+	sent.message = p.message(sent.id, within)
+	sent.size = proto.Size(sent.message)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case b.queue <- sent:
+		return sent, nil
+	case <-b.ended:
+		return nil, b.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
-// send sends what is queued, as far as there is room.
-func (c *batchCall) send() {
-	var taken []*pending
+// await waits for the answer to an append. The append may take place after an error.
+func (b *batch) await(ctx context.Context, p *pending) (eventstore.Appended, error) {
+	select {
+	case answer := <-p.answer:
+		return p.resultOf(answer)
+	case <-b.ended:
+	case <-ctx.Done():
+		return eventstore.Appended{}, ctx.Err()
+	}
+	select {
+	case answer := <-p.answer:
+		return p.resultOf(answer)
+	default:
+		return eventstore.Appended{}, b.err
+	}
+}
+
+// send sends what is submitted, as far as there is room.
+func (b *batch) send() {
 	for {
 		select {
-		case <-c.work:
-		case <-c.stream.Context().Done():
-			return // receive says why
-		}
-		taken = c.take(taken[:0])
-		for _, p := range taken {
-			if c.stream.Send(p.message) != nil {
+		case p := <-b.queue:
+			for !b.admit(p) {
+				select {
+				case <-b.room:
+				case <-b.stream.Context().Done():
+					return // receive finds out why
+				}
+			}
+			if b.stream.Send(p.message) != nil {
 				return
 			}
+		case <-b.stream.Context().Done():
+			return
 		}
-		clear(taken)
 	}
 }
 
-// take takes from the queue what there is room for.
-func (c *batchCall) take(into []*pending) []*pending {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.full = false
-	n := 0
-	for ; n < len(c.queue); n++ {
-		p := c.queue[n]
-		if p.abandoned {
-			delete(c.pending, p.id)
-			continue
-		}
-		if c.sent > 0 && (c.sent == maxUnanswered || c.bytes+p.size > maxUnansweredBytes) {
-			c.full = true
-			break
-		}
-		c.sent++
-		c.bytes += p.size
-		into = append(into, p)
+// admit reports whether there is room for an append, and then counts it.
+func (b *batch) admit(p *pending) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(b.unanswered)
+	if n > 0 && (n == maxUnanswered || b.bytes+p.size > maxUnansweredBytes) {
+		return false
 	}
-	c.queue = slices.Delete(c.queue, 0, n)
-	return into
+	if n == 0 {
+		b.watchdog.Reset(b.stall)
+	}
+	b.unanswered[p.id], b.bytes = p, b.bytes+p.size
+	return true
 }
 
 // receive hands out the answers, until the call ends.
-func (c *batchCall) receive() {
-	defer c.cancel()
+func (b *batch) receive() {
 	for {
-		message, err := c.stream.Recv()
+		answer, err := b.stream.Recv()
 		if err != nil {
-			c.end(ended(c.stream, err))
+			b.err = ended(b.stream, err)
+			b.cancel()
+			b.watchdog.Stop()
+			close(b.ended)
 			return
 		}
-		answer := answerOf(message)
-		c.heard.Add(1)
-		c.mu.Lock()
-		p := c.pending[answer.id]
-		if p != nil && answer.most == c.most {
-			delete(c.pending, answer.id)
-			c.sent--
-			c.bytes -= p.size
-			if c.full {
-				c.wake()
-			}
-			p.answer <- answer
-		}
-		c.mu.Unlock()
+		b.heard.Add(1)
+		b.settle(idOf(answer.GetCorrelationId()), answer)
 	}
 }
 
-// end fails all that is unanswered. Each caller tries again by itself, where that makes sense.
-func (c *batchCall) end(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.err = err
-	for _, p := range c.pending {
-		p.answer <- batchAnswer{err: err}
+func (b *batch) settle(id uuid.UUID, answer *streams.BatchAppendResp) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.unanswered[id]
+	if p == nil {
+		return
 	}
-	c.pending, c.queue = nil, nil
-	close(c.ended)
+	delete(b.unanswered, id)
+	b.bytes -= p.size
+	p.answer <- answer
+	b.watchdog.Stop()
+	if len(b.unanswered) > 0 {
+		b.watchdog.Reset(b.stall)
+	}
+	select {
+	case b.room <- struct{}{}:
+	default: // send is about to look
+	}
 }
-
-// errWrongVersion marks an answer; the caller knows stream and expectation.
-var errWrongVersion = &refusal{code: codes.FailedPrecondition, message: "wrong expected version"}

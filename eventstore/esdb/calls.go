@@ -2,6 +2,7 @@ package esdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -12,86 +13,122 @@ import (
 	"carillon/eventstore"
 )
 
-// maxMoves bounds how often one call goes to another member, or through a new connection.
+// maxMoves bounds how often one call goes to another member, or through a new connection, without an answer.
 const maxMoves = 30
 
-// leading makes a call one that only the leader answers. Others say where it is.
+// leading makes a call one that only the leader answers. Others name the leader.
 func leading(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "requires-leader", "true")
 }
 
-// waits bounds how long a call waits for the server at a time. The time that its caller takes does not count.
-type waits struct {
-	turn atomic.Uint64 // odd while it waits
-	late *time.Timer   // asks the others who leads: a leader that is frozen can't say that it leads no more
-	over *time.Timer   // ends the call
+// wait bounds how long a call waits for the server at a time. The time that its caller takes does not count.
+type wait struct {
+	since atomic.Int64 // when it began to wait, in nanoseconds; 0 while the caller has the turn
+	moves int          // since the last answer
 }
 
-// waits begins the first wait of a call.
-func (s *Store) waits(l *link, end context.CancelCauseFunc) *waits {
-	w := &waits{}
-	w.turn.Store(1)
-	w.over = time.AfterFunc(callTimeout, func() { end(context.DeadlineExceeded) })
-	w.late = time.AfterFunc(lateAfter, func() {
-		for turn := w.turn.Load(); turn%2 == 1 && w.turn.Load() == turn && s.several.Load(); pause(s.ctx, lateAgain) {
+// restart begins a wait: the last one has brought an answer.
+func (w *wait) restart() {
+	w.moves = 0
+	w.resume(0)
+}
+
+// pause hands the turn to the caller, and returns how long it has waited. resume takes it back.
+func (w *wait) pause() time.Duration {
+	waited := w.waited()
+	w.since.Store(0)
+	return waited
+}
+
+func (w *wait) resume(waited time.Duration) { w.since.Store(time.Now().Add(-waited).UnixNano()) }
+
+// waited returns how long the present wait takes.
+func (w *wait) waited() time.Duration {
+	if since := w.since.Load(); since != 0 {
+		return time.Since(time.Unix(0, since))
+	}
+	return 0
+}
+
+// supervise looks at a call now and then until its context ends. If an answer is late the others are asked who leads,
+// as a frozen leader can't name its successor. If there is none after some time, the call ends.
+func (s *Store) supervise(ctx context.Context, end context.CancelCauseFunc, l *link, w *wait) *time.Timer {
+	began := time.Now()
+	var look func()
+	look = func() {
+		waited := w.waited()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case waited >= callTimeout && (s.patience == 0 || time.Since(began) >= callTimeout):
+			end(context.DeadlineExceeded)
+			return
+		case waited >= lateAfter && s.several():
 			s.look(l)
 		}
-	})
-	return w
-}
-
-// stop ends a wait: something has come.
-func (w *waits) stop() {
-	w.turn.Store((w.turn.Load() + 1) &^ 1)
-	w.late.Stop()
-	w.over.Stop()
-}
-
-// again begins the next wait.
-func (w *waits) again() {
-	w.turn.Store(w.turn.Load() | 1)
-	w.late.Reset(lateAfter)
-	w.over.Reset(callTimeout)
+		time.AfterFunc(lateAgain, look)
+	}
+	return time.AfterFunc(lateAfter, look)
 }
 
 // led makes a call on the connection to the leader, and again on another one if that was not the leader, or if the
-// connection broke. So it must be a call that can be made twice: what is read is, and what is appended has its ids and its
-// expected revision. It ends after within, if that is above 0.
+// connection broke. So it must be a call that can be made twice: a read can, and an append has its ids and its expected
+// revision.
 func led[T any](
-	ctx context.Context, s *Store, within time.Duration, call func(context.Context, *link, *waits) (T, error),
-) (T, error) {
-	var none T
-	ctx, done, err := s.begin(ctx, within)
+	ctx context.Context, s *Store, call func(context.Context, *link, *wait) (T, error),
+) (result T, err error) {
+	ctx, done, err := s.begin(ctx)
 	if err != nil {
-		return none, err
+		return result, err
 	}
 	defer done()
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	for moves := 0; ; moves++ {
-		l, err := s.connected(ctx)
-		if err != nil {
-			return none, err
-		}
-		w := s.waits(l, end)
-		result, err := call(ctx, l, w)
-		w.stop()
+	w := &wait{}
+	for w.restart(); ; {
+		var elsewhere bool
+		result, elsewhere, err = try(ctx, s, w, call)
 		switch {
 		case err == nil:
 			return result, nil
 		case ctx.Err() != nil:
-			return none, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
-		case moves == maxMoves || !s.elsewhere(ctx, l, err):
-			return none, translate(err)
+			return result, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
+		case elsewhere && w.moves < maxMoves:
+			if w.moves++; w.moves > 1 { // two that refer to each other are not asked as fast as they answer
+				pause(ctx, searchPause)
+			}
+			continue
 		}
-		if moves > 0 { // two that refer to each other are not asked as fast as they answer
-			pause(ctx, searchPause)
+		err = translate(err)
+		passes := errors.Is(err, eventstore.ErrUnavailable) && !errors.Is(err, eventstore.ErrInvalidPosition)
+		if !passes || w.waited() >= s.patience {
+			return result, err
 		}
+		pause(ctx, retryPause)
 	}
 }
 
-// elsewhere sees to it that a call which failed goes to another member, or through a new connection; false means that
-// there is nothing better to be had now.
+// try makes a call once, and reports whether it should be made elsewhere.
+func try[T any](
+	ctx context.Context, s *Store, w *wait, call func(context.Context, *link, *wait) (T, error),
+) (result T, elsewhere bool, err error) {
+	l, err := s.connected(ctx)
+	if err != nil {
+		return result, false, err
+	}
+	attempt, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer s.supervise(attempt, end, l, w).Stop()
+	result, err = call(attempt, l, w)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return result, false, err
+	case attempt.Err() != nil:
+		return result, false, context.Cause(attempt)
+	}
+	return result, s.elsewhere(ctx, l, err), err
+}
+
+// elsewhere makes a call that failed go to another member, or through a new connection. It reports false if there is
+// nothing better now.
 func (s *Store) elsewhere(ctx context.Context, l *link, err error) bool {
 	if to := leader(err); to != "" && to != l.address {
 		s.move(l, to)
@@ -101,11 +138,11 @@ func (s *Store) elsewhere(ctx context.Context, l *link, err error) bool {
 		s.drop(l)
 		return true
 	}
-	if code := codeOf(err); s.several.Load() && (code == codes.Unavailable || code == codes.Unknown) {
+	if code := codeOf(err); s.several() && (code == codes.Unavailable || code == codes.Unknown) {
 		s.look(l)
 	}
 	select {
-	case <-l.gone: // it was looked for, or somebody else has heard of another one
+	case <-l.gone: // it was looked for, or another call has found another one
 		return true
 	default:
 		return false
@@ -113,10 +150,8 @@ func (s *Store) elsewhere(ctx context.Context, l *link, err error) bool {
 }
 
 func pause(ctx context.Context, length time.Duration) {
-	timer := time.NewTimer(length)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(length):
 	case <-ctx.Done():
 	}
 }

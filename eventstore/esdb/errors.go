@@ -15,11 +15,11 @@ import (
 	"carillon/eventstore"
 )
 
-// refusal is what a server answered in place of a result, or gRPC where there was no answer.
+// refusal is the status that a server returned, or gRPC if there was no answer.
 type refusal struct {
 	code    codes.Code
 	message string
-	trailer metadata.MD // by which servers tell errors apart
+	trailer metadata.MD // identifies errors of servers
 }
 
 // Error is the status alone.
@@ -50,7 +50,7 @@ func (r *refusal) trailing(key string) string {
 	return ""
 }
 
-// leader is the address that a member which does not lead refers to; "" where it does not say so.
+// leader returns the address that a member which does not lead refers to, or "".
 func leader(err error) string {
 	var r *refusal
 	if !errors.As(err, &r) || r.trailing("exception") != notLeader {
@@ -63,12 +63,13 @@ func leader(err error) string {
 	return net.JoinHostPort(host, port)
 }
 
+// codeOf returns the status of an error; OK if it is none of a server or of gRPC.
 func codeOf(err error) codes.Code {
 	var r *refusal
 	if errors.As(err, &r) {
 		return r.code
 	}
-	return codes.Unknown
+	return codes.OK
 }
 
 func errClosed() error { return fmt.Errorf("%w: closed", eventstore.ErrUnavailable) }
@@ -77,52 +78,46 @@ func refusedUs(err error) error {
 	return fmt.Errorf("%w: it refuses the user or the password: %w", eventstore.ErrRefused, err)
 }
 
-// invalidPosition reports whether a server refused a position of $all: 23.10 by Unknown, later ones by InvalidArgument where
-// a subscription begins there.
-func invalidPosition(r *refusal) bool {
-	if r.code != codes.Unknown && r.code != codes.InvalidArgument {
-		return false
-	}
-	return strings.Contains(strings.ReplaceAll(strings.ToLower(r.message), " ", ""), "invalidposition")
+// invalidPosition reports whether a server refused a position of $all: 23.10 by Unknown, later ones by InvalidArgument
+// if a subscription begins there.
+func (r *refusal) invalidPosition() bool {
+	return (r.code == codes.Unknown || r.code == codes.InvalidArgument) &&
+		strings.Contains(strings.ReplaceAll(strings.ToLower(r.message), " ", ""), "invalidposition")
 }
 
-// translate maps what went wrong to the program's errors, once.
+// translate returns the program's error for one of a call. Callers look for the context's deadline, on whichever side
+// it was noticed.
 func translate(err error) error {
 	var r *refusal
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrRefused), errors.Is(err, eventstore.ErrTooLarge),
-		errors.Is(err, eventstore.ErrWrongRevision), errors.Is(err, eventstore.ErrStreamDeleted):
-		return err
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), !errors.As(err, &r):
+	for _, known := range []error{
+		eventstore.ErrUnavailable, eventstore.ErrRefused, eventstore.ErrTooLarge, eventstore.ErrWrongRevision,
+		eventstore.ErrStreamDeleted,
+	} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	if !errors.As(err, &r) {
 		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
+	}
+	message := strings.ToLower(r.message)
+	switch {
 	case r.trailing("exception") == streamDeleted:
 		return eventstore.ErrStreamDeleted
-	}
-	if invalidPosition(r) {
+	case r.invalidPosition():
 		return fmt.Errorf("%w: %w", eventstore.ErrInvalidPosition, err)
-	}
-	switch r.code {
-	case codes.Unauthenticated, codes.PermissionDenied:
+	case r.code == codes.Unauthenticated, r.code == codes.PermissionDenied:
 		return refusedUs(err)
-	case codes.InvalidArgument:
-		if strings.Contains(strings.ToLower(r.message), "exceed") { // "Maximum Append Size of … Exceeded"
-			return fmt.Errorf("%w: %w", eventstore.ErrTooLarge, err)
-		}
+	case r.code == codes.InvalidArgument && strings.Contains(message, "exceed"): // "Maximum Append Size of … Exceeded"
+		return fmt.Errorf("%w: %w", eventstore.ErrTooLarge, err)
+	case r.code == codes.InvalidArgument, r.code == codes.Unimplemented:
 		return err
-	case codes.Unimplemented:
-		return err
-	case codes.ResourceExhausted:
-		if strings.Contains(strings.ToLower(r.message), "disk is full") { // a node of ours
-			return fmt.Errorf("%w: %w", eventstore.ErrFull, err)
-		}
-		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
-	case codes.Canceled: // by the caller, by Close, or because the connection was given up
+	case r.code == codes.ResourceExhausted && strings.Contains(message, "disk is full"): // a node of ours
+		return fmt.Errorf("%w: %w", eventstore.ErrFull, err)
+	case r.code == codes.Canceled: // by the caller, by Close, or because the connection was given up
 		return fmt.Errorf("%w: the connection was given up", eventstore.ErrUnavailable)
-	case codes.DeadlineExceeded: // gRPC's word for a context's deadline; callers look for the context's
+	case r.code == codes.DeadlineExceeded:
 		return fmt.Errorf("%w: %w: %w", eventstore.ErrUnavailable, context.DeadlineExceeded, err)
-	default:
-		return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 	}
+	return fmt.Errorf("%w: %w", eventstore.ErrUnavailable, err)
 }

@@ -11,9 +11,9 @@ import (
 	"carillon/eventstore"
 )
 
-// A deadline is told by whichever notices it first: the own context, gRPC's timer, or the server that was told of it.
-// Callers look for the context's error, whoever it was.
-func TestADeadlineIsAContextsDeadlineWhoeverTellsIt(t *testing.T) {
+// A deadline is reported by the side that notices it first: the own context, gRPC's timer, or the server that knows of
+// it. Callers look for the context's error in all cases.
+func TestDeadline_sameErrorFromAnySide(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{
 		context.DeadlineExceeded,

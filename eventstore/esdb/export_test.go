@@ -10,10 +10,5 @@ import (
 func OpenDialed(
 	url string, dial func(ctx context.Context, address string) (net.Conn, error), log *slog.Logger,
 ) (*Store, error) {
-	settings, err := parse(url)
-	if err != nil {
-		return nil, err
-	}
-	settings.dial = dial
-	return open(settings, log)
+	return open(url, func(s *settings) { s.dial = dial }, log)
 }

@@ -12,31 +12,18 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
+	"golang.org/x/sync/singleflight"
 	"google.golang.org/grpc/codes"
 
 	"carillon/eventstore"
 )
 
-// search is an attempt to find the leader, which all calls wait for that need it.
-type search struct {
-	over chan struct{} // closed at the end
-	err  error         // set before
-}
-
-// connected returns the connection to the leader. While there is none it waits until attempts have failed for a while,
+// connected returns the connection to the leader. If there is none it waits until searches have failed for a while,
 // longer if a server is there that is only slow.
-func (s *Store) connected(ctx context.Context) (*link, error) {
-	began := time.Now()
-	patience := time.NewTimer(searchPatience)
-	defer patience.Stop()
-	var last error
-	for {
+func (s *connection) connected(ctx context.Context) (*link, error) {
+	for began := time.Now(); ; {
 		s.mu.Lock()
 		l, closed := s.link, s.closed
-		if l == nil && !closed && s.search == nil {
-			s.seek("")
-		}
-		present := s.search
 		s.mu.Unlock()
 		switch {
 		case closed:
@@ -45,53 +32,51 @@ func (s *Store) connected(ctx context.Context) (*link, error) {
 			return l, nil
 		}
 		select {
-		case <-present.over:
-			if last = present.err; last == nil {
-				continue
+		case found := <-s.search(""):
+			waited := time.Since(began)
+			if err := found.Err; err != nil && waited >= searchTimeout && (!s.starting(err) || waited > callTimeout) {
+				return nil, noServer(waited, err)
 			}
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w: %w", eventstore.ErrUnavailable, context.Cause(ctx))
-		case <-patience.C:
-		}
-		waited := time.Since(began)
-		if last != nil && waited >= searchPatience && (!s.broken(last) || waited > callTimeout) {
-			return nil, noServer(waited, last)
 		}
 	}
 }
 
-// broken reports whether the only server takes connections and breaks them: it is there, and about to serve.
-func (s *Store) broken(err error) bool {
+// starting reports whether the only server takes connections and breaks them: it is about to serve.
+func (s *connection) starting(err error) bool {
+	if s.several() || codeOf(err) != codes.Unavailable {
+		return false
+	}
 	text := err.Error()
-	return !s.several.Load() && !strings.Contains(text, "while dialing") &&
-		slices.ContainsFunc([]string{"preface", "broken pipe", "reset by peer", "EOF", "error reading from server", "transport is closing"},
-			func(sign string) bool { return strings.Contains(text, sign) })
+	return !strings.Contains(text, "while dialing") && !strings.Contains(text, "tls:")
 }
 
-// noServer says what kept attempts from a connection. Credentials and certificates won't be right by trying again.
+// noServer returns why there is no connection. Credentials and certificates won't be right by trying again.
 func noServer(waited time.Duration, last error) error {
-	waited = waited.Round(100 * time.Millisecond)
 	switch code := codeOf(last); {
 	case strings.Contains(last.Error(), "failed to verify certificate"): // gRPC makes a text of a handshake's error
 		return fmt.Errorf("%w: its certificate is not trusted: %w", eventstore.ErrRefused, last)
 	case code == codes.Unauthenticated, code == codes.PermissionDenied:
 		return refusedUs(last)
 	}
+	waited = waited.Round(100 * time.Millisecond)
 	return fmt.Errorf("%w: no server in %s; last: %w", eventstore.ErrUnavailable, waited, last)
 }
 
-// seek begins an attempt, with a member that was named before any other. The store's mutex is held.
-func (s *Store) seek(named string) {
-	present := &search{over: make(chan struct{})}
-	s.search = present
-	wait := time.Until(s.failed.Add(searchPause))
-	go func() {
+// search begins a search, at a member that was named as the leader if any, or joins the one in progress.
+func (s *connection) search(named string) <-chan singleflight.Result {
+	return s.searches.DoChan("leader", func() (any, error) {
+		s.mu.Lock()
+		connected, wait := s.link != nil, time.Until(s.failed.Add(searchPause))
+		s.mu.Unlock()
+		if connected && named == "" { // by a search that ended just now
+			return nil, nil //nolint:nilnil // callers look for the link
+		}
 		pause(s.ctx, wait)
 		found, err := s.discover(named)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		defer close(present.over)
-		s.search, present.err = nil, err
 		switch {
 		case err != nil:
 			s.failed = time.Now()
@@ -99,35 +84,32 @@ func (s *Store) seek(named string) {
 		case s.closed:
 			found.end()
 		default:
+			if s.link != nil {
+				s.link.end()
+			}
 			s.link = found
 			s.log.Debug("event store connected", "address", found.address)
 			go s.watch(found)
 		}
-	}()
+		return nil, err
+	})
 }
 
-// discover connects to the leader: the one that was named, or that gossip knows, or whoever answers of those there are.
-func (s *Store) discover(named string) (*link, error) {
-	var failures []error
+// discover connects to the leader: the one that was named, or that gossip names, or the first member that answers.
+func (s *connection) discover(named string) (*link, error) {
+	candidates := s.others("")
+	if s.settings.discover && named == "" {
+		leader, err := s.ask(candidates)
+		if err != nil {
+			return nil, err
+		}
+		named = leader
+	}
 	if named != "" {
-		l, err := s.dial(s.ctx, named)
-		if err == nil {
-			return l, nil
-		}
-		failures = append(failures, fmt.Errorf("%s: %w", named, err))
+		candidates = []string{named}
 	}
-	if s.settings.discover {
-		leading, err := s.ask(s.others(""))
-		if err != nil {
-			return nil, errors.Join(append(failures, err)...)
-		}
-		l, err := s.dial(s.ctx, leading)
-		if err != nil {
-			return nil, errors.Join(append(failures, fmt.Errorf("%s: %w", leading, err))...)
-		}
-		return l, nil
-	}
-	for _, address := range s.others(named) {
+	var failures []error
+	for _, address := range candidates {
 		l, err := s.dial(s.ctx, address)
 		if err == nil {
 			return l, nil
@@ -137,63 +119,58 @@ func (s *Store) discover(named string) (*link, error) {
 	return nil, errors.Join(failures...)
 }
 
-// others are all addresses that are known but one.
-func (s *Store) others(than string) []string {
+// others returns all known addresses but one.
+func (s *connection) others(than string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := slices.Concat(s.settings.seeds, s.members)
-	slices.Sort(known[len(s.settings.seeds):])
-	unique := known[:0:0]
-	for _, address := range known {
-		if address != than && !slices.Contains(unique, address) {
-			unique = append(unique, address)
-		}
+	return slices.DeleteFunc(slices.Concat(s.settings.seeds, s.members), func(one string) bool { return one == than })
+}
+
+// several reports whether there are others to ask who leads.
+func (s *connection) several() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settings.discover || len(s.members) > 0
+}
+
+// remember adds an address to the list that is asked when the leader is lost.
+func (s *connection) remember(address string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !slices.Contains(s.settings.seeds, address) && !slices.Contains(s.members, address) {
+		s.members = append(s.members, address)
 	}
-	return unique
 }
 
-// rumour is what one member says of the cluster.
-type rumour struct {
-	leader  string // "" where it knows none
-	members []string
-	err     error
-}
-
-// ask asks members who leads, all at once: one that hangs holds up nobody. Where they disagree, most are right.
-func (s *Store) ask(members []string) (leader string, err error) {
+// ask asks members who leads, all at once: a hanging one delays no other. If they disagree, most are right.
+func (s *connection) ask(members []string) (leader string, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, gossipTimeout)
 	defer cancel()
-	answers := make(chan rumour, len(members))
+	type reply struct {
+		leader string
+		err    error
+	}
+	replies := make(chan reply, len(members))
 	for _, address := range members {
-		go func() { answers <- s.gossip(ctx, address) }()
+		go func() {
+			leader, err := s.gossip(ctx, address)
+			replies <- reply{leader, err}
+		}()
 	}
 	votes := map[string]int{}
-	var failures []error
-	var grace <-chan time.Time
+	failures := []error{errors.New("no leader is known")}
 	for range members {
-		select {
-		case answer := <-answers:
-			s.remember(answer.members...)
-			switch {
-			case answer.err != nil:
-				failures = append(failures, answer.err)
-				continue
-			case answer.leader == "":
-				failures = append(failures, errors.New("no leader is known"))
-				continue
-			case grace == nil:
-				grace = time.After(gossipGrace)
-			}
-			votes[answer.leader]++
-			if votes[answer.leader] > votes[leader] {
-				leader = answer.leader
-			}
+		answer := <-replies
+		if answer.err != nil {
+			failures = append(failures, answer.err)
 			continue
-		case <-grace:
-		case <-ctx.Done():
-			failures = append(failures, errors.New("no answer about who leads"))
 		}
-		break
+		if len(votes) == 0 {
+			time.AfterFunc(gossipGrace, cancel)
+		}
+		if votes[answer.leader]++; votes[answer.leader] > votes[leader] {
+			leader = answer.leader
+		}
 	}
 	if leader == "" {
 		return "", errors.Join(failures...)
@@ -201,45 +178,36 @@ func (s *Store) ask(members []string) (leader string, err error) {
 	return leader, nil
 }
 
-func (s *Store) gossip(ctx context.Context, address string) rumour {
+// gossip returns the leader that a member knows, and remembers the members that it names.
+func (s *connection) gossip(ctx context.Context, address string) (leader string, err error) {
 	conn, err := s.connect(address)
 	if err != nil {
-		return rumour{err: fmt.Errorf("%s: %w", address, err)}
+		return "", fmt.Errorf("%s: %w", address, err)
 	}
 	defer func() { _ = conn.Close() }()
 	info, err := gossip.NewGossipClient(conn).Read(ctx, &shared.Empty{})
 	if err != nil {
-		return rumour{err: fmt.Errorf("%s: %w", address, refused(err, nil))}
+		return "", fmt.Errorf("%s: %w", address, refused(err, nil))
 	}
-	heard := rumour{}
 	for _, member := range info.GetMembers() {
 		end := member.GetHttpEndPoint()
 		at := net.JoinHostPort(end.GetAddress(), strconv.FormatUint(uint64(end.GetPort()), 10))
 		if end.GetPort() == 0 { // a unix socket
 			at = address
 		}
-		heard.members = append(heard.members, at)
+		s.remember(at)
 		if member.GetIsAlive() && member.GetState() == gossip.MemberInfo_Leader {
-			heard.leader = at
+			leader = at
 		}
 	}
-	return heard
-}
-
-// remember adds addresses to those that are asked when the leader is lost.
-func (s *Store) remember(addresses ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, address := range addresses {
-		if !slices.Contains(s.members, address) {
-			s.members = append(s.members, address)
-			s.several.Store(true)
-		}
+	if leader == "" {
+		return "", fmt.Errorf("%s: it knows no leader", address)
 	}
+	return leader, nil
 }
 
-// drop gives a connection up.
-func (s *Store) drop(l *link) {
+// drop ends a connection.
+func (s *connection) drop(l *link) {
 	s.mu.Lock()
 	if s.link == l {
 		s.link = nil
@@ -248,23 +216,21 @@ func (s *Store) drop(l *link) {
 	l.end()
 }
 
-// move gives a connection up for one to a member that is said to lead. Calls that are under way go on there.
-func (s *Store) move(from *link, leader string) {
+// move replaces a connection by one to a member that is said to lead. Calls in flight continue there.
+func (s *connection) move(from *link, leader string) {
 	s.remember(leader)
 	s.mu.Lock()
-	if s.link == from && !s.closed {
-		s.log.Info("event store leader changed", "from", from.address, "to", leader)
-		s.link = nil
-		if s.search == nil {
-			s.seek(leader)
-		}
-	}
+	current := s.link == from
 	s.mu.Unlock()
-	from.end()
+	if current {
+		s.log.Info("event store leader changed", "from", from.address, "to", leader)
+		s.search(leader) // before others search without the name
+	}
+	s.drop(from)
 }
 
 // look asks the others who leads, and follows them.
-func (s *Store) look(l *link) {
+func (s *connection) look(l *link) {
 	if !l.asking.CompareAndSwap(false, true) {
 		return
 	}

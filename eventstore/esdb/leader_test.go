@@ -153,11 +153,15 @@ func add(ctx context.Context, store eventstore.Store, id uuid.UUID) error {
 	return err
 }
 
-// A leader that has been deposed refers to its successor: what comes is appended and read there, and nothing is left
-// that holds a connection to the old one.
-func TestADeposedLeaderIsLeft(t *testing.T) {
+// A leader that has been deposed refers to its successor: later calls append and read there, and no call holds a
+// connection to the old one.
+func TestDeposedLeader_left(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"one address": "esdb://%s?tls=false", "gossip": "esdb+discover://%s?tls=false", "several": "esdb://%[1]s,%[1]s?tls=false"} {
+	for name, url := range map[string]string{
+		"one address": "esdb://%s?tls=false",
+		"gossip":      "esdb+discover://%s?tls=false",
+		"several":     "esdb://%[1]s,%[1]s?tls=false",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inCluster(t, func(t *testing.T, c *cluster) { deposed(t, c, url) })
@@ -187,7 +191,7 @@ func deposed(t *testing.T, c *cluster, url string) {
 	<-began // at the old leader: one that begins later follows the new one from its start
 	first.Follow(second.address)
 	changed := time.Now()
-	id = uuid.New() // the second has nothing of what the first has: they only play a cluster
+	id = uuid.New() // the second has no events of the first: they only play a cluster
 	var writers sync.WaitGroup
 	for range 8 {
 		writers.Go(func() {
@@ -215,12 +219,12 @@ func deposed(t *testing.T, c *cluster, url string) {
 		t.Errorf("%d connections to the old leader are left", left)
 	}
 	if first.Referred() == 0 {
-		t.Error("nobody asked the old leader for the leader")
+		t.Error("the old leader was not asked for the leader")
 	}
 }
 
-// Where a leader is frozen, another member says who leads now.
-func TestAFrozenLeaderIsLeft(t *testing.T) {
+// If a leader is frozen, another member names the present leader.
+func TestFrozenLeader_left(t *testing.T) {
 	t.Parallel()
 	inCluster(t, func(t *testing.T, c *cluster) {
 		first, second, third := c.start(), c.start(), c.start()
@@ -244,6 +248,25 @@ func TestAFrozenLeaderIsLeft(t *testing.T) {
 		}
 		if took := time.Since(began); took > 5*time.Second { // by the old leader it would never be answered
 			t.Errorf("an append was stuck for %s", took)
+		}
+	})
+}
+
+// A refusal that is about the stream is no reason to ask the others who leads.
+func TestWrongRevision_noSearch(t *testing.T) {
+	t.Parallel()
+	inCluster(t, func(t *testing.T, c *cluster) {
+		first, second := c.start(), c.start()
+		second.Follow(first.address)
+		store := c.open(fmt.Sprintf("esdb://%s,%s?tls=false", first.address, second.address))
+		if _, err := store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent()); err != nil {
+			t.Fatal(err)
+		}
+		second.frozen.Store(true)
+		began := time.Now()
+		_, err := store.AppendEntries(t.Context(), "thing-1", eventstore.NoStream, oneEvent())
+		if took := time.Since(began); !errors.Is(err, eventstore.ErrWrongRevision) || took > 0 {
+			t.Errorf("%v after %s", err, took)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,17 +30,20 @@ const (
 
 // link is a connection to one member that has answered at least once.
 type link struct {
-	address string
-	conn    *grpc.ClientConn
-	streams streams.StreamsClient
-	batches *batches      // appends go this way; nil where the server has none
-	gone    chan struct{} // closed when the connection is lost, or given up
-	once    sync.Once
-	asking  atomic.Bool // others are being asked whether it still leads
-	heard   *atomic.Uint64
+	address   string
+	conn      *grpc.ClientConn
+	streams   streams.StreamsClient
+	heard     *atomic.Uint64
+	gone      chan struct{} // closed when the connection is lost, or given up
+	once      sync.Once
+	asking    atomic.Bool // others are being asked whether it still leads
+	noBatches atomic.Bool // the server refuses BatchAppend
+
+	mu    sync.Mutex
+	batch *batch // the current call of all appends; nil before the first
 }
 
-// end closes the connection: whatever is under way on it fails at once.
+// end closes the connection: all calls on it fail at once.
 func (l *link) end() {
 	l.once.Do(func() {
 		close(l.gone)
@@ -49,43 +51,46 @@ func (l *link) end() {
 	})
 }
 
-// lostBy reports whether a call failed because the connection did. The call may hear of it a moment before the link.
+// lostBy reports whether a call failed because the connection did. The call may notice a moment before the link.
 func (l *link) lostBy(ctx context.Context, err error) bool {
 	if code := codeOf(err); code != codes.Unavailable && code != codes.Canceled {
 		return false
 	}
-	moment := time.NewTimer(searchPause)
-	defer moment.Stop()
+	moment, cancel := context.WithTimeout(ctx, searchPause)
+	defer cancel()
 	select {
 	case <-l.gone:
 		return true
-	case <-ctx.Done():
-	case <-moment.C:
+	case <-moment.Done():
+		return false
 	}
-	return false
 }
 
-// connect makes a connection without a word being said on it yet.
-func (s *Store) connect(address string) (*grpc.ClientConn, error) {
-	dialing := backoff.Config{BaseDelay: searchPause, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+// connect returns a connection on which nothing was sent yet.
+func (s *connection) connect(address string) (*grpc.ClientConn, error) {
+	dialing := backoff.Config{
+		BaseDelay:  searchPause,
+		Multiplier: 1.6,
+		Jitter:     0.2,
+		MaxDelay:   time.Second,
+	}
 	options := []grpc.DialOption{
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(maxMessageBytes)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithWriteBufferSize(socketBuffer), grpc.WithReadBufferSize(socketBuffer),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: dialing, MinConnectTimeout: s.probing()}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: dialing, MinConnectTimeout: s.probeTimeout()}),
 		grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 	}
 	if s.settings.dial != nil {
 		options = append(options, grpc.WithContextDialer(s.settings.dial))
 	}
 	if s.settings.pingEvery > 0 {
 		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{
-			Time: s.settings.pingEvery, Timeout: s.settings.pingWaits, PermitWithoutStream: true,
+			Time: s.settings.pingEvery, Timeout: s.settings.pingTimeout, PermitWithoutStream: true,
 		}))
 	}
-	if s.tls == nil {
-		options = append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	} else {
+	if s.tls != nil {
 		options = append(options, grpc.WithTransportCredentials(credentials.NewTLS(s.tls)))
 		if s.settings.user != "" && s.settings.password != "" {
 			options = append(options, grpc.WithPerRPCCredentials(basic("Basic "+base64.StdEncoding.EncodeToString(
@@ -95,36 +100,36 @@ func (s *Store) connect(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient(address, options...)
 }
 
-// dial makes a link, once the member has said what it can do.
-func (s *Store) dial(ctx context.Context, address string) (*link, error) {
+// dial returns a link, after the member has answered.
+func (s *connection) dial(ctx context.Context, address string) (*link, error) {
 	conn, err := s.connect(address)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.probing())
+	ctx, cancel := context.WithTimeout(ctx, s.probeTimeout())
 	defer cancel()
-	methods, err := serverfeatures.NewServerFeaturesClient(conn).GetSupportedMethods(ctx, &shared.Empty{})
+	_, err = serverfeatures.NewServerFeaturesClient(conn).GetSupportedMethods(ctx, &shared.Empty{})
 	if err = refused(err, nil); err != nil && codeOf(err) != codes.Unimplemented && codeOf(err) != codes.NotFound {
 		return nil, errors.Join(err, conn.Close())
 	}
-	l := &link{address: address, conn: conn, streams: streams.NewStreamsClient(conn), gone: make(chan struct{}), heard: &s.heard}
-	for _, method := range methods.GetMethods() {
-		if method.GetMethodName() == "batchappend" && strings.HasSuffix(method.GetServiceName(), ".streams") {
-			l.batches = newBatches(l)
-		}
-	}
-	return l, nil
+	return &link{
+		address: address,
+		conn:    conn,
+		streams: streams.NewStreamsClient(conn),
+		heard:   &s.heard,
+		gone:    make(chan struct{}),
+	}, nil
 }
 
-func (s *Store) probing() time.Duration {
-	if s.several.Load() {
+func (s *connection) probeTimeout() time.Duration {
+	if s.several() {
 		return probeTimeout
 	}
 	return onlyTimeout
 }
 
-// watch gives the link up as soon as its connection breaks.
-func (s *Store) watch(l *link) {
+// watch drops the link as soon as its connection breaks.
+func (s *connection) watch(l *link) {
 	for state := l.conn.GetState(); state == connectivity.Ready; state = l.conn.GetState() {
 		if !l.conn.WaitForStateChange(s.ctx, state) {
 			break
@@ -133,7 +138,7 @@ func (s *Store) watch(l *link) {
 	s.drop(l)
 }
 
-// basic is the header that says who calls. It is sent through encrypted connections only.
+// basic is the header with the user's credentials. It is sent through encrypted connections only.
 type basic string
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.

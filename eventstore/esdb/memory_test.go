@@ -20,8 +20,8 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// pipes is a listener whose connections are in memory, so that a bubble of testing/synctest can hold client and node: its
-// clock stands still while any of them has something to do, and no keepalive is late because the machine is busy.
+// pipes is a listener whose connections are in memory, so that a bubble of testing/synctest can hold client and node:
+// its clock stands still while any of them has something to do, and no keepalive is late because the machine is busy.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -93,7 +93,12 @@ func inMemory(t *testing.T, strict *stricttest.Strict, log *slog.Logger, use fun
 
 func through(t *testing.T, listener *pipes, strict *stricttest.Strict, log *slog.Logger, use func(*esdb.Store)) {
 	t.Helper()
-	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict, Advertise: "127.0.0.1:2113"})
+	n, err := node.Open(node.Config{
+		Dir:       "store",
+		FS:        vfs.NewMem(),
+		Quirks:    strict,
+		Advertise: "127.0.0.1:2113",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +171,7 @@ func burst(t *testing.T, strict *stricttest.Strict, store *esdb.Store) {
 	}
 }
 
-// TestRead_slowReader: the time that a caller takes for what it reads is no time that the store takes.
+// TestRead_slowReader: the time that a caller takes for its events does not count as the store's.
 func TestRead_slowReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +184,7 @@ func slowly(t *testing.T, store *esdb.Store) {
 	const events = 3
 	list := make([]eventstore.Proposed, events)
 	for i := range list {
-		list[i] = eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}"), Metadata: []byte("{}")}
+		list[i] = eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")}
 	}
 	if _, err := store.Append(t.Context(), "thing-1", eventstore.NoStream, list); err != nil {
 		t.Fatal(err)
@@ -197,8 +202,8 @@ func slowly(t *testing.T, store *esdb.Store) {
 	}
 }
 
-// TestElection_outlasted: while nobody leads, callers are told so soon; with a new leader it goes on, and what was recorded
-// without an answer is not recorded twice.
+// Without a leader, callers get an error soon; with a new leader it goes on, and an append that was recorded without an
+// answer is not recorded twice.
 func TestElection_outlasted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,10 +2,9 @@ package esdb
 
 import (
 	"encoding/binary"
-	"errors"
+	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
@@ -17,51 +16,79 @@ import (
 	"carillon/eventstore"
 )
 
-var errNoText = errors.New("a type or a stream's name is not text in UTF-8")
-
-// batchRequest returns an append that is one message of BatchAppend. The two halves of its correlation id tell its answer
-// from others.
-func batchRequest(
-	most, least uint64, stream string, expected eventstore.Revision, within time.Duration, events []proposal,
-) (*streams.BatchAppendReq, error) {
-	options := &streams.BatchAppendReq_Options{
-		StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte(stream)},
-		DeadlineOption:   &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(max(within, time.Millisecond))},
-	}
-	if expected >= 0 {
-		options.ExpectedStreamPosition = &streams.BatchAppendReq_Options_StreamPosition{StreamPosition: uint64(expected)}
+// message returns an append as one message of BatchAppend. The id finds its answer.
+func (p *proposal) message(id uuid.UUID, within time.Duration) *streams.BatchAppendReq {
+	limit := &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(max(within, time.Millisecond))}
+	options := &streams.BatchAppendReq_Options{StreamIdentifier: named(p.stream), DeadlineOption: limit}
+	if p.expected >= 0 {
+		at := &streams.BatchAppendReq_Options_StreamPosition{StreamPosition: uint64(p.expected)}
+		options.ExpectedStreamPosition = at
 	} else {
 		options.ExpectedStreamPosition = &streams.BatchAppendReq_Options_NoStream{NoStream: &emptypb.Empty{}}
 	}
-	list := make([]*streams.BatchAppendReq_ProposedMessage, len(events))
-	for i := range events {
-		p := &events[i]
-		if !utf8.ValidString(p.Type) {
-			return nil, errNoText
-		}
-		list[i] = &streams.BatchAppendReq_ProposedMessage{
-			Id: messageID(bitsOf(p.ID)), Metadata: p.system(), CustomMetadata: p.Metadata, Data: p.Data,
-		}
+	return &streams.BatchAppendReq{
+		CorrelationId:    messageID(id),
+		Options:          options,
+		ProposedMessages: p.events,
+		IsFinal:          true,
 	}
-	if !utf8.ValidString(stream) {
-		return nil, errNoText
-	}
-	return &streams.BatchAppendReq{CorrelationId: messageID(most, least), Options: options, ProposedMessages: list, IsFinal: true}, nil
 }
 
-// system returns the system metadata of an event.
-func (p *proposal) system() map[string]string {
-	return map[string]string{"type": p.Type, "content-type": p.contentType}
+// resultOf reads the answer to an append.
+func (p *proposal) resultOf(message *streams.BatchAppendResp) (eventstore.Appended, error) {
+	if success := message.GetSuccess(); success != nil {
+		return eventstore.Appended{
+			Revision: revisionOf(success.GetCurrentRevision()),
+			Position: positionOf(success.GetPosition()),
+		}, nil
+	}
+	failed := message.GetError()
+	described := &refusal{code: codes.Code(failed.GetCode()), message: failed.GetMessage()} //nolint:gosec // a code
+	var detail string
+	if details := failed.GetDetails(); len(details) > 0 {
+		detail = details[0].GetTypeUrl()
+	}
+	var err error = described
+	switch detail[strings.LastIndexByte(detail, '.')+1:] { // codes differ between versions of servers, details don't
+	case "WrongExpectedVersion":
+		err = p.wrong()
+	case "StreamDeleted":
+		err = eventstore.ErrStreamDeleted
+	case "MaximumAppendSizeExceeded":
+		err = eventstore.ErrTooLarge
+	case "AccessDenied":
+		described.code = codes.PermissionDenied
+	case "Timeout":
+		described.code = codes.DeadlineExceeded
+	case "BadRequest":
+		described.code = codes.InvalidArgument
+	}
+	if described.code == codes.OK {
+		described.code = codes.Unknown
+	}
+	return eventstore.Appended{}, err
 }
 
-func messageID(most, least uint64) *shared.UUID {
+func named(stream string) *shared.StreamIdentifier {
+	return &shared.StreamIdentifier{StreamName: []byte(stream)}
+}
+
+func revisionOf(number uint64) eventstore.Revision {
+	return eventstore.Revision(number) //nolint:gosec // revisions fit an int64 by protocol
+}
+
+func positionOf(message interface {
+	GetCommitPosition() uint64
+	GetPreparePosition() uint64
+}) eventstore.Position {
+	return eventstore.Position{Commit: message.GetCommitPosition(), Prepare: message.GetPreparePosition()}
+}
+
+func messageID(id uuid.UUID) *shared.UUID {
 	return &shared.UUID{Value: &shared.UUID_Structured_{Structured: &shared.UUID_Structured{
-		MostSignificantBits: int64(most), LeastSignificantBits: int64(least), //nolint:gosec // bits
+		MostSignificantBits:  int64(binary.BigEndian.Uint64(id[:8])), //nolint:gosec // bits
+		LeastSignificantBits: int64(binary.BigEndian.Uint64(id[8:])), //nolint:gosec // bits
 	}}}
-}
-
-func bitsOf(id uuid.UUID) (most, least uint64) {
-	return binary.BigEndian.Uint64(id[:8]), binary.BigEndian.Uint64(id[8:])
 }
 
 // idOf returns the id of a message; the zero id if it is malformed.
@@ -71,56 +98,15 @@ func idOf(id *shared.UUID) (parsed uuid.UUID) {
 		binary.BigEndian.PutUint64(parsed[8:], uint64(structured.GetLeastSignificantBits())) //nolint:gosec // bits
 		return parsed
 	}
-	parsed, err := uuid.Parse(id.GetString_())
-	if err != nil {
-		return uuid.Nil
-	}
+	parsed, _ = uuid.Parse(id.GetString_())
 	return parsed
 }
 
-// batchAnswer is the answer to one append of a BatchAppend call.
-type batchAnswer struct {
-	most, id uint64 // the correlation id
-	appended eventstore.Appended
-	err      error
-}
+// ticks is the unit of times in the protocol.
+const ticks = 100 * time.Nanosecond
 
-// answerOf reads an answer.
-func answerOf(message *streams.BatchAppendResp) batchAnswer {
-	var answer batchAnswer
-	answer.most, answer.id = bitsOf(idOf(message.GetCorrelationId()))
-	if success := message.GetSuccess(); success != nil {
-		answer.appended = eventstore.Appended{
-			Revision: eventstore.Revision(success.GetCurrentRevision()), //nolint:gosec // revisions fit an int64 by protocol
-			Position: eventstore.Position{Commit: success.GetPosition().GetCommitPosition(), Prepare: success.GetPosition().GetPreparePosition()},
-		}
-		return answer
-	}
-	failed := message.GetError()
-	var detail string
-	if details := failed.GetDetails(); len(details) > 0 {
-		detail = details[0].GetTypeUrl()
-		detail = detail[strings.LastIndexByte(detail, '.')+1:]
-	}
-	described := &refusal{code: codes.Code(failed.GetCode()), message: failed.GetMessage()} //nolint:gosec // a code
-	answer.err = described
-	switch detail { // codes differ between versions of servers, details don't
-	case "WrongExpectedVersion":
-		answer.err = errWrongVersion
-	case "StreamDeleted":
-		answer.err = eventstore.ErrStreamDeleted
-	case "MaximumAppendSizeExceeded":
-		answer.err = eventstore.ErrTooLarge
-	case "AccessDenied":
-		described.code = codes.PermissionDenied
-	case "Timeout":
-		described.code = codes.DeadlineExceeded
-	case "BadRequest":
-		described.code = codes.InvalidArgument
-	default:
-		if described.code == codes.OK {
-			described.code = codes.Unknown
-		}
-	}
-	return answer
+// createdAt returns when this store recorded an event, which its metadata says in ticks; the epoch if it can't be read.
+func createdAt(text string) time.Time {
+	since, _ := strconv.ParseInt(text, 10, 64)
+	return time.Unix(since/int64(time.Second/ticks), since%int64(time.Second/ticks)*int64(ticks)).UTC()
 }

@@ -32,7 +32,15 @@ func (m *member) cut() {
 }
 
 func oneEvent() []esdb.Entry {
-	return []esdb.Entry{{JSON: true, Recorded: eventstore.Recorded{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}}}
+	happened := eventstore.Recorded{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`)}
+	return []esdb.Entry{{JSON: true, Recorded: happened}}
+}
+
+// single returns an append of one event.
+func single(stream string, expected eventstore.Revision, id uuid.UUID) *esdb.Ordered {
+	one := &esdb.Ordered{Stream: stream, Expected: expected, Entries: oneEvent()}
+	one.Entries[0].ID = id
+	return one
 }
 
 // orderOf lists the ids of what users have stored, as it stands in the log.
@@ -56,7 +64,7 @@ func TestOrderedAppendsStandInTheirOrder(t *testing.T) {
 		"nothing happens":                 func(*member) {},
 		"connections break":               (*member).cut,
 		"answers are lost":                func(m *member) { m.LoseAnswers(3) },
-		"nobody leads for a while":        func(m *member) { m.LoseLeader(300 * time.Millisecond) },
+		"no leader for a while":           func(m *member) { m.LoseLeader(300 * time.Millisecond) },
 		"a server that takes no batches":  func(m *member) { m.SaysBatches = true },
 		"one without batches, that fails": func(m *member) { m.LoseLeader(100 * time.Millisecond) },
 	} {
@@ -78,24 +86,27 @@ func inOrder(t *testing.T, c *cluster, m *member, trouble func(*member)) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	store := c.open("esdb://" + m.address + "?tls=false")
-	ordered, err := store.Ordered(ctx, 64, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ordered.Close()
 	var want []uuid.UUID
 	answered := 0
-	for i := range appends {
-		list := oneEvent()
-		want = append(want, list[0].ID)
-		if err := ordered.Append(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), list, func() { answered++ }); err != nil {
-			t.Fatal(err)
+	if err := store.Patient(time.Minute).AppendInOrder(ctx, 64, func(yield func(*esdb.Ordered) bool) {
+		for i := range appends {
+			want = append(want, uuid.New())
+			one := single(fmt.Sprintf("thing-%d", i%streams), eventstore.Revision(i/streams-1), want[i])
+			one.Appended = func() { answered++ }
+			if !yield(one) {
+				return
+			}
+			if i%300 == 150 && !m.SaysBatches {
+				trouble(m)
+			}
+			if i%300 == 250 {
+				if !yield(nil) || answered != i+1 {
+					t.Errorf("%d of %d answered", answered, i+1)
+					return
+				}
+			}
 		}
-		if i%300 == 150 && !m.SaysBatches {
-			trouble(m)
-		}
-	}
-	if err := ordered.Flush(); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if got := orderOf(ctx, t, store); answered != appends || !slices.Equal(got, want) {
@@ -103,7 +114,7 @@ func inOrder(t *testing.T, c *cluster, m *member, trouble func(*member)) {
 	}
 }
 
-// What can't be appended ends it, and says what it was.
+// The first append that is refused ends the sequence, and the error names its stream.
 func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]struct {
@@ -112,39 +123,36 @@ func TestOrderedAppendsEndWithTheFirstRefusal(t *testing.T) {
 		want     error
 	}{
 		"wrong revision": {expected: 7, change: func(*esdb.Entry) {}, want: eventstore.ErrWrongRevision},
-		"too large":      {expected: -1, change: func(e *esdb.Entry) { e.Data = make([]byte, 1<<20+1) }, want: eventstore.ErrTooLarge},
-		"no text":        {expected: -1, change: func(e *esdb.Entry) { e.Type = "\xff" }},
+		"too large": {
+			expected: -1,
+			change:   func(e *esdb.Entry) { e.Data = make([]byte, 1<<20+1) },
+			want:     eventstore.ErrTooLarge,
+		},
+		"no text": {expected: -1, change: func(e *esdb.Entry) { e.Type = "\xff" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			store := nodetest.StartStrict(t, &stricttest.Strict{}, slog.New(slog.DiscardHandler))
-			ordered, err := store.Ordered(t.Context(), 8, time.Minute)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer ordered.Close()
-			answered := 0
-			for i := range 100 {
-				stream, expected, list := fmt.Sprintf("thing-%d", i), eventstore.NoStream, oneEvent()
-				if i == 20 {
-					expected = refused.expected
-					refused.change(&list[0])
+			answered, given := 0, 0
+			err := store.Patient(time.Minute).AppendInOrder(t.Context(), 8, func(yield func(*esdb.Ordered) bool) {
+				for i := range 100 {
+					one := single(fmt.Sprintf("thing-%d", i), eventstore.NoStream, uuid.New())
+					one.Appended = func() { answered++ }
+					if i == 20 {
+						one.Expected = refused.expected
+						refused.change(&one.Entries[0])
+					}
+					if given++; !yield(one) {
+						return
+					}
 				}
-				if err = ordered.Append(stream, expected, list, func() { answered++ }); err != nil {
-					break
-				}
+			})
+			mistaken := refused.want != nil && !errors.Is(err, refused.want)
+			if err == nil || mistaken || answered < 12 || answered > 20 || given == 100 {
+				t.Errorf("error = %v after %d answers to %d", err, answered, given)
 			}
-			if err == nil || refused.want != nil && !errors.Is(err, refused.want) || answered < 12 || answered > 20 {
-				t.Errorf("error = %v after %d answers", err, answered)
-			}
-			if refused.want != nil && !strings.Contains(err.Error(), "thing-20") {
+			if err != nil && !strings.Contains(err.Error(), "thing-20") {
 				t.Errorf("error %q does not name the stream", err)
-			}
-			if again := ordered.Append("thing-more", eventstore.NoStream, oneEvent(), func() {}); !errors.Is(again, err) {
-				t.Errorf("after that: %v", again)
-			}
-			if again := ordered.Flush(); !errors.Is(again, err) {
-				t.Errorf("after that: %v", again)
 			}
 		})
 	}
@@ -156,23 +164,24 @@ func TestOrderedAppendsGiveUp(t *testing.T) {
 	inCluster(t, func(t *testing.T, c *cluster) {
 		m := c.start()
 		store := c.open("esdb://" + m.address + "?tls=false")
-		ordered, err := store.Ordered(t.Context(), 8, time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer ordered.Close()
-		if err := errors.Join(ordered.Append("thing-1", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush()); err != nil {
-			t.Fatal(err)
-		}
-		m.LoseLeader(time.Hour)
-		err = errors.Join(ordered.Append("thing-2", eventstore.NoStream, oneEvent(), func() {}), ordered.Flush())
-		if !errors.Is(err, eventstore.ErrUnavailable) {
-			t.Errorf("error = %v", err)
+		answered := 0
+		err := store.Patient(time.Second).AppendInOrder(t.Context(), 8, func(yield func(*esdb.Ordered) bool) {
+			for i := range 2 {
+				one := single(fmt.Sprintf("thing-%d", i), eventstore.NoStream, uuid.New())
+				one.Appended = func() { answered++ }
+				if !yield(one) || !yield(nil) {
+					return
+				}
+				m.LoseLeader(time.Hour)
+			}
+		})
+		if !errors.Is(err, eventstore.ErrUnavailable) || answered != 1 {
+			t.Errorf("error = %v after %d answers", err, answered)
 		}
 	})
 }
 
-// The last revision of a stream is told whatever can be read of it.
+// The last revision of a stream is reported, whichever of its events can be read.
 func TestLastRevision(t *testing.T) {
 	t.Parallel()
 	for name, strict := range map[string]*stricttest.Strict{"plain": nil, "23.10": {}, "25.0": {Later: true}} {
@@ -193,7 +202,10 @@ func TestLastRevision(t *testing.T) {
 			}
 			want := map[string]eventstore.Revision{"thing-none": eventstore.NoStream}
 			for stream, data := range map[string]string{
-				"thing-plain": "", "thing-hidden": `{"$tb":3}`, "thing-trimmed": `{"$maxCount":1}`, "thing-deleted": `{"$tb":9223372036854775807}`,
+				"thing-plain":   "",
+				"thing-hidden":  `{"$tb":3}`,
+				"thing-trimmed": `{"$maxCount":1}`,
+				"thing-deleted": `{"$tb":9223372036854775807}`,
 			} {
 				for revision := range eventstore.Revision(3) {
 					put(stream, revision-1, oneEvent())
@@ -227,7 +239,7 @@ func TestLastRevision(t *testing.T) {
 	}
 }
 
-// What is found of ordered appends that were interrupted is the first part of them, whenever one looks.
+// The log holds the first part of ordered appends that were interrupted, at any time.
 func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 	t.Parallel()
 	const appends = 300
@@ -235,23 +247,24 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 	var given []uuid.UUID
 	for round := range 40 {
 		ctx, cancel := context.WithCancel(t.Context())
-		ordered, err := store.Ordered(ctx, 0, time.Minute)
-		if err != nil {
+		ids, answered := make([]uuid.UUID, 0, appends), 0
+		err := store.Patient(time.Minute).AppendInOrder(ctx, 0, func(yield func(*esdb.Ordered) bool) {
+			for i := range appends {
+				ids = append(ids, uuid.New())
+				one := single(fmt.Sprintf("thing-%d-%d", round, i), eventstore.NoStream, ids[i])
+				one.Appended = func() { answered++ }
+				if !yield(one) {
+					return
+				}
+				if answered >= round {
+					cancel() // with others on their way
+				}
+			}
+		})
+		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
-		ids, answered := make([]uuid.UUID, 0, appends), 0
-		for i := range appends {
-			list := oneEvent()
-			ids = append(ids, list[0].ID)
-			if err = ordered.Append(fmt.Sprintf("thing-%d-%d", round, i), eventstore.NoStream, list, func() { answered++ }); err != nil {
-				break
-			}
-			if answered >= round {
-				cancel() // with others on their way
-			}
-		}
 		cancel()
-		ordered.Close()
 		found := map[uuid.UUID]bool{}
 		for _, id := range orderOf(t.Context(), t, store) {
 			found[id] = true
@@ -268,7 +281,7 @@ func TestInterruptedAppendsAreAPrefix(t *testing.T) {
 	}
 }
 
-// Where the leader freezes, the rest is appended at its successor, in order.
+// If the leader freezes, the rest is appended at its successor, in order.
 func TestOrderedAppendsLeaveAFrozenLeader(t *testing.T) {
 	t.Parallel()
 	inCluster(t, leavesFrozen)
@@ -280,26 +293,21 @@ func leavesFrozen(t *testing.T, c *cluster) {
 	second.Follow(first.address)
 	third.Follow(first.address)
 	store := c.open(fmt.Sprintf("esdb://%s,%s,%s?tls=false", first.address, second.address, third.address))
-	ordered, err := store.Ordered(t.Context(), 32, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ordered.Close()
 	var given []uuid.UUID
-	for i := range 400 {
-		if i == 200 {
-			first.frozen.Store(true)
-			second.Follow("")
-			third.Follow(second.address)
+	if err := store.Patient(time.Minute).AppendInOrder(t.Context(), 32, func(yield func(*esdb.Ordered) bool) {
+		for i := range 400 {
+			if i == 200 {
+				first.frozen.Store(true)
+				second.Follow("")
+				third.Follow(second.address)
+			}
+			// Each has a separate stream, as the second has no events of the first: they only play a cluster.
+			given = append(given, uuid.New())
+			if !yield(single(fmt.Sprintf("thing-%d", i), eventstore.NoStream, given[i])) {
+				return
+			}
 		}
-		list := oneEvent()
-		given = append(given, list[0].ID)
-		// Each has a stream of its own, as the second has nothing of what the first has: they only play a cluster.
-		if err := ordered.Append(fmt.Sprintf("thing-%d", i), eventstore.NoStream, list, func() {}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := ordered.Flush(); err != nil {
+	}); err != nil {
 		t.Fatal(err)
 	}
 	moved := orderOf(t.Context(), t, c.open("esdb://"+second.address+"?tls=false"))

@@ -12,7 +12,7 @@ import (
 )
 
 // realServer is the connection string of a real EventStoreDB: that of CARILLON_TEST_EVENTSTORE_URL, or of a container
-// of the image that CARILLON_TEST_EVENTSTORE_IMAGE names, where a Docker engine answers. Without either the test is
+// of the image that CARILLON_TEST_EVENTSTORE_IMAGE names, if a Docker engine answers. Without either the test is
 // skipped.
 func realServer(t *testing.T) string {
 	t.Helper()
@@ -40,7 +40,8 @@ func container(t *testing.T, image string) (string, error) {
 	for _, prefix := range []string{"EVENTSTORE_", "KURRENTDB_"} {
 		settings[prefix+"INSECURE"], settings[prefix+"MEM_DB"], settings[prefix+"RUN_PROJECTIONS"] = "true", "true", "None"
 	}
-	running, err := testcontainers.Run(t.Context(), image, testcontainers.WithEnv(settings), testcontainers.WithExposedPorts(serverPort),
+	running, err := testcontainers.Run(t.Context(), image,
+		testcontainers.WithEnv(settings), testcontainers.WithExposedPorts(serverPort),
 		testcontainers.WithWaitStrategy(wait.ForHTTP("/health/live").WithPort(serverPort).WithStartupTimeout(2*time.Minute).
 			WithStatusCodeMatcher(func(status int) bool { return status == http.StatusNoContent })))
 	testcontainers.CleanupContainer(t, running)

@@ -28,8 +28,8 @@ type overTCP struct{ *pipes }
 // Addr implements net.Listener.
 func (overTCP) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2113} }
 
-// Whoever is refused hears that, and why: waiting would not help. Nothing says the password.
-func TestARefusalIsTold(t *testing.T) {
+// A refused caller gets the reason: waiting would not help. No error contains the password.
+func TestRefusal_reported(t *testing.T) {
 	t.Parallel()
 	authority := httptest.NewTLSServer(nil) // for its certificate
 	authority.Close()
@@ -41,10 +41,12 @@ func TestARefusalIsTold(t *testing.T) {
 	for name, test := range map[string]struct{ url, want string }{
 		"right":               {"esdb://admin:right@127.0.0.1:2113?tlsCAFile=" + file, ""},
 		"right, by discovery": {"esdb+discover://admin:right@127.0.0.1:2113?tlsCAFile=" + file, ""},
-		"wrong password":      {"esdb://admin:s3cret@127.0.0.1:2113?tlsCAFile=" + file, "Unauthenticated: the user or the password is wrong"},
-		"no password":         {"esdb://127.0.0.1:2113?tlsCAFile=" + file, "it refuses the user or the password"},
-		"unknown authority":   {"esdb://admin:right@127.0.0.1:2113", "its certificate is not trusted"},
-		"unknown, discovery":  {"esdb+discover://admin:right@127.0.0.1:2113", "its certificate is not trusted"},
+		"wrong password": {
+			"esdb://admin:s3cret@127.0.0.1:2113?tlsCAFile=" + file, "Unauthenticated: the user or the password is wrong",
+		},
+		"no password":        {"esdb://127.0.0.1:2113?tlsCAFile=" + file, "it refuses the user or the password"},
+		"unknown authority":  {"esdb://admin:right@127.0.0.1:2113", "its certificate is not trusted"},
+		"unknown, discovery": {"esdb+discover://admin:right@127.0.0.1:2113", "its certificate is not trusted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

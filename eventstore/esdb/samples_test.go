@@ -14,8 +14,8 @@ import (
 	"carillon/eventstore/node"
 )
 
-// The examples in the client's documentation run as they are. They panic where a server does not do what they expect.
-func TestTheClientsOwnExamples(t *testing.T) {
+// The examples in the client's documentation run as they are. They panic if a server does not do what they expect.
+func TestClientExamples(t *testing.T) {
 	t.Parallel()
 	n, err := node.Open(node.Config{Dir: t.TempDir()})
 	if err != nil {
@@ -32,13 +32,15 @@ func TestTheClientsOwnExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.Logger = client.NoopLogging()
-	db, err := client.NewClient(config) // left open: the examples end with the node, and closing a client without one can panic
+	// Left open: the examples end with the node, and closing a client without one can panic.
+	db, err := client.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 15 { // what they read, they say, is there
+	for range 15 { // they claim that the events which they read exist
 		for _, stream := range []string{"some-stream", "concurrency-stream"} {
-			_, err := db.AppendToStream(t.Context(), stream, client.AppendToStreamOptions{}, client.EventData{EventType: "some-event", ContentType: client.ContentTypeJson, Data: []byte(`{}`)})
+			event := client.EventData{EventType: "some-event", ContentType: client.ContentTypeJson, Data: []byte(`{}`)}
+			_, err := db.AppendToStream(t.Context(), stream, client.AppendToStreamOptions{}, event)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,17 +51,17 @@ func TestTheClientsOwnExamples(t *testing.T) {
 		"append with the same id":    samples.AppendWithSameId,
 		"append with no stream":      samples.AppendWithNoStream,
 		"append with a check":        samples.AppendWithConcurrencyCheck,
-		"append as somebody":         samples.AppendToStreamOverridingUserCredentials,
+		"append as another user":     samples.AppendToStreamOverridingUserCredentials,
 		"read a stream":              samples.ReadFromStream,
 		"read from a revision":       samples.ReadFromStreamPosition,
-		"read as somebody":           samples.ReadStreamOverridingUserCredentials,
+		"read as another user":       samples.ReadStreamOverridingUserCredentials,
 		"read with a check":          samples.ReadFromStreamPositionCheck,
 		"read backwards":             samples.ReadStreamBackwards,
 		"read all":                   samples.ReadFromAllStream,
 		"read all but system events": samples.IgnoreSystemEvents,
 		"read all backwards":         samples.ReadFromAllBackwards,
 		"read with links":            samples.ReadFromStreamResolvingLinkToS,
-		"read all as somebody":       samples.ReadAllOverridingUserCredentials,
+		"read all as another user":   samples.ReadAllOverridingUserCredentials,
 	} {
 		t.Run(name, func(*testing.T) { example(db) })
 	}
@@ -98,8 +100,8 @@ func TestTheClientsOwnExamples(t *testing.T) {
 	endless.Wait()
 }
 
-// subscribed counts the examples that wait for an event. Nothing else tells that their subscriptions stand, and one that
-// does not stand yet when the node closes panics.
+// subscribed counts the examples that wait for an event. Nothing else shows that their subscriptions stand, and one
+// that does not stand yet when the node closes panics.
 func subscribed() (n int) {
 	stacks := make([]byte, 1<<20)
 	for goroutine := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {

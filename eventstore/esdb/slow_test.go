@@ -34,8 +34,8 @@ func TestMissingServer_reportedSoon(t *testing.T) {
 	})
 }
 
-// A server that is slow is waited for longer than a missing one. A caller that waits less than the server needs hears that
-// it was its own deadline, of calls and of streams.
+// A server that is slow is waited for longer than a missing one. A caller that waits less than the server needs gets
+// its own deadline as the error, of calls and of streams.
 func TestSlowServer_waitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

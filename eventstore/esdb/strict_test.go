@@ -19,11 +19,14 @@ import (
 	"carillon/eventstore/storetest"
 )
 
-// Both contracts hold on a node that is as unkind as real servers are, and where it takes no batches.
+// Both contracts hold on a node that is as unkind as real servers are, and on a node that takes no batches.
 func TestContractOnStrictNodes(t *testing.T) {
 	t.Parallel()
 	for name, strict := range map[string]*stricttest.Strict{
-		"23.10": {}, "25.0": {Later: true}, "a server without batches": {NoBatches: true}, "one that refuses them": {NoBatches: true, SaysBatches: true},
+		"23.10":                    {},
+		"25.0":                     {Later: true},
+		"a server without batches": {NoBatches: true},
+		"one that refuses them":    {NoBatches: true, SaysBatches: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +53,8 @@ func resumed(t *testing.T, store *esdb.Store) {
 	for range 40 {
 		for _, category := range []string{"mine-", "other-", "other-"} {
 			event := eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: bytes.Repeat([]byte(" "), 4<<10)}
-			if _, err := store.Append(ctx, category+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{event}); err != nil {
+			stream := category + uuid.NewString()
+			if _, err := store.Append(ctx, stream, eventstore.NoStream, []eventstore.Proposed{event}); err != nil {
 				t.Fatal(err)
 			}
 		}

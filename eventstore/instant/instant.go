@@ -1,5 +1,5 @@
-// Package instant writes timestamps: in UTC with "Z" and six fraction digits, wherever they are shown. One instant is one
-// text, and texts sort as their instants.
+// Package instant writes timestamps: in UTC with "Z" and six fraction digits, wherever they are shown. One instant is
+// one text, and texts sort as their instants.
 package instant
 
 import (

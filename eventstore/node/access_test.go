@@ -37,9 +37,11 @@ func certificate(t *testing.T) tls.Certificate {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "node"},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
@@ -84,8 +86,10 @@ func dial(t *testing.T, connection string) *esdb.Client {
 func TestUserAndPasswordOverTLS(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{
-		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
-		User: "admin", Password: "secret", GuessDelay: time.Millisecond,
+		TLS:        &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
+		User:       "admin",
+		Password:   "secret",
+		GuessDelay: time.Millisecond,
 	})
 	address := s.listenTCP(t)
 	appendTo(t, dial(t, "esdb://admin:secret@"+address+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(1)...)
@@ -98,7 +102,8 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 		"wrong user":     {"esdb://root:secret@" + address + "?tlsverifycert=false", esdb.ErrorCodeUnauthenticated},
 	} {
 		client := dial(t, c.connection)
-		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...)
+		_, err := client.AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+			events(1)...)
 		if code(err) != c.want {
 			t.Errorf("%s: append: %v", name, err)
 		}
@@ -111,9 +116,10 @@ func TestUserAndPasswordOverTLS(t *testing.T) {
 		}
 	}
 	// A call may bring its own.
-	_, err := dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s", esdb.AppendToStreamOptions{
-		ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "secret"},
-	}, events(1)...)
+	_, err := dial(t, "esdb://"+address+"?tlsverifycert=false").AppendToStream(context.Background(), "s",
+		esdb.AppendToStreamOptions{
+			ExpectedRevision: esdb.Any{}, Authenticated: &esdb.Credentials{Login: "admin", Password: "secret"},
+		}, events(1)...)
 	if err != nil {
 		t.Errorf("credentials of the call: %v", err)
 	}
@@ -163,7 +169,8 @@ func TestErrorsCarryTheTrailersThatClientsRead(t *testing.T) {
 		StreamIdentifier: name, ExpectedStreamRevision: &streams.DeleteReq_Options_Revision{Revision: 4},
 	}}, grpc.Trailer(&trailers))
 	if status.Code(err) != codes.FailedPrecondition || first(trailers, "exception") != "wrong-expected-version" ||
-		first(trailers, "expected-version") != "4" || first(trailers, "actual-version") != "-1" || first(trailers, "stream-name") != "s" {
+		first(trailers, "expected-version") != "4" || first(trailers, "actual-version") != "-1" ||
+		first(trailers, "stream-name") != "s" {
 		t.Errorf("%v, trailers %v", err, trailers)
 	}
 	call, err := client.Append(t.Context(), grpc.Trailer(&trailers))
@@ -209,7 +216,7 @@ func TestGossipNamesTheOnlyMember(t *testing.T) {
 	}
 }
 
-func TestListenUnixReplacesAStaleSocketAndKeepsOthersOut(t *testing.T) {
+func TestListenUnix_replacesStaleSocket(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "sock")
 	if err != nil {

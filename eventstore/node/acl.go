@@ -7,7 +7,7 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-const settingsStream = "$settings" // where the lists of all streams are
+const settingsStream = "$settings" // holds the lists of all streams
 
 // hasACL reports whether an event is the metadata of a stream, or the settings of all, and has an access control list.
 func hasACL(stream string, event *store.EventContent) bool {

@@ -18,12 +18,12 @@ import (
 
 const (
 	allStream = "$all"
-	// eventOverhead is what an event takes in memory besides what it says.
+	// eventOverhead is an event's size in memory besides its content.
 	eventOverhead = 64
 )
 
-// appendEvents answers one append call: the options, the events, the end; then one response.
-func (n *Node) appendEvents(call streams.Streams_AppendServer) error {
+// Append answers one append call: the options, the events, the end; then one response.
+func (n streamsService) Append(call streams.Streams_AppendServer) error {
 	request := appendRequest{quirks: n.config.Quirks, shared: n.shared.Load()}
 	for {
 		message, err := call.Recv()
@@ -101,7 +101,7 @@ type appendRequest struct {
 	stream   string
 	expected store.Expected
 	events   []store.Proposed
-	size     int // of what counts to the limit of an append
+	size     int // as counted to the limit of an append
 	taken    int // of all there is
 	opened   bool
 	err      error
@@ -155,7 +155,8 @@ func (r *appendRequest) addEvent(message proposal) {
 		// Most clients can't read what is not UTF-8: one such event would end every read of $all.
 		r.err = invalid("an event needs a type, of at most 8 KiB of UTF-8")
 	case r.shared && hasACL(r.stream, &event):
-		r.err = invalid("access control lists ($acl) are not supported: a node has one user at most, who may do everything; leave $acl out")
+		r.err = invalid("access control lists ($acl) are not supported: a node has one user at most, who may do " +
+			"everything; leave $acl out")
 	default:
 		event.Stream = r.stream
 		r.events = append(r.events, store.Propose(event))
@@ -203,7 +204,7 @@ func successResponse(result store.Result) *streams.AppendResp {
 	return &streams.AppendResp{Result: &streams.AppendResp_Success_{Success: success}}
 }
 
-// wrongVersionResponse says so twice, as clients before 20.6 know only the older fields.
+// wrongVersionResponse has both forms, as clients before 20.6 know only the older fields.
 func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 	detail := &streams.AppendResp_WrongExpectedVersion{}
 	if wrong.Current >= 0 {
@@ -243,7 +244,8 @@ func wrongVersionResponse(wrong *store.WrongRevisionError) *streams.AppendResp {
 	return &streams.AppendResp{Result: &streams.AppendResp_WrongExpectedVersion_{WrongExpectedVersion: detail}}
 }
 
-func (n *Node) deleteStream(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
+// Delete deletes a stream, which can be written to again.
+func (n streamsService) Delete(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
 	options := request.GetOptions()
 	position, err := n.end(ctx, options.GetStreamIdentifier(), expectedOf(options.GetExpectedStreamRevision() != nil,
 		options.GetRevision(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()), n.store.Delete)
@@ -255,7 +257,8 @@ func (n *Node) deleteStream(ctx context.Context, request *streams.DeleteReq) (*s
 	}}, nil
 }
 
-func (n *Node) tombstoneStream(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
+// Tombstone ends a stream permanently.
+func (n streamsService) Tombstone(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
 	options := request.GetOptions()
 	position, err := n.end(ctx, options.GetStreamIdentifier(), expectedOf(options.GetExpectedStreamRevision() != nil,
 		options.GetRevision(), options.GetNoStream(), options.GetAny(), options.GetStreamExists()), n.store.Tombstone)

@@ -18,7 +18,12 @@ func TestAppendedEventsAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	client := start(t)
 	written := event("ordered", `{"n":1}`)
-	binary := esdb.EventData{EventID: written.EventID, EventType: "raw", ContentType: esdb.ContentTypeBinary, Data: []byte{0, 1, 255}}
+	binary := esdb.EventData{
+		EventID:     written.EventID,
+		EventType:   "raw",
+		ContentType: esdb.ContentTypeBinary,
+		Data:        []byte{0, 1, 255},
+	}
 	result := appendTo(t, client, "order-1", esdb.NoStream{}, written, binary)
 	if result.NextExpectedVersion != 1 || result.CommitPosition == 0 || result.CommitPosition != result.PreparePosition {
 		t.Fatalf("result %+v", result)
@@ -32,7 +37,8 @@ func TestAppendedEventsAreReadAsTheyWereWritten(t *testing.T) {
 		first.ContentType != "application/json" || first.EventNumber != 0 || first.CreatedDate.IsZero() {
 		t.Errorf("first event %+v", first)
 	}
-	if diff := cmp.Diff([]string{`{"n":1}`, `{"by":"test"}`}, []string{string(first.Data), string(first.UserMetadata)}); diff != "" {
+	if diff := cmp.Diff([]string{`{"n":1}`, `{"by":"test"}`},
+		[]string{string(first.Data), string(first.UserMetadata)}); diff != "" {
 		t.Error(diff)
 	}
 	if second.ContentType != "application/octet-stream" || second.EventNumber != 1 ||
@@ -112,7 +118,8 @@ func TestRepeatedAppendsWriteNothing(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if list, err := readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 100); err != nil || len(list) != 5 {
+		if list, err := readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 100); err != nil ||
+			len(list) != 5 {
 			t.Errorf("%d events, %v", len(list), err)
 		}
 	}
@@ -122,7 +129,7 @@ func TestRepeatedAppendsWriteNothing(t *testing.T) {
 		t.Errorf("repeated with any: %+v", result)
 	}
 	s.stop(t)
-	check(serve(t, node.Config{Dir: dir}).client(t)) // what makes them recognizable is on disk
+	check(serve(t, node.Config{Dir: dir}).client(t)) // their ids are on disk
 }
 
 func TestAppendLimits(t *testing.T) {
@@ -139,7 +146,8 @@ func TestAppendLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "1048576") {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := readStream(client, name, esdb.ReadStreamOptions{From: esdb.Start{}}, 1); code(err) != esdb.ErrorCodeResourceNotFound {
+		if _, err := readStream(client, name, esdb.ReadStreamOptions{From: esdb.Start{}},
+			1); code(err) != esdb.ErrorCodeResourceNotFound {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -158,7 +166,8 @@ func TestDeleteAndTombstone(t *testing.T) {
 	from := esdb.ReadStreamOptions{From: esdb.Start{}}
 
 	appendTo(t, client, "soft", esdb.NoStream{}, events(3)...)
-	if _, err := client.DeleteStream(ctx, "soft", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Revision(1)}); err == nil {
+	if _, err := client.DeleteStream(ctx, "soft",
+		esdb.DeleteStreamOptions{ExpectedRevision: esdb.Revision(1)}); err == nil {
 		t.Error("deleted at the wrong revision")
 	}
 	deleted, err := client.DeleteStream(ctx, "soft", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Revision(2)})
@@ -169,7 +178,8 @@ func TestDeleteAndTombstone(t *testing.T) {
 		t.Errorf("read of deleted stream: %v", err)
 	}
 	if _, err := client.AppendToStream(ctx, "soft",
-		esdb.AppendToStreamOptions{ExpectedRevision: esdb.StreamExists{}}, events(1)...); code(err) != esdb.ErrorCodeStreamDeleted {
+		esdb.AppendToStreamOptions{ExpectedRevision: esdb.StreamExists{}},
+		events(1)...); code(err) != esdb.ErrorCodeStreamDeleted {
 		t.Errorf("append to deleted stream that must exist: %v", err)
 	}
 	again := events(2)
@@ -189,15 +199,18 @@ func TestDeleteAndTombstone(t *testing.T) {
 	}
 
 	appendTo(t, client, "hard", esdb.NoStream{}, events(2)...)
-	if _, err := client.TombstoneStream(ctx, "hard", esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
+	if _, err := client.TombstoneStream(ctx, "hard",
+		esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, err := range map[string]error{
-		"read":      second(readStream(client, "hard", from, 10)),
-		"append":    second(client.AppendToStream(ctx, "hard", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...)),
+		"read": second(readStream(client, "hard", from, 10)),
+		"append": second(client.AppendToStream(ctx, "hard", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+			events(1)...)),
 		"delete":    second(client.DeleteStream(ctx, "hard", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}})),
 		"tombstone": second(client.TombstoneStream(ctx, "hard", esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}})),
-		"metadata":  second(client.SetStreamMetadata(ctx, "hard", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, esdb.StreamMetadata{})),
+		"metadata": second(client.SetStreamMetadata(ctx, "hard", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+			esdb.StreamMetadata{})),
 	} {
 		if !isStreamDeleted(err) {
 			t.Errorf("%s of tombstoned stream: %v", name, err)
@@ -212,7 +225,8 @@ func isStreamDeleted(err error) bool {
 	return errors.As(err, &known) && known.Code() == esdb.ErrorCodeStreamDeleted
 }
 
-// Only the data counts, as on the servers that clients were made for; and an append of any number of events survives a crash.
+// Only the data counts, as on the servers that clients were made for; and an append of any number of events survives a
+// crash.
 func TestSizesOfAppends(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
@@ -242,7 +256,10 @@ func TestSizesOfAppends(t *testing.T) {
 		"more than a request":  {slices.Repeat([]esdb.EventData{sized(10, 1_500_000)}, 12), false},
 		"more than one in all": {slices.Repeat([]esdb.EventData{sized(100_000, 0)}, 11), false},
 	} {
-		_, err := client.AppendToStream(t.Context(), name, esdb.AppendToStreamOptions{ExpectedRevision: esdb.NoStream{}, Deadline: &long}, c.list...)
+		_, err := client.AppendToStream(t.Context(), name, esdb.AppendToStreamOptions{
+			ExpectedRevision: esdb.NoStream{},
+			Deadline:         &long,
+		}, c.list...)
 		if (err == nil) != c.fits {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,7 +22,7 @@ var (
 	errAccessDenied    = denied("")
 )
 
-// checkStream refuses calls without the right credentials, where the node has any.
+// checkStream refuses calls without the right credentials, if the node has any.
 func (n *Node) checkStream(
 	service any, call grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
@@ -87,7 +87,7 @@ func (n *Node) isUser(headers []string) bool {
 			continue
 		}
 		user, password, _ := strings.Cut(string(decoded), ":")
-		// Both are compared whatever the first says, and as hashes, so that time tells nothing.
+		// Both are compared, and as hashes, so that timing reveals nothing.
 		if sameSecret(user, n.config.User)&sameSecret(password, n.config.Password) == 1 {
 			return true
 		}

@@ -31,12 +31,12 @@ type batch struct {
 	request appendRequest
 
 	bytes int         // of its messages
-	timer *time.Timer // ends it while it is unfinished; nil where it has no deadline
+	timer *time.Timer // ends it while it is unfinished; nil if it has no deadline
 }
 
-// batchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
+// BatchAppend answers any number of appends over one call. They are carried out in the order of their final messages,
 // and answered in that order: the order in which they become durable.
-func (n *Node) batchAppend(call streams.Streams_BatchAppendServer) error {
+func (n streamsService) BatchAppend(call streams.Streams_BatchAppendServer) error {
 	if work, _ := n.config.Quirks.Batches(); !work {
 		return status.Error(codes.Unimplemented, "unknown method BatchAppend")
 	}
@@ -56,7 +56,7 @@ func (n *Node) batchAppend(call streams.Streams_BatchAppendServer) error {
 				if !more {
 					return
 				}
-				err = p.answer(n, call)
+				err = p.answer(n.Node, call)
 			case b := <-open.expired:
 				err = call.Send(b.failed(context.DeadlineExceeded))
 			}
@@ -77,7 +77,7 @@ func (n *Node) batchAppend(call streams.Streams_BatchAppendServer) error {
 		}
 		var b *batch
 		if err == nil {
-			b, err = open.take(n, message)
+			b, err = open.take(n.Node, message)
 		}
 		switch {
 		case err != nil:
@@ -156,9 +156,9 @@ func (p *pendingBatch) answer(n *Node, call streams.Streams_BatchAppendServer) e
 // deadline holds. There is no outcome to wait for if quirks leave the append unanswered.
 func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Result, error), release func()) {
 	release = func() {}
-	// When the call ends, what the store was handed is carried out all the same. If it were withdrawn, one append after the
-	// other, some later one would be carried out in between, while clients rely on the order: what they find after an
-	// interruption is the first part of what they sent.
+	// When the call ends, the appends handed to the store are carried out all the same. If they were withdrawn, one after
+	// the other, some later one would be carried out in between, while clients rely on the order: after an interruption
+	// they find the first part of their appends.
 	ctx = context.WithoutCancel(ctx)
 	if b.request.err == nil && !b.request.opened {
 		b.request.err = invalid("append without options")
@@ -191,14 +191,17 @@ func (n *Node) startBatch(ctx context.Context, b *batch) (wait func() (store.Res
 	return wait, release
 }
 
-// succeeded is the answer to an append that is durable. Like those of real servers it does not repeat what was expected.
+// succeeded is the answer to an append that is durable. Like those of real servers it does not repeat what was
+// expected.
 func (b *batch) succeeded(result store.Result) *streams.BatchAppendResp {
 	success := &streams.BatchAppendResp_Success{
 		CurrentRevisionOption: &streams.BatchAppendResp_Success_NoStream{NoStream: &emptypb.Empty{}},
 		PositionOption:        &streams.BatchAppendResp_Success_NoPosition{NoPosition: &emptypb.Empty{}},
 	}
 	if result.Revision >= 0 {
-		success.CurrentRevisionOption = &streams.BatchAppendResp_Success_CurrentRevision{CurrentRevision: uint64(result.Revision)}
+		success.CurrentRevisionOption = &streams.BatchAppendResp_Success_CurrentRevision{
+			CurrentRevision: uint64(result.Revision),
+		}
 	}
 	if result.Position > 0 {
 		success.PositionOption = &streams.BatchAppendResp_Success_Position{

@@ -45,11 +45,31 @@ func TestBatchAppend(t *testing.T) {
 	}
 	for _, message := range []*streams.BatchAppendReq{
 		{CorrelationId: batchID(1), Options: noStream("a"), ProposedMessages: batchEvents(2, 10)}, // goes on below
-		{CorrelationId: batchID(2), Options: noStream("b"), ProposedMessages: batchEvents(1, 10), IsFinal: true},
+		{
+			CorrelationId:    batchID(2),
+			Options:          noStream("b"),
+			ProposedMessages: batchEvents(1, 10),
+			IsFinal:          true,
+		},
 		{CorrelationId: batchID(1), ProposedMessages: batchEvents(3, 10), IsFinal: true},
-		{CorrelationId: batchID(3), Options: noStream("b"), ProposedMessages: batchEvents(1, 10), IsFinal: true},
-		{CorrelationId: batchID(4), Options: noStream("c"), ProposedMessages: batchEvents(3, 512<<10), IsFinal: true},
-		{CorrelationId: batchID(5), Options: noStream("$all"), ProposedMessages: batchEvents(1, 10), IsFinal: true},
+		{
+			CorrelationId:    batchID(3),
+			Options:          noStream("b"),
+			ProposedMessages: batchEvents(1, 10),
+			IsFinal:          true,
+		},
+		{
+			CorrelationId:    batchID(4),
+			Options:          noStream("c"),
+			ProposedMessages: batchEvents(3, 512<<10),
+			IsFinal:          true,
+		},
+		{
+			CorrelationId:    batchID(5),
+			Options:          noStream("$all"),
+			ProposedMessages: batchEvents(1, 10),
+			IsFinal:          true,
+		},
 	} {
 		if err := call.Send(message); err != nil {
 			t.Fatal(err)
@@ -66,7 +86,8 @@ func TestBatchAppend(t *testing.T) {
 		}
 		responses[response.GetCorrelationId().GetStructured().GetMostSignificantBits()] = response
 	}
-	if success := responses[1].GetSuccess(); success.GetCurrentRevision() != 4 || success.GetPosition().GetCommitPosition() == 0 {
+	if success := responses[1].GetSuccess(); success.GetCurrentRevision() != 4 ||
+		success.GetPosition().GetCommitPosition() == 0 {
 		t.Errorf("in two messages: %v", responses[1])
 	}
 	if string(responses[2].GetStreamIdentifier().GetStreamName()) != "b" || responses[2].GetSuccess() == nil {
@@ -81,7 +102,8 @@ func TestBatchAppend(t *testing.T) {
 		5: {codes.PermissionDenied, "type.googleapis.com/event_store.client.AccessDenied"},
 	} {
 		failed := responses[id].GetError()
-		if codes.Code(failed.GetCode()) != want.code || len(failed.GetDetails()) != 1 || failed.GetDetails()[0].GetTypeUrl() != want.detail {
+		if codes.Code(failed.GetCode()) != want.code || len(failed.GetDetails()) != 1 ||
+			failed.GetDetails()[0].GetTypeUrl() != want.detail {
 			t.Errorf("append %d: %v", id, responses[id])
 		}
 	}

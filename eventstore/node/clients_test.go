@@ -20,7 +20,7 @@ import (
 	"carillon/eventstore/node"
 )
 
-// Clients may leave any number of appends unfinished; one that is past its deadline is answered, and costs the others
+// Clients may leave any number of appends unfinished; an append past its deadline is answered, and costs the others
 // nothing.
 func TestUnfinishedBatches(t *testing.T) {
 	t.Parallel()
@@ -76,10 +76,12 @@ func TestUnfinishedBatches(t *testing.T) {
 		t.Errorf("%d answers", answers)
 	}
 	client := s.client(t)
-	if list, err := readStream(client, "s-1", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 2 {
+	if list, err := readStream(client, "s-1", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil ||
+		len(list) != 2 {
 		t.Errorf("%d events, %v", len(list), err)
 	}
-	if _, err := readStream(client, "s-0", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); code(err) != esdb.ErrorCodeResourceNotFound {
+	if _, err := readStream(client, "s-0", esdb.ReadStreamOptions{From: esdb.Start{}},
+		10); code(err) != esdb.ErrorCodeResourceNotFound {
 		t.Errorf("the late one was written: %v", err)
 	}
 }
@@ -155,7 +157,8 @@ func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{})
 	client := s.client(t)
-	if _, err := client.AppendToStream(t.Context(), "bad\xff", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...); err == nil ||
+	if _, err := client.AppendToStream(t.Context(), "bad\xff", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+		events(1)...); err == nil ||
 		!strings.Contains(err.Error(), "UTF-8") {
 		t.Errorf("as a stream's name: %v", err)
 	}
@@ -164,28 +167,32 @@ func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
 	}
 }
 
-// Clients that know of it are told where a stream begins and ends.
-func TestFirstAndLastPositionOfAStream(t *testing.T) {
+// Newer clients get the first and last position of a stream.
+func TestFirstAndLastPositionOfStream(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{})
 	client := s.client(t)
 	appendTo(t, client, "s", esdb.NoStream{}, events(6)...)
 	m := esdb.StreamMetadata{}
 	m.SetTruncateBefore(2)
-	if _, err := client.SetStreamMetadata(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, m); err != nil {
+	if _, err := client.SetStreamMetadata(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+		m); err != nil {
 		t.Fatal(err)
 	}
 	for compatibility, want := range map[uint32]string{0: "", 1: "last 5 "} {
-		call, err := streams.NewStreamsClient(rawConnection(t, s)).Read(t.Context(), &streams.ReadReq{Options: &streams.ReadReq_Options{
-			StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
-				StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
-				RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
-			}},
-			CountOption:   &streams.ReadReq_Options_Count{Count: 2},
-			FilterOption:  &streams.ReadReq_Options_NoFilter{NoFilter: &shared.Empty{}},
-			UuidOption:    &streams.ReadReq_Options_UUIDOption{Content: &streams.ReadReq_Options_UUIDOption_String_{String_: &shared.Empty{}}},
-			ControlOption: &streams.ReadReq_Options_ControlOption{Compatibility: compatibility},
-		}})
+		call, err := streams.NewStreamsClient(rawConnection(t, s)).Read(t.Context(),
+			&streams.ReadReq{Options: &streams.ReadReq_Options{
+				StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
+					StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
+					RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
+				}},
+				CountOption:  &streams.ReadReq_Options_Count{Count: 2},
+				FilterOption: &streams.ReadReq_Options_NoFilter{NoFilter: &shared.Empty{}},
+				UuidOption: &streams.ReadReq_Options_UUIDOption{
+					Content: &streams.ReadReq_Options_UUIDOption_String_{String_: &shared.Empty{}},
+				},
+				ControlOption: &streams.ReadReq_Options_ControlOption{Compatibility: compatibility},
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

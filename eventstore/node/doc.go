@@ -8,8 +8,8 @@
 //	go n.ListenUnix(path) // or n.Serve(listener)
 //	defer n.Close()
 //
-// What an append acknowledges is on disk; readers and subscribers never see what is not. The storage is described in
-// internal/store. This package holds the services, one file each, and what they share.
+// An acknowledged append is on disk; readers and subscribers never see unsynced events. The storage is described in
+// internal/store. This package holds the services, one file each, and their common parts.
 //
 // The node has no projections, no persistent subscriptions, and one user at most, who is its administrator.
 package node

@@ -14,13 +14,14 @@ func WithKeepalive(c Config, every time.Duration) Config {
 	return c
 }
 
-// KeepaliveEvery is what it else is.
+// KeepaliveEvery replaces the default interval.
 const KeepaliveEvery = keepaliveEvery
 
 // OpenReads returns how many reads and subscriptions are in flight.
 func (n *Node) OpenReads() int64 {
 	var read dto.Metric
-	if n.metrics.inFlight.WithLabelValues(strings.TrimPrefix(streams.Streams_Read_FullMethodName, "/")).Write(&read) != nil {
+	if n.metrics.inFlight.WithLabelValues(strings.TrimPrefix(streams.Streams_Read_FullMethodName, "/")).
+		Write(&read) != nil {
 		return -1
 	}
 	return int64(read.GetGauge().GetValue())

@@ -42,7 +42,7 @@ func (c *fuzzedCall) RecvMsg(message any) error {
 func streamsCall(n *Node, method string, call grpc.ServerStream) error {
 	for _, desc := range streams.Streams_ServiceDesc.Streams {
 		if desc.StreamName == method {
-			return desc.Handler(streamsService{node: n}, call)
+			return desc.Handler(streamsService{Node: n}, call)
 		}
 	}
 	panic("no method " + method)
@@ -79,8 +79,10 @@ func FuzzRead(f *testing.F) {
 	name := &shared.StreamIdentifier{StreamName: []byte("s")}
 	seed(f,
 		&streams.ReadReq{Options: &streams.ReadReq_Options{
-			StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{StreamIdentifier: name}},
-			CountOption:  &streams.ReadReq_Options_Count{Count: 5}, ReadDirection: streams.ReadReq_Options_Backwards,
+			StreamOption: &streams.ReadReq_Options_Stream{
+				Stream: &streams.ReadReq_Options_StreamOptions{StreamIdentifier: name},
+			},
+			CountOption: &streams.ReadReq_Options_Count{Count: 5}, ReadDirection: streams.ReadReq_Options_Backwards,
 		}},
 		&streams.ReadReq{Options: &streams.ReadReq_Options{
 			StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{}},

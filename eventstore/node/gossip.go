@@ -9,7 +9,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 )
 
-// gossiper tells clients that discover a cluster about its only member.
+// gossiper answers clients that discover a cluster with its only member.
 type gossiper struct {
 	gossip.UnimplementedGossipServer
 	node *Node
@@ -27,7 +27,7 @@ func (g gossiper) Read(context.Context, *shared.Empty) (*gossip.ClusterInfo, err
 
 const nanosPerTick = 100
 
-// endPoint is where clients should connect to: what was configured, or else the address of the listener.
+// endPoint is the address for clients: the configured one, or else the address of the listener.
 func (n *Node) endPoint() *gossip.EndPoint {
 	n.mu.Lock()
 	address := n.config.Advertise

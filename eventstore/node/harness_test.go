@@ -90,8 +90,11 @@ func start(tb testing.TB) *esdb.Client {
 
 func event(eventType, data string) esdb.EventData {
 	return esdb.EventData{
-		EventID: uuid.New(), EventType: eventType, ContentType: esdb.ContentTypeJson, Data: []byte(data),
-		Metadata: []byte(`{"by":"test"}`),
+		EventID:     uuid.New(),
+		EventType:   eventType,
+		ContentType: esdb.ContentTypeJson,
+		Data:        []byte(data),
+		Metadata:    []byte(`{"by":"test"}`),
 	}
 }
 
@@ -128,7 +131,9 @@ func readAll(tb testing.TB, client *esdb.Client, options esdb.ReadAllOptions, co
 	return list
 }
 
-func readStream(client *esdb.Client, name string, options esdb.ReadStreamOptions, count uint64) ([]*esdb.ResolvedEvent, error) {
+func readStream(
+	client *esdb.Client, name string, options esdb.ReadStreamOptions, count uint64,
+) ([]*esdb.ResolvedEvent, error) {
 	stream, err := client.ReadStream(context.Background(), name, options, count)
 	if err != nil {
 		return nil, err

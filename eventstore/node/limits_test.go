@@ -22,7 +22,9 @@ import (
 )
 
 // filtered begins a subscription to $all, and waits for its confirmation.
-func filtered(ctx context.Context, client streams.StreamsClient, expression *streams.ReadReq_Options_FilterOptions_Expression) error {
+func filtered(
+	ctx context.Context, client streams.StreamsClient, expression *streams.ReadReq_Options_FilterOptions_Expression,
+) error {
 	call, err := client.Read(ctx, &streams.ReadReq{Options: &streams.ReadReq_Options{
 		StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
 			AllOption: &streams.ReadReq_Options_AllOptions_Start{Start: &shared.Empty{}},
@@ -33,7 +35,9 @@ func filtered(ctx context.Context, client streams.StreamsClient, expression *str
 			Window:                       &streams.ReadReq_Options_FilterOptions_Max{Max: 32},
 			CheckpointIntervalMultiplier: 1,
 		}},
-		UuidOption: &streams.ReadReq_Options_UUIDOption{Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}}},
+		UuidOption: &streams.ReadReq_Options_UUIDOption{
+			Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}},
+		},
 	}})
 	if err != nil {
 		return err
@@ -53,13 +57,15 @@ func TestFiltersAreBounded(t *testing.T) {
 		expression *streams.ReadReq_Options_FilterOptions_Expression
 		want       codes.Code
 	}{
-		"what the program asks for":  {pattern(`^[^\$].*`), codes.OK},
-		"letters of all alphabets":   {pattern(`^\p{L}{1,60}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`), codes.OK},
-		"many words":                 {pattern("^(" + strings.Repeat("thing-happened|", 60) + "last)$"), codes.OK},
-		"long":                       {pattern(strings.Repeat("a", 1<<10+1)), codes.InvalidArgument},
-		"too many repetitions":       {pattern("(a{1000}){2}"), codes.InvalidArgument},
-		"too many prefixes":          {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: slices.Repeat([]string{"a"}, 2000)}, codes.InvalidArgument},
-		"prefixes that are too long": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: []string{strings.Repeat("a", 100<<10)}}, codes.InvalidArgument},
+		"as the program asks":      {pattern(`^[^\$].*`), codes.OK},
+		"letters of all alphabets": {pattern(`^\p{L}{1,60}-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`), codes.OK},
+		"many words":               {pattern("^(" + strings.Repeat("thing-happened|", 60) + "last)$"), codes.OK},
+		"long":                     {pattern(strings.Repeat("a", 1<<10+1)), codes.InvalidArgument},
+		"too many repetitions":     {pattern("(a{1000}){2}"), codes.InvalidArgument},
+		"too many prefixes": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: slices.Repeat([]string{"a"},
+			2000)}, codes.InvalidArgument},
+		"prefixes that are too long": {&streams.ReadReq_Options_FilterOptions_Expression{Prefix: []string{strings.Repeat("a",
+			100<<10)}}, codes.InvalidArgument},
 	} {
 		if err := filtered(t.Context(), client, c.expression); status.Code(err) != c.want {
 			t.Errorf("%s: %v", name, err)
@@ -67,8 +73,8 @@ func TestFiltersAreBounded(t *testing.T) {
 	}
 }
 
-// A node keeps nobody out by lists, so it takes none, with a user or without; one that only its process uses keeps what
-// it is given.
+// A node enforces no lists, so it accepts none, with a user or without; one that only its process uses stores those it
+// gets.
 func TestAccessControlLists(t *testing.T) {
 	t.Parallel()
 	open := serve(t, node.Config{})
@@ -86,18 +92,20 @@ func TestAccessControlLists(t *testing.T) {
 		refused      bool
 	}{
 		"of a role":       {"$$s", `{"$acl":{"$r":"$admins"}}`, true},
-		"of one of some":  {"$$s", `{"$acl":{"$r":"$all","$w":["somebody"]}}`, true},
-		"of nobody":       {"$$s", `{"$acl":{"$d":[]}}`, true},
+		"of one of some":  {"$$s", `{"$acl":{"$r":"$all","$w":["someone"]}}`, true},
+		"of no user":      {"$$s", `{"$acl":{"$d":[]}}`, true},
 		"not to be read":  {"$$s", `{"$acl":5}`, true},
 		"of all streams":  {"$settings", `{"$userStreamAcl":{"$r":"$admins"}}`, true},
-		"of everybody":    {"$$s", `{"$acl":{"$r":"$all","$w":["$all","ops"]}}`, true},
+		"of all users":    {"$$s", `{"$acl":{"$r":"$all","$w":["$all","ops"]}}`, true},
 		"without rights":  {"$$s", `{"$acl":{}}`, false},
 		"none":            {"$$s", `{"$maxCount":5}`, false},
 		"of other events": {"s", `{"$acl":{"$r":"$admins"}}`, false},
 	} {
 		for node, client := range clients {
-			_, err := client.AppendToStream(t.Context(), c.stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, event("$metadata", c.data))
-			if refused := err != nil; refused != (c.refused && node != "private") || refused && !strings.Contains(err.Error(), "$acl") {
+			_, err := client.AppendToStream(t.Context(), c.stream, esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+				event("$metadata", c.data))
+			if refused := err != nil; refused != (c.refused && node != "private") ||
+				refused && !strings.Contains(err.Error(), "$acl") {
 				t.Errorf("%s, on a %s node: %v", name, node, err)
 			}
 		}
@@ -105,7 +113,8 @@ func TestAccessControlLists(t *testing.T) {
 }
 
 func as(ctx context.Context, user, password string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
+	return metadata.AppendToOutgoingContext(ctx, "authorization",
+		"Basic "+base64.StdEncoding.EncodeToString([]byte(user+":"+password)))
 }
 
 // A wrong password is refused and logged without saying what it was; package guard shows how late.
@@ -113,11 +122,16 @@ func TestWrongPasswordsAreLogged(t *testing.T) {
 	t.Parallel()
 	var logged nodetest.Log
 	s := serve(t, node.Config{
-		User: "admin", Password: "right", GuessDelay: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+		User:       "admin",
+		Password:   "right",
+		GuessDelay: time.Millisecond,
+		Logger:     slog.New(slog.NewTextHandler(&logged, nil)),
 	})
 	connection := rawConnection(t, s)
-	for password, want := range map[string]codes.Code{"wrong": codes.Unauthenticated, "right": codes.InvalidArgument} { // it names no stream
-		err := connection.Invoke(as(t.Context(), "admin", password), "/event_store.client.streams.Streams/Delete", &streams.DeleteReq{}, &streams.DeleteResp{})
+	// it names no stream
+	for password, want := range map[string]codes.Code{"wrong": codes.Unauthenticated, "right": codes.InvalidArgument} {
+		err := connection.Invoke(as(t.Context(), "admin", password), "/event_store.client.streams.Streams/Delete",
+			&streams.DeleteReq{}, &streams.DeleteResp{})
 		if status.Code(err) != want {
 			t.Errorf("%s password: %v", password, err)
 		}

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A port speaks gRPC, and HTTP beside it for probes and people. What a connection wants is told by TLS, where it says
-// so, and else by its first bytes: every HTTP/2 client begins with the same ones.
+// A port speaks gRPC, and HTTP beside it for probes and people. The protocol of a connection is taken from TLS, if
+// negotiated, and else from its first bytes: every HTTP/2 client begins with the same ones.
 //
 //	             ┌─ HTTP/2, and nothing else offered ─▶ gRPC
 //	TLS, plain ──┤
-//	             └─ anything else ────────────────────▶ HTTP (and gRPC of those who would take either)
+//	             └─ anything else ────────────────────▶ HTTP (and gRPC of clients that accept either)
 //
-// Most clients end up in the first branch, which costs nothing but the look.
+// Most clients end up in the first branch, which costs only the look at the first bytes.
 
 const (
 	protoHTTP2 = "h2"
@@ -47,7 +47,12 @@ type branch struct {
 }
 
 func newBranch(address net.Addr) *branch {
-	return &branch{address: address, conns: make(chan net.Conn), done: make(chan struct{}), err: net.ErrClosed}
+	return &branch{
+		address: address,
+		conns:   make(chan net.Conn),
+		done:    make(chan struct{}),
+		err:     net.ErrClosed,
+	}
 }
 
 // Accept implements net.Listener.
@@ -125,7 +130,7 @@ type unsorted struct {
 	net.Conn
 
 	either bool   // its TLS takes HTTP/1.1 too
-	begun  []byte // what was looked at and is still to be read
+	begun  []byte // examined and still to be read
 }
 
 // Read implements net.Conn.
@@ -173,7 +178,7 @@ func (s *splitter) branchOf(conn *unsorted) (*branch, net.Conn, error) {
 	return s.web, secure, nil
 }
 
-// look reads as much as is needed to tell.
+// look reads as much as is needed to decide.
 func (s *splitter) look(conn *unsorted) (*branch, net.Conn, error) {
 	begun := make([]byte, 0, len(http2Start))
 	for len(begun) < len(http2Start) {

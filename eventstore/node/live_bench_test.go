@@ -53,8 +53,10 @@ func BenchmarkLive(b *testing.B) {
 func followLive(b *testing.B, client *esdb.Client, prefix string) *esdb.Subscription {
 	b.Helper()
 	subscription, err := client.SubscribeToAll(context.Background(), esdb.SubscribeToAllOptions{
-		From: esdb.End{}, MaxSearchWindow: 512, CheckpointInterval: 1 << 10,
-		Filter: &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: []string{prefix}},
+		From:               esdb.End{},
+		MaxSearchWindow:    512,
+		CheckpointInterval: 1 << 10,
+		Filter:             &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: []string{prefix}},
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -17,7 +17,9 @@ func subscription(stream string) *streams.ReadReq {
 	options := &streams.ReadReq_Options{
 		CountOption:  &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
 		FilterOption: &streams.ReadReq_Options_NoFilter{NoFilter: &shared.Empty{}},
-		UuidOption:   &streams.ReadReq_Options_UUIDOption{Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}}},
+		UuidOption: &streams.ReadReq_Options_UUIDOption{
+			Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}},
+		},
 		StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
 			AllOption: &streams.ReadReq_Options_AllOptions_Start{Start: &shared.Empty{}},
 		}},
@@ -40,7 +42,7 @@ func watch(ctx context.Context, t *testing.T, s *server, stream string) streams.
 	return call
 }
 
-// A subscriber is told when it has caught up, and again after falling behind.
+// A subscriber is notified when it has caught up, and again after falling behind.
 func TestCaughtUpAndFellBehind(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -48,7 +50,8 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 		strict *stricttest.Strict
 		burst  int
 	}{
-		"all": {"", nil, 700}, "a stream": {"s", nil, 700}, "all, as later servers do": {"", &stricttest.Strict{Later: true}, 40},
+		"all": {"", nil, 700}, "a stream": {"s", nil, 700}, "all, as later servers do": {"",
+			&stricttest.Strict{Later: true}, 40},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

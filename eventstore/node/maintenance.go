@@ -12,9 +12,9 @@ import (
 type Progress = func(done, total uint64)
 
 type (
-	// Report is what Verify found.
+	// Report is the result of Verify.
 	Report = store.Report
-	// Scavenged is what a scavenge removed.
+	// Scavenged is the amount that a scavenge removed.
 	Scavenged = store.Scavenged
 	// Lost is a range of a stream's revisions that were acknowledged and can't be read any more.
 	Lost = store.Lost
@@ -30,7 +30,7 @@ func (n *Node) Verify(ctx context.Context, progress Progress) (Report, error) {
 	return n.store.Verify(ctx, progress)
 }
 
-// Scavenge removes for good the events that deletion, $maxCount, $maxAge and $tb have hidden, and gives their space
+// Scavenge removes permanently the events that deletion, $maxCount, $maxAge and $tb have hidden, and gives their space
 // back, while the node works. Its progress counts streams.
 func (n *Node) Scavenge(ctx context.Context, progress Progress) (Scavenged, error) {
 	return n.store.Scavenge(ctx, progress)
@@ -48,17 +48,17 @@ func Verify(ctx context.Context, config Config, progress Progress) (report Repor
 	return opened.Verify(ctx, progress)
 }
 
-// Repaired is what Repair found.
+// Repaired is the result of Repair.
 type Repaired struct {
-	// Damage says what is wrong, in words; empty where nothing is.
+	// Damage describes the damage; empty if there is none.
 	Damage string
-	// Last is the position of the last event that can be read, Acknowledged that up to which events were
-	// acknowledged; 0 where that isn't known.
+	// Last is the position of the last event that can be read, Acknowledged that up to which events were acknowledged; 0
+	// if that isn't known.
 	Last, Acknowledged uint64
 	Lost               []Lost
-	// Unnamed says that of some lost events not even the stream is known.
+	// Unnamed means that even the stream of some lost events is unknown.
 	Unnamed bool
-	// Kept is where the damaged logs are kept; empty where none was changed.
+	// Kept is the directory of the damaged logs; empty if none was changed.
 	Kept string
 }
 
@@ -68,7 +68,7 @@ func Repair(config Config, acceptLoss bool) (Repaired, error) {
 	found, err := store.Repair(config.storeOptions(), acceptLoss)
 	repaired := Repaired{Kept: found.Kept}
 	if found.Damage != nil {
-		repaired.Damage = found.Damage.What()
+		repaired.Damage = found.Damage.Summary()
 		repaired.Last, repaired.Acknowledged = found.Damage.Last, found.Damage.Acknowledged
 		repaired.Lost, repaired.Unnamed = found.Damage.Lost, found.Damage.Unnamed
 	}

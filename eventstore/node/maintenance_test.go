@@ -43,7 +43,7 @@ func TestBackupIsANode(t *testing.T) {
 	appendTo(t, restored, "s-1", esdb.Revision(2), events(1)...)
 }
 
-func TestScavengeGivesSpaceBackAndVerifyFindsNothingWrong(t *testing.T) {
+func TestScavengeFreesSpaceAndVerifies(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := serve(t, node.Config{Dir: dir})
@@ -58,7 +58,8 @@ func TestScavengeGivesSpaceBackAndVerifyFindsNothingWrong(t *testing.T) {
 	if _, err := client.DeleteStream(ctx, "s-20", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.TombstoneStream(ctx, "s-21", esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
+	if _, err := client.TombstoneStream(ctx, "s-21",
+		esdb.TombstoneStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
 		t.Fatal(err)
 	}
 	calls := 0
@@ -94,7 +95,7 @@ func TestScavengeGivesSpaceBackAndVerifyFindsNothingWrong(t *testing.T) {
 	}
 }
 
-// What is damaged is evidence, and a backup is to stay as it is.
+// A damaged store is evidence, and a backup must not change.
 func TestVerifyChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{})

@@ -80,7 +80,8 @@ func expectedOf[Empty any](given bool, revision uint64, noStream, anyState, exis
 	return store.Revision(revision)
 }
 
-// resolvedEvent is an event as it is sent: with the link it was reached by, or with a link alone if that leads nowhere.
+// resolvedEvent is an event as sent to clients: with the link it was reached by, or with a link alone if that leads
+// nowhere.
 type resolvedEvent struct {
 	event *store.Record
 	link  *store.Record

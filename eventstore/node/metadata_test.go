@@ -53,7 +53,8 @@ func TestTruncation(t *testing.T) {
 		setMetadata(t, client, c.name, c.change)
 		for _, options := range []esdb.ReadStreamOptions{forwards, backwards} {
 			got := from(c.name, options)
-			if len(got) != int(c.last-c.first+1) || min(got[0], got[len(got)-1]) != c.first || max(got[0], got[len(got)-1]) != c.last {
+			if len(got) != int(c.last-c.first+1) || min(got[0], got[len(got)-1]) != c.first ||
+				max(got[0], got[len(got)-1]) != c.last {
 				t.Errorf("%s: read %v", c.name, got)
 			}
 		}
@@ -61,7 +62,7 @@ func TestTruncation(t *testing.T) {
 			t.Errorf("%s: read %v from 8", c.name, got)
 		}
 	}
-	// Half of a stream expires: what is left is found without going through all.
+	// Half of a stream expires: the rest is found without reading all.
 	appendTo(t, client, "aged", esdb.NoStream{}, events(50)...)
 	now.Add(int64(2 * time.Hour))
 	appendTo(t, client, "aged", esdb.Revision(49), events(5)...)
@@ -95,10 +96,12 @@ func TestMetadataIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if *got.MaxCount() != 2 || *got.MaxAge() != 3*time.Second || *got.TruncateBefore() != 4 || *got.CacheControl() != 5*time.Second {
+	if *got.MaxCount() != 2 || *got.MaxAge() != 3*time.Second || *got.TruncateBefore() != 4 ||
+		*got.CacheControl() != 5*time.Second {
 		t.Errorf("metadata %+v", got)
 	}
-	if list, err := readStream(client, "$$s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 1 {
+	if list, err := readStream(client, "$$s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil ||
+		len(list) != 1 {
 		t.Errorf("a metadata stream shows %d events, %v", len(list), err)
 	}
 }
@@ -107,7 +110,8 @@ func TestMetadataRevivesADeletedStreamEmpty(t *testing.T) {
 	t.Parallel()
 	client := start(t)
 	appendTo(t, client, "s", esdb.NoStream{}, events(3)...)
-	if _, err := client.DeleteStream(context.Background(), "s", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
+	if _, err := client.DeleteStream(context.Background(), "s",
+		esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}}); err != nil {
 		t.Fatal(err)
 	}
 	setMetadata(t, client, "s", func(m *esdb.StreamMetadata) { m.AddCustomProperty("mine", "yes") })

@@ -13,7 +13,7 @@ import (
 // metrics are what /metrics shows.
 type metrics struct {
 	registry *prometheus.Registry
-	calls    *prometheus.CounterVec // by method, of those that the node has
+	calls    *prometheus.CounterVec // by method, of the node's methods
 	inFlight *prometheus.GaugeVec
 }
 
@@ -32,21 +32,26 @@ func newMetrics(n *Node) metrics {
 	}
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), m.calls, m.inFlight,
-		gauge("eventstore_node_position", "Position of the newest durable event.", func() float64 { return float64(n.store.Watermark()) }),
-		gauge("eventstore_node_database_bytes", "Size of the database on the disk.", func() float64 { return float64(n.store.DatabaseBytes()) }),
+		gauge("eventstore_node_position", "Position of the newest durable event.", func() float64 {
+			return float64(n.store.Watermark())
+		}),
+		gauge("eventstore_node_database_bytes", "Size of the database on the disk.", func() float64 {
+			return float64(n.store.DatabaseBytes())
+		}),
 		gauge("eventstore_node_disk_free_bytes", "Free space on the disk.", func() float64 {
 			usage, err := n.store.Disk()
 			if err != nil {
-				return math.NaN() // some file systems can't tell
+				return math.NaN() // some file systems don't report it
 			}
 			return float64(usage.AvailBytes)
 		}),
-		gauge("eventstore_node_refuses_writes", "1 while writes are refused: the disk is full, or the node read-only.", func() float64 {
-			if n.Full() || n.config.ReadOnly {
-				return 1
-			}
-			return 0
-		}),
+		gauge("eventstore_node_refuses_writes", "1 while writes are refused: the disk is full, or the node read-only.",
+			func() float64 {
+				if n.Full() || n.config.ReadOnly {
+					return 1
+				}
+				return 0
+			}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "eventstore_node_wrong_passwords_total", Help: "Calls with a wrong user or password.",
 		}, func() float64 { return float64(n.guesses.Total()) }),

@@ -25,13 +25,13 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// Config says how a node works. Only Dir is required.
+// Config configures a node. Only Dir is required.
 type Config struct {
-	// Dir is where the node keeps everything; it is created where it is missing.
+	// Dir is the directory of all data; it is created if it is missing.
 	Dir string
 	// Logger hears about the node's own troubles; nil is silent.
 	Logger *slog.Logger
-	// Now tells the time events are stamped and aged with; time.Now where nil.
+	// Now returns the time for new events and their age; time.Now if nil.
 	Now func() time.Time
 	// FS is the file system below the database; the operating system's where nil.
 	FS vfs.FS
@@ -48,7 +48,7 @@ type Config struct {
 	MemTableBytes int
 	// MinFreeBytes is the disk space below which writes are refused; 0 means 64 MiB.
 	MinFreeBytes uint64
-	// ReadOnly keeps the directory as it is, which must hold data: reads and subscriptions work, all else is refused.
+	// ReadOnly leaves the directory, which must hold data, unchanged: reads and subscriptions work, all else is refused.
 	ReadOnly bool
 	// Quirks are those of other servers. Optional, for tests: see package stricttest.
 	Quirks quirks.Quirks
@@ -120,7 +120,10 @@ func Open(config Config) (*Node, error) {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
 	n := &Node{
-		config: config, log: config.Logger, store: opened, id: uuid.New(),
+		config:  config,
+		log:     config.Logger,
+		store:   opened,
+		id:      uuid.New(),
 		guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)),
 	}
 	n.metrics = newMetrics(n)
@@ -131,9 +134,16 @@ func Open(config Config) (*Node, error) {
 
 func (c Config) storeOptions() store.Options {
 	return store.Options{
-		Dir: c.Dir, FS: c.FS, Now: c.Now, Logger: c.Logger, CacheBytes: c.CacheBytes,
-		MemTableBytes: c.MemTableBytes, MinFreeBytes: c.MinFreeBytes, ReadOnly: c.ReadOnly, MustExist: c.ReadOnly,
-		Original: c.Quirks != nil && c.Quirks.Any(),
+		Dir:           c.Dir,
+		FS:            c.FS,
+		Now:           c.Now,
+		Logger:        c.Logger,
+		CacheBytes:    c.CacheBytes,
+		MemTableBytes: c.MemTableBytes,
+		MinFreeBytes:  c.MinFreeBytes,
+		ReadOnly:      c.ReadOnly,
+		MustExist:     c.ReadOnly,
+		Original:      c.Quirks != nil && c.Quirks.Any(),
 	}
 }
 
@@ -190,7 +200,8 @@ func (n *Node) serve(server *grpc.Server, listener net.Listener, stop func()) er
 	if err := n.addServer(stop, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) && !errors.Is(err, net.ErrClosed) {
+	if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) &&
+		!errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	}
 	return nil
@@ -253,8 +264,8 @@ func (n *Node) addServer(stop func(), address net.Addr) error {
 	return nil
 }
 
-// Failed is closed when storage has failed in a way that leaves the node unable to promise anything. The process
-// should end; opening the data again tells what it holds.
+// Failed is closed when storage has failed in a way that leaves the node unable to promise anything. The process should
+// end; opening the data again shows its content.
 func (n *Node) Failed() <-chan struct{} { return n.store.Failed() }
 
 // Err is why the node has failed; nil unless Failed is closed.
@@ -284,7 +295,7 @@ func (n *Node) close() error {
 	return n.store.Close()
 }
 
-// stop waits for the calls that are under way, but not for ever.
+// stop waits for the calls that are in progress, but not for ever.
 func stop(server *grpc.Server) {
 	done := make(chan struct{})
 	go func() {

@@ -20,8 +20,8 @@ import (
 	"carillon/eventstore/node"
 )
 
-// The figures to compare are events/s, and of-raw: the node's rate as a part of what a bare log file with group
-// fdatasync reaches in the same run with as many writers.
+// The figures to compare are events/s, and of-raw: the node's rate as a part of the rate of a bare log file with group
+// fdatasync in the same run with as many writers.
 
 const benchEventBytes = 500
 
@@ -29,14 +29,16 @@ func benchEvents(n int) []esdb.EventData {
 	list := make([]esdb.EventData, n)
 	for i := range list {
 		list[i] = esdb.EventData{
-			EventID: uuid.New(), EventType: "benchmarked", ContentType: esdb.ContentTypeJson,
-			Data: []byte(strings.Repeat("x", benchEventBytes)),
+			EventID:     uuid.New(),
+			EventType:   "benchmarked",
+			ContentType: esdb.ContentTypeJson,
+			Data:        []byte(strings.Repeat("x", benchEventBytes)),
 		}
 	}
 	return list
 }
 
-// concurrently calls work until n calls are made, from so many goroutines.
+// concurrently calls work n times in all, from several goroutines.
 func concurrently(b *testing.B, writers, n int, work func(writer, call int) error) time.Duration {
 	b.Helper()
 	var next atomic.Int64
@@ -145,7 +147,7 @@ func (quiet) Fatalf(format string, args ...any) {
 	panic(fmt.Sprintf(format, args...))
 }
 
-// cpuTime is what the process has used so far. On a busy machine it says more than the time that passes.
+// cpuTime is the processor time of the process so far, which varies less on a busy machine than elapsed time.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -155,7 +157,7 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// grouped lets so many writers wait for each other's commits for a short while, and returns events per second.
+// grouped lets writers wait for each other's commits for a short while, and returns events per second.
 func grouped(b *testing.B, writers, events int, commit func(waiting int) error) float64 {
 	b.Helper()
 	queue := make(chan chan struct{}, writers)
@@ -209,8 +211,11 @@ func BenchmarkCatchUp(b *testing.B) {
 	client := s.client(b)
 	fill(b, client, total/100, 100)
 	for name, options := range map[string]esdb.SubscribeToAllOptions{
-		"all":      {From: esdb.Start{}},
-		"filtered": {From: esdb.Start{}, Filter: &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: []string{"filled-1"}}},
+		"all": {From: esdb.Start{}},
+		"filtered": {
+			From:   esdb.Start{},
+			Filter: &esdb.SubscriptionFilter{Type: esdb.StreamFilterType, Prefixes: []string{"filled-1"}},
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			used := cpuTime(b)
@@ -239,7 +244,8 @@ func BenchmarkReadStreamOfTen(b *testing.B) {
 		b.Run(fmt.Sprintf("readers=%d", readers), func(b *testing.B) {
 			used := cpuTime(b)
 			took := concurrently(b, readers, b.N, func(_, call int) error {
-				list, err := readStream(client, fmt.Sprintf("filled-%d", call*7919%streams), esdb.ReadStreamOptions{From: esdb.Start{}}, 100)
+				list, err := readStream(client, fmt.Sprintf("filled-%d", call*7919%streams),
+					esdb.ReadStreamOptions{From: esdb.Start{}}, 100)
 				if err == nil && len(list) != 10 {
 					err = fmt.Errorf("%d events", len(list))
 				}

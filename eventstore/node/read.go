@@ -10,7 +10,7 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// reading is one read call: what was asked for, and the page being filled.
+// reading is one read call: its request, and the page being filled.
 type reading struct {
 	node      *Node
 	call      streams.Streams_ReadServer
@@ -22,9 +22,9 @@ type reading struct {
 	page      page
 }
 
-// read answers reads and subscriptions of streams and of $all.
-func (n *Node) read(request *streams.ReadReq, call streams.Streams_ReadServer) error {
-	r := &reading{node: n, call: call, options: request.GetOptions()}
+// Read answers reads and subscriptions of streams and of $all.
+func (n streamsService) Read(request *streams.ReadReq, call streams.Streams_ReadServer) error {
+	r := &reading{node: n.Node, call: call, options: request.GetOptions()}
 	err := r.prepare()
 	if err == nil {
 		err = r.run()
@@ -91,7 +91,7 @@ func (r *reading) run() error {
 	return invalid("the read says neither count nor subscription")
 }
 
-// emit puts an event on the page, with what it links to where the client wants that.
+// emit puts an event on the page, with its link's target if the client wants that.
 func (r *reading) emit(record *store.Record) error {
 	event, err := r.node.resolved(r.call.Context(), record, r.resolve)
 	if err != nil {
@@ -160,8 +160,8 @@ func (r *reading) readStream(direction store.Direction, count uint64) error {
 	return nil
 }
 
-// addEnds adds the revision of a stream's last event, for clients that know of it. A read forwards that found nothing to
-// read, since all events are truncated, also gets the revision of the first event that will be readable.
+// addEnds adds the revision of a stream's last event, for clients that know of it. A read forwards that found nothing
+// to read, since all events are truncated, also gets the revision of the first event that will be readable.
 func (r *reading) addEnds(stream store.Stream, direction store.Direction, found bool) error {
 	if r.options.GetControlOption().GetCompatibility() == 0 {
 		return nil
@@ -178,8 +178,8 @@ func (r *reading) addEnds(stream store.Stream, direction store.Direction, found 
 	return nil
 }
 
-// notFound also says where a stream ended that was deleted, to clients that know of it, where the node is read-only: who
-// copies it must know, and can't learn it from a refused append there. Real servers never say that, but have no need to:
+// notFound also returns the last revision of a deleted stream, to clients that support it, if the node is read-only: a
+// copy must know it, and can't learn it from a refused append there. Real servers never say that, but have no need to:
 // they keep each stream's last event.
 func (r *reading) notFound(stream store.Stream) error {
 	if err := r.call.Send(streamNotFound(r.stream)); err != nil {
@@ -257,7 +257,8 @@ func (r *reading) readAllBackwards(count uint64) error {
 	switch option := r.options.GetAll().GetAllOption().(type) {
 	case *streams.ReadReq_Options_AllOptions_Position:
 		before = option.Position.GetCommitPosition()
-		if err := r.node.config.Quirks.Readable(r.node.store, before, option.Position.GetPreparePosition(), false); err != nil {
+		if err := r.node.config.Quirks.Readable(r.node.store, before, option.Position.GetPreparePosition(),
+			false); err != nil {
 			return err
 		}
 	case *streams.ReadReq_Options_AllOptions_End:

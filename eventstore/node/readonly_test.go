@@ -25,12 +25,14 @@ func TestReadOnly(t *testing.T) {
 	if list, err := readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 3 {
 		t.Errorf("%d events, %v", len(list), err)
 	}
-	if list, _ := untilCaughtUp(t, subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})); len(list) != 3 {
+	if list, _ := untilCaughtUp(t,
+		subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})); len(list) != 3 {
 		t.Errorf("subscribed to %d events", len(list))
 	}
 	for name, try := range map[string]func() error{
 		"append": func() error {
-			_, err := client.AppendToStream(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, events(1)...)
+			_, err := client.AppendToStream(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+				events(1)...)
 			return err
 		},
 		"delete": func() error {
@@ -38,7 +40,8 @@ func TestReadOnly(t *testing.T) {
 			return err
 		},
 	} {
-		if err := try(); err == nil || !strings.Contains(err.Error(), "read-only") && code(err) != esdb.ErrorCodeAccessDenied {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "read-only") &&
+			code(err) != esdb.ErrorCodeAccessDenied {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// resolved follows a link, where asked to and where the record is one. A link that leads nowhere any more is sent
-// without an event; one that never could lead anywhere is an event like any other.
+// resolved follows a link, if asked to and if the record is one. A link whose event is gone is sent without an event;
+// an invalid link is an event like any other.
 func (n *Node) resolved(ctx context.Context, record *store.Record, resolve bool) (resolvedEvent, error) {
 	if !resolve || !record.IsLink() {
 		return resolvedEvent{event: record}, nil

@@ -61,7 +61,7 @@ func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:parallelt
 	for i := range written {
 		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, event("big", data))
 	}
-	// 60 MB went by; what twenty stalled connections may hold is windows and pages.
+	// 60 MB went by; twenty stalled connections may hold only windows and pages.
 	if grown := heap() - before; grown > 120<<20 {
 		t.Errorf("the heap grew by %d MB", grown>>20)
 	}

@@ -20,7 +20,7 @@ import (
 const protocolVersion = "24.10.0"
 
 func (n *Node) register(server grpc.ServiceRegistrar) {
-	streams.RegisterStreamsServer(server, streamsService{node: n})
+	streams.RegisterStreamsServer(server, streamsService{Node: n})
 	serverfeatures.RegisterServerFeaturesServer(server, features{quirks: n.config.Quirks})
 	gossip.RegisterGossipServer(server, gossiper{node: n})
 	server.RegisterService(persistentSubscriptions(), n)
@@ -29,27 +29,7 @@ func (n *Node) register(server grpc.ServiceRegistrar) {
 // streamsService is the service by which events are written and read.
 type streamsService struct {
 	streams.UnimplementedStreamsServer
-	node *Node
-}
-
-func (s streamsService) Read(request *streams.ReadReq, call streams.Streams_ReadServer) error {
-	return s.node.read(request, call)
-}
-
-func (s streamsService) Append(call streams.Streams_AppendServer) error {
-	return s.node.appendEvents(call)
-}
-
-func (s streamsService) BatchAppend(call streams.Streams_BatchAppendServer) error {
-	return s.node.batchAppend(call)
-}
-
-func (s streamsService) Delete(ctx context.Context, request *streams.DeleteReq) (*streams.DeleteResp, error) {
-	return s.node.deleteStream(ctx, request)
-}
-
-func (s streamsService) Tombstone(ctx context.Context, request *streams.TombstoneReq) (*streams.TombstoneResp, error) {
-	return s.node.tombstoneStream(ctx, request)
+	*Node
 }
 
 const noPersistentSubscriptions = "persistent subscriptions are not supported; read or subscribe, and keep the position"
@@ -62,7 +42,11 @@ func persistentSubscriptions() *grpc.ServiceDesc {
 	described := persistent.PersistentSubscriptions_ServiceDesc
 	desc := &grpc.ServiceDesc{ServiceName: described.ServiceName, HandlerType: (*any)(nil), Metadata: described.Metadata}
 	for _, method := range described.Methods {
-		desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: method.MethodName, Handler: refuse, ClientStreams: true})
+		desc.Streams = append(desc.Streams, grpc.StreamDesc{
+			StreamName:    method.MethodName,
+			Handler:       refuse,
+			ClientStreams: true,
+		})
 	}
 	for _, stream := range described.Streams {
 		stream.Handler = refuse

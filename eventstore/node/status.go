@@ -14,7 +14,7 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// Trailer keys and values by which clients tell errors apart.
+// Trailer keys and values by which clients distinguish errors.
 const (
 	trailerException       = "exception"
 	trailerStream          = "stream-name"
@@ -75,13 +75,13 @@ func answer(ctx context.Context, stream string, err error) error {
 		return nil
 	}
 	if len(described.trailers) > 0 {
-		// Only fails where there is no call, as in a test of the handler alone.
+		// This fails only without a call, as in a test of the handler alone.
 		_ = grpc.SetTrailer(ctx, described.trailers)
 	}
 	return status.Error(described.code, described.message)
 }
 
-// describe says how clients see an error that concerns a stream; nil for nil.
+// describe returns the client's form of an error that concerns a stream; nil for nil.
 func describe(stream string, err error) *rpcError {
 	var (
 		known     *rpcError

@@ -115,7 +115,8 @@ func TestStrictDeliversBeyondTheEnd(t *testing.T) {
 		want[caughtUp](t, receive)
 		first := uint64(1)
 		for revision, position := uint64(0), uint64(0); position <= beyond; revision++ {
-			if position = appendTo(t, client, "s", esdb.Revision(revision), events(1)...).CommitPosition; later && position <= beyond {
+			if position = appendTo(t, client, "s", esdb.Revision(revision), events(1)...).CommitPosition; later &&
+				position <= beyond {
 				first++
 			}
 		}

@@ -38,8 +38,8 @@ func (r *reading) wait(changed <-chan struct{}) error {
 	}
 }
 
-// liveness tells a subscriber when it has caught up, and when it has fallen behind again: where more came at once than
-// was sent at once.
+// liveness notifies a subscriber when it has caught up, and when it has fallen behind again: when more arrived at once
+// than was sent at once.
 type liveness struct{ live bool }
 
 func (l *liveness) caughtUp(r *reading) error {
@@ -58,7 +58,9 @@ func (l *liveness) fellBehind(r *reading) error {
 	if r.node.config.Quirks.Any() {
 		return nil // caught up will come again, without this
 	}
-	return r.call.Send(&streams.ReadResp{Content: &streams.ReadResp_FellBehind_{FellBehind: &streams.ReadResp_FellBehind{}}})
+	return r.call.Send(&streams.ReadResp{
+		Content: &streams.ReadResp_FellBehind_{FellBehind: &streams.ReadResp_FellBehind{}},
+	})
 }
 
 // subscribeAll sends the events of $all after a position, then new ones as they come.
@@ -116,14 +118,16 @@ func (r *reading) subscribeAll() error {
 	}
 }
 
-// filled is what fillAll has put on the page.
+// filled is the content that fillAll has put on the page.
 type filled struct {
-	last   uint64 // position of what was looked at
+	last   uint64 // position of the last examined record
 	events int
 }
 
 // fillAll puts the next wanted events and checkpoints on the page.
-func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool, overrunAt int) (sent filled, end, overrun bool, err error) {
+func (r *reading) fillAll(
+	after uint64, checkpoints *checkpoints, live bool, overrunAt int,
+) (sent filled, end, overrun bool, err error) {
 	var failed error
 	budget := scanBudget
 	sent.last, end, err = r.node.store.ReadAll(after, func(record store.Record) bool {
@@ -144,7 +148,7 @@ func (r *reading) fillAll(after uint64, checkpoints *checkpoints, live bool, ove
 	return sent, end, overrun, errors.Join(err, failed, r.call.Context().Err())
 }
 
-// checkpoints tells a filtered subscription how far it has come, every so many events whether wanted or not.
+// checkpoints sends a filtered subscription its progress, every n events whether matching or not.
 type checkpoints struct {
 	every uint64
 	since uint64
@@ -171,7 +175,7 @@ func newCheckpoints(options *streams.ReadReq_Options_FilterOptions, unlike quirk
 	return &checkpoints{every: every, page: unlike.Page}, nil
 }
 
-// caughtUp comes after each page on the way to the head: after is where it began, last where it ended.
+// caughtUp is called after each page before the head: after is its start, last its end.
 func (c *checkpoints) caughtUp(page *page, after, last uint64, end bool) {
 	switch {
 	case c.page != nil:
@@ -267,7 +271,7 @@ func (r *reading) fillStream(next uint64) (goOn uint64, ended bool, err error) {
 	}
 	tombstone, err := r.node.store.TombstoneOf(stream)
 	switch {
-	case errors.Is(err, store.ErrNotFound): // what described the stream has no end of its own
+	case errors.Is(err, store.ErrNotFound): // a stream of metadata has no end of its own
 		return next, true, nil
 	case err == nil:
 		err = r.emit(&tombstone)

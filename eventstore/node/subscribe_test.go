@@ -30,7 +30,9 @@ func next(tb testing.TB, subscription *esdb.Subscription) *esdb.SubscriptionEven
 }
 
 // untilCaughtUp returns the events and checkpoints up to the moment a subscription goes live.
-func untilCaughtUp(tb testing.TB, subscription *esdb.Subscription) (list []*esdb.ResolvedEvent, checkpoints []esdb.Position) {
+func untilCaughtUp(
+	tb testing.TB, subscription *esdb.Subscription,
+) (list []*esdb.ResolvedEvent, checkpoints []esdb.Position) {
 	tb.Helper()
 	for {
 		switch message := next(tb, subscription); {
@@ -144,7 +146,10 @@ func TestFilteredSubscription(t *testing.T) {
 		"nothing matches": {esdb.SubscriptionFilter{Type: esdb.EventFilterType, Prefixes: []string{"none"}}, 0},
 	} {
 		subscription := subscribeAll(t, client, esdb.SubscribeToAllOptions{
-			From: esdb.Start{}, Filter: &c.filter, MaxSearchWindow: 10, CheckpointInterval: 2,
+			From:               esdb.Start{},
+			Filter:             &c.filter,
+			MaxSearchWindow:    10,
+			CheckpointInterval: 2,
 		})
 		list, checkpoints := untilCaughtUp(t, subscription)
 		if len(list) != c.want || len(checkpoints) != 5 {
@@ -179,7 +184,8 @@ func TestReadingAllBothWays(t *testing.T) {
 	}
 	// Forwards a position is included, backwards it is not; so pages neither repeat nor skip.
 	middle := forwards[300].Event.Position
-	if list := readAll(t, client, esdb.ReadAllOptions{From: middle}, 5); len(list) != 5 || list[0].Event.Position != middle {
+	if list := readAll(t, client, esdb.ReadAllOptions{From: middle}, 5); len(list) != 5 ||
+		list[0].Event.Position != middle {
 		t.Errorf("forwards from the middle: %d events", len(list))
 	}
 	if list := readAll(t, client, esdb.ReadAllOptions{From: middle, Direction: esdb.Backwards}, 5); len(list) != 5 ||

@@ -134,7 +134,8 @@ func TestTorture(t *testing.T) { //nolint:paralleltest // the only test of its r
 			}
 		}
 	}
-	t.Logf("%d kills, %d events acknowledged, all found once; %d events and %d streams verified", kills, total, report.Events, report.Streams)
+	t.Logf("%d kills, %d events acknowledged, all found once; %d events and %d streams verified", kills, total,
+		report.Events, report.Streams)
 	if total == 0 {
 		t.Error("nothing was ever acknowledged")
 	}
@@ -160,7 +161,9 @@ const tortureBatch = 3
 func tortureStream(writer int) string { return fmt.Sprintf("torture-%d", writer) }
 
 // torment appends until ctx is done, and returns what was acknowledged.
-func torment(ctx context.Context, t *testing.T, current *atomic.Pointer[esdb.Client], writer int) (done []esdb.EventData) {
+func torment(
+	ctx context.Context, t *testing.T, current *atomic.Pointer[esdb.Client], writer int,
+) (done []esdb.EventData) {
 	for ctx.Err() == nil {
 		list := events(1 + rand.IntN(tortureBatch)) // #nosec G404 -- a test
 		expected := esdb.ExpectedRevision(esdb.NoStream{})
@@ -182,7 +185,7 @@ func torment(ctx context.Context, t *testing.T, current *atomic.Pointer[esdb.Cli
 				break
 			}
 			if code(err) == esdb.ErrorCodeWrongExpectedVersion {
-				t.Errorf("writer %d: its own stream is not where it left it: %v", writer, err)
+				t.Errorf("writer %d: its stream is not at its last append: %v", writer, err)
 				return done
 			}
 			<-time.After(2 * time.Millisecond)

@@ -12,10 +12,10 @@ import (
 )
 
 // unfinished are the appends of one BatchAppend call whose last message is still to come. One whose deadline passes
-// before is answered and dropped; what still comes of it is ignored.
+// before is answered and dropped; its later messages are ignored.
 type unfinished struct {
 	mu      sync.Mutex
-	open    map[store.EventID]*batch // by correlation id; nil: dropped
+	open    map[store.EventID]*batch // by correlation id; nil means dropped
 	bytes   int
 	expired chan *batch
 	ended   <-chan struct{}
@@ -25,7 +25,7 @@ func newUnfinished(ended <-chan struct{}) *unfinished {
 	return &unfinished{open: map[store.EventID]*batch{}, expired: make(chan *batch), ended: ended}
 }
 
-// take takes in a message, and returns the append that it completes; nil where there is more to come.
+// take adds a message, and returns the append that it completes; nil if more messages are to come.
 func (u *unfinished) take(n *Node, message *streams.BatchAppendReq) (*batch, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +85,7 @@ func (u *unfinished) expire(key store.EventID, b *batch) {
 	}
 }
 
-// stop lets go of what was never finished.
+// stop drops unfinished appends.
 func (u *unfinished) stop() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

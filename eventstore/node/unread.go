@@ -57,7 +57,7 @@ func passOn(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle gr
 	return handle(ctx, request)
 }
 
-// transport is what grpc keeps of a call: it reads the bytes of messages.
+// transport is grpc's state of a call: it reads the bytes of messages.
 type transport interface {
 	Read(n int) (mem.BufferSlice, error)
 }
@@ -102,7 +102,7 @@ func read(stream transport, n int) ([]byte, error) {
 }
 
 // refuseBatches answers the appends of a caller without credentials one by one, as real servers do, until a message is
-// larger than those that need no credentials.
+// larger than those allowed without credentials.
 func refuseBatches(ctx context.Context, send func(any) error) {
 	for {
 		message := &streams.BatchAppendReq{}
@@ -121,8 +121,8 @@ func refuseBatches(ctx context.Context, send func(any) error) {
 
 var errRefused = errors.New("the call has been refused")
 
-// refuse lets a client that is still sending finish, within limits: one that gets an early answer takes it for a broken
-// connection. It reads in pieces, so that no message of a caller who is refused is whole in memory.
+// refuse lets a client that is still sending finish, within limits: a client takes an early answer for a broken
+// connection. It reads in pieces, so that no message of a refused caller is whole in memory.
 func refuse(call grpc.ServerStream, batches bool) {
 	stream, ok := transportOf(call.Context())
 	if !ok {

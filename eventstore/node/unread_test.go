@@ -16,14 +16,15 @@ import (
 	"carillon/eventstore/node"
 )
 
-// Who has no credentials is refused by the headers alone: no message has to come, nor does one that comes take memory.
+// A caller without credentials is refused by the headers alone: no message is needed, and messages take no memory.
 func TestCredentialsComeBeforeMessages(t *testing.T) {
 	t.Parallel()
 	s := serve(t, node.Config{
 		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
 		User: "admin", Password: "right",
 	})
-	either := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}} // such calls come through the web server
+	// such calls come through the web server
+	either := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}
 	beside, err := grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(either)))
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,7 @@ func TestCredentialsComeBeforeMessages(t *testing.T) {
 				}
 			})
 		}
-		t.Run(name+"/what needs none", func(t *testing.T) {
+		t.Run(name+"/public calls", func(t *testing.T) {
 			t.Parallel()
 			if _, err := gossip.NewGossipClient(connection).Read(t.Context(), &shared.Empty{}); err != nil {
 				t.Error(err)

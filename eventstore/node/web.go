@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// webServer answers HTTP on the node's port: what probes and monitoring ask for. rpc takes the gRPC calls of clients
-// whose TLS would have taken either.
+// webServer answers HTTP on the node's port, for probes and monitoring. rpc takes the gRPC calls of clients whose TLS
+// accepts either.
 func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 	pages := http.NewServeMux()
 	pages.HandleFunc("GET /health/live", n.live)
@@ -37,8 +37,8 @@ func (n *Node) webServer(rpc *grpc.Server) *http.Server {
 	}
 }
 
-// serveRPC answers a gRPC call of this server. grpc reads the body of such a call ahead of the handler, however much that is:
-// so credentials are looked at here.
+// serveRPC answers a gRPC call of this server. grpc reads the body of such a call ahead of the handler, however much
+// that is: so credentials are looked at here.
 func (n *Node) serveRPC(w http.ResponseWriter, r *http.Request, rpc *grpc.Server) {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	ctx = peer.NewContext(ctx, &peer.Peer{Addr: remote(r.RemoteAddr)})
@@ -75,7 +75,7 @@ func writeJSON(w http.ResponseWriter, answer any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// live says that the node works. Some probes want another code for that, and say so.
+// live answers that the node works. Some probes ask for another code for that.
 func (n *Node) live(w http.ResponseWriter, r *http.Request) {
 	code := http.StatusNoContent
 	if wanted, err := strconv.Atoi(r.URL.Query().Get("liveCode")); err == nil && wanted >= 200 && wanted < 600 {
@@ -102,7 +102,7 @@ func (n *Node) info(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// forUser lets nobody see a page but the node's user, where it has one.
+// forUser restricts a page to the node's user, if it has one.
 func (n *Node) forUser(page http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if n.config.User == "" {
@@ -126,7 +126,7 @@ func (n *Node) forUser(page http.Handler) http.HandlerFunc {
 	}
 }
 
-// stopWeb lets requests finish that are under way, but not for ever.
+// stopWeb lets requests finish that are in progress, but not for ever.
 func stopWeb(server *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()

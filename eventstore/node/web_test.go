@@ -44,14 +44,17 @@ func page(t *testing.T, client *http.Client, url, user string) (code int, text, 
 func browser(t *testing.T, protocols ...string) *http.Client {
 	t.Helper()
 	transport := &http.Transport{
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, NextProtos: protocols}, //nolint:gosec // of the test's own certificate
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true,
+			NextProtos:         protocols,
+		}, //nolint:gosec // of the test's own certificate
 		ForceAttemptHTTP2: len(protocols) > 1,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// What container probes and monitoring ask for, on the port of gRPC.
+// Container probes and monitoring use the port of gRPC.
 func TestHTTPBesideGRPC(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, node.Config{})
@@ -88,7 +91,8 @@ func TestHTTPBesideGRPC(t *testing.T) {
 			if code != want.code || !strings.Contains(text, want.text) || proto != c.proto {
 				t.Errorf("%s: %s: %d by %s: %s", name, path, code, proto, text)
 			}
-			if path == "/metrics" && code == 200 && !strings.Contains(text, `eventstore_node_calls_total{method="event_store.client.streams.Streams/Append"} 1`) {
+			if path == "/metrics" && code == 200 &&
+				!strings.Contains(text, `eventstore_node_calls_total{method="event_store.client.streams.Streams/Append"} 1`) {
 				t.Errorf("%s: metrics: %s", name, text)
 			}
 			if path != "/metrics" && path != "/streams/s" && code == 200 && text != "" && !json.Valid([]byte(text)) {
@@ -108,7 +112,10 @@ func TestHTTPBesideGRPC(t *testing.T) {
 // Some clients' TLS offers both versions of HTTP and takes either.
 func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 	t.Parallel()
-	s := serve(t, node.Config{TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12}})
+	s := serve(t, node.Config{TLS: &tls.Config{
+		Certificates: []tls.Certificate{certificate(t)},
+		MinVersion:   tls.VersionTLS12,
+	}})
 	connection, err := grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
 		InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}, //nolint:gosec // of the test's own certificate
 	})))
@@ -116,7 +123,8 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = connection.Close() }()
-	if said, err := serverfeatures.NewServerFeaturesClient(connection).GetSupportedMethods(t.Context(), &shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {
+	if said, err := serverfeatures.NewServerFeaturesClient(connection).GetSupportedMethods(t.Context(),
+		&shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {
 		t.Errorf("%v, %v", said, err)
 	}
 	subscription, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription(""))
@@ -126,7 +134,7 @@ func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
 	if _, err := subscription.Recv(); err != nil {
 		t.Fatal(err)
 	}
-	s.stop(t) // with a call under way
+	s.stop(t) // with a call in progress
 }
 
 // Connections that say nothing, or nonsense, cost the others nothing, and don't keep the node from closing.

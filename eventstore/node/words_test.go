@@ -32,7 +32,8 @@ func TestPersistentSubscriptionsAreRefused(t *testing.T) {
 	_, createErr := groups.Create(t.Context(), &pb.CreateReq{})
 	_, listErr := groups.List(t.Context(), &pb.ListReq{})
 	for name, err := range map[string]error{"read": readErr, "create": createErr, "list": listErr} {
-		if status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "persistent subscriptions are not supported") {
+		if status.Code(err) != codes.Unimplemented ||
+			!strings.Contains(err.Error(), "persistent subscriptions are not supported") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -72,8 +73,8 @@ func TestFeaturesThatClientsLookFor(t *testing.T) {
 	}
 }
 
-// Clients before 20.6 know -1 as the highest number; all are told what was missing by name.
-func TestWhatOlderClientsRead(t *testing.T) {
+// Clients before 20.6 know -1 as the highest number; all get the name of the missing stream.
+func TestOlderClientsRead(t *testing.T) {
 	t.Parallel()
 	client := streams.NewStreamsClient(rawConnection(t, serve(t, node.Config{})))
 	write := func(metadata map[string]string, trailers *metadata.MD) (*streams.AppendResp, error) {

@@ -40,7 +40,12 @@ func Stoppable(t testing.TB, log *slog.Logger) (store *esdb.Store, stop func()) 
 func start(t testing.TB, log *slog.Logger, strict *stricttest.Strict) (store *esdb.Store, stop func()) {
 	t.Helper()
 	socket := filepath.Join(SocketDir(t), "s")
-	stop = serve(t, node.Config{Dir: "store", FS: vfs.NewMem(), Logger: log, Quirks: strict}, socket)
+	stop = serve(t, node.Config{
+		Dir:    "store",
+		FS:     vfs.NewMem(),
+		Logger: log,
+		Quirks: strict,
+	}, socket)
 	store, err := esdb.OpenUnix(socket, log)
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +65,7 @@ func Serve(t testing.TB, dir, socket string) (stop func()) {
 	return serve(t, node.Config{Dir: dir, Quirks: Strict()}, socket)
 }
 
-// Strict gives what makes a node as strict as a real server is, where CARILLON_TEST_STRICT says which one: 23.10 or
+// Strict returns quirks that make a node as strict as the real server that CARILLON_TEST_STRICT names: 23.10 or
 // 25.0. It is nil else.
 func Strict() *stricttest.Strict {
 	version := os.Getenv("CARILLON_TEST_STRICT")

@@ -47,7 +47,9 @@ func (r *Replaceable) Append(
 }
 
 // Read implements eventstore.Store.
-func (r *Replaceable) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+func (r *Replaceable) Read(
+	ctx context.Context, stream string, from eventstore.Revision,
+) iter.Seq2[eventstore.Recorded, error] {
 	store, _ := r.present()
 	return store.Read(ctx, stream, from)
 }

@@ -1,4 +1,4 @@
-// Package processtest tells the rule of a process manager: given events, then what it records, on a real store.
+// Package processtest tests the rule of a process manager: given events, then its recorded events, on a real store.
 package processtest
 
 import (
@@ -14,21 +14,26 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// Rule is what a process manager does: given events, then its commands, as the events that they recorded.
+// Rule is the behaviour of a process manager: given events, then its commands, as the events that they recorded.
 type Rule struct {
 	Store eventstore.Store
 
 	t     *testing.T
 	fresh func(eventstore.Store) eventstore.ProcessManager
 	runs  eventstore.ProcessManager
-	after eventstore.Position // what it has seen
+	after eventstore.Position // of the last event it has seen
 }
 
 // Of makes the rule of a process manager, on an empty store.
 func Of(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *Rule {
 	t.Helper()
 	store := nodetest.Start(t)
-	return &Rule{Store: store, t: t, fresh: fresh, runs: fresh(store)}
+	return &Rule{
+		Store: store,
+		t:     t,
+		fresh: fresh,
+		runs:  fresh(store),
+	}
 }
 
 // Given records events, at the end of their stream.
@@ -51,8 +56,8 @@ func Given[S, E, C any](r *Rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 	}
 }
 
-// Then lets the process manager react to what is new, and compares what it recorded, each as "stream type". Another one,
-// that has lost its state and sees everything again, records nothing more.
+// Then lets the process manager react to new events, and compares the events it recorded, each as "stream type".
+// Another instance without state, which sees all events again, records nothing more.
 func (r *Rule) Then(want ...string) {
 	r.t.Helper()
 	before := r.head()

@@ -1,9 +1,9 @@
 // Package reach watches whether this process reaches something that it stands on, such as the event store.
 //
-// A process that is cut off from the event store alone keeps its Postgres session, and with it every lock that the session
-// holds, so that nothing would be projected or delivered anywhere. Lock holders therefore work While the store is reached:
-// they give their locks up when it is lost, and wait for no lock before it is back. Two processes that are both cut off
-// wait both, and pass no lock to and fro.
+// A process that is cut off from the event store alone keeps its Postgres session, and with it every lock that the
+// session holds, so that nothing would be projected or delivered anywhere. Lock holders therefore work While the store
+// is reached: they give their locks up when it is lost, and wait for no lock before it is back. Two processes that are
+// both cut off wait both, and pass no lock to and fro.
 package reach
 
 import (
@@ -44,15 +44,15 @@ type Watch struct {
 	asking   atomic.Bool
 	mu       sync.Mutex
 	answered chan struct{}   // wakes Run
-	reached  context.Context // ends when it is lost; nil: reached since the beginning
+	reached  context.Context // ends when it is lost; nil means reached since the beginning
 	lose     context.CancelCauseFunc
 	back     chan struct{} // closed when it is reached again; nil while it is
 	since    time.Time     // it is lost
 	failure  error         // of the last answer
 }
 
-// Run watches until the context ends. Looks are counted, not time: a process that was stopped for a while, and goes on, has
-// missed nothing.
+// Run watches until the context ends. Looks are counted, not time: a process that was stopped for a while, and goes on,
+// has missed nothing.
 func (w *Watch) Run(ctx context.Context) {
 	w.mu.Lock()
 	w.init()
@@ -150,7 +150,7 @@ func (w *Watch) While(ctx context.Context) (context.Context, context.CancelFunc)
 // Gone reports whether a context of While ended because it was lost.
 func Gone(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrLost) }
 
-// LostError is the error of what is lost.
+// LostError is the error of a lost connection.
 type LostError struct {
 	Name  string
 	Since time.Time

@@ -36,15 +36,18 @@ func (s *store) ask(ctx context.Context) error {
 func watch(t *testing.T, s *store) *reach.Watch {
 	t.Helper()
 	w := &reach.Watch{
-		Name: "store", Ask: s.ask, Heard: s.heard.Load, Lost: func() { s.drops.Add(1) },
-		Log: slog.New(slog.DiscardHandler),
+		Name:  "store",
+		Ask:   s.ask,
+		Heard: s.heard.Load,
+		Lost:  func() { s.drops.Add(1) },
+		Log:   slog.New(slog.DiscardHandler),
 	}
 	go w.Run(t.Context())
 	return w
 }
 
-// A lock is given up between 5 and 6 seconds after the last answer, whether packets vanish or are refused, and taken again
-// within a second of the next answer.
+// A lock is given up between 5 and 6 seconds after the last answer, whether packets vanish or are refused, and taken
+// again within a second of the next answer.
 func TestWatchEndsWorkWhenStoreIsLost(t *testing.T) {
 	t.Parallel()
 	for name, hangs := range map[string]bool{"refused": false, "vanishing": true} {
@@ -84,7 +87,7 @@ func TestWatchEndsWorkWhenStoreIsLost(t *testing.T) {
 	}
 }
 
-// Nothing is asked of a store that tells something by itself, and a quiet one is asked every two seconds.
+// A store that sends something by itself is not asked, and a quiet one is asked every two seconds.
 func TestWatchAsksOnlyWhenQuiet(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

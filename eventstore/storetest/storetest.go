@@ -1,4 +1,4 @@
-// Package storetest is the contract of eventstore.Store: what any implementation must do, the embedded node and a real
+// Package storetest is the contract of eventstore.Store for any implementation, the embedded node and a real
 // EventStoreDB alike.
 package storetest
 
@@ -20,7 +20,7 @@ import (
 // patience bounds every wait for something that must come.
 const patience = 2 * time.Minute
 
-// Run runs the whole contract against a store. It works in streams of its own, so a store that is in use is all right.
+// Run runs the whole contract against a store. It works in new streams, so a store in use will do.
 func Run(t *testing.T, store eventstore.Store) {
 	t.Helper()
 	t.Run("append", func(t *testing.T) { appends(t, store) })
@@ -30,7 +30,7 @@ func Run(t *testing.T, store eventstore.Store) {
 	t.Run("concurrency", func(t *testing.T) { concurrency(t, store) })
 }
 
-// fixture is one test's view of the store: streams of its own category.
+// fixture is one test's view of the store: streams of a unique category.
 type fixture struct {
 	*testing.T
 	store    eventstore.Store
@@ -51,14 +51,19 @@ func (f *fixture) ctx() context.Context {
 
 func (f *fixture) stream() string { return eventstore.StreamName(f.category, uuid.New()) }
 
-// event makes an event whose data tells it apart.
+// event makes an event with unique data.
 func event(label string) eventstore.Proposed {
 	return eventstore.Proposed{
-		ID: uuid.New(), Type: "thing.happened.v1", Data: fmt.Appendf(nil, "{%q:%q}", "label", label), Metadata: []byte(`{"actor":"contract"}`),
+		ID:       uuid.New(),
+		Type:     "thing.happened.v1",
+		Data:     fmt.Appendf(nil, "{%q:%q}", "label", label),
+		Metadata: []byte(`{"actor":"contract"}`),
 	}
 }
 
-func (f *fixture) append(stream string, expected eventstore.Revision, events ...eventstore.Proposed) eventstore.Appended {
+func (f *fixture) append(
+	stream string, expected eventstore.Revision, events ...eventstore.Proposed,
+) eventstore.Appended {
 	f.Helper()
 	appended, err := f.store.Append(f.ctx(), stream, expected, events)
 	if err != nil {
@@ -118,7 +123,8 @@ func appends(t *testing.T, store eventstore.Store) {
 		large := event("large")
 		large.Data = append(slices.Grow([]byte(`"`), 1<<20+64), slices.Repeat([]byte("x"), 1<<20+1)...)
 		large.Data = append(large.Data, '"')
-		if _, err := store.Append(f.ctx(), f.stream(), eventstore.NoStream, []eventstore.Proposed{large}); !errors.Is(err, eventstore.ErrTooLarge) {
+		if _, err := store.Append(f.ctx(), f.stream(), eventstore.NoStream, []eventstore.Proposed{large}); !errors.Is(err,
+			eventstore.ErrTooLarge) {
 			t.Errorf("error = %v, want too large", err)
 		}
 	})
@@ -127,7 +133,8 @@ func appends(t *testing.T, store eventstore.Store) {
 		ctx, cancel := context.WithCancel(f.ctx())
 		cancel()
 		for range 100 { // an answer may be there as soon as the end of the context
-			if _, err := store.Append(ctx, f.stream(), eventstore.NoStream, []eventstore.Proposed{event("a")}); !errors.Is(err, eventstore.ErrUnavailable) {
+			if _, err := store.Append(ctx, f.stream(), eventstore.NoStream, []eventstore.Proposed{event("a")}); !errors.Is(err,
+				eventstore.ErrUnavailable) {
 				t.Fatalf("error = %v, want unavailable", err)
 			}
 		}
@@ -151,7 +158,8 @@ func idempotence(t *testing.T, store eventstore.Store) {
 		f := begin(t, store)
 		stream := f.stream()
 		f.append(stream, eventstore.NoStream, event("a"))
-		if _, err := store.Append(f.ctx(), stream, eventstore.NoStream, []eventstore.Proposed{event("b")}); !errors.Is(err, eventstore.ErrWrongRevision) {
+		if _, err := store.Append(f.ctx(), stream, eventstore.NoStream, []eventstore.Proposed{event("b")}); !errors.Is(err,
+			eventstore.ErrWrongRevision) {
 			t.Errorf("error = %v, want a wrong revision", err)
 		}
 	})
@@ -164,7 +172,7 @@ func reads(t *testing.T, store eventstore.Store) {
 			t.Errorf("%d events of nothing", len(got))
 		}
 	})
-	t.Run("what was appended", func(t *testing.T) {
+	t.Run("appended events", func(t *testing.T) {
 		f := begin(t, store)
 		stream := f.stream()
 		proposed := []eventstore.Proposed{event("a"), event("b"), event("c")}
@@ -176,8 +184,14 @@ func reads(t *testing.T, store eventstore.Store) {
 		}
 		for i, got := range events {
 			want := eventstore.Recorded{
-				ID: proposed[i].ID, Stream: stream, Revision: eventstore.Revision(i), Position: got.Position,
-				Type: proposed[i].Type, Data: proposed[i].Data, Metadata: proposed[i].Metadata, Created: got.Created,
+				ID:       proposed[i].ID,
+				Stream:   stream,
+				Revision: eventstore.Revision(i),
+				Position: got.Position,
+				Type:     proposed[i].Type,
+				Data:     proposed[i].Data,
+				Metadata: proposed[i].Metadata,
+				Created:  got.Created,
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("event %d (-appended +read):\n%s", i, diff)

@@ -154,7 +154,9 @@ func subscriptions(t *testing.T, store eventstore.Store) {
 		group.Wait()
 		checkOrder(t, events)
 		again, _ := f.follow(start, writers*each)
-		if !slices.EqualFunc(events, again, func(a, b eventstore.Recorded) bool { return a.ID == b.ID && a.Position == b.Position }) {
+		if !slices.EqualFunc(events, again, func(a, b eventstore.Recorded) bool {
+			return a.ID == b.ID && a.Position == b.Position
+		}) {
 			t.Error("the global order differs between two subscriptions")
 		}
 	})

@@ -23,15 +23,17 @@ type lingering struct {
 	delay delay
 }
 
-// Lingering returns the store for a reader that may be a little behind: what comes near the head waits for a while, and then
-// comes together, so that the reader is woken once for many events. urgent returns a channel that is closed while something
-// waits for the reader; then it gets everything at once.
+// Lingering returns the store for a reader that may be a little behind: events near the head wait for a while, and then
+// come together, so that the reader is woken once for many events. urgent returns a channel that is closed while
+// something waits for the reader; then it gets everything at once.
 func (s *Store) Lingering(length time.Duration, urgent func() <-chan struct{}) eventstore.Store {
 	return &lingering{Store: s, delay: delay{length: length, urgent: urgent}}
 }
 
 // Subscribe implements eventstore.Store.
-func (l *lingering) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (l *lingering) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	return l.subscribe(ctx, after, filter, l.delay)
 }
 
@@ -54,7 +56,7 @@ func (s *Store) lingers(r *reader, is bool) {
 	defer s.mu.Unlock()
 	r.lingers = is
 	if is && !s.kept.crowded(r) {
-		select { // what came since it was woken is no reason to be woken again
+		select { // events since it was woken are no reason to wake it again
 		case <-r.wake:
 		default:
 		}

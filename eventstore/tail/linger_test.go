@@ -16,7 +16,7 @@ import (
 // years is a linger that does not end while a test runs.
 const years = 100 * 365 * 24 * time.Hour
 
-// hurried is a closed channel: somebody waits.
+// hurried is a closed channel: a caller waits.
 func hurried() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)
@@ -29,7 +29,7 @@ func TestContractOfWhoLingers(t *testing.T) {
 	storetest.Run(t, store.Lingering(50*time.Millisecond, func() <-chan struct{} { return nil }))
 }
 
-// lingerer reads a category, and tells what comes once it has caught up.
+// lingerer reads a category, and passes on its events after it has caught up.
 func lingerer(t *testing.T, store eventstore.Store, category string) <-chan eventstore.Position {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -67,8 +67,8 @@ func next(t *testing.T, came <-chan eventstore.Position, want eventstore.Positio
 	}
 }
 
-// Who lingers gets nothing while others get everything, and all of it once somebody waits.
-func TestWhatIsLingeredForComesTogether(t *testing.T) {
+// A lingering reader gets nothing while others get everything, and all of it once a caller waits.
+func TestLinger_eventsComeTogether(t *testing.T) {
 	t.Parallel()
 	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
 	waits := make(chan struct{})
@@ -80,17 +80,17 @@ func TestWhatIsLingeredForComesTogether(t *testing.T) {
 		next(t, prompt, want[len(want)-1])
 	}
 	if n := len(patient); n != 0 {
-		t.Fatalf("%d events came while nobody waited", n)
+		t.Fatalf("%d events came while no caller waited", n)
 	}
 	close(waits)
 	for _, at := range want {
 		next(t, patient, at)
 	}
-	next(t, patient, record(t, store, "a")) // and it does not linger while somebody waits
+	next(t, patient, record(t, store, "a")) // and it does not linger while a caller waits
 }
 
 // It does not linger on until what waits for it is lost to it.
-func TestNobodyLingersForTooMany(t *testing.T) {
+func TestLinger_endsAtTooMany(t *testing.T) {
 	t.Parallel()
 	const kept = 16
 	below := &counted{Store: nodetest.Start(t)}
@@ -107,8 +107,8 @@ func TestNobodyLingersForTooMany(t *testing.T) {
 	}
 }
 
-// What came before is not lingered for.
-func TestWhoCatchesUpDoesNotLinger(t *testing.T) {
+// A reader that catches up does not linger.
+func TestLinger_notWhileCatchingUp(t *testing.T) {
 	t.Parallel()
 	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
 	want := []eventstore.Position{record(t, store, "a"), record(t, store, "a")}

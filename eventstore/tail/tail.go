@@ -1,12 +1,12 @@
 // Package tail lets all the consumers of a process read along one subscription.
 //
-//	store ──one subscription, unfiltered──▶ the newest events, in memory ──▶ whoever is near the head
-//	  └─────one of its own, filtered──────▶ who is not, until it has caught up
+//	store ──one subscription, unfiltered──▶ the newest events, in memory ──▶ readers near the head
+//	  └─────separate ones, filtered───────▶ other readers, until they have caught up
 //
-// A reader who is in no hurry (Lingering) is woken once for many events.
+// A lingering reader is woken once for many events.
 //
-// So what is stored crosses the wire once, however many want it, and wakes only those. Nobody waits for anybody: a
-// consumer that falls behind what is kept goes on with a subscription of its own.
+// So an event crosses the wire once, however many consumers read it, and wakes only those. Consumers don't wait for
+// each other: one that falls behind the kept events continues with a separate subscription.
 package tail
 
 import (
@@ -37,7 +37,7 @@ type Store struct {
 	users    int
 	stop     func()
 
-	mu   sync.Mutex // guards kept and what is in the readers
+	mu   sync.Mutex // guards kept and the readers' fields
 	kept *window    // once there are users
 }
 
@@ -50,7 +50,9 @@ func New(store eventstore.Store, log *slog.Logger) *Store {
 
 // Subscribe implements eventstore.Store. Each caught-up comes from a subscription of the caller's own, so that it says
 // what it says of any store: everything stored before the call has been yielded.
-func (s *Store) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (s *Store) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	return s.subscribe(ctx, after, filter, delay{})
 }
 
@@ -71,7 +73,8 @@ func (s *Store) subscribe(
 	}
 }
 
-// enter sees to it that newer events than those stored now are being kept. Nobody else waits for the store's answer.
+// enter ensures that events newer than the present ones are being kept. Other readers don't wait for the store's
+// answer.
 func (s *Store) enter(ctx context.Context) error {
 	if s.joinUsers(nil) {
 		return nil
@@ -142,7 +145,7 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 	}
 }
 
-// approach yields from a subscription of the caller's own, until it has caught up and what is kept goes on from there.
+// approach yields from a separate subscription, until it has caught up with the kept events.
 func (s *Store) approach(
 	ctx context.Context, after eventstore.Position, filter eventstore.Filter, yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
@@ -150,7 +153,7 @@ func (s *Store) approach(
 	for message, err := range s.Store.Subscribe(ctx, after, filter) {
 		if message.CaughtUp {
 			caughtUp = true
-			if after.Before(stored) { // what was stored before the subscription has come, as far as it concerns the caller
+			if after.Before(stored) { // the caller has got all events before the subscription that concern it
 				after = stored
 			}
 		} else if err == nil {
@@ -181,7 +184,8 @@ func (s *Store) keeps(after eventstore.Position) bool {
 
 // readAlong yields what is kept, and waits for more, until the caller has fallen behind.
 func (s *Store) readAlong(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, delay delay, yield func(eventstore.Message, error) bool,
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter, delay delay,
+	yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
 	r, ok := s.join(after, filter)
 	if !ok {

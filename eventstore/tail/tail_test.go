@@ -25,13 +25,15 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler)))
 }
 
-// counted tells how many subscriptions of a store are open, and how many events they have yielded.
+// counted reports how many subscriptions of a store are open, and how many events they have yielded.
 type counted struct {
 	eventstore.Store
 	open, yielded atomic.Int64
 }
 
-func (c *counted) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (c *counted) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	return func(yield func(eventstore.Message, error) bool) {
 		c.open.Add(1)
 		defer c.open.Add(-1)
@@ -47,12 +49,18 @@ func (c *counted) Subscribe(ctx context.Context, after eventstore.Position, filt
 }
 
 func fact() eventstore.Proposed {
-	return eventstore.Proposed{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte(`{}`), Metadata: []byte(`{}`)}
+	return eventstore.Proposed{
+		ID:       uuid.New(),
+		Type:     "thing.happened.v1",
+		Data:     []byte(`{}`),
+		Metadata: []byte(`{}`),
+	}
 }
 
 func record(t *testing.T, store eventstore.Store, category string) eventstore.Position {
 	t.Helper()
-	done, err := store.Append(t.Context(), eventstore.StreamName(category, uuid.New()), eventstore.NoStream, []eventstore.Proposed{fact()})
+	done, err := store.Append(t.Context(), eventstore.StreamName(category, uuid.New()), eventstore.NoStream,
+		[]eventstore.Proposed{fact()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +149,12 @@ func TestConsumersShareOneSubscription(t *testing.T) {
 	cancel()
 	<-consumers["c"][0].ended
 	if open := below.open.Load(); open != 0 {
-		t.Errorf("%d subscriptions are open and nobody reads", open)
+		t.Errorf("%d subscriptions are open without a reader", open)
 	}
 }
 
-// Whoever stands still is waited for by nobody, and misses nothing.
-func TestAConsumerThatFallsBehindMissesNothing(t *testing.T) {
+// A stalled consumer delays no other, and misses nothing.
+func TestTail_laggingConsumerMissesNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -168,7 +176,7 @@ func TestAConsumerThatFallsBehindMissesNothing(t *testing.T) {
 	slow.check(t, want)
 }
 
-// A position comes now and then, so that checkpoints move where nothing concerns a consumer.
+// A position comes now and then, so that checkpoints move if nothing concerns a consumer.
 func TestSilentConsumersHearHowFarTheyHaveCome(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -202,9 +210,9 @@ func TestSilentConsumersHearHowFarTheyHaveCome(t *testing.T) {
 	}
 }
 
-// On servers that send no checkpoint when a subscriber has caught up, one whom nothing of late concerns reads along all
-// the same.
-func TestWhoHasCaughtUpReadsAlong(t *testing.T) {
+// On servers that send no checkpoint when a subscriber has caught up, one without recent events of its own becomes live
+// all the same.
+func TestTail_caughtUpWithoutCheckpoint(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -275,9 +283,9 @@ func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
 	<-ended
 }
 
-// TestConsumersHearThatTheStoreWasReplaced: one that was restored from an older backup has other events at the positions to
-// come, so consumers end, and then hear what it gets.
-func TestConsumersHearThatTheStoreWasReplaced(t *testing.T) {
+// TestConsumersEndAfterStoreReplaced: a store that was restored from an older backup has other events at the positions
+// to come, so consumers end, and then get its new events.
+func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -292,7 +300,8 @@ func TestConsumersHearThatTheStoreWasReplaced(t *testing.T) {
 	go other.follow(ctx, store, "b", 1)
 	<-other.caught
 	caughtUp := false
-	for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("a"), slog.New(slog.DiscardHandler)) {
+	for message := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("a"),
+		slog.New(slog.DiscardHandler)) {
 		if message.CaughtUp && !caughtUp {
 			caughtUp = true
 			below.Replace(older)

@@ -20,7 +20,7 @@ type window struct {
 	readers map[*reader]struct{}
 }
 
-// reader is somebody who reads along.
+// reader is a consumer of the shared subscription.
 type reader struct {
 	prefixes []string
 	next     uint64              // number of the event to look at
@@ -32,7 +32,12 @@ type reader struct {
 }
 
 func newWindow(before eventstore.Position, events, bytes int) *window {
-	return &window{before: before, ring: make([]*eventstore.Recorded, events), most: bytes, readers: map[*reader]struct{}{}}
+	return &window{
+		before:  before,
+		ring:    make([]*eventstore.Recorded, events),
+		most:    bytes,
+		readers: map[*reader]struct{}{},
+	}
 }
 
 // newest is the position of the newest event, or that before the first one to come.
@@ -51,7 +56,12 @@ func (w *window) join(after eventstore.Position, filter eventstore.Filter) (r *r
 	if !w.goesOnFrom(after) {
 		return nil, false
 	}
-	r = &reader{prefixes: filter.Prefixes, next: w.first, at: after, wake: make(chan struct{}, 1)}
+	r = &reader{
+		prefixes: filter.Prefixes,
+		next:     w.first,
+		at:       after,
+		wake:     make(chan struct{}, 1),
+	}
 	w.readers[r] = struct{}{}
 	return r, true
 }
@@ -98,13 +108,13 @@ func (w *window) add(event *eventstore.Recorded) {
 	}
 }
 
-// crowded says that a reader must not linger on: too many wait for it, or what waits is about to be let go of.
+// crowded reports whether a reader must stop lingering: too many events wait for it, or they are about to be evicted.
 func (w *window) crowded(r *reader) bool {
 	waiting := w.next - r.next
 	return waiting >= lingerEvents || w.first > 0 && r.next < w.first+waiting
 }
 
-// take gives a reader what concerns it, until the next call. It is not kept any more where the reader has fallen behind.
+// take returns the reader's events, valid until the next call, and false if it has fallen behind the kept ones.
 func (w *window) take(r *reader) (messages []eventstore.Message, kept bool) {
 	clear(r.taken)
 	r.taken = r.taken[:0]
@@ -132,7 +142,7 @@ func (r *reader) wants(event *eventstore.Recorded) bool {
 		slices.ContainsFunc(r.prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }))
 }
 
-// pass goes over an event. A reader that came from a subscription of its own may have been ahead of what is kept.
+// pass goes over an event. A reader that came from a separate subscription may have been ahead of the kept events.
 func (r *reader) pass(event *eventstore.Recorded) {
 	r.next++
 	r.silent++

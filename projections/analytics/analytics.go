@@ -1,13 +1,13 @@
 // Package analytics keeps the Postgres schema "analytics": documented views on the read models, for people who ask
 // questions in SQL, and the role carillon_analyst, which may read these views and nothing else.
 //
-//	CREATE USER ana PASSWORD '…' IN ROLE carillon_analyst;
+// Logins makes users who are members of that role.
 //
 // The comments of views and columns (\d+ in psql) say what they mean. No view shows secrets, headers, addresses of
 // endpoints, or what they answered.
 //
-// A read model that is built anew takes the views on it along when its old tables are dropped. Around makes them again
-// in the transaction that does it, so that analysts see the old rows, then the new ones, and never an error.
+// A read model that is rebuilt takes the views on it along when its old tables are dropped. Around makes them again in
+// the transaction that does it, so that analysts see the old rows, then the new ones, and never an error.
 package analytics
 
 import (
@@ -43,15 +43,19 @@ var views = []view{
 	{"items", []string{"items", "feeds", "sources"}},
 	{"sources", []string{"sources", "items"}},
 	{"destinations", []string{"destinations", "health", "deliveries"}},
+	{"organizations", []string{"organizations", "feeds", "destinations", "deliveries"}},
+	{"failures_by_reason", []string{"deliveries", "destinations"}},
+	{"source_health", []string{"sources"}},
+	{"destination_days", []string{"deliveries", "destinations"}},
 }
 
 // ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.
 var ErrIncomplete = errors.New("analytics: incomplete")
 
-// lock is the advisory lock of whoever changes the schema; it is taken before any lock on a read model's tables.
+// lock is the advisory lock for changes of the schema; it is taken before any lock on a read model's tables.
 const lock = 0x616e616c79746963 // "analytic"
 
-// Create makes the views that are missing and whose read models are there, and all of them anew where this version has
+// Create makes the views that are missing and whose read models are there, and all of them again if this version has
 // others than the one that made them. Several may do it at once. An error that is not ErrIncomplete means that the
 // transaction is lost.
 func Create(ctx context.Context, tx pgx.Tx) error {
@@ -98,12 +102,14 @@ func Create(ctx context.Context, tx pgx.Tx) error {
 		changed = changed || made
 	}
 	if !fresh && len(problems) == 0 {
-		if _, err := attempt("the comment of the schema", "COMMENT ON SCHEMA analytics IS '"+description+fingerprint()+"'"); err != nil {
+		if _, err := attempt("the comment of the schema", "COMMENT ON SCHEMA analytics IS '"+description+fingerprint()+
+			"'"); err != nil {
 			return incomplete(problems, err)
 		}
 	}
 	if found.role && (changed || !found.granted) {
-		if _, err := attempt("the rights of "+Role, "GRANT USAGE ON SCHEMA analytics TO "+Role+"; GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO "+Role); err != nil {
+		if _, err := attempt("the rights of "+Role, "GRANT USAGE ON SCHEMA analytics TO "+Role+
+			"; GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO "+Role); err != nil {
 			return incomplete(problems, err)
 		}
 	}
@@ -140,7 +146,7 @@ func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() err
 		return err
 	})
 	var refused *pgconn.PgError
-	if err != nil && !errors.As(err, &refused) { // what is refused here goes with the tables
+	if err != nil && !errors.As(err, &refused) { // the view is dropped with the tables
 		return fmt.Errorf("analytics: %w", err)
 	}
 	if err := replace(); err != nil {
@@ -153,7 +159,7 @@ func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() err
 	return nil
 }
 
-// found is what there is already.
+// found holds the existing views.
 type found struct {
 	schema     bool
 	comment    string

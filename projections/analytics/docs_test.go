@@ -13,10 +13,10 @@ import (
 	"carillon/projections/projecttest"
 )
 
-// question is a block of SQL in the documentation, and what is shown below it, if anything is.
+// question is a block of SQL in the documentation, and the answer shown below it, if any.
 var question = regexp.MustCompile("(?s)```sql\n(SELECT .*?;)\n```(?:\n\n```\n(.*?)\n)?")
 
-// What the documentation asks can be asked by analysts, and the answers have the columns that it shows.
+// Analysts can run the queries of the documentation, and the answers have the columns that it shows.
 func TestQuestionsOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Role may read the views and nothing else. Nobody logs in as it: people's users are made members of it.
+// Role may read the views and nothing else. It has no login: users are made members of it.
 const Role = "carillon_analyst"
 
 // SQLSTATEs.
@@ -20,15 +20,15 @@ const (
 	uniqueViolation = "23505"
 )
 
-// Ensure makes the role and the views where they are missing, at the start of a process. What it is not allowed to do,
-// or can't do while an analyst's query runs, it logs; the process can go on without. An error means that Postgres is
-// gone.
+// Ensure makes the role and the views if they are missing, at the start of a process. Statements that are denied, or
+// blocked by an analyst's query, are logged; the process continues without them. An error means that Postgres is gone.
 func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	err := ensureRole(ctx, pool)
 	var refused *pgconn.PgError
 	switch {
 	case errors.As(err, &refused):
-		log.Warn("the analysts' role can't be made: let a superuser run \"CREATE ROLE "+Role+"\", and start again", "error", err) //nolint:sloglint // the statement is the message
+		//nolint:sloglint // the statement is the message
+		log.Warn("analysts' role not created: as a superuser, run \"CREATE ROLE "+Role+"\", and restart", "error", err)
 	case err != nil:
 		return err
 	}
@@ -38,7 +38,8 @@ func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 		}
 		err := Create(ctx, tx)
 		if errors.Is(err, ErrIncomplete) {
-			log.Warn("some of the analysts' views are not there, or not up to date; the next start or rebuild tries again", "error", err)
+			log.Warn("some analysts' views are missing or outdated; retried at the next start or rebuild",
+				"error", err)
 			return nil
 		}
 		return err
@@ -54,7 +55,8 @@ func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 // time.
 func ensureRole(ctx context.Context, pool *pgxpool.Pool) error {
 	var there bool
-	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", Role).Scan(&there); err != nil || there {
+	if err := pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", Role).
+		Scan(&there); err != nil || there {
 		return err
 	}
 	_, err := pool.Exec(ctx, "CREATE ROLE "+Role+" NOLOGIN")

@@ -1,11 +1,12 @@
-// Package audit is the read model for auditors: every change of every destination, by whom and why, and to whom its
-// secrets were shown in full, also after the destination is deleted. Secrets appear by their ids only, and addresses
-// without what is secret of them.
+// Package audit is the read model for auditors: every change of everything that people change, by whom and why, and to
+// whom the secrets of a destination were shown in full, also after the deletion of a thing. Secrets appear by their ids
+// only, and addresses without what is secret of them.
 package audit
 
 import (
 	"context"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -25,28 +26,36 @@ var schema string
 
 // ReadModel is the read model for auditors.
 var ReadModel = projections.ReadModel{
-	Name:    "audit",
-	Version: 3, // 2: what is secret of an address is left out; 3: what was shown in full
+	Name: "audit",
+	// 2: without the secrets of addresses; 3: with the addresses shown in full; 4: with the names of headers;
+	// 5: with everything else that people change; 6: with an index of streams
+	Version: 6,
 	Schema:  schema,
-	Filter:  eventstore.Categories(destination.Aggregate.Category, disclosure.Aggregate.Category),
+	Filter:  eventstore.Categories(categories...),
 	Project: project,
 }
 
-// Detail is what an entry tells of its event; what the event does not change is left out. A state follows from the
-// details alone, whatever the events were called: URL comes with all settings, SecretID is new, Expiring end at
+// Detail is the content of an entry; fields that the event does not change are left out. A state follows from the
+// details alone, independent of the events' names: URL comes with all settings, SecretID is new, Expiring end at
 // ExpiresAt.
 type Detail struct {
-	ExternalID            string      `json:"externalId,omitempty"`
-	Name                  string      `json:"name,omitempty"`
-	URL                   string      `json:"url,omitempty"`       // what everybody may see of it; with it come all settings
-	HasHeaders            bool        `json:"hasHeaders,omitzero"` // custom headers are secret
-	DebounceWindowSeconds int         `json:"debounceWindowSeconds,omitzero"`
-	SecretID              uuid.UUID   `json:"secretId,omitzero"`  // of the secret that begins
-	Expiring              []uuid.UUID `json:"expiring,omitempty"` // the secrets that get ExpiresAt
-	ExpiresAt             time.Time   `json:"expiresAt,omitzero"`
-	Status                string      `json:"status,omitempty"` // afterwards, where the event changes it
-	StatusReason          string      `json:"statusReason,omitempty"`
-	Shown                 []string    `json:"shown,omitempty"` // in full to the actor, of a disclosure
+	ExternalID string `json:"externalId,omitempty"`
+	Name       string `json:"name,omitempty"`
+	// without its secrets; comes with all settings
+	URL        string `json:"url,omitempty"`
+	HasHeaders bool   `json:"hasHeaders,omitzero"` // custom headers are secret
+	// digests of the values by name; empty for events that recorded no names
+	Headers               map[string]string `json:"headers,omitempty"`
+	DebounceWindowSeconds int               `json:"debounceWindowSeconds,omitzero"`
+	MaxRequestsPerSecond  float64           `json:"maxRequestsPerSecond,omitzero"`
+	Traceparent           bool              `json:"traceparent,omitzero"`
+	SecretID              uuid.UUID         `json:"secretId,omitzero"`  // of the secret that begins
+	Expiring              []uuid.UUID       `json:"expiring,omitempty"` // the secrets that get ExpiresAt
+	ExpiresAt             time.Time         `json:"expiresAt,omitzero"`
+	Status                string            `json:"status,omitempty"` // afterwards, if the event changes it
+	StatusReason          string            `json:"statusReason,omitempty"`
+	Shown                 []string          `json:"shown,omitempty"`        // in full to the actor, of a disclosure
+	ShownSecrets          []uuid.UUID       `json:"shownSecrets,omitempty"` // the ids of the secrets among them
 }
 
 // describe takes from an event what may be shown, and when it took effect.
@@ -80,9 +89,19 @@ func describeSettings(s destination.Settings) Detail {
 	if s.Exposed() { // recorded before addresses were sealed
 		s.URL = destination.Masked(s.URL, nil)
 	}
+	headers := make(map[string]string, len(s.Headers.Parts))
+	for _, part := range s.Headers.Parts {
+		headers[part.Name] = hex.EncodeToString(part.Digest)
+	}
 	return Detail{
-		ExternalID: s.ExternalID, Name: s.Name, URL: s.URL, HasHeaders: len(s.Headers.Data) > 0,
+		ExternalID:            s.ExternalID,
+		Name:                  s.Name,
+		URL:                   s.URL,
+		HasHeaders:            len(s.Headers.Data) > 0,
+		Headers:               headers,
 		DebounceWindowSeconds: s.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  s.MaxRequestsPerSecond,
+		Traceparent:           s.Traceparent,
 	}
 }
 
@@ -99,50 +118,73 @@ type entry struct {
 var insertEntries, insertDisclosures = insert("entries"), insert("disclosures")
 
 func insert(table string) column.Statement[entry] {
-	return column.Insert(table,
-		column.New[column.UUIDs]("destination", "uuid", func(e entry) uuid.UUID { return e.destination }),
-		column.New[[]int64]("revision", "bigint", func(e entry) int64 { return int64(e.Revision) }),
-		column.New[column.NullUUIDs]("organization", "uuid", func(e entry) uuid.UUID { return e.Organization }),
-		column.New[[]string]("type", "text", func(e entry) string { return e.Type }),
-		column.New[column.Times]("at", "timestamptz", func(e entry) time.Time { return e.at }),
-		column.New[column.Times]("recorded_at", "timestamptz", func(e entry) time.Time { return e.Created }),
-		column.New[column.UUIDs]("event_id", "uuid", func(e entry) uuid.UUID { return e.ID }),
-		column.New[[]int64]("commit_position", "bigint", func(e entry) int64 { return int64(e.Position.Commit) }),   //nolint:gosec // positions fit an int64
-		column.New[[]int64]("prepare_position", "bigint", func(e entry) int64 { return int64(e.Position.Prepare) }), //nolint:gosec // positions fit an int64
-		column.New[[]string]("actor", "text", func(e entry) string { return e.Actor }),
-		column.New[column.NullTexts]("reason", "text", func(e entry) string { return e.Reason }),
-		column.New[column.NullUUIDs]("correlation", "uuid", func(e entry) uuid.UUID { return e.CorrelationID }),
-		column.New[column.NullUUIDs]("causation", "uuid", func(e entry) uuid.UUID { return e.CausationID }),
-		column.New[[]string]("detail", "text", func(e entry) string { return e.detail }).As("detail::jsonb"),
-	)
+	return column.Insert(table, append(entryColumns(func(e entry) *entry { return &e }),
+		column.New[column.UUIDs]("destination", "uuid", func(e entry) uuid.UUID { return e.destination }))...)
+}
+
+// entryColumns are the columns that all tables of the audit trail have, of rows that hold an entry.
+func entryColumns[R any](of func(R) *entry) []column.Column[R] {
+	return []column.Column[R]{
+		column.New[[]int64]("revision", "bigint", func(r R) int64 { return int64(of(r).Revision) }),
+		column.New[column.NullUUIDs]("organization", "uuid", func(r R) uuid.UUID { return of(r).Organization }),
+		column.New[[]string]("type", "text", func(r R) string { return of(r).Type }),
+		column.New[column.Times]("at", "timestamptz", func(r R) time.Time { return of(r).at }),
+		column.New[column.Times]("recorded_at", "timestamptz", func(r R) time.Time { return of(r).Created }),
+		column.New[column.UUIDs]("event_id", "uuid", func(r R) uuid.UUID { return of(r).ID }),
+		column.New[[]int64]("commit_position", "bigint", func(r R) int64 {
+			return int64(of(r).Position.Commit) //nolint:gosec // positions fit an int64
+		}),
+		column.New[[]int64]("prepare_position", "bigint", func(r R) int64 {
+			return int64(of(r).Position.Prepare) //nolint:gosec // positions fit an int64
+		}),
+		column.New[[]string]("actor", "text", func(r R) string { return of(r).Actor }),
+		column.New[column.NullTexts]("reason", "text", func(r R) string { return of(r).Reason }),
+		column.New[column.NullUUIDs]("correlation", "uuid", func(r R) uuid.UUID { return of(r).CorrelationID }),
+		column.New[column.NullUUIDs]("causation", "uuid", func(r R) uuid.UUID { return of(r).CausationID }),
+		column.New[[]string]("detail", "text", func(r R) string { return of(r).detail }).As("detail::jsonb"),
+	}
 }
 
 // project adds an entry for each event.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	entries, disclosures := make([]entry, 0, len(batch)), []entry{}
+	entries, disclosures, record := []entry{}, []entry{}, make([]recordRow, 0, 2*len(batch))
+	known, err := owners(ctx, tx, batch)
+	if err != nil {
+		return err
+	}
 	for i := range batch {
 		recorded := &batch[i]
 		meta, err := eventstore.ParseMetadata(recorded.Metadata)
 		if err != nil {
 			return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
 		}
-		if recorded.Category() == disclosure.Aggregate.Category {
-			e, err := disclosed(recorded, meta)
-			if err != nil {
-				return err
-			}
-			disclosures = append(disclosures, e)
-			continue
-		}
-		e, err := changed(recorded, meta)
+		rows, err := rowsOf(recorded, meta, known)
 		if err != nil {
 			return err
 		}
-		entries = append(entries, e)
+		var e entry
+		switch recorded.Category() {
+		case disclosure.Aggregate.Category:
+			e, err = disclosed(recorded, meta)
+			disclosures = append(disclosures, e)
+		case destination.Aggregate.Category:
+			e, err = changed(recorded, meta)
+			entries = append(entries, e)
+		}
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if e.Recorded != nil { // of a destination: without what is secret of its address
+				rows[i].detail, rows[i].at = e.detail, e.at
+			}
+		}
+		record = append(record, rows...)
 	}
 	var statements pgx.Batch
 	insertEntries.Queue(&statements, entries)
 	insertDisclosures.Queue(&statements, disclosures)
+	insertRecord.Queue(&statements, record)
 	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("write audit entries: %w", err)
 	}
@@ -174,13 +216,15 @@ func disclosed(recorded *eventstore.Recorded, meta eventstore.Metadata) (entry, 
 		for i, what := range e.What {
 			shown[i] = string(what)
 		}
-		return newEntry(recorded, meta, e.Destination, e.At, Detail{Shown: shown})
+		return newEntry(recorded, meta, e.Destination, e.At, Detail{Shown: shown, ShownSecrets: e.Secrets})
 	}
 	return entry{}, fmt.Errorf("audit: no description of %T", event)
 }
 
-func newEntry(recorded *eventstore.Recorded, meta eventstore.Metadata, destination uuid.UUID, at time.Time, d Detail) (entry, error) {
-	text, err := json.Marshal(d)
+func newEntry(
+	recorded *eventstore.Recorded, meta eventstore.Metadata, destination uuid.UUID, at time.Time, detail any,
+) (entry, error) {
+	text, err := json.Marshal(detail, json.Deterministic(true))
 	if err != nil {
 		return entry{}, fmt.Errorf("audit: %w", err)
 	}

@@ -30,12 +30,38 @@ var (
 
 // life is one of each event.
 func life() []destination.Event {
-	headers := destination.Sealed{Data: secret, Digest: secret}
+	headers := destination.Sealed{
+		Data:   secret,
+		Digest: secret,
+		Parts:  []destination.SealedPart{{Name: "X-Tenant", Digest: []byte{1, 2}}},
+	}
 	return []destination.Event{
-		destination.Created{Organization: org, Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook/…aa", Address: headers, Headers: headers}, At: noon},
+		destination.Created{Organization: org, Settings: destination.Settings{
+			ExternalID: "crm",
+			Name:       "CRM",
+			URL:        "https://example.org/hook/…aa",
+			Address:    headers,
+			Headers:    headers,
+		}, At: noon},
 		destination.SecretMinted{SecretID: first, Sealed: secret, At: noon},
-		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new/capability?in=it", DebounceWindowSeconds: 5}, At: noon}, // of a version before
-		destination.SecretRotated{SecretID: next, Sealed: secret, Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
+		// of a version before
+		destination.Revised{
+			Settings: destination.Settings{
+				Name:                  "Billing",
+				URL:                   "https://example.org/new/capability?in=it",
+				DebounceWindowSeconds: 5,
+				MaxRequestsPerSecond:  0.5,
+				Traceparent:           true,
+			},
+			At: noon,
+		},
+		destination.SecretRotated{
+			SecretID:  next,
+			Sealed:    secret,
+			Expiring:  []uuid.UUID{first},
+			ExpiresAt: noon.Add(24 * time.Hour),
+			At:        noon,
+		},
 		destination.SecretExpired{SecretID: first, At: noon},
 		destination.Disabled{At: noon},
 		destination.Enabled{At: noon},
@@ -50,7 +76,8 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	log := projecttest.New(t, pool, audit.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon.Add(time.Second))(life()...)
 	log.Project()
-	rows, err := pool.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 ORDER BY revision", alpha)
+	rows, err := pool.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 "+
+		"ORDER BY revision", alpha)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +86,16 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`destination.created.v2 {"url": "https://example.org/hook/…aa", "name": "CRM", "status": "enabled", "externalId": "crm", "hasHeaders": true}`,
+		`destination.created.v2 {"url": "https://example.org/hook/…aa", "name": "CRM", "status": "enabled", ` +
+			`"headers": {"X-Tenant": "0102"}, "externalId": "crm", "hasHeaders": true}`,
 		`destination.secret-minted.v1 {"secretId": "33333333-3333-4333-8333-333333333333"}`,
-		`destination.revised.v2 {"url": "https://example.org/new/…", "name": "Billing", "debounceWindowSeconds": 5}`,
-		`destination.secret-rotated.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "secretId": "44444444-4444-4444-8444-444444444444", "expiresAt": "2026-11-22T12:00:00Z"}`,
-		`destination.secret-expired.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], "expiresAt": "2026-11-21T12:00:00Z"}`,
+		`destination.revised.v2 {"url": "https://example.org/new/…", "name": "Billing", "traceparent": true, ` +
+			`"maxRequestsPerSecond": 0.5, ` +
+			`"debounceWindowSeconds": 5}`,
+		`destination.secret-rotated.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], ` +
+			`"secretId": "44444444-4444-4444-8444-444444444444", "expiresAt": "2026-11-22T12:00:00Z"}`,
+		`destination.secret-expired.v1 {"expiring": ["33333333-3333-4333-8333-333333333333"], ` +
+			`"expiresAt": "2026-11-21T12:00:00Z"}`,
 		`destination.disabled.v1 {"status": "disabled"}`,
 		`destination.enabled.v1 {"status": "enabled"}`,
 		`destination.auto-disabled.v1 {"status": "auto_disabled", "statusReason": "100 consecutive failures"}`,
@@ -74,14 +106,16 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	}
 	const old = 2 // names that nothing is stored under any more
 	if len(want)+old != len(destination.Events.Names()) {
-		t.Errorf("the life has %d events, a destination knows %d: describe the new one", len(want), len(destination.Events.Names())-old)
+		t.Errorf("the life has %d events, a destination knows %d: describe the new one", len(want),
+			len(destination.Events.Names())-old)
 	}
-	if dump := log.Dump("audit.entries"); strings.Contains(dump, string(secret)) || strings.Contains(dump, "capability") || strings.Contains(dump, "c2VhbGVkIHNlY3JldA") {
+	if dump := log.Dump("audit.entries"); strings.Contains(dump, string(secret)) || strings.Contains(dump, "capability") ||
+		strings.Contains(dump, "c2VhbGVkIHNlY3JldA") {
 		t.Errorf("a secret got into the audit trail:\n%s", dump)
 	}
 }
 
-func TestWhoAndWhy(t *testing.T) {
+func TestActorAndReason(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), audit.ReadModel)
 	name, data, err := destination.Events.Encode(destination.Disabled{At: noon})
@@ -89,16 +123,24 @@ func TestWhoAndWhy(t *testing.T) {
 		t.Fatal(err)
 	}
 	log.Append(eventstore.Recorded{
-		ID: first, Stream: "destination-" + alpha.String(), Type: name, Data: data, Created: noon.Add(time.Second),
-		Metadata: []byte(`{"organization":"` + org.String() + `","$correlationId":"` + next.String() + `","$causationId":"` + cause.String() +
+		ID:      first,
+		Stream:  "destination-" + alpha.String(),
+		Type:    name,
+		Data:    data,
+		Created: noon.Add(time.Second),
+		Metadata: []byte(`{"organization":"` + org.String() + `","$correlationId":"` + next.String() + `","$causationId":"` +
+			cause.String() +
 			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
 	})
 	log.Project()
 	want := `# audit.entries
-{"at": "2026-11-21T12:00:00+00:00", "type": "destination.disabled.v1", "actor": "key:ab12", "detail": {"status": "disabled"}, "reason": "maintenance", ` +
-		`"event_id": "33333333-3333-4333-8333-333333333333", "revision": 0, "causation": "77777777-7777-4777-8777-777777777777", ` +
+{"at": "2026-11-21T12:00:00+00:00", "type": "destination.disabled.v1", "actor": "key:ab12", ` +
+		`"detail": {"status": "disabled"}, "reason": "maintenance", ` +
+		`"event_id": "33333333-3333-4333-8333-333333333333", "revision": 0, ` +
+		`"causation": "77777777-7777-4777-8777-777777777777", ` +
 		`"correlation": "44444444-4444-4444-8444-444444444444", "destination": "aaaaaaaa-0000-4000-8000-000000000001", ` +
-		`"recorded_at": "2026-11-21T12:00:01+00:00", "organization": "11111111-1111-4111-8111-111111111111", "commit_position": 1, "prepare_position": 1}
+		`"recorded_at": "2026-11-21T12:00:01+00:00", "organization": "11111111-1111-4111-8111-111111111111", ` +
+		`"commit_position": 1, "prepare_position": 1}
 `
 	if diff := cmp.Diff(want, log.Dump("audit.entries")); diff != "" {
 		t.Errorf("entry (-want +got):\n%s", diff)
@@ -111,7 +153,13 @@ func TestUnreadableEventsStop(t *testing.T) {
 	stream := "destination-" + alpha.String()
 	for _, event := range []eventstore.Recorded{
 		{Stream: stream, Type: "destination.moved.v1", Data: []byte("{}")},
-		{Stream: stream, Type: "destination.enabled.v1", Data: []byte(`{"at":"2026-11-21T12:00:00Z"}`), Metadata: []byte("torn")},
+		{Stream: "organization-" + org.String(), Type: "organization.moved.v1", Data: []byte("{}")},
+		{
+			Stream:   stream,
+			Type:     "destination.enabled.v1",
+			Data:     []byte(`{"at":"2026-11-21T12:00:00Z"}`),
+			Metadata: []byte("torn"),
+		},
 	} {
 		if err := log.ProjectError(audit.ReadModel, event); !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("error = %v, want one that is ErrUndecodable", err)

@@ -36,8 +36,10 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		}
 		switch e := event.(type) {
 		case auditor.TokenIssued:
-			batch.Queue("INSERT INTO tokens (id, name, organization, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)",
-				e.TokenID, e.Name, uuid.NullUUID{UUID: e.Organization, Valid: e.Organization != uuid.Nil}, e.Hash, e.At, e.ExpiresAt)
+			batch.Queue("INSERT INTO tokens (id, name, organization, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, "+
+				"$5, $6)",
+				e.TokenID, e.Name, uuid.NullUUID{UUID: e.Organization, Valid: e.Organization != uuid.Nil}, e.Hash, e.At,
+				e.ExpiresAt)
 		case auditor.TokenRevoked:
 			batch.Queue("UPDATE tokens SET revoked_at = $2 WHERE id = $1", e.TokenID, e.At)
 		}

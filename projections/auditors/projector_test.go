@@ -26,10 +26,27 @@ func TestTokens(t *testing.T) {
 	record := func(id string, events ...auditor.Event) {
 		projecttest.Stream(log, auditor.Aggregate, auditor.StreamID(id), noon)(events...)
 	}
-	record("forever0", auditor.TokenIssued{TokenID: "forever0", Name: "A", Hash: []byte("digest"), At: noon})
-	record("anHour00", auditor.TokenIssued{TokenID: "anHour00", Name: "B", Organization: town, Hash: []byte("another"), ExpiresAt: &expiry, At: noon})
+	record("forever0", auditor.TokenIssued{
+		TokenID: "forever0",
+		Name:    "A",
+		Hash:    []byte("digest"),
+		At:      noon,
+	})
+	record("anHour00", auditor.TokenIssued{
+		TokenID:      "anHour00",
+		Name:         "B",
+		Organization: town,
+		Hash:         []byte("another"),
+		ExpiresAt:    &expiry,
+		At:           noon,
+	})
 	log.Project()
-	record("revoked0", auditor.TokenIssued{TokenID: "revoked0", Name: "C", Hash: []byte("third"), At: noon.Add(time.Second)},
+	record("revoked0", auditor.TokenIssued{
+		TokenID: "revoked0",
+		Name:    "C",
+		Hash:    []byte("third"),
+		At:      noon.Add(time.Second),
+	},
 		auditor.TokenRevoked{TokenID: "revoked0", At: expiry})
 	log.Project()
 
@@ -43,7 +60,8 @@ func TestTokens(t *testing.T) {
 	} {
 		found, err := queries.AuditorToken(t.Context(), tt.id, tt.at)
 		hash := found.Hash
-		if string(hash) != tt.want || found.Organization != uuid.Nil && tt.id != "anHour00" || errors.Is(err, query.ErrNotFound) != (tt.want == "") || err != nil && tt.want != "" {
+		if string(hash) != tt.want || found.Organization != uuid.Nil && tt.id != "anHour00" ||
+			errors.Is(err, query.ErrNotFound) != (tt.want == "") || err != nil && tt.want != "" {
 			t.Errorf("token %q at %s: %q, %v, want %q", tt.id, tt.at, hash, err, tt.want)
 		}
 	}
@@ -52,9 +70,19 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []query.AuditorCredential{
-		{Credential: query.Credential{ID: "anHour00", Name: "B", CreatedAt: noon, ExpiresAt: &expiry}, Organization: &town},
+		{Credential: query.Credential{
+			ID:        "anHour00",
+			Name:      "B",
+			CreatedAt: noon,
+			ExpiresAt: &expiry,
+		}, Organization: &town},
 		{Credential: query.Credential{ID: "forever0", Name: "A", CreatedAt: noon}},
-		{Credential: query.Credential{ID: "revoked0", Name: "C", CreatedAt: noon.Add(time.Second), RevokedAt: &expiry}},
+		{Credential: query.Credential{
+			ID:        "revoked0",
+			Name:      "C",
+			CreatedAt: noon.Add(time.Second),
+			RevokedAt: &expiry,
+		}},
 	}
 	if diff := cmp.Diff(want, list); diff != "" {
 		t.Errorf("tokens (-want +got):\n%s", diff)

@@ -45,7 +45,8 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 			return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
 		}
 		begin := func(c clientcertificate.Certificate, at time.Time) {
-			batch.Queue(insertCertificate, c.ID, recorded.StreamID(), c.Chain, c.Subject, c.Issuer, c.Serial, c.Fingerprint, c.NotBefore, c.NotAfter, at, meta.Actor)
+			batch.Queue(insertCertificate, c.ID, recorded.StreamID(), c.Chain, c.Subject, c.Issuer, c.Serial, c.Fingerprint,
+				c.NotBefore, c.NotAfter, at, meta.Actor)
 		}
 		end := func(id uuid.UUID, at time.Time) {
 			batch.Queue("UPDATE certificates SET ended_at = $2 WHERE id = $1", id, at)

@@ -1,6 +1,5 @@
 // Package column carries Go values to and from Postgres as whole columns: arrays as unnest takes them, with SQL's NULL
-// where Go has a zero value. pgx would bring a uuid.UUID there by way of its text, value by value; that was half of
-// what a projection costs.
+// for Go's zero values. pgx would convert each uuid.UUID by way of its text, which was half of a projection's cost.
 package column
 
 import (
@@ -14,13 +13,13 @@ import (
 type (
 	// UUIDs are stored as they are.
 	UUIDs []uuid.UUID
-	// NullUUIDs are stored as NULL where they are zero; so are the others.
+	// NullUUIDs are stored as NULL if they are zero; so are the others.
 	NullUUIDs []uuid.UUID
-	// Times are NULL where they are zero.
+	// Times are NULL if they are zero.
 	Times []time.Time
-	// NullTexts are NULL where they are empty.
+	// NullTexts are NULL if they are empty.
 	NullTexts []string
-	// NullInts are NULL where they are 0.
+	// NullInts are NULL if they are 0.
 	NullInts []int
 )
 

@@ -14,7 +14,7 @@ type Copying[R any] struct {
 	columns []Column[R]
 }
 
-// Copy adds rows to a table, with the values as they are: what As says of a column is not heeded.
+// Copy adds rows to a table, with unchanged values: expressions of As are ignored.
 func Copy[R any](table string, columns ...Column[R]) Copying[R] {
 	names := make([]string, len(columns))
 	for i, c := range columns {
@@ -33,12 +33,13 @@ func (c Copying[R]) Run(ctx context.Context, tx pgx.Tx, rows []R) error {
 		gathered[i] = column.gather(rows)
 	}
 	// pgx has encoded a row before it asks for the next.
-	_, err := tx.CopyFrom(ctx, pgx.Identifier{c.table}, c.names, pgx.CopyFromSlice(len(rows), func(row int) ([]any, error) {
-		for i, column := range c.columns {
-			values[i] = column.at(gathered[i], row)
-		}
-		return values, nil
-	}))
+	_, err := tx.CopyFrom(ctx, pgx.Identifier{c.table}, c.names,
+		pgx.CopyFromSlice(len(rows), func(row int) ([]any, error) {
+			for i, column := range c.columns {
+				values[i] = column.at(gathered[i], row)
+			}
+			return values, nil
+		}))
 	if err != nil {
 		return fmt.Errorf("copy %s: %w", c.table, err)
 	}

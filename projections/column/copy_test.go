@@ -30,13 +30,16 @@ var kinds = append([]column.Column[value]{
 	column.New[column.NullInts]("null_number", "integer", func(v value) int { return v.number }),
 	column.New[column.NullUUIDs]("null_id", "uuid", func(v value) uuid.UUID { return v.id }),
 	column.New[column.Times]("null_at", "timestamptz", func(v value) time.Time { return v.at }),
-}, column.Of(func(v value) string { return v.text }, column.New[column.NullTexts]("null_text", "text", func(s string) string { return s }))...)
+}, column.Of(func(v value) string {
+	return v.text
+}, column.New[column.NullTexts]("null_text", "text", func(s string) string { return s }))...)
 
 // TestCopyWritesWhatInsertDoes holds the two ways of writing rows against each other, with values and without.
 func TestCopyWritesWhatInsertDoes(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	const columns = "(number integer, id uuid, at timestamptz, bytes bytea, text text, null_number integer, null_id uuid, null_at timestamptz, null_text text)"
+	const columns = "(number integer, id uuid, at timestamptz, bytes bytea, text text, null_number integer, " +
+		"null_id uuid, null_at timestamptz, null_text text)"
 	for _, table := range []string{"copied", "inserted"} {
 		if _, err := pool.Exec(t.Context(), "CREATE TABLE "+table+" "+columns); err != nil {
 			t.Fatal(err)

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Column is one column of what a batch writes: its name, its type, and where its value comes from in an R.
+// Column is one column of a batch's rows: its name, its type, and where its value comes from in an R.
 type Column[R any] struct {
 	name, sqlType string
-	expression    string // of the value, in SQL; the name alone where nothing is to be done
+	expression    string // of the value, in SQL; the name alone if nothing is to be done
 	gather        func(rows []R) any
 	at            func(gathered any, i int) any // one of the values
 }
@@ -20,7 +20,9 @@ type Column[R any] struct {
 // New declares a column. S is the slice that carries the values: one of this package, or one that pgx knows.
 func New[S ~[]V, R, V any](name, sqlType string, value func(R) V) Column[R] {
 	return Column[R]{
-		name: name, sqlType: sqlType, expression: name,
+		name:       name,
+		sqlType:    sqlType,
+		expression: name,
 		gather: func(rows []R) any {
 			values := make(S, len(rows))
 			for i, r := range rows {
@@ -32,29 +34,35 @@ func New[S ~[]V, R, V any](name, sqlType string, value func(R) V) Column[R] {
 			if own, ok := gathered.(pgtype.ArrayGetter); ok {
 				return own.Index(i)
 			}
-			values, _ := gathered.(S) // what gather has made
+			values, _ := gathered.(S) // made by gather
 			return values[i]
 		},
 	}
 }
 
-// As writes an expression of the values in place of the value as it is.
+// As writes an expression of the values in place of the value.
 func (c Column[R]) As(expression string) Column[R] {
 	c.expression = expression
 	return c
 }
 
-// Of declares columns of what an R has.
+// Of declares columns of a part of R.
 func Of[R, P any](part func(R) P, columns ...Column[P]) []Column[R] {
 	of := make([]Column[R], len(columns))
 	for i, c := range columns {
-		of[i] = Column[R]{name: c.name, sqlType: c.sqlType, expression: c.expression, at: c.at, gather: func(rows []R) any {
-			parts := make([]P, len(rows))
-			for i, r := range rows {
-				parts[i] = part(r)
-			}
-			return c.gather(parts)
-		}}
+		of[i] = Column[R]{
+			name:       c.name,
+			sqlType:    c.sqlType,
+			expression: c.expression,
+			at:         c.at,
+			gather: func(rows []R) any {
+				parts := make([]P, len(rows))
+				for i, r := range rows {
+					parts[i] = part(r)
+				}
+				return c.gather(parts)
+			},
+		}
 	}
 	return of
 }
@@ -92,13 +100,17 @@ func Insert[R any](table string, columns ...Column[R]) Statement[R] {
 // Upsert adds rows to a table. Of those that are there, by the named key, it changes the columns that are neither of
 // the key nor named as constant.
 func Upsert[R any](table string, key, constant []string, columns ...Column[R]) Statement[R] {
-	changes := list(without(columns, slices.Concat(key, constant)), func(_ int, c Column[R]) string { return c.name + " = excluded." + c.name })
+	changes := list(without(columns, slices.Concat(key, constant)), func(_ int, c Column[R]) string {
+		return c.name + " = excluded." + c.name
+	})
 	return Insert(table, columns...).onConflict(key, changes)
 }
 
 // Add adds rows to a table. To those that are there, by the named key, it adds the numbers in the other columns.
 func Add[R any](table string, key []string, columns ...Column[R]) Statement[R] {
-	sums := list(without(columns, key), func(_ int, c Column[R]) string { return c.name + " = t." + c.name + " + excluded." + c.name })
+	sums := list(without(columns, key), func(_ int, c Column[R]) string {
+		return c.name + " = t." + c.name + " + excluded." + c.name
+	})
 	return Insert(table, columns...).onConflict(key, sums)
 }
 

@@ -38,7 +38,7 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 }
 
-// BenchmarkOnHistory applies new deliveries where a million are there already. It should be no slower than on none.
+// BenchmarkOnHistory applies new deliveries to a table with a million. It should be no slower than on an empty one.
 func BenchmarkOnHistory(b *testing.B) {
 	for _, done := range []int{0, 1_000_000} {
 		b.Run(fmt.Sprintf("history=%d", done), func(b *testing.B) {
@@ -77,8 +77,13 @@ func steadyHistory(log *projecttest.Log, size, fanOut, lag int) { // until the l
 			next := waiting[0]
 			waiting = waiting[1:]
 			projecttest.Stream(log, delivery.Aggregate, next.id, at)(delivery.Attempted{
-				Organization: org, Destination: next.destination, Number: 1, Trigger: delivery.Automatic, Status: delivery.StatusSucceeded,
-				Outcome: delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40), DurationMicros: 1800}, At: at,
+				Organization: org,
+				Destination:  next.destination,
+				Number:       1,
+				Trigger:      delivery.Automatic,
+				Status:       delivery.StatusSucceeded,
+				Outcome:      delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40), DurationMicros: 1800},
+				At:           at,
 			})
 			continue
 		}
@@ -86,14 +91,22 @@ func steadyHistory(log *projecttest.Log, size, fanOut, lag int) { // until the l
 		scheduled := dispatch.DeliveriesScheduled{
 			Publication: event, At: at,
 			Event: dispatch.Summary{
-				Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/" + event.String(), Time: at,
-				FeedType: "news", FeedID: feed,
+				Type:     "news.item.added",
+				Source:   "https://example.org/feeds/city",
+				Subject:  "item/" + event.String(),
+				Time:     at,
+				FeedType: "news",
+				FeedID:   feed,
 			},
 		}
 		for i := range fanOut {
 			destination := destinations[(published+i)%len(destinations)]
 			scheduled.Deliveries = append(scheduled.Deliveries, dispatch.Scheduled{
-				Destination: destination, Organization: org, Subscriptions: []uuid.UUID{subscription}, Worker: 1, LeasedUntil: at.Add(time.Minute),
+				Destination:   destination,
+				Organization:  org,
+				Subscriptions: []uuid.UUID{subscription},
+				Worker:        1,
+				LeasedUntil:   at.Add(time.Minute),
 			})
 			waiting = append(waiting, sent{dispatch.DeliveryID(event, destination), destination})
 		}
@@ -146,11 +159,14 @@ func BenchmarkClaim(b *testing.B) {
 func (h history) wait(destinations int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision)
-			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0, 'enabled', now(), now(), 0
+		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds,
+			status, created_at, updated_at, revision)
+			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0,
+			'enabled', now(), now(), 0
 			FROM generate_series(1, %d) n`, destinations),
 		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('waiting ' || n)::uuid, md5('waits ' || n)::uuid, at, at
-			FROM generate_series(1, %d) n, LATERAL (SELECT '2026-11-21 12:59:59Z'::timestamptz + n * interval '1 s' AS at) times`, destinations),
+			FROM generate_series(1, %d) n, LATERAL (SELECT '2026-11-21 12:59:59Z'::timestamptz + n * interval '1 s' AS at)
+			times`, destinations),
 		"VACUUM ANALYZE deliveries.due, destinations.destinations",
 	} {
 		if _, err := h.pool.Exec(h.t.Context(), sql); err != nil {
@@ -163,19 +179,28 @@ func (h history) wait(destinations int) {
 func grow(h history, done, due int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision)
+		`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status,
+			created_at, updated_at, revision)
 			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0,
 			CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, now(), now(), 0 FROM generate_series(1, 500) n`,
 		`INSERT INTO destinations.secrets SELECT id, id, 'sealed', now(), NULL, 0 FROM destinations.destinations`,
-		fmt.Sprintf(`INSERT INTO publications.publications SELECT md5('event ' || n)::uuid, NULL, 'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
-			now(), 'news', '66666666-6666-4666-8666-666666666666', now(), repeat('x', 300)::bytea FROM generate_series(1, %d) n`, due),
-		fmt.Sprintf(`INSERT INTO deliveries.deliveries SELECT md5('delivery ' || n)::uuid, '11111111-1111-4111-8111-111111111111', md5('destination ' || 1 + n %% 500)::uuid,
-			'2026-11-21 12:00Z'::timestamptz - n * interval '2.5 s', '2026-11-21 12:00Z', 0, 1, 1, md5('event ' || n)::uuid, '2026-11-21 12:00Z',
-			'66666666-6666-4666-8666-666666666666', 'news', CASE WHEN n <= %d THEN 'pending' ELSE 'succeeded' END, NULL, 'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
-			NULL, '{55555555-5555-4555-8555-555555555555}', '2026-11-21 12:00Z', 1500, NULL, 200, 'automatic', NULL, NULL, repeat('x', 60)::bytea
+		fmt.Sprintf(`INSERT INTO publications.publications SELECT md5('event ' || n)::uuid, NULL, 'news.item.added',
+			'https://example.org/feeds/city', 'item/' || n,
+			now(), 'news', '66666666-6666-4666-8666-666666666666', now(), repeat('x', 300)::bytea
+			FROM generate_series(1, %d) n`, due),
+		fmt.Sprintf(`INSERT INTO deliveries.deliveries SELECT md5('delivery ' || n)::uuid,
+			'11111111-1111-4111-8111-111111111111', md5('destination ' || 1 + n %% 500)::uuid,
+			'2026-11-21 12:00Z'::timestamptz - n * interval '2.5 s', '2026-11-21 12:00Z', 0, 1, 1, md5('event ' || n)::uuid,
+			'2026-11-21 12:00Z',
+			'66666666-6666-4666-8666-666666666666', 'news', CASE WHEN n <= %d THEN 'pending' ELSE 'succeeded' END, NULL,
+			'news.item.added', 'https://example.org/feeds/city', 'item/' || n,
+			NULL, '{55555555-5555-4555-8555-555555555555}', '2026-11-21 12:00Z', 1500, NULL, 200, 'automatic', NULL, NULL,
+			repeat('x', 60)::bytea
 			FROM generate_series(1, %d) n`, due, done+due),
-		`INSERT INTO deliveries.due SELECT id, destination, created_at, created_at FROM deliveries.deliveries WHERE status = 'pending'`,
-		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id, count(*), count(*) FILTER (WHERE status = 'succeeded'), 0, 0, 0
+		`INSERT INTO deliveries.due SELECT id, destination, created_at, created_at FROM deliveries.deliveries
+			WHERE status = 'pending'`,
+		`INSERT INTO deliveries.tallies SELECT destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id, count(*),
+			count(*) FILTER (WHERE status = 'succeeded'), 0, 0, 0
 			FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
 		"VACUUM ANALYZE", "CHECKPOINT",
 	} {

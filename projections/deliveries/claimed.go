@@ -21,7 +21,7 @@ type Claimed struct {
 	Destination   uuid.UUID
 	Organization  uuid.UUID
 	Event         *Event
-	Subscriptions []uuid.UUID         // those that it was made for
+	Subscriptions []uuid.UUID         // subscriptions that matched
 	Attempts      int                 // made so far
 	Automatic     int                 // of those, by the retry schedule
 	Revision      eventstore.Revision // of the delivery's stream
@@ -47,7 +47,8 @@ func (e events) scan(row pgx.CollectableRow) (Claimed, error) {
 		c     Claimed
 		event uuid.UUID
 	)
-	err := row.Scan(column.UUID(&c.ID), column.UUID(&c.Destination), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay), column.UUID(&event),
+	err := row.Scan(column.UUID(&c.ID), column.UUID(&c.Destination), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay),
+		column.UUID(&event),
 		&c.Attempts, &c.Automatic, &c.Revision, &c.Subscriptions)
 	if err != nil {
 		return c, err
@@ -59,11 +60,11 @@ func (e events) scan(row pgx.CollectableRow) (Claimed, error) {
 	return c, nil
 }
 
-// smallData is what is read of an event before it is known how much there is of others, in bytes.
+// smallData is the size in bytes up to which an event's data is read before the others' sizes are known.
 const smallData = 2 << 10
 
-// load fills in organizations and events. Events that aren't found lose their id. It returns the sizes of those events whose
-// data is not filled in, because it is large.
+// load fills in organizations and events. Events that aren't found lose their id. It returns the sizes of those events
+// whose data is not filled in, because it is large.
 func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed) (large map[*Event]int, err error) {
 	organizations, wanted := map[uuid.UUID]uuid.UUID{}, events{}
 	for _, c := range claimed {

@@ -16,14 +16,19 @@ import (
 // publishLarge publishes the n-th event with so much data.
 func (h history) publishLarge(n, size int) {
 	projecttest.Stream(h.Log, publication.Aggregate, event(n), noon)(publication.Published{
-		Organization: org, Type: "news.item.added", Source: "https://example.org/feeds/city", Time: noon, FeedType: "news", FeedID: feed,
-		Data: fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2)),
+		Organization: org,
+		Type:         "news.item.added",
+		Source:       "https://example.org/feeds/city",
+		Time:         noon,
+		FeedType:     "news",
+		FeedID:       feed,
+		Data:         fmt.Appendf(nil, `"%s"`, strings.Repeat("x", size-2)),
 	})
 }
 
-// A claim takes events as far as there is memory for their data, each counted once, of each destination as many, and small
-// ones all the same. What it leaves can be claimed at once.
-func TestAClaimTakesWhatThereIsMemoryFor(t *testing.T) {
+// A claim takes events as far as there is memory for their data, each counted once, of each destination as many, and
+// small ones all the same. The rest can be claimed at once.
+func TestClaim_memoryLimit(t *testing.T) {
 	t.Parallel()
 	const size, events = 100_000, 6
 	for name, tt := range map[string]struct {
@@ -32,11 +37,21 @@ func TestAClaimTakesWhatThereIsMemoryFor(t *testing.T) {
 		want   int // deliveries of large events
 		claims int // until all were claimed
 	}{
-		"enough":                      {bytes: events * size, want: 2 * events, claims: 1},
-		"for two events and a half":   {bytes: 5 * size / 2, want: 4, claims: 3},
-		"for less than one event":     {bytes: size / 2, want: 2, claims: 6},
-		"for two of the organization": {bytes: events * size, of: map[uuid.UUID]int{org: 2 * size}, want: 4, claims: 3},
-		"much of another one":         {bytes: 2 * size, of: map[uuid.UUID]int{uuid.New(): size / 2}, want: 4, claims: 3},
+		"enough":                    {bytes: events * size, want: 2 * events, claims: 1},
+		"for two events and a half": {bytes: 5 * size / 2, want: 4, claims: 3},
+		"for less than one event":   {bytes: size / 2, want: 2, claims: 6},
+		"for two of the organization": {
+			bytes:  events * size,
+			of:     map[uuid.UUID]int{org: 2 * size},
+			want:   4,
+			claims: 3,
+		},
+		"much of another one": {
+			bytes:  2 * size,
+			of:     map[uuid.UUID]int{uuid.New(): size / 2},
+			want:   4,
+			claims: 3,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +65,13 @@ func TestAClaimTakesWhatThereIsMemoryFor(t *testing.T) {
 			h.publish(events)
 			h.schedule(events, noon.Add(time.Second), to(alpha), to(beta))
 			h.Project()
-			ask := deliveries.Ask{PerDestination: 50, Limit: 50, Lease: lease, Bytes: tt.bytes, BytesOf: tt.of}
+			ask := deliveries.Ask{
+				PerDestination: 50,
+				Limit:          50,
+				Lease:          lease,
+				Bytes:          tt.bytes,
+				BytesOf:        tt.of,
+			}
 			got, claims := map[uuid.UUID]bool{}, 0
 			for ; len(got) < 2*events+2 && claims < 10; claims++ {
 				claimed, err := claimOnce(t.Context(), h.pool, me, ask, noon.Add(time.Minute))

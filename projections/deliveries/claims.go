@@ -15,9 +15,9 @@ import (
 )
 
 // A delivery that is due before its event has reached the read model of publications is put back for this long.
-const putBack = time.Second
+const putBack = 250 * time.Millisecond
 
-// Ask says what a claim may take.
+// Ask limits a claim.
 type Ask struct {
 	Limit          int           // deliveries in all
 	PerDestination int           // deliveries of one destination
@@ -25,9 +25,10 @@ type Ask struct {
 	Full           []uuid.UUID   // destinations of which nothing is taken
 	Slow           []uuid.UUID   // destinations of which PerSlow are taken
 	PerSlow        int
-	Over           []uuid.UUID       // organizations of which nothing is taken
-	Bytes          int               // of data of all their events, each counted once; but one event whatever its size, and small ones
-	BytesOf        map[uuid.UUID]int // the same of organizations for which it is another number
+	Over           []uuid.UUID // organizations of which nothing is taken
+	// of data of all their events, each counted once; but one event whatever its size, and small ones
+	Bytes   int
+	BytesOf map[uuid.UUID]int // the same of organizations for which it is another number
 }
 
 // Claimer claims for one worker. It is not for several goroutines at one time.
@@ -35,25 +36,32 @@ type Claimer struct {
 	pool               *pgxpool.Pool
 	worker             int32
 	replays, automatic round
+	again              time.Time // when the deliveries are due that the last claim put back
 }
 
 // NewClaimer makes the claimer of a worker.
 func NewClaimer(pool *pgxpool.Pool, worker int32) *Claimer {
-	return &Claimer{pool: pool, worker: worker, replays: round{kind: replays}, automatic: round{kind: automatic}}
+	return &Claimer{
+		pool:      pool,
+		worker:    worker,
+		replays:   round{kind: replays},
+		automatic: round{kind: automatic},
+	}
 }
 
-// Claim hands deliveries that a look saw due and nobody holds to the worker. Where the limits don't suffice for all, each
-// destination gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get
-// replays only. Any number of workers may claim at once.
+// Claim hands free deliveries that a look saw due to the worker. If the limits don't suffice for all, each destination
+// gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get replays
+// only. Any number of workers may claim at once.
 //
-// The cost depends on what is claimed and on how many destinations have something due, up to a bound; not on how much is
-// waiting, nor on the history. Where more is due than a look sees, it may take several claims until each destination had
-// its turn.
+// The cost depends on the claimed deliveries and on the number of destinations with something due, up to a bound; not
+// on how much is waiting, nor on the history. If more is due than a look sees, it may take several claims until each
+// destination had its turn.
 func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, error) {
 	if ask.Limit < 1 || ask.PerDestination < 1 {
 		return nil, nil
 	}
 	now := seen.at
+	c.again = time.Time{}
 	again, err := c.replays.candidates(ctx, c.pool, seen.replays, ask, now)
 	if err != nil {
 		return nil, err
@@ -77,11 +85,18 @@ func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, err
 		return nil, err
 	}
 	complete, early := split(claimed)
+	if len(early) > 0 {
+		c.again = now.Add(putBack)
+	}
 	if err := release(ctx, c.pool, c.worker, ids(early), now.Add(putBack)); err != nil {
 		return nil, errors.Join(err, Release(context.WithoutCancel(ctx), c.pool, c.worker, ids(complete)))
 	}
 	return complete, nil
 }
+
+// Again returns when the deliveries are due that the last claim put back, which the look before it does not know; zero
+// means that there are none.
+func (c *Claimer) Again() time.Time { return c.again }
 
 // load reads what claimed deliveries are to be sent with, as far as there is memory for it, and releases the others.
 func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed) (kept []Claimed, err error) {
@@ -101,7 +116,9 @@ func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed) (kept []
 }
 
 // take claims of some destinations, up to the limit of replays, which come first, and as many others.
-func (c *Claimer) take(ctx context.Context, ask Ask, again, due []uuid.UUID, now time.Time) (claimed []Claimed, first int, err error) {
+func (c *Claimer) take(
+	ctx context.Context, ask Ask, again, due []uuid.UUID, now time.Time,
+) (claimed []Claimed, first int, err error) {
 	shared := events{}
 	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
 	// of Postgres takes back would be made, and sent, once more.
@@ -110,7 +127,8 @@ func (c *Claimer) take(ctx context.Context, ask Ask, again, due []uuid.UUID, now
 	queue := func(sql string, among []uuid.UUID) *[]Claimed {
 		var taken []Claimed
 		if len(among) > 0 {
-			batch.Queue(sql, now, column.UUIDs(among), ask.Limit, ask.PerDestination, c.worker, now.Add(ask.Lease), named(ask.Slow), ask.PerSlow, named(ask.Over)).
+			batch.Queue(sql, now, column.UUIDs(among), ask.Limit, ask.PerDestination, c.worker, now.Add(ask.Lease),
+				named(ask.Slow), ask.PerSlow, named(ask.Over)).
 				Query(func(rows pgx.Rows) (err error) {
 					taken, err = pgx.CollectRows(rows, shared.scan)
 					return err
@@ -127,16 +145,16 @@ func (c *Claimer) take(ctx context.Context, ask Ask, again, due []uuid.UUID, now
 	return slices.Concat(*replays, *others), len(*replays), nil
 }
 
-// halve keeps to a limit: half of it are replays, which come first in what was claimed, and half what is due by the
-// schedule; what the ones leave the others get. So that somebody sends everything again holds back nobody's retries.
+// halve keeps to a limit: half of it are replays, which come first in the claim, and half are due by the schedule; an
+// unused part goes to the other half. So a bulk replay delays no retries.
 func halve(claimed []Claimed, replays, limit int) (kept, surplus []Claimed) {
 	first := min(replays, max(limit/2, limit-(len(claimed)-replays)))
 	last := replays + limit - first
 	return slices.Concat(claimed[:first], claimed[replays:last]), slices.Concat(claimed[first:replays], claimed[last:])
 }
 
-// split tells apart what can't be sent yet, or never again: the read models of destinations and publications go their
-// own pace.
+// split separates deliveries that can't be sent yet, or never again: the read models of destinations and publications
+// go their own pace.
 func split(claimed []Claimed) (complete, early []Claimed) {
 	complete = make([]Claimed, 0, len(claimed))
 	for _, c := range claimed {
@@ -157,8 +175,10 @@ func (k kind) claim() string {
 	return fmt.Sprintf(`
 	WITH ready AS MATERIALIZED (
 		SELECT among.destination FROM unnest($2::uuid[]) among(destination)
-		WHERE (SELECT %[2]s AND t.organization <> ALL($9::uuid[]) FROM destinations.destinations t WHERE t.id = among.destination)
-			AND (SELECT true FROM deliveries.due WHERE %[1]s AND due.destination = among.destination AND due.available_at <= $1 LIMIT 1)
+		WHERE (SELECT %[2]s AND t.organization <> ALL($9::uuid[]) FROM destinations.destinations t
+		WHERE t.id = among.destination)
+			AND (SELECT true FROM deliveries.due WHERE %[1]s AND due.destination = among.destination AND due.available_at <= $1
+			LIMIT 1)
 		LIMIT $3
 	), share AS MATERIALIZED (
 		SELECT least($4::bigint, greatest(1, ($3::bigint + count(*) - 1) / greatest(1, count(*)))) AS size FROM ready
@@ -183,13 +203,12 @@ var claimReplays, claimAutomatic = replays.claim(), automatic.claim()
 // named makes a parameter of ids: never NULL, which would match nothing.
 func named(ids []uuid.UUID) column.UUIDs { return append(column.UUIDs{}, ids...) }
 
-// Release gives back deliveries that a worker holds and has not attempted. Those that it holds no longer stay as they
-// are.
+// Release frees deliveries that a worker holds and has not attempted. Others are not changed.
 func Release(ctx context.Context, pool *pgxpool.Pool, worker int32, ids []uuid.UUID) error {
 	return release(ctx, pool, worker, ids, time.Time{})
 }
 
-// release gives back, but for nobody to take before a time.
+// release frees deliveries, not to be claimed before a time.
 func release(ctx context.Context, pool *pgxpool.Pool, worker int32, ids []uuid.UUID, notBefore time.Time) error {
 	if len(ids) == 0 {
 		return nil

@@ -27,11 +27,16 @@ const (
 )
 
 // claim claims for a worker while both live.
-func (h history) claim(worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID) []deliveries.Claimed {
+func (h history) claim(
+	worker int32, perDestination, limit int, now time.Time, saturated ...uuid.UUID,
+) []deliveries.Claimed {
 	h.t.Helper()
 	h.takeBack(now)
 	claimed, err := claimOnce(h.t.Context(), h.pool, worker, deliveries.Ask{
-		Full: saturated, PerDestination: perDestination, Limit: limit, Lease: lease,
+		Full:           saturated,
+		PerDestination: perDestination,
+		Limit:          limit,
+		Lease:          lease,
 	}, now)
 	if err != nil {
 		h.t.Fatal(err)
@@ -40,7 +45,9 @@ func (h history) claim(worker int32, perDestination, limit int, now time.Time, s
 }
 
 // claimOnce looks and claims.
-func claimOnce(ctx context.Context, pool *pgxpool.Pool, worker int32, ask deliveries.Ask, now time.Time) ([]deliveries.Claimed, error) {
+func claimOnce(
+	ctx context.Context, pool *pgxpool.Pool, worker int32, ask deliveries.Ask, now time.Time,
+) ([]deliveries.Claimed, error) {
 	seen, err := deliveries.Look(ctx, pool, &pgx.Batch{}, now)
 	if err != nil {
 		return nil, err
@@ -71,8 +78,20 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	h.destination(alpha)
 	rotated, expired := uuid.New(), uuid.New()
 	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(
-		destination.SecretRotated{SecretID: expired, Sealed: []byte("expired"), Expiring: []uuid.UUID{secretOf(alpha)}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
-		destination.SecretRotated{SecretID: rotated, Sealed: []byte("rotated"), Expiring: []uuid.UUID{expired}, ExpiresAt: noon.Add(24 * time.Hour), At: noon},
+		destination.SecretRotated{
+			SecretID:  expired,
+			Sealed:    []byte("expired"),
+			Expiring:  []uuid.UUID{secretOf(alpha)},
+			ExpiresAt: noon.Add(24 * time.Hour),
+			At:        noon,
+		},
+		destination.SecretRotated{
+			SecretID:  rotated,
+			Sealed:    []byte("rotated"),
+			Expiring:  []uuid.UUID{expired},
+			ExpiresAt: noon.Add(24 * time.Hour),
+			At:        noon,
+		},
 		destination.SecretExpired{SecretID: expired, At: noon},
 	)
 	h.publish(1)
@@ -90,14 +109,25 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 		claimed[i].Event.Time, claimed[i].Event.RecordedAt = claimed[i].Event.Time.UTC(), claimed[i].Event.RecordedAt.UTC()
 	}
 	want := []deliveries.Claimed{{
-		ID: dispatch.DeliveryID(event(1), alpha), Subscriptions: []uuid.UUID{sub},
-		Attempts: 1, Automatic: 1, Revision: 0, DueAt: next, LeasedUntil: next.Add(lease),
-		Destination: alpha, Organization: org,
+		ID:            dispatch.DeliveryID(event(1), alpha),
+		Subscriptions: []uuid.UUID{sub},
+		Attempts:      1,
+		Automatic:     1,
+		Revision:      0,
+		DueAt:         next,
+		LeasedUntil:   next.Add(lease),
+		Destination:   alpha,
+		Organization:  org,
 		Event: &deliveries.Event{
 			ID: event(1),
 			Published: publication.Published{
-				Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: "item/1", Time: noon,
-				FeedType: "news", FeedID: feed, Data: []byte(`{"title":"No. 1","n":1.50}`),
+				Type:     "news.item.added",
+				Source:   "https://example.org/feeds/city",
+				Subject:  "item/1",
+				Time:     noon,
+				FeedType: "news",
+				FeedID:   feed,
+				Data:     []byte(`{"title":"No. 1","n":1.50}`),
 			},
 			RecordedAt: noon,
 		},
@@ -107,8 +137,8 @@ func TestClaimBringsAllThatAnAttemptNeeds(t *testing.T) {
 	}
 }
 
-// A claim takes nothing for an organization that has used up its share, nor for a full destination, and little for a slow
-// one; for the others it takes as much as without them.
+// A claim takes nothing for an organization that has used up its share, nor for a full destination, and little for a
+// slow one; for the others it takes as much as without them.
 func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -123,11 +153,21 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 	const events = 10
 	for n := range events {
 		h.publish(n)
-		h.schedule(n, noon, to(alpha), to(beta), to(gamma), dispatch.Scheduled{Destination: poor, Organization: theirs, Subscriptions: []uuid.UUID{sub}})
+		h.schedule(n, noon, to(alpha), to(beta), to(gamma), dispatch.Scheduled{
+			Destination:   poor,
+			Organization:  theirs,
+			Subscriptions: []uuid.UUID{sub},
+		})
 	}
 	h.Project()
 	claimed, err := claimOnce(t.Context(), h.pool, me, deliveries.Ask{
-		Limit: 100, PerDestination: 8, Lease: lease, Full: []uuid.UUID{beta}, Slow: []uuid.UUID{gamma}, PerSlow: 2, Over: []uuid.UUID{theirs},
+		Limit:          100,
+		PerDestination: 8,
+		Lease:          lease,
+		Full:           []uuid.UUID{beta},
+		Slow:           []uuid.UUID{gamma},
+		PerSlow:        2,
+		Over:           []uuid.UUID{theirs},
 	}, noon)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +176,7 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		t.Errorf("claimed (-want +got):\n%s", diff)
 	}
 	if rest := by(h.claim(peer, events, 100, noon)); rest[poor] != events || rest[beta] != events {
-		t.Errorf("another worker claimed %v of what was left", rest)
+		t.Errorf("another worker claimed %v of the rest", rest)
 	}
 }
 
@@ -214,17 +254,25 @@ func TestClaimFromTheDispatchersLease(t *testing.T) {
 	}
 }
 
-func TestClaimOnlyForEnabledDestinationsButReplaysForAll(t *testing.T) {
+func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
-	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.AutoDisabled{Reason: "100 consecutive failures", At: noon})
+	projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.AutoDisabled{
+		Reason: "100 consecutive failures",
+		At:     noon,
+	})
 	for n := range 3 {
 		h.publish(n)
 		h.schedule(n, noon, to(alpha))
 	}
 	replay := uuid.New()
-	h.happens(0, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: noon})
+	h.happens(0, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{
+		Organization: org,
+		Destination:  alpha,
+		Replay:       replay,
+		At:           noon,
+	})
 	h.Project()
 	claimed := h.claim(me, 10, 10, noon)
 	if len(claimed) != 1 || claimed[0].Replay != replay || claimed[0].Attempts != 1 {
@@ -263,7 +311,7 @@ func TestClaimIsFair(t *testing.T) {
 	}
 	all := by(h.claim(me, 100, 100, noon))
 	if all[gamma] != 0 || all[alpha]+all[beta] != 40-3-4+5-3-3 {
-		t.Errorf("claimed %v of what was left", all)
+		t.Errorf("claimed %v of the rest", all)
 	}
 }
 
@@ -313,7 +361,7 @@ func TestClaimWaitsForTheEvent(t *testing.T) {
 }
 
 // TestManyClaimAtOnce has six workers claim while the projector writes the outcomes: each delivery goes to one of them,
-// and nobody waits for another for good.
+// and neither waits for the other permanently.
 func TestManyClaimAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -369,84 +417,5 @@ func TestManyClaimAtOnce(t *testing.T) {
 	group.Wait()
 	if n := h.count("SELECT count(*) FROM deliveries.due"); n != 0 {
 		t.Errorf("%d are due after all succeeded", n)
-	}
-}
-
-func TestNextDue(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	next := func(now time.Time) time.Duration {
-		t.Helper()
-		at := nextDue(t, h.pool, now)
-		if at.IsZero() {
-			return 0
-		}
-		return at.Sub(noon)
-	}
-	if got := next(noon); got != 0 {
-		t.Errorf("empty: next due after %v, want nothing", got)
-	}
-	h.destination(alpha)
-	h.destination(beta)
-	projecttest.Stream(h.Log, destination.Aggregate, beta, noon)(destination.Disabled{At: noon})
-	for n := range 3 {
-		h.publish(n)
-	}
-	h.schedule(0, noon, to(alpha), to(beta))
-	h.happens(0, alpha, failed(1, alpha, noon, noon.Add(5*time.Minute)))
-	h.happens(0, beta, failed(1, beta, noon, noon.Add(2*time.Minute)))
-	h.Project()
-	if got := next(noon); got != 5*time.Minute {
-		t.Errorf("next due after %v, want the 5m of the enabled destination", got)
-	}
-	h.happens(0, beta, gaveUp(2, beta, noon), delivery.ReplayRequested{Organization: org, Destination: beta, Replay: uuid.New(), At: noon.Add(3 * time.Minute)})
-	h.Project()
-	if got := next(noon); got != 3*time.Minute {
-		t.Errorf("next due after %v, want the 3m of the replay", got)
-	}
-	if got := next(noon.Add(3 * time.Minute)); got != 5*time.Minute {
-		t.Errorf("next due after %v, want what comes later than now", got)
-	}
-	h.schedule(1, noon, to(alpha))
-	h.Project()
-	if n := len(h.claim(me, 10, 10, noon)); n != 1 {
-		t.Fatalf("claimed %d, want 1", n)
-	}
-	if got := next(noon); got != lease {
-		t.Errorf("next due after %v, want the end of the lease", got)
-	}
-}
-
-// However many replays wait, what is due by the schedule gets its part of each claim, and what only one of both asks for
-// it gets whole.
-func TestReplaysLeaveRoomForWhatIsDue(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct{ replays, due, wantReplays, wantDue int }{
-		"both in plenty": {replays: 10, due: 10, wantReplays: 4, wantDue: 4},
-		"few replays":    {replays: 2, due: 10, wantReplays: 2, wantDue: 6},
-		"little is due":  {replays: 10, due: 2, wantReplays: 6, wantDue: 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := newHistory(t)
-			beta := uuid.New()
-			h.destination(alpha)
-			h.destination(beta)
-			for n := range tt.replays {
-				h.publish(n)
-				h.schedule(n, noon, to(alpha))
-				h.happens(n, alpha, succeeded(1, alpha, noon))
-				h.happens(n, alpha, delivery.ReplayRequested{Replay: uuid.New(), At: noon})
-			}
-			for n := range tt.due {
-				h.publish(100 + n)
-				h.schedule(100+n, noon, to(beta))
-			}
-			h.Project()
-			claimed := by(h.claim(me, 10, 8, noon.Add(time.Second)))
-			if claimed[alpha] != tt.wantReplays || claimed[beta] != tt.wantDue {
-				t.Errorf("claimed %d replays and %d that were due, want %d and %d", claimed[alpha], claimed[beta], tt.wantReplays, tt.wantDue)
-			}
-		})
 	}
 }

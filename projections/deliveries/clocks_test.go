@@ -11,8 +11,8 @@ import (
 	"carillon/projections/deliveries"
 )
 
-// A clock was a day ahead, and was put back: what was planned meanwhile waits as long as its schedule says, not a day, and
-// leases and pauses end when they would have. What was planned by a right clock stays.
+// A clock was a day ahead, and was put back: deliveries planned meanwhile wait as long as their schedule says, not a
+// day, and leases and pauses end when they would have. Deliveries planned by a right clock are not changed.
 func TestClockAheadIsBroughtBack(t *testing.T) {
 	t.Parallel()
 	const ahead = 24 * time.Hour
@@ -36,7 +36,12 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.publish(5)
 	h.schedule(5, noon, to(alpha))
 	h.happens(5, alpha, gaveUp(1, alpha, noon),
-		delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: uuid.New(), At: wrong})
+		delivery.ReplayRequested{
+			Organization: org,
+			Destination:  alpha,
+			Replay:       uuid.New(),
+			At:           wrong,
+		})
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()

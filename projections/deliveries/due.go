@@ -12,11 +12,11 @@ import (
 	"carillon/projections/column"
 )
 
-// What is due is looked for by time, the newest first: so that neither what waits for its time nor what has been due for
-// long without being claimed, such as a million deliveries of a disabled destination, costs anything.
+// Due rows are searched by time, the newest first: so that neither future rows nor those due for long without being
+// claimed, such as a million deliveries of a disabled destination, cost anything.
 const (
-	// newest is how many due rows a look reads, of replays and of others each. Where there are more, their destinations
-	// are not all that have something due.
+	// newest is how many due rows a look reads, of replays and of others each. If there are more, their destinations are
+	// not all that have something due.
 	newest = 1000
 	// ahead is how many rows that are due later are looked at for one of an enabled destination.
 	ahead = 100
@@ -38,7 +38,7 @@ func newKind(rows, eligible string) kind {
 	return kind{rows: rows, byTime: rows + " AND available_at > '-infinity'", eligible: eligible}
 }
 
-// Seen is what a look found.
+// Seen is the result of a look.
 type Seen struct {
 	Holders []Holder
 	// Next is when, after the look, something more can be claimed or a lease ends; a moment at which nothing can, as where
@@ -56,13 +56,13 @@ type recent struct {
 	more         bool // there may be older rows, of other destinations
 }
 
-// Due says whether something may be due.
+// Due reports whether something may be due.
 func (s Seen) Due() bool { return s.replays.any() || s.automatic.any() }
 
 func (r recent) any() bool { return r.more || len(r.destinations) > 0 }
 
-// Look says what is due, lists the workers that hold deliveries, and says when more can be claimed. It is one round trip,
-// on which what else a batch asks goes along.
+// Look returns the due deliveries, the workers that hold deliveries, and when more can be claimed. It is one round
+// trip, shared with the other queries of a batch.
 func Look(ctx context.Context, pool *pgxpool.Pool, along *pgx.Batch, now time.Time) (Seen, error) {
 	s := Seen{at: now}
 	along.Queue(planByIndex)
@@ -109,7 +109,8 @@ func (r *recent) scan(rows pgx.Rows) error {
 	return err
 }
 
-// nextDue asks when, after $1, the next delivery can be claimed: of an enabled destination, a replay, or one whose lease ends.
+// nextDue asks when, after $1, the next delivery can be claimed: of an enabled destination, a replay, or one whose
+// lease ends.
 var nextDue = fmt.Sprintf(`
 	WITH RECURSIVE workers AS (
 		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
@@ -120,10 +121,12 @@ var nextDue = fmt.Sprintf(`
 	SELECT least(
 		coalesce(
 			(SELECT available_at FROM (
-				SELECT destination, available_at FROM deliveries.due WHERE %[1]s AND available_at > $1 ORDER BY available_at LIMIT %[3]d) soon
+				SELECT destination, available_at FROM deliveries.due WHERE %[1]s AND available_at > $1 ORDER BY available_at
+				LIMIT %[3]d) soon
 				WHERE (SELECT %[2]s FROM destinations.destinations t WHERE t.id = soon.destination)
 				ORDER BY available_at LIMIT 1),
-			(SELECT available_at FROM deliveries.due WHERE %[1]s AND available_at > $1 ORDER BY available_at OFFSET %[3]d - 1 LIMIT 1)),
+			(SELECT available_at FROM deliveries.due WHERE %[1]s AND available_at > $1 ORDER BY available_at OFFSET %[3]d - 1
+			LIMIT 1)),
 		(SELECT available_at FROM deliveries.due WHERE %[4]s AND available_at > $1 ORDER BY available_at LIMIT 1),
 		(SELECT min((SELECT available_at FROM deliveries.due WHERE due.worker = workers.worker AND available_at > $1
 				ORDER BY available_at LIMIT 1))

@@ -17,7 +17,7 @@ import (
 )
 
 // However many destinations have something that waits for its time, a look and a claim read what is due.
-func TestAClaimCostsWhatIsDue(t *testing.T) {
+func TestClaim_costDependsOnDue(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	h.destination(alpha)
@@ -26,7 +26,7 @@ func TestAClaimCostsWhatIsDue(t *testing.T) {
 	h.Project()
 	const waiting = 3000
 	h.wait(waiting)
-	// One session: what it reads is told once it has nothing to do.
+	// One session: its statistics are reported once it is idle.
 	config := h.pool.Config()
 	config.MaxConns = 1
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
@@ -39,7 +39,8 @@ func TestAClaimCostsWhatIsDue(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
 			t.Fatal(err)
 		}
-		err := pool.QueryRow(t.Context(), "SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname IN ('deliveries', 'destinations')").Scan(&n)
+		err := pool.QueryRow(t.Context(),
+			"SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname IN ('deliveries', 'destinations')").Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,20 +51,26 @@ func TestAClaimCostsWhatIsDue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}, seen)
+	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), deliveries.Ask{
+		PerDestination: 10,
+		Limit:          10,
+		Lease:          lease,
+	}, seen)
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
 	}
 	if next := nextDue(t, pool, noon.Add(lease)); !next.Equal(noon.Add(time.Hour)) {
-		t.Fatalf("the next is due at %v, want the first of those that wait", next)
+		t.Fatalf("the next is due at %v, want the first waiting one", next)
 	}
 	if n := entries() - before; n > waiting/10 {
-		t.Errorf("%d entries of indexes were read for one delivery that was due, beside %d destinations with one that waits", n, waiting)
+		t.Errorf("%d entries of indexes were read for one delivery that was due, beside %d destinations with a waiting one",
+			n, waiting)
 	}
 }
 
-// What has been due for long comes to its turn, however much is due since that nobody takes: more than a look sees.
-func TestWhatIsDueBehindMuchThatNobodyTakes(t *testing.T) {
+// Deliveries that have been due for long get their turn, however many newer unclaimed ones are due: more than a look
+// sees.
+func TestClaim_behindManyUnclaimed(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	full, disabled := uuid.New(), uuid.New()
@@ -80,7 +87,12 @@ func TestWhatIsDueBehindMuchThatNobodyTakes(t *testing.T) {
 	h.fill(disabled, 1500)
 	h.wait(1500) // more than are visited at one time
 	now := noon.Add(time.Minute)
-	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 1, Limit: 10, Lease: lease, Full: []uuid.UUID{full}}
+	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{
+		PerDestination: 1,
+		Limit:          10,
+		Lease:          lease,
+		Full:           []uuid.UUID{full},
+	}
 	got := map[uuid.UUID]int{}
 	for deadline := time.Now().Add(time.Minute); len(got) < 3; {
 		seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, now)
@@ -101,12 +113,12 @@ func TestWhatIsDueBehindMuchThatNobodyTakes(t *testing.T) {
 		}
 	}
 	if rest, err := claimer.Claim(t.Context(), ask, deliveries.Seen{}); err != nil || len(rest) != 0 {
-		t.Fatalf("claimed %d (%v) where nothing is due", len(rest), err)
+		t.Fatalf("claimed %d (%v), but nothing is due", len(rest), err)
 	}
 }
 
-// Where more is due than a look sees, all destinations still come to their turn while the newest deliveries are those of
-// one of them.
+// Where more is due than a look sees, all destinations still come to their turn while the newest deliveries are those
+// of one of them.
 func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -146,11 +158,14 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 func (h history) fill(destination uuid.UUID, size int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		fmt.Sprintf(`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, revision, attempts, automatic, event_id, event_time,
+		fmt.Sprintf(`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, revision, attempts,
+			automatic, event_id, event_time,
 				status, type, source, subscriptions)
-			SELECT md5($1::uuid::text || n)::uuid, '11111111-1111-4111-8111-111111111111', $1, '2026-11-21 12:00Z', -1, 0, 0, $2, '2026-11-21 12:00Z',
+			SELECT md5($1::uuid::text || n)::uuid, '11111111-1111-4111-8111-111111111111', $1, '2026-11-21 12:00Z', -1, 0, 0, $2,
+			'2026-11-21 12:00Z',
 				'pending', 'news.item.added', 'https://example.org/feeds/city', '{}' FROM generate_series(1, %d) n`, size),
-		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5($1::uuid::text || n)::uuid, $1, '2026-11-21 12:00:01Z', '2026-11-21 12:00:01Z'
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5($1::uuid::text || n)::uuid, $1, '2026-11-21 12:00:01Z',
+			'2026-11-21 12:00:01Z'
 			FROM generate_series(1, %d) n WHERE $2::uuid IS NOT NULL`, size),
 	} {
 		if _, err := h.pool.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
@@ -178,7 +193,8 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
 	h.Project()
 	h.wait(250)
-	if _, err := h.pool.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled, noon.Add(time.Hour+249*time.Second)); err != nil {
+	if _, err := h.pool.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
+		noon.Add(time.Hour+249*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	var wakes []time.Duration

@@ -11,11 +11,11 @@ import (
 	"carillon/projections/column"
 )
 
-// fold is what a batch of events makes of the rows that it concerns. It does no I/O.
+// fold holds the changes of a batch to the rows that it concerns. It does no I/O.
 type fold struct {
 	rows    []*row // in the order of their first event
 	byID    map[uuid.UUID]*row
-	gone    map[uuid.UUID]struct{} // deleted destinations: what still comes for them is dropped
+	gone    map[uuid.UUID]struct{} // deleted destinations: later events are dropped
 	deleted column.UUIDs           // deleted in this batch
 }
 
@@ -100,9 +100,18 @@ func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Schedul
 		return
 	}
 	r := &row{
-		id: dispatch.DeliveryID(event.Publication, d.Destination), organization: d.Organization, destination: d.Destination,
-		subscriptions: d.Subscriptions, publication: event.Publication, event: event.Event, createdAt: event.At,
-		status: delivery.StatusPending, revision: -1, dueTouched: true, dueAt: event.At, decidedAt: event.At,
+		id:            dispatch.DeliveryID(event.Publication, d.Destination),
+		organization:  d.Organization,
+		destination:   d.Destination,
+		subscriptions: d.Subscriptions,
+		publication:   event.Publication,
+		event:         event.Event,
+		createdAt:     event.At,
+		status:        delivery.StatusPending,
+		revision:      -1,
+		dueTouched:    true,
+		dueAt:         event.At,
+		decidedAt:     event.At,
 	}
 	if d.NotBefore.After(r.dueAt) {
 		r.dueAt = d.NotBefore
@@ -174,7 +183,7 @@ func (r *row) attempted(e delivery.Attempted) {
 	}
 }
 
-// unsuccessful is the status where it is final and not succeeded.
+// unsuccessful is the status if it is final and not succeeded.
 func (r *row) unsuccessful() string {
 	if r.status == delivery.StatusPending || r.status == delivery.StatusSucceeded {
 		return ""
@@ -187,14 +196,14 @@ func (r *row) wasDue() bool {
 	return r.before == delivery.StatusPending || r.replayBefore != uuid.Nil
 }
 
-// end gives the row its final status. A replay that changes nothing about it leaves the time as it was.
+// end sets the final status of the row. A replay that changes nothing about it leaves the time as it was.
 func (r *row) end(status delivery.Status, at time.Time) {
 	if r.status != status {
 		r.status, r.completedAt = status, at
 	}
 }
 
-// setDue says when the next attempt is to be made, by whoever claims it; zero: none is.
+// setDue sets the time of the next attempt, by any worker; zero means none.
 func (r *row) setDue(at, decided time.Time) {
 	r.dueTouched, r.dueAt, r.availableAt, r.decidedAt, r.worker = true, at, at, decided, 0
 }

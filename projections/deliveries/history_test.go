@@ -46,7 +46,9 @@ func (h history) destination(id uuid.UUID) {
 	projecttest.Stream(h.Log, destination.Aggregate, id, noon)(destination.Created{
 		Organization: org, At: noon,
 		Settings: destination.Settings{
-			Name: "CRM", URL: "https://example.org/" + id.String(), Headers: destination.Sealed{Data: []byte("sealed headers")},
+			Name:                  "CRM",
+			URL:                   "https://example.org/" + id.String(),
+			Headers:               destination.Sealed{Data: []byte("sealed headers")},
 			DebounceWindowSeconds: 5,
 		},
 	}, destination.SecretMinted{SecretID: secretOf(id), Sealed: []byte("sealed secret"), At: noon})
@@ -60,22 +62,35 @@ func event(n int) uuid.UUID { return uuid.NewSHA1(feed, fmt.Append(nil, n)) }
 
 func (h history) publish(n int) {
 	projecttest.Stream(h.Log, publication.Aggregate, event(n), noon)(publication.Published{
-		Organization: org, Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: fmt.Sprintf("item/%d", n), Time: noon,
-		FeedType: "news", FeedID: feed, Data: fmt.Appendf(nil, `{"title":"No. %d","n":1.50}`, n),
+		Organization: org,
+		Type:         "news.item.added",
+		Source:       "https://example.org/feeds/city",
+		Subject:      fmt.Sprintf("item/%d", n),
+		Time:         noon,
+		FeedType:     "news",
+		FeedID:       feed,
+		Data:         fmt.Appendf(nil, `{"title":"No. %d","n":1.50}`, n),
 	})
 }
 
 // schedule makes deliveries of the n-th event.
 func (h history) schedule(n int, at time.Time, to ...dispatch.Scheduled) {
 	projecttest.Stream(h.Log, dispatch.Aggregate, event(n), at)(dispatch.DeliveriesScheduled{
-		Publication: event(n), At: at, Deliveries: to, Event: dispatch.Summary{
-			Type: "news.item.added", Source: "https://example.org/feeds/city", Subject: fmt.Sprintf("item/%d", n), Time: noon,
-			FeedType: "news", FeedID: feed,
+		Publication: event(n),
+		At:          at,
+		Deliveries:  to,
+		Event: dispatch.Summary{
+			Type:     "news.item.added",
+			Source:   "https://example.org/feeds/city",
+			Subject:  fmt.Sprintf("item/%d", n),
+			Time:     noon,
+			FeedType: "news",
+			FeedID:   feed,
 		},
 	})
 }
 
-// to schedules a delivery that nobody holds.
+// to schedules a delivery without a lease.
 func to(destination uuid.UUID) dispatch.Scheduled {
 	return dispatch.Scheduled{Destination: destination, Organization: org, Subscriptions: []uuid.UUID{sub}}
 }
@@ -88,12 +103,20 @@ func (h history) happens(n int, destination uuid.UUID, events ...delivery.Event)
 // failed is an attempt that is to be followed by another one.
 func failed(number int, destination uuid.UUID, at, next time.Time) delivery.Attempted {
 	return delivery.Attempted{
-		Organization: org, Destination: destination, Number: number, Trigger: delivery.Automatic, At: at,
+		Organization: org,
+		Destination:  destination,
+		Number:       number,
+		Trigger:      delivery.Automatic,
+		At:           at,
 		Outcome: delivery.Outcome{
-			ResponseStatus: 500, ResponseBody: fmt.Appendf(nil, "sealed %d", number), FailureReason: "http_status",
-			ErrorMessage: "the endpoint answered 500", DurationMicros: 1500,
+			ResponseStatus: 500,
+			ResponseBody:   fmt.Appendf(nil, "sealed %d", number),
+			FailureReason:  "http_status",
+			ErrorMessage:   "the endpoint answered 500",
+			DurationMicros: 1500,
 		},
-		Status: delivery.StatusPending, NextAttemptAt: next,
+		Status:        delivery.StatusPending,
+		NextAttemptAt: next,
 	}
 }
 
@@ -107,8 +130,13 @@ func gaveUp(number int, destination uuid.UUID, at time.Time) delivery.Attempted 
 // succeeded is an attempt that took 2 ms.
 func succeeded(number int, destination uuid.UUID, at time.Time) delivery.Attempted {
 	return delivery.Attempted{
-		Organization: org, Destination: destination, Number: number, Trigger: delivery.Automatic, At: at, Status: delivery.StatusSucceeded,
-		Outcome: delivery.Outcome{ResponseStatus: 200, ResponseBody: []byte("sealed"), DurationMicros: 2000},
+		Organization: org,
+		Destination:  destination,
+		Number:       number,
+		Trigger:      delivery.Automatic,
+		At:           at,
+		Status:       delivery.StatusSucceeded,
+		Outcome:      delivery.Outcome{ResponseStatus: 200, ResponseBody: []byte("sealed"), DurationMicros: 2000},
 	}
 }
 
@@ -118,7 +146,7 @@ func replayed(e delivery.Attempted) delivery.Attempted {
 	return e
 }
 
-// stored is a row of deliveries with what is due of it.
+// stored is a row of deliveries with its due row.
 type stored struct {
 	Status        string
 	Attempts      int
@@ -136,11 +164,12 @@ type stored struct {
 	Replay        *uuid.UUID
 }
 
-// row reads the delivery of the n-th event to a destination; nil: there is none.
+// row reads the delivery of the n-th event to a destination; nil means there is none.
 func (h history) row(n int, destination uuid.UUID) *stored {
 	h.t.Helper()
 	rows, err := h.pool.Query(h.t.Context(), `
-		SELECT d.status, d.attempts, d.automatic, d.revision, d.created_at, d.completed_at, d.subscriptions, d.type, d.subject, d.feed_id,
+		SELECT d.status, d.attempts, d.automatic, d.revision, d.created_at, d.completed_at, d.subscriptions, d.type,
+		d.subject, d.feed_id,
 			u.due_at, u.available_at, u.worker, u.replay
 		FROM deliveries.deliveries d LEFT JOIN deliveries.due u ON u.id = d.id AND u.replay IS NOT DISTINCT FROM d.replay
 		WHERE d.id = $1`, dispatch.DeliveryID(event(n), destination))

@@ -29,8 +29,8 @@ const holding = `
 	)
 	SELECT worker, available_at FROM workers`
 
-// TakeBack frees what dead workers hold, and what any worker held for longer than its lease. The read model must know
-// of every attempt that was recorded until now, or what was sent already is sent again.
+// TakeBack frees deliveries of dead workers, and those held for longer than their lease. The read model must know of
+// every attempt that was recorded until now, or deliveries are sent again.
 func TakeBack(ctx context.Context, pool *pgxpool.Pool, dead []int32, now time.Time) error {
 	var batch pgx.Batch
 	batch.Queue(planByIndex)
@@ -85,9 +85,9 @@ func Held(ctx context.Context, pool *pgxpool.Pool, worker int32, before time.Tim
 // maxSkew is how far clocks may differ without harm.
 const maxSkew = "interval '5 seconds'"
 
-// BringBack brings back what lies further ahead than its schedule allows, and returns how many deliveries that were: those
-// whose due time was decided in what is the future now, leases that last for longer than a lease, and pauses. It reads all
-// that waits.
+// BringBack brings forward deliveries planned further ahead than their schedule allows, and returns their number: those
+// whose due time was decided by a clock ahead of this one, leases that are too long, and pauses. It reads all that
+// waits.
 func BringBack(ctx context.Context, pool *pgxpool.Pool, now time.Time, lease time.Duration) (moved int64, err error) {
 	done, err := pool.Exec(ctx, `
 		WITH far AS (
@@ -97,7 +97,8 @@ func BringBack(ctx context.Context, pool *pgxpool.Pool, now time.Time, lease tim
 				ELSE available_at > $1::timestamptz + $2::interval + `+maxSkew+` END
 			FOR UPDATE)
 		UPDATE deliveries.due SET due_at = due_at - far.by, decided_at = decided_at - far.by,
-			available_at = CASE WHEN worker IS NULL THEN due_at - far.by ELSE least(available_at, $1::timestamptz + $2::interval) END
+			available_at = CASE WHEN worker IS NULL THEN due_at - far.by ELSE least(available_at, $1::timestamptz + `+
+		`$2::interval) END
 		FROM far WHERE due.id = far.id`, now, lease)
 	if err != nil {
 		return 0, fmt.Errorf("bring back due times: %w", err)

@@ -3,7 +3,7 @@
 //	batch ─▶ decode ─▶ read the rows it continues ─▶ fold in memory ─▶ one pipeline of few statements
 //
 // The fold ends with each row's final state, so that a delivery that is scheduled and attempted within one batch is one
-// insert. What waits for an attempt is in a small table of its own ("due"), so that the history costs nothing.
+// insert. Waiting deliveries are in a small separate table ("due"), so that the history costs nothing.
 //
 // Everything here comes from events, except the leases that deliverers take by Claim: a rebuild takes them over.
 package deliveries
@@ -30,17 +30,21 @@ const maxRows = 4000
 //go:embed schema.sql
 var schema string
 
-// ReadModel is the read model of deliveries, and the queue of those that are due.
+// ReadModel is the read model of deliveries, and the queue of due ones.
 var ReadModel = projections.ReadModel{
 	Name:    "deliveries",
 	Version: 3, // 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes
 	Schema:  schema,
-	Filter:  eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category, destination.Aggregate.Category),
+	Filter: eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category,
+		destination.Aggregate.Category),
 	Project: project,
 	Carry:   carryLeases,
+	Unverified: map[string][]string{
+		"due": {"due_at", "available_at", "worker", "decided_at"}, // leases, and times that BringBack moves
+	},
 }
 
-// carryLeases keeps deliveries that are under way from being claimed a second time. The old rows go, so that a claim
+// carryLeases keeps deliveries that are in progress from being claimed a second time. The old rows go, so that a claim
 // that waits for this transaction finds none there.
 func carryLeases(ctx context.Context, tx pgx.Tx, from string) error {
 	old := from + ".due"
@@ -143,15 +147,15 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 	return f, nil
 }
 
-// planByIndex keeps the planner from plans that are good for the tables as they are in this moment: a plan is kept
-// while the tables grow from empty to millions of rows. What goes by indexes alone goes the same way for all values, so
-// one plan serves them all, and none is made anew.
+// planByIndex keeps the planner from plans for the current sizes of tables: a plan is kept while the tables grow from
+// empty to millions of rows. Plans by indexes alone are the same for all values, so each statement is planned once.
 const planByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('enable_sort', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const readRows = `
-	SELECT id, organization, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id, replay
+	SELECT id, organization, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id,
+	replay
 	FROM deliveries WHERE id = ANY($1)`
 
 func (f *fold) scanRows(rows pgx.Rows) error {
@@ -160,7 +164,8 @@ func (f *fold) scanRows(rows pgx.Rows) error {
 		status string
 	)
 	into := []any{
-		column.UUID(&r.id), column.UUID(&r.organization), column.UUID(&r.destination), &r.createdAt, column.Time(&r.completedAt), &r.attempts, &r.automatic, &r.revision,
+		column.UUID(&r.id), column.UUID(&r.organization), column.UUID(&r.destination), &r.createdAt,
+		column.Time(&r.completedAt), &r.attempts, &r.automatic, &r.revision,
 		&status, &r.event.Type, column.UUID(&r.event.FeedID), column.UUID(&r.replay),
 	}
 	_, err := pgx.ForEachRow(rows, into, func() error {

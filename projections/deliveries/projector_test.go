@@ -20,8 +20,15 @@ import (
 // pending is the row of a delivery that was scheduled and nothing more.
 func pending(subject string) stored {
 	return stored{
-		Status: "pending", Revision: -1, CreatedAt: noon, Subscriptions: []uuid.UUID{sub}, Type: "news.item.added", Subject: subject, FeedID: feed,
-		DueAt: new(noon), AvailableAt: new(noon),
+		Status:        "pending",
+		Revision:      -1,
+		CreatedAt:     noon,
+		Subscriptions: []uuid.UUID{sub},
+		Type:          "news.item.added",
+		Subject:       subject,
+		FeedID:        feed,
+		DueAt:         new(noon),
+		AvailableAt:   new(noon),
 	}
 }
 
@@ -80,7 +87,8 @@ func (h history) wantsAttempts(want string) {
 	h.t.Helper()
 	var got string
 	err := h.pool.QueryRow(h.t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', number, trigger, response_status,
-		convert_from(response_body, 'UTF8'), 'was ' || renumbered_from), ', ' ORDER BY number), '') FROM deliveries.attempts`).Scan(&got)
+		convert_from(response_body, 'UTF8'), 'was ' || renumbered_from), ', ' ORDER BY number), '')
+		FROM deliveries.attempts`).Scan(&got)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -111,7 +119,12 @@ func TestReplay(t *testing.T) {
 	h.happens(1, alpha, gaveUp(1, alpha, noon))
 	h.Project()
 	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: at})
+	h.happens(1, alpha, delivery.ReplayRequested{
+		Organization: org,
+		Destination:  alpha,
+		Replay:       replay,
+		At:           at,
+	})
 	h.Project()
 	want := pending("item/1")
 	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 1
@@ -131,9 +144,14 @@ func TestReplay(t *testing.T) {
 	want.CompletedAt, want.DueAt, want.AvailableAt, want.Replay = new(at.Add(2*time.Millisecond)), nil, nil, nil
 	h.wants(1, alpha, want)
 
-	// A replay of what arrived does not move the time when it arrived.
+	// A replay of an arrived delivery does not move its time of arrival.
 	again := at.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: uuid.New(), At: again},
+	h.happens(1, alpha, delivery.ReplayRequested{
+		Organization: org,
+		Destination:  alpha,
+		Replay:       uuid.New(),
+		At:           again,
+	},
 		replayed(succeeded(4, alpha, again)))
 	h.Project()
 	want.Attempts, want.Revision = 4, 5
@@ -170,7 +188,12 @@ func TestReinstated(t *testing.T) {
 	h.happens(1, alpha, retried, delivery.Discarded{Reason: "the last subscription was deleted", At: noon})
 	h.Project()
 	at, sub := noon.Add(time.Hour), uuid.New()
-	h.happens(1, alpha, delivery.Reinstated{Organization: org, Destination: alpha, Subscriptions: []uuid.UUID{sub}, At: at})
+	h.happens(1, alpha, delivery.Reinstated{
+		Organization:  org,
+		Destination:   alpha,
+		Subscriptions: []uuid.UUID{sub},
+		At:            at,
+	})
 	h.Project()
 	want := pending("item/1")
 	want.Attempts, want.Revision, want.DueAt, want.AvailableAt, want.Subscriptions = 1, 2, &at, &at, []uuid.UUID{sub}
@@ -188,7 +211,12 @@ func TestReplayDropped(t *testing.T) {
 	h.happens(1, alpha, gaveUp(1, alpha, noon))
 	h.Project()
 	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{Organization: org, Destination: alpha, Replay: replay, At: at})
+	h.happens(1, alpha, delivery.ReplayRequested{
+		Organization: org,
+		Destination:  alpha,
+		Replay:       replay,
+		At:           at,
+	})
 	h.Project()
 	h.happens(1, alpha, delivery.ReplayDropped{Replay: replay, Reason: "the feed was deleted", At: at})
 	h.Project()
@@ -213,9 +241,9 @@ func TestDeletedDestination(t *testing.T) {
 		step()
 		projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Deleted{At: noon})
 		step()
-		h.happens(1, alpha, succeeded(1, alpha, noon)) // was under way
+		h.happens(1, alpha, succeeded(1, alpha, noon)) // was in progress
 		step()
-		h.schedule(3, noon, to(alpha), to(beta)) // was under way
+		h.schedule(3, noon, to(alpha), to(beta)) // was in progress
 		h.happens(3, alpha, succeeded(1, alpha, noon))
 		h.Project()
 		for table, want := range map[string]int{"deliveries": 2, "due": 2, "attempts": 0, "tallies": 1} {
@@ -256,15 +284,19 @@ func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	for _, stream := range []string{"delivery-", "dispatch-", "destination-"} {
-		err := h.ProjectError(deliveries.ReadModel, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "delivery.teleported.v1", Data: []byte("{}")})
+		err := h.ProjectError(deliveries.ReadModel, eventstore.Recorded{
+			Stream: stream + uuid.NewString(),
+			Type:   "delivery.teleported.v1",
+			Data:   []byte("{}"),
+		})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}
 	}
 }
 
-// TestASuccessTouchesNoIndex: an update that stays on its page, and changes no indexed column, makes no index entry.
-func TestASuccessTouchesNoIndex(t *testing.T) {
+// TestSuccess_touchesNoIndex: an update that stays on its page, and changes no indexed column, makes no index entry.
+func TestSuccess_touchesNoIndex(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	const events = 2000
@@ -297,10 +329,13 @@ func TestASuccessTouchesNoIndex(t *testing.T) {
 	if moved > 0 {
 		t.Errorf("%d of %d rows moved to another page", moved, events)
 	}
-	changes := "{attempts,attempted_at,automatic,completed_at,duration_micros,response_body,response_status,revision,status,trigger}"
-	if n := h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND (a.attnum = ANY(i.indkey)
+	changes := "{attempts,attempted_at,automatic,completed_at,duration_micros,response_body,response_status,revision," +
+		"status,trigger}"
+	if n := h.count(`SELECT count(*) FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid
+		AND (a.attnum = ANY(i.indkey)
 			OR pg_get_expr(i.indpred, i.indrelid) LIKE '%' || a.attname || '%')
-		WHERE i.indrelid = 'deliveries.deliveries'::regclass AND a.attnum > 0 AND a.attname = ANY($1::text[])`, changes); n != 0 {
+		WHERE i.indrelid = 'deliveries.deliveries'::regclass AND a.attnum > 0
+		AND a.attname = ANY($1::text[])`, changes); n != 0 {
 		t.Errorf("%d columns that a success changes are in an index", n)
 	}
 }

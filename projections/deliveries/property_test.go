@@ -15,7 +15,8 @@ import (
 	"carillon/projections/projecttest"
 )
 
-var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies", "deliveries.outcomes", "deliveries.gone"}
+var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies",
+	"deliveries.outcomes", "deliveries.gone"}
 
 // TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
 // by one, and the tables against each other.
@@ -34,22 +35,29 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 		for wrong, sql := range map[string]string{
 			"tallies that don't count": `
 				SELECT count(*) FROM (
-					SELECT destination, (created_at AT TIME ZONE 'UTC')::date AS day, type, coalesce(feed_id, '00000000-0000-0000-0000-000000000000') AS feed_id,
-						count(*) AS total, count(*) FILTER (WHERE status = 'succeeded') AS succeeded, count(*) FILTER (WHERE status = 'failed') AS failed,
-						count(*) FILTER (WHERE status = 'superseded') AS superseded, count(*) FILTER (WHERE status = 'discarded') AS discarded
+					SELECT destination, (created_at AT TIME ZONE 'UTC')::date AS day, type,
+					coalesce(feed_id, '00000000-0000-0000-0000-000000000000') AS feed_id,
+						count(*) AS total, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
+						count(*) FILTER (WHERE status = 'failed') AS failed,
+						count(*) FILTER (WHERE status = 'superseded') AS superseded, count(*) FILTER (WHERE status = 'discarded') AS
+						discarded
 					FROM deliveries.deliveries GROUP BY 1, 2, 3, 4) counted
-				FULL JOIN deliveries.tallies t USING (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
+				FULL JOIN deliveries.tallies t USING (destination, day, type, feed_id, total, succeeded, failed, superseded,
+				discarded)
 				WHERE counted IS NULL OR t IS NULL`,
 			"outcomes that are not the sums of the tallies": `
 				SELECT count(*) FROM (
 					SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
 						sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
-					FROM deliveries.tallies t JOIN (SELECT DISTINCT organization, destination FROM deliveries.deliveries) w USING (destination) GROUP BY 1, 2) counted
-				FULL JOIN (SELECT * FROM deliveries.outcomes WHERE total <> 0) o USING (organization, day, total, succeeded, failed, superseded, discarded)
+					FROM deliveries.tallies t JOIN (SELECT DISTINCT organization, destination FROM deliveries.deliveries) w USING
+					(destination) GROUP BY 1, 2) counted
+				FULL JOIN (SELECT * FROM deliveries.outcomes WHERE total <> 0) o USING (organization, day, total, succeeded, failed,
+				superseded, discarded)
 				WHERE counted IS NULL OR o IS NULL`,
 			"deliveries that wait and are not due, or the other way round": `
 				SELECT count(*) FROM deliveries.deliveries d FULL JOIN deliveries.due u ON u.id = d.id
-				WHERE (d.status = 'pending' OR d.replay IS NOT NULL) <> (u.id IS NOT NULL) OR d.id IS NULL OR u.replay IS DISTINCT FROM d.replay AND u.id IS NOT NULL`,
+				WHERE (d.status = 'pending' OR d.replay IS NOT NULL) <> (u.id IS NOT NULL) OR d.id IS NULL OR u.replay IS DISTINCT
+				FROM d.replay AND u.id IS NOT NULL`,
 			"deliveries without their number of attempts": `
 				SELECT count(*) FROM deliveries.deliveries d
 				WHERE d.attempts <> (SELECT count(*) FROM deliveries.attempts a WHERE a.delivery = d.id)`,
@@ -98,7 +106,7 @@ func randomHistory(r *rapid.T, h history) {
 				if !rapid.Bool().Draw(r, "receives") {
 					continue
 				}
-				s := to(id) // also where it is gone: the dispatcher may not know yet
+				s := to(id) // also if it is gone: the dispatcher may not know yet
 				if rapid.Bool().Draw(r, "held") {
 					s.Worker, s.LeasedUntil = 3, at.Add(time.Minute)
 				}
@@ -112,9 +120,12 @@ func randomHistory(r *rapid.T, h history) {
 		switch kind {
 		case 3, 4, 5, 6:
 			attempt := delivery.RecordAttempt{
-				Organization: org, Destination: k.destination, At: at, Trigger: delivery.Automatic,
-				Number: max(1, k.state.Attempts+rapid.IntRange(0, 1).Draw(r, "number")),
-				Retry:  delivery.Retry{Schedule: []time.Duration{time.Second, time.Minute}},
+				Organization: org,
+				Destination:  k.destination,
+				At:           at,
+				Trigger:      delivery.Automatic,
+				Number:       max(1, k.state.Attempts+rapid.IntRange(0, 1).Draw(r, "number")),
+				Retry:        delivery.Retry{Schedule: []time.Duration{time.Second, time.Minute}},
 			}
 			if k.state.Replay != uuid.Nil && rapid.Bool().Draw(r, "is replay") {
 				attempt.Trigger = delivery.ManualReplay
@@ -126,11 +137,21 @@ func randomHistory(r *rapid.T, h history) {
 			}).Draw(r, "outcome")
 			decide(k, attempt)
 		case 7:
-			decide(k, delivery.RequestReplay{Organization: org, Destination: k.destination, Replay: uuid.New(), At: at})
+			decide(k, delivery.RequestReplay{
+				Organization: org,
+				Destination:  k.destination,
+				Replay:       uuid.New(),
+				At:           at,
+			})
 		case 8:
 			decide(k, rapid.SampledFrom([]delivery.Command{
-				delivery.Supersede{By: uuid.New(), At: at}, delivery.Discard{Reason: "nobody is subscribed", At: at},
-				delivery.Reinstate{Organization: org, Destination: k.destination, Subscriptions: []uuid.UUID{uuid.New()}, At: at},
+				delivery.Supersede{By: uuid.New(), At: at}, delivery.Discard{Reason: "no subscription matches", At: at},
+				delivery.Reinstate{
+					Organization:  org,
+					Destination:   k.destination,
+					Subscriptions: []uuid.UUID{uuid.New()},
+					At:            at,
+				},
 				delivery.DropReplay{Replay: k.state.Replay, Reason: "unshared", At: at},
 			}).Draw(r, "end"))
 		case 9:

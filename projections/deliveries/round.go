@@ -15,7 +15,7 @@ import (
 
 const (
 	stretch = 1000 // destinations that are visited at one time
-	// rest is how many times as long as a stretch took there is none: what goes round takes a thirtieth of the time at most.
+	// rest is the pause after a stretch, as a multiple of its duration: the round takes a thirtieth of the time at most.
 	rest = 29
 	// most is how many destinations one claim asks beside those of the newest rows.
 	most = 1000
@@ -29,14 +29,16 @@ const (
 type round struct {
 	kind  kind
 	known map[uuid.UUID]struct{}
-	after uuid.UUID     // where the next stretch begins
+	after uuid.UUID     // start of the next stretch
 	ended time.Time     // the last stretch
 	took  time.Duration // that stretch
 }
 
-// candidates lists destinations to ask, in the order of chance: all that have something due where the newest rows show
+// candidates lists destinations to ask, in the order of chance: all that have something due if the newest rows show
 // them, else those of the newest rows, and others that are known.
-func (r *round) candidates(ctx context.Context, pool *pgxpool.Pool, seen recent, ask Ask, now time.Time) ([]uuid.UUID, error) {
+func (r *round) candidates(
+	ctx context.Context, pool *pgxpool.Pool, seen recent, ask Ask, now time.Time,
+) ([]uuid.UUID, error) {
 	skip := make(map[uuid.UUID]struct{}, len(ask.Full)+len(seen.destinations))
 	for _, id := range ask.Full {
 		skip[id] = struct{}{}
@@ -77,7 +79,7 @@ func shuffle(ids []uuid.UUID) {
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 }
 
-// know remembers a destination, in the place of any other where they are many.
+// know remembers a destination, in the place of any other if they are many.
 func (r *round) know(id uuid.UUID) {
 	if r.known == nil {
 		r.known = map[uuid.UUID]struct{}{}

@@ -29,7 +29,8 @@ CREATE TABLE deliveries (
     trigger             text,
     failure_reason      text,
     error_message       text,
-    response_body       bytea                     -- sealed
+    response_body       bytea,                    -- sealed
+    response_headers    bytea                     -- sealed; of answers that were no success
 ) WITH (fillfactor = 45);
 ALTER TABLE deliveries ALTER response_body SET STORAGE EXTERNAL; -- sealed bytes don't compress
 CREATE INDEX ON deliveries (destination, created_at DESC, id DESC);
@@ -44,6 +45,7 @@ CREATE TABLE earlier_attempts (
     trigger         text NOT NULL,
     response_status integer,
     response_body   bytea,                        -- sealed
+    response_headers bytea,                       -- sealed
     error_message   text,
     failure_reason  text,
     attempted_at    timestamptz NOT NULL,
@@ -54,11 +56,11 @@ ALTER TABLE earlier_attempts ALTER response_body SET STORAGE EXTERNAL;
 
 -- All attempts.
 CREATE VIEW attempts AS
-    SELECT delivery, number, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
+    SELECT delivery, number, renumbered_from, trigger, response_status, response_body, response_headers, error_message, failure_reason,
            attempted_at, duration_micros
     FROM earlier_attempts
     UNION ALL
-    SELECT id, attempts, renumbered_from, trigger, response_status, response_body, error_message, failure_reason,
+    SELECT id, attempts, renumbered_from, trigger, response_status, response_body, response_headers, error_message, failure_reason,
            attempted_at, duration_micros
     FROM deliveries WHERE attempts > 0;
 

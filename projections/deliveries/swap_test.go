@@ -121,8 +121,11 @@ func (n node) twoDeliveries() {
 	n.t.Helper()
 	ctx, by := n.t.Context(), eventstore.Metadata{Organization: org, Actor: "test"}
 	created, err := destination.Aggregate.Execute(ctx, n.store, alpha, destination.Create{
-		Organization: org, SecretID: uuid.New(), Secret: []byte("sealed"), At: noon,
-		Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook"},
+		Organization: org,
+		SecretID:     uuid.New(),
+		Secret:       []byte("sealed"),
+		At:           noon,
+		Settings:     destination.Settings{Name: "CRM", URL: "https://example.org/hook"},
 	}, destination.Options{Metadata: by})
 	if err != nil {
 		n.t.Fatal(err)
@@ -130,17 +133,28 @@ func (n node) twoDeliveries() {
 	at := map[string]eventstore.Position{"destinations": created.Position}
 	for i := range 2 {
 		publish := publication.Publish{Published: publication.Published{
-			Organization: org, Type: "news.item.added", Source: "https://example.org/news", Time: noon,
-			FeedType: "news", FeedID: feed, Data: []byte(`{}`),
+			Organization: org,
+			Type:         "news.item.added",
+			Source:       "https://example.org/news",
+			Time:         noon,
+			FeedType:     "news",
+			FeedID:       feed,
+			Data:         []byte(`{}`),
 		}}
 		published, err := publication.Aggregate.Execute(ctx, n.store, event(i+1), publish, publication.Options{Metadata: by})
 		if err != nil {
 			n.t.Fatal(err)
 		}
 		schedule := dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
-			Publication: event(i + 1), At: noon, Deliveries: []dispatch.Scheduled{to(alpha)},
+			Publication: event(i + 1),
+			At:          noon,
+			Deliveries:  []dispatch.Scheduled{to(alpha)},
 			Event: dispatch.Summary{
-				Type: "news.item.added", Source: "https://example.org/news", Time: noon, FeedType: "news", FeedID: feed,
+				Type:     "news.item.added",
+				Source:   "https://example.org/news",
+				Time:     noon,
+				FeedType: "news",
+				FeedID:   feed,
 			},
 		}}
 		scheduled, err := dispatch.Aggregate.Execute(ctx, n.store, event(i+1), schedule, dispatch.Options{Metadata: by})

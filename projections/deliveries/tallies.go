@@ -41,7 +41,7 @@ func (t *tally) count(status delivery.Status, by int64) {
 	}
 }
 
-// after is the tally with what a delivery has changed in it.
+// after is the tally including a delivery's change.
 func (t tally) after(r *row) tally {
 	if r.before == "" {
 		t.total++
@@ -84,12 +84,13 @@ func changesOf[K comparable](all map[K]tally) []change[K] {
 }
 
 var (
-	addTallies = column.Add("tallies", []string{"destination", "day", "type", "feed_id"}, append([]column.Column[change[tallyKey]]{
-		column.New[column.UUIDs]("destination", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.destination }),
-		column.New[[]time.Time]("day", "date", func(c change[tallyKey]) time.Time { return date(c.key.day) }),
-		column.New[[]string]("type", "text", func(c change[tallyKey]) string { return c.key.eventType }),
-		column.New[column.UUIDs]("feed_id", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.feed }),
-	}, numbers[tallyKey]()...)...)
+	addTallies = column.Add("tallies", []string{"destination", "day", "type", "feed_id"},
+		append([]column.Column[change[tallyKey]]{
+			column.New[column.UUIDs]("destination", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.destination }),
+			column.New[[]time.Time]("day", "date", func(c change[tallyKey]) time.Time { return date(c.key.day) }),
+			column.New[[]string]("type", "text", func(c change[tallyKey]) string { return c.key.eventType }),
+			column.New[column.UUIDs]("feed_id", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.feed }),
+		}, numbers[tallyKey]()...)...)
 	addOutcomes = column.Add("outcomes", []string{"organization", "day"}, append([]column.Column[change[outcomesKey]]{
 		column.New[column.UUIDs]("organization", "uuid", func(c change[outcomesKey]) uuid.UUID { return c.key.organization }),
 		column.New[[]time.Time]("day", "date", func(c change[outcomesKey]) time.Time { return date(c.key.day) }),

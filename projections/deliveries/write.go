@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/delivery"
+	"carillon/projections"
 	"carillon/projections/column"
 )
 
@@ -20,7 +21,7 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	f.writeInserts(&batch)
 	f.writeAttempts(&batch)
 	f.writeUpdates(&batch)
-	f.writeDue(&batch)
+	f.writeDue(tx, &batch)
 	f.writeTallies(&batch)
 	if batch.Len() == 0 {
 		return nil
@@ -35,7 +36,8 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 	if len(f.deleted) == 0 {
 		return
 	}
-	batch.Queue(`UPDATE outcomes o SET total = o.total - s.total, succeeded = o.succeeded - s.succeeded, failed = o.failed - s.failed,
+	batch.Queue(`UPDATE outcomes o SET total = o.total - s.total, succeeded = o.succeeded - s.succeeded,
+		failed = o.failed - s.failed,
 			superseded = o.superseded - s.superseded, discarded = o.discarded - s.discarded
 		FROM (SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
 				sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
@@ -54,12 +56,14 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 	batch.Queue("INSERT INTO gone SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING", f.deleted)
 }
 
-// The columns of the table deliveries, each declared once: what is so from the beginning, what each event may change,
-// what each attempt changes, and what the last attempt came to.
+// The columns of the table deliveries, each declared once: constant columns, columns that each event or each attempt
+// may change, and the result of the last attempt.
 var (
-	subscriptions = column.New[[]string]("subscriptions", "text", func(r *row) string { return uuidArray(r.subscriptions) }).As("subscriptions::uuid[]")
-	idColumn      = column.New[column.UUIDs]("id", "uuid", func(r *row) uuid.UUID { return r.id })
-	scheduled     = []column.Column[*row]{
+	subscriptions = column.New[[]string]("subscriptions", "text", func(r *row) string {
+		return uuidArray(r.subscriptions)
+	}).As("subscriptions::uuid[]")
+	idColumn  = column.New[column.UUIDs]("id", "uuid", func(r *row) uuid.UUID { return r.id })
+	scheduled = []column.Column[*row]{
 		column.New[column.UUIDs]("organization", "uuid", func(r *row) uuid.UUID { return r.organization }),
 		column.New[column.UUIDs]("destination", "uuid", func(r *row) uuid.UUID { return r.destination }),
 		column.New[column.Times]("created_at", "timestamptz", func(r *row) time.Time { return r.createdAt }),
@@ -87,22 +91,30 @@ var (
 		column.New[column.Times]("attempted_at", "timestamptz", func(a *delivery.Attempted) time.Time { return a.At }),
 		column.New[[]int64]("duration_micros", "bigint", func(a *delivery.Attempted) int64 { return a.DurationMicros }).
 			As("CASE WHEN attempted_at IS NOT NULL THEN duration_micros END"),
-		column.New[column.NullInts]("renumbered_from", "integer", func(a *delivery.Attempted) int { return a.RenumberedFrom }),
-		column.New[column.NullInts]("response_status", "integer", func(a *delivery.Attempted) int { return a.ResponseStatus }),
+		column.New[column.NullInts]("renumbered_from", "integer", func(a *delivery.Attempted) int {
+			return a.RenumberedFrom
+		}),
+		column.New[column.NullInts]("response_status", "integer", func(a *delivery.Attempted) int {
+			return a.ResponseStatus
+		}),
 		column.New[column.NullTexts]("trigger", "text", func(a *delivery.Attempted) string { return string(a.Trigger) }),
 		column.New[column.NullTexts]("failure_reason", "text", func(a *delivery.Attempted) string { return a.FailureReason }),
 		column.New[column.NullTexts]("error_message", "text", func(a *delivery.Attempted) string { return a.ErrorMessage }),
 		column.New[[][]byte]("response_body", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseBody }),
+		column.New[[][]byte]("response_headers", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseHeaders }),
 	}
 	last = column.Of((*row).lastAttempt, attempted...)
 )
 
-// A delivery that is attempted is changed in more columns than one that is not.
+// A delivery that is attempted is changed in more columns than a waiting one.
 var (
-	insertDeliveries = column.Insert("deliveries", slices.Concat([]column.Column[*row]{idColumn}, scheduled, current, counted, last)...)
-	updateAttempted  = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current, counted, last)...)
+	insertDeliveries = column.Insert("deliveries", slices.Concat([]column.Column[*row]{idColumn}, scheduled, current,
+		counted, last)...)
+	updateAttempted = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current,
+		counted, last)...)
 	updateOthers     = column.Update("deliveries", slices.Concat([]column.Column[*row]{idColumn}, current)...)
-	updateReinstated = column.SQL("UPDATE deliveries AS t SET subscriptions = u.subscriptions::uuid[], automatic = u.automatic FROM %s WHERE t.id = u.id",
+	updateReinstated = column.SQL("UPDATE deliveries AS t SET subscriptions = u.subscriptions::uuid[], automatic = "+
+		"u.automatic FROM %s WHERE t.id = u.id",
 		append([]column.Column[*row]{idColumn, subscriptions}, counted...)...)
 )
 
@@ -170,7 +182,8 @@ var insertEarlier = column.Insert("earlier_attempts", slices.Concat([]column.Col
 }, column.Of(func(e earlierAttempt) *delivery.Attempted { return e.attempt }, attempted...))...)
 
 // keepFollowed copies the last attempts of deliveries that get another one.
-var keepFollowed = "INSERT INTO earlier_attempts (delivery, number, " + column.Names(attempted...) + ") SELECT id, attempts, " +
+var keepFollowed = "INSERT INTO earlier_attempts (delivery, number, " + column.Names(attempted...) +
+	") SELECT id, attempts, " +
 	column.Names(attempted...) + " FROM deliveries WHERE id = ANY($1)"
 
 // writeAttempts stores those that are not the last any more.
@@ -207,7 +220,7 @@ var (
 	upsertDue = column.Upsert("due", []string{"id"}, []string{"destination"}, dueColumns...)
 )
 
-func (f *fold) writeDue(batch *pgx.Batch) {
+func (f *fold) writeDue(tx pgx.Tx, batch *pgx.Batch) {
 	var (
 		over       column.UUIDs
 		first, set []*row
@@ -222,6 +235,9 @@ func (f *fold) writeDue(batch *pgx.Batch) {
 			set = append(set, r)
 		default:
 			first = append(first, r)
+		}
+		if r.dueTouched && !r.dueAt.IsZero() && r.worker == 0 {
+			projections.Due(tx, r.availableAt)
 		}
 	}
 	if len(over) > 0 {

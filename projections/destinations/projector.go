@@ -1,5 +1,5 @@
 // Package destinations is the read model of destinations and their secrets, as their organization sees them. Secrets,
-// addresses and custom headers stay sealed: whoever may see them opens them.
+// addresses and custom headers stay sealed: authorized callers open them.
 package destinations
 
 import (
@@ -43,6 +43,9 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 		}
 		f.apply(recorded.StreamID(), int64(recorded.Revision), event)
 	}
+	if !f.enabled.IsZero() {
+		projections.Due(tx, f.enabled)
+	}
 	return f.write(ctx, tx)
 }
 
@@ -55,6 +58,8 @@ type row struct {
 	address               []byte
 	headers               []byte
 	debounceWindowSeconds int
+	maxRequestsPerSecond  *float64
+	traceparent           bool
 	status                destination.Status
 	statusReason          string
 	createdAt             time.Time
@@ -73,19 +78,30 @@ type secret struct {
 	revision  int64
 }
 
-// fold is what a batch makes of the rows that it concerns.
+// fold holds the changes of a batch to the rows that it concerns.
 type fold struct {
 	rows    map[uuid.UUID]*row
 	secrets map[secretKey]*secret
 	deleted map[uuid.UUID]struct{}
+	enabled time.Time // of the latest one: its waiting deliveries can be claimed
 }
 
 func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 	if created, ok := event.(destination.Created); ok {
 		f.rows[id] = &row{
-			organization: created.Organization, externalID: created.ExternalID, name: created.Name, url: created.URL,
-			address: created.Address.Data, headers: created.Headers.Data, debounceWindowSeconds: created.DebounceWindowSeconds,
-			status: destination.StatusEnabled, createdAt: created.At, updatedAt: created.At, revision: revision,
+			organization:          created.Organization,
+			externalID:            created.ExternalID,
+			name:                  created.Name,
+			url:                   created.URL,
+			address:               created.Address.Data,
+			headers:               created.Headers.Data,
+			debounceWindowSeconds: created.DebounceWindowSeconds,
+			maxRequestsPerSecond:  limitOf(created.Settings),
+			traceparent:           created.Traceparent,
+			status:                destination.StatusEnabled,
+			createdAt:             created.At,
+			updatedAt:             created.At,
+			revision:              revision,
 		}
 		return
 	}
@@ -99,6 +115,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 	case destination.Revised:
 		r.externalID, r.name, r.url, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.DebounceWindowSeconds
 		r.address, r.headers = e.Address.Data, e.Headers.Data
+		r.maxRequestsPerSecond, r.traceparent = limitOf(e.Settings), e.Traceparent
 		r.updatedAt = e.At
 	case destination.SecretMinted:
 		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
@@ -114,6 +131,7 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 		r.updatedAt = e.At
 	case destination.Enabled:
 		r.setStatus(destination.StatusEnabled, "", e.At)
+		f.enabled = e.At
 	case destination.Disabled:
 		r.setStatus(destination.StatusDisabled, "", e.At)
 	case destination.AutoDisabled:
@@ -122,6 +140,14 @@ func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
 		delete(f.rows, id)
 		f.deleted[id] = struct{}{}
 	}
+}
+
+// limitOf returns the limit of requests per second; nil if there is none.
+func limitOf(s destination.Settings) *float64 {
+	if s.MaxRequestsPerSecond == 0 {
+		return nil
+	}
+	return &s.MaxRequestsPerSecond
 }
 
 func (f *fold) expire(key secretKey, at time.Time) {
@@ -134,7 +160,7 @@ func (r *row) setStatus(status destination.Status, reason string, at time.Time) 
 	r.status, r.statusReason, r.updatedAt = status, reason, at
 }
 
-// read begins a fold with what is stored.
+// read begins a fold with the stored rows.
 func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, error) {
 	f := &fold{rows: map[uuid.UUID]*row{}, secrets: map[secretKey]*secret{}, deleted: map[uuid.UUID]struct{}{}}
 	named := map[uuid.UUID]struct{}{}
@@ -147,10 +173,12 @@ func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, e
 		}
 	}
 	var statements pgx.Batch
-	statements.Queue(`SELECT id, organization, external_id, name, shown_url, address, headers, debounce_window_seconds, status, status_reason,
+	statements.Queue(`SELECT id, organization, external_id, name, shown_url, address, headers, debounce_window_seconds,
+		max_requests_per_second, traceparent, status, status_reason,
 			created_at, updated_at, revision
 		FROM destinations WHERE id = ANY($1)`, ids).Query(f.scanRows)
-	statements.Queue("SELECT destination, id, sealed, created_at, expires_at, revision FROM secrets WHERE destination = ANY($1)", ids).
+	statements.Queue("SELECT destination, id, sealed, created_at, expires_at, revision FROM secrets "+
+		"WHERE destination = ANY($1)", ids).
 		Query(f.scanSecrets)
 	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return nil, fmt.Errorf("read destinations: %w", err)
@@ -163,13 +191,14 @@ func (f *fold) scanRows(rows pgx.Rows) error {
 		id uuid.UUID
 		r  row
 	)
-	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.address, &r.headers,
-		&r.debounceWindowSeconds, &r.status, column.Text(&r.statusReason),
+	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.address,
+		&r.headers,
+		&r.debounceWindowSeconds, &r.maxRequestsPerSecond, &r.traceparent, &r.status, column.Text(&r.statusReason),
 		&r.createdAt, &r.updatedAt, &r.revision}
 	_, err := pgx.ForEachRow(rows, into, func() error {
 		stored := r
 		f.rows[id] = &stored
-		r.address, r.headers = nil, nil
+		r.address, r.headers, r.maxRequestsPerSecond = nil, nil, nil
 		return nil
 	})
 	return err
@@ -180,7 +209,8 @@ func (f *fold) scanSecrets(rows pgx.Rows) error {
 		key secretKey
 		s   secret
 	)
-	_, err := pgx.ForEachRow(rows, []any{column.UUID(&key.destination), column.UUID(&key.id), &s.sealed, &s.createdAt, column.Time(&s.expiresAt), &s.revision}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{column.UUID(&key.destination), column.UUID(&key.id), &s.sealed, &s.createdAt,
+		column.Time(&s.expiresAt), &s.revision}, func() error {
 		stored := s
 		f.secrets[key] = &stored
 		s.sealed = nil
@@ -223,6 +253,8 @@ var upsertRows = column.Upsert("destinations", []string{"id"}, []string{"organiz
 	column.New[[][]byte]("address", "bytea", func(s stored) []byte { return s.address }),
 	column.New[[][]byte]("headers", "bytea", func(s stored) []byte { return s.headers }),
 	column.New[[]int]("debounce_window_seconds", "integer", func(s stored) int { return s.debounceWindowSeconds }),
+	column.New[[]*float64]("max_requests_per_second", "float8", func(s stored) *float64 { return s.maxRequestsPerSecond }),
+	column.New[[]bool]("traceparent", "boolean", func(s stored) bool { return s.traceparent }),
 	column.New[[]string]("status", "text", func(s stored) string { return string(s.status) }),
 	column.New[column.NullTexts]("status_reason", "text", func(s stored) string { return s.statusReason }),
 	column.New[column.Times]("created_at", "timestamptz", func(s stored) time.Time { return s.createdAt }),
@@ -244,7 +276,8 @@ type storedSecret struct {
 	*secret
 }
 
-var upsertSecrets = column.Upsert("secrets", []string{"destination", "id"}, []string{"sealed", "created_at", "revision"},
+var upsertSecrets = column.Upsert("secrets", []string{"destination", "id"},
+	[]string{"sealed", "created_at", "revision"},
 	column.New[column.UUIDs]("destination", "uuid", func(s storedSecret) uuid.UUID { return s.destination }),
 	column.New[column.UUIDs]("id", "uuid", func(s storedSecret) uuid.UUID { return s.id }),
 	column.New[[][]byte]("sealed", "bytea", func(s storedSecret) []byte { return s.sealed }),

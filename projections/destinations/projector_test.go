@@ -29,7 +29,16 @@ var (
 
 var created = destination.Created{
 	Organization: org, At: noon,
-	Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook/…", Address: destination.Sealed{Data: []byte("address")}, Headers: destination.Sealed{Data: []byte("sealed")}, DebounceWindowSeconds: 5},
+	Settings: destination.Settings{
+		ExternalID:            "crm",
+		Name:                  "CRM",
+		URL:                   "https://example.org/hook/…",
+		Address:               destination.Sealed{Data: []byte("address")},
+		Headers:               destination.Sealed{Data: []byte("sealed")},
+		DebounceWindowSeconds: 5,
+		MaxRequestsPerSecond:  0.5,
+		Traceparent:           true,
+	},
 }
 
 // wants compares the rows of a table with JSON lines.
@@ -46,9 +55,12 @@ func TestRows(t *testing.T) {
 	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	happens := projecttest.Stream(log, destination.Aggregate, alpha, noon)
 	row := func(status, reason, updated string, revision int) string {
-		return fmt.Sprintf(`{"id": "%s", "name": "CRM", "status": "%s", "address": "\\x61646472657373", "headers": "\\x7365616c6564", "revision": %d, "shown_url": "https://example.org/hook/…", `+
-			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:0%s:00+00:00", "external_id": "crm", "organization": "%s", `+
-			`"status_reason": %s, "debounce_window_seconds": 5}`, alpha, status, revision, updated, org, reason)
+		return fmt.Sprintf(`{"id": "%s", "name": "CRM", "status": "%s", "address": "\\x61646472657373", `+
+			`"headers": "\\x7365616c6564", "revision": %d, "shown_url": "https://example.org/hook/…", `+
+			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:0%s:00+00:00", "external_id": "crm", `+
+			`"traceparent": true, "organization": "%s", `+
+			`"status_reason": %s, "debounce_window_seconds": 5, "max_requests_per_second": 0.5}`,
+			alpha, status, revision, updated, org, reason)
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 
@@ -65,9 +77,16 @@ func TestRows(t *testing.T) {
 	log.Project()
 	wants(t, log, "destinations.destinations", row("enabled", "null", "3", 5))
 
-	happens(destination.SecretRotated{SecretID: next, Sealed: []byte("s2"), Expiring: []uuid.UUID{first}, ExpiresAt: noon.Add(24 * time.Hour), At: minute(4)})
+	happens(destination.SecretRotated{
+		SecretID:  next,
+		Sealed:    []byte("s2"),
+		Expiring:  []uuid.UUID{first},
+		ExpiresAt: noon.Add(24 * time.Hour),
+		At:        minute(4),
+	})
 	log.Project()
-	secret := `{"id": "%s", "sealed": "\\x733%d", "revision": %d, "created_at": "2026-11-21T12:0%d:00+00:00", "expires_at": %s, "destination": "` + alpha.String() + `"}`
+	secret := `{"id": "%s", "sealed": "\\x733%d", "revision": %d, "created_at": "2026-11-21T12:0%d:00+00:00", ` +
+		`"expires_at": %s, "destination": "` + alpha.String() + `"}`
 	wants(t, log, "destinations.secrets",
 		fmt.Sprintf(secret, first, 1, 1, 0, `"2026-11-22T12:00:00+00:00"`),
 		fmt.Sprintf(secret, next, 2, 6, 4, "null"))
@@ -87,11 +106,18 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon)(created,
-		destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"}, At: noon.Add(time.Minute)})
+		destination.Revised{
+			Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"},
+			At:       noon.Add(time.Minute),
+		})
 	log.Project()
-	wants(t, log, "destinations.destinations", fmt.Sprintf(`{"id": "%s", "name": "Billing", "status": "enabled", "address": null, `+
-		`"headers": null, "revision": 1, "shown_url": "https://example.org/new", "created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
-		`"organization": "%s", "status_reason": null, "debounce_window_seconds": 0}`, alpha, org))
+	wants(t, log, "destinations.destinations",
+		fmt.Sprintf(`{"id": "%s", "name": "Billing", "status": "enabled", "address": null, `+
+			`"headers": null, "revision": 1, "shown_url": "https://example.org/new", `+
+			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
+			`"traceparent": false, `+
+			`"organization": "%s", "status_reason": null, "debounce_window_seconds": 0, "max_requests_per_second": null}`,
+			alpha, org))
 }
 
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
@@ -128,23 +154,42 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Command {
 	if s.Status == destination.StatusNone || s.Status == destination.StatusDeleted {
 		return destination.Create{
-			Organization: org, SecretID: uuid.New(), Secret: []byte("s"), At: at,
-			Settings: destination.Settings{Name: "CRM", URL: "https://example.org/hook", ExternalID: rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id")},
+			Organization: org,
+			SecretID:     uuid.New(),
+			Secret:       []byte("s"),
+			At:           at,
+			Settings: destination.Settings{
+				Name:       "CRM",
+				URL:        "https://example.org/hook",
+				ExternalID: rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id"),
+			},
 		}
 	}
 	switch rapid.IntRange(0, 9).Draw(r, "command") {
 	case 0, 1:
-		return destination.Rotate{Organization: org, SecretID: uuid.New(), Secret: []byte("s"), At: at}
+		return destination.Rotate{
+			Organization: org,
+			SecretID:     uuid.New(),
+			Secret:       []byte("s"),
+			At:           at,
+		}
 	case 2, 3:
-		return destination.ExpireSecret{Organization: org, SecretID: rapid.SampledFrom(s.Secrets).Draw(r, "secret").ID, At: at}
+		return destination.ExpireSecret{
+			Organization: org,
+			SecretID:     rapid.SampledFrom(s.Secrets).Draw(r, "secret").ID,
+			At:           at,
+		}
 	case 4:
 		return destination.AutoDisable{Reason: "100 consecutive failures", At: at}
 	case 5:
 		return destination.Delete{Organization: org, At: at}
 	default:
 		return destination.Revise{
-			Organization: org, Name: new(rapid.StringMatching("[a-z]{1,3}").Draw(r, "name")), ExternalID: new(rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id")),
-			Enabled: new(rapid.Bool().Draw(r, "enabled")), At: at,
+			Organization: org,
+			Name:         new(rapid.StringMatching("[a-z]{1,3}").Draw(r, "name")),
+			ExternalID:   new(rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id")),
+			Enabled:      new(rapid.Bool().Draw(r, "enabled")),
+			At:           at,
 		}
 	}
 }
@@ -152,7 +197,11 @@ func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Co
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
-	err := log.ProjectError(destinations.ReadModel, eventstore.Recorded{Stream: "destination-" + alpha.String(), Type: "destination.moved.v1", Data: []byte("{}")})
+	err := log.ProjectError(destinations.ReadModel, eventstore.Recorded{
+		Stream: "destination-" + alpha.String(),
+		Type:   "destination.moved.v1",
+		Data:   []byte("{}"),
+	})
 	if !errors.Is(err, eventstore.ErrUndecodable) {
 		t.Errorf("error = %v, want one that is ErrUndecodable", err)
 	}
@@ -164,9 +213,19 @@ func BenchmarkRebuild(b *testing.B) {
 	log := projecttest.New(b, pgtest.Pool(b), destinations.ReadModel)
 	for range size / 4 {
 		secret := uuid.New()
-		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(created, destination.SecretMinted{SecretID: secret, Sealed: make([]byte, 60), At: noon},
+		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(created, destination.SecretMinted{
+			SecretID: secret,
+			Sealed:   make([]byte, 60),
+			At:       noon,
+		},
 			destination.Revised{Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"}, At: noon},
-			destination.SecretRotated{SecretID: uuid.New(), Sealed: make([]byte, 60), Expiring: []uuid.UUID{secret}, ExpiresAt: noon, At: noon})
+			destination.SecretRotated{
+				SecretID:  uuid.New(),
+				Sealed:    make([]byte, 60),
+				Expiring:  []uuid.UUID{secret},
+				ExpiresAt: noon,
+				At:        noon,
+			})
 	}
 	for b.Loop() {
 		log.ProjectInBatches(destinations.ReadModel, projections.MaxBatch)

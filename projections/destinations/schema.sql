@@ -12,7 +12,9 @@ CREATE TABLE destinations (
     status_reason           text,              -- of an automatic disabling
     created_at              timestamptz NOT NULL,
     updated_at              timestamptz NOT NULL,
-    revision                bigint NOT NULL    -- of the destination's stream
+    revision                bigint NOT NULL,   -- of the destination's stream
+    max_requests_per_second float8,            -- of all processes together; null: no limit
+    traceparent             boolean NOT NULL DEFAULT false -- requests name the span that sends them
 );
 CREATE INDEX ON destinations (organization, created_at, id);
 CREATE INDEX ON destinations (organization, external_id) WHERE external_id IS NOT NULL;

@@ -43,15 +43,18 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 }
 
 const (
-	insertFeed = `INSERT INTO feeds (id, feed_type, organization, name, description, enabled, enabled_source, config_version, created_at, updated_at)
+	insertFeed = `INSERT INTO feeds (id, feed_type, organization, name, description, enabled, enabled_source,
+		config_version, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)`
-	switchFeed = `UPDATE feeds SET enabled = $2, enabled_source = $3, enabled_reason = nullif($4, ''), updated_at = $5 WHERE id = $1`
+	switchFeed = `UPDATE feeds SET enabled = $2, enabled_source = $3, enabled_reason = nullif($4, ''), updated_at = $5
+		WHERE id = $1`
 )
 
 func queue(batch *pgx.Batch, id uuid.UUID, event feed.Event) {
 	switch e := event.(type) {
 	case feed.Created:
-		batch.Queue(insertFeed, id, feed.TypeEvent, e.Organization, e.Name, e.Description, e.Enabled, feed.BySystem, e.Config.Version, e.At)
+		batch.Queue(insertFeed, id, feed.TypeEvent, e.Organization, e.Name, e.Description, e.Enabled, feed.BySystem,
+			e.Config.Version, e.At)
 	case feed.Registered:
 		batch.Queue(insertFeed, id, e.FeedType, e.Organization, e.Name, "", true, feed.BySystem, 0, e.At)
 	case feed.Revised:

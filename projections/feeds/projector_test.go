@@ -18,7 +18,12 @@ import (
 var (
 	org, reader, other = uuid.New(), uuid.New(), uuid.New()
 	noon               = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	created            = feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}}, Enabled: true, At: noon}
+	created            = feed.Created{
+		Organization: org,
+		Settings:     feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
+		Enabled:      true,
+		At:           noon,
+	}
 )
 
 func open(t *testing.T) (*projecttest.Log, *query.Queries) {
@@ -38,12 +43,22 @@ func TestFeedAsItChanges(t *testing.T) {
 	record(log, id, created)
 	log.Project()
 	want := query.Feed{
-		ID: id, Name: "Concerts", Description: "In town", Enabled: true, EnabledSource: "system", ConfigVersion: 1, CreatedAt: noon, UpdatedAt: noon,
+		ID:            id,
+		Name:          "Concerts",
+		Description:   "In town",
+		Enabled:       true,
+		EnabledSource: "system",
+		ConfigVersion: 1,
+		CreatedAt:     noon,
+		UpdatedAt:     noon,
 	}
 	expectFeed(t, queries, want)
 
 	at, reason := noon.Add(time.Hour), "maintenance"
-	record(log, id, feed.Revised{Settings: feed.Settings{Name: "Gigs", Description: "Out of town", Config: feed.Config{Version: 1.5}}, At: at},
+	record(log, id, feed.Revised{
+		Settings: feed.Settings{Name: "Gigs", Description: "Out of town", Config: feed.Config{Version: 1.5}},
+		At:       at,
+	},
 		feed.Disabled{By: feed.ByAdmin, Reason: reason, At: at.Add(time.Minute)})
 	log.Project()
 	want.Name, want.Description, want.ConfigVersion = "Gigs", "Out of town", 1.5
@@ -73,14 +88,19 @@ func expectFeed(t *testing.T, queries *query.Queries, want query.Feed) {
 	}
 }
 
-func TestWhoReadsWhat(t *testing.T) {
+func TestReadersOfFeeds(t *testing.T) {
 	t.Parallel()
 	log, queries := open(t)
 	own, shared, gone, news := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	record(log, own, created)
 	record(log, shared, created, feed.Shared{With: reader, At: noon})
 	record(log, gone, created, feed.Shared{With: reader, At: noon}, feed.Unshared{With: reader, At: noon})
-	record(log, news, feed.Registered{Organization: org, FeedType: feed.TypeNews, Name: "News", At: noon}, feed.Shared{With: reader, At: noon})
+	record(log, news, feed.Registered{
+		Organization: org,
+		FeedType:     feed.TypeNews,
+		Name:         "News",
+		At:           noon,
+	}, feed.Shared{With: reader, At: noon})
 	log.Project()
 
 	tests := map[string]struct {
@@ -119,7 +139,8 @@ func TestWhoReadsWhat(t *testing.T) {
 		want         bool
 	}{
 		{org, "news", news, true}, {reader, "news", news, true}, {other, "news", news, false}, {org, "event", news, false},
-		{org, "event", own, true}, {reader, "event", own, false}, {reader, "event", shared, true}, {org, "event", uuid.New(), false},
+		{org, "event", own, true}, {reader, "event", own, false}, {reader, "event", shared, true},
+		{org, "event", uuid.New(), false},
 	} {
 		if got, err := queries.Readable(t.Context(), tt.organization, tt.feedType, tt.id); err != nil || got != tt.want {
 			t.Errorf("readable(%+v) = %t, %v", tt, got, err)
@@ -131,13 +152,30 @@ func TestAssociations(t *testing.T) {
 	t.Parallel()
 	log, queries := open(t)
 	id := uuid.New()
-	first := query.Association{ID: uuid.New(), FeedID: id, SourceType: "site", SourceID: uuid.New(), CreatedAt: noon}
-	second := query.Association{ID: uuid.New(), FeedID: id, SourceType: "tiktok", SourceID: uuid.New(), CreatedAt: noon.Add(time.Minute)}
+	first := query.Association{
+		ID:         uuid.New(),
+		FeedID:     id,
+		SourceType: "site",
+		SourceID:   uuid.New(),
+		CreatedAt:  noon,
+	}
+	second := query.Association{
+		ID:         uuid.New(),
+		FeedID:     id,
+		SourceType: "tiktok",
+		SourceID:   uuid.New(),
+		CreatedAt:  noon.Add(time.Minute),
+	}
 	record(log, id, created)
 	log.Project()
 	expectAssociations(t, queries, id)
 	for _, a := range []query.Association{first, second} {
-		record(log, id, feed.SourceAttached{AssociationID: a.ID, SourceID: a.SourceID, SourceType: a.SourceType, At: a.CreatedAt})
+		record(log, id, feed.SourceAttached{
+			AssociationID: a.ID,
+			SourceID:      a.SourceID,
+			SourceType:    a.SourceType,
+			At:            a.CreatedAt,
+		})
 	}
 	log.Project()
 	expectAssociations(t, queries, id, first, second)
@@ -166,7 +204,12 @@ func TestRebuild(t *testing.T) {
 	log, _ := open(t)
 	for range 5 {
 		id, link := uuid.New(), uuid.New()
-		record(log, id, created, feed.SourceAttached{AssociationID: link, SourceID: uuid.New(), SourceType: "site", At: noon},
+		record(log, id, created, feed.SourceAttached{
+			AssociationID: link,
+			SourceID:      uuid.New(),
+			SourceType:    "site",
+			At:            noon,
+		},
 			feed.Shared{With: reader, At: noon}, feed.Disabled{By: feed.ByAPI, At: noon}, feed.Unshared{With: reader, At: noon})
 	}
 	tables := []string{"feeds.feeds", "feeds.shares", "feeds.associations"}

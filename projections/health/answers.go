@@ -33,7 +33,7 @@ type answerKey struct {
 	step    int
 }
 
-// answers is what a batch adds to the rows of answers.
+// answers is the sum that a batch adds to the rows of answers.
 type answers map[answerKey]*outcomes
 
 type outcomes struct{ succeeded, failed int64 }
@@ -66,7 +66,7 @@ func (a answers) drop(destination uuid.UUID) {
 	}
 }
 
-// answerRow is one row of answers, and what is added to it.
+// answerRow is one row of answers with its additions.
 type answerRow struct {
 	answerKey
 	*outcomes

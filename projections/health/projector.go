@@ -27,13 +27,13 @@ var schema string
 // ReadModel is the read model of how destinations answer.
 var ReadModel = projections.ReadModel{
 	Name:    "health",
-	Version: 2, // 2: an attempt that lost its race is no failure of its own
+	Version: 2, // 2: an attempt that lost its race is no separate failure
 	Schema:  schema,
 	Filter:  eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,
 }
 
-// change is what a batch does to one destination's row.
+// change is a batch's change of one destination's row.
 type change struct {
 	created, deleted bool
 	reset            bool // the stored streak ended within the batch
@@ -52,7 +52,13 @@ func (c *change) attempted(e delivery.Attempted) {
 		if at.After(last) {
 			last = at
 		}
-		*c = change{created: c.created, deleted: c.deleted, reset: true, succeeded: true, lastSuccessAt: last}
+		*c = change{
+			created:       c.created,
+			deleted:       c.deleted,
+			reset:         true,
+			succeeded:     true,
+			lastSuccessAt: last,
+		}
 		return
 	}
 	if e.LostRace() {
@@ -67,7 +73,7 @@ func (c *change) attempted(e delivery.Attempted) {
 
 func (c *change) enabled() { c.reset, c.failures, c.streakStartedAt = true, 0, time.Time{} }
 
-// fold gathers the changes of a batch by destination, and what it adds to answers.
+// fold gathers the changes of a batch by destination, and its additions to answers.
 func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 	changes, counted := map[uuid.UUID]*change{}, answers{}
 	of := func(destination uuid.UUID) *change {
@@ -89,7 +95,8 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 			case delivery.Attempted:
 				of(e.Destination).attempted(e)
 				counted.attempted(e)
-			case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped: // say nothing about the endpoint
+				// say nothing about the endpoint
+			case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped:
 			}
 			continue
 		}
@@ -106,13 +113,14 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 			of(recorded.StreamID()).deleted = true
 			counted.drop(recorded.StreamID())
 		case destination.Disabled, destination.AutoDisabled: // the streak is shown as it was
-		case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // say nothing
+			// say nothing
+		case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired:
 		}
 	}
 	return changes, counted, nil
 }
 
-// changed is what changes about one destination.
+// changed is the change of one destination.
 type changed struct {
 	destination uuid.UUID
 	*change
@@ -122,10 +130,13 @@ type changed struct {
 var updateHealth = column.SQL(`
 	UPDATE health h SET
 		consecutive_failures = u.failures + CASE WHEN u.reset THEN 0 ELSE h.consecutive_failures END,
-		streak_started_at = CASE WHEN u.reset THEN u.streak_started_at ELSE coalesce(h.streak_started_at, u.streak_started_at) END,
+		streak_started_at = CASE WHEN u.reset THEN u.streak_started_at
+		ELSE coalesce(h.streak_started_at, u.streak_started_at) END,
 		last_success_at = greatest(h.last_success_at, u.last_success_at),
-		last_failure_at = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_failure_at ELSE h.last_failure_at END,
-		last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message ELSE h.last_error_message END
+		last_failure_at = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_failure_at
+		ELSE h.last_failure_at END,
+		last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message
+		ELSE h.last_error_message END
 	FROM %s WHERE h.destination = u.destination`,
 	column.New[column.UUIDs]("destination", "uuid", func(c changed) uuid.UUID { return c.destination }),
 	column.New[[]bool]("reset", "boolean", func(c changed) bool { return c.reset }),

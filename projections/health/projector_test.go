@@ -36,7 +36,8 @@ type row struct {
 
 func read(t *testing.T, pool *pgxpool.Pool, destination uuid.UUID) []row {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT consecutive_failures, streak_started_at, last_success_at, last_failure_at, last_error_message
+	rows, err := pool.Query(t.Context(), `SELECT consecutive_failures, streak_started_at, last_success_at, last_failure_at,
+		last_error_message
 		FROM health.health WHERE destination = $1`, destination)
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func read(t *testing.T, pool *pgxpool.Pool, destination uuid.UUID) []row {
 	return found
 }
 
-// after says when an attempt ended that began some minutes after noon and took a second.
+// after returns the end of an attempt that began some minutes after noon and took a second.
 func after(minutes int) *time.Time {
 	return new(noon.Add(time.Duration(minutes)*time.Minute + time.Second))
 }
@@ -63,7 +64,11 @@ func after(minutes int) *time.Time {
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	fail := func(minutes int, trigger delivery.Trigger) func(*projecttest.Log) {
-		return attempt(alpha, minutes, trigger, delivery.Outcome{FailureReason: "timeout", ErrorMessage: "no answer", DurationMicros: 1e6})
+		return attempt(alpha, minutes, trigger, delivery.Outcome{
+			FailureReason:  "timeout",
+			ErrorMessage:   "no answer",
+			DurationMicros: 1e6,
+		})
 	}
 	succeed := func(minutes int) func(*projecttest.Log) {
 		return attempt(alpha, minutes, delivery.Automatic, delivery.Outcome{ResponseStatus: 204, DurationMicros: 1e6})
@@ -77,21 +82,33 @@ func TestHealth(t *testing.T) {
 		steps steps
 		want  []row
 	}{
-		"new":                     {steps{created}, []row{{}}},
-		"every failure counts":    {steps{created, fail(1, delivery.Automatic), fail(2, delivery.ManualReplay)}, []row{{2, after(1), nil, after(2), new("no answer")}}},
-		"a success ends a streak": {steps{created, fail(1, delivery.Automatic), succeed(2)}, []row{{0, nil, after(2), nil, nil}}},
+		"new": {steps{created}, []row{{}}},
+		"every failure counts": {
+			steps{created, fail(1, delivery.Automatic), fail(2, delivery.ManualReplay)},
+			[]row{{2, after(1), nil, after(2), new("no answer")}},
+		},
+		"a success ends a streak": {
+			steps{created, fail(1, delivery.Automatic), succeed(2)},
+			[]row{{0, nil, after(2), nil, nil}},
+		},
 		"a failure leaves the last success": {
-			steps{created, succeed(1), fail(2, delivery.Automatic), fail(3, delivery.Automatic)}, []row{{2, after(2), after(1), after(3), new("no answer")}},
+			steps{created, succeed(1), fail(2, delivery.Automatic), fail(3, delivery.Automatic)},
+			[]row{{2, after(2), after(1), after(3), new("no answer")}},
 		},
 		"enabling begins a new streak": {
-			steps{created, fail(1, delivery.Automatic), happens(destination.AutoDisabled{At: noon}, destination.Enabled{At: noon})},
+			steps{created, fail(1, delivery.Automatic), happens(destination.AutoDisabled{At: noon},
+				destination.Enabled{At: noon})},
 			[]row{{0, nil, nil, after(1), new("no answer")}},
 		},
 		"a new streak counts from its own beginning": {
-			steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon}, destination.Enabled{At: noon}), fail(5, delivery.Automatic)},
+			steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon}, destination.Enabled{At: noon}),
+				fail(5, delivery.Automatic)},
 			[]row{{1, after(5), nil, after(5), new("no answer")}},
 		},
-		"disabling changes nothing":       {steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon})}, []row{{1, after(1), nil, after(1), new("no answer")}}},
+		"disabling changes nothing": {
+			steps{created, fail(1, delivery.Automatic), happens(destination.Disabled{At: noon})},
+			[]row{{1, after(1), nil, after(1), new("no answer")}},
+		},
 		"an old success that comes late":  {steps{created, succeed(5), succeed(2)}, []row{{0, nil, after(5), nil, nil}}},
 		"deleted":                         {steps{created, succeed(1), happens(destination.Deleted{At: noon})}, []row{}},
 		"an attempt that outlives it all": {steps{created, happens(destination.Deleted{At: noon}), succeed(1)}, []row{}},
@@ -114,10 +131,16 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func attempt(destination uuid.UUID, minutes int, trigger delivery.Trigger, outcome delivery.Outcome) func(*projecttest.Log) {
+func attempt(
+	destination uuid.UUID, minutes int, trigger delivery.Trigger, outcome delivery.Outcome,
+) func(*projecttest.Log) {
 	return func(l *projecttest.Log) {
 		projecttest.Stream(l, delivery.Aggregate, uuid.New(), noon)(delivery.Attempted{
-			Destination: destination, Number: 1, Trigger: trigger, Outcome: outcome, At: noon.Add(time.Duration(minutes) * time.Minute),
+			Destination: destination,
+			Number:      1,
+			Trigger:     trigger,
+			Outcome:     outcome,
+			At:          noon.Add(time.Duration(minutes) * time.Minute),
 		})
 	}
 }
@@ -130,7 +153,10 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 		log.Clear()
 		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
 		for _, id := range []uuid.UUID{alpha, beta} {
-			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{Settings: destination.Settings{Name: "CRM"}, At: noon})
+			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{
+				Settings: destination.Settings{Name: "CRM"},
+				At:       noon,
+			})
 		}
 		for range rapid.IntRange(1, 30).Draw(r, "events") {
 			switch minutes := rapid.IntRange(0, 100).Draw(r, "minutes"); rapid.IntRange(0, 9).Draw(r, "kind") {
@@ -161,7 +187,11 @@ func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), health.ReadModel)
 	for _, stream := range []string{"delivery-", "destination-"} {
-		err := log.ProjectError(health.ReadModel, eventstore.Recorded{Stream: stream + uuid.NewString(), Type: "destination.moved.v1", Data: []byte("{}")})
+		err := log.ProjectError(health.ReadModel, eventstore.Recorded{
+			Stream: stream + uuid.NewString(),
+			Type:   "destination.moved.v1",
+			Data:   []byte("{}"),
+		})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}
@@ -175,7 +205,10 @@ func BenchmarkRebuild(b *testing.B) {
 	destinations := make([]uuid.UUID, 100)
 	for i := range destinations {
 		destinations[i] = uuid.New()
-		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{Settings: destination.Settings{Name: "CRM"}, At: noon})
+		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{
+			Settings: destination.Settings{Name: "CRM"},
+			At:       noon,
+		})
 	}
 	for i := len(log.Events()); i < size; i++ {
 		outcome := delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40)}

@@ -21,7 +21,10 @@ func typical(i int) happening.Details {
 	d.Description = "<p>" + strings.Repeat("An evening of music in the old town hall. ", 12) + "</p>"
 	d.ShortDescription = "An evening of music."
 	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Sat 5 Dec, 20:00"}
-	d.Location = &happening.Location{Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, DisplayAddress: "Town hall, Market 1"}
+	d.Location = &happening.Location{
+		Venue:          &happening.Venue{Name: "Town hall", Address: "Market 1"},
+		DisplayAddress: "Town hall, Market 1",
+	}
 	d.Organizer = &happening.Organizer{Name: "Town", URL: "https://example.org/"}
 	d.PrimaryImage, d.PrimaryURL = "https://example.org/i.png", "https://example.org/concert"
 	d.URLs = []string{"https://example.org/concert"}
@@ -75,7 +78,8 @@ func BenchmarkList(b *testing.B) {
 
 // bare reads the stored bytes of 20 items by one indexed query.
 func (f fixture) bare(b *testing.B) error {
-	rows, err := f.Pool.Query(b.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
+	rows, err := f.Pool.Query(b.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i
+		ON i.id = o.item_id
 		WHERE o.feed_id = $1 AND o.starts_at >= $2 ORDER BY o.starts_at, o.item_id LIMIT 20`, f.feed, now)
 	if err != nil {
 		return err

@@ -14,18 +14,29 @@ import (
 	"carillon/query"
 )
 
-var tables = []string{"items.items", "items.wanted", "items.occurrences", "items.shown", "items.attachments", "items.feedback"}
+var tables = []string{"items.items", "items.wanted", "items.occurrences", "items.shown", "items.attachments",
+	"items.feedback"}
 
 func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	second := uuid.New()
-	f.onFeed(second, feed.Created{Organization: org, Settings: feed.Settings{Name: "F2", Description: "D"}, Enabled: true, At: now}, attached(f.source))
+	f.onFeed(second, feed.Created{
+		Organization: org,
+		Settings:     feed.Settings{Name: "F2", Description: "D"},
+		Enabled:      true,
+		At:           now,
+	}, attached(f.source))
 	id := uuid.New()
 	f.add(id, on("Concert", day))
 	f.addTo(second, id, now)
 	f.Project()
-	f.onHappening(id, happening.Revised{SourceID: f.source, Details: on("Grand concert", 2*day), Source: block, At: now})
+	f.onHappening(id, happening.Revised{
+		SourceID: f.source,
+		Details:  on("Grand concert", 2*day),
+		Source:   block,
+		At:       now,
+	})
 	f.Project()
 	f.expect(usual(), 1, "Grand concert")
 	f.feed = second
@@ -35,8 +46,8 @@ func TestRevisionIsShownInEveryFeed(t *testing.T) {
 	f.expect(tomorrow, 0) // the old date is gone
 }
 
-// An item shows its happening as all sources tell it, also those that its feed doesn't have. Where it is seen is where
-// the feed's own sources show it.
+// An item shows the combined view of all sources, also of those that its feed doesn't have. Its location is of the
+// feed's own sources.
 func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -47,7 +58,11 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 		details := on(title, day)
 		details.Description = description
 		f.onHappening(id, happening.Observed{
-			SourceID: source, Details: details, Source: happening.Block{Type: "site", URL: title}, At: now, Standing: standing,
+			SourceID: source,
+			Details:  details,
+			Source:   happening.Block{Type: "site", URL: title},
+			At:       now,
+			Standing: standing,
 		})
 		f.Project()
 	}
@@ -60,7 +75,8 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`, `"source":{"type":"site","url":"` + from + `"}`} {
+		for _, want := range []string{`"title":"` + title + `"`, `"description":"` + description + `"`,
+			`"source":{"type":"site","url":"` + from + `"}`} {
 			if !strings.Contains(string(page.Items), want) {
 				t.Errorf("no %s in %s", want, page.Items)
 			}
@@ -93,7 +109,12 @@ func TestDetach(t *testing.T) {
 	other, both := uuid.New(), uuid.New()
 	f.onFeed(f.feed, attached(other))
 	only := f.add(uuid.New(), on("only here", day))
-	f.onHappening(both, happening.Observed{SourceID: other, Details: on("elsewhere too", 2*day), Source: happening.Block{Type: "tiktok"}, At: now.Add(-time.Second)})
+	f.onHappening(both, happening.Observed{
+		SourceID: other,
+		Details:  on("elsewhere too", 2*day),
+		Source:   happening.Block{Type: "tiktok"},
+		At:       now.Add(-time.Second),
+	})
 	f.add(both, on("here and elsewhere", 2*day))
 	f.Project()
 	f.expect(usual(), 2, "only here", "elsewhere too")
@@ -145,12 +166,20 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	id := f.add(uuid.New(), on("Concert", day))
-	given := item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Positive, Comment: "good", At: now}
+	given := item.FeedbackGiven{
+		FeedID:       f.feed,
+		FeedbackID:   uuid.New(),
+		Organization: org,
+		Rating:       item.Positive,
+		Comment:      "good",
+		At:           now,
+	}
 	f.onItem(id, given)
 	f.Project()
 	rows := f.Dump("items.feedback")
 	for _, field := range []string{
-		`"id": "` + given.FeedbackID.String(), `"item_id": "` + id.String(), `"feed_id": "` + f.feed.String(), `"organization": "` + org.String(),
+		`"id": "` + given.FeedbackID.String(), `"item_id": "` + id.String(), `"feed_id": "` + f.feed.String(),
+		`"organization": "` + org.String(),
 		`"rating": "positive"`, `"comment": "good"`, `"given_at": "2026-11-21T12:00:00`,
 	} {
 		if !strings.Contains(rows, field) {
@@ -162,7 +191,8 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	if _, err := f.Items(t.Context(), org, f.feed, usual()); !errors.Is(err, query.ErrNotFound) {
 		t.Errorf("items of a deleted feed: %v, want not found", err)
 	}
-	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback", "items.feeds", "items.wanted"} {
+	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback",
+		"items.feeds", "items.wanted"} {
 		if rows := f.Dump(table); rows != "# "+table+"\n" {
 			t.Errorf("left over: %s", rows)
 		}

@@ -46,7 +46,7 @@ type listed struct {
 	}
 }
 
-// ended is the status of what ends at a time.
+// ended is the status of an occurrence that ends at a time.
 func ended(status happening.Status, end, now time.Time) string {
 	if (status == happening.Scheduled || status == happening.Rescheduled) && !end.After(now) {
 		return "completed"
@@ -61,7 +61,7 @@ func endOf(o happening.Occurrence) time.Time {
 	return o.Start
 }
 
-// show is the item in a list; nil where it does not belong there.
+// show is the item in a list; nil if it does not belong there.
 func (i *simpleItem) show(in query.ItemsQuery) *listed {
 	shown := &listed{ID: i.id}
 	matches := in.Status == ""
@@ -100,7 +100,7 @@ func (i *simpleItem) show(in query.ItemsQuery) *listed {
 	return shown
 }
 
-// list is what a list answers with.
+// list is the answer of a list.
 func (s *simple) list(in query.ItemsQuery) (page []*listed, total int) {
 	var all []*listed
 	added := map[uuid.UUID]time.Time{}
@@ -121,7 +121,8 @@ func (s *simple) list(in query.ItemsQuery) (page []*listed, total int) {
 	return all[from:min(from+in.Limit, len(all))], len(all)
 }
 
-var storedStatuses = []happening.Status{happening.Scheduled, happening.Scheduled, happening.Cancelled, happening.Postponed, happening.Rescheduled}
+var storedStatuses = []happening.Status{happening.Scheduled, happening.Scheduled, happening.Cancelled,
+	happening.Postponed, happening.Rescheduled}
 
 // someDetails are up to three instances with up to three occurrences, none of which starts as another one does.
 func someDetails(t *rapid.T) happening.Details {
@@ -129,9 +130,16 @@ func someDetails(t *rapid.T) happening.Details {
 	hours := rapid.SliceOfNDistinct(rapid.IntRange(-10*24, 34*24), 0, 9, rapid.ID[int]).Draw(t, "hours")
 	for len(hours) > 0 {
 		n := min(len(hours), rapid.IntRange(1, 3).Draw(t, "occurrences"))
-		i := happening.Instance{ID: happening.DeriveInstanceID(fmt.Sprint(hours), ""), Status: rapid.SampledFrom(storedStatuses).Draw(t, "status")}
+		i := happening.Instance{
+			ID:     happening.DeriveInstanceID(fmt.Sprint(hours), ""),
+			Status: rapid.SampledFrom(storedStatuses).Draw(t, "status"),
+		}
 		for at, hour := range hours[:n] {
-			o := happening.Occurrence{ID: happening.DeriveOccurrenceID(i.ID, at), Start: now.Add(time.Duration(hour) * time.Hour), Status: i.Status}
+			o := happening.Occurrence{
+				ID:     happening.DeriveOccurrenceID(i.ID, at),
+				Start:  now.Add(time.Duration(hour) * time.Hour),
+				Status: i.Status,
+			}
 			if length := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 5, 24, 25, 26, 200, 1000}).Draw(t, "length"); length > 0 {
 				end := o.Start.Add(time.Duration(length) * time.Hour)
 				o.End = &end
@@ -156,13 +164,29 @@ func (s *simple) change(t *rapid.T) {
 		id := uuid.New()
 		i := &simpleItem{id: item.ID(s.feed, id), added: at, details: someDetails(t)}
 		s.ids, s.items[id] = append(s.ids, id), i
-		s.onHappening(id, happening.Observed{SourceID: s.source, Key: "k", Details: i.details, Source: block, At: at})
+		s.onHappening(id, happening.Observed{
+			SourceID: s.source,
+			Key:      "k",
+			Details:  i.details,
+			Source:   block,
+			At:       at,
+		})
 		s.addTo(s.feed, id, at)
 	case kind == 2 && s.items[known] != nil:
 		s.items[known].details = someDetails(t)
-		s.onHappening(known, happening.Revised{SourceID: s.source, Details: s.items[known].details, Source: block, At: now})
+		s.onHappening(known, happening.Revised{
+			SourceID: s.source,
+			Details:  s.items[known].details,
+			Source:   block,
+			At:       now,
+		})
 	case kind == 3 && s.items[known] != nil:
-		s.onItem(s.items[known].id, item.Removed{FeedID: s.feed, HappeningID: known, Reason: "gone", At: now})
+		s.onItem(s.items[known].id, item.Removed{
+			FeedID:      s.feed,
+			HappeningID: known,
+			Reason:      "gone",
+			At:          now,
+		})
 		delete(s.items, known)
 	case kind == 4: // something in another feed
 		other := uuid.New()
@@ -171,9 +195,9 @@ func (s *simple) change(t *rapid.T) {
 	}
 }
 
-// Both lists, with their totals, are what a naive reading of the interface comes to: for any items, ranges, statuses,
-// orders and pages, while time goes on and the feed changes. Each page is asked for again and again, so that what is
-// remembered of earlier ones is tried; another organization gets nothing of it.
+// Both lists, with their totals, equal a naive model of the interface: for any items, ranges, statuses, orders and
+// pages, while time goes on and the feed changes. Each page is asked for again and again, so that caches are used;
+// another organization gets nothing of it.
 func TestListsAgainstANaiveModel(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -183,7 +207,11 @@ func TestListsAgainstANaiveModel(t *testing.T) {
 	const many = 1100 // so that pages are far from the beginning
 	for i := range many {
 		id := uuid.New()
-		one := &simpleItem{id: item.ID(s.feed, id), added: now, details: on("x", time.Duration(i%300)*time.Hour, time.Duration(i%700-300)*time.Hour)}
+		one := &simpleItem{
+			id:      item.ID(s.feed, id),
+			added:   now,
+			details: on("x", time.Duration(i%300)*time.Hour, time.Duration(i%700-300)*time.Hour),
+		}
 		if i%700-300 == i%300 {
 			one.details = on("x", time.Duration(i%300)*time.Hour)
 		}
@@ -193,7 +221,8 @@ func TestListsAgainstANaiveModel(t *testing.T) {
 	s.Project()
 	rapid.Check(t, func(t *rapid.T) {
 		in := query.ItemsQuery{
-			Status:  rapid.SampledFrom([]string{"", "", "scheduled", "cancelled", "postponed", "rescheduled", "completed"}).Draw(t, "status"),
+			Status: rapid.SampledFrom([]string{"", "", "scheduled", "cancelled", "postponed", "rescheduled", "completed"}).
+				Draw(t, "status"),
 			OrderBy: rapid.SampledFrom([]string{query.OrderByOccurrence, query.OrderByCreated}).Draw(t, "order"),
 		}
 		since := time.Duration(rapid.IntRange(-8*24*6, 31*24*6).Draw(t, "since")) * 10 * time.Minute
@@ -210,7 +239,8 @@ func TestListsAgainstANaiveModel(t *testing.T) {
 			in.Limit = rapid.IntRange(1, 100).Draw(t, "limit")
 			in.Offset = rapid.SampledFrom([]int{0, 0, 1, 20, 150, 999, 1000, 1001, 1050, 1200}).Draw(t, "offset")
 			in.Legacy = rapid.Bool().Draw(t, "legacy")
-			for _, moved := range []time.Duration{0, time.Microsecond, time.Duration(rapid.IntRange(0, 90).Draw(t, "again after")) * time.Minute} {
+			for _, moved := range []time.Duration{0, time.Microsecond,
+				time.Duration(rapid.IntRange(0, 90).Draw(t, "again after")) * time.Minute} {
 				in.Since, in.Until, in.Now = in.Since.Add(moved), in.Until.Add(moved), in.Now.Add(moved)
 				s.compare(t, in)
 			}

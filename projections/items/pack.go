@@ -17,7 +17,7 @@ const (
 	noEnd      = uint64(1) << 63 // the smallest int64
 )
 
-// when is an occurrence with what is known of its instance.
+// when is an occurrence with the data of its instance.
 type when struct {
 	id, instance   uuid.UUID
 	start          time.Time
@@ -46,8 +46,11 @@ func occurrencesOf(d happening.Details) []when {
 		var ends time.Time
 		for _, o := range instance.Occurrences {
 			w := when{
-				id: o.ID, instance: instance.ID, status: o.Status, instanceStatus: instance.Status,
-				start: o.Start.UTC().Truncate(time.Microsecond),
+				id:             o.ID,
+				instance:       instance.ID,
+				status:         o.Status,
+				instanceStatus: instance.Status,
+				start:          o.Start.UTC().Truncate(time.Microsecond),
 			}
 			last := w.start
 			if o.End != nil {

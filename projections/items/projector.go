@@ -1,13 +1,13 @@
-// Package items is the read model of the items of feeds, as lists and details answer with them.
+// Package items is the read model of the items of feeds, as lists and details return them.
 //
 //	happening events ──▶ shown ────┐
 //	feed events ──▶ attachments ───┼──▶ view of the happening ──render──▶ items, occurrences
 //	item events ──▶ items ─────────┘
 //	feed events ──▶ wanted ─────────▶ relevance
 //
-// An item shows its happening as all sources tell it together, see happening.Combine. Its source block is of the feed's
-// own sources the one that is heard first. When a source is detached, or a feed deleted, the items that go are gone at
-// once; that they were removed is recorded later, by the process manager.
+// An item shows the combined view of all sources, see happening.Combine. Its source block is of the first of the feed's
+// own sources. When a source is detached, or a feed deleted, the items that go are gone at once; that they were removed
+// is recorded later, by the process manager.
 package items
 
 import (
@@ -36,14 +36,15 @@ var schema string
 
 // ReadModel is the read model of the items of feeds.
 var ReadModel = projections.ReadModel{
-	Name:    "items",
-	Version: 4, // 3: times with six fraction digits; 4: ends of occurrences
-	Schema:  schema,
-	Filter:  eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Name:       "items",
+	Version:    4, // 3: times with six fraction digits; 4: ends of occurrences
+	Schema:     schema,
+	Filter:     eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Unverified: map[string][]string{"feeds": {"version"}}, // numbers of transactions
 	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 		return begin(events, false)(ctx, tx)
 	},
-	// In a build an item is nearly always added in the same batch in which its happening was observed, so that what ranks it
+	// In a build an item is nearly always added in the same batch in which its happening was observed, so that its words
 	// can be read beforehand.
 	Ahead: func(events []eventstore.Recorded) func(context.Context, pgx.Tx) error {
 		return begin(events, true)
@@ -55,13 +56,13 @@ var ReadModel = projections.ReadModel{
 type fact struct {
 	id    uuid.UUID
 	event any   // happening.Event or item.Event
-	told  *told // by the event, if it tells something
+	told  *told // of the event, if it has one
 }
 
-// told is what a source tells, as it is stored.
+// told is a source's view, as it is stored.
 type told struct {
 	details, block, origins []byte
-	words                   *text // that items which show it alone are ranked by; nil where they were not read
+	words                   *text // that items which show it alone are ranked by; nil if they were not read
 }
 
 // decoded is a fact or the event of a feed, or why it is neither.
@@ -83,8 +84,8 @@ func begin(events []eventstore.Recorded, read bool) func(ctx context.Context, tx
 	return func(ctx context.Context, tx pgx.Tx) error { return project(ctx, tx, all) }
 }
 
-// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and what lies
-// between two of them is folded in memory.
+// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and the events
+// between two of them are folded in memory.
 func project(ctx context.Context, tx pgx.Tx, all []decoded) error {
 	var facts []fact
 	for i := range all {
@@ -113,8 +114,7 @@ func project(ctx context.Context, tx pgx.Tx, all []decoded) error {
 	return nil
 }
 
-// parallel does something for each of so many numbers; for many of them, on all processors: a rebuild waits for little
-// else.
+// parallel does something for each of n numbers; for many of them, on all processors: a rebuild waits for little else.
 func parallel(count int, do func(i int)) {
 	const few = 64
 	at := atomic.Int64{}
@@ -133,7 +133,7 @@ func parallel(count int, do func(i int)) {
 	others.Wait()
 }
 
-// decode gives a fact or, beside its id, the event of a feed.
+// decode returns a fact or, with its id, the event of a feed.
 func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
 	f = fact{id: recorded.StreamID()}
 	switch recorded.Category() {
@@ -147,10 +147,10 @@ func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
 	return f, of, err
 }
 
-// nothing is what a source tells that has told nothing yet.
+// nothing is the view of a source without observations.
 var nothing = &told{details: []byte(`{"title":"","time":{}}`), block: []byte(`{"type":""}`), origins: []byte("null")}
 
-// prepare makes what is stored of what the fact tells and, if it is to, reads its words.
+// prepare makes the stored form of a fact's view and, if asked to, reads its words.
 func (f *fact) prepare(read bool) error {
 	switch e := f.event.(type) {
 	case happening.Observed:
@@ -174,7 +174,7 @@ func (f *fact) tell(details *happening.Details, source *happening.Block, origins
 	return errors.Join(errs[:]...)
 }
 
-// concerns says that an event of a feed changes what items there are, or how they are ranked.
+// concerns reports that an event of a feed changes what items there are, or how they are ranked.
 func concerns(event feed.Event) bool {
 	switch event.(type) {
 	case feed.Created, feed.Revised, feed.SourceAttached, feed.SourceDetached, feed.Deleted:
@@ -201,7 +201,8 @@ func apply(ctx context.Context, tx pgx.Tx, facts []fact) error {
 
 const (
 	deleteCarriedByNone = `DELETE FROM items i WHERE i.feed_id = $1 AND NOT EXISTS (
-		SELECT FROM shown s JOIN attachments a ON a.source_id = s.source_id AND a.feed_id = i.feed_id WHERE s.happening_id = i.happening_id)
+		SELECT FROM shown s JOIN attachments a ON a.source_id = s.source_id AND a.feed_id = i.feed_id
+		WHERE s.happening_id = i.happening_id)
 		RETURNING i.id`
 	stillShown = "SELECT id, happening_id FROM items WHERE feed_id = $1 AND source_id = $2"
 )
@@ -256,7 +257,7 @@ func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	return rerender(ctx, tx, id, source)
 }
 
-// rerender renders the items of a feed anew that are shown from a source.
+// rerender renders the items of a feed again that are shown from a source.
 func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	rows, err := tx.Query(ctx, stillShown, id, source)
 	if err != nil {

@@ -43,16 +43,29 @@ func open(t testing.TB) fixture {
 	t.Helper()
 	pool := pgtest.Pool(t)
 	f := fixture{
-		Log: projecttest.New(t, pool, feeds.ReadModel, items.ReadModel), Queries: &query.Queries{Pool: pool},
-		t: t, feed: uuid.New(), source: uuid.New(),
+		Log:     projecttest.New(t, pool, feeds.ReadModel, items.ReadModel),
+		Queries: &query.Queries{Pool: pool},
+		t:       t,
+		feed:    uuid.New(),
+		source:  uuid.New(),
 	}
-	f.onFeed(f.feed, feed.Created{Organization: org, Settings: feed.Settings{Name: "F", Description: "D"}, Enabled: true, At: now}, attached(f.source),
+	f.onFeed(f.feed, feed.Created{
+		Organization: org,
+		Settings:     feed.Settings{Name: "F", Description: "D"},
+		Enabled:      true,
+		At:           now,
+	}, attached(f.source),
 		feed.Shared{With: reader, At: now})
 	return f
 }
 
 func attached(source uuid.UUID) feed.SourceAttached {
-	return feed.SourceAttached{AssociationID: uuid.New(), SourceID: source, SourceType: "site", At: now}
+	return feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      source,
+		SourceType:    "site",
+		At:            now,
+	}
 }
 
 func (f fixture) onFeed(id uuid.UUID, events ...feed.Event) {
@@ -69,17 +82,28 @@ func (f fixture) onItem(id uuid.UUID, events ...item.Event) {
 
 // add observes a happening and adds it to the feed.
 func (f fixture) add(id uuid.UUID, details happening.Details) uuid.UUID {
-	f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: details, Source: block, At: now})
+	f.onHappening(id, happening.Observed{
+		SourceID: f.source,
+		Key:      "k",
+		Details:  details,
+		Source:   block,
+		At:       now,
+	})
 	return f.addTo(f.feed, id, now)
 }
 
 func (f fixture) addTo(feedID, id uuid.UUID, at time.Time) uuid.UUID {
 	itemID := item.ID(feedID, id)
-	f.onItem(itemID, item.Added{FeedID: feedID, HappeningID: id, SourceID: f.source, At: at})
+	f.onItem(itemID, item.Added{
+		FeedID:      feedID,
+		HappeningID: id,
+		SourceID:    f.source,
+		At:          at,
+	})
 	return itemID
 }
 
-// on takes place for two hours at each of some times, each an instance of its own.
+// on takes place for two hours at each of some times, each a separate instance.
 func on(title string, starts ...time.Duration) happening.Details {
 	d := happening.Details{Title: title}
 	for i, start := range starts {
@@ -93,7 +117,10 @@ func instance(status happening.Status, key string, starts ...time.Duration) happ
 	for i, start := range starts {
 		end := now.Add(start + 2*time.Hour)
 		made.Occurrences = append(made.Occurrences, happening.Occurrence{
-			ID: happening.DeriveOccurrenceID(made.ID, i), Start: now.Add(start), End: &end, Status: status,
+			ID:     happening.DeriveOccurrenceID(made.ID, i),
+			Start:  now.Add(start),
+			End:    &end,
+			Status: status,
 		})
 	}
 	return made
@@ -101,10 +128,16 @@ func instance(status happening.Status, key string, starts ...time.Duration) happ
 
 // usual is the default range of a list.
 func usual() query.ItemsQuery {
-	return query.ItemsQuery{Since: now, Until: now.Add(30 * day), OrderBy: query.OrderByOccurrence, Limit: 20, Now: now}
+	return query.ItemsQuery{
+		Since:   now,
+		Until:   now.Add(30 * day),
+		OrderBy: query.OrderByOccurrence,
+		Limit:   20,
+		Now:     now,
+	}
 }
 
-// shownItem is what the tests read of an item.
+// shownItem holds the columns of an item that the tests read.
 type shownItem struct {
 	ID         uuid.UUID
 	EventID    uuid.UUID
@@ -161,13 +194,19 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 	details.Description, details.ShortDescription = "<p>Long</p>", "Short"
 	details.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Tomorrow"}
 	details.Location = &happening.Location{
-		Venue: &happening.Venue{Name: "Hall"}, Coordinates: &happening.Coordinates{Lat: 45.5, Lng: 9.25}, DisplayAddress: "Hall, Milan",
+		Venue: &happening.Venue{Name: "Hall"}, Coordinates: &happening.Coordinates{Lat: 45.5, Lng: 9.25},
+		DisplayAddress: "Hall, Milan",
 	}
 	details.Capacity = &happening.Capacity{Total: &total}
 	details.Organizer = &happening.Organizer{Name: "Band"}
 	details.PrimaryImage, details.PrimaryURL = "https://example.org/i.png", "https://example.org/c"
 	details.SupportingImages, details.URLs = []string{"https://example.org/j.png"}, []string{"https://example.org/c"}
-	details.GeoLocations = []happening.GeoLocation{{ID: bare, Description: "Hall", RelationType: happening.AtLocation, Score: 90}}
+	details.GeoLocations = []happening.GeoLocation{{
+		ID:           bare,
+		Description:  "Hall",
+		RelationType: happening.AtLocation,
+		Score:        90,
+	}}
 	plain := on("Plain", 2*day)
 	plain.ShortDescription = " \n"
 	f.add(full, details)
@@ -179,7 +218,8 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 		o := i.Occurrences[0]
 		one := fmt.Sprintf(`{"id":%q,"instanceId":%q,"startDateTime":%q,"endDateTime":%q,"status":"scheduled"}`,
 			o.ID, i.ID, instant.Text(o.Start), instant.Text(*o.End))
-		return `{"nextOccurrence":` + one + `,"occurrencesInRange":[` + one + `],"totalOccurrences":1,"upcomingOccurrences":1}`
+		return `{"nextOccurrence":` + one + `,"occurrencesInRange":[` + one +
+			`],"totalOccurrences":1,"upcomingOccurrences":1}`
 	}
 	head := func(id uuid.UUID) string {
 		return fmt.Sprintf(`"id":%q,"eventId":%q,"addedToFeedAt":%q`, item.ID(f.feed, id), id, instant.Text(now))
@@ -188,10 +228,12 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 		"time":{"temporalPattern":"singular","timezone":"Europe/Rome","displayText":"Tomorrow"},
 		"location":{"venue":{"name":"Hall"},"coordinates":{"lat":45.5,"lng":9.25},"displayAddress":"Hall, Milan"},
 		"capacity":{"total":100,"unlimited":false},"organizer":{"name":"Band"},"primaryImage":"https://example.org/i.png",
-		"primaryUrl":"https://example.org/c","supportingImages":["https://example.org/j.png"],"urls":["https://example.org/c"],
+		"primaryUrl":"https://example.org/c","supportingImages":["https://example.org/j.png"],"urls":["https://example.org/` +
+		`c"],
 		"geoLocations":[{"id":"` + bare.String() + `","description":"Hall","relationType":"LOCATION","score":90}]`
 	bareBody := `"title":"Plain","description":"","supportingImages":[],"urls":[],"geoLocations":[]`
-	nulls := `"publishedAt":null,"shortDescription":null,"time":null,"location":null,"capacity":null,"organizer":null,"primaryImage":null,"primaryUrl":null`
+	nulls := `"publishedAt":null,"shortDescription":null,"time":null,"location":null,"capacity":null,"organizer":null,` +
+		`"primaryImage":null,"primaryUrl":null`
 	source := `"source":{"type":"site","url":"https://example.org/events"}`
 
 	withSource, legacy := usual(), usual()
@@ -209,7 +251,8 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 			`{` + head(bare) + `,"relevanceScore":0,` + bareBody + `,"occurrence":` + occurrence(plain) + `,` + source + `}`,
 		}},
 		"legacy": {legacy, []string{
-			`{` + head(full) + `,"sourceType":"site","publishedAt":null,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
+			`{` + head(full) + `,"sourceType":"site","publishedAt":null,` + fullBody + `,"occurrence":` +
+				occurrence(details) + `}`,
 			`{` + head(bare) + `,"sourceType":"site",` + bareBody + `,` + nulls + `,"occurrence":` + occurrence(plain) + `}`,
 		}},
 	} {
@@ -223,7 +266,8 @@ func TestCurrentAndLegacyShape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectJSON(t, "single", `{`+head(full)+`,"relevanceScore":0,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+`}`, single)
+	expectJSON(t, "single", `{`+head(full)+`,"relevanceScore":0,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+
+		`}`, single)
 }
 
 func expectJSON(t *testing.T, name, want string, got []byte) {
@@ -265,7 +309,8 @@ func TestOccurrencesOfTheRange(t *testing.T) {
 	if diff := cmp.Diff([]string{"completed", "scheduled", "scheduled", "scheduled"}, statuses); diff != "" {
 		t.Errorf("statuses (-want +got):\n%s", diff)
 	}
-	if got.Total != 4 || got.Upcoming != 2 || got.NextOccurrence == nil || !got.NextOccurrence.StartDateTime.Equal(now.Add(-3*day)) {
+	if got.Total != 4 || got.Upcoming != 2 || got.NextOccurrence == nil ||
+		!got.NextOccurrence.StartDateTime.Equal(now.Add(-3*day)) {
 		t.Errorf("total %d, upcoming %d, next %+v", got.Total, got.Upcoming, got.NextOccurrence)
 	}
 
@@ -278,7 +323,8 @@ func TestOccurrencesOfTheRange(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := single.Occurrence
-	if whole.Total != 6 || whole.Upcoming != 3 || whole.NextOccurrence == nil || !whole.NextOccurrence.StartDateTime.Equal(now.Add(7*day)) {
+	if whole.Total != 6 || whole.Upcoming != 3 || whole.NextOccurrence == nil ||
+		!whole.NextOccurrence.StartDateTime.Equal(now.Add(7*day)) {
 		t.Errorf("whole: total %d, upcoming %d, next %+v", whole.Total, whole.Upcoming, whole.NextOccurrence)
 	}
 	if single.Source != nil {
@@ -294,7 +340,12 @@ func TestOrderAndPages(t *testing.T) {
 		id := uuid.New()
 		// Each has an occurrence before the range and two in it: it is listed once, by the first in it.
 		start := time.Duration(title[0]-'a') * day
-		f.onHappening(id, happening.Observed{SourceID: f.source, Details: on(title, -9*day, start+time.Hour, start+40*time.Hour), Source: block, At: now})
+		f.onHappening(id, happening.Observed{
+			SourceID: f.source,
+			Details:  on(title, -9*day, start+time.Hour, start+40*time.Hour),
+			Source:   block,
+			At:       now,
+		})
 		f.addTo(f.feed, id, now.Add(time.Duration(i)*time.Minute))
 	}
 	f.add(uuid.New(), on("past", -2*day))
@@ -393,12 +444,17 @@ func TestStatusFilter(t *testing.T) {
 	}
 }
 
-func TestWhoReads(t *testing.T) {
+func TestReadersOfItems(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	id := f.add(uuid.New(), on("Concert", day))
 	elsewhere := uuid.New()
-	f.onFeed(elsewhere, feed.Created{Organization: org, Settings: feed.Settings{Name: "F2", Description: "D"}, Enabled: true, At: now})
+	f.onFeed(elsewhere, feed.Created{
+		Organization: org,
+		Settings:     feed.Settings{Name: "F2", Description: "D"},
+		Enabled:      true,
+		At:           now,
+	})
 	f.Project()
 	for _, who := range []uuid.UUID{org, reader} {
 		if page, err := f.Items(t.Context(), who, f.feed, usual()); err != nil || page.Count != 1 {
@@ -408,7 +464,8 @@ func TestWhoReads(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if page, err := f.Items(t.Context(), org, elsewhere, usual()); err != nil || string(page.Items) != "[]" || page.Total != 0 {
+	if page, err := f.Items(t.Context(), org, elsewhere, usual()); err != nil || string(page.Items) != "[]" ||
+		page.Total != 0 {
 		t.Errorf("an empty feed: %s, %v", page.Items, err)
 	}
 	for name, tt := range map[string]struct{ who, feed, item uuid.UUID }{

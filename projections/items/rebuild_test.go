@@ -33,12 +33,23 @@ func TestRebuild(t *testing.T) {
 		id := uuid.New()
 		start := time.Duration(i+1) * day
 		itemID := f.add(id, on("first", start, start+day))
-		f.onHappening(id, happening.Observed{SourceID: other, Details: on("second", start), Source: block, At: now})
+		f.onHappening(id, happening.Observed{
+			SourceID: other,
+			Details:  on("second", start),
+			Source:   block,
+			At:       now,
+		})
 		switch i % 4 {
 		case 0:
 			f.onHappening(id, happening.WentStale{SourceID: other, At: now})
 		case 1:
-			f.onItem(itemID, item.FeedbackGiven{FeedID: f.feed, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: now})
+			f.onItem(itemID, item.FeedbackGiven{
+				FeedID:       f.feed,
+				FeedbackID:   uuid.New(),
+				Organization: org,
+				Rating:       item.Neutral,
+				At:           now,
+			})
 		case 2:
 			f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
 		}
@@ -59,7 +70,12 @@ func (f fixture) store() eventstore.Store {
 	f.t.Helper()
 	store := nodetest.Start(f.t)
 	for _, e := range f.Events() {
-		proposed := []eventstore.Proposed{{ID: e.ID, Type: e.Type, Data: e.Data, Metadata: e.Metadata}}
+		proposed := []eventstore.Proposed{{
+			ID:       e.ID,
+			Type:     e.Type,
+			Data:     e.Data,
+			Metadata: e.Metadata,
+		}}
 		expected := e.Revision - 1
 		if e.Revision == 0 {
 			expected = eventstore.NoStream
@@ -82,10 +98,16 @@ func (f fixture) runner(store eventstore.Store) *projections.Runner {
 	if err := projections.Migrate(f.t.Context(), f.Pool); err != nil {
 		f.t.Fatal(err)
 	}
-	return &projections.Runner{Pool: f.Pool, Locks: pgtest.Locks(f.t, f.Pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(f.Pool)}
+	return &projections.Runner{
+		Pool:     f.Pool,
+		Locks:    pgtest.Locks(f.t, f.Pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(f.Pool),
+	}
 }
 
-// project has a runner build the items, up to what is the head.
+// project has a runner build the items, up to the current head.
 func (f fixture) project(r *projections.Runner) {
 	f.t.Helper()
 	running, stop := context.WithCancel(f.t.Context())
@@ -102,12 +124,14 @@ func (f fixture) project(r *projections.Runner) {
 }
 
 var sentences = []string{
-	"An evening of music in the old town hall.", "Doors open at seven, the concert begins at eight.", "Market food & wine by local growers.",
-	"<b>Free entry</b> for children, students and members.", "Guided tour through the collection with the curator.", "Bring your own instrument.",
+	"An evening of music in the old town hall.", "Doors open at seven, the concert begins at eight.",
+	"Market food & wine by local growers.",
+	"<b>Free entry</b> for children, students and members.", "Guided tour through the collection with the curator.",
+	"Bring your own instrument.",
 	"The choir sings works of four centuries.", "In case of rain it takes place in the gymnasium.",
 }
 
-// happen makes up a history: what is told, told anew, gone, merged and split by several sources, in several feeds that
+// happen makes up a history: views that come, change, go, merged and split by several sources, in several feeds that
 // change, with items that come, go and come back.
 func (f fixture) happen(random *rand.Rand, steps int) {
 	f.t.Helper()
@@ -133,7 +157,14 @@ func (f fixture) happen(random *rand.Rand, steps int) {
 	settings := func() feed.Settings { return feed.Settings{Name: text(2) + " F", Description: text(4) + " D"} }
 	one := func(of []uuid.UUID) uuid.UUID { return of[random.IntN(len(of))] }
 	observe := func(id, as uuid.UUID) {
-		f.onHappening(id, happening.Observed{SourceID: one(sources), Of: as, Key: "k", Details: details(), Source: block, At: now})
+		f.onHappening(id, happening.Observed{
+			SourceID: one(sources),
+			Of:       as,
+			Key:      "k",
+			Details:  details(),
+			Source:   block,
+			At:       now,
+		})
 	}
 	for step := range steps {
 		if len(happenings) == 0 || random.IntN(4) == 0 {
@@ -147,18 +178,34 @@ func (f fixture) happen(random *rand.Rand, steps int) {
 		case 4, 5:
 			observe(id, uuid.Nil)
 		case 6:
-			f.onHappening(id, happening.Revised{SourceID: one(sources), Details: details(), Source: block, At: at})
+			f.onHappening(id, happening.Revised{
+				SourceID: one(sources),
+				Details:  details(),
+				Source:   block,
+				At:       at,
+			})
 		case 7:
 			f.onHappening(id, happening.WentStale{SourceID: one(sources), At: at})
 		case 8:
 			f.onItem(item.ID(in, id), item.Removed{FeedID: in, HappeningID: id, At: at})
 		case 9:
-			f.onItem(item.ID(in, id), item.FeedbackGiven{FeedID: in, FeedbackID: uuid.New(), Organization: org, Rating: item.Neutral, At: at})
+			f.onItem(item.ID(in, id), item.FeedbackGiven{
+				FeedID:       in,
+				FeedbackID:   uuid.New(),
+				Organization: org,
+				Rating:       item.Neutral,
+				At:           at,
+			})
 		case 10:
 			f.onFeed(in, feed.Revised{Settings: settings(), At: at})
 		case 11:
 			made := uuid.New()
-			f.onFeed(made, feed.Created{Organization: org, Settings: settings(), Enabled: true, At: at})
+			f.onFeed(made, feed.Created{
+				Organization: org,
+				Settings:     settings(),
+				Enabled:      true,
+				At:           at,
+			})
 			feeds = append(feeds, made)
 		case 12, 13:
 			source := one(sources)
@@ -205,7 +252,8 @@ func without(list []uuid.UUID, one uuid.UUID) (left []uuid.UUID) {
 // tables' indexes.
 func (f fixture) everythingOf() string {
 	f.t.Helper()
-	rows, err := f.Pool.Query(f.t.Context(), "SELECT indexdef FROM pg_indexes WHERE schemaname = 'items' ORDER BY indexname")
+	rows, err := f.Pool.Query(f.t.Context(), "SELECT indexdef FROM pg_indexes WHERE schemaname = 'items' "+
+		"ORDER BY indexname")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -213,11 +261,12 @@ func (f fixture) everythingOf() string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return strings.Join(indexes, "\n") + "\n" + f.Dump(append([]string{"items.merged", "(SELECT feed_id FROM items.feeds)"}, tables...)...)
+	return strings.Join(indexes, "\n") + "\n" +
+		f.Dump(append([]string{"items.merged", "(SELECT feed_id FROM items.feeds)"}, tables...)...)
 }
 
-// What a rebuild makes is, row by row, what came about in small batches while it happened.
-func TestARebuiltModelIsWhatTheLiveOneWas(t *testing.T) {
+// A rebuild makes the same rows as small batches did while events happened.
+func TestRebuild_equalsLive(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
 		f := open(t)
@@ -234,7 +283,8 @@ func TestARebuiltModelIsWhatTheLiveOneWas(t *testing.T) {
 		if diff := cmp.Diff(live, f.everythingOf()); diff != "" {
 			t.Fatalf("seed %d (-live +built):\n%s", seed, diff)
 		}
-		if _, err := f.Pool.Exec(t.Context(), "UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"); err != nil {
+		if _, err := f.Pool.Exec(t.Context(),
+			"UPDATE items.items SET relevance = 7, source = ''; DELETE FROM items.shown"); err != nil {
 			t.Fatal(err)
 		}
 		if err := runner.Rebuild(t.Context(), items.ReadModel, nil); err != nil {
@@ -246,12 +296,15 @@ func TestARebuiltModelIsWhatTheLiveOneWas(t *testing.T) {
 	}
 }
 
-// BenchmarkRebuild builds the items anew from a store in which each happening is observed and added: as an operator has
-// it done, from the beginning of the reading until the new tables serve.
+// BenchmarkRebuild rebuilds the items from a store in which each happening is observed and added: as an operator has it
+// done, from the beginning of the reading until the new tables serve.
 func BenchmarkRebuild(b *testing.B) {
 	f := open(b)
 	const happenings = 20_000
-	f.onFeed(f.feed, feed.Revised{Settings: named("Music in the old town", "Concerts and evenings of music near the market"), At: now})
+	f.onFeed(f.feed, feed.Revised{
+		Settings: named("Music in the old town", "Concerts and evenings of music near the market"),
+		At:       now,
+	})
 	for i := range happenings {
 		f.add(uuid.New(), typical(i))
 	}

@@ -17,31 +17,32 @@ import (
 	"carillon/projections/column"
 )
 
-// An item's relevance is how well its words meet those of its feed, by ts_rank of Postgres, from 0 to 1: the mean of its
-// rank for the feed's name and of its rank for the feed's description. A rank for many words is the mean over them; a
-// word counts the more the more often it is there, and in the title more than elsewhere. Of words without meaning, such
-// as articles, a feed may have nothing else: then its items have no relevance.
+// An item's relevance is how well its words meet those of its feed, by ts_rank of Postgres, from 0 to 1: the mean of
+// its rank for the feed's name and of its rank for the feed's description. A rank for many words is the mean over them;
+// a word counts the more the more often it is there, and in the title more than elsewhere. Of words without meaning,
+// such as articles, a feed may have nothing else: then its items have no relevance.
 //
-// Words are compared by their stems, in the language that the feed is described in: the one of which most stop words are
-// there. Of languages alike, the first of languages is taken; without stop words, each word is its own stem. An item in
-// another language than its feed's is read by the same rules: what is spelt alike, names above all, is found.
+// Words are compared by their stems, in the language that the feed is described in: the one of which most stop words
+// are there. Of languages alike, the first of languages is taken; without stop words, each word is its own stem. An
+// item in another language than its feed's is read by the same rules: words spelt alike, names above all, are found.
 //
-// The words are found here and not by Postgres: what that takes for a letter depends on its locale, and it takes longer
-// than all else that is done for an item. So it gets nothing but the words that the feed has, too.
+// The words are found here and not by Postgres, whose letters depend on its locale, and which takes longer than all
+// other work on an item. So it gets nothing but the words that the feed has, too.
 
 // simple is the language of feeds in which no stop word is found.
 const simple = "simple"
 
 // languages are those that Postgres has stop words for.
 var languages = []string{
-	"english", "german", "french", "italian", "spanish", "portuguese", "dutch", "danish", "swedish", "norwegian", "finnish",
+	"english", "german", "french", "italian", "spanish", "portuguese", "dutch", "danish", "swedish",
+	"norwegian", "finnish",
 	"hungarian", "russian", "turkish",
 }
 
 // mostWanted is how many words of a feed's name, and of its description, are looked for: the first ones.
 const mostWanted = 64
 
-// wanted is what the items of a feed are ranked by: stems.
+// wanted holds the stems that the items of a feed are ranked by.
 type wanted struct {
 	language            string
 	name, description   []string
@@ -58,18 +59,23 @@ func newWanted(language string, name, description []string) *wanted {
 
 const (
 	// readLanguage takes $1 words and $2 dictionaries, and gives for each of them how many of the words are stop words.
-	readLanguage = `SELECT (SELECT count(*) FROM unnest($1::text[]) AS word WHERE ts_lexize(d.name::regdictionary, word) = '{}')
+	readLanguage = `SELECT (SELECT count(*) FROM unnest($1::text[]) AS word WHERE ts_lexize(d.name::regdictionary, word) =
+		'{}')
 		FROM unnest($2::text[]) WITH ORDINALITY AS d (name, place) ORDER BY place`
 	// readStems takes $1 a dictionary and $2 words. A stop word has none.
-	readStems = `SELECT coalesce((ts_lexize($1::text::regdictionary, word))[1], '') FROM unnest($2::text[]) WITH ORDINALITY AS w (word, place) ORDER BY place`
+	readStems = `SELECT coalesce((ts_lexize($1::text::regdictionary, word))[1], '')
+		FROM unnest($2::text[]) WITH ORDINALITY AS w (word, place) ORDER BY place`
 
 	writeWanted = `INSERT INTO wanted AS w (feed_id, language, by_name, by_description) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (feed_id) DO UPDATE SET language = excluded.language, by_name = excluded.by_name, by_description = excluded.by_description
-			WHERE (w.language, w.by_name, w.by_description) IS DISTINCT FROM (excluded.language, excluded.by_name, excluded.by_description)`
+		ON CONFLICT (feed_id) DO UPDATE SET language = excluded.language, by_name = excluded.by_name,
+		by_description = excluded.by_description
+			WHERE (w.language, w.by_name, w.by_description) IS DISTINCT
+			FROM (excluded.language, excluded.by_name, excluded.by_description)`
 
 	// readRanks takes $1 words of items, $2 what of the feed's name is wanted, $3 what of its description. The weights are
 	// those of places and organizers, descriptions, short descriptions, titles.
-	readRanks = `SELECT round(least(1, CASE WHEN name = '' THEN of_description WHEN description = '' THEN of_name ELSE (of_name + of_description) / 2 END)::numeric, 4)::real
+	readRanks = `SELECT round(least(1, CASE WHEN name = '' THEN of_description WHEN description = '' THEN of_name
+		ELSE (of_name + of_description) / 2 END)::numeric, 4)::real
 		FROM (SELECT words::tsvector, name, description, place
 				FROM unnest($1::text[], $2::text[], $3::text[]) WITH ORDINALITY AS i (words, name, description, place) OFFSET 0) i,
 			LATERAL (SELECT ts_rank('{0.3, 0.4, 0.6, 1}', words, name::tsquery) AS of_name,
@@ -177,13 +183,13 @@ func (r *ranking) add(feed uuid.UUID, t text) {
 	r.feeds, r.ends = append(r.feeds, feed), append(r.ends, len(r.all))
 }
 
-// asked is what is asked for the items of a feed. Many have the same words of their feed's.
+// asked is the query for the items of a feed. Many have the same words of their feed's.
 type asked struct {
 	sought  stemSet
 	answers map[string]*float32 // by the words
 }
 
-// rank gives the relevance of each item; nil where there is none.
+// rank returns the relevance of each item; nil if there is none.
 func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*wanted) ([]*float32, error) {
 	relevance := make([]*float32, len(r.feeds))
 	tongues := map[string]*tongue{}
@@ -219,7 +225,8 @@ func (r *ranking) rank(ctx context.Context, tx pgx.Tx, wants map[uuid.UUID]*want
 			a.answers[string(shared)] = answer
 			if len(shared) > 0 {
 				answers = append(answers, answer)
-				words, names, descriptions = append(words, string(shared)), append(names, w.byName), append(descriptions, w.byDescribed)
+				words, names, descriptions = append(words, string(shared)), append(names, w.byName), append(descriptions,
+					w.byDescribed)
 			}
 		}
 		relevance[i] = answer
@@ -308,7 +315,8 @@ func (w *work) rankSome(ctx context.Context, tx pgx.Tx, id uuid.UUID, ids column
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, `UPDATE items i SET relevance = u.relevance FROM unnest($1::uuid[], $2::real[]) AS u (id, relevance)
+	_, err = tx.Exec(ctx, `UPDATE items i SET relevance = u.relevance
+		FROM unnest($1::uuid[], $2::real[]) AS u (id, relevance)
 		WHERE i.id = u.id AND i.relevance IS DISTINCT FROM u.relevance`, found, relevance)
 	return err
 }

@@ -18,7 +18,7 @@ import (
 	"carillon/query"
 )
 
-// scores are the relevance of the items of a feed by title; those that have none are left out.
+// scores are the relevance of the items of a feed by title; others are left out.
 func (f fixture) scores(t interface {
 	Helper()
 	Fatal(...any)
@@ -54,7 +54,12 @@ func named(name, description string) feed.Settings {
 // newFeed is one more feed of the fixture's source.
 func (f fixture) newFeed(owner uuid.UUID, s feed.Settings) uuid.UUID {
 	id := uuid.New()
-	f.onFeed(id, feed.Created{Organization: owner, Settings: s, Enabled: true, At: now}, attached(f.source))
+	f.onFeed(id, feed.Created{
+		Organization: owner,
+		Settings:     s,
+		Enabled:      true,
+		At:           now,
+	}, attached(f.source))
 	return id
 }
 
@@ -66,7 +71,14 @@ var programme = []happening.Details{
 	{Title: "Concerti di musica barocca", Description: "<p>Concerto nella chiesa di Milano</p>"},
 	{Title: "Вечер джаза", Description: "<p>Концерты в Москве</p>"},
 	{Title: "ジャズの夜"},
-	{Title: "L'ÉTÉ À PARIS", Description: "Fête de l&#39;été &amp; concerts", Location: &happening.Location{Venue: &happening.Venue{Name: "Olympia", Address: "Boulevard"}, DisplayAddress: "Olympia, Paris"}},
+	{
+		Title:       "L'ÉTÉ À PARIS",
+		Description: "Fête de l&#39;été &amp; concerts",
+		Location: &happening.Location{
+			Venue:          &happening.Venue{Name: "Olympia", Address: "Boulevard"},
+			DisplayAddress: "Olympia, Paris",
+		},
+	},
 	{Title: "Flea market", Description: strings.Repeat("jazz ", 400), Organizer: &happening.Organizer{Name: "Jazz Guild"}},
 }
 
@@ -92,7 +104,13 @@ func TestRelevance(t *testing.T) {
 	for i, details := range programme {
 		details.Instances = on("", time.Duration(i+1)*time.Hour).Instances
 		id := uuid.New()
-		f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: details, Source: block, At: now})
+		f.onHappening(id, happening.Observed{
+			SourceID: f.source,
+			Key:      "k",
+			Details:  details,
+			Source:   block,
+			At:       now,
+		})
 		for _, feedID := range feeds {
 			f.addTo(feedID, id, now)
 		}
@@ -127,7 +145,7 @@ func TestRelevance(t *testing.T) {
 	}
 }
 
-// Items are ranked anew when their feed is described anew, and when they are revised; each feed ranks for itself. A
+// Items are ranked again when their feed is described again, and when they are revised; each feed ranks for itself. A
 // rebuild comes to the same.
 func TestRelevanceFollowsBothTexts(t *testing.T) {
 	t.Parallel()
@@ -138,7 +156,13 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 		return d
 	}
 	id := uuid.New()
-	f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: soon(happening.Details{Title: "Jazz concert"}), Source: block, At: now})
+	f.onHappening(id, happening.Observed{
+		SourceID: f.source,
+		Key:      "k",
+		Details:  soon(happening.Details{Title: "Jazz concert"}),
+		Source:   block,
+		At:       now,
+	})
 	f.addTo(mine, id, now)
 	f.addTo(theirs, id, now)
 	expect := func(what string, mineWant, theirsWant bool) {
@@ -157,10 +181,15 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 	}
 	expect("added", true, false)
 	f.onFeed(theirs, feed.Revised{Settings: named("Marathon", "Running and jazz"), At: now})
-	expect("the other feed is described anew", true, true)
+	expect("the other feed's description changed", true, true)
 	f.onFeed(mine, feed.Revised{Settings: named("Theatre", "Plays"), At: now})
-	expect("the feed is described anew", false, true)
-	f.onHappening(id, happening.Revised{SourceID: f.source, Details: soon(happening.Details{Title: "Plays in the old theatre"}), Source: block, At: now})
+	expect("the feed's description changed", false, true)
+	f.onHappening(id, happening.Revised{
+		SourceID: f.source,
+		Details:  soon(happening.Details{Title: "Plays in the old theatre"}),
+		Source:   block,
+		At:       now,
+	})
 	expect("the item is revised", true, false)
 	f.onFeed(mine, feed.Revised{Settings: named("The", "of"), At: now})
 	f.Project()
@@ -186,20 +215,31 @@ func TestRelevanceOfAnything(t *testing.T) {
 	}
 	f := open(t)
 	words := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom([]string{
-		"jazz", "the", "JAZZ", "' & !(a | b):*", `\'`, `\\`, "a\x00b", "<b>jazz</b>", "<", "&amp;", "&#0;", "example.org/a?b=1&c='d'", "me@example.org",
-		"\u200b", "İstanbul", "ﬁne", "日本", "-1.5e300", "''", `"`, "$1", "%s", strings.Repeat("x", 3000), strings.Repeat("é ", 70_000),
+		"jazz", "the", "JAZZ", "' & !(a | b):*", `\'`, `\\`, "a\x00b", "<b>jazz</b>", "<", "&amp;", "&#0;",
+		"example.org/a?b=1&c='d'", "me@example.org",
+		"\u200b", "İstanbul", "ﬁne", "日本", "-1.5e300", "''", `"`, "$1", "%s", strings.Repeat("x", 3000),
+		strings.Repeat("é ", 70_000),
 	}), rapid.String()), 0, 12)
 	text := rapid.Custom(func(t *rapid.T) string { return strings.Join(words.Draw(t, "words"), " ") })
 	rapid.Check(t, func(t *rapid.T) {
 		sent := strings.NewReplacer("\x00", "") // no request has it
 		settings := named(sent.Replace(text.Draw(t, "name")), sent.Replace(text.Draw(t, "description")))
 		details := happening.Details{
-			Title: text.Draw(t, "title"), Description: text.Draw(t, "body"), ShortDescription: text.Draw(t, "summary"),
-			Location:  &happening.Location{Venue: &happening.Venue{Name: text.Draw(t, "venue")}},
-			Organizer: &happening.Organizer{Name: text.Draw(t, "organizer")}, Instances: on("", time.Hour).Instances,
+			Title:            text.Draw(t, "title"),
+			Description:      text.Draw(t, "body"),
+			ShortDescription: text.Draw(t, "summary"),
+			Location:         &happening.Location{Venue: &happening.Venue{Name: text.Draw(t, "venue")}},
+			Organizer:        &happening.Organizer{Name: text.Draw(t, "organizer")},
+			Instances:        on("", time.Hour).Instances,
 		}
 		feedID, id := f.newFeed(org, settings), uuid.New()
-		f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: details, Source: block, At: now})
+		f.onHappening(id, happening.Observed{
+			SourceID: f.source,
+			Key:      "k",
+			Details:  details,
+			Source:   block,
+			At:       now,
+		})
 		f.addTo(feedID, id, now)
 		f.Project()
 		first := f.scores(t, feedID)
@@ -208,7 +248,10 @@ func TestRelevanceOfAnything(t *testing.T) {
 				t.Fatalf("score %v", score)
 			}
 		}
-		f.onFeed(feedID, feed.Revised{Settings: named("zebra", "giraffe"), At: now}, feed.Revised{Settings: settings, At: now})
+		f.onFeed(feedID, feed.Revised{Settings: named("zebra", "giraffe"), At: now}, feed.Revised{
+			Settings: settings,
+			At:       now,
+		})
 		f.Project()
 		if diff := cmp.Diff(first, f.scores(t, feedID)); diff != "" {
 			t.Fatalf("feed first (-), item first (+):\n%s", diff)
@@ -221,7 +264,13 @@ func TestRelevanceOfOneItem(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	feedID, id := f.newFeed(org, named("Jazz", "Concerts")), uuid.New()
-	f.onHappening(id, happening.Observed{SourceID: f.source, Key: "k", Details: on("Jazz", time.Hour), Source: block, At: now})
+	f.onHappening(id, happening.Observed{
+		SourceID: f.source,
+		Key:      "k",
+		Details:  on("Jazz", time.Hour),
+		Source:   block,
+		At:       now,
+	})
 	f.addTo(feedID, id, now)
 	f.Project()
 	single, err := f.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now)
@@ -229,11 +278,13 @@ func TestRelevanceOfOneItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got struct{ RelevanceScore float64 }
-	if err := json.Unmarshal(single, &got); err != nil || got.RelevanceScore == 0 || got.RelevanceScore != f.scores(t, feedID)["Jazz"] {
+	if err := json.Unmarshal(single, &got); err != nil || got.RelevanceScore == 0 ||
+		got.RelevanceScore != f.scores(t, feedID)["Jazz"] {
 		t.Errorf("%s, %v", single, err)
 	}
 	off := query.Queries{Pool: f.Pool, WithoutRelevance: true}
-	if single, err = off.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now); err != nil || strings.Contains(string(single), "relevance") {
+	if single, err = off.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now); err != nil ||
+		strings.Contains(string(single), "relevance") {
 		t.Errorf("switched off: %s, %v", single, err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"carillon/query"
 )
 
-// An occurrence is in a range that it overlaps: a concert stays in the default list until it is over, an all-day event for
-// its day, and what began weeks ago for as long as it takes.
-func TestWhatIsOnIsInTheList(t *testing.T) {
+// An occurrence is in a range that it overlaps: a concert stays in the default list until it is over, an all-day event
+// for its day, and one that began weeks ago until its end.
+func TestRunningEventsAreListed(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	hours := func(from, to int) happening.Details {
@@ -34,17 +34,17 @@ func TestWhatIsOnIsInTheList(t *testing.T) {
 		since   time.Duration
 		there   bool
 	}{
-		"a concert that has begun":         {hours(-1, 1), 0, true},
-		"a concert that ends now":          {hours(-1, 0), 0, false},
-		"a concert a microsecond earlier":  {hours(-1, 0), -time.Microsecond, true},
-		"all of today":                     {allDay, 0, true},
-		"all of yesterday":                 {yesterday, 0, false},
-		"yesterday, as today begins":       {yesterday, -12 * time.Hour, false},
-		"what began a month ago":           {hours(-720, 24), 0, true},
-		"what has no end and has begun":    {endless, 0, false},
-		"what has no end and begins then":  {endless, -time.Hour, true},
-		"what begins where the range ends": {hours(24*30, 24*30+1), 0, true},
-		"what begins after the range":      {hours(24*30+1, 24*30+2), 0, false},
+		"a concert that has begun":        {hours(-1, 1), 0, true},
+		"a concert that ends now":         {hours(-1, 0), 0, false},
+		"a concert a microsecond earlier": {hours(-1, 0), -time.Microsecond, true},
+		"all of today":                    {allDay, 0, true},
+		"all of yesterday":                {yesterday, 0, false},
+		"yesterday, as today begins":      {yesterday, -12 * time.Hour, false},
+		"began a month ago":               {hours(-720, 24), 0, true},
+		"endless, has begun":              {endless, 0, false},
+		"endless, begins then":            {endless, -time.Hour, true},
+		"begins at the range's end":       {hours(24*30, 24*30+1), 0, true},
+		"begins after the range":          {hours(24*30+1, 24*30+2), 0, false},
 	}
 	ids := map[string]uuid.UUID{}
 	for name, tt := range tests {

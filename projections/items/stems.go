@@ -50,9 +50,9 @@ func (t *tongue) set(lists ...[]string) stemSet {
 	return s
 }
 
-// shared are the words of an item that are in a set, as a tsvector: each with what it weighs wherever it is. The places
-// are counted for each word by itself, because a rank for any of some words doesn't depend on them; so items that have the
-// same words as often and in the same parts have the same tsvector. It is good until the next one is asked for.
+// shared are the words of an item that are in a set, as a tsvector: each with its weights. The places are counted for
+// each word by itself, because a rank for any of some words doesn't depend on them; so items that have the same words
+// as often and in the same parts have the same tsvector. It is valid until the next call.
 func (t *tongue) shared(words []word, in stemSet) []byte {
 	t.found, t.in, t.text = t.found[:0], t.in[:0], t.text[:0]
 	for _, one := range words {

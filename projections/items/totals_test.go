@@ -27,7 +27,8 @@ func TestTotalsAreExact(t *testing.T) {
 		f.Project()
 		since := time.Duration(rapid.IntRange(-12, 40).Draw(t, "since")) * 30 * time.Minute
 		length := time.Duration(rapid.IntRange(1, 40).Draw(t, "length")) * 30 * time.Minute
-		for step := range rapid.IntRange(1, 6).Draw(t, "steps") { // the range moves with the clock, by less than an hour in all
+		// the range moves with the clock, by less than an hour in all
+		for step := range rapid.IntRange(1, 6).Draw(t, "steps") {
 			from := since + time.Duration(step)*7*time.Minute
 			want := 0
 			for _, item := range starts {
@@ -39,7 +40,11 @@ func TestTotalsAreExact(t *testing.T) {
 				}
 			}
 			in := query.ItemsQuery{
-				Since: now.Add(from), Until: now.Add(from + length), OrderBy: query.OrderByOccurrence, Limit: 1, Now: now,
+				Since:   now.Add(from),
+				Until:   now.Add(from + length),
+				OrderBy: query.OrderByOccurrence,
+				Limit:   1,
+				Now:     now,
 			}
 			page, err := f.Items(f.t.Context(), org, f.feed, in)
 			if err != nil {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	longestWord = 64     // characters; what is longer is no word
+	longestWord = 64     // characters; longer sequences are no words
 	mostWords   = 16_383 // of an item; a tsvector counts no farther
 	mostText    = 1 << 18
 )
 
-// part is one of an item's texts, by what its words weigh.
+// part is one of an item's texts, by the weight of its words.
 type part int
 
 // The parts of an item.
@@ -44,13 +44,13 @@ type counted struct {
 	in         counts
 }
 
-// reader finds words: runs of letters and digits, in one form and in lower case. In scripts that part no words, a run is a
-// sentence. Texts may have HTML.
+// reader finds words: runs of letters and digits, in one form and in lower case. In scripts that part no words, a run
+// is a sentence. Texts may have HTML.
 type reader struct {
 	letters []byte
 	words   []counted
 	table   []int32 // of words by hash: one more than the place; a power of two, at most half of them used
-	read    int     // words, those that came again included
+	read    int     // words, repeated ones included
 
 	word  []byte // the one that is being read
 	runes int    // of it
@@ -63,7 +63,7 @@ var (
 	readers = sync.Pool{New: func() any { return &reader{table: make([]int32, tableSize)} }}
 )
 
-// textBy gives the words that a function has read.
+// textBy returns the words that a function has read.
 func textBy(read func(*reader)) text {
 	r, _ := readers.Get().(*reader) // it has no others
 	read(r)
@@ -145,7 +145,10 @@ func (r *reader) count(in part) {
 		r.words[number-1].in[in]++ // mostWords is less than it can count
 		return
 	}
-	w := counted{begin: uint32(len(r.letters)), end: uint32(len(r.letters) + len(r.word))} //nolint:gosec // of so many words of that length
+	w := counted{
+		begin: uint32(len(r.letters)),               //nolint:gosec // the number and length of words is limited
+		end:   uint32(len(r.letters) + len(r.word)), //nolint:gosec // as above
+	}
 	w.in[in] = 1
 	r.letters, r.words = append(r.letters, r.word...), append(r.words, w)
 	r.table[at] = int32(len(r.words)) //nolint:gosec // mostWords
@@ -157,7 +160,7 @@ func (r *reader) count(in part) {
 	}
 }
 
-// place is where a word is in the table, or would be.
+// place returns the index of a word in the table, or the index to insert it at.
 func (r *reader) place(word []byte) uint64 {
 	last := uint64(len(r.table) - 1) //nolint:gosec // a length
 	at := maphash.Bytes(seed, word) & last
@@ -169,7 +172,8 @@ func (r *reader) place(word []byte) uint64 {
 	return at
 }
 
-// partsWords reports whether a character beyond ASCII parts words. What is no character, as of a text that was cut, does.
+// partsWords reports whether a character beyond ASCII parts words. An invalid character, as in a text that was cut,
+// does.
 func partsWords(r rune) bool {
 	if r < utf8.RuneSelf {
 		return lowered[r] == 0
@@ -192,7 +196,7 @@ func withoutTags(text string) string {
 		}
 		plain.WriteByte(' ')
 		_, after, closed := strings.Cut(rest, ">")
-		if !closed { // no tag, and what follows is none either
+		if !closed { // no tag, and neither is the rest
 			plain.WriteString(strings.ReplaceAll(rest, "<", " "))
 			return plain.String()
 		}
@@ -206,7 +210,7 @@ type vocabulary struct {
 	numbers map[string]int32
 }
 
-// word is one of a text: its number in the vocabulary, and where it is how often.
+// word is one of a text: its number in the vocabulary, and its counts by part.
 type word struct {
 	number int32
 	in     counts

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// byTheBook are the words of a text in the way that docs/use/relevance.md tells it, step by step.
+// byTheBook returns the words of a text by the steps of docs/use/relevance.md.
 func byTheBook(text string) []string {
 	text = text[:min(len(text), mostText)]
 	text = strings.ToLower(norm.NFKC.String(html.UnescapeString(withoutTags(text))))
@@ -30,12 +30,18 @@ func byTheBook(text string) []string {
 func TestWordsAreThoseOfTheDescription(t *testing.T) {
 	t.Parallel()
 	pieces := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom([]string{
-		"jazz", "JAZZ", "Jazz-Club", " ", "<b>", "</b>", "<", ">", "&amp;", "&lt;b&gt;", "&", "é", "e\u0301", "<\u0338", "É", "ß", "İstanbul",
-		"ﬁne", "①", "日本", "\xff", "\xc3", "\ufffd", "Вечер", "K", "a1", strings.Repeat("x", 64), strings.Repeat("é", 65), "\u00a0", "Σίσυφος",
+		"jazz", "JAZZ", "Jazz-Club", " ", "<b>", "</b>", "<", ">", "&amp;", "&lt;b&gt;", "&", "é", "e\u0301", "<\u0338", "É",
+		"ß", "İstanbul",
+		"ﬁne", "①", "日本", "\xff", "\xc3", "\ufffd", "Вечер", "K", "a1", strings.Repeat("x", 64), strings.Repeat("é", 65),
+		"\u00a0", "Σίσυφος",
 	}), rapid.String()), 0, 30)
 	read := rapid.Custom(func(t *rapid.T) string { return strings.Join(pieces.Draw(t, "pieces"), "") })
 	rapid.Check(t, func(t *rapid.T) {
-		texts := [parts]string{inTitle: read.Draw(t, "title"), inDescription: read.Draw(t, "description"), beside: read.Draw(t, "beside")}
+		texts := [parts]string{
+			inTitle:       read.Draw(t, "title"),
+			inDescription: read.Draw(t, "description"),
+			beside:        read.Draw(t, "beside"),
+		}
 		want := map[string]counts{}
 		got := map[string]counts{}
 		for in, one := range texts {
@@ -63,7 +69,7 @@ func TestWordsAreThoseOfTheDescription(t *testing.T) {
 	})
 }
 
-// An item has so many words and no more, and what was read before is in no other item.
+// An item has a limited number of words, and none of an earlier item.
 func TestManyWords(t *testing.T) {
 	t.Parallel()
 	count := func(text string) (words, different int) {
@@ -88,7 +94,8 @@ func TestManyWords(t *testing.T) {
 		{strings.Repeat("&<", mostText/2), 0, 0},
 	} {
 		if words, different := count(tt.text); words != tt.words || different != tt.different {
-			t.Errorf("%.20q has %d words, %d of them different, not %d and %d", tt.text, words, different, tt.words, tt.different)
+			t.Errorf("%.20q has %d words, %d of them different, not %d and %d", tt.text, words, different, tt.words,
+				tt.different)
 		}
 	}
 }

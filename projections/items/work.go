@@ -58,8 +58,14 @@ type feedback struct {
 
 func newWork() *work {
 	return &work{
-		views: map[uuid.UUID][]*view{}, items: map[uuid.UUID]*row{}, ofHappening: map[uuid.UUID][]uuid.UUID{},
-		attached: map[attachment]struct{}{}, wanted: map[uuid.UUID]*wanted{}, merged: map[uuid.UUID]uuid.UUID{}, dirty: map[uuid.UUID]struct{}{}, removed: map[uuid.UUID]uuid.UUID{},
+		views:       map[uuid.UUID][]*view{},
+		items:       map[uuid.UUID]*row{},
+		ofHappening: map[uuid.UUID][]uuid.UUID{},
+		attached:    map[attachment]struct{}{},
+		wanted:      map[uuid.UUID]*wanted{},
+		merged:      map[uuid.UUID]uuid.UUID{},
+		dirty:       map[uuid.UUID]struct{}{},
+		removed:     map[uuid.UUID]uuid.UUID{},
 	}
 }
 
@@ -85,10 +91,11 @@ func load(ctx context.Context, tx pgx.Tx, facts []fact) (*work, error) {
 	return w, err
 }
 
-// planByIndex keeps the planner from going through whole tables: one that has just begun to fill looks small to it.
-const planByIndex = "SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)"
+// planByIndex keeps the planner from going through whole tables: a table that has just begun to fill looks small to it.
+const planByIndex = "SELECT set_config('enable_seqscan', 'off', true), set_config('plan_cache_mode', " +
+	"'force_generic_plan', true)"
 
-// load reads views of happenings, items by id and by happening, and the attachments of feeds, and what they want, those of
+// load reads views of happenings, items by id and by happening, and the attachments and wanted stems of feeds, those of
 // the items included.
 func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds column.UUIDs) error {
 	batch := &pgx.Batch{}
@@ -108,7 +115,7 @@ func (w *work) load(ctx context.Context, tx pgx.Tx, happenings, items, feeds col
 		}
 	}
 	if len(others) == 0 {
-		return nil // most that is told is new
+		return nil // most views are new
 	}
 	batch = &pgx.Batch{}
 	w.queueFeeds(batch, keys(others))
@@ -120,19 +127,22 @@ func (w *work) queueFeeds(batch *pgx.Batch, feeds column.UUIDs) {
 		return
 	}
 	batch.Queue("SELECT feed_id, source_id FROM attachments WHERE feed_id = ANY($1)", feeds).Query(w.readAttachments)
-	batch.Queue("SELECT feed_id, language, by_name, by_description FROM wanted WHERE feed_id = ANY($1)", feeds).Query(w.readWanted)
+	batch.Queue("SELECT feed_id, language, by_name, by_description FROM wanted WHERE feed_id = ANY($1)", feeds).
+		Query(w.readWanted)
 }
 
 func (w *work) readViews(rows pgx.Rows) error {
 	for rows.Next() {
 		v := &view{stored: true, told: &told{}}
-		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &v.told.details, &v.told.block, &v.PublishedAt,
+		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &v.told.details,
+			&v.told.block, &v.PublishedAt,
 			&v.Standing, &v.told.origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
 			return err
 		}
 		v.Stale = v.staleAt != nil
-		if err := errors.Join(json.Unmarshal(v.told.details, &v.Details), json.Unmarshal(v.told.block, &v.Source), json.Unmarshal(v.told.origins, &v.Origins)); err != nil {
-			return fmt.Errorf("what %s tells of %s: %w", v.SourceID, v.happening, err)
+		if err := errors.Join(json.Unmarshal(v.told.details, &v.Details), json.Unmarshal(v.told.block, &v.Source),
+			json.Unmarshal(v.told.origins, &v.Origins)); err != nil {
+			return fmt.Errorf("view of %s on %s: %w", v.SourceID, v.happening, err)
 		}
 		w.views[v.happening] = append(w.views[v.happening], v)
 	}
@@ -210,7 +220,13 @@ func (w *work) applyItem(f fact, event item.Event) {
 	switch e := event.(type) {
 	case item.Added:
 		known := w.items[f.id]
-		w.put(&row{id: f.id, feed: e.FeedID, happening: e.HappeningID, addedAt: e.At, stored: known != nil && known.stored})
+		w.put(&row{
+			id:        f.id,
+			feed:      e.FeedID,
+			happening: e.HappeningID,
+			addedAt:   e.At,
+			stored:    known != nil && known.stored,
+		})
 		delete(w.removed, f.id)
 		w.dirty[f.id] = struct{}{}
 	case item.Removed:
@@ -236,7 +252,7 @@ func (w *work) told(v *view, told *told, at time.Time) {
 	w.touch(v.happening)
 }
 
-// forget drops what was told of a happening as of others.
+// forget drops the views of a happening as of others.
 func (w *work) forget(id uuid.UUID, others []uuid.UUID) {
 	w.views[id] = slices.DeleteFunc(w.views[id], func(v *view) bool {
 		gone := slices.Contains(others, v.Of)
@@ -248,7 +264,7 @@ func (w *work) forget(id uuid.UUID, others []uuid.UUID) {
 	w.touch(id)
 }
 
-// touch has the items of a happening rendered anew.
+// touch has the items of a happening rendered again.
 func (w *work) touch(id uuid.UUID) {
 	for _, itemID := range w.ofHappening[id] {
 		if _, gone := w.removed[itemID]; !gone {
@@ -266,8 +282,8 @@ func (w *work) remove(id uuid.UUID) {
 	delete(w.dirty, id)
 }
 
-// pick gives the happening as all tell it together, and of the feed's sources the one that it is shown from; false where
-// none of them carries it.
+// pick returns the combined view of a happening, and of the feed's sources the one that it is shown from; false if none
+// of them carries it.
 func (w *work) pick(r *row) (all happening.Combined, from *happening.Telling, ok bool) {
 	views := w.views[r.happening]
 	tellings := make([]happening.Telling, len(views))

@@ -16,11 +16,12 @@ import (
 	"carillon/projections/column"
 )
 
-// touchFeeds gives feeds a new version. A transaction's number is never used twice, not even by a rebuild.
-const touchFeeds = `INSERT INTO feeds (feed_id, version) SELECT id, pg_current_xact_id()::text::bigint FROM unnest($1::uuid[]) AS id
+// touchFeeds sets a new version for feeds. A transaction's number is never used twice, not even by a rebuild.
+const touchFeeds = `INSERT INTO feeds (feed_id, version) SELECT id, pg_current_xact_id()::text::bigint
+	FROM unnest($1::uuid[]) AS id
 	ON CONFLICT (feed_id) DO UPDATE SET version = excluded.version`
 
-// output is what a work comes to: rows that go, then rows that come. A row that changes does both.
+// output is the result of a work: deleted rows, then inserted rows. A changed row is both.
 type output struct {
 	shown       []*view
 	items       []rendered
@@ -32,7 +33,7 @@ type output struct {
 	touched map[uuid.UUID]struct{}
 }
 
-// rendered is an item as it is stored.
+// rendered is the stored form of an item.
 type rendered struct {
 	*row
 	source         uuid.UUID
@@ -50,7 +51,8 @@ type occurrence struct {
 }
 
 // shownColumns are those of the table shown, as they are read.
-const shownColumns = "happening_id, source_id, of_id, details, source, published_at, standing, origins, stale, since, dated_at, told_at"
+const shownColumns = "happening_id, source_id, of_id, details, source, published_at, standing, origins, stale, " +
+	"since, dated_at, told_at"
 
 // The columns of all tables that items are read from.
 var (
@@ -59,8 +61,9 @@ var (
 		column.New[column.UUIDs]("source_id", "uuid", func(v *view) uuid.UUID { return v.SourceID }),
 		column.New[column.UUIDs]("of_id", "uuid", func(v *view) uuid.UUID { return v.Of }),
 	}
-	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id AND t.source_id = u.source_id AND t.of_id = u.of_id", viewKey...)
-	copyShown   = column.Copy("shown", append(slices.Clone(viewKey),
+	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id "+
+		"AND t.source_id = u.source_id AND t.of_id = u.of_id", viewKey...)
+	copyShown = column.Copy("shown", append(slices.Clone(viewKey),
 		column.New[[][]byte]("details", "bytea", func(v *view) []byte { return v.told.details }),
 		column.New[[][]byte]("source", "bytea", func(v *view) []byte { return v.told.block }),
 		column.New[[]*time.Time]("published_at", "timestamptz", func(v *view) *time.Time { return v.PublishedAt }),
@@ -85,8 +88,12 @@ var (
 		column.New[[]int]("number", "integer", func(o occurrence) int { return o.number }),
 		column.New[column.UUIDs]("feed_id", "uuid", func(o occurrence) uuid.UUID { return o.feed }),
 		column.New[[]time.Time]("starts_at", "timestamptz", func(o occurrence) time.Time { return o.start }),
-		column.New[[]pgtype.Timestamptz]("previous", "timestamptz", func(o occurrence) pgtype.Timestamptz { return o.previous }),
-		column.New[[]string]("instance_status", "text", func(o occurrence) string { return string(cmp.Or(o.instanceStatus, happening.Scheduled)) }),
+		column.New[[]pgtype.Timestamptz]("previous", "timestamptz", func(o occurrence) pgtype.Timestamptz {
+			return o.previous
+		}),
+		column.New[[]string]("instance_status", "text", func(o occurrence) string {
+			return string(cmp.Or(o.instanceStatus, happening.Scheduled))
+		}),
 		column.New[[]time.Time]("instance_ends", "timestamptz", func(o occurrence) time.Time { return o.instanceEnds }),
 		column.New[[]time.Time]("ends_at", "timestamptz", func(o occurrence) time.Time { return o.last() }),
 		column.New[[]bool]("long", "boolean", func(o occurrence) bool { return o.last().Sub(o.start) > maxShort }))
@@ -130,7 +137,7 @@ func (w *work) write(ctx context.Context, tx pgx.Tx) error {
 	return copyOccurrences.Run(ctx, tx, o.occurrences)
 }
 
-// clear makes room for what comes, in one round trip with all that is small.
+// clear deletes the rows that are replaced, in one round trip with all small statements.
 func (w *work) clear(ctx context.Context, tx pgx.Tx, o *output) error {
 	batch := &pgx.Batch{}
 	deleteShown.Queue(batch, o.hidden)
@@ -194,7 +201,7 @@ func (w *work) writeItems(o *output) error {
 	return nil
 }
 
-// made is what an item comes to.
+// made is the result for an item.
 type made struct {
 	rendered
 	words text // by which it is ranked
@@ -210,7 +217,12 @@ func (w *work) render(r *row) (m made) {
 	}
 	m.shown, m.row, m.source = true, r, from.SourceID
 	var errs [2]error
-	m.current, errs[0] = shape.Current(shape.Item{ID: r.id, EventID: r.happening, AddedAt: r.addedAt, Details: combined.Details})
+	m.current, errs[0] = shape.Current(shape.Item{
+		ID:      r.id,
+		EventID: r.happening,
+		AddedAt: r.addedAt,
+		Details: combined.Details,
+	})
 	m.block, errs[1] = shape.Source(from.Source)
 	m.err = errors.Join(errs[:]...)
 	m.all = occurrencesOf(combined.Details)
@@ -231,7 +243,12 @@ func (o *output) add(m *made) {
 	o.items = append(o.items, m.rendered)
 	previous := pgtype.Timestamptz{Valid: true, InfinityModifier: pgtype.NegativeInfinity}
 	for i, w := range m.all {
-		o.occurrences = append(o.occurrences, occurrence{row: m.row, when: w, number: i, previous: previous})
+		o.occurrences = append(o.occurrences, occurrence{
+			row:      m.row,
+			when:     w,
+			number:   i,
+			previous: previous,
+		})
 		if last := w.last(); i == 0 || last.After(previous.Time) {
 			previous = pgtype.Timestamptz{Valid: true, Time: last}
 		}

@@ -26,7 +26,8 @@ var ReadModel = projections.ReadModel{
 }
 
 // Of two tokens with one id, which chance makes next to impossible, the older stays good.
-const insertToken = `INSERT INTO tokens (id, name, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (id) DO NOTHING`
+const insertToken = `INSERT INTO tokens (id, name, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)
+	ON CONFLICT (id) DO NOTHING`
 
 // project queues one or two statements an event, all in one round trip. There are few.
 func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
@@ -40,7 +41,8 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		case operator.TokenIssued:
 			batch.Queue(insertToken, e.TokenID, e.Name, e.Hash, e.At, e.ExpiresAt)
 		case operator.TokenRotated:
-			batch.Queue("UPDATE tokens SET expires_at = least(expires_at, $3) WHERE id = ANY($2) AND name = $1", e.Name, e.Ending, e.EndsAt)
+			batch.Queue("UPDATE tokens SET expires_at = least(expires_at, $3) WHERE id = ANY($2) AND name = $1", e.Name,
+				e.Ending, e.EndsAt)
 			batch.Queue(insertToken, e.TokenID, e.Name, e.Hash, e.At, e.ExpiresAt)
 		case operator.Revoked:
 			batch.Queue("UPDATE tokens SET revoked_at = $2 WHERE name = $1 AND revoked_at IS NULL", e.Name, e.At)

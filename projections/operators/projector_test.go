@@ -25,15 +25,37 @@ func TestTokens(t *testing.T) {
 	record := func(name string, events ...operator.Event) {
 		projecttest.Stream(log, operator.Aggregate, operator.StreamID(name), noon)(events...)
 	}
-	record("ann", operator.TokenIssued{Name: "ann", TokenID: "annsOld0", Hash: []byte("one"), ExpiresAt: &term, At: noon})
-	record("bob", operator.TokenIssued{Name: "bob", TokenID: "bobsOld0", Hash: []byte("two"), At: noon})
+	record("ann", operator.TokenIssued{
+		Name:      "ann",
+		TokenID:   "annsOld0",
+		Hash:      []byte("one"),
+		ExpiresAt: &term,
+		At:        noon,
+	})
+	record("bob", operator.TokenIssued{
+		Name:    "bob",
+		TokenID: "bobsOld0",
+		Hash:    []byte("two"),
+		At:      noon,
+	})
 	log.Project()
 	record("ann", operator.TokenRotated{
-		Name: "ann", TokenID: "annsNew0", Hash: []byte("three"), ExpiresAt: &term, Ending: []string{"annsOld0", "bobsOld0"}, EndsAt: overlap, At: noon.Add(time.Second),
+		Name:      "ann",
+		TokenID:   "annsNew0",
+		Hash:      []byte("three"),
+		ExpiresAt: &term,
+		Ending:    []string{"annsOld0", "bobsOld0"},
+		EndsAt:    overlap,
+		At:        noon.Add(time.Second),
 	}, operator.Acted{Action: "renew-keys", At: noon})
 	log.Project()
 	record("bob", operator.Revoked{Name: "bob", At: noon.Add(time.Minute)},
-		operator.TokenIssued{Name: "bob", TokenID: "bobsNew0", Hash: []byte("four"), At: noon.Add(2 * time.Minute)})
+		operator.TokenIssued{
+			Name:    "bob",
+			TokenID: "bobsNew0",
+			Hash:    []byte("four"),
+			At:      noon.Add(2 * time.Minute),
+		})
 	log.Project()
 
 	for _, tt := range []struct {
@@ -41,20 +63,39 @@ func TestTokens(t *testing.T) {
 		at   time.Time
 		want query.OperatorToken
 	}{
-		{"annsOld0", overlap.Add(-time.Second), query.OperatorToken{Name: "ann", Hash: []byte("one")}}, {"annsOld0", overlap, query.OperatorToken{}},
-		{"annsNew0", overlap, query.OperatorToken{Name: "ann", Hash: []byte("three")}}, {"annsNew0", term, query.OperatorToken{}},
-		{"bobsOld0", noon, query.OperatorToken{}}, {"bobsNew0", noon, query.OperatorToken{Name: "bob", Hash: []byte("four")}}, {"nobodys0", noon, query.OperatorToken{}},
+		{"annsOld0", overlap.Add(-time.Second), query.OperatorToken{Name: "ann", Hash: []byte("one")}},
+		{"annsOld0", overlap, query.OperatorToken{}},
+		{"annsNew0", overlap, query.OperatorToken{Name: "ann", Hash: []byte("three")}},
+		{"annsNew0", term, query.OperatorToken{}},
+		{"bobsOld0", noon, query.OperatorToken{}}, {"bobsNew0", noon, query.OperatorToken{Name: "bob", Hash: []byte("four")}},
+		{"nobodys0", noon, query.OperatorToken{}},
 	} {
 		got, err := queries.OperatorToken(t.Context(), tt.id, tt.at)
-		if cmp.Diff(tt.want, got) != "" || errors.Is(err, query.ErrNotFound) != (tt.want.Name == "") || err != nil && tt.want.Name != "" {
+		if cmp.Diff(tt.want, got) != "" || errors.Is(err, query.ErrNotFound) != (tt.want.Name == "") ||
+			err != nil && tt.want.Name != "" {
 			t.Errorf("token %q at %s: %+v, %v, want %+v", tt.id, tt.at, got, err, tt.want)
 		}
 	}
 	revoked := noon.Add(time.Minute)
 	want := []query.Credential{
-		{ID: "annsOld0", Name: "ann", CreatedAt: noon, ExpiresAt: &overlap},
-		{ID: "annsNew0", Name: "ann", CreatedAt: noon.Add(time.Second), ExpiresAt: &term},
-		{ID: "bobsOld0", Name: "bob", CreatedAt: noon, RevokedAt: &revoked},
+		{
+			ID:        "annsOld0",
+			Name:      "ann",
+			CreatedAt: noon,
+			ExpiresAt: &overlap,
+		},
+		{
+			ID:        "annsNew0",
+			Name:      "ann",
+			CreatedAt: noon.Add(time.Second),
+			ExpiresAt: &term,
+		},
+		{
+			ID:        "bobsOld0",
+			Name:      "bob",
+			CreatedAt: noon,
+			RevokedAt: &revoked,
+		},
 		{ID: "bobsNew0", Name: "bob", CreatedAt: noon.Add(2 * time.Minute)},
 	}
 	list, err := queries.OperatorTokens(t.Context())

@@ -44,7 +44,8 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		case organization.KeyIssued:
 			batch.Queue(insertKey, e.KeyID, id, e.Name, e.Hash, e.Scopes, e.At, e.ExpiresAt, "")
 		case organization.KeyRotated:
-			batch.Queue("UPDATE keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization = $2", e.Of, id, e.EndsAt)
+			batch.Queue("UPDATE keys SET expires_at = least(expires_at, $3) WHERE id = $1 AND organization = $2", e.Of,
+				id, e.EndsAt)
 			batch.Queue(insertKey, e.KeyID, id, e.Name, e.Hash, e.Scopes, e.At, e.ExpiresAt, e.Of)
 		case organization.KeyRevoked:
 			batch.Queue("UPDATE keys SET revoked_at = $3 WHERE id = $1 AND organization = $2", e.KeyID, id, e.At)

@@ -26,9 +26,25 @@ func TestKeys(t *testing.T) {
 	org, expiry := uuid.New(), noon.Add(time.Hour)
 	record(log, org,
 		organization.Registered{Name: "Town hall", At: noon},
-		organization.KeyIssued{KeyID: "forever0", Hash: []byte("digest"), Scopes: organization.AllScopes(), At: noon},
-		organization.KeyIssued{KeyID: "anHour00", Hash: []byte("another"), Scopes: []organization.Scope{"read"}, ExpiresAt: &expiry, At: noon},
-		organization.KeyIssued{KeyID: "revoked0", Hash: []byte("third"), Scopes: organization.AllScopes(), At: noon},
+		organization.KeyIssued{
+			KeyID:  "forever0",
+			Hash:   []byte("digest"),
+			Scopes: organization.AllScopes(),
+			At:     noon,
+		},
+		organization.KeyIssued{
+			KeyID:     "anHour00",
+			Hash:      []byte("another"),
+			Scopes:    []organization.Scope{"read"},
+			ExpiresAt: &expiry,
+			At:        noon,
+		},
+		organization.KeyIssued{
+			KeyID:  "revoked0",
+			Hash:   []byte("third"),
+			Scopes: organization.AllScopes(),
+			At:     noon,
+		},
 		organization.KeyRevoked{KeyID: "revoked0", At: noon},
 	)
 	log.Project()
@@ -60,7 +76,12 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	queries := &query.Queries{Pool: pool}
 	first, second := uuid.New(), uuid.New()
 	for _, org := range []uuid.UUID{first, second} {
-		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{KeyID: "sameSame", Hash: org[:], Scopes: organization.AllScopes(), At: noon})
+		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{
+			KeyID:  "sameSame",
+			Hash:   org[:],
+			Scopes: organization.AllScopes(),
+			At:     noon,
+		})
 	}
 	record(log, second, organization.KeyRevoked{KeyID: "sameSame", At: noon})
 	log.Project()

@@ -3,13 +3,14 @@
 // Package pgtest gives tests a real Postgres.
 //
 // The databases are made on the server that CARILLON_TEST_DATABASE_URL names, whose user must be allowed to make
-// databases: make test starts one for all packages of its run by command withpostgres below. Without it, the first test of a test
-// binary that asks for a database starts a private server, from a copy of a cluster that is kept in the user's cache
-// directory; it ends with the binary, whether that passes, panics or is killed, and its directory is removed.
+// databases: make test starts one for all packages of its run by command withpostgres below. Without it, the first test
+// of a test binary that asks for a database starts a private server, from a copy of a cluster that is kept in the
+// user's cache directory; it ends with the binary, whether that passes, panics or is killed, and its directory is
+// removed.
 //
 // Every database is a new one, for one test, copied from a template that stays on the server, and is dropped after the
 // test, so that tests can run in parallel and use advisory locks, NOTIFY and schemas as they like. (A copy takes 10 ms,
-// no more than to empty the tables of a used one.) CARILLON_POSTGRES_BIN names the directory of the binaries where they
+// no more than to empty the tables of a used one.) CARILLON_POSTGRES_BIN names the directory of the binaries if they
 // are not found by themselves.
 //
 // Fault tests get a server of their own, which can be killed and restarted, by NewServer.

@@ -20,7 +20,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-// helperEnv makes TestHelper, in a process of its own, end in the way it names.
+// helperEnv makes TestHelper, in a separate process, end in the way it names.
 const helperEnv = "CARILLON_PGTEST_HELPER"
 
 func TestDatabasesAreApart(t *testing.T) {
@@ -50,7 +50,8 @@ func TestDatabasesAreApart(t *testing.T) {
 func exists(t *testing.T, admin *pgxpool.Pool, name string) bool {
 	t.Helper()
 	var n int
-	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1", name).Scan(&n); err != nil {
+	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1", name).
+		Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n > 0
@@ -114,9 +115,9 @@ func TestServerFaults(t *testing.T) {
 	srv.Kill() // and left so
 }
 
-// TestHelper isn't a test by itself: the others run it in a process of its own.
+// TestHelper isn't a test by itself: the others run it in a separate process.
 func TestHelper(t *testing.T) {
-	// Not parallel: started by another test, it is a program of its own.
+	// Not parallel: started by another test, it is a separate program.
 	how := os.Getenv(helperEnv)
 	if how == "" {
 		t.Skip("run by other tests")
@@ -162,7 +163,7 @@ func TestNothingIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(self, "-test.run=^TestHelper$", "-test.v")
-			// The helper must have a server of its own.
+			// The helper must have a separate server.
 			cmd.Env = append(os.Environ(), helperEnv+"="+how, "CARILLON_TEST_DATABASE_URL=")
 			out, err := cmd.StdoutPipe()
 			if err != nil {
@@ -196,7 +197,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// running looks at the command line of the process; a dead one that nobody waited for has none.
+// running looks at the command line of the process; a zombie has none.
 func running(pid int, data string) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	return err == nil && strings.Contains(string(line), data)

@@ -18,14 +18,15 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/projections/analytics"
 	"carillon/projections/postgres"
 )
 
-// settings trade durability for speed, but only against a power loss: what a killed server has committed the kernel
-// has.
+// settings trade durability for speed, but only against a power loss: the kernel has the commits of a killed server.
 var settings = map[string]string{
-	"fsync":                      "off",
-	"max_connections":            strconv.Itoa(max(300, 80*runtime.GOMAXPROCS(0))), // as many tests run side by side, some with two servers
+	"fsync": "off",
+	// as many tests run side by side, some with two servers
+	"max_connections":            strconv.Itoa(max(300, 80*runtime.GOMAXPROCS(0))),
 	"shared_buffers":             "64MB",
 	"wal_level":                  "minimal",
 	"max_wal_senders":            "0",
@@ -57,6 +58,7 @@ func start(ctx context.Context, dir string) (*postgres.Server, error) {
 		BinDir:     os.Getenv("CARILLON_POSTGRES_BIN"),
 		Elsewhere:  "/var/tmp/" + dirPrefix + "clusters",
 		Settings:   settings,
+		Guests:     analytics.Role,
 		Disposable: true,
 		Template:   template,
 		Logger:     slog.New(slog.DiscardHandler),
@@ -67,8 +69,8 @@ func start(ctx context.Context, dir string) (*postgres.Server, error) {
 	return srv, nil
 }
 
-// FastDir is memory where there is plenty of it, which makes a database three times as fast as on a disk, and waits for no
-// disk when somebody syncs; else the directory for temporary files. A TMPDIR that is set is respected.
+// FastDir is a directory in memory if there is plenty of it, which makes a database three times as fast as a disk that
+// others sync; else the directory for temporary files. TMPDIR is respected.
 func FastDir() string {
 	const memory, plenty = "/dev/shm", 2 << 30
 	var st syscall.Statfs_t
@@ -79,7 +81,7 @@ func FastDir() string {
 	return os.TempDir()
 }
 
-// sweep removes what runs left behind whose watching shell was killed too: directories an hour old that nobody holds.
+// sweep removes the directories of runs whose watching shell was killed too: those an hour old and not locked.
 func sweep(tmp string) {
 	dirs, err := filepath.Glob(filepath.Join(tmp, dirPrefix+"*"))
 	if err != nil {
@@ -93,7 +95,7 @@ func sweep(tmp string) {
 		info, err := f.Stat()
 		old := err == nil && time.Since(info.ModTime()) > time.Hour
 		if old && syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil { //nolint:gosec // a descriptor fits
-			_ = os.RemoveAll(dir) // may belong to somebody else
+			_ = os.RemoveAll(dir) // may belong to someone else
 		}
 		_ = f.Close() // only locked
 	}
@@ -143,7 +145,12 @@ func NewServer(t testing.TB) *Server {
 	if err != nil {
 		t.Fatalf("pgtest: start postgres: %v", err)
 	}
-	s := &Server{t: t, url: srv.URL(), srv: srv, dirs: srv.Dirs()}
+	s := &Server{
+		t:    t,
+		url:  srv.URL(),
+		srv:  srv,
+		dirs: srv.Dirs(),
+	}
 	t.Cleanup(func() {
 		if s.killed {
 			s.Restart() // a killed server leaves shared memory behind, which its successor cleans up
@@ -192,8 +199,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server again on the same data and at the same address, and returns when it accepts connections.
-// One that still runs is killed first.
+// Restart starts the server again on the same data and at the same address, and returns when it accepts connections. A
+// running server is killed first.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Template is a database that tests begin with a copy of. It is made once on a server, by whichever test binary wants it
-// first: copying tables costs a fraction of making them.
+// Template is a database that tests begin with a copy of. It is made once on a server, by whichever test binary wants
+// it first: copying tables costs a fraction of making them.
 type Template struct {
 	name    string
 	prepare func(context.Context, *pgxpool.Pool) error
@@ -49,8 +49,8 @@ func (x *Template) URL(t testing.TB) string {
 // duplicateDatabase is the code of an error about a database whose name is taken.
 const duplicateDatabase = "42P04"
 
-// make prepares a database under a name of its own and renames it, so that what bears the template's name is whole even if
-// a test binary is killed or two of them make it at once.
+// make prepares a database under another name and renames it, so that the template is whole even if a test binary is
+// killed or two of them make it at once.
 func (x *Template) make() error {
 	server, err := shared()
 	if err != nil {

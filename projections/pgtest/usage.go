@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Usage tells what of the machine's processors this process and a server have had. That is steadier than the clock on a
-// machine that others use too.
+// Usage is the processor time of this process and a server. That is steadier than the clock on a machine that others
+// use too.
 type Usage struct {
 	tb         testing.TB
 	postmaster string // its process id
@@ -46,7 +46,7 @@ func (u Usage) Process() time.Duration {
 // Tick is the unit of the times in /proc.
 const Tick = 10 * time.Millisecond
 
-// Postgres is the processor time of the server and its children, those that have ended included; 0 without a /proc.
+// Postgres is the processor time of the server and its children, ended ones included; 0 without a /proc.
 func (u Usage) Postgres() (used time.Duration) {
 	all, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range all {

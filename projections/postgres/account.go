@@ -76,14 +76,20 @@ func droppedAccount(u *user.User) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("user %s: %w", u.Username, err)
 	}
-	return account{name: u.Username, uid: uid, gid: gid, drop: true}, nil
+	return account{
+		name: u.Username,
+		uid:  uid,
+		gid:  gid,
+		drop: true,
+	}, nil
 }
 
 // callerName is the name that peer authentication sees for this process.
 func callerName() (string, error) {
 	u, err := user.LookupId(strconv.Itoa(os.Geteuid()))
 	if err != nil {
-		return "", fmt.Errorf("%w: user id %d has no name in /etc/passwd (add it, or run as another user): %w", ErrNoAccount, os.Geteuid(), err)
+		return "", fmt.Errorf("%w: user id %d has no name in /etc/passwd (add it, or run as another user): %w", ErrNoAccount,
+			os.Geteuid(), err)
 	}
 	return u.Username, nil
 }
@@ -117,7 +123,7 @@ func (a account) give(path string) error {
 	return nil
 }
 
-// ownerOf returns the user id that owns path, and -1 when there is none to tell.
+// ownerOf returns the user id that owns path, and -1 if there is none.
 func ownerOf(path string) int {
 	info, err := os.Lstat(path)
 	if err != nil {

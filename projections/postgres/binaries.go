@@ -21,7 +21,7 @@ const MinVersion = 15
 // ErrNotFound reports that no usable binaries were found. The error it is wrapped in is a *SearchError.
 var ErrNotFound = errors.New("no usable postgres found")
 
-// SearchError says where binaries were looked for, and what was wrong with those that were there.
+// SearchError lists the places searched for binaries, and why those found were rejected.
 type SearchError struct {
 	Want  int      // the only major version that would do; 0: MinVersion or newer
 	Tried []string // one line per place
@@ -35,8 +35,9 @@ func (e *SearchError) Error() string {
 		"or set CARILLON_DATABASE_URL to a server that runs already"
 	if e.Want != 0 {
 		want = fmt.Sprintf("version %d, which made the existing cluster", e.Want)
-		mend = fmt.Sprintf("install Postgres %d. Do not move the cluster away: read models would be built anew from the events,"+
-			" but what else is in it would be lost", e.Want)
+		mend = fmt.Sprintf("install Postgres %d. Do not move the cluster away: read models would be rebuilt from the "+
+			"events,"+
+			" but its other data would be lost", e.Want)
 		if e.Keep != "" {
 			mend += " (" + e.Keep + ")"
 		}
@@ -91,7 +92,7 @@ func find(ctx context.Context, run account, only string, want int) (Binaries, er
 	return pick(ctx, run, dirs, missed, want)
 }
 
-// candidates are the directories that may hold binaries; missed says where there were none.
+// candidates are the directories that may hold binaries; missed says if there were none.
 func candidates() (dirs, missed []string) {
 	if path, err := exec.LookPath("postgres"); err != nil {
 		missed = append(missed, "PATH: no postgres")
@@ -114,7 +115,7 @@ func pick(ctx context.Context, run account, dirs, missed []string, want int) (Bi
 	var best Binaries
 	seen := map[string]bool{}
 	for _, dir := range dirs {
-		// A program in PATH may be a link to where the rest of the package is.
+		// A program in PATH may be a link into the directory of its package.
 		if program, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 			dir = filepath.Dir(program)
 		}

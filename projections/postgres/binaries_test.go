@@ -48,7 +48,8 @@ func TestPick(t *testing.T) {
 	}{
 		{"the newest", dirs, 0, 17, nil},
 		{"that of the cluster", dirs, 15, 15, nil},
-		{"none that suits the cluster", dirs, 18, 0, []string{"version 18, which made the existing cluster", "17.5", "install Postgres 18"}},
+		{"none that suits the cluster", dirs, 18, 0, []string{"version 18, which made the existing cluster", "17.5",
+			"install Postgres 18"}},
 		{"only old ones", dirs[:2], 0, 0, []string{"14.2", "older than 15", "CARILLON_DATABASE_URL", "install-postgres.sh"}},
 		{"nothing there", []string{empty}, 0, 0, []string{empty + ": no postgres"}},
 	} {
@@ -93,7 +94,7 @@ func TestClusterOfAMissingVersion(t *testing.T) {
 	}
 }
 
-func TestAClusterOfAMissingVersionIsPutAsideWhereItMay(t *testing.T) {
+func TestClusterOfMissingVersion_putAside(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachable(t), "pg")
 	srv := start(t, Config{Dir: dir})
@@ -114,7 +115,8 @@ func TestAClusterOfAMissingVersionIsPutAsideWhereItMay(t *testing.T) {
 	if got := ask(t, again, "SELECT 1"); got != "1" {
 		t.Errorf("the new cluster answers %q", got)
 	}
-	if kept, err := filepath.Glob(filepath.Join(again.home, "pgdata.version-99.*", "PG_VERSION")); err != nil || len(kept) != 1 {
+	if kept, err := filepath.Glob(filepath.Join(again.home, "pgdata.version-99.*", "PG_VERSION")); err != nil ||
+		len(kept) != 1 {
 		t.Errorf("kept: %v, %v", kept, err)
 	}
 }

@@ -139,7 +139,7 @@ func initArgs(cfg Config) []string {
 }
 
 // initCluster runs initdb. Text sorts by code point, which no update of the system's locales can change under an index;
-// upper and lower case are those of Unicode where the system has such a locale.
+// upper and lower case are those of Unicode if the system has such a locale.
 func initCluster(ctx context.Context, dir string, run account, bin Binaries, cfg Config) error {
 	unicode := "C.UTF-8"
 	if runtime.GOOS != "linux" {

@@ -30,8 +30,8 @@ func defaultElsewhere() string {
 	return "/var/lib/carillon"
 }
 
-// makeDir makes the configured directory, and returns its real path. Where root's server runs as another user, that
-// user may pass through it; what is inside keeps to itself.
+// makeDir makes the configured directory, and returns its real path. If root's server runs as another user, that user
+// may pass through it; files in it are private.
 func makeDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func makeDir(dir string) (string, error) {
 		return "", fmt.Errorf("postgres directory: %w", err)
 	}
 	if os.Geteuid() == 0 {
-		// Best effort: where it can't be changed, the server's user proves unable to reach it.
+		// Best effort: if it can't be changed, the server's user proves unable to reach it.
 		_ = os.Chmod(abs, passable())
 	}
 	resolved, err := filepath.EvalSymlinks(abs)
@@ -108,7 +108,7 @@ func writeOwner(home, dir string) error {
 }
 
 // newHome makes a place for the cluster of dir below base and links to it. The name starts with a hash of dir, so that
-// what an earlier, deleted directory of that name left behind can be told.
+// the remains of an earlier, deleted directory of that name can be recognized.
 func newHome(dir, base string, logger *slog.Logger) (string, error) {
 	if err := os.MkdirAll(base, 0o711); err != nil { //nolint:gosec // the server's user passes through it
 		return "", fmt.Errorf("make a place for the postgres cluster: %w", err)

@@ -21,7 +21,7 @@ type Home struct {
 	InUse bool   // a server runs
 }
 
-// Homes lists the places below base; empty: where they usually are. Who may not look there sees none.
+// Homes lists the places below base, by default below their usual one. Without permission to read it, there are none.
 func Homes(base string) ([]Home, error) {
 	if base == "" {
 		base = defaultElsewhere()
@@ -36,7 +36,7 @@ func Homes(base string) ([]Home, error) {
 	var homes []Home
 	for _, entry := range entries {
 		if !entry.IsDir() {
-			continue // base may be a data directory, with files of its own
+			continue // base may be a data directory, with other files
 		}
 		home, err := HomeAt(filepath.Join(base, entry.Name()))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -50,7 +50,7 @@ func Homes(base string) ([]Home, error) {
 	return homes, nil
 }
 
-// HomeAt tells of the place that is dir. It fails with fs.ErrNotExist where dir is none.
+// HomeAt returns the place in dir. It fails with fs.ErrNotExist if there is none.
 func HomeAt(dir string) (Home, error) {
 	text, err := os.ReadFile(filepath.Join(dir, ownerFile)) //nolint:gosec // a name below our own directory
 	if err != nil {
@@ -65,7 +65,7 @@ func HomeAt(dir string) (Home, error) {
 	return home, nil
 }
 
-// LinkedFrom is the place of the cluster of a directory; "" where the cluster is in the directory itself.
+// LinkedFrom is the place of the cluster of a directory; "" if the cluster is in the directory itself.
 func LinkedFrom(dir string) string {
 	home, err := os.Readlink(filepath.Join(dir, homeLink))
 	if err != nil {
@@ -74,8 +74,8 @@ func LinkedFrom(dir string) string {
 	return home
 }
 
-// Remove removes a directory of a cluster, or a place of one, for good. It fails with ErrInUse where a server runs. What
-// does not exist is removed.
+// Remove removes a directory of a cluster, or a place of one, permanently. It fails with ErrInUse if a server runs. A
+// missing directory is no error.
 func Remove(ctx context.Context, dir string, logger *slog.Logger) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -48,7 +48,7 @@ func TestHomesAreToldAndRemoved(t *testing.T) {
 		t.Errorf("%s: %v", dir, err)
 	}
 	if homes, err := Homes(filepath.Join(elsewhere, "missing")); err != nil || homes != nil {
-		t.Errorf("where there is nothing: %+v, %v", homes, err)
+		t.Errorf("an empty base: %+v, %v", homes, err)
 	}
 }
 

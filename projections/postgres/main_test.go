@@ -21,7 +21,7 @@ import (
 // template keeps one cluster for all tests of the run, so that initdb runs but once or twice.
 var template string
 
-// patience bounds the waiting for what has to happen, on a busy machine.
+// patience limits waiting, on a busy machine.
 const patience = 2 * time.Minute
 
 // helperEnv makes the test binary start a server in the directory it names, say its URL, and wait to be killed.
@@ -83,7 +83,7 @@ func startHelper(t *testing.T, dir string, env ...string) (*exec.Cmd, <-chan str
 	return cmd, lines
 }
 
-// fastDir is memory where there is plenty of it, unless TMPDIR says otherwise: clusters are many small files.
+// fastDir is memory if there is plenty of it, unless TMPDIR says otherwise: clusters are many small files.
 func fastDir() string {
 	const memory, plenty = "/dev/shm", 4 << 30
 	var st syscall.Statfs_t

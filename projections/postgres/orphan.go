@@ -62,7 +62,7 @@ func waitGone(ctx context.Context, pid int, data string, patience time.Duration)
 	return gone, nil
 }
 
-// until polls until a condition holds, and reports false where it did not before patience ended.
+// until polls until a condition holds, and reports false if it did not before patience ended.
 func until(ctx context.Context, patience time.Duration, holds func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -82,7 +82,7 @@ func until(ctx context.Context, patience time.Duration, holds func() (bool, erro
 	}
 }
 
-// clusterName is what the server of a home shows in the titles of its processes.
+// clusterName is shown in the titles of the processes of a home's server.
 func clusterName(home string) string { return "carillon-" + shortHash(home) }
 
 func isSession(title, name string) bool { return strings.HasPrefix(title, "postgres: "+name+": ") }

@@ -121,7 +121,7 @@ func (s *Server) startWatcher() error {
 	return err
 }
 
-// lastSignal is what the server gets when this process dies: a fast shutdown, or for a disposable one an immediate one.
+// lastSignal is sent to the server when this process dies: a fast shutdown, or for a disposable one an immediate one.
 func (s *Server) lastSignal() syscall.Signal {
 	if s.cfg.Disposable {
 		return syscall.SIGQUIT

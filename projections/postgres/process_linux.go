@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// watchParent says that a shell must see to the server when this process dies. On Linux the kernel does.
+// watchParent reports whether a shell must stop the server when this process dies. On Linux the kernel does.
 const watchParent = false
 
 // dieWithParent makes the kernel send sig to the new process when the thread that starts it ends. The kernel forgets it
 // if the process changes its user later on; os/exec sets it after the change.
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
 
-// isPostmaster tells whether the process is a living server on the cluster in data, by its command line, which
-// everybody may read (its working directory root may not, in a container without CAP_SYS_PTRACE). That of a dead
-// process that nobody has waited for yet is empty.
+// isPostmaster reports whether the process is a living server on the cluster in data, by its command line, which every
+// user may read (unlike its working directory, even as root in a container without CAP_SYS_PTRACE). That of a zombie is
+// empty.
 func isPostmaster(pid int, data string) bool {
 	args := commandLine(pid)
 	return strings.HasPrefix(filepath.Base(args[0]), "postgres") && slices.Contains(args, data)

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// watchParent says that a shell must see to the server when this process dies.
+// watchParent reports whether a shell must stop the server when this process dies.
 const watchParent = true
 
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
-// isPostmaster tells whether the process is a living server on the cluster in data, by its command line.
+// isPostmaster reports whether the process is a living server on the cluster in data, by its command line.
 func isPostmaster(pid int, data string) bool {
 	out, err := exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec // a number
 	return err == nil && strings.Contains(string(out), "postgres") && strings.Contains(string(out), data)

@@ -53,7 +53,8 @@ func (s *Server) ready(ctx context.Context) error {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for postgres: %w (the last answer: %w)", ctx.Err(), err)
 		case <-slow.C:
-			s.cfg.Logger.Info("postgres is not ready yet: it starts, or recovers what was not written when it ended last time", "last", err)
+			s.cfg.Logger.Info("postgres is not ready yet: starting, or recovering after its last end",
+				"last", err)
 		case <-poll.C:
 		}
 	}
@@ -118,7 +119,7 @@ func rotate(path string) error {
 	return nil
 }
 
-// recentLog is what this run of the server has logged, at most the last 16 KiB of it.
+// recentLog returns the log of this run of the server, at most its last 16 KiB.
 func (s *Server) recentLog() string {
 	f, err := os.Open(s.logPath)
 	if err != nil {

@@ -94,7 +94,7 @@ func killInitdb(t *testing.T) (dir string, caught bool) {
 	return dir, os.IsNotExist(err)
 }
 
-// A server that nobody stopped when its parent died is stopped by the next start.
+// An orphaned server is stopped by the next start.
 func TestOrphanIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachable(t), "pg")

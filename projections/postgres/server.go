@@ -20,19 +20,22 @@ import (
 // ErrDied reports that a server ended without having been asked to.
 var ErrDied = errors.New("postgres died")
 
-// Config says where and how a server runs. Dir is required; the zero value of the rest will do.
+// Config configures a server. Dir is required; the zero value of the rest will do.
 type Config struct {
-	Dir    string       // made when missing; see the package documentation for what is in it
-	Logger *slog.Logger // nil: nothing is logged
+	Dir    string       // made when missing; see the package documentation for its content
+	Logger *slog.Logger // nil means nothing is logged
 	BinDir string       // the only directory to look for binaries in; empty: everywhere that is usual
 
-	User      string // whom a new cluster of root's belongs to; empty: postgres, else nobody
+	User      string // owner of a new cluster if the caller is root; empty: postgres, else nobody
 	Elsewhere string // where root's cluster goes when its user can't reach Dir; empty: /var/lib/carillon
 
 	Settings map[string]string // override the built-in settings, by their names in postgresql.conf
 
-	// Replaceable says whether a cluster that no binaries are there for any more may be put aside for a new one, which is
-	// empty: nil, or why not. A Config without it never does so.
+	Guests   string // members of this role connect by password. Optional.
+	Loopback string // host:port at which guests connect besides the socket. Optional.
+
+	// Replaceable reports whether a cluster that no binaries are there for any more may be put aside for a new one, which
+	// is empty: nil, or why not. A Config without it never does so.
 	Replaceable func() error
 
 	// Disposable is for tests: the cluster need not outlast this process, so that making it is not synced, and when the
@@ -51,7 +54,7 @@ type Server struct {
 	sockets string
 	url     string
 	logPath string
-	logFrom int64 // where the log of this run starts
+	logFrom int64 // offset of this run in the log
 
 	cmd      *exec.Cmd
 	watcher  *watcher
@@ -127,16 +130,16 @@ func (s *Server) prepare(ctx context.Context) (Binaries, account, error) {
 	if err := ensureCluster(ctx, s.home, run, bin, s.cfg); err != nil {
 		return bin, run, err
 	}
-	if s.sockets, err = socketDir(s.home, run); err != nil {
+	if s.sockets, err = socketDir(s.home, s.cfg.port(), run); err != nil {
 		return bin, run, err
 	}
 	client, err := callerName()
 	if err != nil {
 		return bin, run, err
 	}
-	s.url = socketURL(s.sockets)
+	s.url = socketURL(s.sockets, s.cfg.port())
 	s.logPath = filepath.Join(s.dir, "postgres.log")
-	return bin, run, writeSettings(s.home, s.sockets, client, s.cfg.Settings)
+	return bin, run, writeSettings(s.home, s.sockets, client, s.cfg)
 }
 
 // settle finds a home for the cluster that the server's user can reach.
@@ -193,7 +196,7 @@ func (s *Server) Dirs() []string {
 // Done is closed when the server has ended, for whatever reason. The directory is free by then.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why the server ended: nil while it runs and after Stop or Kill, else an error that wraps ErrDied.
+// Err returns why the server ended: nil while it runs and after Stop or Kill, else an error that wraps ErrDied.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:
@@ -219,7 +222,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 }
 
-// Kill ends the server as a power loss would, as far as it can be told from outside, and returns when it is gone.
+// Kill ends the server as a power loss would, as seen from outside, and returns when it is gone.
 func (s *Server) Kill() error {
 	s.stopping.Store(true)
 	if err := s.signal(syscall.SIGKILL); err != nil {
@@ -231,8 +234,14 @@ func (s *Server) Kill() error {
 
 func (s *Server) data() string { return filepath.Join(s.home, "pgdata") }
 
-func socketURL(dir string) string {
+func socketURL(dir, port string) string {
 	query := url.Values{"host": {dir}, "port": {port}, "sslmode": {"disable"}}
 	encoded := strings.ReplaceAll(query.Encode(), "+", "%20") // to pgx a plus is no space
-	return (&url.URL{Scheme: "postgres", User: url.User(role), Host: "", Path: "/" + database, RawQuery: encoded}).String()
+	return (&url.URL{
+		Scheme:   "postgres",
+		User:     url.User(role),
+		Host:     "",
+		Path:     "/" + database,
+		RawQuery: encoded,
+	}).String()
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A server on one directory: it is set up as it has to be, lets its caller in alone, and keeps what it has over a stop and a kill.
+// A server on one directory: it is set up as it has to be, lets its caller in alone, and keeps what it has over a stop
+// and a kill.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(reachable(t), "data", "postgres")
@@ -106,7 +107,7 @@ func letsNoStrangerIn(t *testing.T, srv *Server) {
 	}
 }
 
-// fullLog gives a directory a log that is as large as one may be.
+// fullLog puts a log of the maximum size into a directory.
 func fullLog(t *testing.T, dir string) (log string) {
 	t.Helper()
 	log = filepath.Join(dir, "postgres.log")
@@ -134,7 +135,11 @@ func TestFailedStart(t *testing.T) {
 	if _, err := Start(ctx, Config{Dir: dir, Template: template}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("err = %v", err)
 	}
-	_, err := Start(t.Context(), Config{Dir: dir, Template: template, Settings: map[string]string{"shared_buffers": "much"}})
+	_, err := Start(t.Context(), Config{
+		Dir:      dir,
+		Template: template,
+		Settings: map[string]string{"shared_buffers": "much"},
+	})
 	if !errors.Is(err, ErrDied) || !strings.Contains(err.Error(), `invalid value for parameter "shared_buffers"`) {
 		t.Fatalf("err = %v", err)
 	}

@@ -5,6 +5,7 @@ package postgres
 import (
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,7 +15,7 @@ import (
 const (
 	role     = "carillon" // the bootstrap superuser of the cluster
 	database = "carillon"
-	port     = "5432" // names the socket file; nothing listens on TCP
+	port     = "5432" // names the socket file
 )
 
 // durableSettings are those of a server whose acknowledged commits survive a power loss, sized for a machine that it
@@ -46,14 +47,14 @@ var durableSettings = map[string]string{
 }
 
 // writeSettings writes the three configuration files into home.
-func writeSettings(home, sockets, client string, overrides map[string]string) error {
+func writeSettings(home, sockets, client string, cfg Config) error {
 	settings := maps.Clone(durableSettings)
-	maps.Copy(settings, overrides)
+	maps.Copy(settings, cfg.Settings)
 	maps.Copy(settings, map[string]string{
 		"cluster_name":            clusterName(home),
 		"update_process_title":    "on",
-		"listen_addresses":        "",
-		"port":                    port,
+		"listen_addresses":        cfg.host(),
+		"port":                    cfg.port(),
 		"unix_socket_directories": sockets,
 		"unix_socket_permissions": "0700",
 		"hba_file":                filepath.Join(home, "pg_hba.conf"),
@@ -61,9 +62,38 @@ func writeSettings(home, sockets, client string, overrides map[string]string) er
 	})
 	return writeFiles(home, map[string]string{
 		"postgresql.conf": renderSettings(settings),
-		"pg_hba.conf":     "local all all peer map=carillon\n", //nolint:dupword // all databases, all users
+		"pg_hba.conf":     admitted(cfg),
 		"pg_ident.conf":   fmt.Sprintf("carillon %s %s\n", quoteIdent(client), role),
 	})
+}
+
+// admitted returns the rules of who may connect. The first rule that fits counts: guests need a password everywhere,
+// and no other user has one.
+func admitted(cfg Config) string {
+	rules := "local all all peer map=carillon\n" //nolint:dupword // all databases, all users
+	if cfg.Guests == "" {
+		return rules
+	}
+	guests := "+" + cfg.Guests
+	rules = "local all " + guests + " scram-sha-256\n" + rules
+	if cfg.host() != "" {
+		rules += "host all " + guests + " samehost scram-sha-256\n"
+	}
+	return rules
+}
+
+// host is the address that the server listens at besides its socket; empty means none.
+func (c Config) host() string {
+	host, _, _ := net.SplitHostPort(c.Loopback)
+	return host
+}
+
+// port is the same for socket and loopback: Postgres has one.
+func (c Config) port() string {
+	if _, asked, err := net.SplitHostPort(c.Loopback); err == nil {
+		return asked
+	}
+	return port
 }
 
 func renderSettings(settings map[string]string) string {

@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// maxSocketPath is what fits a socket address everywhere: 107 bytes on Linux, 103 on macOS and the BSDs.
+// maxSocketPath fits a socket address on every system: 107 bytes on Linux, 103 on macOS and the BSDs.
 const maxSocketPath = 103
 
-// socketDir makes the directory of the socket: in home, or, where the path is too long for a socket address or the file
+// socketDir makes the directory of the socket: in home, or, if the path is too long for a socket address or the file
 // system has no sockets, at a short path that depends on home alone.
-func socketDir(home string, run account) (string, error) {
+func socketDir(home, port string, run account) (string, error) {
 	name := "carillon-" + shortHash(home)
 	candidates := []string{filepath.Join(home, "run")}
 	if run.drop {
@@ -42,8 +42,8 @@ func socketDir(home string, run account) (string, error) {
 	return "", fmt.Errorf("no directory for the socket of postgres: %w", errors.Join(tried...))
 }
 
-// privateDir makes sure that dir is a directory that only the account (and root) can look into. In a directory that
-// everybody may write to, somebody else may have made it first.
+// privateDir makes sure that dir is a directory that only the account (and root) can look into. In a directory that all
+// users may write to, another user may have made it first.
 func privateDir(dir string, run account) error {
 	err := os.Mkdir(dir, 0o700)
 	if err != nil && !errors.Is(err, os.ErrExist) {

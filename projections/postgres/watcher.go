@@ -13,7 +13,7 @@ import (
 
 // watchScript waits until its standard input ends, which is when this process is gone, however it went. Then it stops
 // the server, and when directories are given, waits for its end and removes them. The dead server's postmaster.pid is
-// gone before its process number is, where nobody waits for the process.
+// gone before its process number is, if no caller waits for the process.
 const watchScript = `
 trap '' HUP INT QUIT TERM
 while read -r _; do :; done

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Where the kernel doesn't do it, a shell watches over the server.
+// If the kernel doesn't stop the server with its parent, a shell does.
 func TestWatcher(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -1,5 +1,5 @@
 // Package projecttest feeds read models in tests: recorded events in a global order, in batches, each in a transaction
-// on a connection such as the runner's. Where the subject is the way of events through the store, test with the store.
+// on a connection such as the runner's. To test the path of events through the store, use the store.
 package projecttest
 
 import (
@@ -82,7 +82,7 @@ func (l *Log) empty(r reader) {
 	}
 }
 
-// Stream is the stream of an aggregate; what it returns records events there. The store's clock says at.
+// Stream is the stream of an aggregate; the returned function records events there. The store's clock is at.
 func Stream[S, E, C any](l *Log, a eventstore.Aggregate[S, E, C], id uuid.UUID, at time.Time) func(events ...E) {
 	return func(events ...E) {
 		l.t.Helper()
@@ -92,14 +92,18 @@ func Stream[S, E, C any](l *Log, a eventstore.Aggregate[S, E, C], id uuid.UUID, 
 				l.t.Fatal(err)
 			}
 			l.Append(eventstore.Recorded{
-				ID: uuid.New(), Stream: eventstore.StreamName(a.Category, id), Type: name, Data: data, Created: at,
+				ID:       uuid.New(),
+				Stream:   eventstore.StreamName(a.Category, id),
+				Type:     name,
+				Data:     data,
+				Created:  at,
 				Metadata: []byte(`{"actor":"test","schemaVersion":1}`),
 			})
 		}
 	}
 }
 
-// Append adds an event as it is, at the next revision and position.
+// Append adds an event unchanged, at the next revision and position.
 func (l *Log) Append(event eventstore.Recorded) {
 	next, exists := l.revision[event.Stream]
 	if exists {
@@ -126,8 +130,8 @@ func (l *Log) Project() {
 	}
 }
 
-// ProjectInBatches builds a read model anew from the whole history, cut into batches of the given sizes, which are used
-// in turn.
+// ProjectInBatches rebuilds a read model from the whole history, cut into batches of the given sizes, which are used in
+// turn.
 func (l *Log) ProjectInBatches(p projections.ReadModel, sizes ...int) {
 	l.t.Helper()
 	r := l.reader(p)
@@ -157,7 +161,7 @@ func (l *Log) inBatches(r reader, rest []eventstore.Recorded, sizes []int) {
 	l.pending = len(l.events)
 }
 
-// ProjectError gives a read model one event alone and returns what it says; nothing is kept.
+// ProjectError projects one event alone and returns the error; nothing is kept.
 func (l *Log) ProjectError(p projections.ReadModel, event eventstore.Recorded) error {
 	l.t.Helper()
 	for _, r := range l.readers {
@@ -171,7 +175,9 @@ func (l *Log) ProjectError(p projections.ReadModel, event eventstore.Recorded) e
 func project(t testing.TB, r reader, events []eventstore.Recorded) error {
 	var batch []eventstore.Recorded
 	for _, event := range events {
-		if slices.ContainsFunc(r.model.Filter.Prefixes, func(prefix string) bool { return strings.HasPrefix(event.Stream, prefix) }) {
+		if slices.ContainsFunc(r.model.Filter.Prefixes, func(prefix string) bool {
+			return strings.HasPrefix(event.Stream, prefix)
+		}) {
 			batch = append(batch, event)
 		}
 	}

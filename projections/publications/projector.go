@@ -1,4 +1,4 @@
-// Package publications is the read model of what was published: deliveries show it, backfills scan it.
+// Package publications is the read model of published events: deliveries show them, backfills scan them.
 package publications
 
 import (
@@ -19,7 +19,7 @@ import (
 //go:embed schema.sql
 var schema string
 
-// ReadModel is the read model of what was published.
+// ReadModel is the read model of published events.
 var ReadModel = projections.ReadModel{
 	Name:    "publications",
 	Version: 2,

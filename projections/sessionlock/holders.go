@@ -23,7 +23,8 @@ const Late = 10 * time.Second
 func endLate(ctx context.Context, conn *pgx.Conn, keys []int64) error {
 	_, err := conn.Exec(ctx, `
 		SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
-		WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = ANY ($1::bigint[]) AND objsubid = 1 AND granted
+		WHERE locktype = 'advisory' AND classid::bigint << 32 | objid::bigint = ANY ($1::bigint[]) AND objsubid = 1
+		AND granted
 			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 			AND (state LIKE 'idle%' OR wait_event_type = 'Client')
 			AND greatest(backend_start, query_start, state_change) < clock_timestamp() - make_interval(secs => $2::float8)`,
@@ -34,8 +35,8 @@ func endLate(ctx context.Context, conn *pgx.Conn, keys []int64) error {
 	return nil
 }
 
-// Holders returns the process that holds each lock, by the name that Process gave it there; "" if a session holds it that
-// is not of this package. A lock that nobody holds is not among them.
+// Holders returns the process that holds each lock, by the name that Process gave it there; "" if the session is not of
+// this package. Free locks are not included.
 func Holders(ctx context.Context, pool *pgxpool.Pool) (map[Key]string, error) {
 	rows, err := pool.Query(ctx, `
 		SELECT classid::bigint << 32 | objid::bigint, coalesce(application_name, '')

@@ -54,7 +54,7 @@ func TestLocks_frozenProcess(t *testing.T) {
 	}
 	stopped := time.Now()
 	acquire(t, mine, key)
-	t.Logf("taken over after %s", time.Since(stopped)) // within 10 s where the machine isn't busy
+	t.Logf("taken over after %s", time.Since(stopped)) // within 10 s if the machine isn't busy
 	if err := child.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

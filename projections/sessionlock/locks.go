@@ -1,13 +1,14 @@
-// Package sessionlock holds the Postgres advisory locks of a process, and hears notifications, on one session that shows
-// that the process is alive.
+// Package sessionlock holds the Postgres advisory locks of a process, and receives notifications, on one session that
+// shows that the process is alive.
 //
-// A lock of a session is gone when the session is. Postgres itself ends one that says nothing for 7 s, so that the
-// process may be stopped, or lose its power or its network: the session is never that quiet, because it asks for the time
-// every second. A process that waits for a lock also ends the session of a holder that is 10 s late, which catches what
-// the limits of Postgres don't, such as an answer that the holder does not take. Who comes back finds the session gone.
+// A lock of a session is gone when the session is. Postgres itself ends a session that is silent for 7 s, so that the
+// process may be stopped, or lose its power or its network: the session is never that quiet, because it asks for the
+// time every second. A process that waits for a lock also ends the session of a holder that is 10 s late, which covers
+// cases that the limits of Postgres don't, such as an answer that the holder does not read. A late holder finds its
+// session gone.
 //
-// A lock does not fence what its holder writes on other connections: that compares an epoch, which the next holder moves
-// before it does anything else (see package projections).
+// A lock does not fence what its holder writes on other connections: that compares an epoch, which the next holder
+// moves before it does anything else (see package projections).
 package sessionlock
 
 import (
@@ -25,7 +26,7 @@ import (
 var (
 	// ErrLost means that the lock is over, because its session is, or because it was released.
 	ErrLost = errors.New("the lock is lost")
-	// ErrHeld means that somebody else holds the lock.
+	// ErrHeld means that someone else holds the lock.
 	ErrHeld = errors.New("the lock is held")
 )
 
@@ -36,15 +37,16 @@ type Locks struct {
 	log    *slog.Logger
 
 	mu        sync.Mutex
-	ended     chan struct{} // closed when the session is closed for good; nil: it was never opened
+	ended     chan struct{} // closed when the session is closed permanently; nil means it was never opened
 	stop      context.CancelFunc
 	closed    bool
-	interrupt context.CancelFunc // ends the wait for a notification; nil: nothing waits
+	interrupt context.CancelFunc // ends the wait for a notification; nil means nothing waits
 	woken     bool
 	waiting   map[Key][]*waiter
 	held      map[Key]*Lock
 	released  []*Lock
 	channels  map[string]func(payload string)
+	pending   []notification
 	asked     time.Time // when Postgres was asked for the time that it last answered
 	there     time.Time // the time by Postgres' clock, at asked
 }
@@ -58,16 +60,20 @@ type waiter struct {
 	done    chan struct{} // closed when one of them is set
 }
 
-// New returns the locks of a process. config is the address of the session: it must lead to Postgres itself, not through
-// a pooler that gives each transaction another session.
+// New returns the locks of a process. config is the address of the session: it must lead to Postgres itself, not
+// through a pooler that gives each transaction another session.
 func New(config *pgx.ConnConfig, log *slog.Logger) *Locks {
 	return &Locks{
-		config: config.Copy(), log: log, waiting: map[Key][]*waiter{}, held: map[Key]*Lock{}, channels: map[string]func(string){},
+		config:   config.Copy(),
+		log:      log,
+		waiting:  map[Key][]*waiter{},
+		held:     map[Key]*Lock{},
+		channels: map[string]func(string){},
 	}
 }
 
-// Open opens the session, and returns why it can't be opened. It is optional: without it the first lock does so, and what
-// fails is tried again and logged.
+// Open opens the session, and returns why it can't be opened. Optional: otherwise the first lock opens it, and failures
+// are logged and retried.
 func (l *Locks) Open(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,26 +151,6 @@ func (l *Locks) forget(key Key, w *waiter) {
 	if len(l.waiting[key]) == 0 {
 		delete(l.waiting, key)
 	}
-}
-
-// Listen calls heard with each notification of a channel, until the context ends. heard must not wait for anything. What
-// is notified while the session is being opened again is not heard.
-func (l *Locks) Listen(ctx context.Context, channel string, heard func(payload string)) {
-	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return
-	}
-	if l.ended == nil {
-		l.start(nil)
-	}
-	l.channels[channel] = heard
-	l.wake()
-	l.mu.Unlock()
-	<-ctx.Done()
-	l.mu.Lock()
-	delete(l.channels, channel)
-	l.mu.Unlock()
 }
 
 // Now returns the time by Postgres' clock; known is false before Postgres has answered.
@@ -252,7 +238,7 @@ func (k *Lock) While(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Release gives the lock back, and waits until others can take it.
+// Release unlocks, and waits until others can take it.
 func (k *Lock) Release() {
 	l := k.locks
 	l.mu.Lock()

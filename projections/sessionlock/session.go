@@ -18,7 +18,7 @@ const (
 	patience  = 5 * time.Second        // with Postgres, for an answer
 	poll      = 250 * time.Millisecond // between two attempts at locks that other processes hold
 	reconnect = 250 * time.Millisecond // before a session that was lost is opened again
-	closing   = time.Second            // for the end of a session, which nobody waits for
+	closing   = time.Second            // for the end of a session, which no caller waits for
 )
 
 // ErrPooled means that the address leads through a pooler, which gives each transaction another session.
@@ -32,6 +32,7 @@ type session struct {
 	beaten    time.Time // the last sign of life
 	tried     time.Time // the last attempt at the locks that are waited for
 	looked    time.Time // the last look at whether their holders are late
+	notified  time.Time // the last notification
 	proven    time.Time // when Postgres was asked what it last answered; guarded by the mutex of Locks
 }
 
@@ -98,10 +99,11 @@ func (l *Locks) connect(ctx context.Context, earlier backend) (*session, error) 
 	err = conn.QueryRow(ctx, `SELECT pid, backend_start, current_setting('idle_session_timeout') FROM pg_stat_activity
 		WHERE pid = pg_backend_pid()`).Scan(&s.backend.pid, &s.backend.started, &idle)
 	if err == nil && idle != limit.String() {
-		err = ErrPooled // one that drops the settings that it does not know
+		err = ErrPooled // the pooler drops unknown settings
 	}
 	if err == nil && earlier.started != nil {
-		_, err = conn.Exec(ctx, "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2",
+		_, err = conn.Exec(ctx, "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity WHERE pid = $1 "+
+			"AND backend_start = $2",
 			earlier.pid, *earlier.started)
 	}
 	if err != nil {
@@ -137,9 +139,12 @@ func (l *Locks) wait(ctx context.Context, s *session, waits bool) error {
 	if next := s.tried.Add(poll); waits && next.Before(until) {
 		until = next
 	}
+	l.mu.Lock()
+	if next := s.notified.Add(together); len(l.pending) > 0 && next.Before(until) {
+		until = next
+	}
 	waiting, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	l.mu.Lock()
 	if l.woken || !now.Before(until) {
 		l.woken = false
 		l.mu.Unlock()
@@ -166,13 +171,13 @@ func (l *Locks) wait(ctx context.Context, s *session, waits bool) error {
 	return nil
 }
 
-// step gives back what was released, tries what is waited for, and shows that the process is alive. It reports whether
-// somebody waits for a lock.
+// step unlocks released locks, tries those that are waited for, and shows that the process is alive. It reports whether
+// a caller waits for a lock.
 func (l *Locks) step(ctx context.Context, s *session) (waits bool, err error) {
 	now := time.Now()
-	released, wanted, channels := l.due(s, now)
-	if len(released)+len(wanted)+len(channels) > 0 || now.Sub(s.beaten) >= beat {
-		if err := l.ask(ctx, s, released, wanted, channels); err != nil {
+	e := l.due(s, now)
+	if e.any() || now.Sub(s.beaten) >= beat {
+		if err := l.ask(ctx, s, e); err != nil {
 			return false, err
 		}
 	}
@@ -181,15 +186,28 @@ func (l *Locks) step(ctx context.Context, s *session) (waits bool, err error) {
 	return len(l.waiting) > 0, nil
 }
 
-// due lists what is to be done. All locks that somebody waits for are tried when one of them is new, and every 250 ms.
-func (l *Locks) due(s *session, now time.Time) (released []*Lock, wanted []int64, channels []string) {
+// errands are what is to be done on the session.
+type errands struct {
+	released []*Lock
+	wanted   []int64  // locks that are waited for
+	channels []string // to listen to
+	pending  []notification
+}
+
+func (e *errands) any() bool { return len(e.released)+len(e.wanted)+len(e.channels)+len(e.pending) > 0 }
+
+// due lists what is to be done. All locks that a caller waits for are tried when one of them is new, and every 250 ms.
+func (l *Locks) due(s *session, now time.Time) (e errands) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	again := now.Sub(s.tried) >= poll
-	released, l.released = l.released, nil
+	e.released, l.released = l.released, nil
+	if now.Sub(s.notified) >= together {
+		e.pending, l.pending = l.pending, nil
+	}
 	for channel := range l.channels {
 		if !s.listening[channel] {
-			channels = append(channels, channel)
+			e.channels = append(e.channels, channel)
 		}
 	}
 	for _, waiters := range l.waiting {
@@ -199,22 +217,22 @@ func (l *Locks) due(s *session, now time.Time) (released []*Lock, wanted []int64
 		}
 	}
 	if !again {
-		return released, nil, channels
+		return e
 	}
 	s.tried = now
 	for key, waiters := range l.waiting {
 		if l.held[key] == nil {
-			wanted = append(wanted, int64(key))
+			e.wanted = append(e.wanted, int64(key))
 			continue
 		}
 		for _, w := range waiters {
 			l.refuse(key, w)
 		}
 	}
-	return released, wanted, channels
+	return e
 }
 
-// refuse tells a waiter with one attempt that the lock is held. The mutex is held.
+// refuse answers a waiter with one attempt that the lock is held. The mutex is held.
 func (l *Locks) refuse(key Key, w *waiter) {
 	if w.once && w.tried {
 		w.failed = ErrHeld
@@ -224,48 +242,54 @@ func (l *Locks) refuse(key Key, w *waiter) {
 }
 
 // ask does what is due, in one round trip.
-func (l *Locks) ask(ctx context.Context, s *session, released []*Lock, wanted []int64, channels []string) error {
+func (l *Locks) ask(ctx context.Context, s *session, e errands) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var batch pgx.Batch
-	for _, channel := range channels {
+	for _, channel := range e.channels {
 		batch.Queue("LISTEN " + pgx.Identifier{channel}.Sanitize())
 	}
-	keys := make([]int64, len(released))
-	for i, lock := range released {
+	keys := make([]int64, len(e.released))
+	for i, lock := range e.released {
 		keys[i] = int64(lock.key)
 	}
 	if len(keys) > 0 {
 		batch.Queue("SELECT pg_advisory_unlock(key) FROM unnest($1::bigint[]) key", keys)
 	}
 	var got []int64
-	if len(wanted) > 0 {
-		batch.Queue("SELECT key FROM unnest($1::bigint[]) key WHERE pg_try_advisory_lock(key)", wanted).Query(func(rows pgx.Rows) (err error) {
-			got, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-			return err
-		})
+	if len(e.wanted) > 0 {
+		batch.Queue("SELECT key FROM unnest($1::bigint[]) key WHERE pg_try_advisory_lock(key)", e.wanted).
+			Query(func(rows pgx.Rows) (err error) {
+				got, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+				return err
+			})
+	}
+	for _, n := range e.pending {
+		batch.Queue("SELECT pg_notify($1, $2)", n.channel, n.payload)
 	}
 	var there time.Time
 	batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
 	asked := time.Now()
 	if err := s.conn.SendBatch(ctx, &batch).Close(); err != nil {
 		l.mu.Lock()
-		l.released = append(l.released, released...) // lose tells those who wait for them
+		l.released = append(l.released, e.released...) // lose notifies their waiters
+		l.pending = append(e.pending, l.pending...)
 		l.mu.Unlock()
 		return fmt.Errorf("ask on the session of the locks: %w", err)
 	}
 	s.beaten = asked
-	for _, channel := range channels {
-		s.listening[channel] = true
+	if len(e.pending) > 0 {
+		s.notified = asked
 	}
 	l.answered(s, asked, there.Add(-time.Since(asked)/2))
-	for _, lock := range released {
+	l.listens(s, e.channels)
+	for _, lock := range e.released {
 		close(lock.unlocked)
 	}
-	l.grant(s, wanted, got)
-	if len(wanted) > len(got) && asked.Sub(s.looked) >= beat {
+	l.grant(s, e.wanted, got)
+	if len(e.wanted) > len(got) && asked.Sub(s.looked) >= beat {
 		s.looked = asked
-		return endLate(ctx, s.conn, wanted)
+		return endLate(ctx, s.conn, e.wanted)
 	}
 	return nil
 }
@@ -276,13 +300,20 @@ func (l *Locks) answered(s *session, asked, there time.Time) {
 	s.proven, l.asked, l.there = asked, asked, there
 }
 
-// grant hands the locks that were taken to those who wait for them, and refuses those with one attempt that was in vain.
+// grant hands the locks that were taken to those who wait for them, and refuses those with one attempt that was in
+// vain.
 func (l *Locks) grant(s *session, wanted, got []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range got {
 		key := Key(n)
-		lock := &Lock{locks: l, key: key, session: s, lost: make(chan struct{}), unlocked: make(chan struct{})}
+		lock := &Lock{
+			locks:    l,
+			key:      key,
+			session:  s,
+			lost:     make(chan struct{}),
+			unlocked: make(chan struct{}),
+		}
 		waiters := l.waiting[key]
 		if len(waiters) == 0 { // it has gone away
 			lock.end(ErrLost)

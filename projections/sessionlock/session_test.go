@@ -179,6 +179,46 @@ func TestLocks_notifications(t *testing.T) {
 	say("again")
 }
 
+// Notifications are heard by all, in order and once if they are the same. While the session of the sender is being
+// opened again they wait. A listener whose session was opened again learns that some may have been missed.
+func TestLocks_tell(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	teller, hearer := pgtest.Locks(t, pool), pgtest.Locks(t, pool)
+	heard := make(chan string, 100)
+	hear := func(want string) {
+		t.Helper()
+		select {
+		case got := <-heard:
+			if got != want {
+				t.Fatalf("heard %q, want %q", got, want)
+			}
+		case <-within(t).Done():
+			t.Fatalf("not heard: %q", want)
+		}
+	}
+	go hearer.Listen(t.Context(), "greetings", func(payload string) { heard <- payload })
+	hear("") // it listens
+	lock := acquire(t, teller, key)
+	for range 10 {
+		teller.Notify("greetings", "hello")
+	}
+	teller.Notify("other", "without listeners")
+	teller.Notify("greetings", "bye")
+	hear("hello")
+	for got := "hello"; got == "hello"; { // again if the first had gone before the last was sent
+		got = <-heard
+		if got != "hello" && got != "bye" {
+			t.Fatalf("heard %q", got)
+		}
+	}
+	endSessions(t, pool)
+	lost(t, lock)
+	hear("")                            // it listens again
+	teller.Notify("greetings", "again") // at the latest when its session is open again
+	hear("again")
+}
+
 func TestLocks_afterClose(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

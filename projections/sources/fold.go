@@ -19,10 +19,10 @@ import (
 // place is a happening at a source.
 type place struct{ source, happening uuid.UUID }
 
-// fold is what the happenings of a batch come to.
+// fold holds the changes by the happenings of a batch.
 type fold struct {
 	shown map[place]*shown
-	stale map[place]struct{} // where the batch says nothing else
+	stale map[place]struct{} // unless the batch changes them
 	added map[filled]int
 }
 
@@ -35,7 +35,8 @@ type itemsAdded struct {
 	n int
 }
 
-var addToBackfills = column.SQL("UPDATE attachments AS a SET added = a.added + u.n FROM %s WHERE a.feed_id = u.feed_id AND a.source_id = u.source_id",
+var addToBackfills = column.SQL("UPDATE attachments AS a SET added = a.added + u.n FROM %s "+
+	"WHERE a.feed_id = u.feed_id AND a.source_id = u.source_id",
 	column.New[column.UUIDs]("feed_id", "uuid", func(i itemsAdded) uuid.UUID { return i.feed }),
 	column.New[column.UUIDs]("source_id", "uuid", func(i itemsAdded) uuid.UUID { return i.source }),
 	column.New[[]int]("n", "integer", func(i itemsAdded) int { return i.n }))
@@ -73,7 +74,7 @@ func (f fold) queueAdded(batch *pgx.Batch) {
 func (f fold) add(id uuid.UUID, event happening.Event) error {
 	switch e := event.(type) {
 	case happening.Observed:
-		if e.Of == uuid.Nil { // what was merged into a happening is observed as what it was
+		if e.Of == uuid.Nil { // a merged happening is observed under its former id
 			return f.show(place{e.SourceID, id}, e.Details, e.Source, e.Standing)
 		}
 	case happening.Revised:
@@ -105,7 +106,7 @@ func (f fold) show(at place, details happening.Details, block happening.Block, s
 	return nil
 }
 
-// shownAt is what a source shows of a happening.
+// shownAt is a source's view of a happening.
 type shownAt struct {
 	place
 	*shown
@@ -122,7 +123,8 @@ var (
 		column.New[[][]byte]("digest", "bytea", func(s shownAt) []byte { return s.digest }),
 		column.New[[]bool]("stale", "boolean", func(s shownAt) bool { return s.stale }),
 	)...)
-	endShown = column.SQL("UPDATE shown s SET stale = true FROM %s WHERE s.source_id = u.source_id AND s.happening_id = u.happening_id",
+	endShown = column.SQL("UPDATE shown s SET stale = true FROM %s WHERE s.source_id = u.source_id "+
+		"AND s.happening_id = u.happening_id",
 		placeColumns...)
 )
 

@@ -1,4 +1,5 @@
-// Package sources is the read model of sources: how their collection goes, when each is due, and what each shows.
+// Package sources is the read model of sources: the state of their collection, when each is due, and the happenings
+// that each shows.
 package sources
 
 import (
@@ -72,29 +73,35 @@ func decode[E any](recorded *eventstore.Recorded, codec eventstore.Codec[E], the
 
 const (
 	insertSource = `INSERT INTO sources (id, type, url, handle, timezone, host, created_at, revision,
-			feeds, state, ended, since, outcome, message, notes, collections, observed, pages, new, revised, stale, failures, interval_seconds,
+			feeds, state, ended, since, outcome, message, notes, collections, observed, pages, new, revised, stale, failures,
+			interval_seconds,
 			requested, due_at, paused_by, paused_for)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 'registered', 'registered', $7, '', '', '[]', 0, 0, 0, 0, 0, 0, 0, $9, false, $7, '', '')`
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, 'registered', 'registered', $7, '', '', '[]', 0, 0, 0, 0, 0, 0, 0, $9,
+		false, $7, '', '')`
 
 	requestCollection = `UPDATE sources SET revision = $2, requested = true, wanted_at = $3 WHERE id = $1`
 
-	// What was asked for before the walk began is what it was begun for.
-	startCollection = `UPDATE sources SET revision = $2, state = 'collecting', collections = $3, started_at = $4, wanted_at = NULL WHERE id = $1`
+	// A walk answers the requests that came before it began.
+	startCollection = `UPDATE sources SET revision = $2, state = 'collecting', collections = $3, started_at = $4,
+		wanted_at = NULL WHERE id = $1`
 
-	endCollection = `UPDATE sources SET revision = $2, state = $3, ended = $3, since = CASE WHEN ended = $3 THEN since ELSE $9 END, outcome = $4, message = $5, failures = $6,
+	endCollection = `UPDATE sources SET revision = $2, state = $3, ended = $3, since = CASE WHEN ended = $3 THEN since
+		ELSE $9 END, outcome = $4, message = $5, failures = $6,
 			collections = greatest(collections, $7), requested = requested AND wanted_at IS NOT NULL, due_at = $8 WHERE id = $1`
 
 	completeCollection = `UPDATE sources SET notes = CASE WHEN $3 THEN notes ELSE $2 END,
 			observed = CASE WHEN $3 THEN observed ELSE $4 END, interval_seconds = $5, completed_at = $6,
 			pages = $7, new = $8, revised = $9, stale = $10 WHERE id = $1`
 
-	pauseSource = `UPDATE sources SET revision = $2, paused_at = coalesce(paused_at, $3), paused_by = $4, paused_for = $5 WHERE id = $1`
+	pauseSource = `UPDATE sources SET revision = $2, paused_at = coalesce(paused_at, $3), paused_by = $4, paused_for = $5
+		WHERE id = $1`
 	// The wait that a failure asked for ends with the pause.
 	resumeSource = `UPDATE sources SET revision = $2, paused_at = NULL, paused_by = '', paused_for = '', resumed_at = $3,
 			due_at = least(due_at, $3) WHERE id = $1`
 
-	// Where all of the source is known, nobody has to go and look.
-	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking, ended_at, added)
+	// If all of the source is known, no walk is needed.
+	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking,
+		ended_at, added)
 			VALUES ($1, $2, $3, NOT $4::boolean, false, CASE WHEN $4 THEN $3::timestamptz END, 0) RETURNING source_id)
 		UPDATE sources SET feeds = feeds + 1, wanted_at = CASE WHEN $4 THEN wanted_at ELSE $3 END
 		WHERE id IN (SELECT source_id FROM attached)`
@@ -105,17 +112,20 @@ const (
 
 	beginBackfill = `UPDATE attachments SET walking = true WHERE source_id = $1 AND backfilling`
 	pauseBackfill = `UPDATE attachments SET walking = false WHERE source_id = $1 AND walking`
-	endBackfill   = `UPDATE attachments SET walking = false, backfilling = false, ended_at = $2 WHERE source_id = $1 AND walking`
+	endBackfill   = `UPDATE attachments SET walking = false, backfilling = false, ended_at = $2 WHERE source_id = $1
+		AND walking`
 )
 
 func queueSource(batch *pgx.Batch, recorded *eventstore.Recorded, event source.Event) error {
 	id, revision := recorded.StreamID(), int64(recorded.Revision) //nolint:gosec // no stream is that long
 	end := func(state, message string, failures, number int, next, at time.Time) {
-		batch.Queue(endCollection, id, revision, state, clean(source.OutcomeOf(event)), clean(message), failures, number, next, at)
+		batch.Queue(endCollection, id, revision, state, clean(source.OutcomeOf(event)), clean(message), failures,
+			number, next, at)
 	}
 	switch e := event.(type) {
 	case source.Registered:
-		batch.Queue(insertSource, id, e.Type, e.URL, e.Handle, e.Timezone, hostOf(e), e.At, revision, int(source.FirstInterval/time.Second))
+		batch.Queue(insertSource, id, e.Type, e.URL, e.Handle, e.Timezone, hostOf(e), e.At, revision,
+			int(source.FirstInterval/time.Second))
 	case source.CollectionRequested:
 		batch.Queue(requestCollection, id, revision, e.At)
 	case source.CollectionStarted:
@@ -151,8 +161,8 @@ func queueSource(batch *pgx.Batch, recorded *eventstore.Recorded, event source.E
 	return nil
 }
 
-// hostOf names whose pace a walk of a source has to keep, as those do who fetch: the same for http and https, while each
-// other port is a server of its own.
+// hostOf returns the host whose pace a walk of a source has to keep, as fetchers do: the same for http and https, while
+// each other port is a separate server.
 func hostOf(e source.Registered) string {
 	u, err := url.Parse(e.URL)
 	if err != nil || u.Hostname() == "" {
@@ -176,6 +186,7 @@ func queueFeed(batch *pgx.Batch, fold fold, id uuid.UUID, event feed.Event) {
 		batch.Queue(detachSource, id, e.SourceID)
 	case feed.Deleted:
 		batch.Queue(detachAll, id)
-	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared: // attach nothing
+		// attach nothing
+	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared:
 	}
 }

@@ -23,7 +23,12 @@ import (
 
 var (
 	noon       = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	registered = source.Registered{Type: source.TypeSite, URL: "https://example.org/", Timezone: "Europe/Rome", At: noon}
+	registered = source.Registered{
+		Type:     source.TypeSite,
+		URL:      "https://example.org/",
+		Timezone: "Europe/Rome",
+		At:       noon,
+	}
 )
 
 type fixture struct {
@@ -36,7 +41,12 @@ type fixture struct {
 func open(t *testing.T) fixture {
 	t.Helper()
 	pool := projecttest.Pool(t)
-	f := fixture{Log: projecttest.New(t, pool, sources.ReadModel), Queries: &query.Queries{Pool: pool}, t: t, id: uuid.New()}
+	f := fixture{
+		Log:     projecttest.New(t, pool, sources.ReadModel),
+		Queries: &query.Queries{Pool: pool},
+		t:       t,
+		id:      uuid.New(),
+	}
 	f.source(registered)
 	return f
 }
@@ -52,10 +62,15 @@ func (f fixture) feed(id uuid.UUID, events ...feed.Event) {
 }
 
 func (f fixture) attach(id uuid.UUID, at time.Time) {
-	f.feed(id, feed.SourceAttached{AssociationID: uuid.New(), SourceID: f.id, SourceType: "site", At: at})
+	f.feed(id, feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      f.id,
+		SourceType:    "site",
+		At:            at,
+	})
 }
 
-// listed is the source as operators see it in their list, where it is the only one.
+// listed is the source as operators see it in their list, if it is the only one.
 func (f fixture) listed() query.Source {
 	f.t.Helper()
 	all, err := f.Sources(f.t.Context(), query.SourceFilter{})
@@ -69,7 +84,8 @@ func (f fixture) listed() query.Source {
 func (f fixture) expectWanted(since *time.Time) {
 	f.t.Helper()
 	var got *time.Time
-	if err := f.Pool.QueryRow(f.t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1 AND (feeds > 0 OR requested)", f.id).
+	if err := f.Pool.QueryRow(f.t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1 AND (feeds > 0 "+
+		"OR requested)", f.id).
 		Scan(&got); err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		f.t.Fatal(err)
 	}
@@ -80,7 +96,7 @@ func (f fixture) expectWanted(since *time.Time) {
 
 func after(d time.Duration) *time.Time { return new(noon.Add(d)) }
 
-func TestAWalkIsWantedWhenASourceIsAttached(t *testing.T) {
+func TestWalkWanted_sourceAttached(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.expectWanted(nil)
@@ -94,13 +110,19 @@ func TestAWalkIsWantedWhenASourceIsAttached(t *testing.T) {
 	f.feed(one, feed.SourceDetached{SourceID: f.id, At: noon})
 	f.expectWanted(after(-time.Minute))
 	f.feed(two, feed.Deleted{At: noon})
-	f.expectWanted(nil) // by nobody any more
+	f.expectWanted(nil) // no longer
 }
 
 func TestNoWalkIsWantedOfASourceThatIsKnown(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.feed(uuid.New(), feed.SourceAttached{AssociationID: uuid.New(), SourceID: f.id, SourceType: "site", Known: true, At: noon})
+	f.feed(uuid.New(), feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      f.id,
+		SourceType:    "site",
+		Known:         true,
+		At:            noon,
+	})
 	f.expectWanted(nil)
 	f.attach(uuid.New(), noon.Add(time.Hour))
 	f.expectWanted(after(time.Hour))
@@ -113,7 +135,13 @@ func TestBackfills(t *testing.T) {
 	added := func(to uuid.UUID, backfill bool) {
 		happening := uuid.New()
 		projecttest.Stream(f.Log, item.Aggregate, item.ID(to, happening), noon)(
-			item.Added{FeedID: to, HappeningID: happening, SourceID: f.id, Backfill: backfill, At: noon})
+			item.Added{
+				FeedID:      to,
+				HappeningID: happening,
+				SourceID:    f.id,
+				Backfill:    backfill,
+				At:          noon,
+			})
 	}
 	expect := func(want ...query.Backfill) {
 		t.Helper()
@@ -128,11 +156,22 @@ func TestBackfills(t *testing.T) {
 	f.source(source.CollectionStarted{Number: 1, At: noon})
 	added(one, true)
 	added(one, false)
-	f.attach(two, noon.Add(time.Second)) // what is left of the walk is not all
+	f.attach(two, noon.Add(time.Second)) // the rest of the walk is not all
 	added(two, true)
-	f.feed(three, feed.SourceAttached{AssociationID: uuid.New(), SourceID: f.id, SourceType: "site", Known: true, At: noon.Add(time.Minute)})
+	f.feed(three, feed.SourceAttached{
+		AssociationID: uuid.New(),
+		SourceID:      f.id,
+		SourceType:    "site",
+		Known:         true,
+		At:            noon.Add(time.Minute),
+	})
 	f.source(source.CollectionCompleted{Number: 1, At: noon.Add(time.Hour)})
-	expect(query.Backfill{Feed: one, Since: noon, EndedAt: after(time.Hour), Added: 1},
+	expect(query.Backfill{
+		Feed:    one,
+		Since:   noon,
+		EndedAt: after(time.Hour),
+		Added:   1,
+	},
 		query.Backfill{Feed: two, Since: noon.Add(time.Second), Added: 1},
 		query.Backfill{Feed: three, Since: noon.Add(time.Minute), EndedAt: after(time.Minute)})
 	f.source(source.CollectionStarted{Number: 2, At: noon}, source.CollectionFailed{Number: 2, At: noon},
@@ -141,10 +180,23 @@ func TestBackfills(t *testing.T) {
 	f.feed(one, feed.SourceDetached{SourceID: f.id, At: noon})
 	f.attach(one, noon.Add(2*time.Hour))
 	added(one, true)
-	f.source(source.CollectionStarted{Number: 4, At: noon}, source.CollectionCompleted{Number: 4, At: noon.Add(3 * time.Hour)})
-	expect(query.Backfill{Feed: two, Since: noon.Add(time.Second), EndedAt: after(3 * time.Hour), Added: 1},
+	f.source(source.CollectionStarted{Number: 4, At: noon}, source.CollectionCompleted{
+		Number: 4,
+		At:     noon.Add(3 * time.Hour),
+	})
+	expect(query.Backfill{
+		Feed:    two,
+		Since:   noon.Add(time.Second),
+		EndedAt: after(3 * time.Hour),
+		Added:   1,
+	},
 		query.Backfill{Feed: three, Since: noon.Add(time.Minute), EndedAt: after(time.Minute)},
-		query.Backfill{Feed: one, Since: noon.Add(2 * time.Hour), EndedAt: after(3 * time.Hour), Added: 1})
+		query.Backfill{
+			Feed:    one,
+			Since:   noon.Add(2 * time.Hour),
+			EndedAt: after(3 * time.Hour),
+			Added:   1,
+		})
 	whole := f.Dump("sources.attachments")
 	f.ProjectInBatches(sources.ReadModel, 1, 7)
 	if diff := cmp.Diff(whole, f.Dump("sources.attachments")); diff != "" {
@@ -161,17 +213,49 @@ func TestStateFollowsTheWalks(t *testing.T) {
 		t.Errorf("state is %s", got.State)
 	}
 	f.source(source.CollectionCompleted{
-		Number: 1, Counts: source.Counts{Pages: 1, Observed: 4, New: 3, Revised: 2, WentStale: 1}, IntervalSeconds: 900,
-		Notes: []source.Note{{Code: "skipped-event", Text: "no date\x00"}}, NextAt: noon.Add(time.Hour), At: noon.Add(time.Minute),
+		Number: 1,
+		Counts: source.Counts{
+			Pages:     1,
+			Observed:  4,
+			New:       3,
+			Revised:   2,
+			WentStale: 1,
+		},
+		IntervalSeconds: 900,
+		Notes:           []source.Note{{Code: "skipped-event", Text: "no date\x00"}},
+		NextAt:          noon.Add(time.Hour),
+		At:              noon.Add(time.Minute),
 	}, source.CollectionFailed{
-		Number: 7, Reason: "timeout", Message: "no answer in time", Failures: 1, NextAt: noon.Add(2 * time.Hour), At: noon.Add(time.Hour),
+		Number:   7,
+		Reason:   "timeout",
+		Message:  "no answer in time",
+		Failures: 1,
+		NextAt:   noon.Add(2 * time.Hour),
+		At:       noon.Add(time.Hour),
 	})
 	started, completed, next := noon.Add(time.Second), noon.Add(time.Minute), noon.Add(2*time.Hour)
 	want := query.Source{
-		ID: f.id, Type: "site", URL: "https://example.org/", Timezone: "Europe/Rome", CreatedAt: noon, Feeds: 1, State: "failing",
-		Since: noon.Add(time.Hour), Outcome: "timeout", Pages: 1, New: 3, Revised: 2, Stale: 1, Interval: 900,
-		Message: "timeout: no answer in time", Notes: []query.SourceNote{{Code: "skipped-event", Text: "no date"}},
-		StartedAt: &started, CompletedAt: &completed, Observed: 4, Failures: 1, DueAt: &next,
+		ID:          f.id,
+		Type:        "site",
+		URL:         "https://example.org/",
+		Timezone:    "Europe/Rome",
+		CreatedAt:   noon,
+		Feeds:       1,
+		State:       "failing",
+		Since:       noon.Add(time.Hour),
+		Outcome:     "timeout",
+		Pages:       1,
+		New:         3,
+		Revised:     2,
+		Stale:       1,
+		Interval:    900,
+		Message:     "timeout: no answer in time",
+		Notes:       []query.SourceNote{{Code: "skipped-event", Text: "no date"}},
+		StartedAt:   &started,
+		CompletedAt: &completed,
+		Observed:    4,
+		Failures:    1,
+		DueAt:       &next,
 	}
 	got := f.listed()
 	got.Backfills = nil // see TestBackfills
@@ -180,8 +264,8 @@ func TestStateFollowsTheWalks(t *testing.T) {
 	}
 }
 
-// A state lasts over the walks that end in it. A pause hides it, and is told with who said so and why.
-func TestSinceWhenASourceIsInItsState(t *testing.T) {
+// A state lasts over the walks that end in it. A pause hides it, and is shown with its actor and reason.
+func TestStateSince(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.attach(uuid.New(), noon)
@@ -197,15 +281,30 @@ func TestSinceWhenASourceIsInItsState(t *testing.T) {
 	expect("collecting", time.Minute)
 	f.source(source.CollectionCompleted{Number: 1, NextAt: at(60), At: at(2)})
 	expect("ok", 2*time.Minute)
-	f.source(source.CollectionStarted{Number: 2, At: at(3)}, source.CollectionCompleted{Number: 2, NextAt: at(60), At: at(4)})
+	f.source(source.CollectionStarted{Number: 2, At: at(3)}, source.CollectionCompleted{
+		Number: 2,
+		NextAt: at(60),
+		At:     at(4),
+	})
 	expect("ok", 2*time.Minute)
-	f.source(source.CollectionFailed{Number: 3, Reason: "timeout", NextAt: at(600), At: at(5)},
-		source.CollectionFailed{Number: 4, Reason: "robots", NextAt: at(600), At: at(6)})
+	f.source(source.CollectionFailed{
+		Number: 3,
+		Reason: "timeout",
+		NextAt: at(600),
+		At:     at(5),
+	},
+		source.CollectionFailed{
+			Number: 4,
+			Reason: "robots",
+			NextAt: at(600),
+			At:     at(6),
+		})
 	expect("failing", 5*time.Minute)
 
 	f.source(source.Paused{Reason: "the owner objects", At: at(7)}, source.Paused{Reason: "by letter\x00", At: at(8)})
 	expect("paused", 7*time.Minute)
-	if got := f.listed(); got.PausedFor != "by letter" || got.PausedBy != "test" || !got.PausedAt.Equal(at(7)) || got.DueAt != nil {
+	if got := f.listed(); got.PausedFor != "by letter" || got.PausedBy != "test" || !got.PausedAt.Equal(at(7)) ||
+		got.DueAt != nil {
 		t.Errorf("paused = %+v", got)
 	}
 	for state, want := range map[string]int{"paused": 1, "failing": 0, "": 1} {
@@ -229,7 +328,10 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 		"site instagram": {{}, {State: "registered"}},
 		"site":           {{Text: "EXAMPLE.org"}, {Type: "site"}, {Type: "site", Text: "https"}},
 		"instagram":      {{Text: "townhall"}, {Text: "_50%"}, {Type: "instagram", State: "registered"}},
-		"":               {{Text: "t_wn"}, {Text: "%%"}, {Type: "twitter"}, {State: "ok"}, {Type: "instagram", Text: "example"}},
+		"": {{Text: "t_wn"}, {Text: "%%"}, {Type: "twitter"}, {State: "ok"}, {
+			Type: "instagram",
+			Text: "example",
+		}},
 	} {
 		for _, filter := range filters {
 			list, err := f.Sources(t.Context(), filter)
@@ -257,20 +359,31 @@ func TestRequestOfAnUnattachedSourceIsDoneOnce(t *testing.T) {
 	f.source(source.CollectionRequested{At: noon})
 	f.expectWanted(after(0))
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
-		source.CredentialsMissing{Number: 1, Message: "no token", NextAt: noon.Add(time.Hour), At: noon.Add(time.Second)})
+		source.CredentialsMissing{
+			Number:  1,
+			Message: "no token",
+			NextAt:  noon.Add(time.Hour),
+			At:      noon.Add(time.Second),
+		})
 	f.expectWanted(nil)
 	if got := f.listed(); got.State != "needs_credentials" || got.Message != "no token" || got.DueAt != nil {
 		t.Errorf("source = %+v", got)
 	}
 }
 
-func TestASourceThatNeedsJavaScript(t *testing.T) {
+func TestSourceNeedsJavaScript(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.attach(uuid.New(), noon)
 	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
-		source.JavaScriptNeeded{Number: 1, Message: "scripts only", NextAt: noon.Add(12 * time.Hour), At: noon.Add(2 * time.Second)})
-	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" || !got.DueAt.Equal(noon.Add(12*time.Hour)) {
+		source.JavaScriptNeeded{
+			Number:  1,
+			Message: "scripts only",
+			NextAt:  noon.Add(12 * time.Hour),
+			At:      noon.Add(2 * time.Second),
+		})
+	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" ||
+		!got.DueAt.Equal(noon.Add(12*time.Hour)) {
 		t.Errorf("source = %+v", got)
 	}
 }
@@ -288,15 +401,36 @@ func TestShown(t *testing.T) {
 	record := func(id uuid.UUID, events ...happening.Event) {
 		projecttest.Stream(f.Log, happening.Aggregate, id, noon)(events...)
 	}
-	record(one, happening.Observed{SourceID: f.id, Details: happening.Details{Title: "Old"}, Source: block, At: noon},
+	record(one, happening.Observed{
+		SourceID: f.id,
+		Details:  happening.Details{Title: "Old"},
+		Source:   block,
+		At:       noon,
+	},
 		happening.WentStale{SourceID: f.id, At: noon},
-		happening.Observed{SourceID: f.id, Details: happening.Details{Title: "Old"}, Source: block, At: noon},
-		happening.Revised{SourceID: f.id, Details: details, Source: block, At: noon})
-	record(two, happening.Observed{SourceID: f.id, Details: details, Source: block, At: noon})
+		happening.Observed{
+			SourceID: f.id,
+			Details:  happening.Details{Title: "Old"},
+			Source:   block,
+			At:       noon,
+		},
+		happening.Revised{
+			SourceID: f.id,
+			Details:  details,
+			Source:   block,
+			At:       noon,
+		})
+	record(two, happening.Observed{
+		SourceID: f.id,
+		Details:  details,
+		Source:   block,
+		At:       noon,
+	})
 	f.Project()
 	record(two, happening.WentStale{SourceID: f.id, At: noon})
 	f.Project()
-	rows, _ := f.Pool.Query(t.Context(), "SELECT happening_id, digest, stale FROM sources.shown WHERE source_id = $1", f.id)
+	rows, _ := f.Pool.Query(t.Context(), "SELECT happening_id, digest, stale FROM sources.shown WHERE source_id = $1",
+		f.id)
 	var (
 		id    uuid.UUID
 		got   []byte
@@ -321,18 +455,21 @@ func TestShown(t *testing.T) {
 }
 
 // Whose turn it is goes by the servers whose pace is kept, however they are named.
-func TestTheHostOfASource(t *testing.T) {
+func TestHostOfSource(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	for url, want := range map[string]string{
-		"https://Example.org/events": "example.org", "http://example.org.:80/": "example.org", "https://example.org:443/": "example.org",
-		"http://127.0.0.1:8001/": "127.0.0.1:8001", "http://127.0.0.1:8002/": "127.0.0.1:8002", "http://[::1]:8080/x": "[::1]:8080",
+		"https://Example.org/events": "example.org", "http://example.org.:80/": "example.org",
+		"https://example.org:443/": "example.org",
+		"http://127.0.0.1:8001/":   "127.0.0.1:8001", "http://127.0.0.1:8002/": "127.0.0.1:8002",
+		"http://[::1]:8080/x":          "[::1]:8080",
 		"webcal://example.org/all.ics": "example.org", "": source.TypeSite,
 	} {
 		f.id = uuid.New()
 		f.source(source.Registered{Type: source.TypeSite, URL: url, At: noon})
 		var host string
-		if err := f.Pool.QueryRow(t.Context(), "SELECT host FROM sources.sources WHERE id = $1", f.id).Scan(&host); err != nil || host != want {
+		if err := f.Pool.QueryRow(t.Context(), "SELECT host FROM sources.sources WHERE id = $1", f.id).
+			Scan(&host); err != nil || host != want {
 			t.Errorf("the host of %s is %q, want %q: %v", url, host, want, err)
 		}
 	}

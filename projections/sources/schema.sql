@@ -36,6 +36,7 @@ CREATE TABLE sources (
 CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;
 CREATE INDEX sources_resumed ON sources (resumed_at) WHERE resumed_at IS NOT NULL;
 CREATE INDEX sources_by_age ON sources (created_at, id);
+CREATE INDEX sources_by_url ON sources USING hash (url);
 
 -- What comes of a source in a feed is backfill until a walk that began after the attachment has completed, unless all of
 -- it was known then.

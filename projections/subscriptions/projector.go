@@ -25,7 +25,7 @@ var schema string
 // ReadModel is the read model of subscriptions.
 var ReadModel = projections.ReadModel{
 	Name:    "subscriptions",
-	Version: 1,
+	Version: 2, // 2: why it is inactive
 	Schema:  schema,
 	Filter:  eventstore.Categories(subscription.Aggregate.Category, destination.Aggregate.Category),
 	Project: project,
@@ -62,13 +62,14 @@ type row struct {
 	destination  uuid.UUID
 	declaration  subscription.Settings
 	active       bool
+	reason       string // why it is inactive, unless its owner switched it off
 	createdAt    time.Time
 	updatedAt    time.Time
 	revision     int64
-	declared     bool // anew, in this batch
+	declared     bool // again, in this batch
 }
 
-// fold is what a batch makes of the rows that it concerns.
+// fold holds the changes of a batch to the rows that it concerns.
 type fold struct {
 	rows         map[uuid.UUID]*row
 	deleted      column.UUIDs
@@ -78,8 +79,14 @@ type fold struct {
 func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	if e, ok := event.(subscription.Created); ok {
 		f.rows[id] = &row{
-			organization: e.Organization, destination: e.Destination, declaration: e.Settings, active: true,
-			createdAt: e.At, updatedAt: e.At, revision: revision, declared: true,
+			organization: e.Organization,
+			destination:  e.Destination,
+			declaration:  e.Settings,
+			active:       true,
+			createdAt:    e.At,
+			updatedAt:    e.At,
+			revision:     revision,
+			declared:     true,
 		}
 		return
 	}
@@ -93,9 +100,9 @@ func (f *fold) apply(id uuid.UUID, revision int64, event subscription.Event) {
 	case subscription.Revised:
 		r.declaration, r.declared, r.updatedAt = e.Settings, true, e.At
 	case subscription.Activated:
-		r.active, r.updatedAt = true, e.At
+		r.active, r.reason, r.updatedAt = true, "", e.At
 	case subscription.Deactivated:
-		r.active, r.updatedAt = false, e.At
+		r.active, r.reason, r.updatedAt = false, e.Reason, e.At
 	case subscription.Deleted:
 		delete(f.rows, id)
 		f.deleted = append(f.deleted, id)
@@ -129,7 +136,7 @@ func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, e
 		return f, nil
 	}
 	rows, err := tx.Query(ctx, `SELECT id, organization, destination, coalesce(external_id, ''), event_types, scope_kind,
-			coalesce(feed_type, ''), feeds, active, created_at, updated_at, revision
+			coalesce(feed_type, ''), feeds, active, coalesce(reason, ''), created_at, updated_at, revision
 		FROM subscriptions WHERE id = ANY($1)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read subscriptions: %w", err)
@@ -141,8 +148,9 @@ func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, e
 			feeds []byte
 		)
 		d := &r.declaration
-		if err := rows.Scan(&id, &r.organization, &r.destination, &d.ExternalID, &d.EventTypes, &d.ScopeKind, &d.FeedType, &feeds,
-			&r.active, &r.createdAt, &r.updatedAt, &r.revision); err != nil {
+		if err := rows.Scan(&id, &r.organization, &r.destination, &d.ExternalID, &d.EventTypes, &d.ScopeKind,
+			&d.FeedType, &feeds,
+			&r.active, &r.reason, &r.createdAt, &r.updatedAt, &r.revision); err != nil {
 			rows.Close()
 			return nil, fmt.Errorf("read subscriptions: %w", err)
 		}
@@ -162,7 +170,8 @@ func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, e
 func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	var statements pgx.Batch
 	if len(f.destinations) > 0 {
-		statements.Queue("DELETE FROM pins p USING subscriptions s WHERE s.destination = ANY($1) AND p.subscription = s.id", f.destinations)
+		statements.Queue("DELETE FROM pins p USING subscriptions s WHERE s.destination = ANY($1) AND p.subscription = s.id",
+			f.destinations)
 		statements.Queue("DELETE FROM subscriptions WHERE destination = ANY($1)", f.destinations)
 	}
 	if len(f.deleted) > 0 {
@@ -201,6 +210,7 @@ var upsertRows = column.Upsert("subscriptions", []string{"id"}, []string{"organi
 	column.New[column.NullTexts]("feed_type", "text", func(s stored) string { return s.declaration.FeedType }),
 	column.New[[]string]("feeds", "text", func(s stored) string { return s.feeds }).As("feeds::jsonb"),
 	column.New[[]bool]("active", "boolean", func(s stored) bool { return s.active }),
+	column.New[column.NullTexts]("reason", "text", func(s stored) string { return s.reason }),
 	column.New[column.Times]("created_at", "timestamptz", func(s stored) time.Time { return s.createdAt }),
 	column.New[column.Times]("updated_at", "timestamptz", func(s stored) time.Time { return s.updatedAt }),
 	column.New[[]int64]("revision", "bigint", func(s stored) int64 { return s.revision }),
@@ -229,7 +239,8 @@ type pin struct {
 	subscription.Pin
 }
 
-var insertPins = column.SQL("INSERT INTO pins (feed_id, feed_type, subscription) SELECT * FROM %s ON CONFLICT DO NOTHING",
+var insertPins = column.SQL("INSERT INTO pins (feed_id, feed_type, subscription) SELECT * FROM %s "+
+	"ON CONFLICT DO NOTHING",
 	column.New[column.UUIDs]("feed_id", "uuid", func(p pin) uuid.UUID { return p.FeedID }),
 	column.New[[]string]("feed_type", "text", func(p pin) string { return p.FeedType }),
 	column.New[column.UUIDs]("subscription", "uuid", func(p pin) uuid.UUID { return p.subscription }),

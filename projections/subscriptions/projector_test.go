@@ -31,7 +31,11 @@ var (
 )
 
 func pins(feeds ...uuid.UUID) subscription.Settings {
-	d := subscription.Settings{ExternalID: "all-news", EventTypes: []string{"news.*", `a "quoted", {type}`}, ScopeKind: subscription.ScopeFeeds}
+	d := subscription.Settings{
+		ExternalID: "all-news",
+		EventTypes: []string{"news.*", `a "quoted", {type}`},
+		ScopeKind:  subscription.ScopeFeeds,
+	}
 	for _, id := range feeds {
 		d.Feeds = append(d.Feeds, subscription.Pin{FeedType: "news", FeedID: id})
 	}
@@ -57,14 +61,23 @@ func TestRows(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	happens := projecttest.Stream(log, subscription.Aggregate, one, noon)
-	happens(subscription.Created{Organization: org, Destination: alpha, Settings: pins(town, city), At: noon},
+	happens(subscription.Created{
+		Organization: org,
+		Destination:  alpha,
+		Settings:     pins(town, city),
+		At:           noon,
+	},
 		subscription.Deactivated{Reason: "the feed is not shared any more", At: noon.Add(time.Minute)})
 	log.Project()
 	want := `# subscriptions.subscriptions
-{"id": "00000000-0000-4000-8000-000000000001", "feeds": [{"feedId": "77777777-7777-4777-8777-777777777777", "feedType": "news"}, ` +
-		`{"feedId": "66666666-6666-4666-8666-666666666666", "feedType": "news"}], "active": false, "revision": 1, "feed_type": null, ` +
+{"id": "00000000-0000-4000-8000-000000000001", "feeds": [{"feedId": "77777777-7777-4777-8777-777777777777", ` +
+		`"feedType": "news"}, ` +
+		`{"feedId": "66666666-6666-4666-8666-666666666666", "feedType": "news"}], "active": false, ` +
+		`"reason": "the feed is not shared any more", "revision": 1, ` +
+		`"feed_type": null, ` +
 		`"created_at": "2026-11-21T12:00:00+00:00", "scope_kind": "feeds", "updated_at": "2026-11-21T12:01:00+00:00", ` +
-		`"destination": "aaaaaaaa-0000-4000-8000-000000000001", "event_types": ["news.*", "a \"quoted\", {type}"], "external_id": "all-news", ` +
+		`"destination": "aaaaaaaa-0000-4000-8000-000000000001", "event_types": ["news.*", "a \"quoted\", {type}"], ` +
+		`"external_id": "all-news", ` +
 		`"organization": "11111111-1111-4111-8111-111111111111"}
 `
 	if diff := cmp.Diff(want, log.Dump("subscriptions.subscriptions")); diff != "" {
@@ -75,11 +88,15 @@ func TestRows(t *testing.T) {
 	happens(subscription.Revised{Settings: pins(town), At: noon}, subscription.Activated{At: noon})
 	log.Project()
 	pinned(t, log, pin(town, one))
-	happens(subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeedType, FeedType: "event"}, At: noon})
+	happens(subscription.Revised{
+		Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: subscription.ScopeFeedType, FeedType: "event"},
+		At:       noon,
+	})
 	log.Project()
 	pinned(t, log)
 	want = `# subscriptions.subscriptions
-{"id": "00000000-0000-4000-8000-000000000001", "feeds": [], "active": true, "revision": 4, "feed_type": "event", ` +
+{"id": "00000000-0000-4000-8000-000000000001", "feeds": [], "active": true, "reason": null, "revision": 4, ` +
+		`"feed_type": "event", ` +
 		`"created_at": "2026-11-21T12:00:00+00:00", "scope_kind": "feed_type", "updated_at": "2026-11-21T12:00:00+00:00", ` +
 		`"destination": "aaaaaaaa-0000-4000-8000-000000000001", "event_types": ["*"], "external_id": null, ` +
 		`"organization": "11111111-1111-4111-8111-111111111111"}
@@ -93,7 +110,12 @@ func TestDeleted(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	for id, of := range map[uuid.UUID]uuid.UUID{one: alpha, two: beta} {
-		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{Organization: org, Destination: of, Settings: pins(city), At: noon})
+		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{
+			Organization: org,
+			Destination:  of,
+			Settings:     pins(city),
+			At:           noon,
+		})
 	}
 	log.Project()
 	projecttest.Stream(log, subscription.Aggregate, one, noon)(subscription.Deleted{At: noon})
@@ -103,7 +125,8 @@ func TestDeleted(t *testing.T) {
 	projecttest.Stream(log, subscription.Aggregate, two, noon)(subscription.Deleted{At: noon}) // with its destination
 	for _, size := range []int{1, 2, 500} {
 		log.ProjectInBatches(subscriptions.ReadModel, size)
-		if diff := cmp.Diff("# subscriptions.subscriptions\n# subscriptions.pins\n", log.Dump("subscriptions.subscriptions", "subscriptions.pins")); diff != "" {
+		if diff := cmp.Diff("# subscriptions.subscriptions\n# subscriptions.pins\n", log.Dump("subscriptions.subscriptions",
+			"subscriptions.pins")); diff != "" {
 			t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
 		}
 	}
@@ -123,10 +146,21 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 			var command subscription.Command
 			switch rapid.IntRange(0, 6).Draw(r, "command") {
 			case 0, 1, 2:
-				command = subscription.Create{Organization: org, Destination: of, Settings: validPins(r), At: noon}
+				command = subscription.Create{
+					Organization: org,
+					Destination:  of,
+					Settings:     validPins(r),
+					At:           noon,
+				}
 			case 3, 4:
 				d := validPins(r)
-				command = subscription.Revise{Organization: org, Destination: of, Feeds: &d.Feeds, Active: new(rapid.Bool().Draw(r, "active")), At: noon}
+				command = subscription.Revise{
+					Organization: org,
+					Destination:  of,
+					Feeds:        &d.Feeds,
+					Active:       new(rapid.Bool().Draw(r, "active")),
+					At:           noon,
+				}
 			case 5:
 				command = subscription.Deactivate{Reason: "not shared any more", At: noon}
 			case 6:
@@ -155,7 +189,8 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 }
 
 func validPins(r *rapid.T) subscription.Settings {
-	d := pins(rapid.SliceOfNDistinct(rapid.SampledFrom([]uuid.UUID{city, town, alpha}), 1, 3, rapid.ID).Draw(r, "feeds")...)
+	d := pins(rapid.SliceOfNDistinct(rapid.SampledFrom([]uuid.UUID{city, town, alpha}), 1, 3, rapid.ID).Draw(r,
+		"feeds")...)
 	d.EventTypes = []string{"news.*"}
 	return d
 }
@@ -164,7 +199,11 @@ func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
 	for _, stream := range []string{"subscription-", "destination-"} {
-		err := log.ProjectError(subscriptions.ReadModel, eventstore.Recorded{Stream: stream + one.String(), Type: "subscription.paused.v1", Data: []byte("{}")})
+		err := log.ProjectError(subscriptions.ReadModel, eventstore.Recorded{
+			Stream: stream + one.String(),
+			Type:   "subscription.paused.v1",
+			Data:   []byte("{}"),
+		})
 		if !errors.Is(err, eventstore.ErrUndecodable) {
 			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
 		}
@@ -177,7 +216,12 @@ func BenchmarkRebuild(b *testing.B) {
 	log := projecttest.New(b, pgtest.Pool(b), subscriptions.ReadModel)
 	for range size / 2 {
 		projecttest.Stream(log, subscription.Aggregate, uuid.New(), noon)(
-			subscription.Created{Organization: org, Destination: alpha, Settings: pins(city, town, uuid.New()), At: noon},
+			subscription.Created{
+				Organization: org,
+				Destination:  alpha,
+				Settings:     pins(city, town, uuid.New()),
+				At:           noon,
+			},
 			subscription.Revised{Settings: pins(city, town), At: noon})
 	}
 	for b.Loop() {

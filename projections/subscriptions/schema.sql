@@ -11,7 +11,8 @@ CREATE TABLE subscriptions (
     active       boolean NOT NULL,
     created_at   timestamptz NOT NULL,
     updated_at   timestamptz NOT NULL,
-    revision     bigint NOT NULL     -- of the subscription's stream
+    revision     bigint NOT NULL,    -- of the subscription's stream
+    reason       text                -- why it is inactive, unless its owner switched it off
 );
 CREATE INDEX ON subscriptions (destination, created_at, id);
 

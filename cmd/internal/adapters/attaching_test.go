@@ -28,8 +28,9 @@ func (w *world) published() int {
 	return len(w.recorded("publication.event-published.v1"))
 }
 
-// What a source shows is known: that is the backfill, nobody goes and looks, and what the next visit finds is news.
-func TestAttachingASourceThatIsKnown(t *testing.T) {
+// The happenings of a source are known: they are the backfill, no visit is needed, and new ones of the next visit are
+// news.
+func TestAttach_knownSource(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz", "quiz")
@@ -42,7 +43,8 @@ func TestAttachingASourceThatIsKnown(t *testing.T) {
 		t.Errorf("backfill = %+v", b)
 	}
 	var wanted *time.Time
-	if err := w.pool.QueryRow(t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1", source).Scan(&wanted); err != nil || wanted != nil {
+	if err := w.pool.QueryRow(t.Context(), "SELECT wanted_at FROM sources.sources WHERE id = $1", source).
+		Scan(&wanted); err != nil || wanted != nil {
 		t.Errorf("a visit is wanted since %v, %v", wanted, err)
 	}
 	w.eventuallyItems(feed, "jazz", "quiz")
@@ -59,9 +61,9 @@ func TestAttachingASourceThatIsKnown(t *testing.T) {
 	}
 }
 
-// That a walk went through is recorded before its visit ends. Who attaches the source between the two, as one does who has
-// waited for the walk, finds it known; so does who does it after what is remembered of walks was lost.
-func TestAttachingASourceWhoseVisitIsAboutToEnd(t *testing.T) {
+// A finished walk is recorded before its visit ends. An attachment between the two, by a caller that waited for the
+// walk, finds the source known; so does one after the memory of walks was lost.
+func TestAttach_visitAboutToEnd(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz")
@@ -77,8 +79,8 @@ func TestAttachingASourceWhoseVisitIsAboutToEnd(t *testing.T) {
 	}
 }
 
-// A source whose last walk is long ago is as one that was never walked: what its next whole walk finds is backfill.
-func TestAttachingASourceThatIsOverdue(t *testing.T) {
+// A source whose last walk is long ago is treated like a new one: the happenings of its next whole walk are backfill.
+func TestAttach_overdueSource(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz")
@@ -106,9 +108,9 @@ func (w *world) exec(sql string) {
 	}
 }
 
-// The first walk after an attachment fails. The next one, which nobody asks for, is the backfill, and ends it, also where
-// the process has ended and what walks remember was lost meanwhile.
-func TestABackfillOutlastsAFailure(t *testing.T) {
+// The first walk after an attachment fails. The next regular one is the backfill, and ends it, also if the process has
+// ended and the memory of walks was lost meanwhile.
+func TestBackfillOutlastsFailure(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.fail(errors.New("down"))

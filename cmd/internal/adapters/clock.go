@@ -15,9 +15,9 @@ const (
 	toldClock     = time.Second           // a difference that operators hear of
 )
 
-// Clock is the time by Postgres' clock. Processes compare what they plan (due times, schedules, ends of keys and sessions),
-// and their own clocks differ, or are stepped. Between two looks it counts on by the monotonic clock. Before the first
-// look it is the process's own time.
+// Clock is the time by Postgres' clock. Processes compare what they plan (due times, schedules, ends of keys and
+// sessions), and their own clocks differ, or are stepped. Between two looks it counts on by the monotonic clock. Before
+// the first look it is the process's own time.
 type Clock struct {
 	Pool *pgxpool.Pool
 	Log  *slog.Logger

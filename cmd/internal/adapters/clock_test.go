@@ -31,7 +31,7 @@ func TestClockFollowsPostgres(t *testing.T) {
 	}
 }
 
-// What a clock that was a day ahead has planned is brought back when a worker looks, and is sent.
+// Deliveries planned by a clock that was a day ahead are brought forward when a worker looks, and are sent.
 func TestWorkerBringsBackWhatLiesAhead(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)

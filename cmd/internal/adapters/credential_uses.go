@@ -13,24 +13,24 @@ import (
 
 const (
 	usePrecision  = time.Hour   // of the time when a credential was used last, and between two writes about one
-	useInterval   = time.Minute // between two looks for what is to be written
+	useInterval   = time.Minute // between two writes
 	maxUsesAtOnce = 10_000      // in one statement
 
-	clearInterval = 24 * time.Hour      // between two looks for what is to be cleared
+	clearInterval = 24 * time.Hour      // between two removals
 	keptOfDead    = 90 * 24 * time.Hour // since the last use of a key or token that is dead or gone
 )
 
-// CredentialUses keeps when keys and tokens were used last, to the hour, for all nodes. What is used again within the hour
-// costs a look into a map; each credential is written once an hour by each process that sees it. What a process that is
-// killed has not written yet, a minute's worth, is lost.
+// CredentialUses keeps when keys and tokens were used last, to the hour, for all nodes. A second use within the hour
+// costs a look into a map; each credential is written once an hour by each process that sees it. A killed process loses
+// its unwritten uses, a minute's worth.
 type CredentialUses struct {
 	Pool *pgxpool.Pool
 	Log  *slog.Logger
 
 	mu      sync.Mutex
-	hour    time.Time            // of what is in seen
+	hour    time.Time            // of the entries in seen
 	seen    map[string]struct{}  // credentials that were used in this hour
-	waiting map[string]time.Time // what is yet to be written
+	waiting map[string]time.Time // not yet written
 }
 
 // Used notes that a valid credential was used: its prefix and public part.
@@ -80,17 +80,19 @@ func (u *CredentialUses) Keep(ctx context.Context) {
 	}
 }
 
-// Those that may be used go on being listed, however long ago they were.
+// Valid credentials stay listed, however long ago their last use was.
 const clearUses = `
 	DELETE FROM carillon.credential_uses u WHERE u.used_at < $1 AND NOT EXISTS (
 		SELECT 1 FROM organizations.keys WHERE 'ck_' || id = u.credential AND revoked_at IS NULL AND expires_at > $2
 	) AND NOT EXISTS (
-		SELECT 1 FROM operators.tokens WHERE 'co_' || id = u.credential AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)
+		SELECT 1 FROM operators.tokens WHERE 'co_' || id = u.credential AND revoked_at IS NULL
+		AND (expires_at IS NULL OR expires_at > $2)
 	) AND NOT EXISTS (
-		SELECT 1 FROM auditors.tokens WHERE 'ca_' || id = u.credential AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2))`
+		SELECT 1 FROM auditors.tokens WHERE 'ca_' || id = u.credential AND revoked_at IS NULL
+		AND (expires_at IS NULL OR expires_at > $2))`
 
 // Clear forgets when keys and tokens were used that are revoked, expired or gone with their organization, 90 days after
-// their last use: until then somebody may want to know.
+// their last use: until then they may be of interest.
 func (u *CredentialUses) Clear(ctx context.Context, now time.Time) error {
 	_, err := u.Pool.Exec(ctx, clearUses, now.Add(-keptOfDead), now)
 	return wrap("clear uses of credentials", err)
@@ -101,7 +103,7 @@ const writeUses = `
 	INSERT INTO carillon.credential_uses (credential, used_at) SELECT * FROM unnest($1::text[], $2::timestamptz[])
 	ON CONFLICT (credential) DO UPDATE SET used_at = excluded.used_at WHERE credential_uses.used_at < excluded.used_at`
 
-// Flush writes what was noted. What can't be written is kept for the next time.
+// Flush writes the noted uses. It keeps those that it can't write for the next time.
 func (u *CredentialUses) Flush(ctx context.Context) error {
 	for {
 		credentials, hours := u.take()
@@ -118,7 +120,8 @@ func (u *CredentialUses) Flush(ctx context.Context) error {
 func (u *CredentialUses) take() (credentials []string, hours []time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	credentials = slices.Sorted(maps.Keys(u.waiting)) // in one order on all nodes, so that none waits for another in a circle
+	// in one order on all nodes, so that none waits for another in a circle
+	credentials = slices.Sorted(maps.Keys(u.waiting))
 	credentials = credentials[:min(len(credentials), maxUsesAtOnce)]
 	for _, credential := range credentials {
 		hours = append(hours, u.waiting[credential])

@@ -58,7 +58,7 @@ func TestUsesOfCredentials(t *testing.T) {
 	}
 }
 
-// What can't be written now is written later, and what is noted last goes with the end of the process.
+// Uses that can't be written now are written later, and the last ones at the end of the process.
 func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
@@ -89,15 +89,31 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	projecttest.Stream(log, organization.Aggregate, uuid.New(), past)(organization.Registered{Name: "Town hall", At: past},
 		key("alive000"), key("revoked0"), organization.KeyRevoked{KeyID: "revoked0", At: past},
 		key("lately00"), organization.KeyRevoked{KeyID: "lately00", At: past},
-		organization.KeyIssued{KeyID: "expired0", Scopes: organization.AllScopes(), ExpiresAt: &recent, At: past})
+		organization.KeyIssued{
+			KeyID:     "expired0",
+			Scopes:    organization.AllScopes(),
+			ExpiresAt: &recent,
+			At:        past,
+		})
 	projecttest.Stream(log, organization.Aggregate, uuid.New(), past)(organization.Registered{Name: "Library", At: past},
 		key("gone0000"), organization.Deleted{At: past})
-	projecttest.Stream(log, operatorevents.Aggregate, operatorevents.StreamID("ann"), past)(operatorevents.TokenIssued{Name: "ann", TokenID: "anns0000", At: past})
+	projecttest.Stream(log, operatorevents.Aggregate, operatorevents.StreamID("ann"), past)(operatorevents.TokenIssued{
+		Name:    "ann",
+		TokenID: "anns0000",
+		At:      past,
+	})
 	projecttest.Stream(log, operatorevents.Aggregate, operatorevents.StreamID("bob"), past)(
 		operatorevents.TokenIssued{Name: "bob", TokenID: "bobs0000", At: past}, operatorevents.Revoked{Name: "bob", At: past})
-	projecttest.Stream(log, auditor.Aggregate, auditor.StreamID("audits00"), past)(auditor.TokenIssued{TokenID: "audits00", Name: "Revision office", At: past})
+	projecttest.Stream(log, auditor.Aggregate, auditor.StreamID("audits00"), past)(auditor.TokenIssued{
+		TokenID: "audits00",
+		Name:    "Revision office",
+		At:      past,
+	})
 	projecttest.Stream(log, auditor.Aggregate, auditor.StreamID("former00"), past)(
-		auditor.TokenIssued{TokenID: "former00", Name: "Another", At: past}, auditor.TokenRevoked{TokenID: "former00", At: past})
+		auditor.TokenIssued{TokenID: "former00", Name: "Another", At: past}, auditor.TokenRevoked{
+			TokenID: "former00",
+			At:      past,
+		})
 	log.Project()
 
 	uses := &adapters.CredentialUses{Pool: pool, Log: slog.New(slog.DiscardHandler)}
@@ -110,7 +126,8 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	used(past, "ck_alive000", "ck_revoked0", "ck_expired0", "ck_gone0000", "co_anns0000", "co_bobs0000", "ca_audits00", "ca_former00")
+	used(past, "ck_alive000", "ck_revoked0", "ck_expired0", "ck_gone0000", "co_anns0000", "co_bobs0000", "ca_audits00",
+		"ca_former00")
 	used(recent, "ck_lately00")
 	if err := uses.Clear(t.Context(), now); err != nil {
 		t.Fatal(err)
@@ -143,7 +160,8 @@ func usesIn(t *testing.T, pool *pgxpool.Pool) map[string]time.Time {
 // versionsOf are the transactions that wrote the rows.
 func versionsOf(t *testing.T, pool *pgxpool.Pool) (versions string) {
 	t.Helper()
-	err := pool.QueryRow(t.Context(), "SELECT string_agg(credential || ' ' || xmin::text, ',' ORDER BY credential) FROM carillon.credential_uses").Scan(&versions)
+	err := pool.QueryRow(t.Context(), "SELECT string_agg(credential || ' ' || xmin::text, ',' ORDER BY credential) "+
+		"FROM carillon.credential_uses").Scan(&versions)
 	if err != nil {
 		t.Fatal(err)
 	}

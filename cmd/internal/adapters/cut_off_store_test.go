@@ -9,7 +9,7 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
 	"carillon/projections/deliveries"
@@ -26,12 +26,17 @@ func (w *way) watch(t *testing.T) *reach.Watch {
 		}
 		return nil
 	}
-	watch := &reach.Watch{Name: "store", Beat: 20 * time.Millisecond, Log: slog.New(slog.DiscardHandler), Ask: ask}
+	watch := &reach.Watch{
+		Name: "store",
+		Beat: 20 * time.Millisecond,
+		Log:  slog.New(slog.DiscardHandler),
+		Ask:  ask,
+	}
 	run(t, func(ctx context.Context) error { watch.Run(ctx); return nil })
 	return watch
 }
 
-// A worker that can't record outcomes gives up its lock: what it holds goes to a worker that can.
+// A worker that can't record outcomes gives up its lock: its deliveries go to a worker that can.
 func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
@@ -64,7 +69,7 @@ func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
 	cut, way := &cutting{Store: w.store, reached: make(chan struct{})}, &way{}
 	l.set("a", concert("here"))
 	watch := way.watch(t)
-	w.monitor(cut, map[string]collect.Collector{"facebook": l}, func(m *collection.Monitor) { m.Reach = watch })
+	w.monitor(cut, map[string]collect.Collector{"facebook": l}, func(m *visiting.Monitor) { m.Reach = watch })
 	w.collect(source)
 	<-cut.reached
 	// A turn ends by itself after a minute, this one later.

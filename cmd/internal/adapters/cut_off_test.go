@@ -13,7 +13,7 @@ import (
 	"carillon/eventstore"
 )
 
-// cutting holds what is told of happenings after so many of them, until the visit is cut off.
+// cutting holds the observations after n happenings, until the visit is cut off.
 type cutting struct {
 	eventstore.Store
 
@@ -22,7 +22,9 @@ type cutting struct {
 	reached chan struct{}
 }
 
-func (c *cutting) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (c *cutting) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	if strings.HasPrefix(stream, happening.Aggregate.Category+"-") {
 		switch n := c.told.Add(1); {
 		case n == c.after+1:
@@ -36,9 +38,10 @@ func (c *cutting) Append(ctx context.Context, stream string, expected eventstore
 	return c.Store.Append(ctx, stream, expected, events)
 }
 
-// A page is recorded before what it tells is compared. Cut off between the two, at its first happening or at a later one,
-// the next visit tells the rest, and does not read the page again. So it is with what was told before and is told no longer.
-func TestAVisitThatIsCutOffBeforeAllIsCompared(t *testing.T) {
+// A page is recorded before its observations are compared. Cut off between the two, at its first happening or at a
+// later one, the next visit records the rest, and does not read the page again. The same holds for happenings that the
+// page no longer shows.
+func TestVisit_cutOffBeforeComparison(t *testing.T) {
 	t.Parallel()
 	const many = 300 // more than are compared at one time
 	for _, after := range []int64{0, 1, many - 10} {
@@ -51,7 +54,8 @@ func TestAVisitThatIsCutOffBeforeAllIsCompared(t *testing.T) {
 			w.stop()
 			var programme leaflet
 			for i := range many {
-				programme.tells = append(programme.tells, tells(fmt.Sprintf("url:example.org/%d", i), fmt.Sprint("No ", i), happening.FromOwnPage, nil))
+				programme.tells = append(programme.tells, tells(fmt.Sprintf("url:example.org/%d", i), fmt.Sprint("No ", i),
+					happening.FromOwnPage, nil))
 			}
 			l.set("a", programme)
 			cut := &cutting{Store: w.store, after: after, reached: make(chan struct{})}
@@ -60,7 +64,7 @@ func TestAVisitThatIsCutOffBeforeAllIsCompared(t *testing.T) {
 			<-cut.reached
 			stop()
 			if got := len(w.recorded("happening.observed.v1")); got > many {
-				t.Errorf("all are told: %d", got)
+				t.Errorf("all are recorded: %d", got)
 			}
 			w.monitor(w.store, map[string]collect.Collector{"facebook": l})
 			w.eventuallyState(source, 2, "ok")

@@ -18,26 +18,27 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
+	"carillon/projections/sessionlock"
 )
 
 const (
-	// leaseAge is how old a lease must be before this worker gives it back as one that it has forgotten: what was handed
-	// over just now is on its way into memory.
+	// leaseAge is how old a lease must be before this worker releases it as forgotten: newer deliveries may be on their
+	// way into memory.
 	leaseAge = 5 * time.Second
 	// How long a claim waits for the read model: before anything may be claimed, and before what others held is freed.
 	readyPatience = time.Second
 	freePatience  = 50 * time.Millisecond
-	// What lies too far ahead is looked for this often, or as much less often as it takes longer where much waits.
+	// The search for deliveries planned too far ahead runs this often, or less often if it takes long.
 	backPause = 10 * time.Second
 	backRest  = 300
 )
 
-// DeliveryQueue is delivery.Queue on the read model. The worker that it stands for lives as long as it holds an advisory
-// lock of its process's session: when the process is killed, the lock is gone and others take over its deliveries.
+// DeliveryQueue is delivery.Queue on the read model. Its worker lives as long as it holds an advisory lock of its
+// process's session: when the process is killed, the lock is gone and others take over its deliveries.
 //
 // The read model may be behind the event store. So before the first claim, after a failed one, and after the lock was
-// lost, it has to have come to what was recorded by then, and the same before anything that somebody held is freed:
-// else it would be sent again although its outcome is recorded.
+// lost, the read model has to reach the events recorded by then, and again before leases are taken back: else
+// deliveries would be sent again although their outcomes are recorded.
 type DeliveryQueue struct {
 	pool   *pgxpool.Pool
 	log    *slog.Logger
@@ -46,22 +47,23 @@ type DeliveryQueue struct {
 	mu      sync.Mutex // one claim at a time
 	claimer *deliveries.Claimer
 	losses  int       // of the lock, that were seen
-	back    time.Time // when to look again for what lies too far ahead
-	sure    bool      // the read model has come to what was recorded at the last of them
+	back    time.Time // time of the next search for deliveries too far ahead
+	sure    bool      // the read model had reached the head at the last of them
 	claims  *projections.Settling
 	next    time.Time // when something more is due, as the last look saw it; zero: nothing is planned
 
 	resting  map[uuid.UUID]time.Duration // destinations that are left alone, as the last look saw it
 	progress *projections.Progress
+	locks    *sessionlock.Locks
 
-	lost  *lost // what others held, while the read model is waited for; nil: nothing
+	lost  *lost // leases of dead workers, while the read model is waited for; nil means none
 	frees *projections.Settling
 
-	forgotten []uuid.UUID // what this worker holds and doesn't know of, while the read model is waited for
+	forgotten []uuid.UUID // leases that this worker has forgotten, while the read model is waited for
 	recovers  *projections.Settling
 }
 
-// lost is what was held at a moment by workers that were dead then, or by leases that had ended.
+// lost are the leases of workers that were dead at a moment, and ended leases.
 type lost struct {
 	dead []int32
 	at   time.Time
@@ -69,14 +71,21 @@ type lost struct {
 
 var _ delivery.Queue = (*DeliveryQueue)(nil)
 
-// NewDeliveryQueue makes the queue of a worker with an identity of its own. now is the clock before Postgres was
-// asked, which may be wrong.
+// NewDeliveryQueue makes the queue of a worker with a new identity. now is the clock before Postgres was asked, which
+// may be wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
 	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
 	w := newWorker(runner.Locks, now, runner.Reach)
 	return &DeliveryQueue{
-		pool: runner.Pool, log: runner.Log, worker: w, claimer: deliveries.NewClaimer(runner.Pool, w.id), claims: settling(), frees: settling(), recovers: settling(),
+		pool:     runner.Pool,
+		log:      runner.Log,
+		worker:   w,
+		claimer:  deliveries.NewClaimer(runner.Pool, w.id),
+		claims:   settling(),
+		frees:    settling(),
+		recovers: settling(),
 		progress: runner.Progress,
+		locks:    runner.Locks,
 	}
 }
 
@@ -99,7 +108,7 @@ func (q *DeliveryQueue) Claim(ctx context.Context, ask delivery.Ask) ([]delivery
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if err := q.ready(ctx); err != nil {
-		if errors.Is(err, delivery.ErrNotReady) { // what is published meanwhile is sent, but not to those that rest
+		if errors.Is(err, delivery.ErrNotReady) { // new events are sent meanwhile, but not to resting destinations
 			err = cmp.Or(q.findResting(ctx), err)
 		}
 		return nil, err
@@ -113,8 +122,8 @@ func (q *DeliveryQueue) Claim(ctx context.Context, ask delivery.Ask) ([]delivery
 	return q.jobs(claimed), nil
 }
 
-// ready says whether claims may be made: the worker's lock is held, and the read model knows what was recorded until the
-// lock was won, until this process began, or until the last claim that failed.
+// ready reports whether claims may be made: the worker's lock is held, and the read model knows what was recorded until
+// the lock was won, until this process began, or until the last claim that failed.
 func (q *DeliveryQueue) ready(ctx context.Context) error {
 	losses, holding := q.worker.holding()
 	if !holding {
@@ -174,10 +183,15 @@ func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveri
 	for id := range q.resting {
 		ask.Full = append(ask.Full, id)
 	}
-	return q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
+	claimed, err := q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
+	if again := q.claimer.Again(); !again.IsZero() && (q.next.IsZero() || again.Before(q.next)) {
+		q.next = again
+	}
+	return claimed, err
 }
 
-// bringBack brings back what lies further ahead than its schedule allows, because a clock was ahead when it was planned.
+// bringBack brings back what lies further ahead than its schedule allows, because a clock was ahead when it was
+// planned.
 func (q *DeliveryQueue) bringBack(ctx context.Context, lease time.Duration) error {
 	began := time.Now()
 	if began.Before(q.back) {
@@ -211,7 +225,9 @@ func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries
 
 // takeBack frees what dead workers hold, and leases that have ended. That is rare, and only then the read model has to
 // know first what came of them.
-func (q *DeliveryQueue) takeBack(ctx context.Context, holders []deliveries.Holder, live []int32, now time.Time) (freed bool, err error) {
+func (q *DeliveryQueue) takeBack(
+	ctx context.Context, holders []deliveries.Holder, live []int32, now time.Time,
+) (freed bool, err error) {
 	ended := false
 	ids := make([]int32, len(holders))
 	for i, h := range holders {
@@ -229,7 +245,7 @@ func (q *DeliveryQueue) takeBack(ctx context.Context, holders []deliveries.Holde
 	}
 	if err := q.frees.Settle(ctx, freePatience); err != nil {
 		if errors.Is(err, projections.ErrBehind) {
-			return false, nil // what is free can be claimed all the same
+			return false, nil // free deliveries can be claimed all the same
 		}
 		return false, err
 	}
@@ -262,7 +278,7 @@ func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known 
 	}
 	if err := q.recovers.Settle(ctx, freePatience); err != nil {
 		if errors.Is(err, projections.ErrBehind) {
-			return 0, nil
+			return 0, delivery.ErrNotReady
 		}
 		return 0, err
 	}
@@ -277,10 +293,17 @@ func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
 	jobs := make([]delivery.Job, len(claimed))
 	for i, c := range claimed {
 		jobs[i] = delivery.Job{
-			ID: c.ID, Destination: c.Destination, Organization: c.Organization, Body: body(bodies, c.Event), Subscriptions: c.Subscriptions, Attempts: c.Attempts,
-			Replay: c.Replay, LeasedUntil: c.LeasedUntil, Losses: q.losses,
+			ID:            c.ID,
+			Destination:   c.Destination,
+			Organization:  c.Organization,
+			Body:          body(bodies, c.Event),
+			Subscriptions: c.Subscriptions,
+			Attempts:      c.Attempts,
+			Replay:        c.Replay,
+			LeasedUntil:   c.LeasedUntil,
+			Losses:        q.losses,
 		}
-		if c.Replay == uuid.Nil { // then it is pending; what a replay finds is read from the stream
+		if c.Replay == uuid.Nil { // then it is pending; a replay reads the status from the stream
 			jobs[i].Known = &eventstore.Loaded[deliveryaggregate.State]{
 				State:    deliveryaggregate.State{Attempts: c.Attempts, Automatic: c.Automatic},
 				Revision: c.Revision,
@@ -302,6 +325,16 @@ func (q *DeliveryQueue) NextDue() (at time.Time, planned bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.next, !q.next.IsZero()
+}
+
+// NotifyDue implements delivery.Queue.
+func (q *DeliveryQueue) NotifyDue() { projections.NotifyDue(q.locks, q.Now()) }
+
+// Announce implements delivery.Queue. Without its lock a worker says nothing.
+func (q *DeliveryQueue) Announce(c delivery.Capacity) {
+	if _, holding := q.worker.holding(); holding {
+		q.locks.Notify(capacities, announcement(q.worker.id, c))
+	}
 }
 
 // Release implements delivery.Queue.

@@ -26,7 +26,7 @@ import (
 
 const claimLease = 30 * time.Minute // nothing here waits for its end
 
-// sending is what deliverers share: the event store, and the read models that they claim from.
+// sending is the shared part of deliverers: the event store, and the read models that they claim from.
 type sending struct {
 	*testing.T
 	*parts
@@ -47,10 +47,24 @@ func newSending(t *testing.T) *sending {
 		p.forget(t)
 	}
 	own := *p
-	own.runner = &projections.Runner{Pool: p.pool, Locks: pgtest.Locks(t, p.pool), Store: p.store, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Progress: p.runner.Progress}
-	s := &sending{T: t, parts: &own, organization: uuid.New(), destination: uuid.New()}
+	own.runner = &projections.Runner{
+		Pool:     p.pool,
+		Locks:    pgtest.Locks(t, p.pool),
+		Store:    p.store,
+		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Progress: p.runner.Progress,
+	}
+	s := &sending{
+		T:            t,
+		parts:        &own,
+		organization: uuid.New(),
+		destination:  uuid.New(),
+	}
 	_, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination, destination.Create{
-		Organization: s.organization, Settings: destination.Settings{Name: "CRM", URL: "https://example.org/"}, SecretID: uuid.New(), At: time.Now(),
+		Organization: s.organization,
+		Settings:     destination.Settings{Name: "CRM", URL: "https://example.org/"},
+		SecretID:     uuid.New(),
+		At:           time.Now(),
 	}, destination.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +80,22 @@ func (s *sending) project(m projections.ReadModel) (stop func()) {
 func (s *sending) schedule() (id uuid.UUID) {
 	s.Helper()
 	event := uuid.New()
-	_, err := publication.Aggregate.Execute(s.Context(), s.store, event, publication.Publish{Published: publication.Published{
-		Organization: s.organization, Type: "news.item.added", Source: "/news", Time: time.Now(), Data: []byte(`{}`),
-	}}, publication.Options{})
+	_, err := publication.Aggregate.Execute(s.Context(), s.store, event,
+		publication.Publish{Published: publication.Published{
+			Organization: s.organization,
+			Type:         "news.item.added",
+			Source:       "/news",
+			Time:         time.Now(),
+			Data:         []byte(`{}`),
+		}}, publication.Options{})
 	if err == nil {
-		_, err = dispatch.Aggregate.Execute(s.Context(), s.store, event, dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
-			Publication: event, Event: dispatch.Summary{Type: "news.item.added", Source: "/news", Time: time.Now()}, At: time.Now().UTC(), Deliveries: []dispatch.Scheduled{{Destination: s.destination, Organization: s.organization}},
-		}}, dispatch.Options{})
+		_, err = dispatch.Aggregate.Execute(s.Context(), s.store, event,
+			dispatch.Schedule{DeliveriesScheduled: dispatch.DeliveriesScheduled{
+				Publication: event,
+				Event:       dispatch.Summary{Type: "news.item.added", Source: "/news", Time: time.Now()},
+				At:          time.Now().UTC(),
+				Deliveries:  []dispatch.Scheduled{{Destination: s.destination, Organization: s.organization}},
+			}}, dispatch.Options{})
 	}
 	if err != nil {
 		s.Fatal(err)
@@ -83,8 +106,12 @@ func (s *sending) schedule() (id uuid.UUID) {
 func (s *sending) succeed(id uuid.UUID) {
 	s.Helper()
 	_, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
-		Organization: s.organization, Destination: s.destination, Number: 1, Trigger: deliveryaggregate.Automatic,
-		Outcome: deliveryaggregate.Outcome{ResponseStatus: 204}, At: time.Now(),
+		Organization: s.organization,
+		Destination:  s.destination,
+		Number:       1,
+		Trigger:      deliveryaggregate.Automatic,
+		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 204},
+		At:           time.Now(),
 	}, deliveryaggregate.Options{})
 	if err != nil {
 		s.Fatal(err)
@@ -106,7 +133,8 @@ func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die fun
 func (s *sending) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
 	s.Helper()
 	jobs, err := q.Claim(s.Context(), delivery.Ask{PerDestination: 10, Limit: 10, Lease: claimLease})
-	if err != nil && !errors.Is(err, delivery.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) { // it is slow to answer
+	// it is slow to answer
+	if err != nil && !errors.Is(err, delivery.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) {
 		s.Fatal(err)
 	}
 	for _, job := range jobs {
@@ -130,7 +158,7 @@ func (s *sending) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
 	}
 }
 
-// claimed polls until a worker has claimed so many deliveries.
+// claimed polls until a worker has claimed n deliveries.
 func (s *sending) claimed(q *adapters.DeliveryQueue, want int) {
 	s.Helper()
 	got := 0
@@ -159,7 +187,7 @@ func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
 	}
 	theirs, _ := s.queue(0)
 	theirs.TakeOverAfter(0)
-	s.claimed(theirs, 2) // what waits, and what the dead one held
+	s.claimed(theirs, 2) // waiting ones, and those of the dead worker
 }
 
 func (s *sending) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
@@ -175,8 +203,8 @@ func (s *sending) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 	}
 }
 
-// What succeeded is not sent again because the read model has yet to hear of it: neither after a start, nor when a lease
-// has ended, nor when this worker has forgotten what it holds.
+// Succeeded deliveries are not sent again because the read model is behind: neither after a start, nor when a lease has
+// ended, nor when this worker has forgotten its leases.
 func TestClaimsWaitForTheReadModel(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
@@ -205,7 +233,7 @@ func TestClaimsWaitForTheReadModel(t *testing.T) {
 	}
 }
 
-func TestAWorkerGivesBackWhatItHasForgotten(t *testing.T) {
+func TestWorkerReleasesForgottenLeases(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
 	stop := s.project(deliveries.ReadModel)
@@ -216,7 +244,7 @@ func TestAWorkerGivesBackWhatItHasForgotten(t *testing.T) {
 	s.succeed(done)
 	recovered := func() int {
 		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func(id uuid.UUID) bool { return id == known })
-		if err != nil {
+		if err != nil && !errors.Is(err, delivery.ErrNotReady) {
 			t.Fatal(err)
 		}
 		return n
@@ -238,7 +266,7 @@ func TestAWorkerGivesBackWhatItHasForgotten(t *testing.T) {
 }
 
 // Leases are counted by Postgres' clock: a process whose own is wrong neither takes what others hold nor loses its own.
-func TestAWrongClockMovesNoLease(t *testing.T) {
+func TestWrongClockMovesNoLease(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {

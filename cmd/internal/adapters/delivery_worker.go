@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// workerClass is the upper half of the advisory locks by which workers show that they live; the lower half is their id.
+	// workerClass is the upper half of the advisory locks by which workers show that they live; the lower half is their
+	// id.
 	workerClass = 0x43415249
 	workerProof = 3 * time.Second // for how long an answer of Postgres proves that the lock is held
 	// absence is how long a worker must have been seen without its lock before others take what it holds. It may have
@@ -37,7 +38,14 @@ type worker struct {
 
 func newWorker(locks *sessionlock.Locks, clock func() time.Time, store *reach.Watch) *worker {
 	id := 1 + rand.Int32N(1<<31-2) //nolint:gosec // an identity, no secret
-	return &worker{id: id, locks: locks, clock: clock, reach: store, after: absence, absent: map[int32]time.Time{}}
+	return &worker{
+		id:     id,
+		locks:  locks,
+		clock:  clock,
+		reach:  store,
+		after:  absence,
+		absent: map[int32]time.Time{},
+	}
 }
 
 // stayAlive holds the lock until the context ends, and takes it again when it was lost. While the event store is
@@ -103,8 +111,8 @@ func (w *worker) now() time.Time {
 	return w.clock()
 }
 
-// dead returns the holders that don't live any more: they are without a lock for so long that they are not just about
-// to take it again. Right after this worker has won its own nobody is dead, as then all may have lost theirs.
+// dead returns the dead holders: they are without a lock for too long to be about to take it again. Right after this
+// worker has won its own none is dead, as then all may have lost theirs.
 func (w *worker) dead(holders, live []int32) (dead []int32) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

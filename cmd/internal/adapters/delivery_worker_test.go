@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A worker is dead once it was seen without its lock for 3 s, by one that has had its own for as long: all lose theirs when
-// Postgres starts again, and need a moment to take them again.
+// A worker is dead once it was seen without its lock for 3 s, by one that has had its own for as long: all lose theirs
+// when Postgres starts again, and need a moment to take them again.
 func TestWorkerIsDeadAfterAbsence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

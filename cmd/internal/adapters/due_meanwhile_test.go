@@ -11,15 +11,20 @@ import (
 	"carillon/projections/deliveries"
 )
 
-// What becomes due while a claim is under way, beside something that is due and that the claim may not take, is waited for
-// no longer: who asks after it what is due next is told of it, although it is due by then.
-func TestWhatBecomesDueMeanwhileIsNotOverlooked(t *testing.T) {
+// Deliveries that become due during a claim, beside due ones that the claim may not take, are not delayed: the next due
+// time includes them, although it has passed by then.
+func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
 	s.project(deliveries.ReadModel)
 	q, _ := s.queue(0)
 	s.schedule() // for a destination that is full
-	ask := delivery.Ask{PerDestination: 10, Limit: 10, Lease: claimLease, Full: []uuid.UUID{s.destination}}
+	ask := delivery.Ask{
+		PerDestination: 10,
+		Limit:          10,
+		Lease:          claimLease,
+		Full:           []uuid.UUID{s.destination},
+	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		due := s.retried(s.schedule(), 500*time.Millisecond)
 		looked := false
@@ -49,9 +54,13 @@ func TestWhatBecomesDueMeanwhileIsNotOverlooked(t *testing.T) {
 func (s *sending) retried(id uuid.UUID, wait time.Duration) time.Time {
 	s.Helper()
 	recorded, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
-		Organization: s.organization, Destination: s.destination, Number: 1, Trigger: deliveryaggregate.Automatic,
-		Outcome: deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"}, At: time.Now().UTC().Truncate(time.Microsecond),
-		Retry: deliveryaggregate.Retry{Schedule: []time.Duration{wait}},
+		Organization: s.organization,
+		Destination:  s.destination,
+		Number:       1,
+		Trigger:      deliveryaggregate.Automatic,
+		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"},
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Retry:        deliveryaggregate.Retry{Schedule: []time.Duration{wait}},
 	}, deliveryaggregate.Options{})
 	if err != nil {
 		s.Fatal(err)

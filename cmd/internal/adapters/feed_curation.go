@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"carillon/command/collection"
+	"carillon/command/curate"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
@@ -24,9 +24,9 @@ var feedCurationSchema string
 // sweepPage bounds what is in memory while all that a source carries is gone through.
 const sweepPage = 1000
 
-// FeedCuration is collection.FeedCuration with its memory in Postgres, in the schema of its state.
+// FeedCuration is curate.FeedCuration with its memory in Postgres, in the schema of its state.
 type FeedCuration struct {
-	*collection.FeedCuration
+	*curate.FeedCuration
 
 	memory   *curationMemory
 	likeness *likeness
@@ -35,10 +35,14 @@ type FeedCuration struct {
 var _ projections.Keeper = FeedCuration{}
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
-func NewFeedCuration(store eventstore.Store, publisher collection.Publisher, log *slog.Logger) FeedCuration {
+func NewFeedCuration(store eventstore.Store, publisher curate.Publisher, log *slog.Logger) FeedCuration {
 	likeness := &likeness{}
 	memory := &curationMemory{page: sweepPage, likeness: likeness}
-	return FeedCuration{FeedCuration: collection.NewFeedCuration(store, publisher, memory, likeness, log), memory: memory, likeness: likeness}
+	return FeedCuration{
+		FeedCuration: curate.NewFeedCuration(store, publisher, memory, likeness, log),
+		memory:       memory,
+		likeness:     likeness,
+	}
 }
 
 // DDL implements projections.Keeper.
@@ -49,7 +53,7 @@ func (c FeedCuration) Open(tables *projections.Tables) {
 	c.memory.tables, c.likeness.tables = tables, tables
 }
 
-// curationMemory is collection.Memory on the tables of the curation.
+// curationMemory is curate.Memory on the tables of the curation.
 type curationMemory struct {
 	tables   *projections.Tables
 	likeness *likeness
@@ -65,12 +69,12 @@ const (
 		ORDER BY c.newest, c.happening_id LIMIT $5`
 )
 
-// Recall implements collection.Memory.
-func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*collection.Known, error) {
-	known := make(map[uuid.UUID]*collection.Known, len(ids))
-	of := func(id uuid.UUID) *collection.Known {
+// Recall implements curate.Memory.
+func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]*curate.Known, error) {
+	known := make(map[uuid.UUID]*curate.Known, len(ids))
+	of := func(id uuid.UUID) *curate.Known {
 		if known[id] == nil {
-			known[id] = collection.NewKnown()
+			known[id] = curate.NewKnown()
 		}
 		return known[id]
 	}
@@ -91,9 +95,10 @@ func (m *curationMemory) Recall(ctx context.Context, ids []uuid.UUID) (map[uuid.
 	queries.Queue(recallCarried, column.UUIDs(ids)).Query(func(rows pgx.Rows) error {
 		var id, source uuid.UUID
 		var first, published, last time.Time
-		into := []any{column.UUID(&id), column.UUID(&source), column.Time(&first), column.Time(&published), column.Time(&last)}
+		into := []any{column.UUID(&id), column.UUID(&source), column.Time(&first), column.Time(&published),
+			column.Time(&last)}
 		_, err := pgx.ForEachRow(rows, into, func() error {
-			of(id).Sources[source] = collection.SourceDates{FirstSeen: utc(first), Published: utc(published), Last: utc(last)}
+			of(id).Sources[source] = curate.SourceDates{FirstSeen: utc(first), Published: utc(published), Last: utc(last)}
 			return nil
 		})
 		return err
@@ -112,10 +117,12 @@ func utc(at time.Time) time.Time {
 	return at.UTC()
 }
 
-// Carried implements collection.Memory.
-func (m *curationMemory) Carried(ctx context.Context, which collection.Carried, after collection.Mark) (map[uuid.UUID]*collection.Known, collection.Mark, error) {
+// Carried implements curate.Memory.
+func (m *curationMemory) Carried(
+	ctx context.Context, which curate.Carried, after curate.Mark,
+) (map[uuid.UUID]*curate.Known, curate.Mark, error) {
 	from := pgtype.Timestamptz{Valid: true, Time: after.Newest}
-	if after == (collection.Mark{}) {
+	if after == (curate.Mark{}) {
 		from.Time = which.Since
 		if which.Since.IsZero() {
 			from.InfinityModifier = pgtype.NegativeInfinity
@@ -150,7 +157,7 @@ type (
 	}
 	keptDates struct {
 		happening, source uuid.UUID
-		collection.SourceDates
+		curate.SourceDates
 	}
 )
 
@@ -168,8 +175,10 @@ var (
 		column.New[column.Times]("newest", "timestamptz", func(d keptDates) time.Time { return d.Newest() }))
 )
 
-// Keep implements collection.Memory.
-func (m *curationMemory) Keep(ctx context.Context, changed map[uuid.UUID]*collection.Known, dealtWith []eventstore.Recorded) error {
+// Keep implements curate.Memory.
+func (m *curationMemory) Keep(
+	ctx context.Context, changed map[uuid.UUID]*curate.Known, dealtWith []eventstore.Recorded,
+) error {
 	var dropped, from column.UUIDs
 	happenings, dates := make([]keptHappening, 0, len(changed)), make([]keptDates, 0, len(changed))
 	for id, known := range changed {

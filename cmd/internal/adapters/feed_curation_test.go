@@ -23,7 +23,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/collection"
+	"carillon/command/curate"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -32,7 +32,7 @@ import (
 	"carillon/projections/projecttest"
 )
 
-// chronicle is a history of feeds, sources and happenings that is told to several stores alike.
+// chronicle is a history of feeds, sources and happenings that is asked to several stores alike.
 type chronicle struct {
 	t         *testing.T
 	chance    *rand.Rand
@@ -48,8 +48,13 @@ type chronicle struct {
 func newChronicle(t *testing.T, seed uint64, stores ...*esdb.Store) *chronicle {
 	t.Helper()
 	c := &chronicle{
-		t: t, stores: stores, revisions: map[string]eventstore.Revision{}, attached: map[[2]int]bool{}, deleted: map[int]bool{},
-		chance: rand.New(rand.NewPCG(seed, 0)), now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), //nolint:gosec // a test that can be repeated
+		t:         t,
+		stores:    stores,
+		revisions: map[string]eventstore.Revision{},
+		attached:  map[[2]int]bool{},
+		deleted:   map[int]bool{},
+		chance:    rand.New(rand.NewPCG(seed, 0)),
+		now:       time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), //nolint:gosec // a test that can be repeated
 	}
 	for range 3 {
 		id := c.id()
@@ -83,7 +88,12 @@ func record[S, E, C any](c *chronicle, a eventstore.Aggregate[S, E, C], id uuid.
 	if !there {
 		expected = eventstore.NoStream
 	}
-	proposed := []eventstore.Proposed{{ID: c.id(), Type: name, Data: data, Metadata: []byte("{}")}}
+	proposed := []eventstore.Proposed{{
+		ID:       c.id(),
+		Type:     name,
+		Data:     data,
+		Metadata: []byte("{}"),
+	}}
 	for _, store := range c.stores {
 		appended, err := store.Append(c.t.Context(), stream, expected, proposed)
 		if err != nil {
@@ -123,7 +133,12 @@ func (c *chronicle) goOn() {
 	case kind < 13:
 		record(c, happening.Aggregate, h, happening.Event(happening.Revised{SourceID: sourceID, Details: takes, At: c.now}))
 	default:
-		record(c, happening.Aggregate, h, happening.Event(happening.Observed{SourceID: sourceID, Key: "k", Details: takes, At: c.now}))
+		record(c, happening.Aggregate, h, happening.Event(happening.Observed{
+			SourceID: sourceID,
+			Key:      "k",
+			Details:  takes,
+			At:       c.now,
+		}))
 	}
 }
 
@@ -138,7 +153,9 @@ type failing struct {
 
 var errCutOff = errors.New("cut off")
 
-func (s *failing) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (s *failing) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	s.mu.Lock()
 	fails, before := s.left > 0 && s.chance.IntN(8) == 0, s.chance.IntN(2) == 0
 	if fails {
@@ -162,7 +179,7 @@ func (s *failing) fail() {
 	s.left = 3
 }
 
-// curated is a curation of a store's feeds, and what it remembers.
+// curated is a curation of a store's feeds, with its memory.
 type curated struct {
 	t      *testing.T
 	pool   *pgxpool.Pool
@@ -174,11 +191,17 @@ type curated struct {
 func newCurated(t *testing.T, store *esdb.Store) *curated {
 	t.Helper()
 	c := &curated{t: t, pool: projecttest.Pool(t), store: store}
-	c.runner = &projections.Runner{Pool: c.pool, Locks: pgtest.Locks(t, c.pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(c.pool)}
+	c.runner = &projections.Runner{
+		Pool:     c.pool,
+		Locks:    pgtest.Locks(t, c.pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(c.pool),
+	}
 	return c
 }
 
-// run runs the curation on what may be a store that fails.
+// run runs the curation on a store that may fail.
 func (c *curated) run(store eventstore.Store) (stop func()) {
 	c.t.Helper()
 	types, err := apitest.Types()
@@ -198,15 +221,15 @@ func (c *curated) catchUp() {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	defer cancel()
-	if !c.runner.Progress.Await(ctx, c.last(), collection.FeedCurationName) {
+	if !c.runner.Progress.Await(ctx, c.last(), curate.FeedCurationName) {
 		c.t.Fatal("the curation does not catch up")
 	}
 }
 
-// last is where the last event is that concerns the curation.
+// last is the position of the last event that concerns the curation.
 func (c *curated) last() eventstore.Position {
 	c.t.Helper()
-	for m, err := range c.store.Subscribe(c.t.Context(), c.seen, (&collection.FeedCuration{}).Filter()) {
+	for m, err := range c.store.Subscribe(c.t.Context(), c.seen, (&curate.FeedCuration{}).Filter()) {
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -234,7 +257,7 @@ func (c *curated) did() (list []string) {
 		case m.Event != nil:
 			line := fmt.Sprint(m.Event.Stream, "@", m.Event.Revision, " ", m.Event.Type, " ", m.Event.ID)
 			if m.Event.Category() == item.Aggregate.Category {
-				line += " " + string(m.Event.Data) // what is published shows the happening as it is just then
+				line += " " + string(m.Event.Data) // the published item shows the happening of that moment
 			}
 			list = append(list, line)
 		}
@@ -261,7 +284,8 @@ const keepCopy = `DROP SCHEMA IF EXISTS copy CASCADE; CREATE SCHEMA copy;
 	CREATE TABLE copy.happenings AS SELECT * FROM feed_curation.happenings;
 	CREATE TABLE copy.carried AS SELECT * FROM feed_curation.carried;`
 
-const restoreCopy = `TRUNCATE feed_curation.state, feed_curation.happenings, feed_curation.carried, carillon.checkpoints;
+const restoreCopy = `TRUNCATE feed_curation.state, feed_curation.happenings, feed_curation.carried,
+	carillon.checkpoints;
 	INSERT INTO carillon.checkpoints SELECT * FROM copy.checkpoints;
 	INSERT INTO feed_curation.state SELECT * FROM copy.state;
 	INSERT INTO feed_curation.happenings SELECT * FROM copy.happenings;
@@ -274,8 +298,8 @@ func (c *curated) exec(sql string) {
 	}
 }
 
-// However a curation is cut off, taken over from, restored from an older copy or begun anew, it comes to what one comes
-// to that sees the same history in peace: the same events under the same ids, and the same memory.
+// However a curation is cut off, replaced, restored from an older copy or begun again, its result equals that of an
+// undisturbed one: the same events under the same ids, and the same memory.
 func TestCurationComesToTheSame(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
@@ -335,7 +359,7 @@ func TestCurationComesToTheSame(t *testing.T) {
 			quiet.catchUp()
 			stop()
 			if diff := cmp.Diff(want, quiet.did()); diff != "" {
-				t.Errorf("begun anew (-before +after):\n%s", diff)
+				t.Errorf("begun again (-before +after):\n%s", diff)
 			}
 		})
 	}

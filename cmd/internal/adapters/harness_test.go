@@ -20,7 +20,7 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -33,12 +33,12 @@ import (
 	"carillon/query"
 )
 
-const patience = 2 * time.Minute // for what has to happen, on a busy machine
+const patience = 2 * time.Minute // on a busy machine
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// lasting is the testing.TB of what ends with the binary: a server that ended before could leave its port, and so the
-// addresses of its pages, to that of another test.
+// lasting is the testing.TB of servers that end with the binary: a server that ended before could leave its port, and
+// so the addresses of its pages, to that of another test.
 var lasting = suite.Fixture(func(tb testing.TB) testing.TB { return tb })
 
 // stock keeps what tests have one after the other, and starts another one if none is idle.
@@ -80,8 +80,12 @@ func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 	tb.Helper()
 	p := &parts{pool: apitest.Prepared.Pool(tb), store: nodetest.Start(tb), models: models}
 	p.runner = &projections.Runner{
-		Pool: p.pool, Locks: pgtest.Locks(tb, p.pool), Store: p.store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(p.pool),
-		Linger: 5 * time.Millisecond, // tests wait for each step
+		Pool:     p.pool,
+		Locks:    pgtest.Locks(tb, p.pool),
+		Store:    p.store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(p.pool),
+		Linger:   5 * time.Millisecond, // tests wait for each step
 	}
 	for _, m := range models {
 		run(tb, func(ctx context.Context) error { return p.runner.Project(ctx, m) })
@@ -89,8 +93,8 @@ func startParts(tb testing.TB, models ...projections.ReadModel) *parts {
 	return p
 }
 
-// others ends the sessions of those that ran for the test before, and waits until they are gone: what they sent last may
-// still be carried out. The idle ones of the pool stay, as new ones cost more than what a test asks of them.
+// others ends the sessions of the previous test, and waits until they are gone: their last statements may still be
+// running. The idle ones of the pool stay, as new ones cost more than a test's queries.
 const others = `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 	WHERE datname = current_database() AND pid <> ALL ($1) AND application_name NOT LIKE 'carillon locks on %'`
 
@@ -153,7 +157,7 @@ type world struct {
 	by       command.Caller
 	stop     func()                // the monitor and the curation of feeds
 	began    eventstore.Position   // where its own part of the log does
-	log      []eventstore.Recorded // what was seen of the store's, see recorded
+	log      []eventstore.Recorded // events seen of the store's, see recorded
 }
 
 var worlds = suite.Fixture(func(tb testing.TB) *stock[*parts] {
@@ -188,11 +192,17 @@ func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *wo
 		t.Fatal(err)
 	}
 	w := &world{parts: p, t: t, queries: &query.Queries{Pool: p.pool}}
-	w.commands = &command.Commands{Store: w.store, Now: time.Now, Catalog: types, Walks: w.queries}
+	w.commands = &command.Commands{
+		Store:   w.store,
+		Now:     time.Now,
+		Catalog: types,
+		Walks:   w.queries,
+	}
 	if w.began, err = p.store.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Town hall"})
+	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
+		command.RegisterOrganization{Name: "Town hall"})
 	w.await(at, err, organizations.ReadModel.Name)
 	w.by = command.Caller{Organization: org, Actor: "key:test", RequestID: uuid.New()}
 	w.stop = w.curateAndMonitor(collectors)
@@ -212,16 +222,24 @@ func (w *world) curate() (stop func()) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	return run(w.t, func(ctx context.Context) error {
-		return w.runner.React(ctx, func() eventstore.ProcessManager { return adapters.NewFeedCuration(w.store, w.commands, log) })
+		return w.runner.React(ctx, func() eventstore.ProcessManager {
+			return adapters.NewFeedCuration(w.store, w.commands, log)
+		})
 	})
 }
 
-func (w *world) monitor(store eventstore.Store, collectors map[string]collect.Collector, with ...func(*collection.Monitor)) (stop func()) {
+func (w *world) monitor(
+	store eventstore.Store, collectors map[string]collect.Collector, with ...func(*visiting.Monitor),
+) (stop func()) {
 	w.t.Helper()
 	return run(w.t, func(ctx context.Context) error {
-		monitor := &collection.Monitor{
-			Store: store, Now: time.Now, Log: slog.New(slog.DiscardHandler), Walks: adapters.NewWalks(w.pool), Collectors: collectors,
-			Poll: 50 * time.Millisecond,
+		monitor := &visiting.Monitor{
+			Store:      store,
+			Now:        time.Now,
+			Log:        slog.New(slog.DiscardHandler),
+			Walks:      adapters.NewWalks(w.pool),
+			Collectors: collectors,
+			Poll:       50 * time.Millisecond,
 		}
 		for _, set := range with {
 			set(monitor)
@@ -288,7 +306,11 @@ func (w *world) feed() uuid.UUID {
 
 func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 	w.t.Helper()
-	attached, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{FeedID: feed, SourceType: sourceType, SourceID: source})
+	attached, err := w.commands.AttachSource(w.t.Context(), w.by, command.AttachSource{
+		FeedID:     feed,
+		SourceType: sourceType,
+		SourceID:   source,
+	})
 	w.await(attached.Position, err, feeds.ReadModel.Name, sources.ReadModel.Name, items.ReadModel.Name)
 	a, _ := attached.State.SourceAssociation(source)
 	return a.ID
@@ -297,7 +319,8 @@ func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 // collect asks for a collection.
 func (w *world) collect(source uuid.UUID) {
 	w.t.Helper()
-	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"}, command.CollectSource{Source: source})
+	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"},
+		command.CollectSource{Source: source})
 	w.await(at, err, sources.ReadModel.Name)
 }
 
@@ -306,7 +329,11 @@ func (w *world) titles(feed uuid.UUID) map[string]uuid.UUID {
 	w.t.Helper()
 	now := time.Now()
 	page, err := w.queries.Items(w.t.Context(), w.by.Organization, feed, query.ItemsQuery{
-		Since: now.Add(-7 * 24 * time.Hour), Until: now.Add(30 * 24 * time.Hour), OrderBy: query.OrderByOccurrence, Limit: 100, Now: now,
+		Since:   now.Add(-7 * 24 * time.Hour),
+		Until:   now.Add(30 * 24 * time.Hour),
+		OrderBy: query.OrderByOccurrence,
+		Limit:   100,
+		Now:     now,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -339,14 +366,15 @@ func (w *world) eventuallyItems(feed uuid.UUID, want ...string) {
 	})
 }
 
-// eventuallyState waits until so many collections from a source have ended and it is in a state.
+// eventuallyState waits until n collections from a source have ended and it is in a state.
 func (w *world) eventuallyState(source uuid.UUID, collections int, state string) query.Source {
 	w.t.Helper()
 	var got query.Source
 	w.eventually("source is "+state, func() bool {
 		var last eventstore.Position
 		ended := 0
-		for _, event := range w.recorded("source.collection-completed.v1", "source.collection-failed.v1", "source.credentials-missing.v1", "source.javascript-needed.v1") {
+		for _, event := range w.recorded("source.collection-completed.v1", "source.collection-failed.v1",
+			"source.credentials-missing.v1", "source.javascript-needed.v1") {
 			if event.StreamID() == source {
 				ended, last = ended+1, event.Position
 			}

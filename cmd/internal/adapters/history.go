@@ -15,7 +15,7 @@ import (
 	"carillon/query"
 )
 
-// settlePatience bounds the waiting for what was published just now. After that a backfill goes by what can be read.
+// settlePatience limits the wait for the newest publications. After that a backfill uses the present rows.
 const settlePatience = 2 * time.Second
 
 // History is command.History on the read models of publications and subscriptions.
@@ -28,7 +28,9 @@ type History struct {
 var _ command.History = History{}
 
 // History implements command.History. It sees what was published before it was asked.
-func (h History) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
+func (h History) History(
+	ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error,
+) error {
 	settling, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
 	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil && settling.Err() == nil {
@@ -36,20 +38,32 @@ func (h History) History(ctx context.Context, organization uuid.UUID, since, unt
 	}
 	return h.Queries.History(ctx, organization, since, until, func(e query.EventSummary) error {
 		return each(e.ID, dispatch.Summary{
-			Type: e.Type, Source: e.Source, Subject: e.Subject, Time: e.Time.UTC(), FeedType: e.FeedType, FeedID: e.FeedID,
+			Type:     e.Type,
+			Source:   e.Source,
+			Subject:  e.Subject,
+			Time:     e.Time.UTC(),
+			FeedType: e.FeedType,
+			FeedID:   e.FeedID,
 		})
 	})
 }
 
 // SubscriptionSettings implements command.History.
-func (h History) SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings, error) {
+func (h History) SubscriptionSettings(
+	ctx context.Context, organization, destination uuid.UUID,
+) (map[uuid.UUID]subscription.Settings, error) {
 	active, err := h.Queries.ActiveSubscriptions(ctx, organization, destination)
 	if err != nil {
 		return nil, err
 	}
 	settings := make(map[uuid.UUID]subscription.Settings, len(active))
 	for _, s := range active {
-		d := subscription.Settings{ExternalID: s.ExternalID, EventTypes: s.EventTypes, ScopeKind: s.ScopeKind, FeedType: s.FeedType}
+		d := subscription.Settings{
+			ExternalID: s.ExternalID,
+			EventTypes: s.EventTypes,
+			ScopeKind:  s.ScopeKind,
+			FeedType:   s.FeedType,
+		}
 		for _, pin := range s.Feeds {
 			d.Feeds = append(d.Feeds, subscription.Pin(pin))
 		}

@@ -33,8 +33,8 @@ func (h Holdings) Dispatched(ctx context.Context, to eventstore.Position) error 
 	return h.settle(ctx)
 }
 
-// Cascaded waits until what follows from the deletion at a position is in the read models of deliveries and subscriptions.
-// It reports false when the context ended first.
+// Cascaded waits until what follows from the deletion at a position is in the read models of deliveries and
+// subscriptions. It reports false when the context ended first.
 func (h Holdings) Cascaded(ctx context.Context, to eventstore.Position) bool {
 	return h.Progress.AwaitRecorded(ctx, to, delivery.DeletionCascadeName) && h.settle(ctx) == nil
 }

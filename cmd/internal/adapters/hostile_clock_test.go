@@ -16,14 +16,15 @@ import (
 	"carillon/projections/projecttest"
 )
 
-// TestHostileClockThatWasAhead: a clock that was a day ahead for a moment, and was put right, locks nobody out for a day;
-// and a clock that jumps ahead gives nobody more than the bucket holds.
+// TestHostileClockThatWasAhead: a clock that was a day ahead for a moment, and was put right, locks no organization out
+// for a day; and a clock that jumps ahead gives none more than the bucket holds.
 func TestHostileClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	const perSecond = 5
 	pool := projecttest.Pool(t)
 	org := uuid.New()
-	node := func() *adapters.RequestRate { return &adapters.RequestRate{Pool: pool, Now: time.Now} } // each has nothing taken ahead
+	// each has nothing taken ahead
+	node := func() *adapters.RequestRate { return &adapters.RequestRate{Pool: pool, Now: time.Now} }
 	passes := func() bool {
 		t.Helper()
 		wait, err := node().Take(t.Context(), org, perSecond)
@@ -34,14 +35,19 @@ func TestHostileClockThatWasAhead(t *testing.T) {
 	}
 	for passes() { // until the bucket is empty
 	}
-	for jump, by := range map[string]string{"Postgres' clock was put back": "+ interval '1 day'", "and ahead": "- interval '1 day'"} {
-		if _, err := pool.Exec(t.Context(), "UPDATE carillon.request_tokens SET left_over = 0, at = clock_timestamp() "+by); err != nil {
+	for jump, by := range map[string]string{
+		"Postgres' clock was put back": "+ interval '1 day'",
+		"and ahead":                    "- interval '1 day'",
+	} {
+		if _, err := pool.Exec(t.Context(), "UPDATE carillon.request_tokens SET left_over = 0, at = clock_timestamp() "+
+			by); err != nil {
 			t.Fatal(err)
 		}
 		passed := passes()
 		var held float64
 		var now bool
-		const bucket = "SELECT left_over + granted, at BETWEEN clock_timestamp() - interval '10 minutes' AND clock_timestamp() FROM carillon.request_tokens"
+		const bucket = "SELECT left_over + granted, at BETWEEN clock_timestamp() - interval '10 minutes' " +
+			"AND clock_timestamp() FROM carillon.request_tokens"
 		if err := pool.QueryRow(t.Context(), bucket).Scan(&held, &now); err != nil || !now {
 			t.Errorf("%s: the bucket does not fill from now on, %v", jump, err)
 		}
@@ -51,8 +57,8 @@ func TestHostileClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestHostileWindowInTheFuture: what one node counted by a clock that was ahead holds back nobody longer than a window,
-// and clocks that differ by seconds give nobody more.
+// TestHostileWindowInTheFuture: counts by a node whose clock was ahead limit no organization for longer than a window,
+// and clocks that differ by seconds give none more.
 func TestHostileWindowInTheFuture(t *testing.T) {
 	l, now := limiter(t)
 	org := uuid.New()
@@ -78,7 +84,7 @@ func TestHostileWindowInTheFuture(t *testing.T) {
 	}
 }
 
-// TestHostileClaimInTheFuture: a claim that nobody settled, made by a clock that was ahead, goes like any other.
+// TestHostileClaimInTheFuture: an unsettled claim, made by a clock that was ahead, expires like any other.
 func TestHostileClaimInTheFuture(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
@@ -96,7 +102,8 @@ func TestHostileClaimInTheFuture(t *testing.T) {
 	if err := claim(1); !errors.As(err, &reached) {
 		t.Fatalf("one too many: %v", err)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval '1 day'"); err != nil {
+	if _, err := pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
+		"'1 day'"); err != nil {
 		t.Fatal(err)
 	}
 	if err := claim(1); err != nil {

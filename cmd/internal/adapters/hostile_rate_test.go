@@ -18,7 +18,9 @@ func TestHostileRateOverTwoNodes(t *testing.T) {
 	const perSecond, tries = 100, 600
 	pool := projecttest.Pool(t)
 	org := uuid.New()
-	nodes := []*adapters.RequestRate{{Pool: pool, Now: time.Now}, {Pool: pool, Now: func() time.Time { return time.Now().Add(time.Hour) }}}
+	nodes := []*adapters.RequestRate{{Pool: pool, Now: time.Now}, {Pool: pool, Now: func() time.Time {
+		return time.Now().Add(time.Hour)
+	}}}
 	at := func() (seconds float64) { // by the clock of the bucket, which fills by it
 		t.Helper()
 		const when = "SELECT extract(epoch FROM at)::float8 FROM carillon.request_tokens WHERE organization = $1"

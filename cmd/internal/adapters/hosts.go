@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
+	"carillon/command/collect/crawl/fetch"
 )
 
 // Hosts is fetch.Hosts in Postgres, by whose clock it goes. Where Postgres can't be reached, the errors wrap
@@ -22,9 +22,9 @@ type Hosts struct{ Pool *pgxpool.Pool }
 var _ fetch.Hosts = Hosts{}
 
 const (
-	// takeTurn gives a row to the one who got the turn. Nobody waits for the disk: a Postgres that crashes may forget the
-	// turns of its last half second, and takes longer than that to come back. A turn or a rest that is further ahead than any
-	// is was planned by a clock that was ahead, and holds nobody back.
+	// takeTurn returns a row if the caller got the turn. No caller waits for the disk: a Postgres that crashes may forget
+	// the turns of its last half second, and takes longer than that to come back. A turn or a rest further ahead than
+	// possible was planned by a clock that was ahead, and delays no visit.
 	takeTurn = `
 		WITH unsynced AS (SELECT set_config('synchronous_commit', 'off', true))
 		INSERT INTO carillon.hosts AS h (name, next_at) SELECT $1::text, clock_timestamp() + $2::interval FROM unsynced
@@ -46,21 +46,25 @@ const (
 		VALUES ($1, coalesce($2, ''::bytea), $3, $4, $5, clock_timestamp())
 		ON CONFLICT (origin) DO UPDATE SET body = excluded.body, url = excluded.url, etag = excluded.etag,
 			last_modified = excluded.last_modified, answered_at = excluded.answered_at`
-	// Hosts that nobody collects from any more are forgotten, a few at a time.
+	// Unused hosts are removed, a few at a time.
 	forgetRobots = `
 		DELETE FROM carillon.robots WHERE origin IN (
-			SELECT origin FROM carillon.robots WHERE answered_at < clock_timestamp() - interval '30 days' LIMIT 100 FOR UPDATE SKIP LOCKED)`
+			SELECT origin FROM carillon.robots WHERE answered_at < clock_timestamp() - interval '30 days' LIMIT 100
+			FOR UPDATE SKIP LOCKED)`
 	forgetHosts = `
 		DELETE FROM carillon.hosts WHERE name IN (
 			SELECT name FROM carillon.hosts
-			WHERE next_at < clock_timestamp() - interval '30 days' AND rest_until < clock_timestamp() LIMIT 100 FOR UPDATE SKIP LOCKED)`
+			WHERE next_at < clock_timestamp() - interval '30 days' AND rest_until < clock_timestamp() LIMIT 100
+			FOR UPDATE SKIP LOCKED)`
 )
 
 // leastWait keeps one who has just missed a turn from asking again at once.
 const leastWait = time.Millisecond
 
 // Take implements fetch.Hosts.
-func (h Hosts) Take(ctx context.Context, host string, interval time.Duration) (wait time.Duration, resting bool, err error) {
+func (h Hosts) Take(
+	ctx context.Context, host string, interval time.Duration,
+) (wait time.Duration, resting bool, err error) {
 	err = h.Pool.QueryRow(ctx, takeTurn, storedName(host), max(interval, 0)).Scan(nil)
 	if err == nil || !errors.Is(err, pgx.ErrNoRows) {
 		return 0, false, hostsError(ctx, "turn at a host", err)
@@ -104,12 +108,12 @@ func (h Hosts) KeepRobots(ctx context.Context, origin string, answer fetch.Robot
 // maxValidator is longer than any honest validator, in bytes.
 const maxValidator = 1024
 
-// storable says whether a header that a stranger sent can be kept as text.
+// storable reports whether a header that a stranger sent can be kept as text.
 func storable(s string) bool {
 	return len(s) <= maxValidator && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
-// storedName is a host's name as text. Of one that is none, nothing can be fetched: it need not be told from others.
+// storedName is a host's name as text. From an invalid one nothing can be fetched, so all of them may be the same.
 func storedName(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "")
 }

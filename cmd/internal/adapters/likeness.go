@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/command/collect/match"
-	"carillon/command/collection"
+	"carillon/command/curate"
 	"carillon/projections"
 	"carillon/projections/column"
 )
@@ -22,8 +22,9 @@ const (
 
 	insertMarks = `INSERT INTO marks (happening_id, mark, starts_at, day, kind)
 		SELECT id, mark, starts_at, coalesce(nullif(day, '')::date, 'infinity'), kind
-		FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::smallint[]) AS m (id, mark, starts_at, day, kind)`
-	// What two have to have in common: a key, or a place or title at the same time, or both of them on one day.
+		FROM unnest($1::uuid[], $2::bigint[], $3::timestamptz[], $4::text[], $5::smallint[]) AS m (id, mark, starts_at, day,
+		kind)`
+	// The common part of two candidates: a key, or a place or title at the same time, or both of them on one day.
 	findAlike = `SELECT w.id, o.happening_id FROM unnest($1::uuid[]) AS w (id) CROSS JOIN LATERAL (
 		SELECT o.happening_id FROM (
 			SELECT o.happening_id, m.kind, m.kind = 0 OR m.starts_at IS NULL OR o.starts_at IS NULL
@@ -33,19 +34,22 @@ const (
 		ORDER BY bool_or(near) DESC, count(*) DESC, o.happening_id LIMIT $2) o`
 	upsertComparisons = `INSERT INTO comparisons (a, b, same, reason, score, compared_at)
 		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::boolean[], $4::text[], $5::real[], $6::timestamptz[])
-		ON CONFLICT (a, b) DO UPDATE SET same = excluded.same, reason = excluded.reason, score = excluded.score, compared_at = excluded.compared_at`
+		ON CONFLICT (a, b) DO UPDATE SET same = excluded.same, reason = excluded.reason, score = excluded.score,
+		compared_at = excluded.compared_at`
 )
 
-// likeness is collection.Likeness on the tables of the curation.
+// likeness is curate.Likeness on the tables of the curation.
 type likeness struct {
 	tables *projections.Tables
 	swept  string // the day on which what is over was last forgotten
 
-	compared []collection.Comparison // yet to be written
+	compared []curate.Comparison // yet to be written
 }
 
-// Note implements collection.Likeness.
-func (l *likeness) Note(ctx context.Context, all []collection.Findable, at time.Time) (map[uuid.UUID][]uuid.UUID, error) {
+// Note implements curate.Likeness.
+func (l *likeness) Note(
+	ctx context.Context, all []curate.Findable, at time.Time,
+) (map[uuid.UUID][]uuid.UUID, error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -57,7 +61,8 @@ func (l *likeness) Note(ctx context.Context, all []collection.Findable, at time.
 	for _, f := range all {
 		ids = append(ids, f.Happening)
 		for _, m := range f.Marks {
-			of, marks, days, kinds = append(of, f.Happening), append(marks, m.Hash), append(days, m.Day), append(kinds, int16(m.Kind))
+			of, marks, days, kinds = append(of, f.Happening), append(marks, m.Hash), append(days, m.Day),
+				append(kinds, int16(m.Kind))
 			starts = append(starts, orNil(m.At))
 		}
 	}
@@ -87,9 +92,9 @@ func (l *likeness) Note(ctx context.Context, all []collection.Findable, at time.
 	return alike, nil
 }
 
-// Compared implements collection.Likeness. What it keeps is written with what comes next of the happenings themselves:
+// Compared implements curate.Likeness. Its results are written with the next change of the happenings themselves:
 // after a crash they are compared again.
-func (l *likeness) Compared(_ context.Context, all []collection.Comparison) error {
+func (l *likeness) Compared(_ context.Context, all []curate.Comparison) error {
 	l.compared = append(l.compared, all...)
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/collection"
+	"carillon/command/curate"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 )
@@ -59,7 +59,9 @@ func (m *mortal) dead() bool {
 	}
 }
 
-func (m *mortal) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (m *mortal) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	left := m.left.Add(-2)
 	if left < 0 {
 		m.death.Do(func() { close(m.died) })
@@ -74,7 +76,7 @@ func (m *mortal) Append(ctx context.Context, stream string, expected eventstore.
 	return appended, err
 }
 
-// plot is what several sources tell of one concert, and what an operator says to it.
+// plot is the views of one concert by several sources, and the commands of an operator.
 type plot struct {
 	*curated
 
@@ -85,21 +87,27 @@ type plot struct {
 	apart    [][2]string         // what was split: one name, and that of what it was in
 	began    eventstore.Position // where its own part of the log does
 	day      time.Time           // of the concert
-	hall     string              // where it is
-	salt     int                 // with which the ids of first and second are in order: of equals the first is compared first
-	names    map[uuid.UUID]string
-	sources  map[string]uuid.UUID
-	feeds    map[string]uuid.UUID
-	known    map[string]uuid.UUID // happenings
+	hall     string              // if it is
+	// with which the ids of first and second are in order: of equals the first is compared first
+	salt    int
+	names   map[uuid.UUID]string
+	sources map[string]uuid.UUID
+	feeds   map[string]uuid.UUID
+	known   map[string]uuid.UUID // happenings
 }
 
 // newPlot makes feeds of two organizations: one of each source, and one of all.
 func (c *curated) newPlot(number int) *plot {
 	c.t.Helper()
 	p := &plot{
-		curated: c, began: c.last(), day: time.Now().UTC().Truncate(24 * time.Hour).Add(time.Duration(24*(number+5)+19) * time.Hour),
-		hall: "Hall " + strings.Repeat("x", number+1), names: map[uuid.UUID]string{}, sources: map[string]uuid.UUID{},
-		feeds: map[string]uuid.UUID{}, known: map[string]uuid.UUID{},
+		curated: c,
+		began:   c.last(),
+		day:     time.Now().UTC().Truncate(24 * time.Hour).Add(time.Duration(24*(number+5)+19) * time.Hour),
+		hall:    "Hall " + strings.Repeat("x", number+1),
+		names:   map[uuid.UUID]string{},
+		sources: map[string]uuid.UUID{},
+		feeds:   map[string]uuid.UUID{},
+		known:   map[string]uuid.UUID{},
 	}
 	for id := happening.DeriveID; ; p.salt++ {
 		if first, second := id(p.key("first")), id(p.key("second")); bytes.Compare(first[:], second[:]) < 0 {
@@ -112,10 +120,19 @@ func (c *curated) newPlot(number int) *plot {
 		}
 		id := uuid.New()
 		p.feeds[of], p.names[id] = id, "feed "+of
-		note(c, feed.Aggregate, id, feed.Event(feed.Created{Organization: []uuid.UUID{uuid.NameSpaceDNS, uuid.NameSpaceURL}[i%2], Enabled: true, At: time.Now()}))
+		note(c, feed.Aggregate, id, feed.Event(feed.Created{
+			Organization: []uuid.UUID{uuid.NameSpaceDNS, uuid.NameSpaceURL}[i%2],
+			Enabled:      true,
+			At:           time.Now(),
+		}))
 		for _, source := range slices.Sorted(maps.Keys(p.sources)) {
 			if of == source || of == "all" {
-				note(c, feed.Aggregate, id, feed.Event(feed.SourceAttached{SourceID: p.sources[source], SourceType: "site", At: time.Now(), Known: true}))
+				note(c, feed.Aggregate, id, feed.Event(feed.SourceAttached{
+					SourceID:   p.sources[source],
+					SourceType: "site",
+					At:         time.Now(),
+					Known:      true,
+				}))
 			}
 		}
 	}
@@ -130,7 +147,12 @@ func note[S, E, C any](c *curated, a eventstore.Aggregate[S, E, C], id uuid.UUID
 	if err == nil {
 		var loaded eventstore.Loaded[S]
 		if loaded, err = a.Load(c.t.Context(), c.store, id); err == nil {
-			_, err = c.store.Append(c.t.Context(), a.Stream(id), loaded.Revision, []eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data, Metadata: []byte("{}")}})
+			_, err = c.store.Append(c.t.Context(), a.Stream(id), loaded.Revision, []eventstore.Proposed{{
+				ID:       uuid.New(),
+				Type:     name,
+				Data:     data,
+				Metadata: []byte("{}"),
+			}})
 		}
 	}
 	if err != nil {
@@ -169,7 +191,7 @@ func (p *plot) settle() {
 	}()
 	for {
 		last := p.last()
-		if !p.runner.Progress.Await(ctx, last, collection.FeedCurationName) {
+		if !p.runner.Progress.Await(ctx, last, curate.FeedCurationName) {
 			if p.mortal.dead() {
 				return
 			}
@@ -186,18 +208,26 @@ func (p *plot) key(name string) string {
 	return fmt.Sprintf("url:https://%s.example/%s%d", name, p.hall, p.salt)
 }
 
-// tells is that a source shows the concert under a title from now on.
+// tells is a step: a source shows the concert under a title from now on.
 func (p *plot) tells(source, name, title string, status happening.Status) {
 	p.t.Helper()
 	key := p.key(name)
 	id, instance := happening.DeriveID(key), happening.DeriveInstanceID(key, "")
 	p.known[name], p.names[id] = id, name
 	_, err := happening.Aggregate.Execute(p.t.Context(), p.store, id, happening.Observe{
-		SourceID: p.sources[source], Key: key, Keys: []string{key}, Source: happening.Block{Type: "site", URL: "https://" + source + ".example/"}, At: time.Now(),
+		SourceID: p.sources[source],
+		Key:      key,
+		Keys:     []string{key},
+		Source:   happening.Block{Type: "site", URL: "https://" + source + ".example/"},
+		At:       time.Now(),
 		Standing: happening.FromOwnPage,
 		Details: happening.Details{
-			Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
-			Location: &happening.Location{Venue: &happening.Venue{Name: p.hall, Address: "1 Square, Town"}, DisplayAddress: p.hall + ", 1 Square, Town"},
+			Title: title,
+			Time:  happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
+			Location: &happening.Location{
+				Venue:          &happening.Venue{Name: p.hall, Address: "1 Square, Town"},
+				DisplayAddress: p.hall + ", 1 Square, Town",
+			},
 			Instances: []happening.Instance{{ID: instance, Status: status, Occurrences: []happening.Occurrence{
 				{ID: happening.DeriveOccurrenceID(instance, 0), Start: p.day, Status: status},
 			}}},
@@ -222,7 +252,8 @@ func (p *plot) hides(source, name string) {
 func (p *plot) splits(name string) {
 	p.t.Helper()
 	say := func() error {
-		_, err := p.commands.SplitHappening(p.t.Context(), command.Caller{Actor: "operator"}, command.SplitHappening{Happening: p.known[name]})
+		_, err := p.commands.SplitHappening(p.t.Context(), command.Caller{Actor: "operator"},
+			command.SplitHappening{Happening: p.known[name]})
 		return err
 	}
 	loaded, err := happening.Aggregate.Load(p.t.Context(), p.store, p.known[name])
@@ -249,14 +280,17 @@ func (p *plot) splits(name string) {
 func (p *plot) rates(of, name string) {
 	p.t.Helper()
 	_, err := item.Aggregate.Execute(p.t.Context(), p.store, item.ID(p.feeds[of], p.known[name]), item.GiveFeedback{
-		FeedID: p.feeds[of], FeedbackID: uuid.New(), Rating: item.Positive, At: time.Now(),
+		FeedID:     p.feeds[of],
+		FeedbackID: uuid.New(),
+		Rating:     item.Positive,
+		At:         time.Now(),
 	}, item.Options{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// resurrect begins a fresh process in the place of one that was killed.
+// resurrect begins a fresh process in the place of a killed one.
 func (p *plot) resurrect() {
 	p.t.Helper()
 	p.stop()
@@ -265,7 +299,7 @@ func (p *plot) resurrect() {
 	p.settle()
 }
 
-// halves complains of what one of two says of both, and the other one doesn't, and of what is together again.
+// halves reports pairs of which one side names both and the other does not, and pairs that are together again.
 func (p *plot) halves() {
 	p.t.Helper()
 	for _, pair := range p.apart {
@@ -279,13 +313,15 @@ func (p *plot) halves() {
 			p.t.Fatal(err)
 		}
 		for held := range loaded.State.Holds {
-			if other, err := happening.Aggregate.Load(p.t.Context(), p.store, held); err != nil || other.State.Into != id {
-				p.t.Errorf("%s holds %s, which is merged into %q (%v)", name, p.names[held], p.names[other.State.Into], err)
+			if other, err := happening.Aggregate.Load(p.t.Context(), p.store, held); err != nil ||
+				other.State.Into != id {
+				p.t.Errorf("%s holds %s, which is merged into %q (%v)", name, p.names[held],
+					p.names[other.State.Into], err)
 			}
 		}
 		for teller := range loaded.State.Tellings {
 			if of := teller.Of; of != uuid.Nil && p.root(p.names[of]) != p.root(name) {
-				p.t.Errorf("%s shows what is told of %s, which is not the same", name, p.names[of])
+				p.t.Errorf("%s shows the view of %s, which is not the same", name, p.names[of])
 			}
 		}
 		if into := loaded.State.Into; into != uuid.Nil && !p.holds(into, id) {
@@ -303,7 +339,7 @@ var plots = map[string][]func(*plot){
 		func(p *plot) { p.splits("second") },
 		func(p *plot) { p.tells("town", "second", "Anna Schmidt Quartett", happening.Scheduled) },
 	},
-	"merged late, with what came before": {
+	"merged late, with an earlier merge": {
 		func(p *plot) { p.tells("hall", "first", "Anna Schmidt Quartett", happening.Scheduled) },
 		func(p *plot) { p.tells("town", "second", "Konzert im Advent", happening.Scheduled) },
 		func(p *plot) { p.tells("club", "third", "Konzert im Advent", happening.Scheduled) },
@@ -335,14 +371,15 @@ var plots = map[string][]func(*plot){
 	},
 }
 
-// A process is killed before and after each of the appends that merges, splits and what follows from them are made of,
-// or at every seventh of those instants where this is no torture, and at a few with -short. The one after it comes to what one comes to that is
-// not killed.
+// A process is killed before and after each append of merges, splits and their consequences, or at every seventh of
+// those instants if this is no torture, and at a few with -short. Its successor has the same result as a process
+// that is not killed.
 func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 	t.Parallel()
 	step := 7 // of those of a torture, with kills before an append and after one in turns
 	switch {
-	case os.Getenv("CARILLON_TORTURE_KILLS") != "": // before each append, too: what followed from the last one is kept
+	// Before each append, too: the consequences of the last one are kept.
+	case os.Getenv("CARILLON_TORTURE_KILLS") != "":
 		step = 1
 	case testing.Short():
 		step = 27
@@ -366,8 +403,8 @@ func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 				p.stop()
 				p.halves()
 				for of, n := range p.heard() {
-					if n > 1 && of != "all" { // one source tells of one concert, under whichever ids
-						t.Errorf("the feed of %s was told %d times of a new event", of, n)
+					if n > 1 && of != "all" { // one source shows one concert, under any ids
+						t.Errorf("the feed of %s got %d new events", of, n)
 					}
 				}
 				return p
@@ -384,13 +421,13 @@ func TestMergesAndSplitsThatAreCutOff(t *testing.T) {
 				}
 				all = append(all, p)
 			}
-			c.exec("DELETE FROM carillon.checkpoints") // everything is lost, but for what was recorded
+			c.exec("DELETE FROM carillon.checkpoints") // everything but the events is lost
 			p.live()
 			p.settle()
 			p.stop()
 			for _, p := range all {
 				if diff := cmp.Diff(want, p.outcome()); diff != "" {
-					t.Errorf("begun anew (-before +after):\n%s", diff)
+					t.Errorf("begun again (-before +after):\n%s", diff)
 				}
 			}
 		})

@@ -13,7 +13,7 @@ import (
 	"carillon/eventstore"
 )
 
-// root is what stands for a happening.
+// root is the happening that replaces a merged one.
 func (p *plot) root(name string) uuid.UUID {
 	p.t.Helper()
 	id := p.known[name]
@@ -39,7 +39,7 @@ func (p *plot) holds(into, id uuid.UUID) bool {
 	return held
 }
 
-// outcome says what has become of everything.
+// outcome is the final state of all happenings.
 func (p *plot) outcome() (list []string) {
 	p.t.Helper()
 	for name, id := range p.known {
@@ -50,7 +50,8 @@ func (p *plot) outcome() (list []string) {
 		for teller, telling := range loaded.State.Tellings {
 			for source, sourceID := range p.sources {
 				if sourceID == teller.Source {
-					list = append(list, fmt.Sprintf("%s is told by %s of %q as %q, stale: %t", name, source, p.names[teller.Of], telling.Details.Title, telling.Stale))
+					list = append(list, fmt.Sprintf("%s is shown by %s as %q under %q, stale: %t", name, source, p.names[teller.Of],
+						telling.Details.Title, telling.Stale))
 				}
 			}
 		}
@@ -69,14 +70,15 @@ func (p *plot) outcome() (list []string) {
 				p.t.Fatal(err)
 			}
 			if shown.State.InFeed || shown.State.Feedback != uuid.Nil {
-				list = append(list, fmt.Sprintf("%s is in the feed of %s: %t, has feedback: %t", name, of, shown.State.InFeed, shown.State.Feedback != uuid.Nil))
+				list = append(list, fmt.Sprintf("%s is in the feed of %s: %t, has feedback: %t", name, of, shown.State.InFeed,
+					shown.State.Feedback != uuid.Nil))
 			}
 		}
 	}
 	return slices.Sorted(slices.Values(append(list, p.told()...)))
 }
 
-// told says what each feed was told.
+// told lists the publications of each feed.
 func (p *plot) told() (list []string) {
 	p.t.Helper()
 	subjects := map[string]string{}
@@ -106,7 +108,7 @@ func (p *plot) told() (list []string) {
 	return list
 }
 
-// heard counts the new events that each feed was told of.
+// heard counts the new events published to each feed.
 func (p *plot) heard() map[string]int {
 	p.t.Helper()
 	heard := map[string]int{}

@@ -13,18 +13,24 @@ import (
 	"carillon/projections/items"
 )
 
-// tell says how an account shows a concert of its own key from now on.
+// tell sets how an account shows a concert with a separate key from now on.
 func (s *stage) tell(handle, title, venue string, standing happening.Standing) uuid.UUID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := "url:https://" + s.account(handle) + ".example/concert"
 	instance := happening.DeriveInstanceID(key, "")
 	s.shown[s.account(handle)] = collect.Observation{
-		Key: key, Keys: []string{key}, Standing: standing,
-		Source: happening.Block{Type: "facebook", PermalinkURL: "https://" + s.account(handle) + ".example/concert"},
+		Key:      key,
+		Keys:     []string{key},
+		Standing: standing,
+		Source:   happening.Block{Type: "facebook", PermalinkURL: "https://" + s.account(handle) + ".example/concert"},
 		Details: happening.Details{
-			Title: title, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
-			Location: &happening.Location{Venue: &happening.Venue{Name: venue, Address: "1 Square, Town"}, DisplayAddress: venue + ", 1 Square, Town"},
+			Title: title,
+			Time:  happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
+			Location: &happening.Location{
+				Venue:          &happening.Venue{Name: venue, Address: "1 Square, Town"},
+				DisplayAddress: venue + ", 1 Square, Town",
+			},
 			Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
 				{ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled},
 			}}},
@@ -33,7 +39,7 @@ func (s *stage) tell(handle, title, venue string, standing happening.Standing) u
 	return happening.DeriveID(key)
 }
 
-// told lists what was published, as "type happening" by feed.
+// told lists the publications, as "type happening" by feed.
 func (w *world) told(known map[uuid.UUID]string) map[uuid.UUID][]string {
 	w.t.Helper()
 	all := map[uuid.UUID][]string{}
@@ -43,7 +49,7 @@ func (w *world) told(known map[uuid.UUID]string) map[uuid.UUID][]string {
 			w.t.Fatal(err)
 		}
 		p := event.(publication.Published) //nolint:errcheck // there are no others
-		what := p.Type + " of an item that nobody knows"
+		what := p.Type + " of an unknown item"
 		for id, name := range known {
 			if p.Subject == item.ID(p.FeedID, id).String() {
 				what = p.Type + " " + name
@@ -54,7 +60,7 @@ func (w *world) told(known map[uuid.UUID]string) map[uuid.UUID][]string {
 	return all
 }
 
-// Two accounts tell of one concert under different keys. It is one event from the moment on when that is known, and two
+// Two accounts show one concert under different keys. It is one event from the moment on when that is known, and two
 // after it was split.
 func TestMergeAndSplit(t *testing.T) {
 	t.Parallel()
@@ -93,26 +99,32 @@ func TestMergeAndSplit(t *testing.T) {
 	names := map[uuid.UUID]string{first: "first", second: "second"}
 	for _, feed := range []uuid.UUID{byHall, byTown, both} {
 		w.eventuallyItems(feed, "Anna Schmidt Quartett") // as its own page has it
-		w.eventually("it is the older one", func() bool { return w.titles(feed)["Anna Schmidt Quartett"] == item.ID(feed, first) })
+		w.eventually("it is the older one", func() bool {
+			return w.titles(feed)["Anna Schmidt Quartett"] == item.ID(feed, first)
+		})
 	}
-	w.eventually("each feed is told once", func() bool { return len(w.recorded("publication.event-published.v1")) == 3 })
+	w.eventually("each feed gets one publication", func() bool {
+		return len(w.recorded("publication.event-published.v1")) == 3
+	})
 	for feed, told := range w.told(names) {
 		if len(told) != 1 || told[0] != "event.item.added first" {
-			t.Errorf("feed %s is told %v", feed, told)
+			t.Errorf("feed %s got %v", feed, told)
 		}
 	}
 
-	// What the other tells is told of the one that stays.
+	// Later views of the other belong to the remaining one.
 	s.say("town", happening.Cancelled)
 	visit(town)
-	w.eventually("the cancellation is told to each feed", func() bool { return len(w.recorded("publication.event-published.v1")) == 6 })
+	w.eventually("the cancellation is published to each feed", func() bool {
+		return len(w.recorded("publication.event-published.v1")) == 6
+	})
 	for feed, told := range w.told(names) {
 		if len(told) != 2 || told[1] != "event.occurrence.changed first" {
-			t.Errorf("feed %s is told %v", feed, told)
+			t.Errorf("feed %s got %v", feed, told)
 		}
 	}
 
-	// A split gives each feed what its sources show, and tells nobody.
+	// A split gives each feed the views of its sources, and publishes nothing.
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
 	if err != nil || len(split) != 1 || split[0].From != first {
 		t.Fatalf("split: %+v, %v", split, err)
@@ -126,10 +138,12 @@ func TestMergeAndSplit(t *testing.T) {
 	visit(town)
 	w.eventually("it was compared again", func() bool {
 		var n int
-		err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM feed_curation.comparisons WHERE reason = 'split' AND NOT same").Scan(&n)
+		err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM feed_curation.comparisons WHERE reason = 'split' "+
+			"AND NOT same").Scan(&n)
 		return err == nil && n == 1
 	})
-	if again, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: first}); err != nil || len(again) != 1 {
+	if again, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: first}); err != nil ||
+		len(again) != 1 {
 		t.Errorf("split again: %+v, %v", again, err)
 	}
 	if n := len(w.recorded("happening.merged.v1")); n != 2 {
@@ -138,13 +152,13 @@ func TestMergeAndSplit(t *testing.T) {
 	for feed, told := range w.told(names) {
 		for _, what := range told[2:] {
 			if what != "event.occurrence.changed second" { // the town has taken the cancellation back
-				t.Errorf("feed %s is told %q after the split", feed, what)
+				t.Errorf("feed %s got %q after the split", feed, what)
 			}
 		}
 	}
 }
 
-// say changes the status of what an account shows.
+// say changes the status of an account's concert.
 func (s *stage) say(handle string, status happening.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +172,9 @@ func (s *stage) say(handle string, status happening.Status) {
 	s.shown[s.account(handle)] = o
 }
 
-// What was known under two ids becomes one late: the items of the other leave the feeds without a word, and what was said
+// Two known happenings are merged late: the items of the other leave the feeds without a publication, and feedback
 // about them stays.
-func TestALateMergeIsNoNews(t *testing.T) {
+func TestLateMergeIsNoNews(t *testing.T) {
 	t.Parallel()
 	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
@@ -175,7 +189,11 @@ func TestALateMergeIsNoNews(t *testing.T) {
 	w.attach(byTown, town, "facebook")
 	w.eventuallyItems(byTown, "Konzert im Advent")
 	w.eventuallyState(town, 1, "ok")
-	given, _, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{FeedID: byTown, ItemID: item.ID(byTown, second), Rating: item.Positive})
+	given, _, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{
+		FeedID: byTown,
+		ItemID: item.ID(byTown, second),
+		Rating: item.Positive,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,14 +207,15 @@ func TestALateMergeIsNoNews(t *testing.T) {
 		t.Errorf("%d events are published", n)
 	}
 	var of uuid.UUID
-	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given).Scan(&of); err != nil || of != item.ID(byTown, second) {
+	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given).
+		Scan(&of); err != nil || of != item.ID(byTown, second) {
 		t.Errorf("the feedback is of %s, %v", of, err)
 	}
 }
 
-// What was split stays apart also where a third one turns out to be the same as either. That one is the oldest, so that
-// it takes the one in and is then compared with the other, of which it has never heard.
-func TestAThirdOneBringsNothingTogetherThatWasSplit(t *testing.T) {
+// Split happenings stay apart also if a third one turns out to be the same as either. The third is the oldest, so it
+// takes in the one and is then compared with the other, which it has not met.
+func TestSplitSurvivesThirdHappening(t *testing.T) {
 	t.Parallel()
 	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
@@ -252,6 +271,6 @@ func TestAThirdOneBringsNothingTogetherThatWasSplit(t *testing.T) {
 	}
 	w.eventually("the two and the last", items(3))
 	if n := w.publishedAs("event.item.added"); n != 0 {
-		t.Errorf("%d items were told, all came with their sources", n)
+		t.Errorf("%d items were published, all came with their sources", n)
 	}
 }

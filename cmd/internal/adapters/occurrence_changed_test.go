@@ -34,13 +34,15 @@ func (s *stage) account(name string) string { return name + s.salt }
 // concert is the key of the concert.
 func (s *stage) concert() string { return "url:https://example.org/concert" + s.salt }
 
-// show says how an account shows the concert from now on.
+// show sets how an account shows the concert from now on.
 func (s *stage) show(handle string, start time.Time, status happening.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	instance := happening.DeriveInstanceID(s.concert(), "")
 	s.shown[s.account(handle)] = collect.Observation{
-		Key: s.concert(), Standing: happening.FromOwnPage, Source: happening.Block{Type: "facebook", PermalinkURL: "https://example.org/" + handle},
+		Key:      s.concert(),
+		Standing: happening.FromOwnPage,
+		Source:   happening.Block{Type: "facebook", PermalinkURL: "https://example.org/" + handle},
 		Details: happening.Details{
 			Title: "Concert", Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "UTC"},
 			Instances: []happening.Instance{{ID: instance, Status: status, Occurrences: []happening.Occurrence{
@@ -66,9 +68,9 @@ func (s *stage) Read(_ context.Context, source collect.Source, _ collect.Known) 
 	return page, nil
 }
 
-// Two accounts tell of one concert; three feeds show it: one has either account, one both. Each change is told once to each
-// feed, whichever and however many accounts tell of it, and not where it came with the attachment of an account.
-func TestAChangeOfAnOccurrenceIsPublishedOnceForEachFeed(t *testing.T) {
+// Two accounts show one concert; three feeds show it: two have one account each, one has both. Each change is published
+// once to each feed, whichever and however many accounts show it, but not if it came with the attachment of an account.
+func TestOccurrenceChangePublishedOncePerFeed(t *testing.T) {
 	t.Parallel()
 	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
@@ -119,11 +121,15 @@ func TestAChangeOfAnOccurrenceIsPublishedOnceForEachFeed(t *testing.T) {
 			}
 		}
 		if len(feeds) != 3 {
-			t.Errorf("%s: told to %d feeds", what, len(feeds))
+			t.Errorf("%s: published to %d feeds", what, len(feeds))
 		}
 	}
-	status := func(data map[string]any) any { return data["occurrence"].(map[string]any)["status"] }       //nolint:errcheck // fails loudly
-	start := func(data map[string]any) any { return data["occurrence"].(map[string]any)["startDateTime"] } //nolint:errcheck // fails loudly
+	status := func(data map[string]any) any {
+		return data["occurrence"].(map[string]any)["status"]
+	} //nolint:errcheck // fails loudly
+	start := func(data map[string]any) any {
+		return data["occurrence"].(map[string]any)["startDateTime"]
+	} //nolint:errcheck // fails loudly
 
 	s.show("hall", soon, happening.Cancelled)
 	visit(hall)

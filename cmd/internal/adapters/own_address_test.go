@@ -11,13 +11,13 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/listing"
-	"carillon/command/collect/site"
-	"carillon/command/collect/walktest"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/crawl/walktest"
+	"carillon/command/collect/sources/listing"
+	"carillon/command/collect/sources/site"
 )
 
-// told is an event as a page tells it.
+// told is a page's view of an event.
 type toldEvent struct {
 	title, url, more string
 	in               time.Duration // from theHour to its start
@@ -51,9 +51,16 @@ type ownAddress struct {
 
 func newOwnAddress(t *testing.T, files map[string]string) *ownAddress {
 	t.Helper()
-	s := walktest.Serve(lasting(t), listing.Type, files, func(f *fetch.Fetcher) collect.Collector { return listing.New(site.New(f, time.Now)) })
+	s := walktest.Serve(lasting(t), listing.Type, files, func(f *fetch.Fetcher) collect.Collector {
+		return listing.New(site.New(f, time.Now))
+	})
 	w := open(t, map[string]collect.Collector{listing.Type: s.Collector})
-	o := &ownAddress{world: w, site: s, source: w.source(command.RegisterSource{Type: listing.Type, URL: s.URL + "/programme", Timezone: "Europe/Rome"}), feed: w.feed()}
+	o := &ownAddress{
+		world:  w,
+		site:   s,
+		source: w.source(command.RegisterSource{Type: listing.Type, URL: s.URL + "/programme", Timezone: "Europe/Rome"}),
+		feed:   w.feed(),
+	}
 	w.attach(o.feed, o.source, listing.Type)
 	w.eventuallyState(o.source, 1, "ok")
 	w.walk(o.source) // the backfill has ended
@@ -93,27 +100,32 @@ func TestAnEventsOwnPageIsKnownByItsAddress(t *testing.T) {
 	quiz := toldEvent{title: "Pub quiz", url: "/e/1", in: 5 * aDay}
 	matinee := with(func(e *toldEvent) { e.in -= 5 * time.Hour })
 	for name, tt := range map[string]struct {
-		first  map[string]string // quartet, where it is empty
+		first  map[string]string // quartet, if it is empty
 		then   map[string]string
 		came   string
 		titles []string // of the items
-		last   string   // what it comes to when both tell of the quiz; not tried where it is empty
+		last   string   // the result when both show the quiz; not tried if it is empty
 	}{
-		"as it was":                    {nil, ownPage(quartet), "", []string{quartet.title}, ""},
-		"a typo in the title":          {nil, ownPage(with(func(e *toldEvent) { e.title = "Anna Schmid Quartet" })), "revised", []string{"Anna Schmid Quartet"}, ""},
-		"another title, the same hour": {nil, ownPage(with(func(e *toldEvent) { e.title = "Concert in the hall" })), "revised", []string{"Concert in the hall"}, ""},
-		"it is moved":                  {nil, ownPage(with(func(e *toldEvent) { e.in += aDay })), "revised", []string{quartet.title}, ""},
+		"as it was": {nil, ownPage(quartet), "", []string{quartet.title}, ""},
+		"a typo in the title": {nil, ownPage(with(func(e *toldEvent) { e.title = "Anna Schmid Quartet" })),
+			"revised", []string{"Anna Schmid Quartet"}, ""},
+		"another title, the same hour": {nil, ownPage(with(func(e *toldEvent) { e.title = "Concert in the hall" })),
+			"revised", []string{"Concert in the hall"}, ""},
+		"it is moved": {nil, ownPage(with(func(e *toldEvent) { e.in += aDay })), "revised", []string{quartet.title}, ""},
 		"next year's edition": {
 			ownPage(with(func(e *toldEvent) { e.title += theHour.Add(e.in).Format(" 2006") })),
 			ownPage(with(func(e *toldEvent) { e.in += 10 * aDay; e.title += theHour.Add(e.in).Format(" 2006") })),
 			"revised", []string{quartet.title + theHour.Add(13*aDay).Format(" 2006")}, "",
 		},
 		"the page is another event's": {nil, ownPage(quiz), "observed went-stale", []string{quartet.title, "Pub quiz"}, ""},
-		"the listing knows it first":  {nil, map[string]string{"/programme": ownPage(quiz)["/programme"]}, "observed", []string{quartet.title, "Pub quiz"}, "revised went-stale"},
-		"its page knows it first":     {nil, map[string]string{"/e/1": ownPage(quiz)["/e/1"]}, "observed revised", []string{quartet.title, "Pub quiz"}, "went-stale"},
-		"matinee and evening":         {ownPage(matinee, quartet), ownPage(matinee, quartet), "", []string{quartet.title}, ""},
+		"the listing knows it first": {nil, map[string]string{"/programme": ownPage(quiz)["/programme"]}, "observed",
+			[]string{quartet.title, "Pub quiz"}, "revised went-stale"},
+		"its page knows it first": {nil, map[string]string{"/e/1": ownPage(quiz)["/e/1"]}, "observed revised",
+			[]string{quartet.title, "Pub quiz"}, "went-stale"},
+		"matinee and evening": {ownPage(matinee, quartet), ownPage(matinee, quartet), "", []string{quartet.title}, ""},
 		"matinee and evening of another": {
-			ownPage(matinee, quartet), ownPage(with(func(e *toldEvent) { e.title = "Hamlet"; e.in += aDay }), with(func(e *toldEvent) { e.title = "Hamlet"; e.in += aDay + 5*time.Hour })),
+			ownPage(matinee, quartet), ownPage(with(func(e *toldEvent) { e.title = "Hamlet"; e.in += aDay }),
+				with(func(e *toldEvent) { e.title = "Hamlet"; e.in += aDay + 5*time.Hour })),
 			"observed went-stale", []string{quartet.title, "Hamlet"}, "",
 		},
 		"the evening is no more": {ownPage(matinee, quartet), ownPage(matinee), "revised", []string{quartet.title}, ""},
@@ -159,7 +171,9 @@ func TestAnEventsOwnPageIsKnownByItsAddress(t *testing.T) {
 					}
 				}
 				o.eventuallyItems(o.feed, tt.titles...)
-				o.eventually("what is new is told", func() bool { return o.publishedAs("event.item.added") == len(tt.titles)-1 })
+				o.eventually("new happenings are published", func() bool {
+					return o.publishedAs("event.item.added") == len(tt.titles)-1
+				})
 				if n := len(o.recorded("item.added.v1")); n != len(tt.titles) {
 					t.Errorf("%d items, want %d", n, len(tt.titles))
 				}

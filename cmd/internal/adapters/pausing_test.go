@@ -27,7 +27,12 @@ type booklet struct {
 }
 
 func newBooklet(pages int) *booklet {
-	return &booklet{pages: pages, asked: make(chan string, 100), read: make(chan struct{}, 100), times: map[string]int{}}
+	return &booklet{
+		pages: pages,
+		asked: make(chan string, 100),
+		read:  make(chan struct{}, 100),
+		times: map[string]int{},
+	}
 }
 
 // Start implements collect.Collector.
@@ -88,9 +93,9 @@ func (w *world) listed(source uuid.UUID) query.Source {
 
 var operator = command.Caller{Actor: "operator"}
 
-// A visit that is under way ends at its next page, no process begins another one, and once the source is resumed its walk
-// goes on where it was.
-func TestAPauseEndsAVisitAtItsNextPage(t *testing.T) {
+// A visit that is in progress ends at its next page, no process begins another one, and once the source is resumed its
+// walk continues.
+func TestPauseEndsVisitAtNextPage(t *testing.T) {
 	t.Parallel()
 	b := newBooklet(5)
 	collectors := map[string]collect.Collector{"facebook": b}
@@ -106,20 +111,24 @@ func TestAPauseEndsAVisitAtItsNextPage(t *testing.T) {
 	b.read <- struct{}{}
 	w.eventually("the visit ends", func() bool {
 		var under bool
-		err := w.pool.QueryRow(t.Context(), "SELECT holder IS NOT NULL FROM carillon.source_walks WHERE source_id = $1", source).Scan(&under)
+		err := w.pool.QueryRow(t.Context(), "SELECT holder IS NOT NULL FROM carillon.source_walks WHERE source_id = $1",
+			source).Scan(&under)
 		return err == nil && !under
 	})
-	for range b.pages * 2 { // others are visited: nobody stands still
+	for range b.pages * 2 { // others are visited meanwhile
 		b.read <- struct{}{}
 	}
 	for visit := 1; visit <= 2; visit++ {
 		w.collect(other)
-		w.eventually("the other source is walked", func() bool { return len(w.recorded("source.collection-completed.v1")) == visit })
+		w.eventually("the other source is walked", func() bool {
+			return len(w.recorded("source.collection-completed.v1")) == visit
+		})
 	}
 	if requests, _ := b.of(handle); requests != 2 {
 		t.Errorf("%d pages of the paused source were asked for, want 2", requests)
 	}
-	if got := w.listed(source); got.State != "paused" || got.PausedFor != "the owner objects" || got.PausedBy != "operator" || got.DueAt != nil {
+	if got := w.listed(source); got.State != "paused" || got.PausedFor != "the owner objects" ||
+		got.PausedBy != "operator" || got.DueAt != nil {
 		t.Errorf("paused: %+v", got)
 	}
 
@@ -133,7 +142,8 @@ func TestAPauseEndsAVisitAtItsNextPage(t *testing.T) {
 	}
 }
 
-// A wish for a source that is paused is refused and says why. Pausing and resuming twice, at one time, is doing it once.
+// A wish for a source that is paused is refused and says why. Pausing and resuming twice, at one time, is doing it
+// once.
 func TestPausingTwice(t *testing.T) {
 	t.Parallel()
 	p := &place{}
@@ -152,27 +162,33 @@ func TestPausingTwice(t *testing.T) {
 		}
 	}
 	atOnce(func() error {
-		_, err := w.commands.PauseSource(t.Context(), operator, command.PauseSource{Source: source, Reason: "the owner objects"})
+		_, err := w.commands.PauseSource(t.Context(), operator, command.PauseSource{
+			Source: source,
+			Reason: "the owner objects",
+		})
 		return err
 	})
 	_, err := w.commands.CollectSource(t.Context(), operator, command.CollectSource{Source: source})
 	var refusal *command.Refusal
-	if !errors.As(err, &refusal) || refusal.Kind != command.Conflict || !strings.Contains(refusal.Message, "paused: the owner objects") {
+	if !errors.As(err, &refusal) || refusal.Kind != command.Conflict ||
+		!strings.Contains(refusal.Message, "paused: the owner objects") {
 		t.Errorf("collect: %v", err)
 	}
 	atOnce(func() error {
 		_, err := w.commands.ResumeSource(t.Context(), operator, command.ResumeSource{Source: source})
 		return err
 	})
-	if paused, resumed := len(w.recorded("source.paused.v1")), len(w.recorded("source.resumed.v1")); paused != 1 || resumed != 1 {
+	if paused, resumed := len(w.recorded("source.paused.v1")), len(w.recorded("source.resumed.v1")); paused != 1 ||
+		resumed != 1 {
 		t.Errorf("%d pauses and %d ends of one are recorded", paused, resumed)
 	}
 	w.collect(source)
 	w.eventuallyState(source, 1, "ok")
 }
 
-// What is known of a paused source is all that a feed gets of it. Resumed, it is visited at once, and what is new is news.
-func TestAttachingASourceThatIsPaused(t *testing.T) {
+// A feed gets the known happenings of a paused source only. Resumed, it is visited at once, and new happenings are
+// news.
+func TestAttach_pausedSource(t *testing.T) {
 	t.Parallel()
 	p := &place{}
 	p.show("jazz", "quiz")
@@ -180,7 +196,8 @@ func TestAttachingASourceThatIsPaused(t *testing.T) {
 	source, feed := w.account(), w.feed()
 	w.collect(source)
 	w.eventuallyState(source, 1, "ok")
-	w.exec("UPDATE carillon.source_walks SET completed_at = completed_at - 10 * interval_seconds * interval '1 second'") // long ago
+	// long ago
+	w.exec("UPDATE carillon.source_walks SET completed_at = completed_at - 10 * interval_seconds * interval '1 second'")
 	w.pause(source, "the owner objects")
 	p.show("jazz", "quiz", "opera")
 	w.attach(feed, source, "facebook")

@@ -20,7 +20,7 @@ import (
 	"carillon/projections/subscriptions"
 )
 
-// Quotas is command.Quotas on Postgres: what the read models show, and what was claimed since.
+// Quotas is command.Quotas on Postgres: the counts of the read models, and later claims.
 type Quotas struct {
 	Pool *pgxpool.Pool
 	Now  func() time.Time
@@ -29,12 +29,13 @@ type Quotas struct {
 
 var _ command.Quotas = (*Quotas)(nil)
 
-// counted is what a limit counts: the ids of an organization ($1) with n, how much each counts, and the read model that
-// they are in.
+// counted is the SQL of a limit's count: the ids of an organization ($1) with n, how much each counts, and the read
+// model that they are in.
 type counted struct{ ids, readModel string }
 
 var countedBy = map[organization.Limit]counted{
-	organization.LimitDestinations: {"SELECT id, 1 AS n FROM destinations.destinations WHERE organization = $1", destinations.ReadModel.Name},
+	organization.LimitDestinations: {"SELECT id, 1 AS n FROM destinations.destinations WHERE organization = $1",
+		destinations.ReadModel.Name},
 	organization.LimitSubscriptions: {
 		"SELECT id, 1 AS n FROM subscriptions.subscriptions WHERE organization = $1", subscriptions.ReadModel.Name,
 	},
@@ -43,17 +44,20 @@ var countedBy = map[organization.Limit]counted{
 			cardinality(event_types) + jsonb_array_length(feeds) AS n FROM subscriptions.subscriptions WHERE organization = $1`,
 		subscriptions.ReadModel.Name,
 	},
-	organization.LimitFeeds: {"SELECT id, 1 AS n FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'", feeds.ReadModel.Name},
+	organization.LimitFeeds: {"SELECT id, 1 AS n FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'",
+		feeds.ReadModel.Name},
 	organization.LimitSources: {
-		"SELECT a.id, 1 AS n FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1", feeds.ReadModel.Name,
+		"SELECT a.id, 1 AS n FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id WHERE f.organization = $1",
+		feeds.ReadModel.Name,
 	},
 	organization.LimitRedeliveries: { // a replay is claimed by the id of its run
-		"SELECT coalesce(u.replay, u.id) AS id, 1 AS n FROM destinations.destinations d JOIN deliveries.due u ON u.destination = d.id WHERE d.organization = $1",
+		"SELECT coalesce(u.replay, u.id) AS id, 1 AS n FROM destinations.destinations d JOIN deliveries.due u " +
+			"ON u.destination = d.id WHERE d.organization = $1",
 		deliveries.ReadModel.Name,
 	},
 }
 
-// limitOf is an organization's ($1) limit as it is set, or NULL.
+// limitOf is an organization's ($1) configured limit, or NULL.
 const limitOf = "SELECT (limits->>%s)::bigint FROM organizations.organizations WHERE id = $1"
 
 // Claim implements command.Quotas. Those who claim for one organization take turns, so that two never count the same
@@ -65,7 +69,8 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	batch.Queue("SELECT pg_advisory_xact_lock(hashtextextended($1::text || $2, 7))", of, limit)
 	batch.Queue(`DELETE FROM carillon.quota_claims WHERE organization = $1 AND kind = $2
-		AND CASE WHEN position IS NULL THEN claimed_at NOT BETWEEN now() - interval '10 minutes' AND now() + interval '1 minute'
+		AND CASE WHEN position IS NULL THEN claimed_at NOT BETWEEN now() - interval '10 minutes'
+		AND now() + interval '1 minute'
 			ELSE position <= (SELECT commit FROM carillon.checkpoints WHERE name = $3) END`, of, limit, by.readModel)
 	var most int64
 	batch.Queue(fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3::bigint)", "$2"), of, limit, fallback).
@@ -74,10 +79,12 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 	batch.Queue(fmt.Sprintf(`WITH held AS MATERIALIZED (%s)
 		INSERT INTO carillon.quota_claims (id, organization, kind, amount) SELECT $2, $1, $3, $4::integer
 		WHERE $4::bigint + (SELECT coalesce(sum(n), 0) FROM held WHERE id <> $2)
-			+ (SELECT coalesce(sum(greatest(c.amount - coalesce(h.n, 0), 0)), 0) FROM carillon.quota_claims c LEFT JOIN held h USING (id)
+			+ (SELECT coalesce(sum(greatest(c.amount - coalesce(h.n, 0), 0)), 0) FROM carillon.quota_claims c LEFT
+			JOIN held h USING (id)
 				WHERE c.organization = $1 AND c.kind = $3 AND id <> $2)
 			<= coalesce((`+limitOf+`), $5::bigint)
-		ON CONFLICT (id) DO UPDATE SET amount = EXCLUDED.amount, claimed_at = now(), position = NULL RETURNING true`, by.ids, "$3"), of, id, limit, amount, fallback).
+		ON CONFLICT (id) DO UPDATE SET amount = EXCLUDED.amount, claimed_at = now(), position = NULL RETURNING true`, by.ids,
+		"$3"), of, id, limit, amount, fallback).
 		QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&made)
 			if errors.Is(err, pgx.ErrNoRows) {
@@ -94,9 +101,10 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 	return nil
 }
 
-// Settle implements command.Quotas. Where it can't, the claim counts for ten minutes.
+// Settle implements command.Quotas. If it can't, the claim counts for ten minutes.
 func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Position) {
-	statement, args := "UPDATE carillon.quota_claims SET position = $2 WHERE id = $1", []any{id, int64(at.Commit)} //nolint:gosec // a position in a log
+	statement, args := "UPDATE carillon.quota_claims SET position = $2 WHERE id = $1",
+		[]any{id, int64(at.Commit)} //nolint:gosec // a position in a log
 	if at == eventstore.Start {
 		statement, args = "DELETE FROM carillon.quota_claims WHERE id = $1", args[:1]
 	}
@@ -104,17 +112,26 @@ func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Positio
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	batch.Queue(statement, args...)
 	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		q.Log.WarnContext(ctx, "what was counted against a limit can't be settled; it counts for ten minutes", "error", err)
+		q.Log.WarnContext(ctx, "claim against a limit not settled; it counts for ten minutes", "error", err)
 	}
 }
 
 // Spend implements command.Quotas.
-func (q *Quotas) Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (time.Duration, error) {
+func (q *Quotas) Spend(
+	ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration,
+) (time.Duration, error) {
 	var most int
-	if err := q.Pool.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3)", "$2"), of, limit, organization.Defaults()[limit]).Scan(&most); err != nil {
+	if err := q.Pool.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3)", "$2"), of, limit,
+		organization.Defaults()[limit]).Scan(&most); err != nil {
 		return 0, fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
 	}
-	err := (&Limiter{Pool: q.Pool, Bucket: string(limit), Limit: most, Window: window, Now: q.Now}).Take(ctx, of)
+	err := (&Limiter{
+		Pool:   q.Pool,
+		Bucket: string(limit),
+		Limit:  most,
+		Window: window,
+		Now:    q.Now,
+	}).Take(ctx, of)
 	if refused, ok := errors.AsType[*command.Refusal](err); ok {
 		return refused.RetryAfter, &organization.LimitError{Limit: limit, Most: most}
 	}

@@ -16,7 +16,7 @@ import (
 // Limiter allows a number of requests of each organization in a window. The window begins with its first request.
 type Limiter struct {
 	Pool   *pgxpool.Pool
-	Bucket string // what is counted; limits of different buckets don't touch each other
+	Bucket string // name of the limit; buckets are counted separately
 	Limit  int
 	Window time.Duration
 	Now    func() time.Time
@@ -24,15 +24,23 @@ type Limiter struct {
 
 // NewCheckLimiter makes the limit of the routes that send a request to an address of the caller's choice.
 func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
-	return &Limiter{Pool: pool, Bucket: "checks", Limit: 10, Window: time.Minute, Now: now}
+	return &Limiter{
+		Pool:   pool,
+		Bucket: "checks",
+		Limit:  10,
+		Window: time.Minute,
+		Now:    now,
+	}
 }
 
 // count is one statement, so that two nodes never count from the same value. Requests over the limit aren't counted, so
-// that a limit that is raised has room at once: then it gives no row, or the one that another node's request left. Clocks
-// of nodes differ, by a minute at most: a window that begins later is one of a clock that was ahead, and holds nobody back.
+// that a limit that is raised has room at once: then it returns no row, or that of another node's request. Clocks of
+// nodes differ by a minute at most: a window that begins later is of a clock that was ahead, and limits no
+// organization.
 const count = `
 	WITH taken AS (
-		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) SELECT $1, $2, $3::timestamptz, 1 WHERE $5::bigint > 0
+		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) SELECT $1, $2, $3::timestamptz, 1
+		WHERE $5::bigint > 0
 		ON CONFLICT (organization, bucket) DO UPDATE SET
 			window_start = CASE WHEN ` + over + ` THEN excluded.window_start ELSE r.window_start END,
 			count = CASE WHEN ` + over + ` THEN 1 ELSE r.count + 1 END
@@ -42,7 +50,7 @@ const count = `
 	UNION ALL SELECT false, window_start FROM carillon.rate_limits WHERE organization = $1 AND bucket = $2
 	ORDER BY 1 DESC LIMIT 1`
 
-// over says that a window has ended, or never was.
+// over reports whether a window has ended, or never was.
 const over = `(r.window_start <= $4 OR r.window_start > $3::timestamptz + interval '1 minute')`
 
 // Take counts a request. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
@@ -63,6 +71,7 @@ func (l *Limiter) Take(ctx context.Context, organization uuid.UUID) error {
 	wait := max(start.Add(l.Window).Sub(now), time.Second)
 	return &command.Refusal{
 		Kind: command.RateLimited, RetryAfter: wait,
-		Message: fmt.Sprintf("more than %d requests in %s; try again in %d s", l.Limit, l.Window, int(wait.Round(time.Second).Seconds())),
+		Message: fmt.Sprintf("more than %d requests in %s; try again in %d s", l.Limit, l.Window,
+			int(wait.Round(time.Second).Seconds())),
 	}
 }

@@ -20,10 +20,16 @@ func limiter(t *testing.T) (*adapters.Limiter, *time.Time) {
 	t.Helper()
 	t.Parallel()
 	pool, now := projecttest.Pool(t), noon
-	return &adapters.Limiter{Pool: pool, Bucket: "probe", Limit: 3, Window: time.Minute, Now: func() time.Time { return now }}, &now
+	return &adapters.Limiter{
+		Pool:   pool,
+		Bucket: "probe",
+		Limit:  3,
+		Window: time.Minute,
+		Now:    func() time.Time { return now },
+	}, &now
 }
 
-func TestTheLimitAndWhenItEnds(t *testing.T) {
+func TestRateLimitAndItsEnd(t *testing.T) {
 	l, now := limiter(t)
 	org, other := uuid.New(), uuid.New()
 	for range 3 {
@@ -33,7 +39,8 @@ func TestTheLimitAndWhenItEnds(t *testing.T) {
 		*now = now.Add(5 * time.Second)
 	}
 	var refusal *command.Refusal
-	if err := l.Take(t.Context(), org); !errors.As(err, &refusal) || refusal.Kind != command.RateLimited || refusal.RetryAfter != 45*time.Second {
+	if err := l.Take(t.Context(), org); !errors.As(err, &refusal) || refusal.Kind != command.RateLimited ||
+		refusal.RetryAfter != 45*time.Second {
 		t.Fatalf("error = %v (%+v), want a refusal for 45 s", err, refusal)
 	}
 	if err := l.Take(t.Context(), other); err != nil {

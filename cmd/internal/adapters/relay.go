@@ -2,12 +2,15 @@ package adapters
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -16,18 +19,31 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/webhook"
+	"carillon/projections/sessionlock"
 )
 
-// Relay hands requests of the deliverer to listeners of any process, through two tables of Postgres. Both sides look at
-// them again and again while a request or a listener is there, and not else.
-type Relay struct{ Pool *pgxpool.Pool }
+// Relay hands requests of the deliverer to listeners of any process, through two tables of Postgres. Each side notifies
+// the other of a change. Follow receives the notifications.
+type Relay struct {
+	Pool  *pgxpool.Pool
+	Locks *sessionlock.Locks
+	Look  time.Duration // without a notification; 0 means a second
+
+	mu      sync.Mutex
+	waiting map[chan struct{}]string // the channel of each line
+}
 
 const (
-	relayPoll   = 50 * time.Millisecond
+	relayed = "carillon_relay" // the channel of Postgres on which lines that changed are named
+
 	seenEvery   = 2 * time.Second
 	cleanupTime = 5 * time.Second
+	// maxStreams is the number of streams of an organization that are open at a time, at all processes.
+	maxStreams  = 16
+	streamPause = 10 * time.Second
 
 	// A listener that was not seen for so long is gone.
 	isListening = `EXISTS (
@@ -44,12 +60,13 @@ const (
 		WITH gone AS (DELETE FROM carillon.listeners WHERE seen_at < clock_timestamp() - interval '1 h')
 		INSERT INTO carillon.listeners (channel, seen_at) VALUES ($1, clock_timestamp())
 		ON CONFLICT (channel) DO UPDATE SET seen_at = excluded.seen_at`
+	// Unless the one before waits for its answer.
 	takeRequest = `
 		UPDATE carillon.listen_requests SET taken_at = clock_timestamp() WHERE id = (
 			SELECT id FROM carillon.listen_requests WHERE channel = $1 AND taken_at IS NULL
+			AND NOT EXISTS (SELECT FROM carillon.listen_requests WHERE id = $2 AND answer IS NULL)
 			ORDER BY made_at LIMIT 1 FOR UPDATE SKIP LOCKED)
 		RETURNING id, request`
-	isWaiting  = `SELECT EXISTS (SELECT FROM carillon.listen_requests WHERE id = $1 AND answer IS NULL)`
 	giveAnswer = `
 		UPDATE carillon.listen_requests SET answer = $3
 		WHERE id = $1 AND channel = $2 AND taken_at IS NOT NULL AND answer IS NULL`
@@ -59,13 +76,47 @@ const (
 var errNoListener = errors.New(
 	"no program listens: start carillon listen, or ask GET /events/destinations/{ref}/listen")
 
+// Follow receives notifications until the context ends.
+func (r *Relay) Follow(ctx context.Context) {
+	r.Locks.Listen(ctx, relayed, func(channel string) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for changed, of := range r.waiting {
+			if channel != "" && channel != of { // "" means that some may have been missed
+				continue
+			}
+			select {
+			case changed <- struct{}{}:
+			default:
+			}
+		}
+	})
+}
+
+// watch returns a channel that receives after each change of a line, until stop.
+func (r *Relay) watch(l line) (changed chan struct{}, stop func()) {
+	changed = make(chan struct{}, 1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == nil {
+		r.waiting = map[chan struct{}]string{}
+	}
+	r.waiting[changed] = l.name()
+	return changed, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.waiting, changed)
+	}
+}
+
 // For implements webhook.Relay.
-func (r Relay) For(organization uuid.UUID) http.RoundTripper {
-	return relayTransport{pool: r.Pool, organization: organization}
+func (r *Relay) For(organization uuid.UUID) http.RoundTripper {
+	return relayTransport{Relay: r, organization: organization}
 }
 
 type relayTransport struct {
-	pool         *pgxpool.Pool
+	*Relay
+
 	organization uuid.UUID
 }
 
@@ -81,15 +132,18 @@ func (t relayTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	changed, stop := t.watch(line)
+	defer stop()
 	id := uuid.New()
-	defer t.drop(r.Context(), id)
-	if _, err := t.pool.Exec(r.Context(), makeRequest, id, line.channel, line.seal(raw)); err != nil {
+	defer t.drop(r.Context(), line, id)
+	if _, err := t.Pool.Exec(r.Context(), makeRequest, id, line.channel, line.seal(raw)); err != nil {
 		return nil, fmt.Errorf("hand over to a listener: %w", err)
 	}
+	t.Locks.Notify(relayed, line.name())
 	for {
 		var sealed []byte
 		var heard bool
-		switch err := t.pool.QueryRow(r.Context(), lookForAnswer, id, line.channel).Scan(&sealed, &heard); {
+		switch err := t.Pool.QueryRow(r.Context(), lookForAnswer, id, line.channel).Scan(&sealed, &heard); {
 		case err != nil:
 			return nil, fmt.Errorf("wait for a listener: %w", err)
 		case sealed != nil:
@@ -97,17 +151,18 @@ func (t relayTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		case !heard:
 			return nil, errNoListener
 		}
-		if err := sleep(r.Context(), relayPoll); err != nil {
+		if err := t.await(r.Context(), changed); err != nil {
 			return nil, err
 		}
 	}
 }
 
 // drop deletes a request, also if the attempt has timed out.
-func (t relayTransport) drop(ctx context.Context, id uuid.UUID) {
+func (t relayTransport) drop(ctx context.Context, line line, id uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTime)
 	defer cancel()
-	_, _ = t.pool.Exec(ctx, dropRequest, id) // a later request deletes it
+	_, _ = t.Pool.Exec(ctx, dropRequest, id) // a later request deletes it
+	t.Locks.Notify(relayed, line.name())
 }
 
 func (l line) response(r *http.Request, sealed []byte) (*http.Response, error) {
@@ -143,60 +198,74 @@ func flat(header http.Header) map[string]string {
 }
 
 // Listen implements httpapi.Relay: it offers one request at a time, until the context ends or a function fails.
-func (r Relay) Listen(ctx context.Context, l httpapi.Listening) error {
+func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
+	place, err := r.enter(ctx, l.Organization)
+	if err != nil {
+		return err
+	}
+	defer place.Release()
 	line := lineOf(l.Organization, l.Token)
+	changed, stop := r.watch(line)
+	defer stop()
 	var seen time.Time
-	offered := uuid.Nil // waits for its answer
+	offered := uuid.Nil // may wait for its answer
 	for {
 		if time.Since(seen) >= seenEvery {
-			if err := l.Still(); err != nil {
-				return err
-			}
+			// First the listener is known, so that a reader of the stream's beginning misses no webhook after it.
 			if _, err := r.Pool.Exec(ctx, listening, line.channel); err != nil {
 				return unreachable(err)
 			}
-			seen = time.Now()
-		}
-		waits := false
-		if offered != uuid.Nil {
-			if err := r.Pool.QueryRow(ctx, isWaiting, offered).Scan(&waits); err != nil {
-				return unreachable(err)
-			}
-		}
-		if !waits {
-			var err error
-			if offered, err = r.offerNext(ctx, line, l.Offer); err != nil {
+			if err := l.Still(); err != nil {
 				return err
 			}
+			seen = time.Now()
 		}
-		if err := sleep(ctx, relayPoll); err != nil {
+		if err := r.offerNext(ctx, line, &offered, l.Offer); err != nil {
+			return err
+		}
+		if err := r.await(ctx, changed); err != nil {
 			return err
 		}
 	}
 }
 
-// offerNext offers the oldest request, if there is one, and returns its id.
-func (r Relay) offerNext(ctx context.Context, line line, offer func(uuid.UUID, []byte) error) (uuid.UUID, error) {
-	var id uuid.UUID
+// enter takes one of the places of an organization's streams, or refuses the stream.
+func (r *Relay) enter(ctx context.Context, organization uuid.UUID) (*sessionlock.Lock, error) {
+	for place := range maxStreams {
+		h := fnv.New64a()
+		_, _ = fmt.Fprint(h, "stream ", place, " of ", organization)
+		lock, err := r.Locks.TryAcquire(ctx, sessionlock.Key(h.Sum64())) //nolint:gosec // any 64 bits will do
+		if !errors.Is(err, sessionlock.ErrHeld) {
+			return lock, unreachable(err)
+		}
+	}
+	return nil, wire.Limited("streams", maxStreams, streamPause, "streams of your organization are open: close one")
+}
+
+// offerNext offers the oldest request, if there is one and the one that was offered before has its answer.
+func (r *Relay) offerNext(
+	ctx context.Context, line line, offered *uuid.UUID, offer func(uuid.UUID, []byte) error,
+) error {
 	var sealed []byte
-	err := r.Pool.QueryRow(ctx, takeRequest, line.channel).Scan(&id, &sealed)
+	err := r.Pool.QueryRow(ctx, takeRequest, line.channel, *offered).Scan(offered, &sealed)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, nil
+		return nil
 	}
 	if err != nil {
-		return uuid.Nil, unreachable(err)
+		return unreachable(err)
 	}
 	raw, err := line.open(sealed)
 	if err != nil {
-		return uuid.Nil, err
+		return err
 	}
-	return id, offer(id, raw)
+	return offer(*offered, raw)
 }
 
 // Answer implements httpapi.Relay.
-func (r Relay) Answer(ctx context.Context, of uuid.UUID, token string, id uuid.UUID, raw []byte) (bool, error) {
+func (r *Relay) Answer(ctx context.Context, of uuid.UUID, token string, id uuid.UUID, raw []byte) (bool, error) {
 	line := lineOf(of, token)
 	given, err := r.Pool.Exec(ctx, giveAnswer, id, line.channel, line.seal(raw))
+	r.Locks.Notify(relayed, line.name())
 	return given.RowsAffected() == 1, unreachable(err)
 }
 
@@ -207,11 +276,13 @@ func unreachable(err error) error {
 	return fmt.Errorf("listen: %w: %w", command.ErrUnavailable, err)
 }
 
-func sleep(ctx context.Context, pause time.Duration) error {
+// await waits for a change, or until it is time to look without one.
+func (r *Relay) await(ctx context.Context, changed <-chan struct{}) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(pause):
-		return nil
+	case <-changed:
+	case <-time.After(cmp.Or(r.Look, time.Second)):
 	}
+	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 
 	"github.com/google/uuid"
@@ -24,6 +25,9 @@ func lineOf(organization uuid.UUID, token string) line {
 	sealing, _ := cipher.NewGCM(block) // as are blocks of AES
 	return line{channel: channel[:], key: sealing}
 }
+
+// name returns the channel as notifications name it.
+func (l line) name() string { return hex.EncodeToString(l.channel) }
 
 func (l line) seal(plain []byte) []byte {
 	nonce := make([]byte, l.key.NonceSize())

@@ -8,19 +8,23 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/wire"
+	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
 var relayToken = strings.Repeat("Tok3n", 8)
 
 // relayed sends a request through a relay.
-func relayed(ctx context.Context, relay adapters.Relay, organization uuid.UUID, body string) (string, error) {
+func relayed(ctx context.Context, relay *adapters.Relay, organization uuid.UUID, body string) (string, error) {
 	url := "https://listen.invalid/stream/" + relayToken
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -36,11 +40,23 @@ func relayed(ctx context.Context, relay adapters.Relay, organization uuid.UUID, 
 	return response.Status + " " + response.Header.Get("x-mine") + " " + string(answer), err
 }
 
+// relayOn returns the relay of one process, which goes by notifications alone.
+func relayOn(t *testing.T, pool *pgxpool.Pool) *adapters.Relay {
+	t.Helper()
+	locks := pgtest.Locks(t, pool)
+	if err := locks.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	relay := &adapters.Relay{Pool: pool, Locks: locks, Look: time.Hour}
+	go relay.Follow(t.Context())
+	return relay
+}
+
 // TestRelayConnectsTwoProcesses has one listener at one process and sends at another, one request at a time.
 func TestRelayConnectsTwoProcesses(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
-	api, deliverer := adapters.Relay{Pool: pool}, adapters.Relay{Pool: pool}
+	api, deliverer := relayOn(t, pool), relayOn(t, pool)
 	organization := uuid.New()
 	const alone = "no program listens"
 	if _, err := relayed(t.Context(), deliverer, organization, "{}"); err == nil || !strings.Contains(err.Error(), alone) {
@@ -100,5 +116,57 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 	const count = `SELECT count(*) FROM carillon.listen_requests`
 	if err := pool.QueryRow(t.Context(), count).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d requests are left, %v", left, err)
+	}
+}
+
+// TestRelayBoundsStreams opens streams of one organization at two processes, of which one ends.
+func TestRelayBoundsStreams(t *testing.T) {
+	t.Parallel()
+	pool := projecttest.Pool(t)
+	first, second := relayOn(t, pool), relayOn(t, pool)
+	organization := uuid.New()
+	open := func(relay *adapters.Relay, organization uuid.UUID) error {
+		opened, ended := make(chan struct{}, 1), make(chan error, 1)
+		go func() {
+			ended <- relay.Listen(t.Context(), httpapi.Listening{
+				Organization: organization,
+				Token:        relayToken,
+				Still: func() error {
+					select {
+					case opened <- struct{}{}:
+					default:
+					}
+					return nil
+				},
+			})
+		}()
+		select {
+		case <-opened:
+			return nil
+		case err := <-ended:
+			return err
+		}
+	}
+	for i := range 16 {
+		relay := first
+		if i == 0 {
+			relay = second
+		}
+		if err := open(relay, organization); err != nil {
+			t.Fatalf("stream %d: %v", i, err)
+		}
+	}
+	for name, relay := range map[string]*adapters.Relay{"first": first, "second": second} {
+		err := open(relay, organization)
+		if failure, is := errors.AsType[*wire.Failure](err); !is || failure.Kind != wire.RateLimited {
+			t.Errorf("one more at the %s process: %v", name, err)
+		}
+	}
+	if err := open(second, uuid.New()); err != nil {
+		t.Errorf("another organization: %v", err)
+	}
+	second.Locks.Close()
+	for open(first, organization) != nil { // until Postgres has ended the session
+		t.Log("the place is still taken")
 	}
 }

@@ -19,9 +19,9 @@ const (
 )
 
 // RequestRate allows each organization a number of requests a second, on all nodes together: a token bucket in Postgres
-// that holds a second's worth, from which each process takes some ahead. A process costs it one short question in 50 ms,
-// however many requests there are, and none for requests that are refused. Where Postgres does not answer, requests pass:
-// what they need of it will tell.
+// that holds a second's worth, from which each process takes some ahead. A process costs it one short question in 50
+// ms, however many requests there are, and none for requests that are refused. If Postgres does not answer, requests
+// pass: their own queries will fail.
 type RequestRate struct {
 	Pool *pgxpool.Pool
 	Now  func() time.Time
@@ -39,8 +39,8 @@ type tokens struct {
 }
 
 // takeTokens is one statement, so that two nodes never take the same tokens. It goes by the clock of Postgres, because
-// those of the nodes differ. Statements that waited for one another come a little late; what is later than by ten seconds
-// was written by a clock that was ahead, and has been put back.
+// those of the nodes differ. Statements that waited for one another come a little late; a row more than ten seconds
+// ahead was written by a clock that has been put back since.
 //
 //	$1 organization  $2 tokens a second, and at most  $3 how many are wanted
 const takeTokens = `
@@ -51,12 +51,14 @@ const takeTokens = `
 		at = CASE WHEN t.at > excluded.at + interval '10 seconds' THEN excluded.at ELSE greatest(t.at, excluded.at) END
 	RETURNING granted`
 
-// filled is what the bucket holds by now.
+// filled is the present content of the bucket.
 const filled = "least($2, t.left_over + $2 * greatest(0, extract(epoch FROM excluded.at - t.at)::float8))"
 
-// Take counts a request of an organization that may make so many a second. wait says when to come again where it is one
-// too many.
-func (r *RequestRate) Take(ctx context.Context, organization uuid.UUID, perSecond int64) (wait time.Duration, err error) {
+// Take counts a request of an organization with a limit per second. wait is the time until the next try if it exceeds
+// the limit.
+func (r *RequestRate) Take(
+	ctx context.Context, organization uuid.UUID, perSecond int64,
+) (wait time.Duration, err error) {
 	t := r.of(organization)
 	t.mu.Lock()
 	defer t.mu.Unlock()

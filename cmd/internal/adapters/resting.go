@@ -16,7 +16,8 @@ const (
 	// at a time.
 	restDestination = `
 		WITH over AS (DELETE FROM carillon.resting WHERE destination IN (
-			SELECT destination FROM carillon.resting WHERE until < clock_timestamp() - interval '1 hour' LIMIT 100 FOR UPDATE SKIP LOCKED))
+			SELECT destination FROM carillon.resting WHERE until < clock_timestamp() - interval '1 hour' LIMIT 100
+			FOR UPDATE SKIP LOCKED))
 		INSERT INTO carillon.resting AS r (destination, until, asked_at)
 		VALUES ($1, clock_timestamp() + $2::interval, clock_timestamp())
 		ON CONFLICT (destination) DO UPDATE SET until = greatest(r.until, excluded.until), asked_at = excluded.asked_at`
@@ -41,7 +42,7 @@ func (q *DeliveryQueue) Rest(ctx context.Context, destination uuid.UUID, wait ti
 // OnRest calls a function when a process lets a destination rest.
 func (q *DeliveryQueue) OnRest(heard func()) { q.progress.Hear(restingName, heard) }
 
-// restingName is what processes tell each other when a destination begins to rest.
+// restingName is the notification between processes that a destination begins to rest.
 const restingName = "resting"
 
 // Resting implements delivery.Queue.
@@ -51,7 +52,7 @@ func (q *DeliveryQueue) Resting() map[uuid.UUID]time.Duration {
 	return q.resting
 }
 
-// findResting asks for what rests where no look is made.
+// findResting asks for resting destinations without a look.
 func (q *DeliveryQueue) findResting(ctx context.Context) error {
 	var batch pgx.Batch
 	q.lookResting(&batch)
@@ -61,7 +62,7 @@ func (q *DeliveryQueue) findResting(ctx context.Context) error {
 	return nil
 }
 
-// lookResting asks along with a look for what rests.
+// lookResting asks for resting destinations along with a look.
 func (q *DeliveryQueue) lookResting(batch *pgx.Batch) {
 	batch.Queue(restingNow).Query(func(rows pgx.Rows) error {
 		q.resting = nil

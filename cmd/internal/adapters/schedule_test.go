@@ -26,14 +26,19 @@ func (d *diary) show(title, description string, days ...int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	details := happening.Details{Title: title, Description: description, Time: happening.Time{
-		TemporalPattern: map[bool]happening.Pattern{true: happening.Recurring, false: happening.Singular}[len(days) > 1], DisplayText: fmt.Sprint(days),
+		TemporalPattern: map[bool]happening.Pattern{true: happening.Recurring, false: happening.Singular}[len(days) > 1],
+		DisplayText:     fmt.Sprint(days),
 	}}
 	for _, day := range days {
 		start := soon.AddDate(0, 0, day)
 		id := happening.DeriveInstanceID("url:"+title, happening.OriginalStart(start))
-		details.Instances = append(details.Instances, happening.Instance{ID: id, Status: happening.Scheduled, Occurrences: []happening.Occurrence{
-			{ID: happening.DeriveOccurrenceID(id, 0), Start: start, Status: happening.Scheduled},
-		}})
+		details.Instances = append(details.Instances, happening.Instance{
+			ID:     id,
+			Status: happening.Scheduled,
+			Occurrences: []happening.Occurrence{
+				{ID: happening.DeriveOccurrenceID(id, 0), Start: start, Status: happening.Scheduled},
+			},
+		})
 	}
 	if d.events == nil {
 		d.events = map[string]happening.Details{}
@@ -69,29 +74,29 @@ func (all diaries) Read(_ context.Context, source collect.Source, _ collect.Know
 	return read, nil
 }
 
-// What is over hastens no visit, however it changes; what is still to come does. (Days are counted from two days on.)
-func TestSchedulesAdaptByWhatIsStillToCome(t *testing.T) {
+// Past happenings hasten no visit, however they change; future ones do. (Days are counted from two days on.)
+func TestSchedulesAdaptToFutureHappenings(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		change  func(d *diary)
 		hastens bool
 	}{
-		"nothing":                      {func(*diary) {}, false},
-		"a new event":                  {func(d *diary) { d.show("new", "", 5) }, true},
-		"a new event of the past":      {func(d *diary) { d.show("new", "", -5) }, false},
-		"an event is gone":             {func(d *diary) { d.drop("quiz") }, true},
-		"one that was is gone":         {func(d *diary) { d.drop("past") }, false},
-		"one to come is told anew":     {func(d *diary) { d.show("quiz", "with prizes", 10) }, true},
-		"one that was is told anew":    {func(d *diary) { d.show("past", "thanks to all", -10) }, false},
-		"one that was gets a date":     {func(d *diary) { d.show("past", "", -10, 10) }, true},
-		"one that was gets a past one": {func(d *diary) { d.show("past", "", -10, -9) }, false},
-		"one is put off":               {func(d *diary) { d.show("quiz", "", 11) }, true},
-		"past dates drop off":          {func(d *diary) { d.show("weekly", "", 1, 8) }, false},
-		"a past date is corrected":     {func(d *diary) { d.show("weekly", "", -14, -6, 1, 8) }, false},
-		"all past dates but one":       {func(d *diary) { d.show("weekly", "", -6, 1, 8) }, false},
-		"a date to come is added":      {func(d *diary) { d.show("weekly", "", -13, -6, 1, 8, 15) }, true},
-		"a date to come is gone":       {func(d *diary) { d.show("weekly", "", -13, -6, 8) }, true},
-		"dates far beyond the window":  {func(d *diary) { d.show("weekly", "", -13, -6, 1, 8, 500) }, false},
+		"nothing":                     {func(*diary) {}, false},
+		"a new event":                 {func(d *diary) { d.show("new", "", 5) }, true},
+		"a new event of the past":     {func(d *diary) { d.show("new", "", -5) }, false},
+		"an event is gone":            {func(d *diary) { d.drop("quiz") }, true},
+		"a past one is gone":          {func(d *diary) { d.drop("past") }, false},
+		"one to come is changed":      {func(d *diary) { d.show("quiz", "with prizes", 10) }, true},
+		"a past one is changed":       {func(d *diary) { d.show("past", "thanks to all", -10) }, false},
+		"a past one gets a date":      {func(d *diary) { d.show("past", "", -10, 10) }, true},
+		"a past one gets a past date": {func(d *diary) { d.show("past", "", -10, -9) }, false},
+		"one is put off":              {func(d *diary) { d.show("quiz", "", 11) }, true},
+		"past dates drop off":         {func(d *diary) { d.show("weekly", "", 1, 8) }, false},
+		"a past date is corrected":    {func(d *diary) { d.show("weekly", "", -14, -6, 1, 8) }, false},
+		"all past dates but one":      {func(d *diary) { d.show("weekly", "", -6, 1, 8) }, false},
+		"a date to come is added":     {func(d *diary) { d.show("weekly", "", -13, -6, 1, 8, 15) }, true},
+		"a date to come is gone":      {func(d *diary) { d.show("weekly", "", -13, -6, 8) }, true},
+		"dates far beyond the window": {func(d *diary) { d.show("weekly", "", -13, -6, 1, 8, 500) }, false},
 	}
 	all, ids, handles := diaries{}, map[string]uuid.UUID{}, map[string]string{}
 	for name := range tests {

@@ -8,21 +8,23 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/site"
-	"carillon/command/collect/walktest"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/crawl/walktest"
+	"carillon/command/collect/sources/site"
 )
 
 // TestMoveBySequence has a calendar move an event with a higher SEQUENCE: it is rescheduled, and stays so.
 func TestMoveBySequence(t *testing.T) {
 	t.Parallel()
 	talk := func(sequence, days int, title string) string {
-		return fmt.Sprintf("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:q@{}\r\nSUMMARY:%s\r\nSEQUENCE:%d\r\nDTSTART:%s\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+		return fmt.Sprintf("BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:q@{}\r\nSUMMARY:%s\r\nSEQUENCE:%d\r\nDTSTART:%s\r\n"+
+			"END:VEVENT\r\nEND:VCALENDAR\r\n",
 			title, sequence, theHour.Add(time.Duration(days)*aDay).Format("20060102T150405Z"))
 	}
-	s := walktest.Serve(lasting(t), site.Type, map[string]string{"/all.ics": talk(0, 3, "Town Talk")}, func(f *fetch.Fetcher) collect.Collector {
-		return site.New(f, time.Now)
-	})
+	s := walktest.Serve(lasting(t), site.Type, map[string]string{"/all.ics": talk(0, 3, "Town Talk")},
+		func(f *fetch.Fetcher) collect.Collector {
+			return site.New(f, time.Now)
+		})
 	w := open(t, map[string]collect.Collector{site.Type: s.Collector})
 	source, feed := w.source(command.RegisterSource{Type: site.Type, URL: s.URL + "/all.ics"}), w.feed()
 	w.attach(feed, source, site.Type)

@@ -19,8 +19,8 @@ func (s *sending) loseSessions() {
 	}
 }
 
-// All workers lose their sessions at the same time, as when Postgres starts again: none counts as dead. The deliveries of
-// a worker that is dead are taken over within 10 s.
+// All workers lose their sessions at the same time, as when Postgres starts again: none counts as dead. The deliveries
+// of a worker that is dead are taken over within 10 s.
 func TestLostSessions_areNoDeath(t *testing.T) {
 	t.Parallel()
 	s := newSending(t)
@@ -47,5 +47,5 @@ func TestLostSessions_areNoDeath(t *testing.T) {
 	if took < 2*time.Second {
 		t.Errorf("taken over after %s, want 3 s at least", took)
 	}
-	t.Logf("taken over after %s", took) // within 10 s where the machine isn't busy
+	t.Logf("taken over after %s", took) // within 10 s if the machine isn't busy
 }

@@ -17,14 +17,14 @@ import (
 
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/site"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/sources/site"
 )
 
 const slowSites, quickSites = 20, 200
 
-// Twenty sites that do not answer, beside two hundred that answer at once: these are visited as if they were alone. How
-// long that takes is told, and not judged: the machine may be busy.
+// Twenty sites that do not answer, beside two hundred that answer at once: these are visited as if they were alone. The
+// duration is logged, not compared: the machine may be busy.
 func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 	t.Parallel()
 	var holding atomic.Bool
@@ -41,7 +41,8 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 			<-letGo
 		}
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz at %s","startDate":%q}</script>`, r.Host, start)
+		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz at %s",`+
+			`"startDate":%q}</script>`, r.Host, start)
 	}))
 	lasting(t).Cleanup(server.Close)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -65,7 +66,8 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		*list = append(*list, id)
 	}
 	completed := func(sources []uuid.UUID, since time.Time) (n int) {
-		if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.source_walks WHERE source_id = ANY ($1) AND completed_at > $2", sources, since).Scan(&n); err != nil {
+		if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.source_walks WHERE source_id = ANY ($1) "+
+			"AND completed_at > $2", sources, since).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -74,7 +76,8 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		if err := w.pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := w.pool.Exec(t.Context(), "UPDATE carillon.source_walks SET next_at = clock_timestamp() WHERE source_id = ANY ($1)", sources); err != nil {
+		if _, err := w.pool.Exec(t.Context(), "UPDATE carillon.source_walks SET next_at = clock_timestamp() "+
+			"WHERE source_id = ANY ($1)", sources); err != nil {
 			t.Fatal(err)
 		}
 		return since
@@ -89,7 +92,9 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		}
 		return best
 	}
-	w.eventually("all are visited once", func() bool { return completed(append(slow, quick...), time.Unix(0, 0)) == slowSites+quickSites })
+	w.eventually("all are visited once", func() bool {
+		return completed(append(slow, quick...), time.Unix(0, 0)) == slowSites+quickSites
+	})
 
 	alone := all()
 	holding.Store(true)
@@ -101,6 +106,7 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 	}
 	close(letGo)
 	w.eventually("the others were waited for", func() bool { return completed(slow, since) == slowSites })
-	t.Logf("%d sites in %s alone, in %s beside %d that do not answer: %.2f times as long", quickSites, alone.Round(time.Millisecond), beside.Round(time.Millisecond),
+	t.Logf("%d sites in %s alone, in %s beside %d that do not answer: %.2f times as long", quickSites,
+		alone.Round(time.Millisecond), beside.Round(time.Millisecond),
 		slowSites, beside.Seconds()/alone.Seconds())
 }

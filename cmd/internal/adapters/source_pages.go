@@ -15,19 +15,20 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/identity"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 )
 
 const (
 	// A page is written once, whatever came of it.
 	thisPage = ` WHERE source_id = $1 AND page = $2`
-	asking   = `UPDATE carillon.source_pages SET ahead = false, asked_at = clock_timestamp(), outcome = $3, notes = $4, lasting = lasting AND $3 <> 'gone'`
-	reading  = asking + `, read_at = clock_timestamp(), read_modified = modified, state = $5`
+	asking   = `UPDATE carillon.source_pages SET ahead = false, asked_at = clock_timestamp(), outcome = $3, notes = $4,
+		lasting = lasting AND $3 <> 'gone'`
+	reading = asking + `, read_at = clock_timestamp(), read_modified = modified, state = $5`
 
 	askedPage = asking + thisPage
 	readPage  = reading + `, barren = CASE WHEN shown > 0 THEN 0 ELSE barren + 1 END` + thisPage
 	sawPage   = reading + `, shown = $6, until = $7, barren = CASE WHEN $6 > 0 THEN 0 ELSE barren + 1 END` + thisPage
-	// What it showed before it may still show.
+	// It may still show its former happenings.
 	sawPart = reading + `, shown = greatest(shown, $6), until = greatest(until, $7),
 		barren = CASE WHEN greatest(shown, $6) > 0 THEN 0 ELSE barren + 1 END` + thisPage
 
@@ -35,12 +36,16 @@ const (
 		SELECT page, address, role, list, lasting, modified, walk, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND `
 	keepLinks = `
-		INSERT INTO carillon.source_pages AS p (source_id, page, address, role, list, lasting, root, modified, listed_by, evidence, walk, ahead, rank)
+		INSERT INTO carillon.source_pages AS p (source_id, page, address, role, list, lasting, root, modified, listed_by,
+		evidence, walk, ahead, rank)
 		SELECT $1, page, address, role, list, lasting, $2, modified, $3, evidence, $4, ahead, rank
-		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::text[], $11::uuid[], $12::boolean[], $13::smallint[])
+		FROM unnest($5::uuid[], $6::text[], $7::text[], $8::boolean[], $9::boolean[], $10::text[], $11::uuid[],
+		$12::boolean[], $13::smallint[])
 			WITH ORDINALITY AS l (page, address, role, list, lasting, modified, evidence, ahead, rank, place) ORDER BY place
-		ON CONFLICT (source_id, page) DO UPDATE SET role = excluded.role, list = excluded.list, lasting = excluded.lasting, root = excluded.root,
-			modified = excluded.modified, listed_by = excluded.listed_by, walk = excluded.walk, ahead = excluded.ahead, rank = excluded.rank, place = DEFAULT
+		ON CONFLICT (source_id, page) DO UPDATE SET role = excluded.role, list = excluded.list, lasting = excluded.lasting,
+		root = excluded.root,
+			modified = excluded.modified, listed_by = excluded.listed_by, walk = excluded.walk, ahead = excluded.ahead,
+			rank = excluded.rank, place = DEFAULT
 		WHERE p.walk < excluded.walk`
 )
 
@@ -57,8 +62,10 @@ func evidenceOf(address string) uuid.UUID {
 	return pageID(address)
 }
 
-// Record implements collection.Walk.
-func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []collection.Telling, tally collection.Tally) error {
+// Record implements visiting.Walk.
+func (w *walk) Record(
+	ctx context.Context, visited collect.Visited, tellings []visiting.Telling, tally visiting.Tally,
+) error {
 	clean := make(collect.Notes, len(visited.Page.Notes))
 	for i, note := range visited.Page.Notes {
 		clean[i] = collect.Note{Code: note.Code, Text: storedName(note.Text)}
@@ -88,7 +95,7 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 	}
 	w.waiting, w.known, w.asked = nil, false, false
 	w.next = slices.DeleteFunc(w.next, func(k collect.Known) bool { return k.Address == visited.Known.Address })
-	var waiting []collection.View
+	var waiting []visiting.View
 	var kept keptTellings
 	concerned := w.concerned(visited.Known.Address, tellings)
 	next := step{asked: 1, linked: links.count, tally: encoded}
@@ -103,21 +110,22 @@ func (w *walk) Record(ctx context.Context, visited collect.Visited, tellings []c
 		}
 		w.queueNext(batch, len(w.next) == 0 || len(links.pages) > 0)
 		if len(concerned) > 0 {
-			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, collection.MaxWaiting, concerned).Query(func(rows pgx.Rows) (err error) {
-				waiting, err = collectViews(rows)
-				return err
-			})
+			batch.Queue(fmt.Sprintf(selectWaiting, someWaiting), w.source, w.number, visiting.MaxWaiting, concerned).
+				Query(func(rows pgx.Rows) (err error) {
+					waiting, err = collectViews(rows)
+					return err
+				})
 		}
 	})
 	if err != nil {
-		w.next = nil // what is ahead is asked for
+		w.next = nil // the pages ahead are queried
 		return err
 	}
 	w.asked = true
 	if whole {
 		w.settling(told.fresh, kept.waiting)
 	}
-	if kept.untold == 0 && len(waiting) < collection.MaxWaiting {
+	if kept.untold == 0 && len(waiting) < visiting.MaxWaiting {
 		w.waiting, w.known = append(w.waiting, waiting...), true
 	}
 	return nil
@@ -138,10 +146,10 @@ func queuePage(batch *pgx.Batch, source, page uuid.UUID, visited *collect.Visite
 	}
 }
 
-// concerned are the happenings that are to be looked for once a page is recorded: those that it tells of and that the source
-// was known to show, and those that others told of before that may have waited for it. It may leave some out that waited; the
-// walk's end compares them.
-func (w *walk) concerned(address string, tellings []collection.Telling) []uuid.UUID {
+// concerned are the happenings to search for once a page is recorded: those on it that the source was known to show,
+// and those of other pages that may have waited for it. It may leave some waiting ones out; the walk's end compares
+// them.
+func (w *walk) concerned(address string, tellings []visiting.Telling) []uuid.UUID {
 	if w.behind == nil {
 		w.behind = map[uuid.UUID][]uuid.UUID{}
 	}
@@ -175,9 +183,10 @@ func outcomeOf(visited collect.Visited) string {
 	return "read"
 }
 
-// storableState is the state of a page as it is kept; nil for none.
+// storableState is the stored state of a page; nil for none.
 func storableState(state collect.State) []byte {
-	if len(state) == 0 || len(state) > collect.MaxState || !json.Valid(state) || strings.Contains(string(state), `\u0000`) {
+	if len(state) == 0 || len(state) > collect.MaxState || !json.Valid(state) ||
+		strings.Contains(string(state), `\u0000`) {
 		return nil
 	}
 	return state
@@ -190,7 +199,8 @@ func orNil(t time.Time) *time.Time {
 	return &t
 }
 
-// linksFrom gives the pages that a page adds to the walk. A list that is unchanged, or fails, links what it linked before.
+// linksFrom returns the pages that a page adds to the walk. A list that is unchanged, or fails, links what it linked
+// before.
 func (w *walk) linksFrom(ctx context.Context, page uuid.UUID, visited collect.Visited) (pageRows, error) {
 	l := linking{links: visited.Page.Links, from: &page}
 	if (visited.Err != nil || visited.Page.Unchanged) && !collect.Gone(visited.Err) {
@@ -203,7 +213,7 @@ func (w *walk) linksFrom(ctx context.Context, page uuid.UUID, visited collect.Vi
 	return w.rowsOf(ctx, l)
 }
 
-// linkedBy gives the links of the pages of a condition, which has one parameter.
+// linkedBy returns the links of the pages of a condition, which has one parameter.
 func (w *walk) linkedBy(ctx context.Context, condition string, parameter any) ([]collect.Link, error) {
 	rows, _ := w.pool.Query(ctx, knownPages+condition, w.source, parameter)
 	pages, err := pgx.CollectRows(rows, scanPage)
@@ -221,7 +231,7 @@ type linking struct {
 	root  bool       // the walk begins with them
 }
 
-// rowsOf gives links that the walk has not come across before as rows, by what is remembered of their pages.
+// rowsOf returns links that the walk has not come across before as rows, by the memory of their pages.
 func (w *walk) rowsOf(ctx context.Context, l linking) (pageRows, error) {
 	add := pageRows{walk: w, linking: l}
 	links := make(map[uuid.UUID]collect.Link, len(l.links))
@@ -278,7 +288,8 @@ type pageRows struct {
 
 func (r *pageRows) row(id uuid.UUID, link collect.Link, rank int, ahead bool) {
 	r.pages, r.evidence = append(r.pages, id), append(r.evidence, evidenceOf(link.Address))
-	r.addresses, r.roles, r.modified = append(r.addresses, link.Address), append(r.roles, link.Role), append(r.modified, link.Modified)
+	r.addresses, r.roles, r.modified = append(r.addresses, link.Address), append(r.roles, link.Role), append(r.modified,
+		link.Modified)
 	r.lists, r.lasting = append(r.lists, link.List), append(r.lasting, link.Lasting)
 	r.ahead, r.ranks = append(r.ahead, ahead), append(r.ranks, int16(rank)) //nolint:gosec // a handful
 }
@@ -286,12 +297,13 @@ func (r *pageRows) row(id uuid.UUID, link collect.Link, rank int, ahead bool) {
 // queue adds the pages to the walk.
 func (r *pageRows) queue(batch *pgx.Batch) {
 	if len(r.pages) > 0 {
-		batch.Queue(keepLinks, r.walk.source, r.linking.root, r.linking.from, r.walk.number, r.pages, r.addresses, r.roles, r.lists,
+		batch.Queue(keepLinks, r.walk.source, r.linking.root, r.linking.from, r.walk.number, r.pages, r.addresses,
+			r.roles, r.lists,
 			r.lasting, r.modified, r.evidence, r.ahead, r.ranks)
 	}
 }
 
-// knownPage is a page as it is remembered.
+// knownPage is a page in the memory of walks.
 type knownPage struct {
 	collect.Known
 
@@ -301,7 +313,8 @@ type knownPage struct {
 
 func scanPage(row pgx.CollectableRow) (p knownPage, err error) {
 	var read, until, asked *time.Time
-	err = row.Scan(&p.page, &p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.walk, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
+	err = row.Scan(&p.page, &p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.walk, &read, &p.ReadModified,
+		&p.Shown, &until, &p.Barren, &asked)
 	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
 	return p, err
 }

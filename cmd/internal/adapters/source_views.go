@@ -14,7 +14,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/projections/column"
 )
 
@@ -34,12 +34,12 @@ const (
 		WHERE v.source_id = $1 AND v.restored_at IS NOT NULL AND v.happening_id <> ALL ($2) AND NOT EXISTS (
 			SELECT FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
 		ORDER BY v.happening_id`
-	// What nobody remembers is known from the events.
+	// Forgotten views are read from the events.
 	selectTold = `
 		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = %[1]s
 		UNION ALL SELECT happening_id, NULL, details FROM items.shown WHERE happening_id = %[1]s`
-	// What a page tells differently, or no longer, is to be compared. So is what is new to the source, but that needs no
-	// mark unless it has to wait: the visit has it at hand, and the page says where to find it if that is cut off.
+	// Changed and missing happenings of a page are to be compared. So are new ones, but these need no mark unless they
+	// have to wait: the visit has them at hand, and the page lists them if that is cut off.
 	keepTellings = `
 		WITH n AS (
 			SELECT happening_id, substr($4::bytea, place, length) AS observation, dates, key, evidence::uuid[], digest
@@ -61,17 +61,19 @@ const (
 			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM untold)),
 		new AS (
 			SELECT happening_id, key, evidence, digest, digest IS NULL OR evidence && ARRAY(
-				SELECT p.evidence FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $9 AND p.evidence = ANY ($11)) AS waiting
+				SELECT p.evidence FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $9
+				AND p.evidence = ANY ($11)) AS waiting
 			FROM n WHERE (happening_id IN (SELECT happening_id FROM told)) IS TRUE),
 		viewed AS (
 			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting, digest)
 			SELECT $1, happening_id, key, evidence, waiting, CASE WHEN NOT waiting THEN digest END FROM new
-			ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key ELSE v.key END,
+			ON CONFLICT (source_id, happening_id) DO UPDATE SET waiting = true, key = CASE WHEN v.key = '' THEN excluded.key
+			ELSE v.key END,
 				evidence = CASE WHEN v.happening_id = ANY ($14) THEN excluded.evidence
 					ELSE (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e) END
 			RETURNING happening_id, waiting)
 		SELECT (SELECT count(*) FROM untold), ARRAY(SELECT happening_id FROM viewed WHERE waiting)`
-	// What a visit that was cut off left: it may be recorded or not.
+	// Leftovers of a visit that was cut off: they may be recorded or not.
 	markLeft = `
 		UPDATE carillon.source_views v SET waiting = true, digest = NULL FROM carillon.source_tellings t
 		WHERE t.source_id = $1 AND t.page = $2 AND v.source_id = $1 AND v.happening_id = t.happening_id`
@@ -79,33 +81,36 @@ const (
 		SELECT v.happening_id, v.key, v.evidence, v.digest, t.page, t.observation, t.since, t.dated_at FROM (
 			SELECT * FROM carillon.source_views v
 			WHERE source_id = $1 AND waiting AND restored_at IS NULL%s AND NOT EXISTS (
-				SELECT 1 FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $2 AND p.evidence = ANY (v.evidence))
+				SELECT 1 FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $2
+				AND p.evidence = ANY (v.evidence))
 			LIMIT $3) v
 		LEFT JOIN carillon.source_tellings t ON t.source_id = $1 AND t.happening_id = v.happening_id
 		ORDER BY v.happening_id, t.page`
-	// All that wait, or some happenings of these: to go through all for each page takes the longer, the more pages there are.
+	// All that wait, or some happenings of these: to go through all for each page takes the longer, the more pages there
+	// are.
 	allWaiting  = ""
 	someWaiting = " AND happening_id = ANY ($4)"
 	settleViews = `
 		UPDATE carillon.source_views v SET waiting = false, digest = s.digest
-		FROM unnest($2::uuid[], $3::bytea[]) AS s (happening_id, digest) WHERE v.source_id = $1 AND v.happening_id = s.happening_id`
+		FROM unnest($2::uuid[], $3::bytea[]) AS s (happening_id, digest) WHERE v.source_id = $1
+		AND v.happening_id = s.happening_id`
 	forgetViews = `DELETE FROM carillon.source_views WHERE source_id = $1 AND happening_id = ANY ($2)`
 )
 
-// Identify implements collection.Walk.
-func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]collection.Shown, error) {
+// Identify implements visiting.Walk.
+func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]visiting.Shown, error) {
 	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence)
 	list, err := pgx.CollectRows(rows, scanShown)
 	return list, wrap("identify happenings", err)
 }
 
-func scanShown(row pgx.CollectableRow) (s collection.Shown, err error) {
+func scanShown(row pgx.CollectableRow) (s visiting.Shown, err error) {
 	err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates)
 	return s, err
 }
 
-// Untold implements collection.Walk.
-func (w *walk) Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]collection.Shown, error) {
+// Untold implements visiting.Walk.
+func (w *walk) Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]visiting.Shown, error) {
 	var rows pgx.Rows
 	switch {
 	case !page.ReadAt.IsZero():
@@ -117,10 +122,10 @@ func (w *walk) Untold(ctx context.Context, page collect.Known, kept []uuid.UUID)
 	}
 	list, err := pgx.CollectRows(rows, scanShown)
 	w.nothingRestored = w.nothingRestored || page.ReadAt.IsZero() && len(list) == 0 && len(kept) == 0
-	return list, wrap("happenings that a page told of", err)
+	return list, wrap("happenings of a page", err)
 }
 
-// Told implements collection.Walk.
+// Told implements visiting.Walk.
 func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 	var rows pgx.Rows
 	if len(happenings) == 1 { // as of most pages; such a statement is planned once
@@ -143,7 +148,7 @@ func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID]
 		told[id] = append(told[id], o.Details)
 		return err
 	})
-	return told, wrap("what is told of happenings", err)
+	return told, wrap("views of happenings", err)
 }
 
 // tellingRows are tellings as columns. Of those that are new to the source there is a digest.
@@ -153,12 +158,12 @@ type tellingRows struct {
 	places, lengths []int
 	dates, digests  [][]byte
 	keys, evidence  []string
-	all             column.UUIDs      // evidence of those with a digest
-	rekeyed         column.UUIDs      // of the happenings, those whose evidence is replaced
-	fresh           []collection.View // those
+	all             column.UUIDs    // evidence of those with a digest
+	rekeyed         column.UUIDs    // of the happenings, those whose evidence is replaced
+	fresh           []visiting.View // those
 }
 
-func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*tellingRows, error) {
+func (w *walk) rowsOfTellings(page uuid.UUID, tellings []visiting.Telling) (*tellingRows, error) {
 	r, have := &tellingRows{}, map[uuid.UUID]bool{}
 	encoder := json.NewEncoder(&r.observations)
 	var origins []collect.Origin
@@ -173,8 +178,13 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*t
 		}
 		remembered := t.Observation
 		origins = origins[:0]
-		for _, o := range remembered.Origins { // what is written there is for people who try a source
-			origins = append(origins, collect.Origin{Field: o.Field, Page: o.Page, Syntax: o.Syntax, Path: o.Path})
+		for _, o := range remembered.Origins { // it is for people who try a source
+			origins = append(origins, collect.Origin{
+				Field:  o.Field,
+				Page:   o.Page,
+				Syntax: o.Syntax,
+				Path:   o.Path,
+			})
 		}
 		remembered.Origins = origins
 		begins := r.observations.Len()
@@ -188,36 +198,44 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []collection.Telling) (*t
 		}
 		var digest []byte
 		var err error
-		// What JSON can't say is compared as it is read back.
+		// Values that JSON can't represent are compared as read back.
 		if t.New && !bytes.Contains(data, []byte(`\ufffd`)) {
 			if digest, err = happening.Digest(t.Observation.Details, t.Observation.Source, t.Observation.Standing); err != nil {
 				return nil, wrap("digest", err)
 			}
 			r.all = append(r.all, t.Evidence...)
-			r.fresh = append(r.fresh, collection.View{Identity: t.Identity, Now: digest, Tellings: []collection.Told{{Observation: t.Observation, Page: page}}})
+			r.fresh = append(r.fresh, visiting.View{
+				Identity: t.Identity,
+				Now:      digest,
+				Tellings: []visiting.Told{{Observation: t.Observation, Page: page}},
+			})
 		}
-		r.happenings, r.places, r.lengths = append(r.happenings, t.Happening), append(r.places, begins+1), append(r.lengths, len(data)-len("\n"))
+		r.happenings, r.places, r.lengths = append(r.happenings, t.Happening), append(r.places, begins+1), append(r.lengths,
+			len(data)-len("\n"))
 		r.dates, r.digests = append(r.dates, t.Dates), append(r.digests, digest)
-		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence, "{"+strings.TrimPrefix(string(ids), ",")+"}")
+		r.keys, r.evidence = append(r.keys, storedName(t.Key)), append(r.evidence,
+			"{"+strings.TrimPrefix(string(ids), ",")+"}")
 	}
 	return r, nil
 }
 
-// keptTellings is what came of keeping what a page tells.
+// keptTellings is the result of storing the views of a page.
 type keptTellings struct {
-	untold  int         // what it told before and tells no longer
-	waiting []uuid.UUID // to be compared, as soon as no page is ahead that may tell more
+	untold  int         // number of happenings that it no longer shows
+	waiting []uuid.UUID // to be compared, as soon as no page is ahead that may show more
 }
 
-// queue keeps what a page tells, and marks what is to be compared.
+// queue stores the views of a page, and marks those to be compared.
 func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptTellings) {
-	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()), nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
-		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths), column.UUIDs(nonNil(r.rekeyed))).
+	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()),
+		nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
+		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths),
+		column.UUIDs(nonNil(r.rekeyed))).
 		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.untold, &kept.waiting) })
 }
 
 // settling has the views of a page, which are new to the source, compared next, but those that wait for another page.
-func (w *walk) settling(views []collection.View, waiting []uuid.UUID) {
+func (w *walk) settling(views []visiting.View, waiting []uuid.UUID) {
 	w.unsettled = make(map[uuid.UUID]struct{}, len(views))
 	for _, v := range views {
 		if !slices.Contains(waiting, v.Happening) {
@@ -229,20 +247,20 @@ func (w *walk) settling(views []collection.View, waiting []uuid.UUID) {
 	}
 }
 
-// Waiting implements collection.Walk.
-func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
+// Waiting implements visiting.Walk.
+func (w *walk) Waiting(ctx context.Context) ([]visiting.View, error) {
 	if !w.known {
-		if err := w.flush(ctx); err != nil { // what is settled waits no longer
+		if err := w.flush(ctx); err != nil { // settled happenings wait no longer
 			return nil, err
 		}
-		rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, collection.MaxWaiting)
+		rows, _ := w.pool.Query(ctx, fmt.Sprintf(selectWaiting, allWaiting), w.source, w.number, visiting.MaxWaiting)
 		views, err := collectViews(rows)
 		if err != nil {
 			return nil, wrap("happenings that wait", err)
 		}
 		w.waiting = append(w.waiting, views...)
 	}
-	n := min(len(w.waiting), collection.MaxWaiting)
+	n := min(len(w.waiting), visiting.MaxWaiting)
 	some := w.waiting[:n:n]
 	w.waiting = w.waiting[n:]
 	w.known = len(w.waiting) > 0
@@ -250,21 +268,22 @@ func (w *walk) Waiting(ctx context.Context) ([]collection.View, error) {
 }
 
 // collectViews reads rows of one telling each, ordered by happening.
-func collectViews(rows pgx.Rows) (views []collection.View, err error) {
+func collectViews(rows pgx.Rows) (views []visiting.View, err error) {
 	var (
-		view           collection.View
+		view           visiting.View
 		page           *uuid.UUID
 		data           []byte
 		since, datedAt *time.Time
 	)
-	_, err = pgx.ForEachRow(rows, []any{&view.Happening, &view.Key, &view.Evidence, &view.Digest, &page, &data, &since, &datedAt}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&view.Happening, &view.Key, &view.Evidence, &view.Digest, &page, &data, &since,
+		&datedAt}, func() error {
 		if len(views) == 0 || views[len(views)-1].Happening != view.Happening {
 			views = append(views, view)
 		}
 		if page == nil {
-			return nil // nobody tells of it
+			return nil // no page shows it
 		}
-		told := collection.Told{Page: *page, Since: timeOf(since), DatedAt: timeOf(datedAt)}
+		told := visiting.Told{Page: *page, Since: timeOf(since), DatedAt: timeOf(datedAt)}
 		if err := json.Unmarshal(data, &told.Observation); err != nil {
 			return err
 		}
@@ -275,11 +294,11 @@ func collectViews(rows pgx.Rows) (views []collection.View, err error) {
 	return views, err
 }
 
-// Settle implements collection.Walk.
-func (w *walk) Settle(_ context.Context, settled []collection.Settled, tally collection.Tally) (err error) {
+// Settle implements visiting.Walk.
+func (w *walk) Settle(_ context.Context, settled []visiting.Settled, tally visiting.Tally) (err error) {
 	for _, s := range settled {
 		if _, fresh := w.unsettled[s.Happening]; fresh {
-			delete(w.unsettled, s.Happening) // it was kept as it is now
+			delete(w.unsettled, s.Happening) // it is stored in this form
 		} else {
 			w.settled = append(w.settled, s)
 		}

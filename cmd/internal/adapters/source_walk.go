@@ -14,10 +14,10 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 )
 
-// walk is collection.Walk. It is remembered in Postgres.
+// walk is visiting.Walk. It is remembered in Postgres.
 type walk struct {
 	pool   *pgxpool.Pool
 	source uuid.UUID
@@ -26,23 +26,23 @@ type walk struct {
 	wanted bool
 	wish   *time.Time
 
-	// waiting is what the recording of a page has found of happenings, where it is known: the answer that is asked for
-	// after it, given once.
-	waiting []collection.View
+	// waiting is the result of the search for happenings while a page was recorded, if known: the next query uses it,
+	// once.
+	waiting []visiting.View
 	known   bool
-	// next are the first of the pages that are ahead, in order: the turn is this visit's, so nobody else reads them. nil
-	// where that is not known.
+	// next are the first of the pages that are ahead, in order: the turn is this visit's, so no one else reads them. nil
+	// if that is not known.
 	next []collect.Known
 	// paused is as of the last look, asked that the recording of a page has looked: Next need not.
 	paused, asked bool
-	// nothingRestored: all that the source shows is known by the pages that tell of it.
+	// nothingRestored: all happenings of the source are known by their pages.
 	nothingRestored bool
-	// behind are the happenings that pages told of by the pages that may tell more of them, by their evidence.
+	// behind are the shown happenings by the evidence of pages that may show more of them.
 	behind map[uuid.UUID][]uuid.UUID
-	// settled is what was compared and is yet to be written, with the next page. Killed before, the visit after compares
-	// it once more, and finds it recorded.
-	settled []collection.Settled
-	tally   []byte // as of then, where that is yet to be written
+	// settled are compared happenings to be written with the next page. If the process is killed before, the next visit
+	// compares them once more, and finds them recorded.
+	settled []visiting.Settled
+	tally   []byte // as of then, if that is yet to be written
 	// fresh is the page whose happenings, new to the source, are not all compared yet, and unsettled are those. A visit
 	// that was cut off may have left it: then they are marked before anything is compared.
 	fresh     uuid.UUID
@@ -54,15 +54,16 @@ const (
 	holdWalk = `SELECT carillon.hold_walk($1, $2, $3, $4, $5, $6, $7)`
 
 	beginWalk = `
-		UPDATE carillon.source_walks w SET number = $2, walking = true, began_at = clock_timestamp(), asked = 0, linked = $3, tally = '{}',
+		UPDATE carillon.source_walks w SET number = $2, walking = true, began_at = clock_timestamp(), asked = 0, linked = $3,
+		tally = '{}',
 			wanted = $4, served_at = coalesce($5, w.served_at)
 		WHERE w.source_id = $1`
 	selectNext = `
 		SELECT address, role, list, lasting, modified, root, state, read_at, read_modified, shown, until, barren, asked_at
 		FROM carillon.source_pages WHERE source_id = $1 AND ahead AND walk = $2 ORDER BY rank, place LIMIT $3`
 	selectPaused = `SELECT EXISTS (SELECT FROM sources.sources WHERE id = $1 AND paused_at IS NOT NULL)`
-	// What is known from the events alone is compared when all pages were read that may tell of it. A page that fails for
-	// good holds that back for a day.
+	// Happenings known from the events alone are compared when all pages were read that may show them. A page that keeps
+	// failing delays that for a day.
 	conclude = `
 		WITH whole AS (
 			SELECT NOT EXISTS (SELECT 1 FROM carillon.source_pages
@@ -72,7 +73,8 @@ const (
 		gone AS (
 			DELETE FROM carillon.source_pages WHERE source_id = $1 AND walk < $2 AND (SELECT lists FROM whole) RETURNING page),
 		untold AS (
-			DELETE FROM carillon.source_tellings t USING gone WHERE t.source_id = $1 AND t.page = gone.page RETURNING t.happening_id)
+			DELETE FROM carillon.source_tellings t USING gone WHERE t.source_id = $1 AND t.page = gone.page
+			RETURNING t.happening_id)
 		UPDATE carillon.source_views v SET waiting = true, restored_at = NULL
 		WHERE source_id = $1 AND (happening_id IN (SELECT happening_id FROM untold)
 			OR restored_at IS NOT NULL AND (SELECT pages FROM whole)
@@ -87,9 +89,11 @@ const (
 			SELECT jsonb_array_elements(notes) AS n FROM carillon.source_pages
 			WHERE source_id = $1 AND walk = $2 AND notes <> '[]' ORDER BY rank, place LIMIT $3) notes LIMIT $3`
 	leaveWalk = `
-		UPDATE carillon.source_walks SET holder = NULL, held_until = '-infinity', walking = walking AND NOT $3, wanted = wanted AND NOT $3,
+		UPDATE carillon.source_walks SET holder = NULL, held_until = '-infinity', walking = walking
+		AND NOT $3, wanted = wanted AND NOT $3,
 			next_at = clock_timestamp() + $4, completed_at = CASE WHEN $5 THEN clock_timestamp() ELSE completed_at END,
-			last_tally = CASE WHEN $5 THEN tally ELSE last_tally END, interval_seconds = $6, failures = $7, stumbles = $8, remark = $9, observed = CASE WHEN $5 THEN $10 ELSE observed END
+			last_tally = CASE WHEN $5 THEN tally ELSE last_tally END, interval_seconds = $6, failures = $7, stumbles = $8,
+			remark = $9, observed = CASE WHEN $5 THEN $10 ELSE observed END
 		WHERE source_id = $1 AND holder = $2`
 )
 
@@ -100,7 +104,7 @@ const lostTurn = "CAR01"
 type step struct {
 	fresh         uuid.UUID // see walk
 	asked, linked int       // pages, since the last one
-	tally         []byte    // nil: what was settled last
+	tally         []byte    // nil means what was settled last
 }
 
 // held runs statements as one transaction, in one go, while the turn is this visit's.
@@ -109,7 +113,8 @@ func (w *walk) held(ctx context.Context, what string, s step, add func(*pgx.Batc
 		s.tally = w.tally
 	}
 	var batch pgx.Batch
-	batch.Queue(holdWalk, w.source, w.holder, turnLength, pgtype.UUID{Bytes: s.fresh, Valid: s.fresh != uuid.Nil}, s.asked, s.linked, s.tally)
+	batch.Queue(holdWalk, w.source, w.holder, turnLength, pgtype.UUID{Bytes: s.fresh, Valid: s.fresh != uuid.Nil}, s.asked,
+		s.linked, s.tally)
 	w.queueSettled(&batch)
 	add(&batch)
 	err := w.pool.SendBatch(ctx, &batch).Close()
@@ -118,12 +123,12 @@ func (w *walk) held(ctx context.Context, what string, s step, add func(*pgx.Batc
 		w.left = w.left && s.fresh != uuid.Nil
 	}
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == lostTurn {
-		return collection.ErrLost
+		return visiting.ErrLost
 	}
 	return wrap(what, err)
 }
 
-// Begin implements collection.Walk.
+// Begin implements visiting.Walk.
 func (w *walk) Begin(ctx context.Context, start []collect.Link) error {
 	lasting, err := w.linkedBy(ctx, "lasting AND walk < $2 ORDER BY place", w.number)
 	if err != nil {
@@ -160,14 +165,14 @@ func (w *walk) Next(ctx context.Context) (next collect.Known, ok bool, err error
 	w.asked = false
 	switch {
 	case w.paused:
-		return collect.Known{}, false, collection.ErrPaused
+		return collect.Known{}, false, visiting.ErrPaused
 	case len(w.next) == 0:
 		return collect.Known{}, false, nil
 	}
 	return w.next[0], true, nil
 }
 
-// queueNext asks for what Next answers by: whether the source may be asked, and which pages are ahead, unless that is
+// queueNext queries the data for Next: whether the source may be asked, and which pages are ahead, unless that is
 // known.
 func (w *walk) queueNext(batch *pgx.Batch, pages bool) {
 	batch.Queue(selectPaused, w.source).QueryRow(func(row pgx.Row) error { return row.Scan(&w.paused) })
@@ -181,7 +186,8 @@ func (w *walk) queueNext(batch *pgx.Batch, pages bool) {
 
 func scanNext(row pgx.CollectableRow) (p collect.Known, err error) {
 	var read, until, asked *time.Time
-	err = row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified, &p.Shown, &until, &p.Barren, &asked)
+	err = row.Scan(&p.Address, &p.Role, &p.List, &p.Lasting, &p.Modified, &p.Root, &p.State, &read, &p.ReadModified,
+		&p.Shown, &until, &p.Barren, &asked)
 	p.ReadAt, p.Until, p.AskedAt = timeOf(read), timeOf(until), timeOf(asked)
 	return p, err
 }
@@ -193,21 +199,25 @@ func timeOf(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// Conclude implements collection.Walk.
+// Conclude implements visiting.Walk.
 func (w *walk) Conclude(ctx context.Context) error {
-	return w.held(ctx, "conclude walk", step{fresh: w.fresh}, func(batch *pgx.Batch) { batch.Queue(conclude, w.source, w.number) })
+	return w.held(ctx, "conclude walk", step{fresh: w.fresh}, func(batch *pgx.Batch) {
+		batch.Queue(conclude, w.source, w.number)
+	})
 }
 
-// shownNotes is how many notes of a source's pages anybody would read.
+// shownNotes is how many notes of a source's pages are shown.
 const shownNotes = 20
 
-// Result implements collection.Walk.
-func (w *walk) Result(ctx context.Context) (result collection.Result, err error) {
+// Result implements visiting.Walk.
+func (w *walk) Result(ctx context.Context) (result visiting.Result, err error) {
 	if err := w.flush(ctx); err != nil {
 		return result, err
 	}
 	var batch pgx.Batch
-	batch.Queue(observed, w.source, w.number).QueryRow(func(row pgx.Row) error { return row.Scan(&result.Observed, &result.Empty) })
+	batch.Queue(observed, w.source, w.number).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&result.Observed, &result.Empty)
+	})
 	batch.Queue(pageNotes, w.source, w.number, shownNotes).Query(func(rows pgx.Rows) (err error) {
 		result.Notes, err = pgx.CollectRows(rows, pgx.RowToStructByPos[source.Note])
 		return err
@@ -215,20 +225,20 @@ func (w *walk) Result(ctx context.Context) (result collection.Result, err error)
 	return result, wrap("result of walk", w.pool.SendBatch(ctx, &batch).Close())
 }
 
-// Leave implements collection.Walk.
-func (w *walk) Leave(ctx context.Context, next collection.Next) error {
+// Leave implements visiting.Walk.
+func (w *walk) Leave(ctx context.Context, next visiting.Next) error {
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
 	tag, err := w.pool.Exec(ctx, leaveWalk, w.source, w.holder, next.Over, next.In, next.Completed,
 		int(next.Interval/time.Second), next.Failures, next.Stumbles, next.Remark, next.Observed)
 	if err == nil && tag.RowsAffected() == 0 {
-		return collection.ErrLost
+		return visiting.ErrLost
 	}
 	return wrap("leave walk", err)
 }
 
-func encodeTally(tally collection.Tally) ([]byte, error) {
+func encodeTally(tally visiting.Tally) ([]byte, error) {
 	data, err := json.Marshal(tally)
 	return data, wrap("tally", err)
 }

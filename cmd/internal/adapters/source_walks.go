@@ -14,21 +14,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/source"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/projections/column"
 )
 
-// Walks is collection.Walks in Postgres, by whose clock turns go.
+// Walks is visiting.Walks in Postgres, by whose clock turns go.
 type Walks struct {
-	// Log hears of what a clock that was ahead has planned. Optional.
+	// Log gets turns planned by a clock that was ahead. Optional.
 	Log *slog.Logger
 
 	pool  *pgxpool.Pool
 	swept time.Time
 }
 
-var _ collection.Walks = (*Walks)(nil)
+var _ visiting.Walks = (*Walks)(nil)
 
 // NewWalks makes Walks. One Monitor uses them.
 func NewWalks(pool *pgxpool.Pool) *Walks { return &Walks{pool: pool} }
@@ -37,19 +37,23 @@ func NewWalks(pool *pgxpool.Pool) *Walks { return &Walks{pool: pool} }
 const sweepInterval = time.Minute
 
 const (
-	// Walks that somebody asked for begin at once; one that is under way and stands still is tried once.
+	// Requested walks begin at once; a stalled one is tried once.
 	takeOverWishes = `
 		UPDATE carillon.source_walks w SET next_at = s.wanted_at FROM sources.sources s
-		WHERE s.wanted_at IS NOT NULL AND w.source_id = s.id AND s.wanted_at IS DISTINCT FROM w.served_at AND w.next_at > s.wanted_at
+		WHERE s.wanted_at IS NOT NULL AND w.source_id = s.id AND s.wanted_at IS DISTINCT FROM w.served_at
+		AND w.next_at > s.wanted_at
 			AND (NOT w.walking OR w.attempted_at < s.wanted_at)`
 	// A source that is resumed is visited at once.
 	takeOverResumed = `
-		UPDATE carillon.source_walks w SET next_at = least(w.next_at, s.resumed_at), resumed_at = s.resumed_at FROM sources.sources s
-		WHERE s.resumed_at IS NOT NULL AND w.source_id = s.id AND w.resumed_at IS DISTINCT FROM s.resumed_at AND w.next_at <> 'infinity'`
-	// Of new sources, and those whose memory was lost, what they show is known from the events alone.
+		UPDATE carillon.source_walks w SET next_at = least(w.next_at, s.resumed_at), resumed_at = s.resumed_at
+		FROM sources.sources s
+		WHERE s.resumed_at IS NOT NULL AND w.source_id = s.id AND w.resumed_at IS DISTINCT FROM s.resumed_at
+		AND w.next_at <> 'infinity'`
+	// The happenings of new sources, and of those whose memory was lost, are known from the events alone.
 	adopt = `
 		WITH adopted AS (
-			INSERT INTO carillon.source_walks (source_id, host, next_at, number, completed_at, interval_seconds, failures, observed)
+			INSERT INTO carillon.source_walks (source_id, host, next_at, number, completed_at, interval_seconds, failures,
+			observed)
 			SELECT id, host, coalesce(wanted_at, due_at), collections, completed_at, interval_seconds, failures, observed
 			FROM sources.sources s WHERE (feeds > 0 OR requested) AND %s
 				AND NOT EXISTS (SELECT 1 FROM carillon.source_walks w WHERE w.source_id = s.id)
@@ -58,12 +62,12 @@ const (
 		SELECT source_id, happening_id, '', ARRAY[happening_id], digest, false, clock_timestamp()
 		FROM sources.shown JOIN adopted USING (source_id) WHERE NOT stale
 		ON CONFLICT DO NOTHING`
-	// Sources that no feed has wait for good, and those that one has again don't.
+	// Sources that no feed has wait permanently, and those that one has again don't.
 	shelve = `
 		UPDATE carillon.source_walks w SET next_at = CASE WHEN w.next_at <> 'infinity' THEN 'infinity'
 			ELSE coalesce(w.completed_at + make_interval(secs => w.interval_seconds), clock_timestamp()) END
 		FROM sources.sources s WHERE s.id = w.source_id AND (w.next_at = 'infinity') = (s.feeds > 0 OR s.requested)`
-	// What a clock that was ahead has planned is brought back: turns last for a turn, and visits begin in time.
+	// Plans by a clock that was ahead are corrected: turns last for a turn, and visits begin in time.
 	bringBackTurns = `
 		UPDATE carillon.source_walks SET held_until = least(held_until, clock_timestamp() + $1::interval),
 			next_at = CASE WHEN next_at < 'infinity'
@@ -73,15 +77,19 @@ const (
 			OR held_until > clock_timestamp() + $1::interval + interval '5 seconds'`
 	lookForTurns = `
 		SELECT source_id FROM (
-			SELECT DISTINCT ON (w.host) w.source_id, w.next_at FROM carillon.source_walks w JOIN sources.sources s ON s.id = w.source_id
-			WHERE w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL
+			SELECT DISTINCT ON (w.host) w.source_id, w.next_at FROM carillon.source_walks w JOIN sources.sources s
+			ON s.id = w.source_id
+			WHERE w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND (s.feeds > 0 OR s.requested)
+			AND s.paused_at IS NULL
 				AND w.host <> ALL ($2)
 			ORDER BY w.host, w.next_at, w.source_id) due
 		ORDER BY next_at, source_id LIMIT $1`
 	takeTurns = `
-		UPDATE carillon.source_walks w SET holder = gen_random_uuid(), held_until = clock_timestamp() + $2, attempted_at = clock_timestamp()
+		UPDATE carillon.source_walks w SET holder = gen_random_uuid(), held_until = clock_timestamp() + $2,
+		attempted_at = clock_timestamp()
 		FROM sources.sources s
-		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp() AND w.held_until <= clock_timestamp() AND s.paused_at IS NULL
+		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp()
+		AND w.held_until <= clock_timestamp() AND s.paused_at IS NULL
 		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
 			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
@@ -94,21 +102,22 @@ const (
 // turnLength is how long a visit may go without a sign of life.
 const turnLength = time.Minute
 
-// Take implements collection.Walks.
-func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]collection.Turn, error) {
+// Take implements visiting.Walks.
+func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]visiting.Turn, error) {
 	due, err := w.lookAround(ctx, limit, busy)
 	if err != nil || len(due) == 0 {
 		return nil, wrap("sources that are due", err)
 	}
 	rows, _ := w.pool.Query(ctx, takeTurns, due, turnLength)
 	turns, err := pgx.CollectRows(rows, scanTurn)
-	slices.SortFunc(turns, func(a, b collection.Turn) int { // an update gives its rows in any order
+	slices.SortFunc(turns, func(a, b visiting.Turn) int { // an update gives its rows in any order
 		return slices.Index(due, a.Source.ID) - slices.Index(due, b.Source.ID)
 	})
 	return turns, wrap("turns at sources", err)
 }
 
-// lookAround takes over what the read model knows and the memory does not, and finds what is due then, in one round trip.
+// lookAround takes over what the read model knows and the memory does not, and finds what is due then, in one round
+// trip.
 func (w *Walks) lookAround(ctx context.Context, limit int, busy []string) (due []uuid.UUID, err error) {
 	var batch pgx.Batch
 	batch.Queue(takeOverWishes)
@@ -137,9 +146,9 @@ func (w *Walks) lookAround(ctx context.Context, limit int, busy []string) (due [
 	return due, err
 }
 
-func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
+func scanTurn(row pgx.CollectableRow) (visiting.Turn, error) {
 	var (
-		t                          collection.Turn
+		t                          visiting.Turn
 		walking, wished            bool
 		wish                       *time.Time
 		interval, recordedInterval int
@@ -148,7 +157,8 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 		recorded                   source.State
 		tally, notes               []byte
 	)
-	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host, &t.Holder, &t.Number,
+	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host,
+		&t.Holder, &t.Number,
 		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.Stumbles, &tally, column.UUID(&t.Unsettled),
 		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
 	if err == nil {
@@ -163,7 +173,10 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 	}
 	recorded.Interval = time.Duration(recordedInterval) * time.Second
 	t.Interval = time.Duration(interval) * time.Second
-	t.Recorded = eventstore.Loaded[source.State]{State: recorded, Revision: eventstore.Revision(revision)} //nolint:gosec // it was one
+	t.Recorded = eventstore.Loaded[source.State]{
+		State:    recorded,
+		Revision: eventstore.Revision(revision),
+	} //nolint:gosec // it was one
 	if !walking {
 		t.Fresh, t.Number, t.Wanted, t.Wish = true, max(t.Number, recorded.Started)+1, wished, wish
 		return t, nil
@@ -171,7 +184,7 @@ func scanTurn(row pgx.CollectableRow) (collection.Turn, error) {
 	return t, json.Unmarshal(tally, &t.Tally)
 }
 
-// Hold implements collection.Walks.
+// Hold implements visiting.Walks.
 func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID, err error) {
 	rows, _ := w.pool.Query(ctx, holdTurns, holders, turnLength)
 	held, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
@@ -190,11 +203,17 @@ func (w *Walks) Hold(ctx context.Context, holders []uuid.UUID) (lost []uuid.UUID
 	return lost, nil
 }
 
-// Walk implements collection.Walks.
-func (w *Walks) Walk(turn collection.Turn) collection.Walk {
+// Walk implements visiting.Walks.
+func (w *Walks) Walk(turn visiting.Turn) visiting.Walk {
 	return &walk{
-		pool: w.pool, source: turn.Source.ID, holder: turn.Holder, number: turn.Number, wanted: turn.Wanted, wish: turn.Wish,
-		fresh: turn.Unsettled, left: turn.Unsettled != uuid.Nil,
+		pool:   w.pool,
+		source: turn.Source.ID,
+		holder: turn.Holder,
+		number: turn.Number,
+		wanted: turn.Wanted,
+		wish:   turn.Wish,
+		fresh:  turn.Unsettled,
+		left:   turn.Unsettled != uuid.Nil,
 	}
 }
 

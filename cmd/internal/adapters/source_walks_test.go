@@ -11,14 +11,14 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adapters"
 	"carillon/command/collect"
-	"carillon/command/collect/frontier/frontiertest"
-	"carillon/command/collection"
+	"carillon/command/collect/crawl/frontier/frontiertest"
+	"carillon/command/visiting"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
 	"carillon/query"
 )
 
-// walks is a Postgres with sources that somebody asked for, and what is remembered of walks there.
+// walks is a Postgres with requested sources, and the memory of walks there.
 type walks struct {
 	*adapters.Walks
 
@@ -36,7 +36,11 @@ func (w *walks) source(t *testing.T, url string) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
 	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(
-		source.Registered{Type: source.TypeSite, URL: url, At: time.Now().UTC()}, source.CollectionRequested{At: time.Now().UTC()})
+		source.Registered{
+			Type: source.TypeSite,
+			URL:  url,
+			At:   time.Now().UTC(),
+		}, source.CollectionRequested{At: time.Now().UTC()})
 	w.log.Project()
 	return id
 }
@@ -48,7 +52,7 @@ func (w *walks) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-func (w *walks) take(t *testing.T, want int) []collection.Turn {
+func (w *walks) take(t *testing.T, want int) []visiting.Turn {
 	t.Helper()
 	turns, err := w.Take(t.Context(), 10, nil)
 	if err != nil || len(turns) != want {
@@ -59,7 +63,7 @@ func (w *walks) take(t *testing.T, want int) []collection.Turn {
 
 // remembered is the walks through one source.
 type remembered struct {
-	collection.Walk
+	visiting.Walk
 
 	walks  *walks
 	source uuid.UUID
@@ -68,7 +72,7 @@ type remembered struct {
 func (r *remembered) Begin(t *testing.T, start []collect.Link) {
 	t.Helper()
 	if r.Walk != nil {
-		if err := r.Leave(t.Context(), collection.Next{Over: true}); err != nil {
+		if err := r.Leave(t.Context(), visiting.Next{Over: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,14 +88,15 @@ func (r *remembered) Begin(t *testing.T, start []collect.Link) {
 
 func (r *remembered) Record(t *testing.T, visited collect.Visited) {
 	t.Helper()
-	if err := r.Walk.Record(t.Context(), visited, nil, collection.Tally{}); err != nil {
+	if err := r.Walk.Record(t.Context(), visited, nil, visiting.Tally{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (r *remembered) Age(t *testing.T, d time.Duration) {
 	t.Helper()
-	r.walks.exec(t, `UPDATE carillon.source_pages SET asked_at = asked_at - $1::interval, read_at = read_at - $1::interval, until = until - $1::interval`, d)
+	r.walks.exec(t, `UPDATE carillon.source_pages SET asked_at = asked_at - $1::interval, read_at = read_at - $1::interval,
+		until = until - $1::interval`, d)
 }
 
 func TestWalksKeepTheContractOfFrontiers(t *testing.T) {
@@ -131,32 +136,34 @@ func TestTurns(t *testing.T) {
 	if now.Source.ID != first || now.Holder == turns[0].Holder {
 		t.Fatalf("turn: %+v", now)
 	}
-	settle := func() error { // which is kept with what comes next
-		if err := mine.Settle(t.Context(), []collection.Settled{{Happening: uuid.New()}}, collection.Tally{}); err != nil {
+	settle := func() error { // which is kept with the next write
+		if err := mine.Settle(t.Context(), []visiting.Settled{{Happening: uuid.New()}}, visiting.Tally{}); err != nil {
 			return err
 		}
 		_, err := mine.Waiting(t.Context())
 		return err
 	}
 	for what, err := range map[string]error{
-		"begin":    mine.Begin(t.Context(), []collect.Link{{Address: "a"}}),
-		"record":   mine.Record(t.Context(), collect.Visited{Known: collect.Known{Link: collect.Link{Address: "a"}}}, nil, collection.Tally{}),
+		"begin": mine.Begin(t.Context(), []collect.Link{{Address: "a"}}),
+		"record": mine.Record(t.Context(), collect.Visited{Known: collect.Known{Link: collect.Link{Address: "a"}}}, nil,
+			visiting.Tally{}),
 		"settle":   settle(),
 		"conclude": mine.Conclude(t.Context()),
-		"leave":    mine.Leave(t.Context(), collection.Next{}),
+		"leave":    mine.Leave(t.Context(), visiting.Next{}),
 	} {
-		if !errors.Is(err, collection.ErrLost) {
+		if !errors.Is(err, visiting.ErrLost) {
 			t.Errorf("%s: %v, want that the turn is lost", what, err)
 		}
 	}
-	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 1 || lost[0] != turns[0].Holder {
+	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 1 ||
+		lost[0] != turns[0].Holder {
 		t.Errorf("lost %v, %v", lost, err)
 	}
 }
 
 // A wish that comes once the turn was given is not what the walk is for: if nothing is recorded of the walk, because
 // another one had its number before what is remembered was lost, another walk is for the wish.
-func TestAWishThatComesLaterHasItsOwnWalk(t *testing.T) {
+func TestLaterRequestGetsAnotherWalk(t *testing.T) {
 	t.Parallel()
 	w := openWalks(t)
 	id := w.source(t, "https://example.org/")
@@ -167,7 +174,12 @@ func TestAWishThatComesLaterHasItsOwnWalk(t *testing.T) {
 	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := walk.Leave(t.Context(), collection.Next{Over: true, Completed: true, In: time.Hour, Interval: time.Hour}); err != nil {
+	if err := walk.Leave(t.Context(), visiting.Next{
+		Over:      true,
+		Completed: true,
+		In:        time.Hour,
+		Interval:  time.Hour,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 {
@@ -175,7 +187,7 @@ func TestAWishThatComesLaterHasItsOwnWalk(t *testing.T) {
 	}
 }
 
-// What waits for its time, and what nobody wants, gets no turn.
+// Sources that wait for their time, and unwanted ones, get no turn.
 func TestTurnsHaveTheirTime(t *testing.T) {
 	t.Parallel()
 	w := openWalks(t)
@@ -188,14 +200,19 @@ func TestTurnsHaveTheirTime(t *testing.T) {
 	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := walk.Leave(t.Context(), collection.Next{}); err != nil { // to go on at its next turn
+	if err := walk.Leave(t.Context(), visiting.Next{}); err != nil { // to go on at its next turn
 		t.Fatal(err)
 	}
 	if turn = w.take(t, 1)[0]; turn.Fresh || !turn.Wanted || turn.Number != 1 {
 		t.Errorf("turn: %+v", turn)
 	}
 	walk = w.Walk(turn)
-	if err := walk.Leave(t.Context(), collection.Next{Over: true, Completed: true, In: time.Hour, Interval: time.Hour}); err != nil {
+	if err := walk.Leave(t.Context(), visiting.Next{
+		Over:      true,
+		Completed: true,
+		In:        time.Hour,
+		Interval:  time.Hour,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	w.take(t, 0) // the read model still shows the wish that the walk was for
@@ -223,10 +240,10 @@ func TestSourcesThatWait(t *testing.T) {
 	w.source(t, "https://example.org/2")
 	w.source(t, "https://example.net/")
 	w.exec(t, "UPDATE sources.sources SET wanted_at = wanted_at - interval '1 hour' WHERE id = $1", first)
-	expect("before anybody looks", 2, time.Hour)
+	expect("before a look", 2, time.Hour)
 	turns := w.take(t, 2)
 	expect("while two are visited", 1, 0)
-	visit := func(turn collection.Turn, next collection.Next) {
+	visit := func(turn visiting.Turn, next visiting.Next) {
 		t.Helper()
 		walk := w.Walk(turn)
 		if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
@@ -237,19 +254,22 @@ func TestSourcesThatWait(t *testing.T) {
 		}
 	}
 	for _, turn := range turns {
-		visit(turn, collection.Next{Over: true, In: time.Hour})
+		visit(turn, visiting.Next{Over: true, In: time.Hour})
 	}
 	second := w.take(t, 1)[0]
 	expect("while the last is visited", 0, 0)
-	visit(second, collection.Next{In: -time.Minute})
-	expect("where one goes on", 1, time.Minute)
-	projecttest.Stream(w.log, source.Aggregate, second.Source.ID, time.Now())(source.Paused{Reason: "the owner objects", At: time.Now().UTC()})
+	visit(second, visiting.Next{In: -time.Minute})
+	expect("after one continues", 1, time.Minute)
+	projecttest.Stream(w.log, source.Aggregate, second.Source.ID, time.Now())(source.Paused{
+		Reason: "the owner objects",
+		At:     time.Now().UTC(),
+	})
 	w.log.Project()
 	expect("once it is paused", 0, 0)
 }
 
-// What a clock that was a day ahead has planned is brought back: a source is visited after its interval, a turn ends after
-// a turn, and a host is asked at its pace.
+// Plans by a clock that was a day ahead are corrected: a source is visited after its interval, a turn ends after a
+// turn, and a host is asked at its pace.
 func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 	t.Parallel()
 	w := openWalks(t)
@@ -258,7 +278,7 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := walk.Leave(t.Context(), collection.Next{}); err != nil {
+	if err := walk.Leave(t.Context(), visiting.Next{}); err != nil {
 		t.Fatal(err)
 	}
 	const ahead = `UPDATE carillon.source_walks
@@ -279,7 +299,8 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 	restarted = &walks{Walks: adapters.NewWalks(w.pool)}
 	restarted.take(t, 0)
 	var soon bool
-	const ends = "SELECT held_until <= clock_timestamp() + interval '1 minute' FROM carillon.source_walks WHERE source_id = $1"
+	const ends = "SELECT held_until <= clock_timestamp() + interval '1 minute' FROM carillon.source_walks " +
+		"WHERE source_id = $1"
 	if err := w.pool.QueryRow(t.Context(), ends, id).Scan(&soon); err != nil || !soon {
 		t.Errorf("the turn is not brought back: %v", err)
 	}

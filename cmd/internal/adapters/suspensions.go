@@ -11,7 +11,7 @@ import (
 	"carillon/query"
 )
 
-// Suspensions tells which organizations are suspended.
+// Suspensions reports which organizations are suspended.
 type Suspensions struct {
 	Queries  *query.Queries
 	Progress *projections.Progress

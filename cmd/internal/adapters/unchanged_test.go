@@ -11,26 +11,28 @@ import (
 
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/listing"
-	"carillon/command/collect/site"
-	"carillon/command/collect/sitemap"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/sources/listing"
+	"carillon/command/collect/sources/site"
+	"carillon/command/collect/sources/sitemap"
 )
 
-// A visit that finds nothing new costs one request for each page that it has to ask for, whether the server says that the
-// page has not changed or sends it again; and nothing is recorded but that somebody asked.
-func TestAVisitThatFindsNothingNew(t *testing.T) {
+// A visit that finds nothing new costs one request for each page that it has to ask for, whether the server answers
+// "not modified" or sends it again; and only the request is recorded.
+func TestVisitWithoutNews(t *testing.T) {
 	t.Parallel()
-	event := fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":"Jazz","url":"/e/1","startDate":%q}</script>`,
+	event := fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":"Jazz","url":"/e/1",`+
+		`"startDate":%q}</script>`,
 		time.Now().Add(96*time.Hour).UTC().Format(time.RFC3339))
-	calendar := "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:HOST\r\nSUMMARY:Quiz\r\nDTSTART:" + time.Now().Add(120*time.Hour).UTC().Format("20060102T150405Z") +
+	calendar := "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:HOST\r\nSUMMARY:Quiz\r\nDTSTART:" +
+		time.Now().Add(120*time.Hour).UTC().Format("20060102T150405Z") +
 		"\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
 	const html, ics, xml = "text/html", "text/calendar", "application/xml"
 	type served struct{ mediaType, body string }
 	for name, tt := range map[string]struct {
 		sourceType, root string
 		pages            map[string]served
-		again            []string // what a visit that finds nothing new asks for
+		again            []string // requests of a visit that finds nothing new
 	}{
 		"a page":     {site.Type, "/", map[string]served{"/": {html, event}}, []string{"/"}},
 		"a calendar": {site.Type, "/all.ics", map[string]served{"/all.ics": {ics, calendar}}, []string{"/all.ics"}},
@@ -39,13 +41,15 @@ func TestAVisitThatFindsNothingNew(t *testing.T) {
 		}, []string{"/", "/all.ics"}},
 		"a page without events": {site.Type, "/", map[string]served{"/": {html, "<p>Nothing on."}}, []string{"/"}},
 		"a sitemap with dates": {sitemap.Type, "/sitemap.xml", map[string]served{
-			"/sitemap.xml": {xml, `<urlset><url><loc>HOST/e/1</loc><lastmod>2026-11-01</lastmod></url></urlset>`}, "/e/1": {html, event},
+			"/sitemap.xml": {xml, `<urlset><url><loc>HOST/e/1</loc><lastmod>2026-11-01</lastmod></url></urlset>`},
+			"/e/1":         {html, event},
 		}, []string{"/sitemap.xml"}},
 		"a sitemap without": {sitemap.Type, "/sitemap.xml", map[string]served{
 			"/sitemap.xml": {xml, `<urlset><url><loc>HOST/e/1</loc></url></urlset>`}, "/e/1": {html, event},
 		}, []string{"/sitemap.xml", "/e/1"}},
 		"a listing": {listing.Type, "/", map[string]served{
-			"/": {html, `<main><a href="/e/1">Jazz</a><a href="/about">About</a></main>`}, "/e/1": {html, event}, "/about": {html, "<p>About us"},
+			"/": {html, `<main><a href="/e/1">Jazz</a><a href="/about">About</a></main>`}, "/e/1": {html, event},
+			"/about": {html, "<p>About us"},
 		}, []string{"/", "/e/1"}},
 	} {
 		for _, validators := range []bool{true, false} {
@@ -86,7 +90,11 @@ func TestAVisitThatFindsNothingNew(t *testing.T) {
 					t.Fatal(err)
 				}
 				pages := site.New(fetcher, time.Now)
-				w := open(t, map[string]collect.Collector{site.Type: pages, sitemap.Type: sitemap.New(fetcher, pages), listing.Type: listing.New(pages)})
+				w := open(t, map[string]collect.Collector{
+					site.Type:    pages,
+					sitemap.Type: sitemap.New(fetcher, pages),
+					listing.Type: listing.New(pages),
+				})
 				source := w.source(command.RegisterSource{Type: tt.sourceType, URL: server.URL + tt.root})
 				w.collect(source)
 				w.eventuallyState(source, 1, "ok")
@@ -109,16 +117,21 @@ func TestAVisitThatFindsNothingNew(t *testing.T) {
 					if len(asked) > 0 {
 						t.Errorf("visit %d asks for %v as well", visit, asked)
 					}
-					if want := map[bool]int{true: http.StatusNotModified, false: http.StatusOK}[validators]; answered[want] != len(tt.again) || len(answered) != 1 {
+					if want := map[bool]int{
+						true:  http.StatusNotModified,
+						false: http.StatusOK,
+					}[validators]; answered[want] != len(tt.again) || len(answered) != 1 {
 						t.Errorf("visit %d is answered %v", visit, answered)
 					}
 					mu.Unlock()
 				}
 				s := w.listed(source)
 				if s.Pages != len(tt.again) || s.New+s.Revised+s.Stale != 0 || s.Interval <= interval {
-					t.Errorf("the last walk asked for %d pages and found %d new, %d revised, %d stale; the next one is in %d s", s.Pages, s.New, s.Revised, s.Stale, s.Interval)
+					t.Errorf("the last walk asked for %d pages and found %d new, %d revised, %d stale; the next one is in %d s",
+						s.Pages, s.New, s.Revised, s.Stale, s.Interval)
 				}
-				if now := len(w.recorded("happening.observed.v1")) + len(w.recorded("happening.revised.v1")); now != recorded || len(w.recorded("happening.went-stale.v1")) != 0 {
+				if now := len(w.recorded("happening.observed.v1")) + len(w.recorded("happening.revised.v1")); now != recorded ||
+					len(w.recorded("happening.went-stale.v1")) != 0 {
 					t.Errorf("%d more are recorded", now-recorded)
 				}
 			})

@@ -3,20 +3,16 @@ package adapters_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
-	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collection"
 	"carillon/eventstore"
 	"carillon/projections/items"
 	"carillon/projections/sources"
@@ -26,7 +22,7 @@ import (
 type leaflets struct {
 	mu     sync.Mutex
 	listed []string
-	pages  map[string]leaflet // by address; one that is not there is gone
+	pages  map[string]leaflet // by address; a missing one is gone
 	asked  []string
 }
 
@@ -96,14 +92,23 @@ func (l *leaflets) Read(_ context.Context, source collect.Source, known collect.
 	return read, nil
 }
 
-// tells is what a page tells of a concert.
+// tells returns a page's view of a concert.
 func tells(key, title string, standing happening.Standing, with func(*happening.Details)) collect.Observation {
 	instance := happening.DeriveInstanceID(key, "")
-	o := collect.Observation{Key: key, Keys: []string{key}, Standing: standing, Details: happening.Details{
-		Title: title, Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{{
-			ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled,
-		}}}},
-	}}
+	o := collect.Observation{
+		Key:      key,
+		Keys:     []string{key},
+		Standing: standing,
+		Details: happening.Details{
+			Title: title, Instances: []happening.Instance{{
+				ID:     instance,
+				Status: happening.Scheduled,
+				Occurrences: []happening.Occurrence{{
+					ID: happening.DeriveOccurrenceID(instance, 0), Start: soon, Status: happening.Scheduled,
+				}},
+			}},
+		},
+	}
 	if with != nil {
 		with(&o.Details)
 	}
@@ -122,7 +127,7 @@ func (l *leaflets) open(t testing.TB) (*world, uuid.UUID) {
 	return w, source
 }
 
-// walk has the source walked once, and gives the types of what happened to happenings meanwhile, sorted.
+// walk has the source walked once, and returns the sorted types of the happenings' events meanwhile.
 func (w *world) walk(source uuid.UUID) string {
 	w.t.Helper()
 	before := w.happened()
@@ -137,17 +142,18 @@ func (w *world) walk(source uuid.UUID) string {
 	return strings.Join(came, " ")
 }
 
-// visitEnded waits until no visit of a source is under way, nor a walk.
+// visitEnded waits until no visit of a source is in progress, nor a walk.
 func (w *world) visitEnded(source uuid.UUID) {
 	w.t.Helper()
 	w.eventually("the visit has ended", func() bool {
 		var walking bool
-		err := w.pool.QueryRow(w.t.Context(), "SELECT walking OR holder IS NOT NULL FROM carillon.source_walks WHERE source_id = $1", source).Scan(&walking)
+		err := w.pool.QueryRow(w.t.Context(), "SELECT walking OR holder IS NOT NULL FROM carillon.source_walks "+
+			"WHERE source_id = $1", source).Scan(&walking)
 		return err == nil && !walking
 	})
 }
 
-// happened is what happened to happenings, in the order in which it was recorded.
+// happened lists the events of happenings, in the order of recording.
 func (w *world) happened() []string {
 	w.t.Helper()
 	var all []eventstore.Recorded
@@ -177,12 +183,14 @@ func (w *world) expectWalk(source uuid.UUID, want string) {
 	}
 }
 
-// A listing and the page of an event tell different halves of it, and know it by different evidence: it is observed
-// once, whole, and not revised at each visit.
-func TestPagesOfASourceMakeOneView(t *testing.T) {
+// A listing and the page of an event show different halves of it, by different evidence: it is observed once, whole,
+// and not revised at each visit.
+func TestPagesOfSourceMakeOneView(t *testing.T) {
 	t.Parallel()
 	l := &leaflets{}
-	listing := tells("url:example.org/jazz", "Jazz", happening.FromListing, func(d *happening.Details) { d.PrimaryImage = "https://example.org/jazz.png" })
+	listing := tells("url:example.org/jazz", "Jazz", happening.FromListing, func(d *happening.Details) {
+		d.PrimaryImage = "https://example.org/jazz.png"
+	})
 	own := tells("id:example.org:17", "Jazz night", happening.FromOwnPage, func(d *happening.Details) {
 		d.Description, d.Location = "<p>A quartet</p>", &happening.Location{Venue: &happening.Venue{Name: "Hall"}}
 	})
@@ -198,7 +206,8 @@ func TestPagesOfASourceMakeOneView(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := event.(happening.Observed).Details; d.Title != "Jazz night" || d.PrimaryImage == "" || d.Location == nil || d.Description == "" { //nolint:forcetypeassert // by its name
+	if d := event.(happening.Observed).Details; d.Title != "Jazz night" || d.PrimaryImage == "" || d.Location == nil ||
+		d.Description == "" { //nolint:forcetypeassert // by its name
 		t.Errorf("observed: %+v", d)
 	}
 
@@ -207,15 +216,15 @@ func TestPagesOfASourceMakeOneView(t *testing.T) {
 	l.set("https://example.org/jazz", leaflet{tells: []collect.Observation{own}})
 	w.expectWalk(source, "revised")
 	l.set("https://example.org/jazz", leaflet{err: collect.ErrTimeout})
-	w.expectWalk(source, "") // what it told is remembered
+	w.expectWalk(source, "") // its views are remembered
 	l.remove("https://example.org/jazz", true)
 	w.expectWalk(source, "revised") // the listing still shows it, and knows less
 	l.set("root", leaflet{})
 	w.expectWalk(source, "went-stale")
 }
 
-// Stale is told by pages that were read, or are gone.
-func TestStaleIsToldByPages(t *testing.T) {
+// Happenings go stale by pages that were read, or are gone.
+func TestStaleFollowsFromPages(t *testing.T) {
 	t.Parallel()
 	l := &leaflets{}
 	l.set("a", concert("jazz"))
@@ -236,7 +245,7 @@ func TestStaleIsToldByPages(t *testing.T) {
 	}
 	l.set("a", concert("jazz"))
 	w.expectWalk(source, "")
-	l.set("root", leaflet{partial: true}) // a list that was not read whole says nothing of what it does not name
+	l.set("root", leaflet{partial: true}) // a list that was not read whole makes nothing stale
 	l.remove("b", false)
 	w.expectWalk(source, "")
 	l.set("root", leaflet{err: collect.ErrTimeout})
@@ -251,8 +260,8 @@ func TestStaleIsToldByPages(t *testing.T) {
 	w.expectWalk(source, "observed went-stale")
 }
 
-// What is remembered of walks may be lost at any time. Then everything is asked for again, and nothing is told again.
-func TestTheMemoryOfWalksMayBeLost(t *testing.T) {
+// The memory of walks may be lost at any time. Then everything is requested again, and nothing is recorded again.
+func TestMemoryOfWalksMayBeLost(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		meanwhile func(*leaflets)
@@ -263,13 +272,17 @@ func TestTheMemoryOfWalksMayBeLost(t *testing.T) {
 		"a page fails":     {func(l *leaflets) { l.set("b", leaflet{err: collect.ErrTimeout}) }, ""},
 		"a page has a new": {func(l *leaflets) { l.set("c", concert("new")) }, "observed"},
 		"half of it is new": {func(l *leaflets) {
-			l.set("b", leaflet{tells: []collect.Observation{tells("url:example.org/quiz", "Pub quiz", happening.FromOwnPage, nil)}})
+			l.set("b", leaflet{
+				tells: []collect.Observation{tells("url:example.org/quiz", "Pub quiz", happening.FromOwnPage, nil)},
+			})
 		}, "revised"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := &leaflets{}
-			listed := tells("url:example.org/quiz", "Quiz!", happening.FromListing, func(d *happening.Details) { d.PrimaryImage = "https://example.org/quiz.png" })
+			listed := tells("url:example.org/quiz", "Quiz!", happening.FromListing, func(d *happening.Details) {
+				d.PrimaryImage = "https://example.org/quiz.png"
+			})
 			l.set("root", leaflet{tells: []collect.Observation{listed}})
 			l.set("a", concert("jazz"))
 			l.set("b", concert("quiz"))
@@ -290,7 +303,8 @@ func TestTheMemoryOfWalksMayBeLost(t *testing.T) {
 // loseWalks forgets what is remembered of walks. The read models know what was recorded, so that no walk is wished for.
 func (w *world) loseWalks() {
 	w.t.Helper()
-	for _, kind := range []string{"source.collection-completed.v1", "happening.observed.v1", "happening.revised.v1", "happening.went-stale.v1"} {
+	for _, kind := range []string{"source.collection-completed.v1", "happening.observed.v1", "happening.revised.v1",
+		"happening.went-stale.v1"} {
 		all := w.recorded(kind)
 		if len(all) == 0 {
 			continue
@@ -301,13 +315,14 @@ func (w *world) loseWalks() {
 			w.await(last.Position, nil, items.ReadModel.Name)
 		}
 	}
-	if _, err := w.pool.Exec(w.t.Context(), "TRUNCATE carillon.source_walks, carillon.source_views, carillon.source_tellings CASCADE"); err != nil {
+	if _, err := w.pool.Exec(w.t.Context(),
+		"TRUNCATE carillon.source_walks, carillon.source_views, carillon.source_tellings CASCADE"); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // A walk that is cut off goes on behind the page that was recorded last, in another process as well.
-func TestAWalkGoesOnWhereItWasCutOff(t *testing.T) {
+func TestWalkResumes(t *testing.T) {
 	t.Parallel()
 	l := &leaflets{}
 	var want []string
@@ -317,7 +332,12 @@ func TestAWalkGoesOnWhereItWasCutOff(t *testing.T) {
 		l.set(address, concert(fmt.Sprint(i)))
 	}
 	reached, release := make(chan struct{}), make(chan struct{})
-	held := &holding{leaflets: l, at: "page 4", reached: reached, release: release}
+	held := &holding{
+		leaflets: l,
+		at:       "page 4",
+		reached:  reached,
+		release:  release,
+	}
 	w := open(t, map[string]collect.Collector{"facebook": held})
 	source := w.source(command.RegisterSource{Type: "facebook", Handle: unique("leaflets")})
 	w.collect(source)
@@ -331,7 +351,9 @@ func TestAWalkGoesOnWhereItWasCutOff(t *testing.T) {
 	w.eventuallyState(source, 1, "ok")
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if all := slices.DeleteFunc(slices.Clone(l.asked), func(a string) bool { return a == "root" || a == "page 4" }); !slices.Equal(all, slices.DeleteFunc(want, func(a string) bool { return a == "page 4" })) {
+	if all := slices.DeleteFunc(slices.Clone(l.asked), func(a string) bool {
+		return a == "root" || a == "page 4"
+	}); !slices.Equal(all, slices.DeleteFunc(want, func(a string) bool { return a == "page 4" })) {
 		t.Errorf("asked for %v, before the cut %v", l.asked, before)
 	}
 	if count := len(w.recorded("happening.observed.v1")); count != 9 {
@@ -356,111 +378,4 @@ func (h *holding) Read(ctx context.Context, source collect.Source, known collect
 		return collect.Page{}, context.Cause(ctx)
 	}
 	return h.leaflets.Read(ctx, source, known)
-}
-
-// readCounter counts the reads of sources' streams.
-type readCounter struct {
-	eventstore.Store
-
-	reads atomic.Int64
-}
-
-func (c *readCounter) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
-	if strings.HasPrefix(stream, "source-") {
-		c.reads.Add(1)
-	}
-	return c.Store.Read(ctx, stream, from)
-}
-
-// However many walks lie behind a source, a visit reads none of them, be there news or not, and one without news adds
-// nothing.
-func TestAVisitDoesNotReadThoseBefore(t *testing.T) {
-	t.Parallel()
-	l := &leaflets{}
-	l.set("a", concert("jazz"))
-	w, id := l.open(t)
-	w.stop()
-	var old []eventstore.Proposed
-	for number := 1; number <= 500; number++ {
-		for _, event := range []source.Event{source.CollectionStarted{Number: number}, source.CollectionCompleted{Number: number, IntervalSeconds: 900}} {
-			name, data, err := source.Events.Encode(event)
-			if err != nil {
-				t.Fatal(err)
-			}
-			old = append(old, eventstore.Proposed{ID: uuid.New(), Type: name, Data: data})
-		}
-	}
-	appended, err := w.store.Append(t.Context(), source.Aggregate.Stream(id), 0, old)
-	w.await(appended.Position, err, sources.ReadModel.Name)
-
-	counter := &readCounter{Store: w.store}
-	w.monitor(counter, map[string]collect.Collector{"facebook": l})
-	revision := func() eventstore.Revision {
-		loaded, err := source.Aggregate.Load(t.Context(), w.store, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return loaded.Revision
-	}
-	w.attach(w.feed(), id, "facebook")
-	w.eventually("the first walk has ended", func() bool { return len(w.recorded("source.collection-completed.v1")) == 501 })
-	w.await(w.recorded("source.collection-completed.v1")[500].Position, nil, sources.ReadModel.Name)
-	asked := revision()
-	for round := range 3 {
-		w.routine(id)
-		if got := revision(); got != asked {
-			t.Errorf("walk %d without news takes the stream from %d to %d", round, asked, got)
-		}
-	}
-	l.set("a", concert("quiz"))
-	w.routine(id)
-	if got := revision(); got != asked+1 {
-		t.Errorf("a walk with news takes the stream from %d to %d, want one event", asked, got)
-	}
-	if reads := counter.reads.Load(); reads != 0 {
-		t.Errorf("the visits read the source %d times", reads)
-	}
-}
-
-// routine has the next walk of an attached source due, and waits until it has ended.
-func (w *world) routine(id uuid.UUID) {
-	w.t.Helper()
-	var number int
-	w.eventually("no visit is under way", func() bool {
-		err := w.pool.QueryRow(w.t.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp()
-			WHERE source_id = $1 AND NOT walking AND holder IS NULL RETURNING number`, id).Scan(&number)
-		return err == nil
-	})
-	w.eventually("a walk has ended", func() bool {
-		var ended bool
-		err := w.pool.QueryRow(w.t.Context(), "SELECT number > $2 AND NOT walking AND holder IS NULL FROM carillon.source_walks WHERE source_id = $1", id, number).Scan(&ended)
-		return err == nil && ended
-	})
-}
-
-// A source of many pages gives way to others of its host, and goes on at its next turn.
-func TestALongWalkGivesWay(t *testing.T) {
-	t.Parallel()
-	long, short := &leaflets{}, &leaflets{}
-	for i := range 20 {
-		long.set(fmt.Sprint(i), concert(fmt.Sprint(i)))
-	}
-	short.set("a", concert("jazz"))
-	w := open(t, nil)
-	w.stop()
-	large := w.source(command.RegisterSource{Type: "site", URL: "https://example.org/large"})
-	small := w.source(command.RegisterSource{Type: "sitemap", URL: "https://example.org/small"})
-	w.collect(large)
-	w.collect(small)
-	w.monitor(w.store, map[string]collect.Collector{"site": long, "sitemap": short}, func(m *collection.Monitor) { m.Pages = 3 })
-	w.eventually("both walks have ended", func() bool { return len(w.recorded("source.collection-completed.v1")) == 2 })
-	ended := w.recorded("source.collection-completed.v1")
-	if ended[0].Stream != source.Aggregate.Stream(small) || ended[1].Stream != source.Aggregate.Stream(large) {
-		t.Errorf("the walks ended in the order %s, %s; want the small one first", ended[0].Stream, ended[1].Stream)
-	}
-	long.mu.Lock()
-	defer long.mu.Unlock()
-	if len(long.asked) != 21 {
-		t.Errorf("asked for %v, want each page once", long.asked)
-	}
 }

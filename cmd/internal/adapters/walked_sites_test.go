@@ -9,23 +9,25 @@ import (
 
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/listing"
-	"carillon/command/collect/site"
-	"carillon/command/collect/sitemap"
-	"carillon/command/collect/walktest"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/crawl/walktest"
+	"carillon/command/collect/sources/listing"
+	"carillon/command/collect/sources/site"
+	"carillon/command/collect/sources/sitemap"
 )
 
-// Sitemaps and listings become items: each event once, also where the listing shows it too; what they name no more is
-// stale, and nothing is because a list can't be read.
+// Sitemaps and listings become items: each event once, also if the listing shows it too; unlisted ones are stale, but
+// not because a list can't be read.
 func TestWalkedSitesToItems(t *testing.T) {
 	t.Parallel()
 	start := time.Now().Add(72 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")
 	shown := func(title, path, more string) string {
-		return fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":%q,"url":%q,"startDate":%q,"location":"Hall"%s}</script>`, title, path, start, more)
+		return fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":%q,"url":%q,"startDate":%q,`+
+			`"location":"Hall"%s}</script>`, title, path, start, more)
 	}
 	event := func(title, path, description string) string {
-		return "<html><title>" + title + "</title><h1>" + title + "</h1>" + shown(title, path, fmt.Sprintf(`,"description":%q`, description))
+		return "<html><title>" + title + "</title><h1>" + title + "</h1>" +
+			shown(title, path, fmt.Sprintf(`,"description":%q`, description))
 	}
 	for sourceType, tt := range map[string]struct {
 		path string
@@ -35,14 +37,16 @@ func TestWalkedSitesToItems(t *testing.T) {
 			return "<urlset><url><loc>{}" + strings.Join(paths, "</loc></url><url><loc>{}") + "</loc></url></urlset>"
 		}},
 		listing.Type: {"/programme", func(paths ...string) string {
-			return "<html><title>Programme</title>" + shown("Jazz", "/e/jazz", "") + `<a href="` + strings.Join(paths, `">x</a><a href="`) + `">x</a>`
+			return "<html><title>Programme</title>" + shown("Jazz", "/e/jazz", "") + `<a href="` +
+				strings.Join(paths, `">x</a><a href="`) + `">x</a>`
 		}},
 	} {
 		t.Run(sourceType, func(t *testing.T) {
 			t.Parallel()
 			s := walktest.Serve(lasting(t), sourceType, map[string]string{
-				tt.path: tt.list("/e/jazz", "/e/quiz", "/about"), "/e/jazz": event("Jazz", "/e/jazz", "A quartet"), "/e/quiz": event("Quiz", "/e/quiz", "Ten rounds"),
-				"/about": walktest.Plain("About"), "/e/late": event("Late", "/e/late", "At night"),
+				tt.path: tt.list("/e/jazz", "/e/quiz", "/about"), "/e/jazz": event("Jazz", "/e/jazz", "A quartet"),
+				"/e/quiz": event("Quiz", "/e/quiz", "Ten rounds"),
+				"/about":  walktest.Plain("About"), "/e/late": event("Late", "/e/late", "At night"),
 			}, func(f *fetch.Fetcher) collect.Collector {
 				pages := site.New(f, time.Now)
 				if sourceType == sitemap.Type {

@@ -19,9 +19,15 @@ func TestTokenIsRequired(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for name, header := range map[string]string{
-		"missing": "", "wrong": "Bearer " + strings.Repeat("x", len(token)), "another scheme": "Basic " + token, "prefix": "Bearer " + token[:31],
+		"missing": "", "wrong": "Bearer " + strings.Repeat("x", len(token)), "another scheme": "Basic " + token,
+		"prefix": "Bearer " + token[:31],
 	} {
-		for _, route := range [][2]string{{"GET", "/admin/sources"}, {"POST", "/admin/events"}, {"GET", "/nowhere"}, {"PROPFIND", "/healthz"}} {
+		for _, route := range [][2]string{
+			{"GET", "/admin/sources"},
+			{"POST", "/admin/events"},
+			{"GET", "/nowhere"},
+			{"PROPFIND", "/healthz"},
+		} {
 			r := httptest.NewRequestWithContext(t.Context(), route[0], route[1], strings.NewReader("not read"))
 			if header != "" {
 				r.Header.Set("Authorization", header)
@@ -76,12 +82,14 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	}
 	keys := "/admin/organizations/" + created.ID.String() + "/keys"
 	var issued adminapi.IssuedKey
-	s.do(t, "POST", keys, `{"name":"crm","expiresAt":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`).into(t, 201, &issued)
+	s.do(t, "POST", keys, `{"name":"crm","expiresAt":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`).into(t,
+		201, &issued)
 	parsed, ok := credential.Parse(credential.APIKey, issued.Key)
 	if !ok || parsed.ID != issued.ID {
 		t.Fatalf("issued %q", issued.Key)
 	}
-	if found, err := s.Queries.FindKeys(t.Context(), []string{issued.ID}, time.Now()); err != nil || len(found) != 1 || found[0].Organization != created.ID {
+	if found, err := s.Queries.FindKeys(t.Context(), []string{issued.ID}, time.Now()); err != nil || len(found) != 1 ||
+		found[0].Organization != created.ID {
 		t.Errorf("the key can't be read: %+v, %v", found, err)
 	}
 	s.do(t, "DELETE", keys+"/"+issued.ID, "").into(t, 200, nil)
@@ -93,11 +101,13 @@ func TestOrganizationsAndKeys(t *testing.T) {
 		t.Errorf("events = %v, want %v", got, want)
 	}
 	for body, message := range map[string]string{
-		`{"expiresAt":"tomorrow"}`: "expiresAt must be", `{"expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"names":"x"}`: "names is not a known field",
+		`{"expiresAt":"tomorrow"}`: "expiresAt must be", `{"expiresAt":"2020-01-01T00:00:00Z"}`: "future",
+		`{"names":"x"}`: "names is not a known field",
 	} {
 		s.do(t, "POST", keys, body).refused(t, 400, "INVALID_BODY", message)
 	}
-	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/keys", `{}`).refused(t, 404, "NOT_FOUND", "organization not found")
+	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/keys", `{}`).refused(t, 404, "NOT_FOUND",
+		"organization not found")
 	s.do(t, "POST", "/admin/organizations/7/keys", `{}`).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
 	s.do(t, "DELETE", keys+"/nobody00", "").refused(t, 404, "NOT_FOUND", "key not found")
 	s.do(t, "POST", "/admin/organizations", `{}`).refused(t, 400, "INVALID_BODY", "name is required")
@@ -123,13 +133,15 @@ func TestKeysAreListed(t *testing.T) {
 		t.Fatalf("keys: %s", answer.body)
 	}
 	newest, oldest := list.Items[0], list.Items[1]
-	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil || newest.CreatedAt.IsZero() {
+	if newest.ID != second.ID || newest.ExpiresAt == nil || newest.ExpiresAt.Year() != 2100 || newest.RevokedAt != nil ||
+		newest.CreatedAt.IsZero() {
 		t.Errorf("the newest: %+v", newest)
 	}
 	if oldest.ID != first.ID || oldest.Name != "crm" || oldest.ExpiresAt != nil || oldest.RevokedAt == nil {
 		t.Errorf("the oldest: %+v", oldest)
 	}
-	if secret := strings.TrimPrefix(second.Key, "ck_"+second.ID+"_"); strings.Contains(answer.body, secret) || strings.Contains(answer.body, "hash") {
+	if secret := strings.TrimPrefix(second.Key, "ck_"+second.ID+"_"); strings.Contains(answer.body, secret) ||
+		strings.Contains(answer.body, "hash") {
 		t.Errorf("the list holds more than ids: %s", answer.body)
 	}
 	if strings.Count(answer.body, `"revokedAt":null`) != 1 {
@@ -140,7 +152,8 @@ func TestKeysAreListed(t *testing.T) {
 	if got := s.do(t, "GET", path(none), ""); !strings.Contains(got.body, `"items":[]`) {
 		t.Errorf("no keys: %s", got.body)
 	}
-	s.do(t, "GET", "/admin/organizations/"+uuid.NewString()+"/keys", "").refused(t, 404, "NOT_FOUND", "organization not found")
+	s.do(t, "GET", "/admin/organizations/"+uuid.NewString()+"/keys", "").refused(t, 404, "NOT_FOUND",
+		"organization not found")
 	s.do(t, "GET", "/admin/organizations/7/keys", "").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
 }
 
@@ -148,8 +161,10 @@ func TestSources(t *testing.T) {
 	t.Parallel()
 	s := serveAlone(t)
 	var first, again, handle adminapi.Created
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &first)
-	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).into(t, 201, &again)
+	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
+		into(t, 201, &first)
+	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
+		into(t, 201, &again)
 	s.do(t, "POST", "/admin/sources", `{"type":"instagram","handle":"@townhall"}`).into(t, 201, &handle)
 	if first != again {
 		t.Errorf("the same source twice: %v and %v", first.ID, again.ID)
@@ -157,17 +172,21 @@ func TestSources(t *testing.T) {
 	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
 	var list adminapi.List[adminapi.Source]
 	s.do(t, "GET", "/admin/sources", "").into(t, 200, &list)
-	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" || list.Items[0].DueAt == nil {
+	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" ||
+		list.Items[0].DueAt == nil {
 		t.Errorf("sources: %+v", list.Items)
 	}
 	for body, message := range map[string]string{
-		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url must not be empty", `{"type":"site","url":"example.org"}`: "url must be absolute",
-		`{"type":"twitter"}`: "handle is required", `{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`: "timezone must be",
+		`{"type":"radio"}`: "type must be one of site", `{"type":"site"}`: "url must not be empty",
+		`{"type":"site","url":"example.org"}`:                                "url must be absolute",
+		`{"type":"twitter"}`:                                                 "handle is required",
+		`{"type":"site","url":"https://example.org","timezone":"Mars/Base"}`: "timezone must be",
 	} {
 		s.do(t, "POST", "/admin/sources", body).refused(t, 400, "INVALID_BODY", message)
 	}
 	s.do(t, "POST", "/admin/sources/"+uuid.NewString()+"/collect", "").refused(t, 404, "NOT_FOUND", "source not found")
-	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", `{"now":true}`).refused(t, 400, "INVALID_BODY", "now is not a known field")
+	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", `{"now":true}`).refused(t, 400, "INVALID_BODY",
+		"now is not a known field")
 }
 
 func TestFeedsAreRegisteredAndShared(t *testing.T) {
@@ -199,11 +218,16 @@ func TestFeedsAreRegisteredAndShared(t *testing.T) {
 			t.Errorf("after %s readable = %v", step.method, !step.reads)
 		}
 	}
-	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/event/%s/shares/%s", id, reader), "").refused(t, 404, "NOT_FOUND", "feed not found")
-	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, uuid.New()), "").refused(t, 404, "NOT_FOUND", "organization")
-	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/7/shares/%s", reader), "").refused(t, 400, "INVALID_PARAMS", "feedId must be a UUID")
-	s.do(t, "POST", "/admin/feeds", `{"feedType":"radio","organizationId":"7","name":"x"}`).refused(t, 400, "INVALID_BODY", "feedType must be one of news, event")
-	s.do(t, "POST", "/admin/feeds", fmt.Sprintf(`{"feedType":"news","organizationId":"%s","name":"x"}`, uuid.New())).refused(t, 404, "NOT_FOUND", "register it first")
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/event/%s/shares/%s", id, reader), "").refused(t, 404, "NOT_FOUND",
+		"feed not found")
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, uuid.New()), "").refused(t, 404, "NOT_FOUND",
+		"organization")
+	s.do(t, "PUT", fmt.Sprintf("/admin/feeds/news/7/shares/%s", reader), "").refused(t, 400, "INVALID_PARAMS",
+		"feedId must be a UUID")
+	s.do(t, "POST", "/admin/feeds", `{"feedType":"radio","organizationId":"7","name":"x"}`).refused(t, 400, "INVALID_BODY",
+		"feedType must be one of news, event")
+	s.do(t, "POST", "/admin/feeds", fmt.Sprintf(`{"feedType":"news","organizationId":"%s","name":"x"}`, uuid.New())).
+		refused(t, 404, "NOT_FOUND", "register it first")
 }
 
 func TestProjections(t *testing.T) {
@@ -214,7 +238,19 @@ func TestProjections(t *testing.T) {
 	if len(list.Items) != 1 || list.Items[0].Position != "7/7" {
 		t.Errorf("projections: %+v", list)
 	}
-	s.do(t, "POST", "/admin/projections/nobody/rebuild", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
+	s.do(t, "POST", "/admin/projections/unknown/rebuild", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
 	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").into(t, 202, &adminapi.Rebuilding{})
 	s.do(t, "POST", "/admin/projections/feeds/rebuild", "").refused(t, 409, "CONFLICT", "already")
+}
+
+func TestVerifyProjection(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const path = "/admin/projections/feeds/verify"
+	s.do(t, "POST", "/admin/projections/unknown/verify", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")
+	for _, body := range []string{`{"sample":0}`, `{"sample":101}`, `{"sample":-1}`} {
+		s.do(t, "POST", path, body).refused(t, 400, "INVALID_BODY", "sample must be more than 0 and at most 100")
+	}
+	s.do(t, "POST", path, `{"sample":2.5}`).into(t, 202, &adminapi.Rebuilding{})
+	s.do(t, "POST", path, "").refused(t, 409, "CONFLICT", "already")
 }

@@ -1,7 +1,7 @@
-// Package adminapi is the operators' API, on a listener of its own: organizations and keys, sources, feeds, publishing,
+// Package adminapi is the operators' API, on a separate listener: organizations and keys, sources, feeds, publishing,
 // projections, the audit trail, health and metrics. It speaks as the API's /events surface does (package wire), and
-// takes the admin token or an operator's own as a bearer token; health and metrics need none. An auditor's token opens GET
-// /admin/audit/… and GET /admin/projections; all other routes refuse it. The command line is a thin client of it.
+// takes the admin token or an operator's own as a bearer token; health and metrics need none. An auditor's token opens
+// GET /admin/audit/… and GET /admin/projections; all other routes refuse it. The command line is a thin client of it.
 package adminapi
 
 import (
@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -23,7 +22,8 @@ import (
 	"carillon/query"
 )
 
-// Dependencies is what the admin API is made of. All fields are required, but for TrustedProxies, Warnings and Ending.
+// Dependencies holds the dependencies of the admin API. All fields are required, but for TrustedProxies, Warnings and
+// Ending.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -32,17 +32,26 @@ type Dependencies struct {
 	// Cascaded waits until what follows from the deletion at a position can be read. nil waits for nothing.
 	Cascaded    func(ctx context.Context, to eventstore.Position) bool
 	Projections Projections
-	// ConsoleLink makes a link that signs the people of an organization in at the console, once.
-	ConsoleLink func(ctx context.Context, organization uuid.UUID) (url string, expires time.Time, err error)
-	// Ready says of each thing that the process needs whether it works now: nil means that it does.
+	// ConsoleLink makes a link that signs a person of an organization in at the console, once.
+	ConsoleLink func(ctx context.Context, of ConsoleVisitor) (url string, expires time.Time, err error)
+	// OnBehalf answers a request for an organization, as the API answers the organization itself. Its routes are those
+	// of httpapi.OperatorRoutes.
+	OnBehalf func(w http.ResponseWriter, r *http.Request, by command.Caller)
+	// Ready reports for each dependency of the process whether it works now: nil means that it does.
 	Ready func(ctx context.Context) map[string]error
-	// Warnings are what readiness tells although all of that works. It may be nil.
+	// Warnings returns the warnings of a ready process. Optional.
 	Warnings func() []string
 	// Ending ends when the process begins to stop. It may be nil: then nothing is cut short.
 	Ending func() context.Context
+	// Trace makes a span for each request of an operator. Optional.
+	Trace func(http.Handler) http.Handler
 	// Keys renews and rotates the keys that wrap data keys.
 	Keys Keys
-	// Uses is told of each token that was used.
+	// Seal signs tree heads of the log, and proves events by them.
+	Seal Seal
+	// Analysts keeps the logins of people who read the analysts' views.
+	Analysts Analysts
+	// Uses records each use of a token.
 	Uses           Uses
 	Metrics        prometheus.Gatherer
 	Token          string // the admin token that is configured
@@ -66,23 +75,31 @@ const (
 type API struct {
 	Dependencies
 	tokenHash [sha256.Size]byte
-	tokens    tokens
+	tokens    *wire.Credentials
 	router    chi.Router
 	intake    *intake
+
+	recordTail recordTail
 }
 
 // New makes the admin API.
 func New(deps Dependencies) *API {
 	a := &API{
-		Dependencies: deps, tokenHash: sha256.Sum256([]byte(deps.Token)), tokens: newTokens(), router: chi.NewRouter(), intake: newIntake(),
+		Dependencies: deps,
+		tokenHash:    sha256.Sum256([]byte(deps.Token)),
+		tokens:       wire.NewCredentials("tokens", query.ErrNotFound),
+		router:       chi.NewRouter(),
+		intake:       newIntake(),
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface), wire.HeadAsGet)
+	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface),
+		wire.HeadAsGet)
 	a.router.Get("/healthz", wire.Events.Handle(alive))
 	a.router.Get("/readyz", wire.Events.Handle(a.ready))
 	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))
+	a.router.Get("/admin/openapi.json", document)
 	a.router.MethodNotAllowed(a.guard(forOperators(wire.WrongMethod(surface))).ServeHTTP)
 	a.router.Mount("/", a.protected())
 	return a
@@ -93,10 +110,14 @@ func surface(*http.Request) wire.Surface { return wire.Events }
 func (a *API) protected() chi.Router {
 	router := chi.NewRouter()
 	router.Use(a.guard)
+	if a.Trace != nil {
+		router.Use(a.Trace)
+	}
 	router.NotFound(forOperators(wire.NoRoute(surface)).ServeHTTP)
 	router.MethodNotAllowed(forOperators(wire.WrongMethod(surface)).ServeHTTP)
 	r := routesFor(router)
 	a.organizationRoutes(r)
+	a.onBehalfRoutes(r)
 	a.consoleRoutes(r)
 	a.limitRoutes(r)
 	a.clientCertificateRoutes(r)
@@ -107,8 +128,10 @@ func (a *API) protected() chi.Router {
 	a.projectionRoutes(r)
 	a.keyRoutes(r)
 	a.auditRoutes(r)
+	a.sealRoutes(r)
 	a.auditorRoutes(r)
 	a.operatorRoutes(r)
+	a.analystRoutes(r)
 	a.profileRoutes(r)
 	return router
 }

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,20 +10,19 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/destination"
-	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
-	"carillon/eventstore"
 	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 	"carillon/query"
 )
 
 func (a *API) auditRoutes(r routes) {
+	r.bound.Get("/admin/audit", a.entries)
+	r.bound.Get("/admin/audit/{kind}/{thing}", a.entries)
 	r.bound.Get("/admin/audit/destinations/{id}", a.audit)
 }
 
-// Audit is the history of a destination and what it was at a time. Secret material is not part of it.
+// Audit is the history of a destination and its state at a time. Secret material is not part of it.
 type Audit struct {
 	Destination  uuid.UUID    `json:"destination"`
 	Organization uuid.UUID    `json:"organization"`
@@ -37,17 +35,37 @@ type Audit struct {
 // mostDisclosures is how many a picture of the history has. An export has all.
 const mostDisclosures = 100
 
-// AuditState is what a destination was.
+// AuditState is a past state of a destination.
 type AuditState struct {
-	Status                string        `json:"status"` // enabled, disabled, auto_disabled, deleted
-	StatusReason          *string       `json:"statusReason"`
-	ExternalID            *string       `json:"externalId"`
-	Name                  string        `json:"name"`
-	URL                   string        `json:"url"`
-	HasHeaders            bool          `json:"hasHeaders"`
-	DebounceWindowSeconds int           `json:"debounceWindowSeconds"`
-	Secrets               []AuditSecret `json:"secrets"`  // the oldest first, ended ones too
-	Revision              int64         `json:"revision"` // of the last entry that counts
+	Status                string            `json:"status"` // enabled, disabled, auto_disabled, deleted
+	StatusReason          *string           `json:"statusReason"`
+	ExternalID            *string           `json:"externalId"`
+	Name                  string            `json:"name"`
+	URL                   string            `json:"url"`
+	HasHeaders            bool              `json:"hasHeaders"`
+	Headers               map[string]string `json:"headers"` // digests of their values by name; null if not recorded
+	DebounceWindowSeconds int               `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  *float64          `json:"maxRequestsPerSecond"`
+	Traceparent           bool              `json:"traceparent"`
+	Secrets               []AuditSecret     `json:"secrets"`  // the oldest first, ended ones too
+	Revision              int64             `json:"revision"` // of the last entry that counts
+	// the oldest first; a deleted destination has none
+	Subscriptions []AuditSubscription `json:"subscriptions"`
+}
+
+// AuditSubscription is a past state of a subscription.
+type AuditSubscription struct {
+	ID         uuid.UUID   `json:"id"`
+	ExternalID *string     `json:"externalId"`
+	EventTypes []string    `json:"eventTypes"`
+	ScopeKind  string      `json:"scopeKind"` // all, feed_type, feeds
+	FeedType   *string     `json:"feedType"`
+	Feeds      []query.Pin `json:"feeds"`
+	Active     bool        `json:"active"`
+	Reason     *string     `json:"reason"` // why it is inactive; null if its owner switched it off
+	CreatedAt  time.Time   `json:"createdAt"`
+	UpdatedAt  time.Time   `json:"updatedAt"`
+	Revision   int64       `json:"revision"` // of its own stream
 }
 
 // AuditSecret is a signing secret without its material.
@@ -60,11 +78,12 @@ type AuditSecret struct {
 
 // AuditEntry is one change, or says that something was shown in full.
 type AuditEntry struct {
-	Destination   uuid.UUID    `json:"destination"`
-	Organization  *uuid.UUID   `json:"organization"`
-	Revision      int64        `json:"revision"` // of the stream, from 0: the destination's, or that of a day's disclosures
-	Type          string       `json:"type"`     // the stored event's name: see docs/understand/events.md
-	At            time.Time    `json:"at"`       // when it took effect
+	Destination  uuid.UUID  `json:"destination"`
+	Organization *uuid.UUID `json:"organization"`
+	// of the stream, from 0: the destination's, or that of a day's disclosures
+	Revision      int64        `json:"revision"`
+	Type          string       `json:"type"` // the stored event's name: see docs/understand/events.md
+	At            time.Time    `json:"at"`   // when it took effect
 	RecordedAt    time.Time    `json:"recordedAt"`
 	Position      string       `json:"position"` // commit/prepare in the global order
 	EventID       uuid.UUID    `json:"eventId"`
@@ -75,8 +94,8 @@ type AuditEntry struct {
 	Detail        audit.Detail `json:"detail"` // members that did not change are absent
 }
 
-// audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone where
-// the caller asks for NDJSON.
+// audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone if the
+// caller asks for NDJSON.
 func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Vary", "Accept")
 	if wire.Accepts(r, mediaNDJSON) {
@@ -91,42 +110,64 @@ func (a *API) showAudit(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	q := wire.Events.ParseQuery(r, "at")
-	at := q.Time("at")
+	q := wire.Events.ParseQuery(r, "at", "changes")
+	at, brief := q.Time("at"), q.OneOf("changes", "none") != ""
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitAudit(r.Context(), id)
-	history, err := a.Queries.Audit(r.Context(), id)
+	a.awaitRecord(r.Context())
+	until := at
+	if !q.Has("at") {
+		at = a.Now().UTC()
+		until = query.AuditHorizon(at)
+	}
+	history, err := a.history(r.Context(), id, until, brief)
 	if err == nil && !PrincipalOf(r).Sees(history[0].Organization) {
 		err = query.ErrNotFound
 	}
 	if err != nil {
 		return wire.Reply{}, noHistory(err)
 	}
-	answer := Audit{Destination: id, Organization: history[0].Organization, At: at, Entries: make([]AuditEntry, len(history))}
-	for i, e := range history {
-		answer.Entries[i] = AuditEntryOf(e)
+	answer := Audit{
+		Destination:  id,
+		Organization: history[0].Organization,
+		At:           at,
+		Entries:      []AuditEntry{},
+		Disclosures:  []AuditEntry{},
 	}
-	disclosures, err := a.Queries.Disclosures(r.Context(), id, mostDisclosures)
-	if err != nil {
+	if !brief {
+		for _, e := range history {
+			answer.Entries = append(answer.Entries, AuditEntryOf(e))
+		}
+		disclosures, err := a.Queries.Disclosures(r.Context(), id, mostDisclosures)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		for _, e := range disclosures {
+			answer.Disclosures = append(answer.Disclosures, AuditEntryOf(e))
+		}
+	}
+	state := query.AuditStateAt(history, at)
+	if !q.Has("at") {
+		state = query.AuditStateNow(history, at)
+	}
+	if err := a.Queries.AddSubscriptions(r.Context(), id, state, until); err != nil {
 		return wire.Reply{}, err
 	}
-	answer.Disclosures = make([]AuditEntry, len(disclosures))
-	for i, e := range disclosures {
-		answer.Disclosures[i] = AuditEntryOf(e)
-	}
-	if q.Has("at") {
-		answer.State = auditState(query.AuditStateAt(history, at))
-	} else {
-		answer.At = a.Now().UTC()
-		answer.State = auditState(query.AuditStateNow(history, answer.At))
-	}
+	answer.State = auditState(state)
 	return wire.OK(answer), nil
 }
 
-// exportAudit writes one entry a line, as they are read. Where it breaks off, so does the connection: a caller can't
-// take a part for the whole.
+// history reads the changes of a destination: all, or only those from which its state at a time follows.
+func (a *API) history(ctx context.Context, id uuid.UUID, at time.Time, brief bool) ([]query.AuditEntry, error) {
+	if brief {
+		return a.Queries.AuditEssentials(ctx, id, at)
+	}
+	return a.Queries.Audit(ctx, id)
+}
+
+// exportAudit writes one entry a line, as they are read. If it breaks off, so does the connection: a caller can't take
+// a part for the whole.
 func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err == nil {
@@ -140,7 +181,7 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 		wire.Events.WriteError(w, r, err)
 		return
 	}
-	a.awaitAudit(r.Context(), id)
+	a.awaitRecord(r.Context())
 	written := 0
 	sees := PrincipalOf(r).Sees
 	write := func(e query.AuditEntry) error {
@@ -178,38 +219,13 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 
 func noHistory(err error) error {
 	if errors.Is(err, query.ErrNotFound) {
-		return &wire.Failure{Kind: wire.NotFound, Issue: "no destination has or had this id: deleted ones keep theirs, an externalId is none", Cause: err}
-	}
-	return err
-}
-
-// awaitAudit waits until the read model shows what the destination's stream holds, and that of the disclosures of the
-// day: an auditor sees what has happened, whichever node or process manager did it. Where the event store does not
-// answer, what is there is shown.
-func (a *API) awaitAudit(ctx context.Context, id uuid.UUID) {
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	seen, err := a.Queries.AuditRevision(ctx, id)
-	if err != nil {
-		return // the query itself will say it
-	}
-	var newest eventstore.Position
-	for stream, from := range map[string]eventstore.Revision{
-		destination.Aggregate.Stream(id): eventstore.Revision(seen + 1), disclosure.Aggregate.Stream(disclosure.StreamID(id, a.Now())): 0,
-	} {
-		for recorded, err := range a.Commands.Store.Read(ctx, stream, from) {
-			if err != nil {
-				wire.Note(ctx, slog.Bool("notCompared", true))
-				return
-			}
-			if newest.Before(recorded.Position) {
-				newest = recorded.Position
-			}
+		return &wire.Failure{
+			Kind:  wire.NotFound,
+			Issue: "no destination has or had this id: deleted ones keep theirs, an externalId is none",
+			Cause: err,
 		}
 	}
-	if newest != eventstore.Start {
-		a.await(ctx, newest, audit.ReadModel.Name)
-	}
+	return err
 }
 
 func auditState(s *query.AuditState) *AuditState {
@@ -217,20 +233,60 @@ func auditState(s *query.AuditState) *AuditState {
 		return nil
 	}
 	state := AuditState{
-		Status: s.Status, StatusReason: wire.Nullable(s.StatusReason), ExternalID: wire.Nullable(s.ExternalID), Name: s.Name, URL: s.URL,
-		HasHeaders: s.HasHeaders, DebounceWindowSeconds: s.DebounceWindowSeconds, Secrets: make([]AuditSecret, len(s.Secrets)), Revision: s.Revision,
+		Status:                s.Status,
+		StatusReason:          wire.Nullable(s.StatusReason),
+		ExternalID:            wire.Nullable(s.ExternalID),
+		Name:                  s.Name,
+		URL:                   s.URL,
+		HasHeaders:            s.HasHeaders,
+		Headers:               s.Headers,
+		DebounceWindowSeconds: s.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  wire.Nullable(s.MaxRequestsPerSecond),
+		Traceparent:           s.Traceparent,
+		Secrets:               make([]AuditSecret, len(s.Secrets)),
+		Revision:              s.Revision,
+		Subscriptions:         []AuditSubscription{},
 	}
 	for i, secret := range s.Secrets {
 		state.Secrets[i] = AuditSecret(secret)
 	}
+	for _, sub := range s.Subscriptions {
+		state.Subscriptions = append(state.Subscriptions, auditSubscription(sub))
+	}
 	return &state
 }
 
-// AuditEntryOf is a change as it is exported.
+func auditSubscription(s query.Subscription) AuditSubscription {
+	return AuditSubscription{
+		ID:         s.ID,
+		ExternalID: wire.Nullable(s.ExternalID),
+		EventTypes: s.EventTypes,
+		ScopeKind:  s.ScopeKind,
+		FeedType:   wire.Nullable(s.FeedType),
+		Feeds:      s.Feeds,
+		Active:     s.Active,
+		Reason:     wire.Nullable(s.Reason),
+		CreatedAt:  s.CreatedAt,
+		UpdatedAt:  s.UpdatedAt,
+		Revision:   s.Revision,
+	}
+}
+
+// AuditEntryOf is the exported form of a change.
 func AuditEntryOf(e query.AuditEntry) AuditEntry {
 	return AuditEntry{
-		Destination: e.Destination, Organization: wire.Nullable(e.Organization), Revision: e.Revision, Type: e.Type, At: e.At, RecordedAt: e.RecordedAt,
-		Position: strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10), EventID: e.EventID,
-		Actor: e.Actor, Reason: wire.Nullable(e.Reason), CorrelationID: wire.Nullable(e.CorrelationID), CausationID: wire.Nullable(e.CausationID), Detail: audit.Detail(e.Detail),
+		Destination:   e.Destination,
+		Organization:  wire.Nullable(e.Organization),
+		Revision:      e.Revision,
+		Type:          e.Type,
+		At:            e.At,
+		RecordedAt:    e.RecordedAt,
+		Position:      strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10),
+		EventID:       e.EventID,
+		Actor:         e.Actor,
+		Reason:        wire.Nullable(e.Reason),
+		CorrelationID: wire.Nullable(e.CorrelationID),
+		CausationID:   wire.Nullable(e.CausationID),
+		Detail:        audit.Detail(e.Detail),
 	}
 }

@@ -2,12 +2,16 @@ package adminapi_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,16 +22,23 @@ import (
 	"carillon/aggregates/auditor"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/disclosure"
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/credential"
+	"carillon/eventstore"
+	"carillon/query"
 )
 
 // life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
 func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
 	t.Helper()
 	created, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
-		ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook", Headers: map[string]string{"X-Token": "hunter2"},
+		ExternalID: "crm",
+		Name:       "CRM",
+		URL:        "https://127.0.0.1:9/hook",
+		Headers:    map[string]string{"X-Token": "hunter2"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +47,10 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 		t.Fatal(err)
 	}
 	off := false
-	if _, err := s.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{ID: created.ID, Enabled: &off}); err != nil {
+	if _, err := s.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{
+		ID:      created.ID,
+		Enabled: &off,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := destination.Aggregate.Load(t.Context(), s.Store, created.ID)
@@ -63,7 +77,8 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	var types []string
 	for i, e := range got.Entries {
 		types = append(types, e.Type)
-		if e.Revision != int64(i) || e.Actor != by.Actor || *e.CorrelationID != by.RequestID || *e.CausationID != by.RequestID ||
+		if e.Revision != int64(i) || e.Actor != by.Actor || *e.CorrelationID != by.RequestID ||
+			*e.CausationID != by.RequestID ||
 			*e.Organization != org || e.Reason != nil || e.Destination != id || e.RecordedAt.Before(e.At.Add(-time.Second)) {
 			t.Errorf("entry %d: %+v", i, e)
 		}
@@ -72,7 +87,8 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		}
 	}
 	want := []string{
-		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1", "destination.deleted.v1",
+		"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1", "destination.disabled.v1",
+		"destination.deleted.v1",
 	}
 	if !slices.Equal(types, want) {
 		t.Fatalf("entries %v, want %v", types, want)
@@ -91,13 +107,34 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	s.do(t, "GET", path+"?at="+moment.Format(time.RFC3339Nano), "").into(t, 200, &then)
 	crm, end := "crm", got.Entries[2].Detail.ExpiresAt
 	wantState := &adminapi.AuditState{
-		Status: "disabled", ExternalID: &crm, Name: "CRM", URL: "https://127.0.0.1:9/hook", HasHeaders: true, Revision: 3,
+		Status:     "disabled",
+		ExternalID: &crm,
+		Name:       "CRM",
+		URL:        "https://127.0.0.1:9/hook",
+		HasHeaders: true,
+		Headers:    got.Entries[0].Detail.Headers,
+		Revision:   3,
+
+		Subscriptions: []adminapi.AuditSubscription{},
 		Secrets: []adminapi.AuditSecret{
-			{ID: first, CreatedAt: got.Entries[1].At, ExpiresAt: &end, Active: true}, {ID: second, CreatedAt: got.Entries[2].At, Active: true},
+			{
+				ID:        first,
+				CreatedAt: got.Entries[1].At,
+				ExpiresAt: &end,
+				Active:    true,
+			}, {ID: second, CreatedAt: got.Entries[2].At, Active: true},
 		},
+	}
+	if len(wantState.Headers["X-Token"]) != 32 {
+		t.Errorf("digests of headers: %v", wantState.Headers)
 	}
 	if diff := cmp.Diff(wantState, then.State); diff != "" || !then.At.Equal(moment) || len(then.Entries) != 5 {
 		t.Errorf("state at %s (-want +got):\n%s", then.At, diff)
+	}
+	var brief adminapi.Audit
+	s.do(t, "GET", path+"?changes=none&at="+url.QueryEscape(then.At.Format(time.RFC3339Nano)), "").into(t, 200, &brief)
+	if diff := cmp.Diff(wantState, brief.State); diff != "" || len(brief.Entries)+len(brief.Disclosures) != 0 {
+		t.Errorf("state alone (-want +got):\n%s", diff)
 	}
 	var before adminapi.Audit
 	s.do(t, "GET", path+"?at=2020-01-01T00:00:00%2B01:00", "").into(t, 200, &before)
@@ -107,8 +144,118 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	s.do(t, "GET", path+"?at=yesterday", "").refused(t, 400, "INVALID_QUERY", "at must be an ISO 8601 time")
 	s.do(t, "GET", path+"?limit=7", "").refused(t, 400, "INVALID_QUERY", "limit is not a known query parameter")
 	s.do(t, "GET", "/admin/audit/destinations/crm", "").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
-	s.do(t, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no destination has or had this id")
+	s.do(t, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND",
+		"no destination has or had this id")
 	s.do(t, "DELETE", path, "").refused(t, 404, "NOT_FOUND", "GET")
+}
+
+// Without waiting, the answer has the subscriptions of the time.
+func TestAuditSubscriptions(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
+	created, err := s.Commands.CreateDestination(t.Context(), by,
+		command.CreateDestination{Name: "CRM", URL: "https://127.0.0.1:9/hook"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
+		Destination: created.ID,
+		Settings:    subscription.Settings{EventTypes: []string{"concert.*"}, ScopeKind: subscription.ScopeAll},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := "/admin/audit/destinations/" + created.ID.String()
+	at := made.State.CreatedAt
+	want := []adminapi.AuditSubscription{{
+		ID:         made.ID,
+		EventTypes: []string{"concert.*"},
+		ScopeKind:  "all",
+		Feeds:      []query.Pin{},
+		Active:     true,
+		CreatedAt:  at,
+		UpdatedAt:  at,
+	}}
+	shows := func(query string, want []adminapi.AuditSubscription) {
+		t.Helper()
+		var got adminapi.Audit
+		s.do(t, "GET", path+query, "").into(t, 200, &got)
+		if diff := cmp.Diff(want, got.State.Subscriptions); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+	shows("", want)
+	if _, err := s.Commands.DeleteSubscription(t.Context(), by, command.DeleteSubscription{
+		Destination: created.ID,
+		ID:          made.ID,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	shows("", []adminapi.AuditSubscription{})
+	shows("?changes=none&at="+url.QueryEscape(at.Format(time.RFC3339Nano)), want)
+}
+
+// The newest event of the log need not be of the record: nothing waits for it.
+func TestRecordAwaitsOnlyItsEvents(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	org, _ := s.Organization(t, "Town hall")
+	if _, err := s.Store.Append(t.Context(), "elsewhere-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+		ID:       uuid.New(),
+		Type:     "elsewhere.happened.v1",
+		Data:     []byte("{}"),
+		Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	var page adminapi.RecordPage
+	s.do(t, "GET", "/admin/audit/organizations/"+org.String(), "").into(t, 200, &page)
+	if len(page.Items) == 0 {
+		t.Error("the record is empty")
+	}
+}
+
+// hanging is a store whose subscriptions show nothing.
+type hanging struct {
+	eventstore.Store
+
+	asked, released chan struct{}
+}
+
+func (h hanging) Subscribe(
+	context.Context, eventstore.Position, eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		h.asked <- struct{}{}
+		<-h.released
+		yield(eventstore.Message{}, context.Canceled)
+	}
+}
+
+// A request whose store hangs holds up no other: both ask it.
+func TestRecordBesideHangingRequest(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	org, _ := s.Organization(t, "Town hall")
+	store := hanging{s.Commands.Store, make(chan struct{}), make(chan struct{})}
+	s.Commands.Store = store
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			s.do(t, "GET", "/admin/audit/organizations/"+org.String(), "")
+		})
+	}
+	for range 2 {
+		select {
+		case <-store.asked:
+		case <-time.After(apitest.Patience):
+			t.Error("a request waits for the other")
+		}
+	}
+	close(store.released)
+	all.Wait()
 }
 
 // export asks for NDJSON with any Accept header.
@@ -126,7 +273,10 @@ func TestAuditExport(t *testing.T) {
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
 	id, _, _ := s.life(t, by)
-	if err := s.Commands.Disclose(t.Context(), by, command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Secrets}}); err != nil {
+	if err := s.Commands.Disclose(t.Context(), by, command.Disclose{
+		Destination: id,
+		What:        []disclosure.Part{disclosure.Secrets},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	path := "/admin/audit/destinations/" + id.String()
@@ -134,7 +284,8 @@ func TestAuditExport(t *testing.T) {
 	s.do(t, "GET", path, "").into(t, 200, &whole)
 	for _, accept := range []string{"application/x-ndjson", "text/plain, Application/X-NDJSON;q=0.5"} {
 		answer := s.export(t, path, accept)
-		if answer.status != 200 || answer.header.Get("Content-Type") != "application/x-ndjson" || answer.header.Get("Vary") != "Accept" {
+		if answer.status != 200 || answer.header.Get("Content-Type") != "application/x-ndjson" ||
+			answer.header.Get("Vary") != "Accept" {
 			t.Fatalf("%d %v", answer.status, answer.header)
 		}
 		var exported []adminapi.AuditEntry
@@ -145,7 +296,8 @@ func TestAuditExport(t *testing.T) {
 			}
 			exported = append(exported, e)
 		}
-		if len(whole.Disclosures) != 1 || whole.Disclosures[0].Actor != by.Actor || !slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}) {
+		if len(whole.Disclosures) != 1 || whole.Disclosures[0].Actor != by.Actor ||
+			!slices.Equal(whole.Disclosures[0].Detail.Shown, []string{"secrets"}) {
 			t.Errorf("shown in full: %+v", whole.Disclosures)
 		}
 		if diff := cmp.Diff(append(whole.Entries, whole.Disclosures...), exported); diff != "" {
@@ -155,9 +307,12 @@ func TestAuditExport(t *testing.T) {
 	for _, accept := range []string{"", "*/*", "application/json", "application/x-ndjson;q=0"} {
 		s.export(t, path, accept).into(t, 200, &whole)
 	}
-	s.export(t, path+"?at=2026-11-21T12:00:00Z", "application/x-ndjson").refused(t, 400, "INVALID_QUERY", "at has no effect on an export")
-	s.export(t, "/admin/audit/destinations/7", "application/x-ndjson").refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
-	s.export(t, "/admin/audit/destinations/"+uuid.NewString(), "application/x-ndjson").refused(t, 404, "NOT_FOUND", "no destination has or had this id")
+	s.export(t, path+"?at=2026-11-21T12:00:00Z", "application/x-ndjson").refused(t, 400, "INVALID_QUERY",
+		"at has no effect on an export")
+	s.export(t, "/admin/audit/destinations/7", "application/x-ndjson").refused(t, 400, "INVALID_PARAMS",
+		"id must be a UUID")
+	s.export(t, "/admin/audit/destinations/"+uuid.NewString(), "application/x-ndjson").refused(t, 404, "NOT_FOUND",
+		"no destination has or had this id")
 }
 
 // broken is a connection that ends after some bytes.
@@ -190,7 +345,7 @@ func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 	s.api.ServeHTTP(&broken{httptest.NewRecorder(), 1000}, r)
 }
 
-func TestTheAuditShowsWhatIsThereWithoutAnEventStore(t *testing.T) {
+func TestAudit_withoutEventStore(t *testing.T) {
 	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
@@ -225,7 +380,8 @@ func TestAuditors(t *testing.T) {
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
 	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	var issued, lasting adminapi.IssuedToken
-	s.do(t, "POST", "/admin/auditors", `{"name":"Court of audit","expiresAt":"`+expires.Format(time.RFC3339)+`"}`).into(t, 201, &issued)
+	s.do(t, "POST", "/admin/auditors", `{"name":"Court of audit","expiresAt":"`+expires.Format(time.RFC3339)+`"}`).into(t,
+		201, &issued)
 	s.do(t, "POST", "/admin/auditors", `{"name":"Data protection"}`).into(t, 201, &lasting)
 	if parsed, ok := credential.Parse(credential.AuditorToken, issued.Token); !ok || parsed.ID != issued.ID {
 		t.Fatalf("issued %+v", issued.ID)
@@ -239,18 +395,21 @@ func TestAuditors(t *testing.T) {
 			}
 		}
 	}
-	s.as(t, issued.Token, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no destination")
-	// All else is as closed as to anybody.
+	s.as(t, issued.Token, "GET", "/admin/audit/destinations/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND",
+		"no destination")
+	// All else is closed.
 	for _, route := range [][2]string{
-		{"GET", "/admin/organizations"}, {"POST", "/admin/organizations"}, {"GET", "/admin/sources"}, {"GET", "/admin/auditors"},
+		{"GET", "/admin/organizations"}, {"POST", "/admin/organizations"}, {"GET", "/admin/sources"},
+		{"GET", "/admin/auditors"},
 		{"POST", "/admin/auditors"}, {"DELETE", "/admin/auditors/" + issued.ID}, {"POST", "/admin/projections/feeds/rebuild"},
-		{"POST", "/admin/events"}, {"POST", may[0]}, {"DELETE", may[0]}, {"POST", "/admin/projections"}, {"GET", "/admin/audit"},
+		{"POST", "/admin/events"}, {"POST", may[0]}, {"DELETE", may[0]}, {"POST", "/admin/projections"},
 		{"GET", "/nowhere"}, {"GET", "/admin/%61udit/destinations/" + id.String()}, {"GET", "/admin/projections/"},
 	} {
 		s.as(t, issued.Token, route[0], route[1], "{}").refused(t, 401, "AUTHENTICATION_FAILED", "admin token")
 	}
 	for name, bad := range map[string]string{
-		"another secret": issued.Token[:12] + strings.Repeat("x", 43), "another id": "ca_00000000" + issued.Token[11:], "an API key": key, "none": "",
+		"another secret": issued.Token[:12] + strings.Repeat("x", 43), "another id": "ca_00000000" + issued.Token[11:],
+		"an API key": key, "none": "",
 	} {
 		if got := s.as(t, bad, "GET", may[0], ""); got.status != 401 {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
@@ -263,7 +422,8 @@ func TestAuditors(t *testing.T) {
 	var list adminapi.List[adminapi.Credential]
 	answer := s.do(t, "GET", "/admin/auditors", "")
 	answer.into(t, 200, &list)
-	if len(list.Items) != 2 || list.Items[0].ID != issued.ID || !list.Items[0].ExpiresAt.Equal(expires) || list.Items[0].RevokedAt != nil ||
+	if len(list.Items) != 2 || list.Items[0].ID != issued.ID || !list.Items[0].ExpiresAt.Equal(expires) ||
+		list.Items[0].RevokedAt != nil ||
 		list.Items[1].Name != "Data protection" || list.Items[1].RevokedAt == nil || list.Items[1].ExpiresAt != nil {
 		t.Errorf("auditors: %s", answer.body)
 	}
@@ -284,7 +444,8 @@ func TestAuditorsAreNotIssuedByMistake(t *testing.T) {
 	s := serve(t)
 	for body, message := range map[string]string{
 		`{}`: "name is required", `{"name":""}`: "name", `{"name":"A","expiresAt":"tomorrow"}`: "expiresAt must be",
-		`{"name":"A","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"A","admin":true}`: "admin is not a known field",
+		`{"name":"A","expiresAt":"2020-01-01T00:00:00Z"}`: "future",
+		`{"name":"A","admin":true}`:                       "admin is not a known field",
 	} {
 		s.do(t, "POST", "/admin/auditors", body).refused(t, 400, "INVALID_BODY", message)
 	}
@@ -297,7 +458,8 @@ func TestAuditorsExpire(t *testing.T) {
 	s := serve(t)
 	expires := time.Now().Add(time.Hour)
 	var issued adminapi.IssuedToken
-	s.do(t, "POST", "/admin/auditors", `{"name":"A","expiresAt":"`+expires.Format(time.RFC3339Nano)+`"}`).into(t, 201, &issued)
+	s.do(t, "POST", "/admin/auditors", `{"name":"A","expiresAt":"`+expires.Format(time.RFC3339Nano)+`"}`).into(t,
+		201, &issued)
 	for later, want := range map[time.Duration]int{0: 200, time.Hour / 2: 200, time.Hour: 401} {
 		s.later.Store(int64(later))
 		if got := s.as(t, issued.Token, "GET", "/admin/projections", ""); got.status != want {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -19,7 +18,7 @@ import (
 	"carillon/query"
 )
 
-// Role is what the bearer of a token is.
+// Role is the role of the bearer of a token.
 type Role string
 
 // An operator may do everything on the admin API; an auditor reads the audit trail.
@@ -30,10 +29,12 @@ const (
 
 // Principal is who uses the admin API.
 type Principal struct {
-	Role         Role
-	Name         string    // the operator's, or whom the auditor's token is for; "": whoever has the configured admin token
-	TokenID      string    // the public part of the token, or what tells the configured admin token from the next
+	Role Role
+	// the operator's or auditor's name; "" for the configured admin token
+	Name         string
+	TokenID      string    // the public part of the token, or an id of the configured admin token
 	Organization uuid.UUID // the only one that an auditor sees; zero: all
+	reason       string    // of the request
 }
 
 // Actor is who acts, as events name it: "operator", "operator:<name>" or "auditor:<token id>".
@@ -52,8 +53,8 @@ func (p Principal) Sees(organization uuid.UUID) bool {
 	return p.Organization == uuid.Nil || p.Organization == organization
 }
 
-// Verify tells whose token a text is: the configured admin token, an operator's or an auditor's. It gives
-// query.ErrNotFound for one that is not valid; another error says that it could not be looked up.
+// Verify identifies a token: the configured admin token, an operator's or an auditor's. It returns query.ErrNotFound
+// for an invalid one; another error means that it could not be looked up.
 func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
 	sent := sha256.Sum256([]byte(token))
 	if subtle.ConstantTimeCompare(sent[:], a.tokenHash[:]) == 1 {
@@ -66,47 +67,28 @@ func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
 	if presented, ok := credential.Parse(credential.AuditorToken, token); ok {
 		known, err := a.Queries.AuditorToken(ctx, presented.ID, a.Now())
 		return a.principal(presented, known.Hash, err,
-			Principal{Role: RoleAuditor, Name: known.Name, TokenID: presented.ID, Organization: known.Organization})
+			Principal{
+				Role:         RoleAuditor,
+				Name:         known.Name,
+				TokenID:      presented.ID,
+				Organization: known.Organization,
+			})
 	}
 	return Principal{}, query.ErrNotFound
 }
 
-// verifyFrom is Verify for a request. An address that has shown too many tokens that nobody has is refused until it slows
-// down, but for the configured one and those that were valid lately.
-func (a *API) verifyFrom(r *http.Request, token string) (Principal, error) {
-	hash, from, now := sha256.Sum256([]byte(token)), wire.ClientAddress(r, a.TrustedProxies), a.Now()
-	valid, known := a.tokens.valid.Get(hash)
-	known = known && now.Sub(valid) < tokenKnown || subtle.ConstantTimeCompare(hash[:], a.tokenHash[:]) == 1
-	if !known {
-		if err := a.tokens.askers.Take(from, now, "tokens"); err != nil {
-			return Principal{}, err
-		}
+// verifyFrom is Verify for a request. An address that has shown too many unknown tokens is refused until it slows down,
+// except for the configured one and recently valid ones.
+func (a *API) verifyFrom(r *http.Request, token string) (who Principal, err error) {
+	hash := sha256.Sum256([]byte(token))
+	if subtle.ConstantTimeCompare(hash[:], a.tokenHash[:]) == 1 {
+		return a.Verify(r.Context(), token)
 	}
-	who, err := a.Verify(r.Context(), token)
-	if err != nil {
-		a.tokens.valid.Forget(hash)
-		return who, err
-	}
-	if !known {
-		a.tokens.askers.GiveBack(from)
-	}
-	a.tokens.valid.Set(hash, now)
-	return who, nil
-}
-
-// tokens are what the admin API remembers of those that were shown to it.
-type tokens struct {
-	askers *wire.Askers
-	valid  *wire.Recent[[sha256.Size]byte, time.Time]
-}
-
-const (
-	tokenKnown = 10 * time.Minute // since it was shown last
-	tokensHeld = 1000
-)
-
-func newTokens() tokens {
-	return tokens{wire.NewAskers(), wire.NewRecent[[sha256.Size]byte, time.Time](tokensHeld)}
+	err = a.tokens.LookUp(hash, wire.ClientAddress(r, a.TrustedProxies), a.Now(), func() (err error) {
+		who, err = a.Verify(r.Context(), token)
+		return err
+	})
+	return who, err
 }
 
 func (a *API) principal(presented credential.Credential, hash []byte, err error, known Principal) (Principal, error) {
@@ -128,6 +110,9 @@ func (a *API) guard(next http.Handler) http.Handler {
 		err := query.ErrNotFound
 		if strings.EqualFold(scheme, "Bearer") {
 			known, err = a.verifyFrom(r, token)
+		}
+		if err == nil {
+			known.reason, err = wire.ReasonOf(r)
 		}
 		switch {
 		case errors.Is(err, query.ErrNotFound):
@@ -152,7 +137,9 @@ func note(ctx context.Context, p Principal) {
 
 func unauthenticated() error {
 	return &wire.Failure{
-		Kind: wire.Unauthenticated, Issue: "send the admin token in the header Authorization: Bearer <token>; it is in the data directory (admin.token), or in CARILLON_ADMIN_TOKEN, or an operator's own (carillon operator issue). An auditor's token, while it is valid, opens GET /admin/audit and GET /admin/projections only",
+		Kind: wire.Unauthenticated, Issue: "send the admin token in the header Authorization: Bearer <token>; it is in the " +
+			"data directory (admin.token), or in CARILLON_ADMIN_TOKEN, or an operator's own (carillon operator issue). An " +
+			"auditor's token, while it is valid, opens GET /admin/audit and GET /admin/projections only",
 	}
 }
 
@@ -166,10 +153,11 @@ func PrincipalOf(r *http.Request) Principal {
 
 // operator is who a request comes from, as commands know it. Operators act for all organizations.
 func operator(r *http.Request) command.Caller {
-	return command.Caller{Actor: PrincipalOf(r).Actor(), RequestID: wire.RequestIDOf(r.Context())}
+	who := PrincipalOf(r)
+	return command.Caller{Actor: who.Actor(), RequestID: wire.RequestIDOf(r.Context()), Reason: who.reason}
 }
 
-// routes says of each route who may use it: a route can't be made without.
+// routes registers each route with its permitted roles, which are required.
 type routes struct {
 	operators chi.Router // operators alone
 	auditors  chi.Router // operators, and auditors who see all organizations

@@ -16,7 +16,7 @@ func (a *API) clientCertificateRoutes(r routes) {
 	r.operators.Delete("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.deleteClientCertificate))
 }
 
-// ClientCertificate is what an organization's requests show to receivers that ask. There is no private key in it.
+// ClientCertificate is presented by an organization's requests to receivers that ask. There is no private key in it.
 type ClientCertificate struct {
 	Certificate string    `json:"certificate"` // PEM: the client certificate, and after it those that signed it
 	Subject     string    `json:"subject"`
@@ -27,7 +27,7 @@ type ClientCertificate struct {
 	NotAfter    time.Time `json:"notAfter"`
 	DaysLeft    int       `json:"daysLeft"` // whole days until it expires; negative: it has
 	SetAt       time.Time `json:"setAt"`
-	SetBy       string    `json:"setBy,omitempty"` // an actor, such as operator:ann; where it is read
+	SetBy       string    `json:"setBy,omitempty"` // an actor, such as operator:ann; in answers
 }
 
 // daysLeft counts whole days.
@@ -44,8 +44,16 @@ func (a *API) getClientCertificate(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, wire.NotFoundError(err, "client certificate")
 	}
 	return wire.OK(ClientCertificate{
-		Certificate: found.Chain, Subject: found.Subject, Issuer: found.Issuer, Serial: found.Serial, Fingerprint: found.Fingerprint,
-		NotBefore: found.NotBefore.UTC(), NotAfter: found.NotAfter.UTC(), DaysLeft: daysLeft(found.NotAfter, a.Now()), SetAt: found.SetAt.UTC(), SetBy: found.SetBy,
+		Certificate: found.Chain,
+		Subject:     found.Subject,
+		Issuer:      found.Issuer,
+		Serial:      found.Serial,
+		Fingerprint: found.Fingerprint,
+		NotBefore:   found.NotBefore.UTC(),
+		NotAfter:    found.NotAfter.UTC(),
+		DaysLeft:    daysLeft(found.NotAfter, a.Now()),
+		SetAt:       found.SetAt.UTC(),
+		SetBy:       found.SetBy,
 	}), nil
 }
 
@@ -60,8 +68,8 @@ func (b *clientCertificateBody) Check(c *wire.Checks) {
 	c.Require("privateKey", b.PrivateKey.Set)
 }
 
-// putClientCertificate answers PUT /admin/organizations/{id}/client-certificate. The private key comes in and never goes
-// out again.
+// putClientCertificate answers PUT /admin/organizations/{id}/client-certificate. The private key comes in and never
+// goes out again.
 func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
@@ -80,8 +88,15 @@ func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
 	a.await(r.Context(), set.Position, clientcertificates.ReadModel.Name)
 	shown := set.State.Certificate
 	answer := ClientCertificate{
-		Certificate: shown.Chain, Subject: shown.Subject, Issuer: shown.Issuer, Serial: shown.Serial, Fingerprint: shown.Fingerprint,
-		NotBefore: shown.NotBefore, NotAfter: shown.NotAfter, DaysLeft: daysLeft(shown.NotAfter, a.Now()), SetAt: set.State.SetAt,
+		Certificate: shown.Chain,
+		Subject:     shown.Subject,
+		Issuer:      shown.Issuer,
+		Serial:      shown.Serial,
+		Fingerprint: shown.Fingerprint,
+		NotBefore:   shown.NotBefore,
+		NotAfter:    shown.NotAfter,
+		DaysLeft:    daysLeft(shown.NotAfter, a.Now()),
+		SetAt:       set.State.SetAt,
 	}
 	if set.Created {
 		return wire.Created(answer), nil
@@ -98,7 +113,8 @@ func (a *API) deleteClientCertificate(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r), command.RemoveClientCertificate{Organization: id})
+	at, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r),
+		command.RemoveClientCertificate{Organization: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -15,7 +15,8 @@ func TestConsoleLink(t *testing.T) {
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	var link adminapi.ConsoleLink
-	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", "").into(t, 201, &link)
+	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", `{"as":"ann","scopes":["read"]}`).
+		into(t, 201, &link)
 	token, found := strings.CutPrefix(link.URL, "/console/enter?token=")
 	if !found || len(token) < 43 || time.Until(link.ExpiresAt) > 15*time.Minute {
 		t.Errorf("%+v", link)
@@ -23,7 +24,16 @@ func TestConsoleLink(t *testing.T) {
 	if strings.Contains(s.Logged.String(), token) {
 		t.Error("the log has the token")
 	}
-	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", "").refused(t, 404, "NOT_FOUND", "organization not found")
-	s.do(t, "POST", "/admin/organizations/x/console-link", "").refused(t, 400, "INVALID_PARAMS", "id")
+	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", `{"as":"ann"}`).refused(t, 404, "NOT_FOUND",
+		"organization not found")
+	s.do(t, "POST", "/admin/organizations/x/console-link", `{"as":"ann"}`).refused(t, 400, "INVALID_PARAMS", "id")
 	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", `{"a":1}`).refused(t, 400, "INVALID_BODY", "")
+	for body, want := range map[string]string{
+		`{}`:                             "as is required",
+		`{"as":" "}`:                     "as must not be empty",
+		`{"as":"a\nb"}`:                  "as must be plain text in one line",
+		`{"as":"ann","scopes":["root"]}`: "scopes must be some of read, write and secrets",
+	} {
+		s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", body).refused(t, 400, "INVALID_BODY", want)
+	}
 }

@@ -46,7 +46,8 @@ func (a *API) unhurried(next http.Handler) http.Handler {
 			return
 		}
 		if media, err := wire.MediaType(r, mediaJSON, mediaNDJSON); err == nil && media == mediaNDJSON {
-			defer context.AfterFunc(a.ending(), func() { _ = control.SetReadDeadline(time.Now()) })() //nolint:contextcheck // it ends with the process
+			cut := func() { _ = control.SetReadDeadline(time.Now()) }
+			defer context.AfterFunc(a.ending(), cut)() //nolint:contextcheck // it ends with the process
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -80,7 +81,13 @@ type eventBody struct {
 
 // Check implements wire.Body. The command compares the event with the catalog.
 func (b *eventBody) Check(c *wire.Checks) {
-	b.input = command.Publish{Type: b.Type.Value, Source: b.Source.Value, Subject: text(b.Subject), FeedType: text(b.FeedType), Data: b.Data.Value}
+	b.input = command.Publish{
+		Type:     b.Type.Value,
+		Source:   b.Source.Value,
+		Subject:  text(b.Subject),
+		FeedType: text(b.FeedType),
+		Data:     b.Data.Value,
+	}
 	c.Require("type", b.Type.Set)
 	c.Require("source", b.Source.Set)
 	c.Require("data", b.Data.Set)
@@ -138,8 +145,8 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 	return wire.OK(Published{Published: 1}), nil
 }
 
-// checked returns the body of many events to publish from. If it declares that it is short it is read and checked whole: of
-// what is refused in the end, nothing is recorded. Others are published as they come, as they may have no end.
+// checked returns the body of many events to publish from. A body that declares a short length is read and checked
+// whole: if it is refused, nothing is recorded. Others are published as they arrive, as they may have no end.
 func (a *API) checked(r *http.Request) (io.Reader, error) {
 	if r.ContentLength < 0 || r.ContentLength > maxEvent {
 		return r.Body, nil
@@ -193,7 +200,7 @@ func (b *batch) fail(number int, err error) {
 }
 
 // publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops at
-// the first line that is refused; what is on its way into the store by then is published.
+// the first refused line; events on their way into the store by then are published.
 func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
 	state := batch{room: semaphore.NewWeighted(publishBytes), seed: maphash.MakeSeed()}
 	var running sync.WaitGroup
@@ -245,14 +252,20 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 // errRefused stops the reading of a body of which a line was refused.
 var errRefused = errors.New("a line was refused")
 
-// enqueue gives an event to the lane of its subject, or to any if it has none.
+// enqueue passes an event to the lane of its subject, or to any if it has none.
 func (b *batch) enqueue(ctx context.Context, l line, lanes []chan line) error {
 	if err := b.room.Acquire(ctx, l.size); err != nil {
-		return &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+		return &wire.Failure{
+			Kind:  wire.BadBody,
+			Field: "body",
+			Issue: "could not be read to its end",
+			Cause: err,
+		}
 	}
 	lane := l.number % len(lanes)
 	if l.event.Subject != "" {
-		lane = int(maphash.String(b.seed, l.event.Type+"\x00"+l.event.Subject) % uint64(len(lanes))) //nolint:gosec // there are few lanes
+		sum := maphash.String(b.seed, l.event.Type+"\x00"+l.event.Subject)
+		lane = int(sum % uint64(len(lanes))) //nolint:gosec // there are few lanes
 	}
 	lanes[lane] <- l
 	if b.failed.Load() {
@@ -261,8 +274,8 @@ func (b *batch) enqueue(ctx context.Context, l line, lanes []chan line) error {
 	return nil
 }
 
-// readLines calls each with every event of a body, until that returns an error. It returns the number of the line that has
-// an error, with the error.
+// readLines calls each with every event of a body, until that returns an error. It returns the number of the line that
+// has an error, with the error.
 func readLines(body io.Reader, each func(line) error) (int, error) {
 	reader := bufio.NewReaderSize(body, maxEvent)
 	for number := 1; ; number++ {
@@ -271,7 +284,12 @@ func readLines(body io.Reader, each func(line) error) (int, error) {
 			return number, wire.Fail(wire.TooLarge, "line", "is over the limit of %d bytes", maxEvent)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return number, &wire.Failure{Kind: wire.BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+			return number, &wire.Failure{
+				Kind:  wire.BadBody,
+				Field: "body",
+				Issue: "could not be read to its end",
+				Cause: err,
+			}
 		}
 		if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 {
 			var body eventBody
@@ -288,12 +306,13 @@ func readLines(body io.Reader, each func(line) error) (int, error) {
 	}
 }
 
-// atLine says where a body went wrong and what became of the rest.
+// atLine adds the failed line and the outcome of the others to an error.
 func atLine(number, published int, err error) error {
 	f := *wire.FailureOf(err)
 	if f.Kind == wire.Internal {
 		return err
 	}
-	f.Message = fmt.Sprintf("line %d: %s (%d events were published; sending the same again publishes none twice that has an id)", number, f.Error(), published)
+	f.Message = fmt.Sprintf("line %d: %s (%d events were published; sending the same again publishes none twice that "+
+		"has an id)", number, f.Error(), published)
 	return &f
 }

@@ -16,11 +16,13 @@ import (
 
 // event is one event as sent, without a line break.
 func event(organization uuid.UUID, id, subject string) string {
-	return fmt.Sprintf(`{"id":"%s","type":"factcheck.status.changed","source":"/factcheck","subject":"%s","organizationId":"%s","data":%s}`,
+	return fmt.Sprintf(`{"id":"%s","type":"factcheck.status.changed","source":"/factcheck","subject":"%s",`+
+		`"organizationId":"%s","data":%s}`,
 		id, subject, organization, factcheck)
 }
 
-const factcheck = `{"id":"c-1","status":"completed","previousStatus":"running","title":"A claim","url":"https://example.org/c-1","changedAt":"2026-11-21T12:00:00Z"}`
+const factcheck = `{"id":"c-1","status":"completed","previousStatus":"running","title":"A claim",` +
+	`"url":"https://example.org/c-1","changedAt":"2026-11-21T12:00:00Z"}`
 
 func TestPublishOneEvent(t *testing.T) {
 	t.Parallel()
@@ -43,18 +45,21 @@ func TestPublishOneEvent(t *testing.T) {
 		{`"type":"factcheck.status.changed",`, ``}:                           {"INVALID_BODY", "type is required"},
 		{`"source":"/factcheck",`, ``}:                                       {"INVALID_BODY", "source is required"},
 		{`"id":"` + id, `"id":"7`}:                                           {"INVALID_BODY", "id must be a UUID"},
-		{`"source":`, `"time":"noon","source":`}:                             {"INVALID_BODY", "time must be an ISO 8601 time"},
-		{`"source":`, `"time":"9999-12-31T23:59:59-01:00","source":`}:        {"INVALID_BODY", "time must be an ISO 8601 time"},
-		{`"source":`, `"feedid":"x","source":`}:                              {"INVALID_BODY", "feedid is not a known field"},
-		{`"source":`, `"feedId":"` + id + `","source":`}:                     {"INVALID_BODY", "feedType and feedId go together"},
-		{`"data":` + factcheck, `"data":{}`}:                                 {"VALIDATION_FAILED", "data does not match the schema"},
-		{`"organizationId":"` + org.String() + `",`, ``}:                     {"VALIDATION_FAILED", ""},
-		{`,"data":` + factcheck, ``}:                                         {"INVALID_BODY", "data is required"},
+		{`"source":`, `"time":"noon","source":`}: {"INVALID_BODY",
+			"time must be an ISO 8601 time"},
+		{`"source":`, `"time":"9999-12-31T23:59:59-01:00","source":`}: {"INVALID_BODY", "time must be an ISO 8601 time"},
+		{`"source":`, `"feedid":"x","source":`}:                       {"INVALID_BODY", "feedid is not a known field"},
+		{`"source":`, `"feedId":"` + id + `","source":`}:              {"INVALID_BODY", "feedType and feedId go together"},
+		{`"data":` + factcheck, `"data":{}`}: {"VALIDATION_FAILED",
+			"data does not match the schema"},
+		{`"organizationId":"` + org.String() + `",`, ``}: {"VALIDATION_FAILED", ""},
+		{`,"data":` + factcheck, ``}:                     {"INVALID_BODY", "data is required"},
 	} {
 		body := strings.Replace(event(org, id, "claim-1"), change[0], change[1], 1)
 		s.do(t, "POST", "/admin/events", body).refused(t, 400, want[0], want[1])
 	}
-	s.do(t, "POST", "/admin/events", `{"data":"`+strings.Repeat("x", 1<<20)+`"}`).refused(t, 413, "INVALID_BODY", "1048576")
+	s.do(t, "POST", "/admin/events", `{"data":"`+strings.Repeat("x", 1<<20)+`"}`).refused(t, 413,
+		"INVALID_BODY", "1048576")
 	r := httptest.NewRequestWithContext(t.Context(), "POST", "/admin/events", strings.NewReader("x"))
 	r.Header.Set("Authorization", "Bearer "+token)
 	s.send(r).refused(t, 415, "INVALID_BODY", "application/json or application/x-ndjson")
@@ -69,7 +74,8 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 	id := uuid.NewString()
 	first := event(org, id, "claim-1")
 	s.do(t, "POST", "/admin/events", first).into(t, 200, &adminapi.Published{})
-	respelled := strings.NewReplacer(`"previousStatus":"running",`, "", `"id":"c-1",`, `"id": "\u0063-1", "previousStatus":"running",`).Replace(first)
+	respelled := strings.NewReplacer(`"previousStatus":"running",`, "", `"id":"c-1",`,
+		`"id": "\u0063-1", "previousStatus":"running",`).Replace(first)
 	s.do(t, "POST", "/admin/events", respelled).into(t, 200, &adminapi.Published{})
 	for change, differs := range map[[2]string]string{
 		{org.String(), neighbour.String()}:        "organizationId",
@@ -78,7 +84,8 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 		{"A claim", "Another claim"}:              "data",
 	} {
 		other := strings.Replace(first, change[0], change[1], 1)
-		s.do(t, "POST", "/admin/events", other).refused(t, 409, "CONFLICT", "id "+id+" is published already and differs in "+differs+":")
+		s.do(t, "POST", "/admin/events", other).refused(t, 409, "CONFLICT", "id "+id+" is published already and differs in "+
+			differs+":")
 		// Of a body of many nothing is recorded: neither what comes before the line, nor what comes after.
 		before, after := uuid.NewString(), uuid.NewString()
 		lines := event(org, before, "claim-2") + "\n" + other + "\n" + event(org, after, "claim-2")
@@ -101,7 +108,7 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 	}
 }
 
-// What is nested deeper than parsers of receivers go is refused, and says where it is.
+// Data nested deeper than receivers' parsers go is refused, with its place.
 func TestPublishBoundsDepth(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -113,7 +120,8 @@ func TestPublishBoundsDepth(t *testing.T) {
 	}
 	s.do(t, "POST", "/admin/events", nested(64)).into(t, 200, nil)
 	for _, levels := range []int{65, 5000} {
-		s.do(t, "POST", "/admin/events", nested(levels)).refused(t, 400, "VALIDATION_FAILED", "data/more"+strings.Repeat("/0", 63)+" is nested deeper than 64 levels")
+		s.do(t, "POST", "/admin/events", nested(levels)).refused(t, 400, "VALIDATION_FAILED",
+			"data/more"+strings.Repeat("/0", 63)+" is nested deeper than 64 levels")
 	}
 }
 
@@ -175,7 +183,8 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 	} {
 		body := good() + "\n" + bad + "\n" + strings.Repeat(good()+"\n", 2000) + event(org, late, "claim-1")
 		got := s.do(t, "POST", "/admin/events", body)
-		if got.status < 400 || got.status >= 500 || !strings.Contains(strings.ReplaceAll(got.body, `\"`, `"`), want) || !strings.Contains(got.body, "published") {
+		if got.status < 400 || got.status >= 500 || !strings.Contains(strings.ReplaceAll(got.body, `\"`, `"`), want) ||
+			!strings.Contains(got.body, "published") {
 			t.Errorf("answered %d %s, want %s", got.status, got.body, want)
 		}
 	}
@@ -185,9 +194,9 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 	s.do(t, "POST", "/admin/events", "\n\n").into(t, http.StatusOK, &adminapi.Published{})
 }
 
-// An event for an organization that does not exist would reach nobody: it is refused, and says where. One that was registered a
-// moment ago, at another process too, gets its events at once; one that was deleted, no more.
-func TestPublishForAnOrganizationThatDoesNotExist(t *testing.T) {
+// An event for an organization that does not exist would reach no receiver: it is refused, with its line. A newly
+// registered one, at another process too, gets its events at once; a deleted one, no more.
+func TestPublishForUnknownOrganization(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
@@ -204,19 +213,25 @@ func TestPublishForAnOrganizationThatDoesNotExist(t *testing.T) {
 	}
 
 	other := &command.Commands{Store: s.Store, Now: time.Now, Catalog: s.Commands.Catalog} // of another process
-	made, _, err := other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"}, command.RegisterOrganization{Name: "Library"})
+	made, _, err := other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
+		command.RegisterOrganization{Name: "Library"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil)
 	by := command.Caller{Organization: made, Actor: "operator"}
-	if _, err := other.SuspendOrganization(t.Context(), by, command.SuspendOrganization{Organization: made, Reason: "unpaid"}); err != nil {
+	if _, err := other.SuspendOrganization(t.Context(), by, command.SuspendOrganization{
+		Organization: made,
+		Reason:       "unpaid",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil) // which waits
 	s.do(t, "DELETE", "/admin/organizations/"+made.String(), "").into(t, 200, nil)
-	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).refused(t, 404, "NOT_FOUND", "organizationId")
-	s.do(t, "POST", "/admin/events", strings.Replace(event(made, uuid.NewString(), "claim-1"), `"organizationId":"`+made.String()+`",`, "", 1)).
+	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).refused(t, 404, "NOT_FOUND",
+		"organizationId")
+	s.do(t, "POST", "/admin/events", strings.Replace(event(made, uuid.NewString(), "claim-1"),
+		`"organizationId":"`+made.String()+`",`, "", 1)).
 		refused(t, 400, "VALIDATION_FAILED", "feedId or an organizationId")
 }
 

@@ -46,7 +46,10 @@ func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	made, err := a.Commands.RegisterFeed(r.Context(), operator(r), command.RegisterFeed{
-		ID: body.id, FeedType: body.FeedType.Value, Organization: body.owner, Name: body.Name.Value,
+		ID:           body.id,
+		FeedType:     body.FeedType.Value,
+		Organization: body.owner,
+		Name:         body.Name.Value,
 	})
 	if err != nil {
 		return wire.Reply{}, err

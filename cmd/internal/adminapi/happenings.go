@@ -23,13 +23,13 @@ func (a *API) happeningRoutes(r routes) {
 	r.operators.Post("/admin/happenings/{id}/split", wire.Events.Handle(a.splitHappening))
 }
 
-// Happening is an event of the outside world and who tells what of it.
+// Happening is an event of the outside world and the sources' views of it.
 type Happening struct {
 	ID uuid.UUID `json:"id"` // "eventId" in the API for organizations
-	// StaleSince is since when no source shows it any more; null where one does.
+	// StaleSince is the time since which no source shows it; null if one does.
 	StaleSince *time.Time         `json:"staleSince"`
 	Fields     []HappeningField   `json:"fields"`
-	Sources    []HappeningTelling `json:"sources"` // those who tell of it, the first to tell first
+	Sources    []HappeningTelling `json:"sources"` // those that show it, in the order of their first observation
 	Items      []HappeningItem    `json:"items"`
 	// MergedInto is the event that is shown in the place of this one; Merged are those in whose place this one is.
 	MergedInto *uuid.UUID          `json:"mergedInto"`
@@ -37,16 +37,17 @@ type Happening struct {
 	Compared   []HappeningLikeness `json:"compared"` // with others that might be the same
 }
 
-// HappeningLikeness is what comparing it with another event came to, the last time.
+// HappeningLikeness is the result of the last comparison with another event.
 type HappeningLikeness struct {
-	With   uuid.UUID `json:"with"`
-	Same   bool      `json:"same"`
-	Reason string    `json:"reason"` // evidence, match; start, place, room, title, qualifier, noPlace, sideBySide, split, sharedKey
-	Score  float64   `json:"score"`  // how alike the titles are, from 0 to 1
+	With uuid.UUID `json:"with"`
+	Same bool      `json:"same"`
+	// evidence, match; start, place, room, title, qualifier, noPlace, sideBySide, split, sharedKey
+	Reason string    `json:"reason"`
+	Score  float64   `json:"score"` // how alike the titles are, from 0 to 1
 	At     time.Time `json:"at"`
 }
 
-// HappeningSplit is what a split came to.
+// HappeningSplit is the result of a split.
 type HappeningSplit struct {
 	Split []HappeningPair `json:"split"`
 }
@@ -57,8 +58,8 @@ type HappeningPair struct {
 	From uuid.UUID `json:"from"`
 }
 
-// HappeningField is a field with what gave it. A value is as in items; of dates and statuses it is a list with an element
-// for each occurrence.
+// HappeningField is a field with its origins. A value is as in items; of dates and statuses it is a list with an
+// element for each occurrence.
 type HappeningField struct {
 	Field string `json:"field"`
 	Value any    `json:"value"`
@@ -67,31 +68,32 @@ type HappeningField struct {
 	Others []HappeningOrigin `json:"others"`
 }
 
-// HappeningOrigin is what a source says of a field, and where. Page, syntax and path are absent where they are not known,
-// as of what was recorded before they were kept.
+// HappeningOrigin is a source's value of a field, with its place. Page, syntax and path are absent if they are not
+// known, as in events from before they were recorded.
 type HappeningOrigin struct {
 	SourceID uuid.UUID  `json:"sourceId"`
 	Of       *uuid.UUID `json:"of,omitempty"`
 	Page     string     `json:"page,omitempty"`
 	Syntax   string     `json:"syntax,omitempty"`
 	Path     string     `json:"path,omitempty"`
-	At       time.Time  `json:"at"` // since when the source tells it all as it does
+	At       time.Time  `json:"at"` // time of the source's last change
 	Value    any        `json:"value"`
 	Stale    bool       `json:"stale,omitzero"`
 }
 
-// HappeningTelling is a source that tells of a happening.
+// HappeningTelling is a source that shows a happening.
 type HappeningTelling struct {
-	SourceID    uuid.UUID       `json:"sourceId"`
-	Of          *uuid.UUID      `json:"of,omitempty"` // the happening that it tells of there, which was merged into this one
+	SourceID uuid.UUID `json:"sourceId"`
+	// the happening that it shows there, which was merged into this one
+	Of          *uuid.UUID      `json:"of,omitempty"`
 	URL         string          `json:"url,omitempty"`
 	Handle      string          `json:"handle,omitempty"`
 	Standing    string          `json:"standing"` // post, listing, ownPage, platform
 	Source      happening.Block `json:"source"`
 	PublishedAt *time.Time      `json:"publishedAt"`
 	Since       time.Time       `json:"since"`
-	DatedAt     time.Time       `json:"datedAt"` // since when it tells dates and statuses as it does
-	ToldAt      time.Time       `json:"toldAt"`  // since when it tells all as it does
+	DatedAt     time.Time       `json:"datedAt"` // time of its last change of dates and statuses
+	ToldAt      time.Time       `json:"toldAt"`  // time of its last change
 	StaleSince  *time.Time      `json:"staleSince"`
 }
 
@@ -130,14 +132,24 @@ func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h.MergedInto, h.Merged, h.Compared = wire.Nullable(into), append([]uuid.UUID{}, from...), make([]HappeningLikeness, len(compared))
+	h.MergedInto, h.Merged, h.Compared = wire.Nullable(into), append([]uuid.UUID{}, from...), make([]HappeningLikeness,
+		len(compared))
 	for i, c := range compared {
 		h.Compared[i] = HappeningLikeness{
-			With: c.With, Same: c.Same, Reason: c.Reason, Score: math.Round(float64(c.Score)*100) / 100, At: c.ComparedAt.UTC(),
+			With:   c.With,
+			Same:   c.Same,
+			Reason: c.Reason,
+			Score:  math.Round(float64(c.Score)*100) / 100,
+			At:     c.ComparedAt.UTC(),
 		}
 	}
 	for i, item := range shownBy {
-		h.Items[i] = HappeningItem{ID: item.ID, FeedID: item.FeedID, SourceID: item.SourceID, AddedAt: item.AddedAt.UTC()}
+		h.Items[i] = HappeningItem{
+			ID:       item.ID,
+			FeedID:   item.FeedID,
+			SourceID: item.SourceID,
+			AddedAt:  item.AddedAt.UTC(),
+		}
 	}
 	return wire.OK(h), nil
 }
@@ -169,20 +181,33 @@ func noHappening(err error) error {
 
 func telling(row query.Telling) (happening.Telling, error) {
 	t := happening.Telling{
-		SourceID: row.SourceID, Of: row.Of, Standing: happening.Standing(row.Standing), PublishedAt: row.PublishedAt,
-		Stale: row.StaleAt != nil, Since: row.Since, DatedAt: row.DatedAt,
+		SourceID:    row.SourceID,
+		Of:          row.Of,
+		Standing:    happening.Standing(row.Standing),
+		PublishedAt: row.PublishedAt,
+		Stale:       row.StaleAt != nil,
+		Since:       row.Since,
+		DatedAt:     row.DatedAt,
 	}
-	err := errors.Join(json.Unmarshal(row.Details, &t.Details), json.Unmarshal(row.Source, &t.Source), json.Unmarshal(row.Origins, &t.Origins))
+	err := errors.Join(json.Unmarshal(row.Details, &t.Details), json.Unmarshal(row.Source, &t.Source),
+		json.Unmarshal(row.Origins, &t.Origins))
 	if err != nil {
-		return t, fmt.Errorf("what source %s tells: %w", row.SourceID, err)
+		return t, fmt.Errorf("view of source %s: %w", row.SourceID, err)
 	}
 	return t, nil
 }
 
 func tellingShown(row query.Telling, t *happening.Telling) HappeningTelling {
 	shown := HappeningTelling{
-		SourceID: row.SourceID, Of: wire.Nullable(row.Of), Standing: t.Standing.String(), Source: t.Source, PublishedAt: wire.UTC(row.PublishedAt),
-		Since: row.Since.UTC(), DatedAt: row.DatedAt.UTC(), ToldAt: row.ToldAt.UTC(), StaleSince: wire.UTC(row.StaleAt),
+		SourceID:    row.SourceID,
+		Of:          wire.Nullable(row.Of),
+		Standing:    t.Standing.String(),
+		Source:      t.Source,
+		PublishedAt: wire.UTC(row.PublishedAt),
+		Since:       row.Since.UTC(),
+		DatedAt:     row.DatedAt.UTC(),
+		ToldAt:      row.ToldAt.UTC(),
+		StaleSince:  wire.UTC(row.StaleAt),
 	}
 	if row.URL != nil {
 		shown.URL = *row.URL
@@ -218,7 +243,12 @@ func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningFie
 		if value == nil {
 			continue
 		}
-		shown := HappeningField{Field: string(field), Value: value, From: []HappeningOrigin{}, Others: []HappeningOrigin{}}
+		shown := HappeningField{
+			Field:  string(field),
+			Value:  value,
+			From:   []HappeningOrigin{},
+			Others: []HappeningOrigin{},
+		}
 		given := all.GivenBy(field)
 		for i := range tellings {
 			t := &tellings[i]
@@ -229,7 +259,13 @@ func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningFie
 			if says == nil {
 				continue
 			}
-			origin := HappeningOrigin{SourceID: t.SourceID, Of: wire.Nullable(t.Of), At: rows[i].ToldAt.UTC(), Value: says, Stale: t.Stale}
+			origin := HappeningOrigin{
+				SourceID: t.SourceID,
+				Of:       wire.Nullable(t.Of),
+				At:       rows[i].ToldAt.UTC(),
+				Value:    says,
+				Stale:    t.Stale,
+			}
 			for _, o := range t.Origins {
 				if path, ok := o.Paths[field]; ok {
 					origin.Page, origin.Syntax, origin.Path = o.Page, o.Syntax, path

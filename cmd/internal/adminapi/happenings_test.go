@@ -12,7 +12,7 @@ import (
 	"carillon/projections/items"
 )
 
-func TestAHappeningSaysWhereEachFieldComesFrom(t *testing.T) {
+func TestHappening_originsOfFields(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var page, list adminapi.Created
@@ -21,27 +21,38 @@ func TestAHappeningSaysWhereEachFieldComesFrom(t *testing.T) {
 	id := uuid.New()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	start := time.Date(2026, 12, 5, 19, 0, 0, 0, time.UTC)
-	observe := func(source uuid.UUID, standing happening.Standing, title, description, syntax string, status happening.Status) {
+	observe := func(source uuid.UUID, standing happening.Standing, title, description, syntax string,
+		status happening.Status) {
 		t.Helper()
 		instance := happening.DeriveInstanceID("k", "1")
 		out, err := happening.Aggregate.Execute(t.Context(), s.Store, id, happening.Observe{
-			SourceID: source, Key: "k", At: now, Standing: standing, Source: happening.Block{Type: "site", URL: "https://" + title + ".example/"},
+			SourceID: source,
+			Key:      "k",
+			At:       now,
+			Standing: standing,
+			Source:   happening.Block{Type: "site", URL: "https://" + title + ".example/"},
 			Details: happening.Details{
-				Title: title, Description: description, Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome"},
+				Title:       title,
+				Description: description,
+				Time:        happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome"},
 				Instances: []happening.Instance{{ID: instance, Status: status, Occurrences: []happening.Occurrence{
 					{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: status},
 				}}},
 			},
-			Origins: []happening.Origin{{Page: "https://" + title + ".example/p", Syntax: syntax, Paths: map[happening.Field]string{
-				happening.FieldTitle: syntax + ".name", happening.FieldStart: syntax + ".startDate",
-			}}},
+			Origins: []happening.Origin{{
+				Page:   "https://" + title + ".example/p",
+				Syntax: syntax,
+				Paths: map[happening.Field]string{
+					happening.FieldTitle: syntax + ".name", happening.FieldStart: syntax + ".startDate",
+				},
+			}},
 		}, happening.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Patient(t.Context(), out.Position, items.ReadModel.Name)
 	}
-	observe(list.ID, happening.FromListing, "list", "<p>Much is told by the list.</p>", "rdfa", happening.Cancelled)
+	observe(list.ID, happening.FromListing, "list", "<p>The list has a description.</p>", "rdfa", happening.Cancelled)
 	observe(page.ID, happening.FromOwnPage, "page", "", "json-ld", happening.Scheduled)
 	fields := func() (map[string]adminapi.HappeningField, adminapi.Happening) {
 		t.Helper()
@@ -56,27 +67,55 @@ func TestAHappeningSaysWhereEachFieldComesFrom(t *testing.T) {
 	got, whole := fields()
 	want := map[string]adminapi.HappeningField{
 		"title": {
-			Field: "title", Value: "page",
-			From:   []adminapi.HappeningOrigin{{SourceID: page.ID, Page: "https://page.example/p", Syntax: "json-ld", Path: "json-ld.name", At: now, Value: "page"}},
-			Others: []adminapi.HappeningOrigin{{SourceID: list.ID, Page: "https://list.example/p", Syntax: "rdfa", Path: "rdfa.name", At: now, Value: "list"}},
+			Field: "title",
+			Value: "page",
+			From: []adminapi.HappeningOrigin{{
+				SourceID: page.ID,
+				Page:     "https://page.example/p",
+				Syntax:   "json-ld",
+				Path:     "json-ld.name",
+				At:       now,
+				Value:    "page",
+			}},
+			Others: []adminapi.HappeningOrigin{{
+				SourceID: list.ID,
+				Page:     "https://list.example/p",
+				Syntax:   "rdfa",
+				Path:     "rdfa.name",
+				At:       now,
+				Value:    "list",
+			}},
 		},
 		"description": {
-			Field: "description", Value: "<p>Much is told by the list.</p>",
-			From:   []adminapi.HappeningOrigin{{SourceID: list.ID, At: now, Value: "<p>Much is told by the list.</p>"}},
+			Field:  "description",
+			Value:  "<p>The list has a description.</p>",
+			From:   []adminapi.HappeningOrigin{{SourceID: list.ID, At: now, Value: "<p>The list has a description.</p>"}},
 			Others: []adminapi.HappeningOrigin{},
 		},
 		"status": {
-			Field: "status", Value: []any{"cancelled"},
+			Field:  "status",
+			Value:  []any{"cancelled"},
 			From:   []adminapi.HappeningOrigin{{SourceID: list.ID, At: now, Value: []any{"cancelled"}}},
 			Others: []adminapi.HappeningOrigin{{SourceID: page.ID, At: now, Value: []any{"scheduled"}}},
 		},
 		"start": {
-			Field: "start", Value: []any{"2026-12-05T20:00:00+01:00"},
+			Field: "start",
+			Value: []any{"2026-12-05T20:00:00+01:00"},
 			From: []adminapi.HappeningOrigin{{
-				SourceID: page.ID, Page: "https://page.example/p", Syntax: "json-ld", Path: "json-ld.startDate", At: now, Value: []any{"2026-12-05T20:00:00+01:00"},
+				SourceID: page.ID,
+				Page:     "https://page.example/p",
+				Syntax:   "json-ld",
+				Path:     "json-ld.startDate",
+				At:       now,
+				Value:    []any{"2026-12-05T20:00:00+01:00"},
 			}},
 			Others: []adminapi.HappeningOrigin{{
-				SourceID: list.ID, Page: "https://list.example/p", Syntax: "rdfa", Path: "rdfa.startDate", At: now, Value: []any{"2026-12-05T20:00:00+01:00"},
+				SourceID: list.ID,
+				Page:     "https://list.example/p",
+				Syntax:   "rdfa",
+				Path:     "rdfa.startDate",
+				At:       now,
+				Value:    []any{"2026-12-05T20:00:00+01:00"},
 			}},
 		},
 	}
@@ -90,7 +129,8 @@ func TestAHappeningSaysWhereEachFieldComesFrom(t *testing.T) {
 	}
 	for n, source := range []uuid.UUID{page.ID, list.ID} {
 		at := now.Add(time.Duration(n+1) * time.Hour)
-		out, err := happening.Aggregate.Execute(t.Context(), s.Store, id, happening.MarkStale{SourceID: source, At: at}, happening.Options{})
+		out, err := happening.Aggregate.Execute(t.Context(), s.Store, id, happening.MarkStale{SourceID: source, At: at},
+			happening.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +141,7 @@ func TestAHappeningSaysWhereEachFieldComesFrom(t *testing.T) {
 	}
 }
 
-func TestAHappeningThatIsNot(t *testing.T) {
+func TestHappening_unknown(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.do(t, "GET", "/admin/happenings/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no event has this id")

@@ -2,7 +2,9 @@ package adminapi_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,14 +15,17 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/openapi/contract"
 	"carillon/cmd/internal/suite"
+	"carillon/command/treeheads"
+	"carillon/projections/analytics"
 )
 
 const token = "0123456789abcdef0123456789abcdef"
@@ -30,17 +35,24 @@ const token = "0123456789abcdef0123456789abcdef"
 type server struct {
 	*apitest.Fixture
 	api         *adminapi.API
+	contract    http.Handler
 	projections *projections
 	down        map[string]error
 	uses        adapters.CredentialUses
 	later       atomic.Int64 // nanoseconds, by which the API's clock is ahead
-	stopped     time.Time    // what the API's clock shows, if it stands still
+	stopped     time.Time    // time of the API's clock, if it stands still
 }
 
 type projections struct{ rebuilding string }
 
 func (p *projections) Status(context.Context) ([]adminapi.Projection, error) {
-	return []adminapi.Projection{{Name: "feeds", Kind: "readModel", Position: "7/7", Head: "9/9", Events: 3}}, nil
+	return []adminapi.Projection{{
+		Name:     "feeds",
+		Kind:     "readModel",
+		Position: "7/7",
+		Head:     "9/9",
+		Events:   3,
+	}}, nil
 }
 
 func (p *projections) Rebuild(_ context.Context, name string) error {
@@ -54,13 +66,20 @@ func (p *projections) Rebuild(_ context.Context, name string) error {
 	return nil
 }
 
+func (p *projections) Verify(ctx context.Context, name string, sample float64) error {
+	if sample != 100 && sample != 2.5 {
+		return fmt.Errorf("sample %g", sample)
+	}
+	return p.Rebuild(ctx, name)
+}
+
 // idle has no keys to change.
 type idle struct{}
 
 func (idle) RotateMaster(context.Context) error { return nil }
 func (idle) RenewKeys(context.Context) error    { return nil }
 
-// parts are what the tests of the package share: each has an API of its own on them.
+// parts are what the tests of the package share: each has a separate API on them.
 var parts = suite.Fixture(apitest.Start)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
@@ -82,17 +101,46 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 	s.uses.Pool = s.Pool
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
-	s.api = adminapi.New(adminapi.Dependencies{
-		ConsoleLink: func(ctx context.Context, organization uuid.UUID) (string, time.Time, error) {
-			return console.NewLink(ctx, adapters.ConsoleSessions{Pool: s.Pool}, organization, time.Now())
-		},
-		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Projections: s.projections,
-		Ready:   func(context.Context) map[string]error { return s.down },
-		Metrics: metrics, Token: token, Log: s.Log, Uses: &s.uses, Keys: idle{},
-		Now: s.now,
+	public, err := httpapi.New(httpapi.Dependencies{
+		Commands: s.Commands,
+		Queries:  s.Queries,
+		Keys:     s.Queries,
+		Await:    s.Patient,
+		Now:      s.now,
+		Log:      s.Log,
+		Metrics:  prometheus.NewRegistry(),
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.api = adminapi.New(adminapi.Dependencies{
+		OnBehalf: public.OnBehalf,
+		ConsoleLink: func(ctx context.Context, of adminapi.ConsoleVisitor) (string, time.Time, error) {
+			return console.NewLink(ctx, adapters.ConsoleSessions{Pool: s.Pool}, of, time.Now())
+		},
+		Commands:    s.Commands,
+		Queries:     s.Queries,
+		Await:       s.Patient,
+		Projections: s.projections,
+		Ready:       func(context.Context) map[string]error { return s.down },
+		Metrics:     metrics,
+		Token:       token,
+		Log:         s.Log,
+		Uses:        &s.uses,
+		Keys:        idle{},
+		Seal: &treeheads.Sealer{
+			Store: s.Store,
+			Key:   ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)),
+			Now:   s.now,
+		},
+		Now:      s.now,
+		Analysts: analytics.Logins{Pool: s.Pool},
+	})
+	s.contract = documented.Enforce(t, s.api)
 	return s
 }
+
+var documented = contract.New(adminapi.OpenAPI, func(string) string { return "Error" })
 
 func (s *server) now() time.Time {
 	at := s.stopped
@@ -102,7 +150,7 @@ func (s *server) now() time.Time {
 	return at.Add(time.Duration(s.later.Load()))
 }
 
-// do sends a request with the admin token; a body is sent as JSON, or as NDJSON where it has several lines.
+// do sends a request with the admin token; a body is sent as JSON, or as NDJSON if it has several lines.
 func (s *server) do(t *testing.T, method, path, body string) response {
 	t.Helper()
 	var reader io.Reader
@@ -123,7 +171,7 @@ func (s *server) do(t *testing.T, method, path, body string) response {
 func (s *server) send(r *http.Request) response {
 	r.RemoteAddr = "127.0.0.1:40000"
 	w := httptest.NewRecorder()
-	s.api.ServeHTTP(w, r)
+	s.contract.ServeHTTP(w, r)
 	return response{w.Code, w.Header(), w.Body.String()}
 }
 
@@ -143,7 +191,8 @@ func (r response) refused(t *testing.T, status int, code, message string) {
 		} `json:"error"`
 	}
 	err := json.Unmarshal([]byte(r.body), &envelope, json.RejectUnknownMembers(true))
-	if err != nil || r.status != status || envelope.Error.Code != code || !strings.Contains(envelope.Error.Message, message) {
+	if err != nil || r.status != status || envelope.Error.Code != code ||
+		!strings.Contains(envelope.Error.Message, message) {
 		t.Errorf("answered %d %s (%v)\nwant     %d %s … %s", r.status, r.body, err, status, code, message)
 	}
 }

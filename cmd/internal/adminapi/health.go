@@ -26,13 +26,14 @@ type Health struct {
 // alive answers GET /healthz as long as the process runs.
 func alive(*http.Request) (wire.Reply, error) { return wire.OK(Health{Status: "ok"}), nil }
 
-// Unready is why something does not work that everybody may know who asks /readyz, for which no token is needed.
+// Unready is a failed dependency as /readyz shows it, which needs no token.
 type Unready string
 
 // Error implements error.
 func (u Unready) Error() string { return string(u) }
 
-// reason is what the answer tells of a failure besides its name: only what waiting does not mend, and what is no secret.
+// reason is the part of a failure that the answer shows besides its name: only if waiting does not repair it, and it is
+// no secret.
 func reason(err error) string {
 	if told, ok := errors.AsType[Unready](err); ok {
 		return " (" + told.Error() + ")"
@@ -46,8 +47,8 @@ func reason(err error) string {
 	return ""
 }
 
-// ready answers GET /readyz: 200 where requests can be served, 503 with the names of what can't be reached. The reasons
-// are mostly in the log only, because who asks needs no token.
+// ready answers GET /readyz: 200 if requests can be served, 503 with the names of unreachable dependencies. The reasons
+// are mostly in the log only, because the route needs no token.
 func (a *API) ready(r *http.Request) (wire.Reply, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -63,7 +64,11 @@ func (a *API) ready(r *http.Request) (wire.Reply, error) {
 	}
 	if len(down) > 0 {
 		wire.Note(r.Context(), slog.String("down", strings.Join(down, ", ")))
-		return wire.Reply{}, &wire.Failure{Kind: wire.Unavailable, Issue: "not ready: " + strings.Join(down, ", "), Cause: errors.Join(causes...)}
+		return wire.Reply{}, &wire.Failure{
+			Kind:  wire.Unavailable,
+			Issue: "not ready: " + strings.Join(down, ", "),
+			Cause: errors.Join(causes...),
+		}
 	}
 	health := Health{Status: "ok", Components: names}
 	if a.Warnings != nil {

@@ -19,18 +19,20 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	path := "/admin/organizations/" + org.ID.String()
 	var first, set, back adminapi.Limits
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &first)
-	if len(first.Limits) != 9 || len(first.Set) != 0 || first.Limits["destinations"] != 10_000 {
+	if len(first.Limits) != 10 || len(first.Set) != 0 || first.Limits["destinations"] != 10_000 {
 		t.Errorf("by default: %+v", first)
 	}
 	s.do(t, "PUT", path+"/limits", `{"destinations":5,"requestsPerSecond":0}`).into(t, 200, new(adminapi.Limits))
 	s.do(t, "PUT", path+"/limits", `{"feeds":7,"keys":1}`).into(t, 200, new(adminapi.Limits))
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &set)
-	if !maps.Equal(set.Set, map[string]int64{"feeds": 7, "keys": 1}) || set.Limits["destinations"] != 10_000 || set.Limits["feeds"] != 7 {
+	if !maps.Equal(set.Set, map[string]int64{"feeds": 7, "keys": 1}) || set.Limits["destinations"] != 10_000 ||
+		set.Limits["feeds"] != 7 {
 		t.Errorf("after it was replaced: %+v", set)
 	}
 	for body, message := range map[string]string{
-		`{"feeds":-1}`: "feeds must be from 0 to 1000000000", `{"feeds":1000000001}`: "feeds must be from 0", `{"feeds":"7"}`: "feeds",
-		`{"cakes":7}`: "cakes is not a known field", `{"feeds":null}`: "feeds", `{"feeds":1.5}`: "feeds",
+		`{"feeds":-1}`: "feeds must be from 0 to 1000000000", `{"feeds":1000000001}`: "feeds must be from 0",
+		`{"feeds":"7"}`: "feeds",
+		`{"cakes":7}`:   "cakes is not a known field", `{"feeds":null}`: "feeds", `{"feeds":1.5}`: "feeds",
 	} {
 		s.do(t, "PUT", path+"/limits", body).refused(t, 400, "INVALID_BODY", message)
 	}
@@ -49,7 +51,8 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 		}
 		return "none"
 	}
-	s.do(t, "POST", path+"/suspend", `{"reason":"`+strings.Repeat("x", 20_000)+`"}`).refused(t, 400, "INVALID_BODY", "reason must have at most")
+	s.do(t, "POST", path+"/suspend", `{"reason":"`+strings.Repeat("x", 20_000)+`"}`).refused(t, 400, "INVALID_BODY",
+		"reason must have at most")
 	for range 2 { // the same again changes nothing
 		s.do(t, "POST", path+"/suspend", `{"reason":"unpaid"}`).into(t, 200, new(any))
 		if got := status(); got != "suspended" {

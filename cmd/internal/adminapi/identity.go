@@ -9,7 +9,7 @@ import (
 	"carillon/query"
 )
 
-// configuredID tells one configured admin token from the next, so that what was begun with it ends when it is exchanged.
+// configuredID identifies the configured admin token, so that sessions begun with it end when it is exchanged.
 func (a *API) configuredID() string {
 	sum := sha256.Sum256(a.tokenHash[:])
 	return "admin:" + hex.EncodeToString(sum[:8])

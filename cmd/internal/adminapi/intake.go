@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What is on its way into the store at one time, of all bodies of many events together; and while somebody publishes
-// single events. The store commits in groups, in the order in which it is asked: each finds so much in front of it.
+// Limits of the events on their way into the store at one time, of all bodies of many events together; the second
+// applies while single events are published. The store commits in groups, in the order of its requests, so a single
+// event waits for at most that much.
 const (
 	intakeEvents = 128
 	intakeBeside = 32
@@ -27,10 +28,10 @@ type intake struct {
 
 func newIntake() *intake { return &intake{room: semaphore.NewWeighted(intakeBytes)} }
 
-// beside notes that somebody publishes a single event.
+// beside notes that a single event is being published.
 func (i *intake) beside() { i.single.Store(time.Now().UnixNano()) }
 
-// enter waits for the turn of an event of so many bytes. left is to be called once it is recorded, or refused.
+// enter waits for the turn of an event of a size in bytes. left is to be called once it is recorded, or refused.
 func (i *intake) enter(ctx context.Context, size int64) (left func(), err error) {
 	part := int64(intakeBytes / intakeEvents)
 	if time.Since(time.Unix(0, i.single.Load())) < besideFor {

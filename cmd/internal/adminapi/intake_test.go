@@ -7,13 +7,13 @@ import (
 	"testing/synctest"
 )
 
-// Of all bodies together a bounded number of events is on the way into the store, and fewer where they are large. Each
+// Of all bodies together a bounded number of events is on the way into the store, and fewer if they are large. Each
 // comes in the order in which it waits, so that no body waits for the whole of another one.
 func TestEventsOfBodiesWaitForTheirTurn(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		size   int64
-		single bool // somebody publishes single events
+		single bool // single events are being published
 		want   int
 	}{
 		"small":                 {100, false, intakeEvents},

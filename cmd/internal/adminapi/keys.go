@@ -20,13 +20,13 @@ func (a *API) keyRoutes(r routes) {
 	r.operators.Post("/admin/keys/renew", wire.Events.Handle(a.renewKeys))
 }
 
-// rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It goes on where
-// the caller leaves.
+// rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It continues
+// if the caller leaves.
 func (a *API) rotateMaster(r *http.Request) (wire.Reply, error) {
 	return a.changeKeys(r, "rotate-master-key", a.Keys.RotateMaster)
 }
 
-// renewKeys answers POST /admin/keys/renew when what was shredded can't be opened any more, whoever kept it.
+// renewKeys answers POST /admin/keys/renew when shredded data can't be opened any more, even with a kept copy.
 func (a *API) renewKeys(r *http.Request) (wire.Reply, error) {
 	return a.changeKeys(r, "renew-keys", a.Keys.RenewKeys)
 }

@@ -50,15 +50,16 @@ func limitsOf(set map[string]int64) Limits {
 
 // limitsBody are the limits that differ from the defaults.
 type limitsBody struct {
-	Destinations      wire.Optional[int] `json:"destinations"`
-	Subscriptions     wire.Optional[int] `json:"subscriptions"`
-	PatternsAndPins   wire.Optional[int] `json:"patternsAndPins"`
-	Feeds             wire.Optional[int] `json:"feeds"`
-	Sources           wire.Optional[int] `json:"sources"`
-	Keys              wire.Optional[int] `json:"keys"`
-	FeedbackPerDay    wire.Optional[int] `json:"feedbackPerDay"`
-	RequestsPerSecond wire.Optional[int] `json:"requestsPerSecond"`
-	Redeliveries      wire.Optional[int] `json:"redeliveries"`
+	Destinations          wire.Optional[int] `json:"destinations"`
+	Subscriptions         wire.Optional[int] `json:"subscriptions"`
+	PatternsAndPins       wire.Optional[int] `json:"patternsAndPins"`
+	Feeds                 wire.Optional[int] `json:"feeds"`
+	Sources               wire.Optional[int] `json:"sources"`
+	Keys                  wire.Optional[int] `json:"keys"`
+	FeedbackPerDay        wire.Optional[int] `json:"feedbackPerDay"`
+	SourceAddressesPerDay wire.Optional[int] `json:"sourceAddressesPerDay"`
+	RequestsPerSecond     wire.Optional[int] `json:"requestsPerSecond"`
+	Redeliveries          wire.Optional[int] `json:"redeliveries"`
 
 	limits organization.Limits
 }
@@ -67,9 +68,12 @@ type limitsBody struct {
 func (b *limitsBody) Check(c *wire.Checks) {
 	b.limits = organization.Limits{}
 	for limit, sent := range map[organization.Limit]wire.Optional[int]{
-		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions, organization.LimitPatternsAndPins: b.PatternsAndPins, organization.LimitFeeds: b.Feeds,
-		organization.LimitSources: b.Sources, organization.LimitKeys: b.Keys, organization.LimitFeedbackPerDay: b.FeedbackPerDay,
-		organization.LimitRequestsPerSecond: b.RequestsPerSecond, organization.LimitRedeliveries: b.Redeliveries,
+		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions,
+		organization.LimitPatternsAndPins: b.PatternsAndPins, organization.LimitFeeds: b.Feeds,
+		organization.LimitSources: b.Sources, organization.LimitKeys: b.Keys,
+		organization.LimitFeedbackPerDay:        b.FeedbackPerDay,
+		organization.LimitSourceAddressesPerDay: b.SourceAddressesPerDay,
+		organization.LimitRequestsPerSecond:     b.RequestsPerSecond, organization.LimitRedeliveries: b.Redeliveries,
 	} {
 		if !sent.Set {
 			continue
@@ -81,7 +85,7 @@ func (b *limitsBody) Check(c *wire.Checks) {
 	}
 }
 
-// putLimits answers PUT /admin/organizations/{id}/limits: what is left out is as by default.
+// putLimits answers PUT /admin/organizations/{id}/limits: omitted limits are the defaults.
 func (a *API) putLimits(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
@@ -120,7 +124,10 @@ func (a *API) suspendOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{Organization: id, Reason: body.Reason.Value})
+	at, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{
+		Organization: id,
+		Reason:       body.Reason.Value,
+	})
 	return a.organizationChanged(r, at, err)
 }
 
@@ -137,7 +144,8 @@ func (a *API) resumeOrganization(r *http.Request) (wire.Reply, error) {
 	return a.organizationChanged(r, at, err)
 }
 
-// deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; what it owns ends soon after.
+// deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; its destinations and feeds end soon
+// after.
 func (a *API) deleteOrganization(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {

@@ -34,7 +34,7 @@ func (b *operatorBody) Check(c *wire.Checks) {
 	b.expires = expiry(c, b.ExpiresAt)
 }
 
-// expiry reads when a key or token ends; nil: never.
+// expiry reads the expiry of a key or token; nil means never.
 func expiry(c *wire.Checks, given *string) *time.Time {
 	if given == nil {
 		return nil
@@ -52,7 +52,10 @@ func (a *API) issueOperatorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{Name: body.Name.Value, ExpiresAt: body.expires})
+	issued, at, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{
+		Name:      body.Name.Value,
+		ExpiresAt: body.expires,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -73,7 +76,7 @@ func (a *API) listOperatorTokens(r *http.Request) (wire.Reply, error) {
 	return wire.OK(list), nil
 }
 
-// overlapBody says how long what is rotated goes on.
+// overlapBody is how long a rotated key or token stays valid.
 type overlapBody struct {
 	OverlapSeconds wire.Optional[int] `json:"overlapSeconds"`
 }
@@ -98,7 +101,10 @@ func (a *API) rotateOperatorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{Name: name, Overlap: body.overlap()})
+	issued, at, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{
+		Name:    name,
+		Overlap: body.overlap(),
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -122,5 +128,10 @@ func (a *API) revokeOperator(r *http.Request) (wire.Reply, error) {
 
 // record has it on record that an operator begins something that leaves no other event.
 func (a *API) record(r *http.Request, action, subject string) error {
-	return a.Commands.RecordAction(r.Context(), operator(r), command.RecordAction{Action: action, Subject: subject})
+	return a.recordBy(r, operator(r), action, subject)
+}
+
+// recordBy is record for an action that concerns the caller's organization.
+func (a *API) recordBy(r *http.Request, by command.Caller, action, subject string) error {
+	return a.Commands.RecordAction(r.Context(), by, command.RecordAction{Action: action, Subject: subject})
 }

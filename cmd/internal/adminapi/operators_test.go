@@ -46,7 +46,7 @@ func TestOperators(t *testing.T) {
 	}
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).refused(t, 409, "CONFLICT", "rotate the token")
 
-	// What they do is on record under their names.
+	// Their actions are recorded under their names.
 	var org adminapi.Created
 	s.as(t, ann.Token, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
 	s.as(t, bob.Token, "POST", "/admin/organizations/"+org.ID.String()+"/suspend", `{"reason":"unpaid"}`).into(t, 200, nil)
@@ -55,11 +55,12 @@ func TestOperators(t *testing.T) {
 	if got := s.actors(t, organization.Aggregate.Stream(org.ID)); !slices.Equal(got, want) {
 		t.Errorf("actors = %v, want %v", got, want)
 	}
-	if got := s.actors(t, operator.Aggregate.Stream(operator.StreamID("bob"))); !slices.Equal(got, []string{"operator:ann"}) {
+	if got := s.actors(t, operator.Aggregate.Stream(operator.StreamID("bob"))); !slices.Equal(got,
+		[]string{"operator:ann"}) {
 		t.Errorf("bob was admitted by %v", got)
 	}
 
-	// A rotation lets nobody down: both tokens work until the overlap ends.
+	// A rotation has no gap: both tokens work until the overlap ends.
 	var second adminapi.IssuedToken
 	s.as(t, bob.Token, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":3600}`).into(t, 201, &second)
 	for later, valid := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false} {
@@ -70,8 +71,10 @@ func TestOperators(t *testing.T) {
 		}
 	}
 	s.later.Store(0)
-	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":2592001}`).refused(t, 400, "INVALID_BODY", "overlapSeconds must be 0 to 2592000")
-	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":-1}`).refused(t, 400, "INVALID_BODY", "overlapSeconds must be 0 to 2592000")
+	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":2592001}`).refused(t, 400, "INVALID_BODY",
+		"overlapSeconds must be 0 to 2592000")
+	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":-1}`).refused(t, 400, "INVALID_BODY",
+		"overlapSeconds must be 0 to 2592000")
 	s.do(t, "POST", "/admin/operators/eve/rotate", "").refused(t, 404, "NOT_FOUND", "operator not found")
 	s.do(t, "DELETE", "/admin/operators/eve", "").refused(t, 404, "NOT_FOUND", "operator not found")
 
@@ -88,7 +91,8 @@ func TestOperators(t *testing.T) {
 	var list adminapi.List[adminapi.Credential]
 	answer := s.do(t, "GET", "/admin/operators", "")
 	answer.into(t, 200, &list)
-	if len(list.Items) != 3 || list.Items[0].Name != "ann" || list.Items[0].LastUsedAt == nil || list.Items[0].LastUsedAt.Minute() != 0 ||
+	if len(list.Items) != 3 || list.Items[0].Name != "ann" || list.Items[0].LastUsedAt == nil ||
+		list.Items[0].LastUsedAt.Minute() != 0 ||
 		list.Items[1].RevokedAt == nil || list.Items[2].RevokedAt == nil {
 		t.Errorf("operators: %s", answer.body)
 	}
@@ -111,15 +115,18 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 	org, _ := s.Organization(t, "Town hall")
 	var ann adminapi.IssuedToken
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
-	for _, path := range []string{
-		"/admin/organizations/" + org.String() + "/console-link", "/admin/projections/feeds/rebuild", "/admin/keys/rotate-master", "/admin/keys/renew",
+	for _, request := range [][2]string{
+		{"/admin/organizations/" + org.String() + "/console-link", `{"as":"bob","scopes":["read","write"]}`},
+		{"/admin/projections/feeds/rebuild"}, {"/admin/keys/rotate-master"}, {"/admin/keys/renew"},
 	} {
-		if got := s.as(t, ann.Token, "POST", path, ""); got.status >= 300 {
+		path := request[0]
+		if got := s.as(t, ann.Token, "POST", path, request[1]); got.status >= 300 {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
 	var acted []string
-	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories(operator.Aggregate.Category)) {
+	for message, err := range s.Store.Subscribe(t.Context(), eventstore.Start,
+		eventstore.Categories(operator.Aggregate.Category)) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,8 +151,10 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		}
 	}
 	want := []string{
-		"operator:ann make-console-link " + org.String(), "operator:ann rebuild-projection feeds",
-		"operator:ann rotate-master-key ", "operator:ann renew-keys ",
+		"operator:ann make-console-link " + org.String() + " as bob, scopes read write",
+		"operator:ann rebuild-projection feeds",
+		"operator:ann rotate-master-key ",
+		"operator:ann renew-keys ",
 	}
 	if !slices.Equal(acted, want) {
 		t.Errorf("on record: %q, want %q", acted, want)
@@ -156,8 +165,10 @@ func TestOperatorsAreNotIssuedByMistake(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	for body, message := range map[string]string{
-		`{}`: "name is required", `{"name":""}`: "name", `{"name":"Ann"}`: "a-z 0-9", `{"name":"ann","expiresAt":"tomorrow"}`: "expiresAt must be",
-		`{"name":"ann","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"a/b"}`: "a-z 0-9", `{"name":"ann","admin":true}`: "admin is not a known field",
+		`{}`: "name is required", `{"name":""}`: "name", `{"name":"Ann"}`: "a-z 0-9",
+		`{"name":"ann","expiresAt":"tomorrow"}`:             "expiresAt must be",
+		`{"name":"ann","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"a/b"}`: "a-z 0-9",
+		`{"name":"ann","admin":true}`: "admin is not a known field",
 	} {
 		s.do(t, "POST", "/admin/operators", body).refused(t, 400, "INVALID_BODY", message)
 	}
@@ -171,10 +182,16 @@ var (
 )
 
 var decided = map[string][]string{
+	"GET /admin/audit":                   forBound,
+	"GET /admin/audit/{kind}/{thing}":    forBound,
 	"GET /admin/audit/destinations/{id}": forBound,
 	"GET /admin/projections":             forAuditors,
+	"GET /admin/seal":                    forBound,
+	"POST /admin/seal":                   forOperators,
+	"GET /admin/seal/exports/{id}":       forBound,
 
-	"POST /admin/organizations": forOperators, "GET /admin/organizations": forOperators, "DELETE /admin/organizations/{id}": forOperators,
+	"POST /admin/organizations": forOperators, "GET /admin/organizations": forOperators,
+	"DELETE /admin/organizations/{id}":    forOperators,
 	"POST /admin/organizations/{id}/keys": forOperators, "GET /admin/organizations/{id}/keys": forOperators,
 	"POST /admin/organizations/{id}/keys/{keyId}/rotate":              forOperators,
 	"DELETE /admin/organizations/{id}/keys/{keyId}":                   forOperators,
@@ -199,19 +216,32 @@ var decided = map[string][]string{
 	"DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}": forOperators,
 	"POST /admin/events":                                              forOperators,
 	"POST /admin/projections/{name}/rebuild":                          forOperators,
+	"POST /admin/projections/{name}/verify":                           forOperators,
 	"POST /admin/keys/rotate-master":                                  forOperators,
 	"POST /admin/keys/renew":                                          forOperators,
 	"POST /admin/auditors":                                            forOperators,
 	"GET /admin/auditors":                                             forOperators,
 	"DELETE /admin/auditors/{id}":                                     forOperators,
+	"POST /admin/analytics/logins":                                    forOperators,
+	"GET /admin/analytics/logins":                                     forOperators,
+	"DELETE /admin/analytics/logins/{name}":                           forOperators,
 	"POST /admin/operators":                                           forOperators,
 	"GET /admin/operators":                                            forOperators,
 	"POST /admin/operators/{name}/rotate":                             forOperators,
 	"DELETE /admin/operators/{name}":                                  forOperators,
+	"GET " + onBehalf + "destinations":                                forOperators,
+	"GET " + onBehalf + "destinations/{ref}":                          forOperators,
+	"GET " + onBehalf + "deliveries":                                  forOperators,
+	"GET " + onBehalf + "deliveries/{id}":                             forOperators,
+	"POST " + onBehalf + "deliveries/{id}/replay":                     forOperators,
+	"GET " + onBehalf + "events":                                      forOperators,
+	"GET " + onBehalf + "events/{id}":                                 forOperators,
 	"GET /debug/pprof/profile":                                        forOperators,
 	"GET /debug/pprof/trace":                                          forOperators,
 	"GET /debug/pprof/{profile}":                                      forOperators,
 }
+
+const onBehalf = "/admin/organizations/{organization}/events/"
 
 // Each token against each route.
 func TestHostileTokenOnEveryRoute(t *testing.T) {
@@ -221,36 +251,40 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 	tokens := map[string]string{"configured": token, "API key": key, "none": ""}
 	for name, request := range map[string][2]string{
 		"operator": {"/admin/operators", `{"name":"dora"}`}, "revoked operator": {"/admin/operators", `{"name":"dave"}`},
-		"auditor": {"/admin/auditors", `{"name":"Court of audit"}`}, "bound auditor": {"/admin/auditors", `{"name":"Town","organization":"` + org.String() + `"}`},
+		"auditor": {"/admin/auditors", `{"name":"Court of audit"}`}, "bound auditor": {"/admin/auditors",
+			`{"name":"Town","organization":"` + org.String() + `"}`},
 	} {
 		var issued adminapi.IssuedToken
 		s.do(t, "POST", request[0], request[1]).into(t, 201, &issued)
 		tokens[name] = issued.Token
 	}
 	s.do(t, "DELETE", "/admin/operators/dave", "").into(t, 200, nil)
-	fill := strings.NewReplacer("{id}", uuid.NewString(), "{keyId}", "nobody00", "{feedType}", "news", "{feedId}", uuid.NewString(),
-		"{organizationId}", uuid.NewString(), "{name}", "nobody", "{profile}", "heap")
-	public := []string{"GET /healthz", "GET /readyz", "GET /metrics"}
+	fill := strings.NewReplacer("{id}", uuid.NewString(), "{keyId}", "nobody00", "{feedType}", "news", "{feedId}",
+		uuid.NewString(),
+		"{organizationId}", uuid.NewString(), "{organization}", uuid.NewString(), "{ref}", "crm",
+		"{name}", "unknown", "{profile}", "heap")
+	public := []string{"GET /healthz", "GET /readyz", "GET /metrics", "GET /admin/openapi.json"}
 	seen := map[string]bool{}
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		name := method + " " + route
-		may, ok := decided[name]
-		if seen[name] = true; slices.Contains(public, name) {
-			return nil
-		}
-		if !ok {
-			t.Errorf("nobody has decided who may use %s", name)
-		}
-		for who, token := range tokens {
-			// What is no JSON at all: the token is checked first, and nothing is done. Profiles take their time.
-			if allowed := slices.Contains(may, who); strings.Contains(route, "pprof/") && allowed {
-				continue
-			} else if got := s.as(t, token, method, fill.Replace(route), "{"); (got.status != 401) != allowed {
-				t.Errorf("%s of %s: %d %s", name, who, got.status, got.body)
+	err := chi.Walk(s.api.Routes(),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			name := method + " " + route
+			may, ok := decided[name]
+			if seen[name] = true; slices.Contains(public, name) {
+				return nil
 			}
-		}
-		return nil
-	})
+			if !ok {
+				t.Errorf("no role is listed for %s", name)
+			}
+			for who, token := range tokens {
+				// With an invalid body the token is checked first, and nothing is done. Profiles take their time.
+				if allowed := slices.Contains(may, who); strings.Contains(route, "pprof/") && allowed {
+					continue
+				} else if got := s.as(t, token, method, fill.Replace(route), "{"); (got.status != 401) != allowed {
+					t.Errorf("%s of %s: %d %s", name, who, got.status, got.body)
+				}
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +295,7 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 	}
 }
 
-// An auditor of one organization can't tell others' destinations from what was never there.
+// An auditor of one organization can't distinguish others' destinations from unknown ones.
 func TestHostileAuditorOfOneOrganization(t *testing.T) {
 	t.Parallel()
 	s := serveAlone(t)
@@ -271,17 +305,20 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 	hidden, _, _ := s.life(t, command.Caller{Organization: theirs, Actor: "key:ab12CD34"})
 	var bound adminapi.IssuedToken
 	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, mine)).into(t, 201, &bound)
-	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, uuid.New())).refused(t, 404, "NOT_FOUND", "register it first")
-	s.do(t, "POST", "/admin/auditors", `{"name":"Town","organization":"7"}`).refused(t, 400, "INVALID_BODY", "organization must be a UUID")
+	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, uuid.New())).refused(t, 404,
+		"NOT_FOUND", "register it first")
+	s.do(t, "POST", "/admin/auditors", `{"name":"Town","organization":"7"}`).refused(t, 400, "INVALID_BODY",
+		"organization must be a UUID")
 
 	path := func(id uuid.UUID) string { return "/admin/audit/destinations/" + id.String() }
 	for _, accept := range []string{"application/json", "application/x-ndjson"} {
 		get := func(id uuid.UUID) response { return s.as(t, bound.Token, "GET", path(id), "", "Accept", accept) }
 		if got := get(seen); got.status != 200 {
-			t.Errorf("%s of its own: %d %s", accept, got.status, got.body)
+			t.Errorf("%s of its organization: %d %s", accept, got.status, got.body)
 		}
 		got, missing := get(hidden), get(uuid.New())
-		if got.status != 404 || got.body != missing.body || !slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]) {
+		if got.status != 404 || got.body != missing.body ||
+			!slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]) {
 			t.Errorf("%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
 		}
 	}
@@ -292,7 +329,8 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 	}
 }
 
-// Who makes up tokens is refused after a while, and neither the configured token nor one that was valid lately is.
+// An address that makes up tokens is refused after a while, except for the configured token and recently
+// valid ones.
 func TestHostileTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

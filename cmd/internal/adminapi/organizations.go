@@ -53,7 +53,7 @@ type Credential struct {
 	CreatedAt  time.Time  `json:"createdAt"`
 	ExpiresAt  *time.Time `json:"expiresAt"`  // null: never
 	RevokedAt  *time.Time `json:"revokedAt"`  // null: it was not
-	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; null: not that anybody knows
+	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; null if no use is known
 }
 
 // Key is an API key of a list.
@@ -66,7 +66,11 @@ type Key struct {
 
 func credentialOf(c query.Credential) Credential {
 	return Credential{
-		ID: c.ID, Name: c.Name, CreatedAt: c.CreatedAt.UTC(), ExpiresAt: wire.UTC(c.ExpiresAt), RevokedAt: wire.UTC(c.RevokedAt),
+		ID:         c.ID,
+		Name:       c.Name,
+		CreatedAt:  c.CreatedAt.UTC(),
+		ExpiresAt:  wire.UTC(c.ExpiresAt),
+		RevokedAt:  wire.UTC(c.RevokedAt),
 		LastUsedAt: wire.UTC(c.LastUsedAt),
 	}
 }
@@ -84,7 +88,8 @@ func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.RegisterOrganization(r.Context(), operator(r), command.RegisterOrganization{Name: body.Name.Value})
+	id, at, err := a.Commands.RegisterOrganization(r.Context(), operator(r),
+		command.RegisterOrganization{Name: body.Name.Value})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -100,7 +105,12 @@ func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	}
 	list := List[Organization]{Items: make([]Organization, len(organizations))}
 	for i, o := range organizations {
-		list.Items[i] = Organization{ID: o.ID, Name: o.Name, CreatedAt: o.CreatedAt.UTC(), Status: o.Status}
+		list.Items[i] = Organization{
+			ID:        o.ID,
+			Name:      o.Name,
+			CreatedAt: o.CreatedAt.UTC(),
+			Status:    o.Status,
+		}
 	}
 	return wire.OK(list), nil
 }
@@ -131,7 +141,10 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	issued, at, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{
-		Organization: id, Name: body.Name.Value, Scopes: body.Scopes.Value, ExpiresAt: body.expires,
+		Organization: id,
+		Name:         body.Name.Value,
+		Scopes:       body.Scopes.Value,
+		ExpiresAt:    body.expires,
 	})
 	if err != nil {
 		return wire.Reply{}, err
@@ -152,7 +165,11 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	}
 	list := List[Key]{Items: make([]Key, len(keys))}
 	for i, k := range keys {
-		list.Items[i] = Key{Credential: credentialOf(k.Credential), Scopes: k.Scopes, SuccessorOf: wire.Nullable(k.SuccessorOf)}
+		list.Items[i] = Key{
+			Credential:  credentialOf(k.Credential),
+			Scopes:      k.Scopes,
+			SuccessorOf: wire.Nullable(k.SuccessorOf),
+		}
 	}
 	return wire.OK(list), nil
 }
@@ -190,7 +207,11 @@ func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{Organization: id, KeyID: keyID, Overlap: body.overlap()})
+	issued, at, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{
+		Organization: id,
+		KeyID:        keyID,
+		Overlap:      body.overlap(),
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}

@@ -10,8 +10,8 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// profileRoutes shows operators what the process is busy with: profiles as "go tool pprof" reads them. What would show
-// the command line is left out, because secrets may be in it.
+// profileRoutes serves profiles for "go tool pprof". Those that show the command line are left out, because secrets may
+// be in it.
 func (a *API) profileRoutes(r routes) {
 	r.operators.Get("/debug/pprof/profile", cpuProfile)
 	r.operators.Get("/debug/pprof/trace", executionTrace)

@@ -12,7 +12,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/projections/sources"
 	"carillon/query"
@@ -38,26 +38,27 @@ type Source struct {
 	Feeds       int          `json:"feeds"`
 	State       string       `json:"state"`
 	Since       time.Time    `json:"since"`             // the state
-	Message     string       `json:"message,omitempty"` // what is wrong
+	Message     string       `json:"message,omitempty"` // the problem
 	Notes       []SourceNote `json:"notes,omitempty"`
-	Advice      string       `json:"advice,omitempty"` // what to do about message, or the first of the notes
+	Advice      string       `json:"advice,omitempty"` // the remedy of message, or of the first note
 	StartedAt   *time.Time   `json:"startedAt"`        // the last attempt
 	CompletedAt *time.Time   `json:"completedAt"`      // the last success
 	Observed    int          `json:"observed"`         // events on show then
-	Pages       int          `json:"pages"`            // that it asked for, and events that it found to be new, revised and gone
-	New         int          `json:"new"`
-	Revised     int          `json:"revised"`
-	Stale       int          `json:"stale"`
-	Interval    int          `json:"intervalSeconds"` // between two walks, as adapted to how often it changes
-	Failures    int          `json:"failures"`        // in a row
-	DueAt       *time.Time   `json:"dueAt"`           // the next walk; null: none by itself
-	Paused      *SourcePause `json:"paused,omitempty"`
-	Requested   bool         `json:"requested"`          // somebody asked for a walk that has not begun
-	Progress    *Progress    `json:"progress,omitempty"` // of the walk under way
-	Backfills   []Backfill   `json:"backfills,omitempty"`
+	// that it asked for, and events that it found to be new, revised and gone
+	Pages     int          `json:"pages"`
+	New       int          `json:"new"`
+	Revised   int          `json:"revised"`
+	Stale     int          `json:"stale"`
+	Interval  int          `json:"intervalSeconds"` // between two walks, as adapted to how often it changes
+	Failures  int          `json:"failures"`        // in a row
+	DueAt     *time.Time   `json:"dueAt"`           // the next walk; null: none by itself
+	Paused    *SourcePause `json:"paused,omitempty"`
+	Requested bool         `json:"requested"`          // a requested walk has not begun
+	Progress  *Progress    `json:"progress,omitempty"` // of the walk in progress
+	Backfills []Backfill   `json:"backfills,omitempty"`
 }
 
-// SourcePause says why nobody visits a source.
+// SourcePause is the pause of a source with its reason.
 type SourcePause struct {
 	Reason string    `json:"reason"`
 	By     string    `json:"by"`
@@ -70,14 +71,14 @@ type SourceStates struct {
 	States map[string]int `json:"states"`
 }
 
-// Progress says how far a walk through a source is. Pages that it comes across meanwhile are added.
+// Progress is the progress of a walk through a source. Pages found meanwhile are added.
 type Progress struct {
 	Asked  int `json:"asked"`  // pages that were asked for
 	Linked int `json:"linked"` // pages that are to be asked for, those included
 }
 
-// Backfill is what a source brought into a feed that it was attached to, without its being news. While it runs, the next
-// whole walk through the source belongs to it.
+// Backfill is the set of items that a source brought into a feed when it was attached, without being news. While it
+// runs, the next whole walk through the source belongs to it.
 type Backfill struct {
 	FeedID  uuid.UUID  `json:"feedId"`
 	Running bool       `json:"running"`
@@ -86,20 +87,37 @@ type Backfill struct {
 	Added   int        `json:"added"`   // items
 }
 
-// SourceNote says why the last collection found less than the source shows.
+// SourceNote is a reason why the last collection found less than the source shows.
 type SourceNote struct {
 	Code   string `json:"code"`
 	Text   string `json:"text"`
-	Advice string `json:"advice,omitempty"` // what to do about it
+	Advice string `json:"advice,omitempty"` // its remedy
 }
 
-// SourceOf is a source with what there is to do about it.
+// SourceOf is a source with the advice for it.
 func SourceOf(s query.Source) Source {
 	source := Source{
-		ID: s.ID, Type: s.Type, URL: s.URL, Handle: s.Handle, Timezone: s.Timezone, CreatedAt: s.CreatedAt.UTC(), Feeds: s.Feeds,
-		State: s.State, Since: s.Since.UTC(), Message: s.Message, StartedAt: wire.UTC(s.StartedAt), CompletedAt: wire.UTC(s.CompletedAt),
-		Observed: s.Observed, Pages: s.Pages, New: s.New, Revised: s.Revised, Stale: s.Stale, Interval: s.Interval,
-		Failures: s.Failures, DueAt: wire.UTC(s.DueAt), Requested: s.Requested,
+		ID:          s.ID,
+		Type:        s.Type,
+		URL:         s.URL,
+		Handle:      s.Handle,
+		Timezone:    s.Timezone,
+		CreatedAt:   s.CreatedAt.UTC(),
+		Feeds:       s.Feeds,
+		State:       s.State,
+		Since:       s.Since.UTC(),
+		Message:     s.Message,
+		StartedAt:   wire.UTC(s.StartedAt),
+		CompletedAt: wire.UTC(s.CompletedAt),
+		Observed:    s.Observed,
+		Pages:       s.Pages,
+		New:         s.New,
+		Revised:     s.Revised,
+		Stale:       s.Stale,
+		Interval:    s.Interval,
+		Failures:    s.Failures,
+		DueAt:       wire.UTC(s.DueAt),
+		Requested:   s.Requested,
 	}
 	if s.PausedAt != nil {
 		source.Paused = &SourcePause{Reason: s.PausedFor, By: s.PausedBy, Since: s.PausedAt.UTC()}
@@ -109,19 +127,27 @@ func SourceOf(s query.Source) Source {
 	}
 	for _, b := range s.Backfills {
 		source.Backfills = append(source.Backfills, Backfill{
-			FeedID: b.Feed, Running: b.EndedAt == nil, Since: b.Since.UTC(), EndedAt: wire.UTC(b.EndedAt), Added: b.Added,
+			FeedID:  b.Feed,
+			Running: b.EndedAt == nil,
+			Since:   b.Since.UTC(),
+			EndedAt: wire.UTC(b.EndedAt),
+			Added:   b.Added,
 		})
 	}
 	for _, note := range s.Notes {
-		source.Notes = append(source.Notes, SourceNote{Code: note.Code, Text: note.Text, Advice: collection.Advice(note.Code)})
+		source.Notes = append(source.Notes, SourceNote{
+			Code:   note.Code,
+			Text:   note.Text,
+			Advice: visiting.Advice(note.Code),
+		})
 	}
 	switch {
 	case s.State == "paused":
 		source.Advice = "\"carillon source resume " + s.ID.String() + "\" ends the pause"
 	case s.State == "needs_javascript":
-		source.Advice = collection.Advice(string(collect.NoteNeedsJavaScript))
+		source.Advice = visiting.Advice(string(collect.NoteNeedsJavaScript))
 	case s.Message != "":
-		source.Advice = collection.Advice(s.Outcome)
+		source.Advice = visiting.Advice(s.Outcome)
 	case len(source.Notes) > 0:
 		source.Advice = source.Notes[0].Advice
 	}
@@ -149,7 +175,10 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	id, at, err := a.Commands.RegisterSource(r.Context(), operator(r), command.RegisterSource{
-		Type: body.Type.Value, URL: body.URL.Value, Handle: body.Handle.Value, Timezone: body.Timezone.Value,
+		Type:     body.Type.Value,
+		URL:      body.URL.Value,
+		Handle:   body.Handle.Value,
+		Timezone: body.Timezone.Value,
 	})
 	if err != nil {
 		return wire.Reply{}, err
@@ -161,7 +190,11 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 // listSources answers GET /admin/sources.
 func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "state", "type", "q")
-	filter := query.SourceFilter{State: q.OneOf("state", query.SourceStates()...), Type: q.OneOf("type", source.Types()...), Text: q.Text("q")}
+	filter := query.SourceFilter{
+		State: q.OneOf("state", query.SourceStates()...),
+		Type:  q.OneOf("type", source.Types()...),
+		Text:  q.Text("q"),
+	}
 	if strings.ContainsRune(filter.Text, 0) || !utf8.ValidString(filter.Text) {
 		q.Fail("q", "must be a part of an address or a handle, as valid UTF-8 without NUL characters")
 	}

@@ -25,18 +25,22 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 		}
 		return list.Items[0]
 	}
-	if got := shown(); got.State != "registered" || got.Paused != nil || !got.Since.Equal(got.CreatedAt) || got.Interval != 1800 {
+	if got := shown(); got.State != "registered" || got.Paused != nil || !got.Since.Equal(got.CreatedAt) ||
+		got.Interval != 1800 {
 		t.Errorf("registered: %+v", got)
 	}
 	for range 2 {
 		s.do(t, "POST", path+"/pause", `{"reason":"the owner objects"}`).into(t, 200, &answer)
 	}
 	got := shown()
-	if got.State != "paused" || got.Paused == nil || got.Paused.Reason != "the owner objects" || got.Paused.By != "operator" ||
-		!got.Since.Equal(got.Paused.Since) || got.DueAt != nil || !strings.Contains(got.Advice, "source resume "+made.ID.String()) {
+	if got.State != "paused" || got.Paused == nil || got.Paused.Reason != "the owner objects" ||
+		got.Paused.By != "operator" ||
+		!got.Since.Equal(got.Paused.Since) || got.DueAt != nil ||
+		!strings.Contains(got.Advice, "source resume "+made.ID.String()) {
 		t.Errorf("paused: %+v, %+v", got, got.Paused)
 	}
-	s.do(t, "POST", path+"/collect", "").refused(t, 409, "CONFLICT", "source is paused: the owner objects; resume it first")
+	s.do(t, "POST", path+"/collect", "").refused(t, 409, "CONFLICT",
+		"source is paused: the owner objects; resume it first")
 	for range 2 {
 		s.do(t, "POST", path+"/resume", "").into(t, 200, &answer)
 	}
@@ -50,7 +54,8 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 	}
 	for body, message := range map[string]string{
 		`{}`: "reason is required", `{"reason":" "}`: "reason must not be empty", `{"reason":7}`: "reason",
-		`{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason must have at most 1000 characters", `{"why":"x"}`: "why is not a known field",
+		`{"reason":"` + strings.Repeat("x", 1001) + `"}`: "reason must have at most 1000 characters",
+		`{"why":"x"}`:           "why is not a known field",
 		`{"reason":"a\u0000b"}`: "reason must not contain NUL",
 	} {
 		s.do(t, "POST", path+"/pause", body).refused(t, 400, "INVALID_BODY", message)
@@ -69,14 +74,17 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 	s := serveAlone(t)
 	var made adminapi.Created
 	for _, body := range []string{
-		`{"type":"site","url":"https://example.org/events"}`, `{"type":"sitemap","url":"https://example.org/sitemap.xml"}`, `{"type":"twitter","handle":"Town_Hall"}`,
+		`{"type":"site","url":"https://example.org/events"}`, `{"type":"sitemap","url":"https://example.org/sitemap.xml"}`,
+		`{"type":"twitter","handle":"Town_Hall"}`,
 	} {
 		s.do(t, "POST", "/admin/sources", body).into(t, 201, &made)
 	}
 	s.do(t, "POST", "/admin/sources/"+made.ID.String()+"/pause", `{"reason":"no contract"}`).into(t, 200, nil)
 	for query, want := range map[string]string{
-		"": "site sitemap twitter", "?state=paused": "twitter", "?state=registered": "site sitemap", "?type=sitemap": "sitemap",
-		"?q=EXAMPLE.org": "site sitemap", "?q=town_h": "twitter", "?q=town%25": "", "?state=registered&type=site&q=events": "site", "?state=failing": "",
+		"": "site sitemap twitter", "?state=paused": "twitter", "?state=registered": "site sitemap",
+		"?type=sitemap":  "sitemap",
+		"?q=EXAMPLE.org": "site sitemap", "?q=town_h": "twitter", "?q=town%25": "",
+		"?state=registered&type=site&q=events": "site", "?state=failing": "",
 	} {
 		var list adminapi.List[adminapi.Source]
 		s.do(t, "GET", "/admin/sources"+query, "").into(t, 200, &list)
@@ -89,9 +97,11 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 		}
 	}
 	for query, message := range map[string]string{
-		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, paused",
-		"?type=radio":   "type must be one of site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter",
-		"?state=":       "state must be one of", "?q=a%00b": "q must be", "?q=%ff": "q must be", "?host=x": "host is not a known query parameter: use state, type, q",
+		"?state=broken": "state must be one of registered, collecting, ok, failing, needs_credentials, needs_javascript, " +
+			"paused",
+		"?type=radio": "type must be one of site, sitemap, siteIndexPage, instagram, facebook, tiktok, twitter",
+		"?state=":     "state must be one of", "?q=a%00b": "q must be", "?q=%ff": "q must be",
+		"?host=x":  "host is not a known query parameter: use state, type, q",
 		"?q=a&q=b": "q is given twice",
 	} {
 		s.do(t, "GET", "/admin/sources"+query, "").refused(t, 400, "INVALID_QUERY", message)

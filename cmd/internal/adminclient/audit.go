@@ -2,12 +2,9 @@ package adminclient
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"syscall"
 
 	"github.com/google/uuid"
 
@@ -27,32 +24,30 @@ func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (a
 	return audit, err
 }
 
-// ExportAudit writes the history of a destination as NDJSON, as it comes in. After an error, what was written is not
-// the whole.
+// RecordPath is the path of a part of the record: of everything, or of a thing.
+func RecordPath(kinds, thing string, filter url.Values) string {
+	path := "/admin/audit"
+	if thing != "" {
+		path += "/" + kinds + "/" + url.PathEscape(thing)
+	}
+	if len(filter) > 0 {
+		path += "?" + filter.Encode()
+	}
+	return path
+}
+
+// Record reads a page of the record.
+func (c *Client) Record(ctx context.Context, path string) (page adminapi.RecordPage, err error) {
+	err = c.call(ctx, http.MethodGet, path, nil, &page)
+	return page, err
+}
+
+// ExportAudit writes the history of a destination as NDJSON, while it is received. After an error, it is incomplete.
 func (c *Client) ExportAudit(ctx context.Context, destination uuid.UUID, to io.Writer) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+auditPath+destination.String(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	request.Header.Set("Accept", "application/x-ndjson")
-	answer, err := c.http.Do(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w at %s: start one (carillon serve), or name its address (CARILLON_ADMIN_ADDR or --admin-addr)", ErrNoServer, c.base)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-		if err != nil {
-			return fmt.Errorf("read the answer of %s: %w", c.base, err)
-		}
-		return c.decode(answer.StatusCode, data, nil)
-	}
-	if _, err := io.Copy(to, answer.Body); err != nil {
-		return fmt.Errorf("the export broke off before its end: %w", err)
-	}
-	return nil
+	return c.ExportRecord(ctx, auditPath+destination.String(), to)
+}
+
+// ExportRecord writes the record at a path as NDJSON, while it is received. After an error, it is incomplete.
+func (c *Client) ExportRecord(ctx context.Context, path string, to io.Writer) error {
+	return c.explained(c.api.Download(ctx, path, "application/x-ndjson", to))
 }

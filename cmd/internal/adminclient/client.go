@@ -1,55 +1,32 @@
-// Package adminclient is the admin API from the other side: what the command line is made of. Its words are those of
-// package adminapi.
+// Package adminclient is the client of the admin API, for the command line. Its types are those of package adminapi.
 package adminclient
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/apiclient"
 )
 
-// Error is the admin API's "no".
-type Error struct {
-	Status  int
-	Code    string
-	Message string
-}
-
-// Error is the message, which says what to do.
-func (e *Error) Error() string { return e.Message }
-
-// ErrNoServer means that nothing answers at the address.
-var ErrNoServer = errors.New("no server answers")
-
-const (
-	maxAnswer = 64 << 20 // bytes
-
-	// refusedToken is the admin API's code for a token that is not good; on the same paths the API has another one.
-	refusedToken = "AUTHENTICATION_FAILED" //nolint:gosec // a code
-)
+// refusedToken is the admin API's code for a token that is not good; on the same paths the API has another one.
+const refusedToken = "AUTHENTICATION_FAILED" //nolint:gosec // a code
 
 // Client talks to one server.
-type Client struct {
-	base, token string
-	http        *http.Client
-}
+type Client struct{ api *apiclient.Client }
 
 // New makes a client for a base URL such as http://127.0.0.1:8081.
-func New(base, token string) *Client {
-	// No proxy: the token is for the server alone.
-	return &Client{base: base, token: token, http: &http.Client{Transport: &http.Transport{IdleConnTimeout: time.Minute}}}
-}
+func New(base, token string) *Client { return &Client{apiclient.NewAdmin(base, token)} }
+
+// WithReason returns a client that gives a reason for its requests. An empty one gives none.
+func (c *Client) WithReason(reason string) *Client { return &Client{c.api.WithReason(reason)} }
 
 // RegisterOrganization makes an organization.
 func (c *Client) RegisterOrganization(ctx context.Context, name string) (created adminapi.Created, err error) {
@@ -71,14 +48,24 @@ type NewKey struct {
 }
 
 // IssueKey makes an API key.
-func (c *Client) IssueKey(ctx context.Context, organization uuid.UUID, body NewKey) (issued adminapi.IssuedKey, err error) {
+func (c *Client) IssueKey(
+	ctx context.Context, organization uuid.UUID, body NewKey,
+) (issued adminapi.IssuedKey, err error) {
 	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/keys", body, &issued)
 	return issued, err
 }
 
-// ConsoleLink makes a link that signs somebody in at the organization's console, once.
-func (c *Client) ConsoleLink(ctx context.Context, organization uuid.UUID) (link adminapi.ConsoleLink, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/console-link", nil, &link)
+// NewConsoleLink names the person whom a login link signs in, and the scopes; none means all.
+type NewConsoleLink struct {
+	As     string   `json:"as"`
+	Scopes []string `json:"scopes,omitempty"`
+}
+
+// ConsoleLink makes a link that signs its bearer in at the organization's console, once.
+func (c *Client) ConsoleLink(
+	ctx context.Context, organization uuid.UUID, body NewConsoleLink,
+) (link adminapi.ConsoleLink, err error) {
+	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/console-link", body, &link)
 	return link, err
 }
 
@@ -90,7 +77,9 @@ func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.K
 }
 
 // RotateKey makes a successor of an API key, which goes on for the overlap.
-func (c *Client) RotateKey(ctx context.Context, organization uuid.UUID, keyID string, overlap time.Duration) (issued adminapi.IssuedKey, err error) {
+func (c *Client) RotateKey(
+	ctx context.Context, organization uuid.UUID, keyID string, overlap time.Duration,
+) (issued adminapi.IssuedKey, err error) {
 	path := "/admin/organizations/" + organization.String() + "/keys/" + url.PathEscape(keyID) + "/rotate"
 	err = c.call(ctx, http.MethodPost, path, overlapping(overlap), &issued)
 	return issued, err
@@ -98,7 +87,8 @@ func (c *Client) RotateKey(ctx context.Context, organization uuid.UUID, keyID st
 
 // RevokeKey ends an API key.
 func (c *Client) RevokeKey(ctx context.Context, organization uuid.UUID, keyID string) error {
-	return c.call(ctx, http.MethodDelete, "/admin/organizations/"+organization.String()+"/keys/"+url.PathEscape(keyID), nil, nil)
+	return c.call(ctx, http.MethodDelete, "/admin/organizations/"+organization.String()+"/keys/"+url.PathEscape(keyID),
+		nil, nil)
 }
 
 // NewSource is a source to be added.
@@ -109,7 +99,7 @@ type NewSource struct {
 	Timezone string `json:"timezone,omitzero"`
 }
 
-// AddSource adds a source; one that is known already keeps its id.
+// AddSource adds a source; a known one keeps its id.
 func (c *Client) AddSource(ctx context.Context, source NewSource) (created adminapi.Created, err error) {
 	err = c.call(ctx, http.MethodPost, "/admin/sources", source, &created)
 	return created, err
@@ -140,7 +130,7 @@ func (c *Client) SourceStates(ctx context.Context) (states adminapi.SourceStates
 	return states, err
 }
 
-// PauseSource keeps everybody from visiting a source.
+// PauseSource stops visits of a source.
 func (c *Client) PauseSource(ctx context.Context, id uuid.UUID, reason string) error {
 	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/pause", map[string]string{"reason": reason}, nil)
 }
@@ -183,18 +173,18 @@ func sharePath(feedType string, feed, with uuid.UUID) string {
 	return "/admin/feeds/" + url.PathEscape(feedType) + "/" + feed.String() + "/shares/" + with.String()
 }
 
-// Publish sends events as NDJSON, as they are read. A size of -1 means that it is not known; a short body whose size is known
-// is checked whole before anything of it is published.
+// Publish sends events as NDJSON, as they are read. A size of -1 means that it is not known; a short body whose size is
+// known is checked whole before anything of it is published.
 func (c *Client) Publish(ctx context.Context, events io.Reader, size int64) (published adminapi.Published, err error) {
-	err = c.send(ctx, http.MethodPost, "/admin/events", "application/x-ndjson", sized{events, size}, &published)
+	if size > 0 {
+		events = io.LimitReader(events, size)
+	}
+	err = c.explained(c.api.Send(ctx, http.MethodPost, "/admin/events", apiclient.Body{
+		Reader: events,
+		Size:   size,
+		Media:  "application/x-ndjson",
+	}, &published))
 	return published, err
-}
-
-// sized is a body of a known size.
-type sized struct {
-	io.Reader
-
-	size int64
 }
 
 // Projections lists all.
@@ -206,6 +196,12 @@ func (c *Client) Projections(ctx context.Context) (list []adminapi.Projection, e
 // Rebuild begins to rebuild a projection.
 func (c *Client) Rebuild(ctx context.Context, name string) error {
 	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/rebuild", nil, nil)
+}
+
+// Verify begins to compare a read model with its events.
+func (c *Client) Verify(ctx context.Context, name string, sample float64) error {
+	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/verify",
+		map[string]float64{"sample": sample}, nil)
 }
 
 // RotateMaster has everything wrapped by the next master key, and waits until it is.
@@ -231,60 +227,15 @@ func (c *Client) list(ctx context.Context, path string, items any) error {
 }
 
 func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
-	if body == nil {
-		return c.send(ctx, method, path, "", nil, into)
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	return c.send(ctx, method, path, "application/json", bytes.NewReader(data), into)
+	return c.explained(c.api.CallPatiently(ctx, method, path, body, into))
 }
 
-func (c *Client) send(ctx context.Context, method, path, media string, body io.Reader, into any) error {
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
-	if err != nil {
-		return err
+// explained explains an error of a server at the wrong address.
+func (c *Client) explained(err error) error {
+	refused, ok := errors.AsType[*apiclient.Error](err)
+	if ok && refused.Status == http.StatusUnauthorized && refused.Code != refusedToken {
+		return fmt.Errorf("%s is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR "+
+			"or --admin-addr), which is 127.0.0.1:8081 by default", c.api.Base())
 	}
-	if s, ok := body.(sized); ok && s.size > 0 {
-		request.Body, request.ContentLength = io.NopCloser(io.LimitReader(s, s.size)), s.size
-	}
-	request.Header.Set("Authorization", "Bearer "+c.token)
-	if media != "" {
-		request.Header.Set("Content-Type", media)
-	}
-	answer, err := c.http.Do(request)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("%w at %s: start one (carillon serve), or name its address (CARILLON_ADMIN_ADDR or --admin-addr)", ErrNoServer, c.base)
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", c.base, err)
-	}
-	return c.decode(answer.StatusCode, data, into)
-}
-
-func (c *Client) decode(status int, data []byte, into any) error {
-	envelope := struct {
-		Success bool `json:"success"`
-		Data    any  `json:"data"`
-		Error   struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-		} `json:"error"`
-	}{Data: into}
-	err := json.Unmarshal(data, &envelope)
-	switch {
-	case err == nil && envelope.Success:
-		return nil
-	case err == nil && status == http.StatusUnauthorized && envelope.Error.Code != refusedToken:
-		return fmt.Errorf("%s is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR or --admin-addr), which is 127.0.0.1:8081 unless the server was told another", c.base)
-	case err == nil && envelope.Error.Message != "":
-		return &Error{Status: status, Code: envelope.Error.Code, Message: envelope.Error.Message}
-	}
-	return fmt.Errorf("the server answered %d, and not as Carillon's admin API does: is the address right?", status)
+	return err
 }

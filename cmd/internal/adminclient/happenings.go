@@ -9,7 +9,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 )
 
-// Happening is an event and who tells what of it.
+// Happening is an event and the sources' views of it.
 func (c *Client) Happening(ctx context.Context, id uuid.UUID) (shown adminapi.Happening, err error) {
 	err = c.call(ctx, http.MethodGet, "/admin/happenings/"+id.String(), nil, &shown)
 	return shown, err

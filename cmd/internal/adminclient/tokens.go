@@ -12,7 +12,9 @@ import (
 )
 
 // IssueAuditorToken makes an auditor's token. A zero organization means the audit trail of all; expires may be nil.
-func (c *Client) IssueAuditorToken(ctx context.Context, name string, organization uuid.UUID, expires *time.Time) (issued adminapi.IssuedToken, err error) {
+func (c *Client) IssueAuditorToken(
+	ctx context.Context, name string, organization uuid.UUID, expires *time.Time,
+) (issued adminapi.IssuedToken, err error) {
 	body := struct {
 		Name         string     `json:"name"`
 		Organization uuid.UUID  `json:"organization,omitzero"`
@@ -36,7 +38,9 @@ func (c *Client) RevokeAuditorToken(ctx context.Context, id string) error {
 const operatorsPath = "/admin/operators"
 
 // IssueOperatorToken admits an operator by name; expires may be nil.
-func (c *Client) IssueOperatorToken(ctx context.Context, name string, expires *time.Time) (issued adminapi.IssuedToken, err error) {
+func (c *Client) IssueOperatorToken(
+	ctx context.Context, name string, expires *time.Time,
+) (issued adminapi.IssuedToken, err error) {
 	body := struct {
 		Name      string     `json:"name"`
 		ExpiresAt *time.Time `json:"expiresAt,omitzero"`
@@ -51,8 +55,10 @@ func (c *Client) OperatorTokens(ctx context.Context) (list []adminapi.Credential
 	return list, err
 }
 
-// RotateOperatorToken gives an operator another token; those before go on for the overlap.
-func (c *Client) RotateOperatorToken(ctx context.Context, name string, overlap time.Duration) (issued adminapi.IssuedToken, err error) {
+// RotateOperatorToken issues another token for an operator; the former ones stay valid for the overlap.
+func (c *Client) RotateOperatorToken(
+	ctx context.Context, name string, overlap time.Duration,
+) (issued adminapi.IssuedToken, err error) {
 	err = c.call(ctx, http.MethodPost, operatorsPath+"/"+url.PathEscape(name)+"/rotate", overlapping(overlap), &issued)
 	return issued, err
 }

@@ -3,6 +3,7 @@ package apiclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,7 +39,10 @@ func (e *Error) Error() string { return e.Message }
 // Client calls one server.
 type Client struct {
 	base, key string
+	reason    string // of the requests. Optional
 	http      *http.Client
+	named     string // how its address is set
+	help      string // what may be wrong if something else answers
 }
 
 // New makes a client for a base URL such as http://127.0.0.1:8080. The certificate is a file with the one that the
@@ -48,7 +52,26 @@ func New(base, key, certificate string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{base: base, key: key, http: &http.Client{Transport: transport}}, nil
+	return &Client{
+		base:  base,
+		key:   key,
+		http:  &http.Client{Transport: transport},
+		named: "CARILLON_HTTP_ADDR or --http-addr",
+		help:  "If it speaks HTTPS, name its certificate (CARILLON_TLS_CERT or --tls-cert)",
+	}, nil
+}
+
+// NewAdmin makes a client for the base URL of an admin API, such as http://127.0.0.1:8081. It uses no proxy: the token
+// is for the server alone.
+func NewAdmin(base, token string) *Client {
+	const named = "CARILLON_ADMIN_ADDR or --admin-addr"
+	return &Client{
+		base:  base,
+		key:   token,
+		http:  &http.Client{Transport: &http.Transport{IdleConnTimeout: time.Minute}},
+		named: named,
+		help:  "The admin API's is 127.0.0.1:8081 by default (" + named + ")",
+	}
 }
 
 // Open makes a client for the API that the settings name. Without a key it takes the development key, and only for a
@@ -77,6 +100,13 @@ func Open(settings *config.API) (*Client, error) {
 	return New(base, key, settings.TLSCert)
 }
 
+// WithReason returns a client that gives a reason for its requests. An empty one gives none.
+func (c *Client) WithReason(reason string) *Client {
+	copied := *c
+	copied.reason = reason
+	return &copied
+}
+
 // Base returns the server's URL.
 func (c *Client) Base() string { return c.base }
 
@@ -85,6 +115,35 @@ func (c *Client) Base() string { return c.base }
 func (c *Client) Call(ctx context.Context, method, path string, body, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	return c.CallPatiently(ctx, method, path, body, result)
+}
+
+// CallPatiently is Call for what may take long: only the context limits it.
+func (c *Client) CallPatiently(ctx context.Context, method, path string, body, result any) error {
+	if body == nil {
+		return c.Send(ctx, method, path, Body{}, result)
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	return c.Send(ctx, method, path, Body{
+		Reader: bytes.NewReader(raw),
+		Media:  "application/json",
+	}, result)
+}
+
+// Body is the body of a request. The zero Body is none.
+type Body struct {
+	io.Reader
+
+	Size   int64 // Optional: a body of unknown size is sent in chunks.
+	Media  string
+	Accept string // the media type of the answer. Optional.
+}
+
+// Send is CallPatiently with a body as it stands.
+func (c *Client) Send(ctx context.Context, method, path string, body Body, result any) error {
 	response, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return err
@@ -97,27 +156,55 @@ func (c *Client) Call(ctx context.Context, method, path string, body, result any
 	return c.decode(response.StatusCode, data, result)
 }
 
-func (c *Client) send(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	var sent io.Reader = http.NoBody
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
-		}
-		sent = bytes.NewReader(raw)
+// Download writes what the server answers with while it is received. After an error, it is incomplete.
+func (c *Client) Download(ctx context.Context, path, media string, to io.Writer) error {
+	response, err := c.get(ctx, path, media)
+	if err != nil {
+		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, sent)
+	defer func() { _ = response.Body.Close() }()
+	if _, err := io.Copy(to, response.Body); err != nil {
+		return fmt.Errorf("the answer of %s broke off before its end: %w", c.base, err)
+	}
+	return nil
+}
+
+// get returns an answer of a media type whose body is to be read.
+func (c *Client) get(ctx context.Context, path, media string) (*http.Response, error) {
+	response, err := c.send(ctx, http.MethodGet, path, Body{Accept: media})
+	if err != nil || response.StatusCode == http.StatusOK {
+		return response, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", c.base, err)
+	}
+	return nil, cmp.Or(c.decode(response.StatusCode, data, nil), fmt.Errorf("%s answered %d", c.base, response.StatusCode))
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body Body) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body.Reader)
 	if err != nil {
 		return nil, err
 	}
+	if body.Size > 0 {
+		request.ContentLength = body.Size
+	}
 	request.Header.Set("Authorization", "Bearer "+c.key)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
+	if c.reason != "" {
+		request.Header.Set("X-Carillon-Reason", c.reason)
+	}
+	if body.Accept != "" {
+		request.Header.Set("Accept", body.Accept)
+	}
+	if body.Media != "" {
+		request.Header.Set("Content-Type", body.Media)
 	}
 	response, err := c.http.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("no server answers at %s: start one (carillon serve), "+
-			"or name its address (CARILLON_HTTP_ADDR or --http-addr)", c.base)
+		return nil, fmt.Errorf("no server answers at %s: start one (carillon serve), or name its address (%s)",
+			c.base, c.named)
 	}
 	return response, err
 }
@@ -134,8 +221,7 @@ func (c *Client) decode(status int, data []byte, result any) error {
 	}
 	switch err := json.Unmarshal(data, &envelope); {
 	case err != nil || !envelope.Success && envelope.Error.Message == "":
-		return fmt.Errorf("%s answered %d, and not as Carillon does: is the address right? "+
-			"If it speaks HTTPS, name its certificate (CARILLON_TLS_CERT or --tls-cert)", c.base, status)
+		return fmt.Errorf("%s answered %d, and not as Carillon does: is the address right? %s", c.base, status, c.help)
 	case !envelope.Success:
 		return &Error{
 			Status:  status,

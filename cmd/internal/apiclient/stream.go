@@ -3,9 +3,6 @@ package apiclient
 import (
 	"bufio"
 	"context"
-	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"time"
 )
@@ -18,25 +15,19 @@ const (
 // Event is a server-sent event.
 type Event struct{ Name, ID, Data string }
 
-// Stream reads server-sent events and handles one at a time, until the stream ends. A failure that the server answers
-// with is an *Error.
-func (c *Client) Stream(ctx context.Context, path string, handle func(Event)) error {
+// Stream reads server-sent events and handles one at a time, until the stream ends. It calls opened when the stream has
+// begun. A failure that the server answers with is an *Error.
+func (c *Client) Stream(ctx context.Context, path string, opened func(), handle func(Event)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(silentFor, cancel)
 	defer silence.Stop()
-	response, err := c.send(ctx, http.MethodGet, path, nil)
+	response, err := c.get(ctx, path, "text/event-stream")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		data, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
-		if err != nil {
-			return fmt.Errorf("read the answer of %s: %w", c.base, err)
-		}
-		return c.decode(response.StatusCode, data, nil)
-	}
+	opened()
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxEvent)
 	var event Event

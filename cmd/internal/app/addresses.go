@@ -21,7 +21,8 @@ func (a *App) sealAddresses(ctx context.Context) error {
 	for {
 		sealed, err := a.sealOpenAddresses(ctx)
 		if sealed > 0 {
-			a.log.Info("addresses of destinations that lay open in events are sealed now; docs/operate/upgrade.md says what stays", "destinations", sealed)
+			a.log.Info("addresses of destinations that lay open in events are sealed now; docs/operate/upgrade.md says "+
+				"what stays", "destinations", sealed)
 		}
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()

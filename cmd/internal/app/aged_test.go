@@ -43,12 +43,14 @@ func (p *process) aged(url string) (ref string) {
 		p.Fatal(err)
 	}
 	at := time.Now().UTC().Format(time.RFC3339)
-	_, err = p.app.Commands.Store.Append(p.Context(), destination.Aggregate.Stream(old), eventstore.NoStream, []eventstore.Proposed{
-		{ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
-			`{"organization":%q,"name":"Old","url":%q,"headers":{},"debounceWindowSeconds":0,"at":%q}`, known.State.Organization, url, at)},
-		{ID: uuid.New(), Type: "destination.secret-minted.v1", Data: fmt.Appendf(nil,
-			`{"secretId":%q,"sealed":%q,"at":%q}`, uuid.New(), base64.StdEncoding.EncodeToString(sealed), at)},
-	})
+	_, err = p.app.Commands.Store.Append(p.Context(), destination.Aggregate.Stream(old), eventstore.NoStream,
+		[]eventstore.Proposed{
+			{ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
+				`{"organization":%q,"name":"Old","url":%q,"headers":{},"debounceWindowSeconds":0,"at":%q}`,
+				known.State.Organization, url, at)},
+			{ID: uuid.New(), Type: "destination.secret-minted.v1", Data: fmt.Appendf(nil,
+				`{"secretId":%q,"sealed":%q,"at":%q}`, uuid.New(), base64.StdEncoding.EncodeToString(sealed), at)},
+		})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -69,8 +71,8 @@ func (p *process) sealed(ref string) (names []string) {
 	return names
 }
 
-// sealsAged makes destinations whose addresses are exposed: they receive webhooks, and are sealed when they are changed.
-// restarted expects that the next start seals the others.
+// sealsAged makes destinations whose addresses are exposed: they receive webhooks, and are sealed when they are
+// changed. restarted expects that the next start seals the others.
 func (p *process) sealsAged() (restarted func()) {
 	p.Helper()
 	hook, arrived := p.endpoint(statuses(200))
@@ -87,7 +89,8 @@ func (p *process) sealsAged() (restarted func()) {
 	p.publish()
 	p.await(arrived)
 	p.call(http.MethodPatch, destinations+second, map[string]any{"name": "Renamed"}, http.StatusOK)
-	if got := p.sealed(second); !slices.Equal(got[:min(1, len(got))], []string{"Renamed"}) || strings.Contains(got[1], "topsecret") {
+	if got := p.sealed(second); !slices.Equal(got[:min(1, len(got))], []string{"Renamed"}) ||
+		strings.Contains(got[1], "topsecret") {
 		p.Errorf("after a change it is %v", got)
 	}
 	return func() {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adapters"
@@ -20,9 +22,11 @@ import (
 	"carillon/cmd/internal/custody"
 	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/tracing"
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/egress"
+	"carillon/command/treeheads"
 	"carillon/eventstore/reach"
 	"carillon/projections"
 	"carillon/query"
@@ -43,20 +47,25 @@ type App struct {
 	Metrics  *prometheus.Registry
 	// Unhurried collectors ask a host without pauses, for measurements with hosts of one's own. To be set before Run.
 	Unhurried bool
+	// Look is how long a turn is to look for what became due, where it is not the usual time. To be set before Run.
+	Look time.Duration
 
-	cfg       config.Config
-	startedAt time.Time
-	log       *slog.Logger
-	base      *infrastructure
-	keys      *custody.Custody
-	runner    *projections.Runner
-	deliverer *delivery.Deliverer
-	queue     *adapters.DeliveryQueue
-	holdings  adapters.Holdings
-	clock     *adapters.Clock // of all that other processes compare
+	cfg        config.Config
+	startedAt  time.Time
+	log        *slog.Logger
+	base       *infrastructure
+	keys       *custody.Custody
+	runner     *projections.Runner
+	deliverer  *delivery.Deliverer
+	deliverers *adapters.Deliverers
+	queue      *adapters.DeliveryQueue
+	relay      *adapters.Relay
+	holdings   adapters.Holdings
+	clock      *adapters.Clock // of all that other processes compare
 	// certificates are shown to receivers that ask for one.
 	certificates *delivery.Certificates
 	expiries     *expiries
+	seal         *treeheads.Hourly
 	files        *egress.Files
 	roots        *x509.CertPool // that collectors trust; nil means the system's
 
@@ -67,6 +76,8 @@ type App struct {
 	uses      *adapters.CredentialUses
 	admin     http.Handler
 	rebuilds  *rebuilds
+	// verifications compare read models with the log.
+	verifications *verifications
 	// storeReach and databaseReach know whether this process reaches what it stands on.
 	storeReach, databaseReach *reach.Watch
 	lags                      *lags
@@ -74,13 +85,20 @@ type App struct {
 	keyless                   atomic.Bool     // the development key is yet to be made
 	ending                    context.Context // ends when the process begins to stop
 	listeners                 listeners
-	// certificate is that of the API; nil where it speaks plain HTTP, or another process has that role.
+	// certificate is that of the API; nil if it speaks plain HTTP, or another process has that role.
 	certificate *front.Certificate
+	tracing     *tracing.Tracing // nil means off
 }
 
 // Open starts what the app stands on, migrates, listens, and connects the parts. Nothing is served yet.
 func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, startedAt: time.Now().UTC(), Metrics: prometheus.NewRegistry(), files: outgoing(filesAllowed())}
+	a := &App{
+		cfg:       cfg,
+		log:       log,
+		startedAt: time.Now().UTC(),
+		Metrics:   prometheus.NewRegistry(),
+		files:     outgoing(filesAllowed()),
+	}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -101,11 +119,17 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err != nil {
 		return nil, err
 	}
-	if restored {
+	if restored && !cfg.AfterRestore {
 		log.Warn("restored from a backup; nothing is sent or visited before a start with --after-restore", "dir", cfg.DataDir)
+	}
+	if a.tracing, err = tracing.Open(ctx, Version, log); err != nil {
+		return nil, err
 	}
 	if a.base, err = openInfrastructure(ctx, &cfg, log); err != nil {
 		return nil, err
+	}
+	if a.tracing != nil {
+		a.base.store = a.tracing.Store(a.base.store)
 	}
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
@@ -120,10 +144,24 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err := a.connect(); err != nil {
 		return nil, err
 	}
+	if restored && cfg.AfterRestore {
+		if err := a.takeOver(ctx); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
 }
 
-// Run does what the process's roles say until the context ends or a part fails for good. It stops in the order in which
+// takeOver records that a restored data directory takes the place of the one that was backed up.
+func (a *App) takeOver(ctx context.Context) error {
+	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
+	if err := a.Commands.RecordAction(ctx, by, command.RecordAction{Action: "take-over-restored"}); err != nil {
+		return fmt.Errorf("record the restore: %w", err)
+	}
+	return a.cfg.TakeOver()
+}
+
+// Run runs the roles of the process until the context ends or a part fails permanently. It stops in the order in which
 // work flows: first no more requests, then no more deliveries and visits, then no more projections.
 func (a *App) Run(ctx context.Context) error {
 	var failure error
@@ -148,7 +186,9 @@ func (a *App) Run(ctx context.Context) error {
 	a.startProcessManagers(working)
 	if a.cfg.Is(config.RoleDispatch) {
 		working.run(a.sealAddresses)
+		working.run(a.setOperatorWebhook)
 	}
+	a.startSealing(working)
 	a.startDelivery(working, projecting)
 	fail(a.startCollection(working))
 	a.startServers(serving)
@@ -166,15 +206,16 @@ func (a *App) Run(ctx context.Context) error {
 	return failure
 }
 
-// Close gives back what Open took.
+// Close releases the resources of Open.
 func (a *App) Close() {
 	a.listeners.close()
 	if a.base != nil {
 		a.base.close()
 	}
+	a.tracing.Close()
 }
 
-// APIAddr is the address that the API listens on. Call it only where the process has that role.
+// APIAddr is the address that the API listens on. Call it only if the process has that role.
 func (a *App) APIAddr() net.Addr { return a.listeners.api.Addr() }
 
 // AdminAddr is the address that the admin API listens on.

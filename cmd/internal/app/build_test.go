@@ -20,8 +20,9 @@ func TestBuildFromToolchain(t *testing.T) {
 		settings []debug.BuildSetting
 		want     Build
 	}{
-		"release":      {"v1.0.0", nil, Build{Version: "1.0.0"}},
-		"clone":        {"v1.0.1-0.20261126154926-c978e10ad4d1", clone, Build{"1.0.1-0.20261126154926-c978e10ad4d1", clone[1].Value, clone[2].Value}},
+		"release": {"v1.0.0", nil, Build{Version: "1.0.0"}},
+		"clone": {"v1.0.1-0.20261126154926-c978e10ad4d1", clone,
+			Build{"1.0.1-0.20261126154926-c978e10ad4d1", clone[1].Value, clone[2].Value}},
 		"test":         {"(devel)", nil, Build{Version: "dev"}},
 		"not recorded": {"", nil, Build{Version: "dev"}},
 	} {
@@ -44,7 +45,8 @@ func TestBuildInfoIsAMetric(t *testing.T) {
 	for _, label := range families[0].GetMetric()[0].GetLabel() {
 		labels[label.GetName()] = label.GetValue()
 	}
-	if families[0].GetName() != "carillon_build_info" || labels["version"] != "1.0.0" || labels["commit"] != "c978e10" || labels["goversion"] == "" {
+	if families[0].GetName() != "carillon_build_info" || labels["version"] != "1.0.0" || labels["commit"] != "c978e10" ||
+		labels["goversion"] == "" {
 		t.Errorf("%s%v", families[0].GetName(), labels)
 	}
 }

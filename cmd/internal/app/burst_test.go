@@ -29,7 +29,7 @@ import (
 	"carillon/projections"
 )
 
-// burst is the NDJSON of so many events of an organization.
+// burst is the NDJSON of n events of an organization.
 func burst(of uuid.UUID, events int) []byte {
 	var body bytes.Buffer
 	for range events {
@@ -38,7 +38,7 @@ func burst(of uuid.UUID, events int) []byte {
 	return body.Bytes()
 }
 
-// send posts NDJSON to an admin listener, and says whether all of it was taken.
+// send posts NDJSON to an admin listener, and reports whether all of it was taken.
 func send(t *testing.T, admin, token string, body []byte) bool {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/admin/events", bytes.NewReader(body))
@@ -57,9 +57,9 @@ func send(t *testing.T, admin, token string, body []byte) bool {
 	return err == nil && response.StatusCode == http.StatusOK
 }
 
-// While others publish thousands of events in one body each, what one publishes arrives as if it were alone, but for the
-// processors that it shares: not behind them.
-func TestABurstHoldsUpNobodyElse(t *testing.T) {
+// While other organizations publish thousands of events in one body each, the events of one arrive as if it were alone,
+// but for shared processors: not behind theirs.
+func TestBurst_delaysNoOtherOrganization(t *testing.T) {
 	const others, each, atLeast = 4, 6000, 15 // behind the bursts 5 to 8 came, each after a second or so
 	p := start(t, func(c *config.Config) { c.DeliveryTimeout = time.Minute })
 	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
@@ -79,7 +79,8 @@ func TestABurstHoldsUpNobodyElse(t *testing.T) {
 	began := time.Now()
 	var all []string
 	for range others {
-		theirs, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: "Other"})
+		theirs, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+			command.RegisterOrganization{Name: "Other"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +93,8 @@ func TestABurstHoldsUpNobodyElse(t *testing.T) {
 		})
 	}
 	tabled := func() (n int) {
-		err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM deliveries.deliveries WHERE organization = ANY($1::uuid[])", all).Scan(&n)
+		err := p.app.Queries.Pool.QueryRow(t.Context(),
+			"SELECT count(*) FROM deliveries.deliveries WHERE organization = ANY($1::uuid[])", all).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +106,8 @@ func TestABurstHoldsUpNobodyElse(t *testing.T) {
 	}
 	flood := time.Since(began)
 	flooding.Wait()
-	t.Logf("%d events came beside %d, one after the other, the slowest after %s; all were dispatched after %s", len(took), others*each, slices.Max(took), flood)
+	t.Logf("%d events came beside %d, one after the other, the slowest after %s; all were dispatched after %s", len(took),
+		others*each, slices.Max(took), flood)
 	if len(took) < atLeast {
 		t.Errorf("only %d of a neighbour's events came while a burst was dispatched, which took %s", len(took), flood)
 	}
@@ -121,7 +124,7 @@ func (p *process) quickCrowd(of uuid.UUID) {
 
 // Two processes share the work. In the middle of bursts the one that dispatches is killed, or loses its session, or is
 // stopped until the other one has taken over: each event that was taken is dispatched once, and arrives.
-func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
+func TestBurst_dispatchedOnceDespiteKills(t *testing.T) {
 	const each = 2000
 	s := newSeveral(t, 2, false)
 	w := newWorkload(t, s.data, s.apis[0], s.admins[0])
@@ -136,7 +139,8 @@ func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
 	t.Cleanup(watching.Wait)
 	t.Cleanup(cancel)
 	watching.Go(func() {
-		for m := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories(publication.Aggregate.Category, dispatch.Aggregate.Category), slog.New(slog.DiscardHandler)) {
+		for m := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories(publication.Aggregate.Category,
+			dispatch.Aggregate.Category), slog.New(slog.DiscardHandler)) {
 			if m.Event != nil {
 				seen.add(m.Event)
 			}
@@ -149,13 +153,15 @@ func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
 	for round, strike := range []func(*child){
 		kill,
 		func(holder *child) {
-			if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon locks on %:' || $1", strconv.Itoa(holder.pid())); err != nil {
+			if _, err := s.pool.Exec(t.Context(),
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'carillon locks on %:' || $1",
+				strconv.Itoa(holder.pid())); err != nil {
 				t.Error(err)
 			}
 		},
 		func(holder *child) {
 			holder.signal(syscall.SIGSTOP)
-			s.eventually("nobody takes over", func() bool { other := s.holder(); return other != nil && other != holder })
+			s.eventually("no server takes over", func() bool { other := s.holder(); return other != nil && other != holder })
 			holder.signal(syscall.SIGCONT)
 		},
 		kill,
@@ -167,7 +173,9 @@ func TestABurstIsDispatchedOnceWhoeverIsKilled(t *testing.T) {
 				<-time.After(100 * time.Millisecond)
 			}
 		})
-		s.eventually("the burst is not under way", func() bool { return seen.dispatched() > round*each+each/4 && s.holder() != nil })
+		s.eventually("the burst has not begun", func() bool {
+			return seen.dispatched() > round*each+each/4 && s.holder() != nil
+		})
 		strike(s.holder())
 		sending.Wait()
 		t.Logf("round %d: %d dispatched when all was taken", round, seen.dispatched())
@@ -213,7 +221,7 @@ func (d *dispatches) dispatched() int {
 	return d.all
 }
 
-// holder is the server that runs the dispatcher; nil: none does.
+// holder is the server that runs the dispatcher; nil means none does.
 func (s *several) holder() *child {
 	process := dispatching(s.Context(), s.pool)
 	for _, server := range s.servers {

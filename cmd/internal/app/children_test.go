@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -55,12 +56,18 @@ func serverChild() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: os.Getenv("CHILD_DATA"), Dev: true,
-		Roles:         []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
-		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")), DatabaseURL: config.Address(os.Getenv("CHILD_DATABASE")),
-		DeliveryTimeout:       20 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
-		AutoDisableAfter:      1_000_000, AutoDisableMinStreak: time.Hour,
+		HTTPAddr:        "127.0.0.1:0",
+		AdminAddr:       "127.0.0.1:0",
+		DataDir:         os.Getenv("CHILD_DATA"),
+		Dev:             true,
+		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver},
+		EventStoreURL:   config.Address(os.Getenv("CHILD_STORE")),
+		DatabaseURL:     config.Address(os.Getenv("CHILD_DATABASE")),
+		DeliveryTimeout: 20 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
+			5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
+		AutoDisableAfter:     1_000_000,
+		AutoDisableMinStreak: time.Hour,
 	}
 	var err error
 	if cfg.HTTPListener, err = inherited(0); err != nil {
@@ -68,6 +75,9 @@ func serverChild() error {
 	}
 	if cfg.AdminListener, err = inherited(1); err != nil {
 		return err
+	}
+	if roles := os.Getenv("CHILD_ROLES"); roles != "" {
+		cfg.Roles = strings.Split(roles, ",")
 	}
 	if os.Getenv("CHILD_COLLECTS") != "" {
 		cfg.Roles = append(cfg.Roles, config.RoleCollect)
@@ -144,7 +154,7 @@ func handOver(t *testing.T, n int) (addresses []string, files []*os.File) {
 	return addresses, files
 }
 
-// startNodeChild starts an event store in a process of its own, and returns its URL.
+// startNodeChild starts an event store in a separate process, and returns its URL.
 func startNodeChild(t *testing.T, dir string) (node *child, url string) {
 	t.Helper()
 	addresses, files := handOver(t, 1)
@@ -154,17 +164,21 @@ func startNodeChild(t *testing.T, dir string) (node *child, url string) {
 	return node, "esdb://" + addresses[0] + "?tls=false"
 }
 
-// startServerChild starts a server in a process of its own, and returns the URLs of its APIs. An empty store is embedded.
+// startServerChild starts a server in a separate process, and returns the URLs of its APIs. An empty store is embedded.
 func startServerChild(t *testing.T, data, store, database string, env ...string) (server *child, api, admin string) {
 	t.Helper()
 	addresses, files := handOver(t, 2)
-	server = &child{t: t, listeners: files, env: append(env, childRole+"=server", "CHILD_DATA="+data, "CHILD_STORE="+store, "CHILD_DATABASE="+database)}
+	server = &child{
+		t:         t,
+		listeners: files,
+		env:       append(env, childRole+"=server", "CHILD_DATA="+data, "CHILD_STORE="+store, "CHILD_DATABASE="+database),
+	}
 	server.start()
 	t.Cleanup(func() { server.kill() })
 	return server, "http://" + addresses[0], "http://" + addresses[1]
 }
 
-// child is a process that is killed and started again. Where it does not come up it is started anew, as a supervisor
+// child is a process that is killed and started again. If it does not come up it is started again, as a supervisor
 // would; once it is up, it must not end by itself.
 type child struct {
 	t         *testing.T
@@ -208,7 +222,7 @@ func (c *child) start() {
 	}()
 }
 
-// run runs the process until it is killed or ends, and reports whether it has to be started anew.
+// run runs the process until it is killed or ends, and reports whether it has to be started again.
 func (c *child) run(killed <-chan struct{}) bool {
 	cmd := exec.Command(os.Args[0]) //nolint:gosec,noctx // this very binary; it is killed below
 	cmd.Env = append(os.Environ(), c.env...)

@@ -9,25 +9,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/aggregates/source"
-	"carillon/command/collect/fetch"
-	"carillon/command/collection"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/visiting"
 	"carillon/query"
 )
 
-// collectMetrics are what a process tells of its visits to sources.
+// collectMetrics are the metrics of a process's visits to sources.
 type collectMetrics struct {
 	visits, observations *prometheus.CounterVec
 	requests             *prometheus.HistogramVec
 }
 
-// newCollectMetrics registers them. Each label has few values, and is there from the beginning where it may be waited for.
+// newCollectMetrics registers them. Each label has few values, and is there from the beginning if it may be waited for.
 func (a *App) newCollectMetrics() *collectMetrics {
 	m := &collectMetrics{
 		visits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_collect_visits_total", Help: "Visits to sources by type and how they ended.",
 		}, []string{"type", "outcome"}),
 		observations: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "carillon_collect_observations_total", Help: "Events that were found to be new at a source, revised, or stale: not on show any more.",
+			Name: "carillon_collect_observations_total",
+			Help: "Events that were found to be new at a source, revised, or stale: not on show any more.",
 		}, []string{"kind"}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "carillon_collect_requests_seconds", Help: "Requests to sources, those for robots.txt too, by how they ended.",
@@ -37,7 +38,7 @@ func (a *App) newCollectMetrics() *collectMetrics {
 	for _, sourceType := range source.Types() {
 		m.visits.WithLabelValues(sourceType, "ok")
 	}
-	for _, kind := range collection.Kinds() {
+	for _, kind := range visiting.Kinds() {
 		m.observations.WithLabelValues(kind)
 	}
 	for _, outcome := range fetch.Outcomes() {
@@ -47,7 +48,7 @@ func (a *App) newCollectMetrics() *collectMetrics {
 	return m
 }
 
-// visited counts a visit. What another version may have registered is of the type "other".
+// visited counts a visit. Sources of unknown types count as "other".
 func (m *collectMetrics) visited(sourceType, outcome string) {
 	if !slices.Contains(source.Types(), sourceType) {
 		sourceType = "other"
@@ -63,11 +64,13 @@ func (m *collectMetrics) answered(outcome string, took time.Duration) {
 
 var (
 	collectDue = prometheus.NewDesc("carillon_collect_due_seconds",
-		"For how long the source has been due that waits longest for its visit; 0 where none waits.", nil, nil)
-	collectHosts = prometheus.NewDesc("carillon_collect_hosts_waiting", "Hosts with sources that are due and wait for their visit.", nil, nil)
+		"For how long the source has been due that waits longest for its visit; 0 if none waits.", nil, nil)
+	collectHosts = prometheus.NewDesc("carillon_collect_hosts_waiting",
+		"Hosts with sources that are due and wait for their visit.", nil, nil)
 )
 
-// dueCollector looks at each scrape for sources that wait, so that every process tells the same, also where none collects.
+// dueCollector looks at each scrape for sources that wait, so that every process reports the same, also if none
+// collects.
 type dueCollector struct {
 	queries *query.Queries
 	log     *slog.Logger
@@ -79,7 +82,7 @@ func (*dueCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- collectHosts
 }
 
-// Collect implements prometheus.Collector. Without Postgres it tells nothing.
+// Collect implements prometheus.Collector. Without Postgres it reports nothing.
 func (c *dueCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()

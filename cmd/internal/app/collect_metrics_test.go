@@ -18,13 +18,14 @@ import (
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/dev/demo"
 	"carillon/command"
-	"carillon/command/collect/fetch"
-	"carillon/command/collection"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/visiting"
 )
 
 func (p *process) metrics() string {
 	p.Helper()
-	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/metrics", http.NoBody)
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+
+		"/metrics", http.NoBody)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -42,13 +43,15 @@ func (p *process) metrics() string {
 
 var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outcome|kind)="([^"]*)"`)
 
-// The outcomes of visits are counted, by labels of few values, and each request names whom the owner of a site may write to.
+// The outcomes of visits are counted, by labels of few values, and each request names whom the owner of a site may
+// write to.
 func TestCollecting_metricsAndDemo(t *testing.T) {
 	p := shared(t) // of all tests on it this one alone collects, and the demo at the end
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		if agent := r.UserAgent(); !strings.HasPrefix(agent, "Carillon/") || !strings.HasSuffix(agent, " (+mailto:events@example.org)") {
+		if agent := r.UserAgent(); !strings.HasPrefix(agent, "Carillon/") ||
+			!strings.HasSuffix(agent, " (+mailto:events@example.org)") {
 			t.Errorf("%s is asked for as %q", r.URL.Path, agent)
 		}
 		if r.URL.Path != "/programme" {
@@ -61,13 +64,17 @@ func TestCollecting_metricsAndDemo(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	for _, s := range []command.RegisterSource{
-		{Type: source.TypeSite, URL: server.URL + "/programme"}, {Type: source.TypeSite, URL: server.URL + "/gone"}, {Type: source.TypeTwitter, Handle: "kajhallen"},
+		{Type: source.TypeSite, URL: server.URL + "/programme"}, {Type: source.TypeSite, URL: server.URL + "/gone"}, {
+			Type:   source.TypeTwitter,
+			Handle: "kajhallen",
+		},
 	} {
 		id, _, err := p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"}, command.CollectSource{Source: id}); err != nil {
+		if _, err := p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
+			command.CollectSource{Source: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,10 +82,14 @@ func TestCollecting_metricsAndDemo(t *testing.T) {
 	p.eventually("all visits are counted", func() bool {
 		text = p.metrics()
 		for _, line := range []string{
-			`carillon_collect_visits_total{outcome="ok",type="site"} 1`, `carillon_collect_visits_total{outcome="http_status",type="site"} 1`,
-			`carillon_collect_visits_total{outcome="needs_credentials",type="twitter"} 1`, `carillon_collect_visits_total{outcome="ok",type="tiktok"} 0`,
+			`carillon_collect_visits_total{outcome="ok",type="site"} 1`,
+			`carillon_collect_visits_total{outcome="http_status",type="site"} 1`,
+			`carillon_collect_visits_total{outcome="needs_credentials",type="twitter"} 1`,
+			`carillon_collect_visits_total{outcome="ok",type="tiktok"} 0`,
 			`carillon_collect_observations_total{kind="new"} 1`, `carillon_collect_observations_total{kind="stale"} 0`,
-			`carillon_collect_requests_seconds_count{outcome="ok"} 1`, `carillon_collect_requests_seconds_count{outcome="client_error"} 2`, // one of them for robots.txt
+			// one of them for robots.txt
+			`carillon_collect_requests_seconds_count{outcome="ok"} 1`,
+			`carillon_collect_requests_seconds_count{outcome="client_error"} 2`,
 			`carillon_collect_due_seconds 0`, `carillon_collect_hosts_waiting 0`,
 		} {
 			if !strings.Contains(text, "\n"+line+"\n") {
@@ -91,7 +102,8 @@ func TestCollecting_metricsAndDemo(t *testing.T) {
 		t.Errorf("%d requests, want 3", asked.Load())
 	}
 	known := map[string][]string{
-		"type": append(source.Types(), "other"), "outcome": append(fetch.Outcomes(), collection.Outcomes()...), "kind": collection.Kinds(),
+		"type": append(source.Types(), "other"), "outcome": append(fetch.Outcomes(), visiting.Outcomes()...),
+		"kind": visiting.Kinds(),
 	}
 	for _, label := range collectLabel.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(known[label[1]], label[2]) {
@@ -118,8 +130,12 @@ func (p *process) demo() {
 	}
 	var out bytes.Buffer
 	err = demo.Run(p.Context(), demo.Options{
-		API: "http://" + p.app.APIAddr().String(), Admin: "http://" + p.app.AdminAddr().String(),
-		Key: key, AdminToken: token, Authority: authority, Out: &out,
+		API:        "http://" + p.app.APIAddr().String(),
+		Admin:      "http://" + p.app.AdminAddr().String(),
+		Key:        key,
+		AdminToken: token,
+		Authority:  authority,
+		Out:        &out,
 	})
 	p.Logf("%s", out.String())
 	if err != nil {

@@ -10,18 +10,19 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command/collect"
-	"carillon/command/collect/facebook"
-	"carillon/command/collect/fetch"
-	"carillon/command/collect/instagram"
-	"carillon/command/collect/listing"
-	"carillon/command/collect/platform"
-	"carillon/command/collect/site"
-	"carillon/command/collect/sitemap"
-	"carillon/command/collect/tiktok"
-	"carillon/command/collect/timing"
-	"carillon/command/collect/twitter"
-	"carillon/command/collection"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/sources/facebook"
+	"carillon/command/collect/sources/instagram"
+	"carillon/command/collect/sources/listing"
+	"carillon/command/collect/sources/platform"
+	"carillon/command/collect/sources/site"
+	"carillon/command/collect/sources/sitemap"
+	"carillon/command/collect/sources/tiktok"
+	"carillon/command/collect/sources/twitter"
 	"carillon/command/egress"
+	"carillon/command/visiting"
+	"carillon/command/webhook"
 )
 
 // startCollection runs the monitor that visits sources.
@@ -29,22 +30,36 @@ func (a *App) startCollection(s *stage) error {
 	if !a.cfg.Is(config.RoleCollect) {
 		return nil
 	}
-	metrics, backlog := a.newCollectMetrics(), &collection.Backlog{}
+	metrics, backlog := a.newCollectMetrics(), &visiting.Backlog{}
 	collectors, err := Collectors(Collecting{
-		Answered: metrics.answered, Contact: a.cfg.CollectContact,
-		Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now, Platforms: a.cfg.Platforms,
+		Answered:  metrics.answered,
+		Contact:   a.cfg.CollectContact,
+		Allow:     a.collectable(),
+		Deny:      a.cfg.EgressDenyCIDRs,
+		From:      a.cfg.EgressAddr,
+		Files:     a.files,
+		Hosts:     adapters.Hosts{Pool: a.base.pool},
+		Now:       time.Now,
+		Platforms: a.cfg.Platforms,
 		Roots:     a.roots,
-		Unhurried: a.Unhurried, Room: backlog.Wait,
+		Unhurried: a.Unhurried,
+		Room:      backlog.Wait,
 	})
 	if err != nil {
 		return err
 	}
 	walks := adapters.NewWalks(a.base.pool)
 	walks.Log = a.log
-	monitor := &collection.Monitor{
-		Store: a.base.store, Now: a.clock.Now, Log: a.log, Walks: walks, Collectors: collectors,
-		Visited: metrics.visited, Found: metrics.found,
-		Backlog: backlog, Reach: a.storeReach,
+	monitor := &visiting.Monitor{
+		Store:      a.base.store,
+		Now:        a.clock.Now,
+		Log:        a.log,
+		Walks:      walks,
+		Collectors: collectors,
+		Visited:    metrics.visited,
+		Found:      metrics.found,
+		Backlog:    backlog,
+		Reach:      a.storeReach,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)
@@ -53,22 +68,22 @@ func (a *App) startCollection(s *stage) error {
 	return nil
 }
 
-// Collecting is what collectors need.
+// Collecting holds the dependencies of collectors.
 type Collecting struct {
 	Allow     []netip.Prefix              // private ranges that may be reached
 	Deny      []netip.Prefix              // ranges that may not be, whatever is allowed
 	Files     *egress.Files               // see egress.Options; may be nil
 	From      []netip.Addr                // see egress.Options
 	Roots     *x509.CertPool              // see egress.Options; may be nil
-	Hosts     fetch.Hosts                 // shared by all who collect; nil: for this process alone
+	Hosts     fetch.Hosts                 // shared by all who collect; nil means for this process alone
 	Parallel  int                         // requests at one time; 0: 64
 	Room      func(context.Context) error // see fetch.Options; may be nil
 	Unhurried bool                        // the host is the user's own: there is no pace to keep
 	Now       func() time.Time
 	Platforms config.Platforms
-	Window    timing.Window                            // of what has no end; the zero one: around now
-	Contact   string                                   // where the owners of sites may write to, see config.CheckContact
-	Answered  func(outcome string, took time.Duration) // told of each request; may be nil
+	Window    timing.Window                            // of endless recurrences; the zero one: around now
+	Contact   string                                   // for the owners of sites, see config.CheckContact
+	Answered  func(outcome string, took time.Duration) // optional; called for each request
 }
 
 // Collectors are those that this version has, by source type.
@@ -80,6 +95,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 			RootCAs: c.Roots,
 		}),
 		Blocked:   func(err error) bool { return errors.Is(err, egress.ErrBlocked) },
+		Explain:   webhook.Explain,
 		UserAgent: fetch.UserAgent(Version, config.ContactURL(c.Contact)),
 		Hosts:     c.Hosts,
 		Parallel:  c.Parallel,
@@ -110,7 +126,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 
 // addPlatforms adds the collectors of accounts. One without credentials is there as well, and says so.
 func (c *Collecting) addPlatforms(collectors map[string]collect.Collector, o fetch.Options) error {
-	tokens, err := c.Platforms.TikTokTokens()
+	tokens, err := c.Platforms.Credentials()
 	if err != nil {
 		return err
 	}
@@ -121,12 +137,20 @@ func (c *Collecting) addPlatforms(collectors map[string]collect.Collector, o fet
 		return timing.WindowAt(c.Now())
 	}
 	at := func(sourceType string) platform.Options {
-		return platform.Options{Base: c.Platforms.Bases[sourceType], Transport: o.Transport, Blocked: o.Blocked, UserAgent: o.UserAgent, Hosts: c.Hosts, Now: c.Now, Answered: c.Answered}
+		return platform.Options{
+			Base:      c.Platforms.Bases[sourceType],
+			Transport: o.Transport,
+			Blocked:   o.Blocked,
+			Explain:   o.Explain,
+			UserAgent: o.UserAgent,
+			Hosts:     c.Hosts,
+			Now:       c.Now,
+			Answered:  c.Answered,
+		}
 	}
-	p := &c.Platforms
-	collectors[facebook.Type] = facebook.New(p.FacebookToken.Reveal(), window, at(facebook.Type))
-	collectors[instagram.Type] = instagram.New(p.InstagramToken.Reveal(), p.InstagramAccount, window, at(instagram.Type))
-	collectors[tiktok.Type] = tiktok.New(tokens, window, at(tiktok.Type))
-	collectors[twitter.Type] = twitter.New(p.TwitterToken.Reveal(), window, at(twitter.Type))
+	collectors[facebook.Type] = facebook.New(tokens.Facebook, window, at(facebook.Type))
+	collectors[instagram.Type] = instagram.New(tokens.Instagram, tokens.InstagramAccount, window, at(instagram.Type))
+	collectors[tiktok.Type] = tiktok.New(tokens.TikTok, window, at(tiktok.Type))
+	collectors[twitter.Type] = twitter.New(tokens.Twitter, window, at(twitter.Type))
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// house is a site whose programme the test decides: a page of its own for each event, and a page that tells of all of
-// them at once, lists them in a sitemap, or links them.
+// house is a site whose programme the test decides: a page for each event, and a page that shows all of them at once,
+// lists them in a sitemap, or links them.
 type house struct {
 	*httptest.Server
 
@@ -56,7 +56,11 @@ func (h *house) remove(path string) {
 }
 
 func (h *house) address() string {
-	return h.URL + map[string]string{"site": "/programme", "sitemap": "/sitemap.xml", "siteIndexPage": "/programme"}[h.sourceType]
+	return h.URL + map[string]string{
+		"site":          "/programme",
+		"sitemap":       "/sitemap.xml",
+		"siteIndexPage": "/programme",
+	}[h.sourceType]
 }
 
 func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +89,8 @@ func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b.WriteString("</main></body></html>")
 	case there:
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(&b, "<html><head><title>%s</title></head><body><h1>%[1]s</h1>%s</body></html>", event.title, event.markup(r.URL.Path))
+		fmt.Fprintf(&b, "<html><head><title>%s</title></head><body><h1>%[1]s</h1>%s</body></html>", event.title,
+			event.markup(r.URL.Path))
 	default:
 		http.NotFound(w, r)
 		return
@@ -98,9 +103,12 @@ func (s shown) markup(path string) string {
 	if s.cancelled {
 		status = "EventCancelled"
 	}
-	return fmt.Sprintf(`<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":%q,"url":%q,"startDate":%q,
-		"eventStatus":"https://schema.org/%s","location":{"@type":"Place","name":%q,"address":{"@type":"PostalAddress","streetAddress":"Market 1",
-		"addressLocality":"Delft","addressCountry":"NL"}}}</script>`, s.title, path, s.start.Format(time.RFC3339), status, s.venue)
+	return fmt.Sprintf(`<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":%q,`+
+		`"url":%q,"startDate":%q,
+		"eventStatus":"https://schema.org/%s","location":{"@type":"Place","name":%q,"address":{"@type":"PostalAddress",`+
+		`"streetAddress":"Market 1",
+		"addressLocality":"Delft","addressCountry":"NL"}}}</script>`, s.title, path, s.start.Format(time.RFC3339),
+		status, s.venue)
 }
 
 // webhooks counts what has come, by type and title.
@@ -147,8 +155,9 @@ func (c *collecting) again(sources []uuid.UUID) {
 // itemsByTitle are the feed's items: their events by title.
 func (c *collecting) itemsByTitle() map[string][]uuid.UUID {
 	c.Helper()
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet, fmt.Sprintf("%s/feeds/events/%s/items?limit=100&until=%s",
-		c.api, c.feed, time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)), http.NoBody)
+	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet,
+		fmt.Sprintf("%s/feeds/events/%s/items?limit=100&until=%s",
+			c.api, c.feed, time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)), http.NoBody)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -214,12 +223,12 @@ func collectingHere(t *testing.T, accounts []*account) *collecting {
 	return c
 }
 
-// From all seven types of sources to webhooks: events of the first visit are no news; later additions, cancellations and
-// moves are published once; disappearances are not; one concert at two sites is one event, and two again after a split,
-// which is no news.
+// From all seven types of sources to webhooks: events of the first visit are no news; later additions, cancellations
+// and moves are published once; disappearances are not; one concert at two sites is one event, and two again after a
+// split, which is no news.
 func TestFromSitesToWebhooks(t *testing.T) {
 	t.Parallel()
-	today := time.Now().UTC().Truncate(24 * time.Hour) // also where the test goes on into the next day
+	today := time.Now().UTC().Truncate(24 * time.Hour) // also if the test runs into the next day
 	evening := func(days int) time.Time { return today.AddDate(0, 0, days).Add(19 * time.Hour) }
 	houses := []*house{newHouse(t, "site"), newHouse(t, "sitemap"), newHouse(t, "siteIndexPage")}
 	var first []string
@@ -230,9 +239,11 @@ func TestFromSitesToWebhooks(t *testing.T) {
 			h.show(fmt.Sprintf("/e/%d", j), shown{title: title, venue: "Hall " + h.sourceType, start: evening(3 + 4*j + i)})
 		}
 	}
-	// An event of the platform's own, where it has such; all others are posts, of which some tell of no event.
-	accounts := []*account{newAccount(t, "facebook"), newAccount(t, "instagram"), newAccount(t, "tiktok"), newAccount(t, "twitter")}
-	days := map[string][2]int{"facebook": {6, 10}, "instagram": {14, 18}, "tiktok": {19, 23}, "twitter": {24, 26}} // no others are then
+	// A native event of the platform, if it has such; all others are posts, of which some announce no event.
+	accounts := []*account{newAccount(t, "facebook"), newAccount(t, "instagram"), newAccount(t, "tiktok"),
+		newAccount(t, "twitter")}
+	// no others are then
+	days := map[string][2]int{"facebook": {6, 10}, "instagram": {14, 18}, "tiktok": {19, 23}, "twitter": {24, 26}}
 	for _, a := range accounts {
 		title := "What stays at the " + a.platformType
 		if a.platformType == "facebook" {
@@ -247,7 +258,8 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	var feed struct {
 		ID string `json:"id"`
 	}
-	if err := c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed); err != nil {
+	if err := c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"},
+		&feed); err != nil {
 		t.Fatal(err)
 	}
 	c.feed = feed.ID
@@ -260,7 +272,10 @@ func TestFromSitesToWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		sources = append(sources, created.ID)
-		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, map[string]any{"sourceType": source.Type, "sourceId": created.ID}, nil); err != nil {
+		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, map[string]any{
+			"sourceType": source.Type,
+			"sourceId":   created.ID,
+		}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,7 +295,12 @@ func TestFromSitesToWebhooks(t *testing.T) {
 		name := func(what string) string { return fmt.Sprintf("What %s at the %s", what, h.sourceType) }
 		h.show("/e/4", shown{title: name("is new"), venue: "Hall " + h.sourceType, start: evening(20 + i)})
 		h.remove("/e/1")
-		h.show("/e/2", shown{title: name("is off"), venue: "Hall " + h.sourceType, start: evening(11 + i), cancelled: true})
+		h.show("/e/2", shown{
+			title:     name("is off"),
+			venue:     "Hall " + h.sourceType,
+			start:     evening(11 + i),
+			cancelled: true,
+		})
 		h.show("/e/3", shown{title: name("moves"), venue: "Hall " + h.sourceType, start: evening(15 + i).Add(time.Hour)})
 		all = append(all, name("is new"))
 		want["event.item.added "+name("is new")] = 1
@@ -296,15 +316,15 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	c.expectItems("after the changes", all...)
 	c.expectWebhooks("after the changes", want)
 
-	// Two sites tell of one concert, each at an address of its own.
+	// Two sites show one concert, each at another address.
 	for _, h := range houses[:2] {
 		h.show("/e/both", shown{title: "The Bells of Delft", venue: "New Church", start: evening(25)})
 	}
 	c.again(sources)
 	all = append(all, "The Bells of Delft")
 	want["event.item.added The Bells of Delft"] = 1
-	c.expectItems("after one was told by two", all...)
-	c.expectWebhooks("after one was told by two", want)
+	c.expectItems("after two showed one", all...)
+	c.expectWebhooks("after two showed one", want)
 	both := c.itemsByTitle()["The Bells of Delft"]
 	if len(both) != 1 {
 		t.Fatalf("the concert is %d events", len(both))
@@ -317,6 +337,7 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	c.again(sources)
 	c.expectItems("after the split", append(all, "The Bells of Delft")...)
 	c.expectWebhooks("after the split", want)
+	verifyReadModels(t, c.client)
 	for _, a := range accounts {
 		c.expectNoSecrets(a.token)
 	}

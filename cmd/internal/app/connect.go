@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -25,6 +26,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/tail"
 	"carillon/projections"
+	"carillon/projections/analytics"
 	"carillon/query"
 )
 
@@ -34,7 +36,7 @@ type sending struct {
 	policy egress.Policy
 	sender *webhook.Sender
 	tester delivery.Tester
-	relay  adapters.Relay
+	roots  *x509.CertPool // that receivers' certificates are trusted by; nil means the system's
 }
 
 // connect makes the parts and gives each the others that it needs.
@@ -50,6 +52,9 @@ func (a *App) connect() error {
 	if err := a.connectCommands(with); err != nil {
 		return err
 	}
+	if err := a.connectSeal(with); err != nil {
+		return err
+	}
 	a.connectDelivery(with)
 	admin := a.connectAdmin()
 	if err := a.connectAPI(with); err != nil {
@@ -63,7 +68,7 @@ func (a *App) connect() error {
 	return nil
 }
 
-// connectReading makes what runs projections and what reads them.
+// connectReading makes the runner of projections and the queries.
 func (a *App) connectReading() {
 	a.watchReach()
 	a.Progress = projections.NewProgress(a.base.pool)
@@ -78,6 +83,12 @@ func (a *App) connectReading() {
 	}
 	a.Queries = &query.Queries{Pool: a.base.pool, WithoutRelevance: !bool(a.cfg.Relevance)}
 	a.rebuilds = newRebuilds(a)
+	a.verifications = &verifications{
+		runner:   a.runner,
+		statuses: a.statuses,
+		now:      a.clock.Now,
+		log:      a.log,
+	}
 	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
 	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
 }
@@ -89,7 +100,12 @@ func (a *App) connectMetrics() {
 		buildInfo(ThisBuild),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&consumerCollector{pool: a.base.pool, store: a.base.store, lags: a.lags, log: a.log},
+		&consumerCollector{
+			pool:  a.base.pool,
+			store: a.base.store,
+			lags:  a.lags,
+			log:   a.log,
+		},
 		&dueCollector{queries: a.Queries, log: a.log},
 		a.expiries,
 		&installationCollector{queries: a.Queries, store: a.storeDir(), log: a.log},
@@ -100,20 +116,18 @@ func (a *App) connectMetrics() {
 
 // connectSending makes what sends requests to destinations.
 func (a *App) connectSending() (sending, error) {
-	with := sending{
-		vault: sealing.NewVaultOn(a.keys, a.keys.Ring),
-		relay: adapters.Relay{Pool: a.base.pool},
-	}
+	with := sending{vault: sealing.NewVaultOn(a.keys, a.keys.Ring)}
+	a.relay = &adapters.Relay{Pool: a.base.pool, Locks: a.base.locks}
 	policy, options, err := a.deliveryEgress()
 	if err != nil {
 		return with, err
 	}
-	with.policy = policy
+	with.policy, with.roots = policy, options.RootCAs
 	a.certificates = clientCertificates(a.runner.Store, with.vault, policy, options, a.log)
 	with.sender = webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{
 		Version: Version,
 		Timeout: a.cfg.DeliveryTimeout,
-		Relay:   with.relay.For,
+		Relay:   a.relay.For,
 	})
 	with.tester = delivery.Tester{
 		Vault:        with.vault,
@@ -141,6 +155,8 @@ func (a *App) connectCommands(with sending) error {
 		Walks:   a.Queries,
 		Quotas:  &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log},
 		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+
+		OrganizationSources: bool(a.cfg.OrgSources) || a.cfg.Dev,
 	}
 	a.holdings = adapters.Holdings{
 		Store:    a.base.store,
@@ -154,10 +170,12 @@ func (a *App) connectCommands(with sending) error {
 // connectDelivery makes the worker that delivers.
 func (a *App) connectDelivery(with sending) {
 	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
+	a.deliverers = &adapters.Deliverers{Locks: a.base.locks}
 	a.deliverer = &delivery.Deliverer{
 		Store:        a.runner.Store,
 		Queue:        a.queue,
 		Vault:        with.vault,
+		Turns:        adapters.ReceiverTurns{Hosts: adapters.Hosts{Pool: a.base.pool}},
 		Sender:       with.sender,
 		Certificates: a.certificates,
 		Settings:     a.deliverySettings(),
@@ -172,22 +190,50 @@ func (a *App) connectDelivery(with sending) {
 		Record:    a.deliveryMetrics(),
 		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
 		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
+
+		ReadsDispatches: !a.cfg.Is(config.RoleDispatch),
+		Look:            delivery.DefaultLook,
+		Turn: func(begins time.Time) bool {
+			worker, _ := a.queue.Worker()
+			return a.deliverers.Turn(worker, begins)
+		},
 	}
+	a.deliverers.LeasedUntil = a.deliverer.LeasedUntil
+	if a.cfg.Is(config.RoleDeliver) {
+		a.deliverers.Here = a.deliverer
+	}
+	if a.tracing != nil {
+		a.deliverer.Tracer = a.tracing
+	}
+}
+
+// traceRequests returns the middleware that traces requests; nil if tracing is off.
+func (a *App) traceRequests() func(http.Handler) http.Handler {
+	if a.tracing == nil {
+		return nil
+	}
+	return a.tracing.Requests
 }
 
 // connectAdmin makes the admin API.
 func (a *App) connectAdmin() *adminapi.API {
 	return adminapi.New(adminapi.Dependencies{
-		Commands:       a.Commands,
-		Queries:        a.Queries,
-		Await:          a.Progress.Await,
-		Cascaded:       a.holdings.Cascaded,
-		Projections:    a.rebuilds,
-		Ready:          sharedReady(a.ready),
-		Warnings:       a.warnings,
-		Keys:           a,
-		Uses:           a.uses,
-		ConsoleLink:    a.consoleLink,
+		Trace:       a.traceRequests(),
+		Commands:    a.Commands,
+		Queries:     a.Queries,
+		Await:       a.Progress.Await,
+		Cascaded:    a.holdings.Cascaded,
+		Projections: a.rebuilds,
+		Ready:       sharedReady(a.ready),
+		Warnings:    a.warnings,
+		Keys:        a,
+		Seal:        a.seal,
+		Analysts:    analytics.Logins{Pool: a.base.pool, Loopback: a.cfg.AnalyticsAddr},
+		Uses:        a.uses,
+		ConsoleLink: a.consoleLink,
+		OnBehalf: func(w http.ResponseWriter, r *http.Request, by command.Caller) {
+			a.api.OnBehalf(w, r, by)
+		},
 		Ending:         func() context.Context { return a.ending },
 		Metrics:        sharedScrape(a.Metrics),
 		Token:          a.cfg.AdminToken.Reveal(),
@@ -200,6 +246,7 @@ func (a *App) connectAdmin() *adminapi.API {
 // connectAPI makes the API.
 func (a *App) connectAPI(with sending) (err error) {
 	a.api, err = httpapi.New(httpapi.Dependencies{
+		Trace:          a.traceRequests(),
 		Commands:       a.Commands,
 		Queries:        a.Queries,
 		Keys:           &query.Queries{Pool: a.base.keys},
@@ -211,9 +258,8 @@ func (a *App) connectAPI(with sending) (err error) {
 		Rate:           &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
 		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
 		Tester:         with.tester,
-		Relay:          with.relay,
+		Relay:          a.relay,
 		Ending:         func() context.Context { return a.ending },
-		Wake:           a.deliverer.Wake,
 		Metrics:        a.Metrics,
 		TrustedProxies: a.cfg.TrustedProxies,
 	})
@@ -221,33 +267,42 @@ func (a *App) connectAPI(with sending) (err error) {
 }
 
 // connectConsoles makes the consoles of customers and of operators.
+// healthPolicy returns when a destination that fails is disabled.
+func (a *App) healthPolicy() delivery.HealthPolicy {
+	return delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak}
+}
+
 func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error {
+	triers, err := a.triers()
+	if err != nil {
+		return err
+	}
 	pages := console.Dependencies{
-		Commands: a.Commands,
-		Queries:  a.Queries,
-		Sessions: a.sessions,
-		Works:    adapters.ConsoleWorks{Pool: a.base.pool},
-		Verify:   a.api.Verify,
-		Admit:    a.api.Admit,
-		Await:    a.Progress.Await,
-		Events:   a.runner.Store,
-		Settle: func(ctx context.Context, m projections.ReadModel) error {
-			return a.Progress.Settle(ctx, a.base.store, m)
+		Commands:     a.Commands,
+		Queries:      a.Queries,
+		Sessions:     a.sessions,
+		Works:        adapters.ConsoleWorks{Pool: a.base.pool},
+		Verify:       a.api.Verify,
+		Admit:        a.api.Admit,
+		Await:        a.Progress.Await,
+		Policy:       a.healthPolicy(),
+		Limiter:      adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
+		LoginLimiter: console.NewLoginLimiter(),
+		Tester:       tester,
+		Collectors:   triers,
+		Theme: console.Theme{
+			Name:     a.cfg.ConsoleTheme.Name,
+			Logo:     a.cfg.ConsoleTheme.Logo,
+			LogoType: a.cfg.ConsoleTheme.LogoType,
+			Light:    a.cfg.ConsoleTheme.Light,
+			Dark:     a.cfg.ConsoleTheme.Dark,
 		},
-		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
-		LoginLimiter:   console.NewLoginLimiter(),
-		Tester:         tester,
-		Wake:           a.deliverer.Wake,
+		Version:        Version,
 		Now:            a.clock.Now,
 		Log:            a.log,
 		TrustedProxies: a.cfg.TrustedProxies,
 	}
-	var err error
 	if a.console, err = console.New(pages); err != nil {
-		return err
-	}
-	triers, err := a.triers()
-	if err != nil {
 		return err
 	}
 	a.operators, err = console.NewForOperators(pages, console.Operators{
@@ -255,7 +310,6 @@ func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error
 		StillValid:  admin.StillValid,
 		Projections: a.rebuilds,
 		System:      a.system,
-		Collectors:  triers,
 	})
 	return err
 }

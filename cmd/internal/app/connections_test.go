@@ -15,9 +15,10 @@ import (
 	"carillon/command/egress"
 )
 
-// Ten destinations at one host, as those of one vendor's customers are, have 640 requests in flight. All their connections
-// are kept for what comes next: while only 512 were, 128 were opened each time, and a delivery cost a third more.
-func TestConnectionsOfAllDestinationsAtOneHostAreKept(t *testing.T) {
+// Ten destinations at one host, as those of one vendor's customers are, have 640 requests in flight. All their
+// connections are kept for later requests: while only 512 were, 128 were opened each time, and a delivery cost a third
+// more.
+func TestConnectionsToSharedHostAreKept(t *testing.T) {
 	t.Parallel()
 	const atOnce = 640
 	var (

@@ -17,18 +17,24 @@ const scrapeTimeout = 2 * time.Second
 
 var (
 	consumerStopped = prometheus.NewDesc("carillon_consumer_stopped",
-		"1 where a projection or process manager has stopped at an event that it can't decode.", []string{"consumer"}, nil)
+		"1 if a projection or process manager has stopped at an event that it can't decode.", []string{"consumer"}, nil)
 	consumerRunning = prometheus.NewDesc("carillon_consumer_running",
-		"1 where some process runs a projection or process manager, 0 where none does.", []string{"consumer"}, nil)
+		"1 if a process runs a projection or process manager, else 0.", []string{"consumer"}, nil)
 	consumerEvents = prometheus.NewDesc("carillon_consumer_events_total",
 		"Events that a projection or process manager has applied since it was built.", []string{"consumer"}, nil)
 	consumerPosition = prometheus.NewDesc("carillon_consumer_position",
 		"Commit position of the checkpoint.", []string{"consumer"}, nil)
 	consumerLag = prometheus.NewDesc("carillon_consumer_lag_seconds",
-		"For how long the oldest event that a projection or process manager has not taken in has been recorded; 0 where there is none.", []string{"consumer"}, nil)
+		"For how long the oldest event that a projection or process manager has not taken in has been recorded; 0 where "+
+			"there is none.", []string{"consumer"}, nil)
+	consumerDiffering = prometheus.NewDesc("carillon_consumer_differing_rows",
+		"Rows of a read model that differed from the log when it was last verified. Absent before.",
+		[]string{"consumer"}, nil)
+	consumerVerified = prometheus.NewDesc("carillon_consumer_verified_timestamp_seconds",
+		"When a read model was last compared with the log. Absent before.", []string{"consumer"}, nil)
 )
 
-// consumerCollector reads the checkpoints at each scrape, so that every process tells the same of all consumers.
+// consumerCollector reads the checkpoints at each scrape, so that every process reports the same of all consumers.
 type consumerCollector struct {
 	pool  *pgxpool.Pool
 	store eventstore.Store
@@ -43,9 +49,11 @@ func (*consumerCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- consumerEvents
 	descriptions <- consumerPosition
 	descriptions <- consumerLag
+	descriptions <- consumerDiffering
+	descriptions <- consumerVerified
 }
 
-// Collect implements prometheus.Collector. Without Postgres it tells nothing, without the event store no lag.
+// Collect implements prometheus.Collector. Without Postgres it reports nothing, without the event store no lag.
 func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -59,6 +67,10 @@ func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(consumerRunning, prometheus.GaugeValue, oneIf(s.Process != ""), s.Name)
 		metrics <- prometheus.MustNewConstMetric(consumerEvents, prometheus.CounterValue, float64(s.Events), s.Name)
 		metrics <- prometheus.MustNewConstMetric(consumerPosition, prometheus.GaugeValue, float64(s.Position.Commit), s.Name)
+		if v := s.Verified; v != nil {
+			metrics <- prometheus.MustNewConstMetric(consumerDiffering, prometheus.GaugeValue, float64(v.Differing), s.Name)
+			metrics <- prometheus.MustNewConstMetric(consumerVerified, prometheus.GaugeValue, float64(v.At.Unix()), s.Name)
+		}
 	}
 	if err := c.collectLags(ctx, statuses, metrics); err != nil {
 		c.log.Warn("how far consumers are behind can't be read", "error", err)
@@ -72,7 +84,9 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-func (c *consumerCollector) collectLags(ctx context.Context, statuses []projections.Status, metrics chan<- prometheus.Metric) error {
+func (c *consumerCollector) collectLags(
+	ctx context.Context, statuses []projections.Status, metrics chan<- prometheus.Metric,
+) error {
 	head, err := c.store.Head(ctx)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ import (
 	"carillon/projections/subscriptions"
 )
 
-// consumer is a read model or a process manager: what reads the event store along, from a checkpoint of its own.
+// consumer is a read model or a process manager: it follows the event store from its checkpoint.
 type consumer struct {
 	name   string
 	role   string // of the processes that run it
@@ -32,17 +32,26 @@ type consumer struct {
 	filter eventstore.Filter
 }
 
-// consumers lists all of them. What is run, what its lag is, what operators see and what is waited for goes by this
-// list.
+// consumers lists all of them. Runners, lag, status and waits follow from this list.
 func consumers() []consumer {
 	models, managers := ReadModels(), processManagers(reactions{})
 	list := make([]consumer, 0, len(models)+len(managers))
 	for _, m := range models {
-		list = append(list, consumer{name: m.Name, role: config.RoleProject, kind: "readModel", filter: m.Filter})
+		list = append(list, consumer{
+			name:   m.Name,
+			role:   config.RoleProject,
+			kind:   "readModel",
+			filter: m.Filter,
+		})
 	}
 	for _, m := range managers {
 		p := m.fresh()
-		list = append(list, consumer{name: p.Name(), role: m.role, kind: "process", filter: p.Filter()})
+		list = append(list, consumer{
+			name:   p.Name(),
+			role:   m.role,
+			kind:   "process",
+			filter: p.Filter(),
+		})
 	}
 	return list
 }
@@ -62,22 +71,27 @@ type processManager struct {
 	fresh func() eventstore.ProcessManager
 }
 
-// reactions is what process managers react with.
+// reactions holds the dependencies of process managers.
 type reactions struct {
 	store    eventstore.Store
 	commands *command.Commands
 	holdings delivery.Holdings
-	handoff  delivery.Handoff // nil: this process has no deliverer
+	handoff  delivery.Handoff
+	tracer   delivery.Tracer
 	policy   delivery.HealthPolicy
 	log      *slog.Logger
 }
 
-// processManagers lists every process manager. Without reactions they tell their names and filters, and can't be run.
+// processManagers lists every process manager. Without reactions they have names and filters, and can't be run.
 func processManagers(with reactions) []processManager {
 	return []processManager{
-		{config.RoleDispatch, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(with.store, with.holdings) }},
 		{config.RoleDispatch, func() eventstore.ProcessManager {
-			return delivery.NewDispatcher(with.store, with.handoff)
+			return delivery.NewDeletionCascade(with.store, with.holdings)
+		}},
+		{config.RoleDispatch, func() eventstore.ProcessManager {
+			d := delivery.NewDispatcher(with.store, with.handoff)
+			d.Tracer = with.tracer
+			return d
 		}},
 		{config.RoleDispatch, func() eventstore.ProcessManager {
 			return delivery.NewDestinationHealth(with.store, with.policy, with.log)

@@ -58,7 +58,7 @@ func (a *App) makeTables(ctx context.Context) error {
 	return a.openAnalytics(ctx)
 }
 
-// away says that Postgres can't be reached, or does not take connections just now: waiting may mend that.
+// away reports that Postgres can't be reached, or does not take connections just now: waiting may mend that.
 func away(err error) bool {
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return strings.HasPrefix(answer.Code, "57P0") || answer.Code == tooMany // it starts, stops or has crashed
@@ -70,7 +70,7 @@ func away(err error) bool {
 	return broken || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// databaseTrouble says what is wrong with CARILLON_DATABASE_URL where the first use of it failed, and how to mend it.
+// databaseTrouble explains a failed first use of CARILLON_DATABASE_URL, and how to repair it.
 func databaseTrouble(err error) error {
 	const setting = "CARILLON_DATABASE_URL (--database-url)"
 	var answer *pgconn.PgError
@@ -78,16 +78,19 @@ func databaseTrouble(err error) error {
 	answered, connected := errors.As(err, &answer), !errors.As(err, &failed)
 	switch {
 	case errors.Is(err, sessionlock.ErrPooled):
-		return fmt.Errorf("%s leads through a pooler in transaction mode: name the address of Postgres itself in CARILLON_DATABASE_DIRECT_URL, "+
+		return fmt.Errorf("%s leads through a pooler in transaction mode: name the address of Postgres itself in "+
+			"CARILLON_DATABASE_DIRECT_URL, "+
 			"for the one session that a process keeps: %w", setting, err)
 	case answered && answer.Code == mayNot:
 		return fmt.Errorf("%s: its user may not make schemas: \"GRANT CREATE ON DATABASE … TO …\" lets it. %w", setting, err)
 	case connected:
 		return fmt.Errorf("%s: %w", setting, err)
 	case answered:
-		return fmt.Errorf("%s: Postgres is there and refuses: %s (SQLSTATE %s). Are user, password and database right?", setting, answer.Message, answer.Code)
+		return fmt.Errorf("%s: Postgres is there and refuses: %s (SQLSTATE %s). Are user, password and database right?",
+			setting, answer.Message, answer.Code)
 	}
-	return fmt.Errorf("%s: Postgres can't be reached: %s. Is it running there, and are host and port right?", setting, once(failed.Unwrap()))
+	return fmt.Errorf("%s: Postgres can't be reached: %s. Is it running there, and are host and port right?", setting,
+		once(failed.Unwrap()))
 }
 
 // once is an error's text without repetition: the driver tries an address with TLS and without.

@@ -17,7 +17,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
+func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
 	there, err := url.Parse(pool.Config().ConnString())
@@ -43,7 +43,10 @@ func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
 		asGuest.String():   "its user may not make schemas",
 	} {
 		a, err := app.Open(t.Context(), config.Config{
-			HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: nodetest.SocketDir(t), DatabaseURL: config.Address(address),
+			HTTPAddr:    "127.0.0.1:0",
+			AdminAddr:   "127.0.0.1:0",
+			DataDir:     nodetest.SocketDir(t),
+			DatabaseURL: config.Address(address),
 		}, slog.New(slog.DiscardHandler))
 		if err == nil {
 			a.Close()
@@ -55,7 +58,7 @@ func TestADatabaseThatCannotBeUsedSaysHowToMendIt(t *testing.T) {
 	}
 }
 
-func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
+func TestWaitsForPostgres(t *testing.T) {
 	t.Parallel()
 	database, log := pgtest.NewServer(t), &apitest.Buffer{}
 	address, err := url.Parse(database.URL())
@@ -73,14 +76,19 @@ func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 	opening := make(chan opened, 1)
 	go func() {
 		a, err := app.Open(ctx, config.Config{
-			HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: nodetest.SocketDir(t), DatabaseURL: config.Address(address.String()),
-			Roles: []string{config.RoleAPI}, DeliveryTimeout: time.Second,
+			HTTPAddr:        "127.0.0.1:0",
+			AdminAddr:       "127.0.0.1:0",
+			DataDir:         nodetest.SocketDir(t),
+			DatabaseURL:     config.Address(address.String()),
+			Roles:           []string{config.RoleAPI},
+			DeliveryTimeout: time.Second,
 		}, slog.New(slog.NewTextHandler(log, nil)))
 		opening <- opened{a, err}
 	}()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(log.String(), "waiting for Postgres") || !strings.Contains(log.String(), "CARILLON_DATABASE_URL (--database-url): Postgres can't be reached") {
+	for !strings.Contains(log.String(), "waiting for Postgres") ||
+		!strings.Contains(log.String(), "CARILLON_DATABASE_URL (--database-url): Postgres can't be reached") {
 		select {
 		case o := <-opening:
 			t.Fatalf("it did not wait: %v", o.err)
@@ -98,12 +106,19 @@ func TestAPostgresThatIsAwayIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestMissingSettingsAreNamed: where no Postgres can be run, the first thing that is said is what to set.
+// TestMissingSettingsAreNamed: if no Postgres can be run, the first error names them.
 func TestMissingSettingsAreNamed(t *testing.T) {
 	t.Parallel()
-	cfg := config.Config{HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: t.TempDir(), PostgresBin: t.TempDir(), Roles: []string{config.RoleAPI}}
+	cfg := config.Config{
+		HTTPAddr:    "127.0.0.1:0",
+		AdminAddr:   "127.0.0.1:0",
+		DataDir:     t.TempDir(),
+		PostgresBin: t.TempDir(),
+		Roles:       []string{config.RoleAPI},
+	}
 	_, err := app.Open(t.Context(), cfg, slog.New(slog.DiscardHandler))
-	if err == nil || !strings.HasPrefix(err.Error(), "set CARILLON_DATABASE_URL") || !strings.Contains(err.Error(), "CARILLON_EVENTSTORE_URL") {
+	if err == nil || !strings.HasPrefix(err.Error(), "set CARILLON_DATABASE_URL") ||
+		!strings.Contains(err.Error(), "CARILLON_EVENTSTORE_URL") {
 		t.Errorf("error = %v", err)
 	}
 }

@@ -25,7 +25,8 @@ func TestDebounce_sendsTheNewest(t *testing.T) {
 		url, arrived = p.endpoint(statuses(200))
 		destination := p.connect(fmt.Sprintf("crm-%d", window), url, window)
 		closes := time.Now().Add(time.Duration(window) * time.Second)
-		older = []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil), destination)}
+		older = []string{deliveryOf(p.announce("storm", uuid.Nil), destination), deliveryOf(p.announce("storm", uuid.Nil),
+			destination)}
 		newest = deliveryOf(p.announce("storm", uuid.Nil), destination)
 		other = deliveryOf(p.announce("flood", uuid.Nil), destination)
 		for _, id := range older {
@@ -33,7 +34,10 @@ func TestDebounce_sendsTheNewest(t *testing.T) {
 		}
 		inTime = time.Now().Before(closes)
 	}
-	came := map[string]bool{p.await(arrived).header.Get("webhook-id"): true, p.await(arrived).header.Get("webhook-id"): true}
+	came := map[string]bool{
+		p.await(arrived).header.Get("webhook-id"): true,
+		p.await(arrived).header.Get("webhook-id"): true,
+	}
 	if !came[newest] || !came[other] {
 		t.Errorf("%v came, want the newest of each subject", came)
 	}

@@ -48,7 +48,8 @@ func TestDelivery_signedAndShown(t *testing.T) {
 	if !bytes.Equal(envelope.Data, shown.Data.Event.Data) || len(envelope.Data) == 0 {
 		t.Errorf("sent %s, shown %s", envelope.Data, shown.Data.Event.Data)
 	}
-	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" || envelope.Subject != "storm" || envelope.Time == "" {
+	if envelope.ID != event.String() || envelope.Type != "news.item.added" || envelope.Source != "/news" ||
+		envelope.Subject != "storm" || envelope.Time == "" {
 		t.Errorf("envelope = %s", webhook.body)
 	}
 
@@ -73,9 +74,11 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	}
 	p.eventually("its health shows the streak", func() bool {
 		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
-		return d["consecutiveFailures"] == 3.0 && d["lastFailureAt"] != nil && d["lastErrorMessage"] != nil && d["lastSuccessAt"] == nil
+		return d["consecutiveFailures"] == 3.0 && d["lastFailureAt"] != nil && d["lastErrorMessage"] != nil &&
+			d["lastSuccessAt"] == nil
 	})
-	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled", "debounceWindowSeconds": 3600}, http.StatusOK)
+	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled", "debounceWindowSeconds": 3600},
+		http.StatusOK)
 	run := p.call(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusAccepted)
 	if run["deliveryId"] != id || run["workflowId"] == id {
 		t.Errorf("replay = %v", run)
@@ -99,12 +102,14 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	if len(sequence) != 20 || !bytes.Contains(body, []byte(`"sequence":"`+sequence)) {
 		t.Errorf("the sequence shown is %v, sent was %s", event["sequence"], body)
 	}
-	if last := lastAttempt(t, replayed); last["trigger"] != "manual_replay" || last["attemptNumber"] != 4.0 || last["responseStatus"] != 200.0 {
+	if last := lastAttempt(t, replayed); last["trigger"] != "manual_replay" || last["attemptNumber"] != 4.0 ||
+		last["responseStatus"] != 200.0 {
 		t.Errorf("last attempt = %v", last)
 	}
 	p.eventually("its health is mended", func() bool {
 		d := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)
-		return d["consecutiveFailures"] == 0.0 && d["lastFailureAt"] == nil && d["lastErrorMessage"] == nil && d["lastSuccessAt"] != nil
+		return d["consecutiveFailures"] == 0.0 && d["lastFailureAt"] == nil && d["lastErrorMessage"] == nil &&
+			d["lastSuccessAt"] != nil
 	})
 }
 
@@ -117,12 +122,17 @@ func TestDelivery_twoDriversRace(t *testing.T) {
 	id := deliveryOf(p.publish(), destination)
 	p.await(arrived)
 	p.delivery(id, "is being sent", func(d map[string]any) bool { return d["status"] == "delivering" })
-	if message := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS"); !strings.Contains(message, "in flight") {
+	if message := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict,
+		"ALREADY_EXISTS"); !strings.Contains(message, "in flight") {
 		t.Errorf("message = %s", message)
 	}
 	command := delivery.RecordAttempt{
-		Organization: p.organization, Destination: uuid.MustParse(destination), Number: 1, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
-		Outcome: delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
+		Organization: p.organization,
+		Destination:  uuid.MustParse(destination),
+		Number:       1,
+		Trigger:      delivery.Automatic,
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Outcome:      delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
 	}
 	metadata := eventstore.Metadata{Organization: p.organization, Actor: "deliverer"}
 	if _, err := delivery.Aggregate.Execute(t.Context(), p.app.Commands.Store, uuid.MustParse(id),
@@ -145,7 +155,7 @@ func TestDelivery_twoDriversRace(t *testing.T) {
 	}
 }
 
-// What endpoints answer is shown with each attempt, and decides whether another follows.
+// The answer of an endpoint is shown with each attempt, and decides whether another follows.
 func TestDelivery_answersOfEndpoints(t *testing.T) {
 	p := shared(t)
 	elsewhere := make(chan struct{}, 10)
@@ -182,7 +192,8 @@ func TestDelivery_answersOfEndpoints(t *testing.T) {
 		events[name] = deliveryOf(event, ids[name])
 		got := p.settled(events[name], map[bool]string{true: "failed", false: "succeeded"}[tt.reason != nil])
 		attempt := lastAttempt(t, got)
-		if attempt["responseStatus"] != tt.status || attempt["responseBody"] != tt.body || attempt["failureReason"] != tt.reason ||
+		if attempt["responseStatus"] != tt.status || attempt["responseBody"] != tt.body ||
+			attempt["failureReason"] != tt.reason ||
 			(attempt["errorMessage"] == nil) != (tt.reason == nil) || got["attemptCount"] != tt.attempts {
 			t.Errorf("%s: %v attempts, %.300v", name, got["attemptCount"], attempt)
 		}
@@ -195,7 +206,8 @@ func TestDelivery_answersOfEndpoints(t *testing.T) {
 	}
 }
 
-// A deletion ends what waits, what is in flight ends by itself, and the deletion is finished if the process that was asked for it died just then.
+// A deletion ends waiting deliveries, those in flight end by themselves, and the deletion is finished if its process
+// died just then.
 func TestDestination_deletedInFlight(t *testing.T) {
 	p := shared(t)
 	let := make(chan struct{})

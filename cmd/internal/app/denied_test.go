@@ -11,17 +11,22 @@ import (
 
 	"carillon/aggregates/source"
 	"carillon/command/collect"
-	"carillon/command/collect/site"
+	"carillon/command/collect/sources/site"
 )
 
-// What the operator denies holds for collectors, too, before what is allowed.
+// Denied ranges apply to collectors, too, and precede allowed ones.
 func TestCollectorsKeepFromDenied(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	collectors, err := Collectors(Collecting{Allow: loopback, Deny: loopback, Unhurried: true, Now: time.Now})
+	collectors, err := Collectors(Collecting{
+		Allow:     loopback,
+		Deny:      loopback,
+		Unhurried: true,
+		Now:       time.Now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

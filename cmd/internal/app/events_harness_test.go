@@ -67,7 +67,10 @@ func (p *process) destination(name, url string, debounceSeconds int) (id string)
 // subscribe subscribes a destination to all news.
 func (p *process) subscribe(name string) {
 	p.Helper()
-	p.call(http.MethodPut, destinations+name+"/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
+	p.call(http.MethodPut, destinations+name+"/subscriptions/news", map[string]any{
+		"eventTypes": []string{"news.*"},
+		"scopeKind":  "all",
+	}, http.StatusCreated)
 }
 
 // deliveryOf is the id of the delivery of an event to a destination.
@@ -93,11 +96,11 @@ func poll(t testing.TB, limit time.Duration, what string, holds func() bool) {
 	}
 }
 
-// backfill makes up for a window, again until so many events were found: the server waits two seconds for its read model
-// of what was published, which a busy machine may exceed. It returns how many deliveries were made in all.
+// backfill makes up for a window, again until n events were found: the server waits two seconds for its read model of
+// publications, which a busy machine may exceed. It returns the number of deliveries made.
 func (p *process) backfill(name string, window map[string]any, events float64) (made float64) {
 	p.Helper()
-	p.eventually("what was published is found", func() bool {
+	p.eventually("the published events are found", func() bool {
 		done := p.call(http.MethodPost, destinations+name+"/backfill", window, http.StatusOK)
 		created, _ := done["deliveriesCreated"].(float64)
 		scanned, _ := done["eventsScanned"].(float64)
@@ -121,7 +124,9 @@ func (p *process) delivery(id, what string, holds func(map[string]any) bool) (fo
 // attempted reads a delivery once it has had n attempts.
 func (p *process) attempted(id string, n int) map[string]any {
 	p.Helper()
-	return p.delivery(id, fmt.Sprintf("has %d attempts", n), func(d map[string]any) bool { return d["attemptCount"] == float64(n) })
+	return p.delivery(id, fmt.Sprintf("has %d attempts", n), func(d map[string]any) bool {
+		return d["attemptCount"] == float64(n)
+	})
 }
 
 // status reads a destination once it has a status.
@@ -143,11 +148,12 @@ func (p *process) total(path string) float64 {
 	return n
 }
 
-// refused expects an error. A read model that is late shows for a while what is no more.
+// refused expects an error. A late read model shows old rows for a while.
 func (p *process) refused(method, path string, body any, status int, code string) string {
 	p.Helper()
 	got, problem := p.try(method, path, body)
-	for deadline := time.Now().Add(patience); method == http.MethodGet && got == http.StatusOK && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); method == http.MethodGet && got == http.StatusOK &&
+		time.Now().Before(deadline); {
 		<-time.After(20 * time.Millisecond)
 		got, problem = p.try(method, path, body)
 	}

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	expiresSoon   = 30 * 24 * time.Hour // before a client certificate expires, it is told
+	expiresSoon   = 30 * 24 * time.Hour // before a client certificate expires, it is reported
 	expiryPause   = time.Hour           // between two looks
-	expiryAgain   = 24 * time.Hour      // the same is told again in the log
+	expiryAgain   = 24 * time.Hour      // the same is logged again
 	expiryTimeout = 2 * time.Second
-	mostExpiring  = 100 // that are told one by one
+	mostExpiring  = 100 // that are reported one by one
 	mostWarned    = 5
 )
 
-// expiries tells which client certificates expire soon, or have: receivers refuse them from then on.
+// expiries reports which client certificates expire soon, or have: receivers refuse them from then on.
 type expiries struct {
 	queries *query.Queries
 	log     *slog.Logger
@@ -45,7 +45,7 @@ func (e *expiries) watch(ctx context.Context) {
 	}
 }
 
-// tell logs those that were not told lately.
+// tell logs those that were not logged lately.
 func (e *expiries) tell(ctx context.Context, told map[string]time.Time) {
 	now := e.now()
 	list, total, err := e.soon(ctx, mostExpiring)
@@ -66,9 +66,11 @@ func (e *expiries) tell(ctx context.Context, told map[string]time.Time) {
 			continue
 		}
 		told[key] = now
-		log := e.log.With("organization", c.Organization, "fingerprint", c.Fingerprint, "expires", c.NotAfter.UTC(), "daysLeft", wholeDays(c.NotAfter, now))
+		log := e.log.With("organization", c.Organization, "fingerprint", c.Fingerprint, "expires", c.NotAfter.UTC(),
+			"daysLeft", wholeDays(c.NotAfter, now))
 		if now.Before(c.NotAfter) {
-			log.Warn("a client certificate expires soon, and receivers refuse it from then on: set another one (carillon org certificate set)")
+			log.Warn("a client certificate expires soon, and receivers refuse it from then on: set another one (carillon org " +
+				"certificate set)")
 		} else {
 			log.Warn("a client certificate has expired, and receivers refuse it: set another one (carillon org certificate set)")
 		}
@@ -89,7 +91,7 @@ func (e *expiries) soon(ctx context.Context, most int) ([]query.ExpiringCertific
 
 func wholeDays(until, now time.Time) int { return int(math.Floor(until.Sub(now).Hours() / 24)) }
 
-// warnings are what readiness and status tell. Without Postgres there are none.
+// warnings are the warnings of readiness and status. Without Postgres there are none.
 func (e *expiries) warnings() []string {
 	list, total, err := e.soon(context.Background(), mostWarned)
 	if err != nil || total == 0 {
@@ -107,12 +109,13 @@ func (e *expiries) warnings() []string {
 }
 
 var certificateDays = prometheus.NewDesc("carillon_client_certificate_days_left",
-	"Days until the first of the client certificates expires that organizations show to receivers; negative: it has. Absent where there is none.", nil, nil)
+	"Days until the first of the client certificates expires that organizations show to receivers; negative: it has. "+
+		"Absent if there is none.", nil, nil)
 
 // Describe implements prometheus.Collector.
 func (*expiries) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- certificateDays }
 
-// Collect implements prometheus.Collector. Without Postgres it tells nothing.
+// Collect implements prometheus.Collector. Without Postgres it reports nothing.
 func (e *expiries) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()

@@ -17,14 +17,19 @@ import (
 	"carillon/query"
 )
 
-// Thirty days before a client certificate expires it is told: in the log once a day, in the status, and as a metric.
-func TestExpiringCertificatesAreTold(t *testing.T) {
+// Thirty days before a client certificate expires it is reported: in the log once a day, in the status, and as a
+// metric.
+func TestExpiringCertificatesAreReported(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	log := projecttest.New(t, pool, clientcertificates.ReadModel)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var logged bytes.Buffer
-	e := &expiries{queries: &query.Queries{Pool: pool}, log: slog.New(slog.NewTextHandler(&logged, nil)), now: func() time.Time { return now }}
+	e := &expiries{
+		queries: &query.Queries{Pool: pool},
+		log:     slog.New(slog.NewTextHandler(&logged, nil)),
+		now:     func() time.Time { return now },
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e)
 	days := func() (left []float64) {
@@ -44,9 +49,15 @@ func TestExpiringCertificatesAreTold(t *testing.T) {
 	}
 	set := func(days int) uuid.UUID {
 		organization := uuid.New()
-		projecttest.Stream(log, clientcertificate.Aggregate, organization, now)(clientcertificate.Set{Certificate: clientcertificate.Certificate{
-			ID: uuid.New(), Fingerprint: "print", NotBefore: now, NotAfter: now.AddDate(0, 0, days),
-		}, At: now})
+		projecttest.Stream(log, clientcertificate.Aggregate, organization, now)(clientcertificate.Set{
+			Certificate: clientcertificate.Certificate{
+				ID:          uuid.New(),
+				Fingerprint: "print",
+				NotBefore:   now,
+				NotAfter:    now.AddDate(0, 0, days),
+			},
+			At: now,
+		})
 		return organization
 	}
 	soon, later := set(31), set(90)
@@ -61,17 +72,20 @@ func TestExpiringCertificatesAreTold(t *testing.T) {
 		e.tell(t.Context(), told)
 	}
 	want := `organization=` + soon.String() + ` fingerprint=print expires=2026-12-22T12:00:00.000Z daysLeft=29`
-	if lines() != 1 || !strings.Contains(logged.String(), want) || !strings.Contains(logged.String(), "expires soon") || strings.Contains(logged.String(), later.String()) {
+	if lines() != 1 || !strings.Contains(logged.String(), want) || !strings.Contains(logged.String(), "expires soon") ||
+		strings.Contains(logged.String(), later.String()) {
 		t.Errorf("29 days before:\n%s", logged.String())
 	}
-	if got := e.warnings(); len(got) != 1 || got[0] != "client certificates: "+soon.String()+" on 2026-12-22 expire soon, or have (carillon org certificate set)" {
+	if got := e.warnings(); len(got) != 1 ||
+		got[0] != "client certificates: "+soon.String()+" on 2026-12-22 expire soon, or have (carillon org certificate set)" {
 		t.Errorf("warnings: %v", got)
 	}
 	if got := days(); !slices.Equal(got, []float64{29}) {
 		t.Errorf("%v days are left", got)
 	}
 	now = now.AddDate(0, 0, 30)
-	if e.tell(t.Context(), told); lines() != 2 || !strings.Contains(logged.String(), "has expired") || !slices.Equal(days(), []float64{-1}) {
+	if e.tell(t.Context(), told); lines() != 2 || !strings.Contains(logged.String(), "has expired") ||
+		!slices.Equal(days(), []float64{-1}) {
 		t.Errorf("afterwards:\n%s", logged.String())
 	}
 	for range 7 {

@@ -8,12 +8,12 @@ import (
 	"carillon/command/egress"
 )
 
-// filesOfOthers are left to the event store, to Postgres and to whoever asks something.
+// filesOfOthers are left to the event store, to Postgres and to the caller something.
 const filesOfOthers = 512
 
-// connectionsFor says how many requests may be under way at one time, and how many connections may be idle, where the
-// process may have so many files open. Without files requests of all organizations fail, which counts as failures of their
-// destinations, and so does the event store. Requests get the larger part of what others leave: some of them hang.
+// connectionsFor returns how many requests may be in flight at one time, and how many connections may be idle, for the
+// process's limit of open files. Without files requests of all organizations fail, which counts as failures of their
+// destinations, and so does the event store. Requests get the larger part of the rest: some of them hang.
 func connectionsFor(files uint64) (inFlight, idle int) {
 	inFlight, idle = delivery.DefaultSettings.InFlight, maxIdle
 	room := files - min(filesOfOthers, files/2)
@@ -25,8 +25,8 @@ func connectionsFor(files uint64) (inFlight, idle int) {
 	return inFlight, left - inFlight
 }
 
-// outgoing bounds the connections that go out of this process: those of webhooks, whichever certificate they show, and those
-// of collectors.
+// outgoing bounds the connections that go out of this process: those of webhooks, whichever certificate they show, and
+// those of collectors.
 func outgoing(files uint64) *egress.Files {
 	inFlight, idle := connectionsFor(files)
 	return egress.NewFiles(inFlight + idle)
@@ -46,7 +46,8 @@ func filesAllowed() uint64 {
 func (a *App) deliverySettings() schedule.Settings {
 	files, settings := filesAllowed(), delivery.DefaultSettings
 	if settings.InFlight, _ = connectionsFor(files); settings.InFlight < delivery.DefaultSettings.InFlight {
-		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit -n, LimitNOFILE)",
+		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit "+
+			"-n, LimitNOFILE)",
 			"files", files, "atOneTime", settings.InFlight, "usually", delivery.DefaultSettings.InFlight)
 	}
 	return settings

@@ -5,7 +5,8 @@ import "testing"
 func TestConnectionsLeaveFilesToOthers(t *testing.T) {
 	t.Parallel()
 	for files, want := range map[uint64][2]int{
-		0: {2048, maxIdle}, 256: {96, 32}, 1024: {384, 128}, 4096: {2048, 1536}, 6656: {2048, maxIdle}, 20_000: {2048, maxIdle}, 1<<64 - 1: {2048, maxIdle},
+		0: {2048, maxIdle}, 256: {96, 32}, 1024: {384, 128}, 4096: {2048, 1536}, 6656: {2048, maxIdle}, 20_000: {2048,
+			maxIdle}, 1<<64 - 1: {2048, maxIdle},
 	} {
 		inFlight, idle := connectionsFor(files)
 		if inFlight != want[0] || idle != want[1] {

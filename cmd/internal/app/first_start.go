@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/source"
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/dev"
@@ -35,12 +37,21 @@ func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 		return key, err
 	}
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
-	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{ID: DevelopmentOrganization, Name: "Development"}); err != nil {
+	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{
+		ID:   DevelopmentOrganization,
+		Name: "Development",
+	}); err != nil {
 		return "", fmt.Errorf("development organization: %w", err)
 	}
-	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{Organization: DevelopmentOrganization, Name: "development"})
+	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{
+		Organization: DevelopmentOrganization,
+		Name:         "development",
+	})
 	if err != nil {
 		return "", fmt.Errorf("development key: %w", err)
+	}
+	if err := a.exampleSource(ctx, by); err != nil {
+		return "", err
 	}
 	key = issued.Key.Reveal()
 	if err := dev.KeepKey(a.cfg.DataDir, key); err != nil {
@@ -50,10 +61,23 @@ func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 	return key, nil
 }
 
+// exampleSource makes the source that the examples of the API's document attach.
+func (a *App) exampleSource(ctx context.Context, by command.Caller) error {
+	id, _, err := a.Commands.RegisterSource(ctx, by, command.RegisterSource{Type: source.TypeSite, URL: dev.ExampleSource})
+	if err == nil {
+		const reason = "an example for the API's documentation"
+		_, err = a.Commands.PauseSource(ctx, by, command.PauseSource{Source: id, Reason: reason})
+	}
+	if err != nil {
+		return fmt.Errorf("example source: %w", err)
+	}
+	return nil
+}
+
 // keyPause is the time between two tries to make the development key.
 const keyPause = 500 * time.Millisecond
 
-// Welcome tells a developer where everything is, with commands to paste. It waits until the key works.
+// Welcome prints all addresses for a developer, with commands to paste. It waits until the key works.
 func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 	if !a.cfg.Dev || !a.cfg.Is(config.RoleAPI) {
 		return nil
@@ -69,7 +93,10 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 		key, err = a.DevelopmentKey(ctx)
 	}
 	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
-	link, _, err := a.consoleLink(ctx, DevelopmentOrganization)
+	link, _, err := a.consoleLink(ctx, adminapi.ConsoleVisitor{
+		Organization: DevelopmentOrganization,
+		Person:       "developer",
+	})
 	if err != nil { // the key works all the same
 		a.log.Warn("no login link for the console could be made", "error", err)
 		link = api + console.Base
@@ -99,8 +126,9 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 }
 
 // consoleLink makes a login link to the console of this process.
-func (a *App) consoleLink(ctx context.Context, organization uuid.UUID) (url string, expires time.Time, err error) {
-	path, expires, err := console.NewLink(ctx, a.sessions, organization, time.Now())
+func (a *App) consoleLink(ctx context.Context, of adminapi.ConsoleVisitor) (
+	url string, expires time.Time, err error) {
+	path, expires, err := console.NewLink(ctx, a.sessions, of, time.Now())
 	if !a.cfg.Is(config.RoleAPI) {
 		return path, expires, err // another process serves it
 	}
@@ -109,7 +137,8 @@ func (a *App) consoleLink(ctx context.Context, organization uuid.UUID) (url stri
 
 // demoCommand is the command line that shows the demo on this server.
 func (a *App) demoCommand() string {
-	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" && a.cfg.TLSCert == "" {
+	if a.cfg.DataDir == "./data" && a.cfg.HTTPAddr == "127.0.0.1:8080" && a.cfg.AdminAddr == "127.0.0.1:8081" &&
+		a.cfg.TLSCert == "" {
 		return "make demo"
 	}
 	command := fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
@@ -135,7 +164,7 @@ func (a *App) listenCommand() string {
 	return command
 }
 
-// quoted is a word as a shell reads it, in quotes where it needs them.
+// quoted is a word as a shell reads it, in quotes if it needs them.
 func quoted(word string) string {
 	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
 		return word
@@ -143,7 +172,7 @@ func quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// baseURL is where the API is reached from here.
+// baseURL is the API's URL on this machine.
 func (a *App) baseURL() string {
 	if a.cfg.TLSCert != "" {
 		return "https://" + hostPort(a.APIAddr())

@@ -29,9 +29,17 @@ func besideAHolder(t *testing.T, roles ...string) (p *process, holder *child) {
 	_, store := startNodeChild(t, dir)
 	server, _, _ := startServerChild(t, data, store, database)
 	p = &process{TB: t, organization: organization, cfg: config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Dev: true, Roles: roles,
-		EventStoreURL: config.Address(store), DatabaseURL: config.Address(database), DeliveryTimeout: 30 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+		HTTPAddr:              "127.0.0.1:0",
+		AdminAddr:             "127.0.0.1:0",
+		DataDir:               data,
+		Dev:                   true,
+		Roles:                 roles,
+		EventStoreURL:         config.Address(store),
+		DatabaseURL:           config.Address(database),
+		DeliveryTimeout:       30 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond},
+		AutoDisableAfter:      100,
+		AutoDisableMinStreak:  time.Hour,
 	}}
 	p.eventually("the other process is up", func() bool { _, err := dev.ReadKey(data); return err == nil })
 	p.open()
@@ -59,7 +67,8 @@ func (p *process) ranBy(process string) bool {
 
 func (p *process) readyz() (status int, body string) {
 	p.Helper()
-	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/readyz", http.NoBody)
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+"/readyz",
+		http.NoBody)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -67,9 +76,9 @@ func (p *process) readyz() (status int, body string) {
 	return status, string(raw)
 }
 
-// The holder of all locks is stopped. The process beside it goes on within 10 s: what is changed can be read, what is
-// published arrives, and the status names the process.
-func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
+// The holder of all locks is stopped. The process beside it takes over within 10 s: changes can be read, published
+// events arrive, and the status names the process.
+func TestHangingProcessIsReplaced(t *testing.T) {
 	p, holder := besideAHolder(t, config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver)
 	_, arrived := p.subscribed(func(int) int { return http.StatusOK })
 	p.publish()
@@ -78,12 +87,15 @@ func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
 	stopped := time.Now()
 	p.publish()
 	p.await(arrived)
-	p.eventually("what is changed can be read", func() bool {
-		status, _ := p.try(http.MethodPut, "/events/destinations/later", map[string]any{"name": "Later", "config": map[string]any{"url": "https://127.0.0.1/hook"}})
+	p.eventually("changes can be read", func() bool {
+		status, _ := p.try(http.MethodPut, "/events/destinations/later", map[string]any{
+			"name":   "Later",
+			"config": map[string]any{"url": "https://127.0.0.1/hook"},
+		})
 		found, _ := p.try(http.MethodGet, "/events/destinations/later", nil)
 		return status < http.StatusBadRequest && found == http.StatusOK
 	})
-	p.Logf("taken over after %s", time.Since(stopped)) // within 10 s where the machine isn't busy
+	p.Logf("taken over after %s", time.Since(stopped)) // within 10 s if the machine isn't busy
 	p.eventually("this process runs all", func() bool { return p.ranBy(fmt.Sprintf(":%d", os.Getpid())) })
 	holder.signal(syscall.SIGCONT)
 	if status, body := p.readyz(); status != http.StatusOK {
@@ -93,8 +105,8 @@ func TestAProcessThatHangsIsTakenOverFrom(t *testing.T) {
 	p.await(arrived)
 }
 
-// Only one process has the roles, and it is stopped: the others say that nobody runs them, until it goes on.
-func TestConsumersThatNobodyRunsAreNotReady(t *testing.T) {
+// Only one process has the roles, and it is stopped: the others report missing runners, until it continues.
+func TestConsumersWithoutRunnerAreNotReady(t *testing.T) {
 	p, holder := besideAHolder(t, config.RoleAPI)
 	holder.signal(syscall.SIGSTOP)
 	p.eventually("it is not ready", func() bool {

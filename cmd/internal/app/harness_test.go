@@ -28,7 +28,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-// process is a whole Carillon in this process, on a data directory and a database of its own.
+// process is a whole Carillon in this process, on a separate data directory and database.
 type process struct {
 	testing.TB
 	app          *app.App
@@ -38,6 +38,7 @@ type process struct {
 
 	alsoLog   []io.Writer
 	unhurried bool
+	look      time.Duration // see app.App
 
 	close func()
 }
@@ -57,7 +58,8 @@ func shared(t *testing.T) *process {
 	p.TB = t
 	var err error
 	var at eventstore.Position
-	if p.organization, at, err = p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: t.Name()}); err != nil {
+	if p.organization, at, err = p.app.Commands.RegisterOrganization(t.Context(), operator(),
+		command.RegisterOrganization{Name: t.Name()}); err != nil {
 		t.Fatal(err)
 	}
 	p.app.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
@@ -100,15 +102,27 @@ func prepare(t testing.TB, change func(*config.Config), alsoLog ...io.Writer) *p
 	t.Helper()
 	dir := shortDir(t)
 	cfg := config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, Dev: true,
-		Roles:       []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DatabaseURL: config.Address(apitest.Prepared.URL(t)), DeliveryTimeout: 30 * time.Second,
-		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
+		HTTPAddr:  "127.0.0.1:0",
+		AdminAddr: "127.0.0.1:0",
+		DataDir:   dir,
+		Dev:       true,
+		Roles: []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver,
+			config.RoleCollect},
+		DatabaseURL:           config.Address(apitest.Prepared.URL(t)),
+		DeliveryTimeout:       30 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{10 * time.Millisecond, 10 * time.Millisecond},
+		AutoDisableAfter:      100,
+		AutoDisableMinStreak:  time.Hour,
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	return &process{TB: t, cfg: cfg, organization: organization, alsoLog: alsoLog}
+	return &process{
+		TB:           t,
+		cfg:          cfg,
+		organization: organization,
+		alsoLog:      alsoLog,
+	}
 }
 
 // open starts the process; it ends with the test, or with close.
@@ -121,7 +135,7 @@ func (p *process) open() {
 		cancel()
 		p.Fatal(err)
 	}
-	a.Unhurried = p.unhurried
+	a.Unhurried, a.Look = p.unhurried, p.look
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
 	p.app = a
@@ -143,12 +157,13 @@ func (p *process) open() {
 	}
 }
 
-// call sends a request and decodes the data of its answer. The server waits two seconds for its read models, which a busy
-// machine may exceed: then what was just made is missing, and is asked for again.
+// call sends a request and decodes the data of its answer. The server waits two seconds for its read models, which a
+// busy machine may exceed: then what was just made is missing, and is asked for again.
 func (p *process) call(method, path string, body any, want int) map[string]any {
 	p.Helper()
 	status, data := p.try(method, path, body)
-	for deadline := time.Now().Add(patience); status == http.StatusNotFound && want < http.StatusBadRequest && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(patience); status == http.StatusNotFound && want < http.StatusBadRequest &&
+		time.Now().Before(deadline); {
 		<-time.After(20 * time.Millisecond)
 		status, data = p.try(method, path, body)
 	}
@@ -276,9 +291,14 @@ func (p *process) await(arrived <-chan received) received {
 
 func (p *process) publish() uuid.UUID {
 	p.Helper()
-	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()}, command.Publish{
-		Type: "news.item.added", Source: "/news", Subject: "storm", Organization: p.organization, Data: []byte(`{"id":"7","title":"Storm"}`),
-	})
+	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()},
+		command.Publish{
+			Type:         "news.item.added",
+			Source:       "/news",
+			Subject:      "storm",
+			Organization: p.organization,
+			Data:         []byte(`{"id":"7","title":"Storm"}`),
+		})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -294,7 +314,10 @@ func (p *process) settled(id, status string) map[string]any {
 func (p *process) subscribed(answer func(int) int) (secret string, arrived <-chan received) {
 	p.Helper()
 	url, arrived := p.receiver(answer)
-	destination := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": "CRM", "config": map[string]any{"url": url}}, http.StatusCreated)
+	destination := p.call(http.MethodPost, "/events/destinations", map[string]any{
+		"name":   "CRM",
+		"config": map[string]any{"url": url},
+	}, http.StatusCreated)
 	if validation, ok := destination["validation"].(map[string]any); !ok || validation["reachable"] != true {
 		p.Errorf("validation = %v, want reachable", destination["validation"])
 	}

@@ -16,15 +16,20 @@ func TestHostileKillsInADeletion(t *testing.T) {
 		t.Fatalf("destinations are answered %v", got)
 	}
 	for i := range owned {
-		if status := s.ask(http.MethodPost, s.apis[0]+"/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": "d"}, nil); status != http.StatusCreated {
+		if status := s.ask(http.MethodPost, s.apis[0]+"/feeds/events", map[string]any{
+			"name":        fmt.Sprint(i),
+			"description": "d",
+		}, nil); status != http.StatusCreated {
 			t.Fatalf("feed: %d", status)
 		}
 	}
 	left := func() int {
-		return s.count("SELECT (SELECT count(*) FROM destinations.destinations) + (SELECT count(*) FROM feeds.feeds) + (SELECT count(*) FROM carillon.data_keys)")
+		return s.count("SELECT (SELECT count(*) FROM destinations.destinations) + (SELECT count(*) " +
+			"FROM feeds.feeds) + (SELECT count(*) FROM carillon.data_keys)")
 	}
 	s.eventually("not all is there", func() bool { return left() == 3*owned })
-	if status := s.ask(http.MethodDelete, s.admins[0]+"/admin/organizations/"+organization.String(), nil, nil); status != http.StatusOK {
+	if status := s.ask(http.MethodDelete, s.admins[0]+"/admin/organizations/"+organization.String(), nil,
+		nil); status != http.StatusOK {
 		t.Fatalf("deletion: %d", status)
 	}
 	var seen []int

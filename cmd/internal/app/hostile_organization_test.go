@@ -14,8 +14,8 @@ import (
 	"carillon/command/sealing"
 )
 
-// What is published for a suspended organization waits and comes when it is resumed; when the organization is deleted,
-// everything of it ends, its data keys too.
+// Events published for a suspended organization wait until it is resumed; when the organization is deleted, all its
+// work ends, and its data keys are shredded.
 func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p := shared(t)
 	operator, org := operator(), p.organization
@@ -24,7 +24,10 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.publish()
 	p.await(arrived)
 
-	if _, err := p.app.Commands.SuspendOrganization(t.Context(), operator, command.SuspendOrganization{Organization: org, Reason: "unpaid"}); err != nil {
+	if _, err := p.app.Commands.SuspendOrganization(t.Context(), operator, command.SuspendOrganization{
+		Organization: org,
+		Reason:       "unpaid",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	p.eventually("its keys open nothing", func() bool {
@@ -44,7 +47,8 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 		t.Error("a webhook arrived of an organization that is suspended")
 	default:
 	}
-	if _, err := p.app.Commands.ResumeOrganization(t.Context(), operator, command.ResumeOrganization{Organization: org}); err != nil {
+	if _, err := p.app.Commands.ResumeOrganization(t.Context(), operator,
+		command.ResumeOrganization{Organization: org}); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 - early.Load() {
@@ -59,13 +63,15 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.certify(mtlstest.NewAuthority(t, "Receiver's").Issue("ours", nil))
 	certificate := p.certificate()
 	for range 2 { // the second time changes nothing
-		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: org}); err != nil {
+		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator,
+			command.DeleteOrganization{Organization: org}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for table, column := range map[string]string{
 		"organizations.organizations": "id", "organizations.keys": "organization", "feeds.feeds": "organization",
-		"destinations.destinations": "organization", "client_certificates.certificates": "organization", "subscriptions.subscriptions": "organization",
+		"destinations.destinations": "organization", "client_certificates.certificates": "organization",
+		"subscriptions.subscriptions": "organization",
 	} {
 		gone := fmt.Sprintf("SELECT count(*) FROM %s WHERE %s = $1", table, column)
 		if table == "client_certificates.certificates" {
@@ -85,7 +91,7 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	})
 }
 
-// count is what a question to Postgres answers; -1 while it can't.
+// count is the result of a query; -1 while Postgres is away.
 func (p *process) count(question string, arguments ...any) int {
 	n := -1
 	_ = p.app.Queries.Pool.QueryRow(p.Context(), question, arguments...).Scan(&n)

@@ -19,7 +19,7 @@ import (
 	"carillon/projections/pgtest"
 )
 
-// places are the files, and the log, in which something lies open, as it is or encoded.
+// places are the files, and the log, in which a secret lies open, plain or encoded.
 func (s thief) places(log *apitest.Buffer, what string) (where []string) {
 	for _, form := range []string{what, base64.StdEncoding.EncodeToString([]byte(what)), fmt.Sprintf("%x", what)} {
 		where = append(where, s.has([]byte(form))...)
@@ -38,7 +38,7 @@ type burgled struct {
 	cluster string // the directory of Postgres
 }
 
-func newBurgled(t *testing.T) *burgled {
+func newBurgled(t *testing.T, change func(*config.Config)) *burgled {
 	t.Helper()
 	t.Parallel()
 	database := pgtest.NewServer(t)
@@ -51,15 +51,19 @@ func newBurgled(t *testing.T) *burgled {
 	if err := b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster); err != nil {
 		t.Fatal(err)
 	}
-	b.process = newProcess(t, func(cfg *config.Config) { cfg.DatabaseURL = config.Address(database.URL()) }, b.log)
+	b.process = newProcess(t, func(cfg *config.Config) {
+		cfg.DatabaseURL = config.Address(database.URL())
+		change(cfg)
+	}, b.log)
 	return b
 }
 
-// look steals all files, and expects no secret in them. What lies open is found in the event store and in Postgres, where
+// look steals all files, and expects no secret in them. Open texts are found in the event store and in Postgres, where
 // the secrets would be as well.
 func (b *burgled) look(when string, open, secrets []string) thief {
 	b.Helper()
-	if _, err := b.conn.Exec(b.Context(), "CHECKPOINT"); err != nil { // so that the heap is in its files as well as in the log
+	// so that the heap is in its files as well as in the log
+	if _, err := b.conn.Exec(b.Context(), "CHECKPOINT"); err != nil {
 		b.Fatal(err)
 	}
 	files := b.steal(b.cfg.DataDir, b.cluster)
@@ -80,11 +84,18 @@ func (b *burgled) look(when string, open, secrets []string) thief {
 	return files
 }
 
-// The secret part of an address, and a private key, are in no file of the event store, the key store and Postgres, its log
-// included, and in nothing that is logged. After a deletion, with the master key in hand, nothing opens the secrets of a
-// destination; after a replacement, nothing opens a private key.
+// The secret part of an address, and a private key, are in no file of the event store, the key store and Postgres, its
+// log included, and in nothing that is logged. After a deletion, with the master key in hand, nothing opens the secrets
+// of a destination; after a replacement, nothing opens a private key.
 func TestHostileSecrets_lieNowhereOpen(t *testing.T) {
-	b := newBurgled(t)
+	for home, change := range map[string]func(*config.Config){"directory": func(*config.Config) {}, "postgres": copied} {
+		t.Run(home, func(t *testing.T) { newBurgled(t, change).lieNowhereOpen(home == "postgres") })
+	}
+}
+
+func (b *burgled) lieNowhereOpen(inPostgres bool) {
+	b.Helper()
+	t := b.TB
 	inPath, inQuery, alone, name := rand.Text(), rand.Text(), rand.Text(), rand.Text()
 	hook := b.deliversToSecrets(name, "services/T0/"+inPath+"?key="+inQuery, alone)
 	gone, stays := uuid.MustParse(b.destination("gone", nowhere, 0)), uuid.MustParse(b.destination("stays", nowhere, 0))
@@ -98,12 +109,13 @@ func TestHostileSecrets_lieNowhereOpen(t *testing.T) {
 	}
 	old := b.certificate()
 	before := b.look("at first", []string{name, "CN=first"}, secrets)
-	slot, heap := false, false // the log may have it in a compressed page
+	file, heap := false, false // the log may have it in a compressed page
 	for _, path := range before.opened(gone) {
-		slot, heap = slot || strings.HasSuffix(path, "keys/slots"), heap || strings.Contains(path, "/base/")
+		file, heap = file || strings.HasSuffix(path, "keys/"+gone.String()), heap || strings.HasPrefix(path, b.cluster)
 	}
-	if !slot || !heap || len(before.opened(old)) == 0 {
-		t.Fatalf("before, the thief finds keys in %v and %v; the test would show nothing", before.opened(gone), before.opened(old))
+	if !file || heap != inPostgres || len(before.opened(old)) == 0 {
+		t.Fatalf("before, the thief finds keys in %v and %v; the test would show nothing", before.opened(gone),
+			before.opened(old))
 	}
 
 	b.certify(second)
@@ -130,7 +142,8 @@ func TestHostileSecrets_lieNowhereOpen(t *testing.T) {
 			t.Errorf("an old epoch key is in %v", where)
 		}
 	}
-	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(told, inPath) || !strings.Contains(told, hook+"services/…") {
+	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(told, inPath) ||
+		!strings.Contains(told, hook+"services/…") {
 		t.Errorf("after the deletion, the audit shows %s", told)
 	}
 	b.restart()
@@ -145,20 +158,25 @@ func (p *process) destinationID(ref string) string {
 	return fmt.Sprint(p.call(http.MethodGet, destinations+ref, nil, http.StatusOK)["id"])
 }
 
-// deliversToSecrets uses addresses with secrets in every way: attempts that fail and succeed, tests, validations and changes.
+// deliversToSecrets uses addresses with secrets in every way: attempts that fail and succeed, tests, validations and
+// changes.
 func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
 	b.Helper()
 	hook, arrived := b.endpoint(statuses(500, 500, 200))
 	hook = strings.TrimSuffix(hook, "hook")
 	url := hook + path
 	id := b.connect(name, url, 0)
-	b.connect("alone", "https://127.0.0.1:1/"+alone, 0) // nobody is there: connecting fails
+	b.connect("alone", "https://127.0.0.1:1/"+alone, 0) // no server listens: connecting fails
 	b.connect("unknown", "https://hooks.example.invalid/services/"+alone, 0)
 	b.call(http.MethodPost, destinations+"alone/test", nil, http.StatusOK)
 	b.call(http.MethodPost, destinations+"unknown/test", nil, http.StatusOK)
-	b.call(http.MethodPost, destinations+"validate", map[string]any{"config": map[string]any{"url": "https://127.0.0.1:1/" + alone}}, http.StatusOK)
-	b.call(http.MethodPatch, destinations+name, map[string]any{"name": "Moved", "config": map[string]any{"url": url}}, http.StatusOK)
-	b.refused(http.MethodPatch, destinations+name, map[string]any{"config": map[string]any{"url": "http://10.0.0.1/" + alone}}, http.StatusBadRequest, "VALIDATION_FAILED")
+	b.call(http.MethodPost, destinations+"validate",
+		map[string]any{"config": map[string]any{"url": "https://127.0.0.1:1/" + alone}}, http.StatusOK)
+	b.call(http.MethodPatch, destinations+name, map[string]any{"name": "Moved", "config": map[string]any{"url": url}},
+		http.StatusOK)
+	b.refused(http.MethodPatch, destinations+name,
+		map[string]any{"config": map[string]any{"url": "http://10.0.0.1/" + alone}}, http.StatusBadRequest,
+		"VALIDATION_FAILED")
 	event := b.publish()
 	for range 3 {
 		b.await(arrived)
@@ -168,7 +186,8 @@ func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
 		b.Errorf("the owner is shown %s, want %s", got, url)
 	}
 	secret, _, _ := strings.Cut(strings.TrimPrefix(path, "services/T0/"), "?")
-	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(told, secret) || !strings.Contains(told, hook+"services/…") {
+	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(told, secret) ||
+		!strings.Contains(told, hook+"services/…") {
 		b.Errorf("the audit shows %s", told)
 	}
 	return hook
@@ -181,11 +200,16 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 	t := b.TB
 	authority, stranger := mtlstest.NewAuthority(t, "Receiver's"), mtlstest.NewAuthority(t, "Stranger's")
 	first, second = authority.Issue("first", nil), authority.Issue("second", nil)
-	r := wanting(t, b.cfg.DataDir, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool()})
+	r := wanting(t, b.cfg.DataDir, &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		ClientAuth: tls.RequireAndVerifyClientCert,
+		ClientCAs:  authority.Pool(),
+	})
 	id := b.connect("certified", r.URL+"/hook", 0)
 	told := func(want string) {
 		b.Helper()
-		if tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)); !strings.Contains(tested, want) {
+		if tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil,
+			http.StatusOK)); !strings.Contains(tested, want) {
 			b.Errorf("the test says %s", tested)
 		}
 		if attempts := fmt.Sprint(b.settled(deliveryOf(b.publish(), id), "failed")); !strings.Contains(attempts, want) {
@@ -204,7 +228,8 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 	b.certify(first)
 	b.publish()
 	b.arrived(r, "first", 1)
-	validated := b.call(http.MethodPost, destinations+"validate", map[string]any{"config": map[string]any{"url": r.URL + "/hook"}}, http.StatusOK)
+	validated := b.call(http.MethodPost, destinations+"validate",
+		map[string]any{"config": map[string]any{"url": r.URL + "/hook"}}, http.StatusOK)
 	if validated["reachable"] != true {
 		b.Errorf("validation says %v", validated)
 	}

@@ -17,8 +17,8 @@ func TestHostileSeveral_agree(t *testing.T) {
 	s.limitsHold()
 }
 
-// credentialsEnd rotates, without an overlap, and revokes a key and an operator's token at one server: the other refuses them
-// as well, and their successors open both.
+// credentialsEnd rotates, without an overlap, and revokes a key and an operator's token at one server: the other
+// refuses them as well, and their successors open both.
 func (s *several) credentialsEnd() {
 	s.Helper()
 	status := func(url, credential string) int {
@@ -48,9 +48,11 @@ func (s *several) credentialsEnd() {
 	everywhere := func(what string, want int, credential string, urls ...string) {
 		s.Helper()
 		for _, url := range urls {
-			s.eventually(fmt.Sprintf("%s is not answered %d by %s", what, want, url), func() bool { return status(url, credential) == want })
+			s.eventually(fmt.Sprintf("%s is not answered %d by %s", what, want, url), func() bool {
+				return status(url, credential) == want
+			})
 		}
-		for _, url := range urls { // and what has ended does not come back
+		for _, url := range urls { // and ended sessions do not come back
 			if got := status(url, credential); got != want && got != 0 {
 				s.Errorf("%s is answered %d by %s, after %d", what, got, url, want)
 			}
@@ -92,7 +94,9 @@ func (s *several) limitsHold() {
 	if got := s.destinations(tries); got[http.StatusCreated] != most-1 || got[http.StatusConflict] != tries-most+1 {
 		s.Errorf("destinations are answered %v, want %d of 201 and the rest of 409", got, most-1)
 	}
-	s.eventually("all of them are there", func() bool { return s.count("SELECT count(*) FROM destinations.destinations") == most })
+	s.eventually("all of them are there", func() bool {
+		return s.count("SELECT count(*) FROM destinations.destinations") == most
+	})
 }
 
 // certificatesFollow sets, replaces and removes a client certificate at one server: the other shows the same.
@@ -100,7 +104,10 @@ func (s *several) certificatesFollow() {
 	s.Helper()
 	authority := mtlstest.NewAuthority(s.T, "Receiver's")
 	r := wanting(s.T, s.data, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert})
-	status := s.ask(http.MethodPut, s.apis[0]+"/events/destinations/crm", map[string]any{"name": "CRM", "config": map[string]any{"url": r.URL + "/hook"}}, nil)
+	status := s.ask(http.MethodPut, s.apis[0]+"/events/destinations/crm", map[string]any{
+		"name":   "CRM",
+		"config": map[string]any{"url": r.URL + "/hook"},
+	}, nil)
 	if status != http.StatusCreated {
 		s.Fatalf("create: %d", status)
 	}
@@ -119,7 +126,10 @@ func (s *several) certificatesFollow() {
 	both("")
 	for i, name := range []string{"first", "second", "third"} {
 		pair := authority.Issue(name, nil)
-		status := s.ask(http.MethodPut, s.admins[i%2]+path, map[string]string{"certificate": pair.Chain, "privateKey": pair.Key}, nil)
+		status := s.ask(http.MethodPut, s.admins[i%2]+path, map[string]string{
+			"certificate": pair.Chain,
+			"privateKey":  pair.Key,
+		}, nil)
 		if want := []int{http.StatusCreated, http.StatusOK, http.StatusOK}[i]; status != want {
 			s.Errorf("set %s: %d, want %d", name, status, want)
 		}
@@ -134,7 +144,8 @@ func (s *several) certificatesFollow() {
 	both("")
 	var keys int
 	s.eventually("the keys of certificates that ended are gone", func() bool {
-		err := s.pool.QueryRow(s.Context(), `SELECT count(*) FROM carillon.data_keys k JOIN client_certificates.certificates c USING (id)`).Scan(&keys)
+		err := s.pool.QueryRow(s.Context(), `SELECT count(*) FROM carillon.data_keys k
+			JOIN client_certificates.certificates c USING (id)`).Scan(&keys)
 		return err == nil && keys == 0
 	})
 }

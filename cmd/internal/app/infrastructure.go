@@ -20,39 +20,40 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
+	"carillon/projections/analytics"
 	"carillon/projections/postgres"
 	"carillon/projections/sessionlock"
 )
 
 const (
 	maxSocketPath  = 100 // bytes; the kernel takes 107
-	keyPoolSize    = 2   // one question about keys is under way at a time; the other is for a connection that hangs
+	keyPoolSize    = 2   // one question about keys is in progress at a time; the other is for a connection that hangs
 	connectTimeout = 5 * time.Second
 	stopTimeout    = 10 * time.Second
 	restartPause   = time.Second
 
 	// Sessions that were idle for that long are closed at the next look. The pool uses each once after a look, so that the
-	// time must be shorter than what lies between two looks.
+	// time must be shorter than the interval of looks.
 	maxIdleSession = 20 * time.Second
 	sessionLook    = 30 * time.Second
 )
 
-// eventStore is an eventstore.Store that can be told from others.
+// eventStore is an eventstore.Store with an identity.
 type eventStore interface {
 	eventstore.Store
 	Identity(ctx context.Context) (string, error)
 }
 
-// infrastructure is what the parts stand on: the event store and Postgres, embedded or elsewhere.
+// infrastructure holds the event store and Postgres, embedded or elsewhere.
 type infrastructure struct {
 	store    eventStore
 	server   *esdb.Store // the store, if it is a server elsewhere; nil if it is embedded
 	pool     *pgxpool.Pool
 	locks    *sessionlock.Locks
-	keys     *pgxpool.Pool // of authentication alone, so that whoever has no key takes nothing from those who do
+	keys     *pgxpool.Pool // of authentication alone, so that callers without a key take nothing from those with one
 	sessions *pgxpool.Pool // of the console, for the same reason
-	full     func() bool   // whether the embedded node has no room for appends; nil where the store is elsewhere
-	failed   chan error    // an embedded part failed for good
+	full     func() bool   // whether the embedded node has no room for appends; nil if the store is elsewhere
+	failed   chan error    // an embedded part failed permanently
 	closers  []func()      // in order of opening
 }
 
@@ -92,18 +93,20 @@ func openInfrastructure(ctx context.Context, cfg *config.Config, log *slog.Logge
 	return in, err
 }
 
-// openPools prepares all sessions of Postgres that this process has. None is opened yet. With that of the locks they are
-// one more than the setting says; what is idle for 20 s is closed.
+// openPools prepares all sessions of Postgres that this process has. None is opened yet. With that of the locks they
+// are one more than the setting says; those idle for 20 s are closed.
 func (in *infrastructure) openPools(cfg *config.Config, databaseURL string, log *slog.Logger) error {
 	poolConfig, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return errors.New("CARILLON_DATABASE_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
+		return errors.New("CARILLON_DATABASE_URL can't be parsed: it must look like postgres://user:password@host:5432/" +
+			"carillon")
 	}
 	poolConfig.ConnConfig.ConnectTimeout = connectTimeout
 	direct := poolConfig.ConnConfig
 	if url := cfg.DatabaseDirectURL.Reveal(); url != "" {
 		if direct, err = pgx.ParseConfig(url); err != nil {
-			return errors.New("CARILLON_DATABASE_DIRECT_URL can't be parsed: it must look like postgres://user:password@host:5432/carillon")
+			return errors.New("CARILLON_DATABASE_DIRECT_URL can't be parsed: it must look like " +
+				"postgres://user:password@host:5432/carillon")
 		}
 		direct.ConnectTimeout = connectTimeout
 		if !strings.Contains(databaseURL, "default_query_exec_mode") { // a pooler may know no prepared statements
@@ -138,8 +141,8 @@ func (in *infrastructure) openPools(cfg *config.Config, databaseURL string, log 
 }
 
 // compressQuickly lets a session compress long values by LZ4, which takes a fifth of the time that Postgres' own
-// compression takes: they are written once and seldom read. A Postgres that was built without LZ4, or for which somebody
-// has chosen a method, stays as it is.
+// compression takes: they are written once and seldom read. A Postgres that was built without LZ4, or with a configured
+// method, is not changed.
 func compressQuickly(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config(name, 'lz4', false) FROM pg_settings
 		WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals) AND source = 'default'`)
@@ -202,7 +205,7 @@ func (in *infrastructure) fail(err error) {
 	}
 }
 
-// socketPath is in the data directory, or in one of its own where that path is too long for a socket.
+// socketPath is in the data directory, or in a separate one if that path is too long for a socket.
 func socketPath(dataDir string) (path string, remove func(), err error) {
 	dir, err := filepath.Abs(dataDir)
 	if err != nil {
@@ -219,12 +222,19 @@ func socketPath(dataDir string) (path string, remove func(), err error) {
 	return filepath.Join(short, "eventstore.sock"), func() { _ = os.RemoveAll(short) }, nil
 }
 
-// openDatabase starts the private Postgres, where no other is configured, and starts it again whenever it dies.
+// openDatabase starts the private Postgres, if no other is configured, and starts it again whenever it dies.
 func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (url string, stop func(), err error) {
 	if url := cfg.DatabaseURL.Reveal(); url != "" {
 		return url, nil, nil
 	}
-	settings := postgres.Config{Dir: filepath.Join(cfg.DataDir, "postgres"), BinDir: cfg.PostgresBin, Logger: log, Replaceable: func() error { return keysElsewhere(cfg) }}
+	settings := postgres.Config{
+		Dir:         filepath.Join(cfg.DataDir, "postgres"),
+		BinDir:      cfg.PostgresBin,
+		Logger:      log,
+		Guests:      analytics.Role,
+		Loopback:    cfg.AnalyticsAddr,
+		Replaceable: func() error { return keysElsewhere(cfg) },
+	}
 	server, err := postgres.Start(ctx, settings)
 	if err != nil {
 		return "", nil, whatToSet(err)
@@ -237,23 +247,25 @@ func openDatabase(ctx context.Context, cfg *config.Config, log *slog.Logger) (ur
 	return server.URL(), func() { close(stopping); <-stopped }, nil
 }
 
-// whatToSet names the settings that are missing where no Postgres can be run, as in the image.
+// whatToSet names the settings that are missing if no Postgres can be run, as in the image.
 func whatToSet(err error) error {
 	search, searched := errors.AsType[*postgres.SearchError](err)
 	if !errors.Is(err, postgres.ErrNoAccount) && (!searched || search.Want != 0) {
 		return err
 	}
-	return fmt.Errorf("set CARILLON_DATABASE_URL to a Postgres 15 or newer, and in a container CARILLON_EVENTSTORE_URL to an EventStoreDB as well: "+
-		"a Postgres of its own can't be run here: %w", err)
+	return fmt.Errorf("set CARILLON_DATABASE_URL to a Postgres 15 or newer, and in a container CARILLON_EVENTSTORE_URL "+
+		"to an EventStoreDB as well: "+
+		"a private Postgres can't be run here: %w", err)
 }
 
-// keysElsewhere says whether Postgres may be lost: the data keys must be in the key store as well.
+// keysElsewhere reports whether Postgres may be replaced: the data keys must be in a directory, or in another Postgres.
 func keysElsewhere(cfg *config.Config) error {
 	if cfg.KeyDatabase() != "" {
 		return nil
 	}
-	if !custody.HoldsSlots(cfg.KeyDir()) {
-		return errors.New("it holds the only copy of the data keys, without which no stored secret can be read: start this version once with it, and they are in the key store too")
+	if !custody.Holds(cfg.KeyDir()) {
+		return errors.New("it holds the only copy of the data keys, without which no stored secret can be read: start this " +
+			"version once with it, and they are in the key store too")
 	}
 	return nil
 }

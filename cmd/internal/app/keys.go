@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,10 +32,23 @@ func (a *App) openKeys(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("CARILLON_MASTER_KEY, second entry: %w", err)
 	}
-	a.keys, err = custody.New(custody.Config{
-		Pool: a.base.pool, Locks: a.base.locks, Ring: ring, Dir: a.cfg.KeyDir(), Copy: a.cfg.DataDir, Database: a.cfg.KeyDatabase(),
-		AcceptLost: a.cfg.AcceptLostKeys, Store: a.base.store, Now: time.Now, Log: a.log,
-	})
+	settings := custody.Config{
+		Pool:       a.base.pool,
+		Locks:      a.base.locks,
+		Ring:       ring,
+		File:       a.cfg.KeyHome(),
+		Database:   a.cfg.KeyDatabase(),
+		DataDir:    a.cfg.DataDir,
+		Former:     a.cfg.OwnKeyDir(),
+		AcceptLost: a.cfg.AcceptLostKeys,
+		Store:      a.base.store,
+		Now:        time.Now,
+		Log:        a.log,
+	}
+	if settings.File == "" {
+		settings.Dir = a.cfg.KeyDir()
+	}
+	a.keys, err = custody.New(settings)
 	if err != nil {
 		return err
 	}
@@ -42,13 +56,15 @@ func (a *App) openKeys(ctx context.Context) error {
 	if a.cfg.KeyDir() == "" && a.cfg.KeyDatabase() == "" {
 		a.log.Warn("Postgres is the only place that keeps the data keys: name a second one in CARILLON_KEY_STORE")
 	}
-	if err := a.keys.Open(ctx); err != nil {
+	if err := a.keys.Compare(ctx); err != nil {
 		return a.keyTrouble(err)
 	}
 	if lost := a.keys.Lost(); lost.Any() && !a.cfg.AcceptLostKeys {
 		return fmt.Errorf("data keys are lost, and nothing that is sealed with them can be read: by %s. "+
-			"Restore the key store or Postgres from a backup (docs/operate/keys-and-backup.md); or start with --accept-lost-keys, rotate the secrets "+
-			"of these destinations and set their addresses and headers anew, and these client certificates (carillon org certificate set)", lost)
+			"Restore the key store or Postgres from a backup (docs/operate/keys-and-backup.md); or start with "+
+			"--accept-lost-keys, rotate the secrets "+
+			"of these destinations and set their addresses and headers again, and these client certificates (carillon org "+
+			"certificate set)", lost)
 	}
 	if next != nil && a.cfg.MasterInFile() { // a rotation was cut off
 		return a.RotateMaster(ctx)
@@ -56,21 +72,33 @@ func (a *App) openKeys(ctx context.Context) error {
 	return nil
 }
 
-// keyTrouble says which setting mends it.
+// keyTrouble names the setting that repairs it.
 func (a *App) keyTrouble(err error) error {
 	var wrong *custody.WrongMasterError
 	switch {
 	case errors.As(err, &wrong) && a.cfg.ForgetMadeMaster():
-		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not set, and there is no %s in %s; one that was made now does not fit, and was removed: %v. "+
-			"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong)}
+		return &config.Setting{
+			Variable: "CARILLON_MASTER_KEY",
+			Issue: fmt.Sprintf("is not set, and there is no %s in %s; a new one does not fit, and was removed: %v. "+
+				"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong),
+		}
 	case errors.As(err, &wrong) && a.cfg.MasterInFile():
-		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not set, and %s in %s is not the master key of this installation: %v. "+
-			"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong)}
+		return &config.Setting{
+			Variable: "CARILLON_MASTER_KEY",
+			Issue: fmt.Sprintf("is not set, and %s in %s is not the master key of this installation: %v. "+
+				"Set the right one, or put it back into that file from a backup", config.MasterKeyFile, a.cfg.DataDir, wrong),
+		}
 	case errors.As(err, &wrong):
-		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: fmt.Sprintf("is not the master key of this installation: %v. Set the right one", wrong)}
+		return &config.Setting{
+			Variable: "CARILLON_MASTER_KEY",
+			Issue:    fmt.Sprintf("is not the master key of this installation: %v. Set the right one", wrong),
+		}
 	case errors.Is(err, custody.ErrNoEpoch):
-		return &config.Setting{Variable: "CARILLON_KEY_STORE", Issue: fmt.Sprintf("must be the directory that was used before, or that the other processes use: %v. "+
-			"Restore it from a backup; or start with --accept-lost-keys, which gives up what is sealed", err)}
+		return &config.Setting{
+			Variable: "CARILLON_KEY_STORE",
+			Issue: fmt.Sprintf("must be the directory that was used before, or that the other processes use: %v. "+
+				"Restore it from a backup; or start with --accept-lost-keys, which gives up what is sealed", err),
+		}
 	}
 	return err
 }
@@ -85,7 +113,11 @@ func (a *App) RotateMaster(ctx context.Context) error {
 	case err != nil:
 		return err
 	case next == nil:
-		return &config.Setting{Variable: "CARILLON_MASTER_KEY", Issue: "must list the key in use, a comma and the next one, in every process, before the master key can be rotated"}
+		return &config.Setting{
+			Variable: "CARILLON_MASTER_KEY",
+			Issue: "must list the key in use, a comma and the next one, in every process, before the master key can be " +
+				"rotated",
+		}
 	}
 	keep := func() error { return nil }
 	if a.cfg.MasterInFile() {
@@ -101,7 +133,7 @@ func (a *App) RotateMaster(ctx context.Context) error {
 // RenewKeys makes what was shredded unreadable in Postgres' pages, log and backups now, and not within a day.
 func (a *App) RenewKeys(ctx context.Context) error { return a.keys.Renew(ctx) }
 
-// keysReady says whether every live destination has its key, and both places can be used.
+// keysReady reports whether every live destination has its key, and every place of keys can be used.
 func (a *App) keysReady() error {
 	if a.keys == nil {
 		return nil
@@ -115,21 +147,24 @@ func (a *App) keysReady() error {
 	return nil
 }
 
-// warnings are what readiness tells although the server is ready.
+// warnings are the warnings of readiness although the server is ready.
 func (a *App) warnings() []string {
-	expiring := a.expiries.warnings()
+	warnings := slices.Concat(a.verifications.warnings(), a.expiries.warnings(), a.seal.Warnings())
 	if lost := a.keys.Lost(); lost.Any() {
-		return append([]string{"data keys: lost by " + lost.String()}, expiring...)
+		return append([]string{"data keys: lost by " + lost.String()}, warnings...)
 	}
-	return expiring
+	return warnings
 }
 
 func (a *App) keyMetrics() {
 	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_destinations_without_key", Help: "Live destinations whose data key is lost: what is sealed for them can't be opened.",
+		Name: "carillon_destinations_without_key",
+		Help: "Live destinations whose data key is lost: their sealed data can't be opened.",
 	}, func() float64 { return float64(len(a.keys.Lost().Destinations)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_client_certificates_without_key", Help: "Client certificates whose data key is lost: their organizations' deliveries fail until they are set anew.",
+		Name: "carillon_client_certificates_without_key",
+		Help: "Client certificates whose data key is lost: their organizations' deliveries fail until they are set again.",
 	}, func() float64 { return float64(len(a.keys.Lost().Certificates)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_key_store_usable", Help: "0 while the second place of the data keys can't be used, else 1.",
+		Name: "carillon_key_store_usable",
+		Help: "0 while the directory of the data keys, or their copy, can't be used, else 1.",
 	}, func() float64 { return oneIf(a.keys.Trouble() == nil) }))
 }

@@ -11,14 +11,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/custody"
 	"carillon/command/mtls/mtlstest"
 	"carillon/projections/pgtest"
 )
@@ -94,6 +91,21 @@ func (p *process) remove(path string) {
 	}
 }
 
+// removeAll removes what has names of a pattern, and expects some.
+func (p *process) removeAll(pattern string) {
+	p.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		p.Fatalf("%s: %q, %v", pattern, paths, err)
+	}
+	for _, path := range paths {
+		p.remove(path)
+	}
+}
+
+// copied lets Postgres keep the data keys, and a directory their copy, as in a cluster.
+func copied(cfg *config.Config) { cfg.KeyStore = config.Address(filepath.Join(cfg.DataDir, "keys")) }
+
 const nowhere = "https://127.0.0.1:1/hook"
 
 func (p *process) masterKey() string {
@@ -108,7 +120,7 @@ func (p *process) masterKey() string {
 // Each place of the keys is lost in turn, and they come back from another one; then the master key is rotated while the
 // server serves. Another master key is refused, and damages nothing.
 func TestKeys_placesAndMasterKey(t *testing.T) {
-	p := start(t, nil)
+	p := start(t, copied)
 	p.destination("crm", nowhere, 0)
 	want := p.secret("crm")
 	for what, lose := range map[string]func(){
@@ -118,8 +130,8 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 		},
 		"the key store": func() { p.remove(p.keyStore()) },
 		"both copies of the epoch key": func() {
-			p.remove(filepath.Join(p.keyStore(), "epoch.key"))
-			p.remove(filepath.Join(p.cfg.DataDir, "epoch.key"))
+			p.removeAll(filepath.Join(p.keyStore(), "epoch-*"))
+			p.removeAll(filepath.Join(p.cfg.DataDir, "epoch-*"))
 		},
 	} {
 		p.close()
@@ -141,7 +153,8 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 	other := p.secret("other")
 	p.close()
 	p.cfg.MasterKey = config.Secret(before)
-	if err := p.refusedStart(); !strings.Contains(err.Error(), "CARILLON_MASTER_KEY") || strings.Contains(err.Error(), before) {
+	if err := p.refusedStart(); !strings.Contains(err.Error(), "CARILLON_MASTER_KEY") ||
+		strings.Contains(err.Error(), before) {
 		t.Errorf("with the old one: %v", err)
 	}
 	// A rotation that was killed after it had made the next key is finished at the start.
@@ -151,8 +164,45 @@ func TestKeys_placesAndMasterKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.open()
-	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want || p.secret("other") != other {
+	if _, err := os.Stat(next); !errors.Is(err, os.ErrNotExist) || p.masterKey() != before || p.secret("crm") != want ||
+		p.secret("other") != other {
 		t.Errorf("a rotation that was cut off is not finished: %v", err)
+	}
+}
+
+// The directory beside the embedded event store is the only home: Postgres may be lost, and a lost directory is named,
+// until it is restored.
+func TestKeys_oneHome(t *testing.T) {
+	p := start(t, nil)
+	id := p.destination("crm", nowhere, 0)
+	want := p.secret("crm")
+	p.close()
+	p.otherMasterKeyRefused()
+	p.cfg.DatabaseURL = config.Address(pgtest.URL(t))
+	p.open()
+	if got := p.shown("crm"); got != want {
+		t.Error("Postgres lost: another secret")
+	}
+	if got := p.count("SELECT count(*) FROM carillon.data_keys"); got != 0 {
+		t.Errorf("Postgres has %d keys", got)
+	}
+	p.close()
+	if err := os.Rename(p.keyStore(), p.keyStore()+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.refusedStart(); !strings.Contains(err.Error(), id) {
+		t.Errorf("the directory lost: %v", err)
+	}
+	p.remove(p.keyStore())
+	if err := os.Rename(p.keyStore()+".away", p.keyStore()); err != nil {
+		t.Fatal(err)
+	}
+	p.open()
+	if got := p.shown("crm"); got != want {
+		t.Error("the directory restored: another secret")
+	}
+	if status, body := p.admin(http.MethodPost, "/admin/keys/renew"); status != http.StatusOK {
+		t.Errorf("renew: %d %s", status, body)
 	}
 }
 
@@ -163,7 +213,8 @@ func (p *process) otherMasterKeyRefused() {
 	check := func(what string) {
 		p.Helper()
 		var setting *config.Setting
-		if err := p.refusedStart(); !errors.As(err, &setting) || setting.Variable != "CARILLON_MASTER_KEY" || strings.Contains(err.Error(), "BwcH") {
+		if err := p.refusedStart(); !errors.As(err, &setting) || setting.Variable != "CARILLON_MASTER_KEY" ||
+			strings.Contains(err.Error(), "BwcH") {
 			p.Errorf("%s: error = %v", what, err)
 		}
 	}
@@ -207,13 +258,11 @@ func TestKeys_lost(t *testing.T) {
 	certificate := p.certificate()
 	p.sql("DELETE FROM carillon.data_keys WHERE id IN ($1, $2)", crm, certificate)
 	p.close()
-	slots := custody.NewSlots(p.keyStore(), time.Now)
-	if err := errors.Join(slots.Erase(t.Context(), uuid.MustParse(crm)), slots.Erase(t.Context(), certificate)); err != nil {
-		t.Fatal(err)
-	}
-	slots.Close()
+	p.remove(filepath.Join(p.keyStore(), crm))
+	p.remove(filepath.Join(p.keyStore(), certificate.String()))
 	refused := p.refusedStart().Error()
-	for _, want := range []string{crm, "--accept-lost-keys", "1 client certificate, of organization " + p.organization.String()} {
+	for _, want := range []string{crm, "--accept-lost-keys", "1 client certificate, of organization " +
+		p.organization.String()} {
 		if !strings.Contains(refused, want) {
 			t.Errorf("the start is refused with %s, want %s", refused, want)
 		}
@@ -222,7 +271,8 @@ func TestKeys_lost(t *testing.T) {
 	p.open()
 	p.eventually("readiness names both", func() bool {
 		status, body := p.admin(http.MethodGet, "/readyz")
-		return status == http.StatusOK && strings.Contains(body, crm) && strings.Contains(body, "1 client certificate, of organization")
+		return status == http.StatusOK && strings.Contains(body, crm) &&
+			strings.Contains(body, "1 client certificate, of organization")
 	})
 	if !strings.Contains(p.metrics(), "carillon_destinations_without_key 1") {
 		t.Error("the metric does not count it")
@@ -236,10 +286,12 @@ func TestKeys_lost(t *testing.T) {
 	if attempts := fmt.Sprint(p.settled(deliveryOf(event, certified), "failed")); !strings.Contains(attempts, want) {
 		t.Errorf("the attempts say %s", attempts)
 	}
-	if message := fmt.Sprint(lastAttempt(t, p.settled(deliveryOf(event, crm), "failed"))["errorMessage"]); !strings.Contains(message, "rotate its secret") {
+	if message := fmt.Sprint(lastAttempt(t, p.settled(deliveryOf(event, crm),
+		"failed"))["errorMessage"]); !strings.Contains(message, "rotate its secret") {
 		t.Errorf("message %q", message)
 	}
-	if tested := fmt.Sprint(p.call(http.MethodPost, destinations+"certified/test", nil, http.StatusOK)); !strings.Contains(tested, want) {
+	if tested := fmt.Sprint(p.call(http.MethodPost, destinations+"certified/test", nil,
+		http.StatusOK)); !strings.Contains(tested, want) {
 		t.Errorf("the test says %s", tested)
 	}
 	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")
@@ -267,7 +319,8 @@ func TestKeys_damagedValue(t *testing.T) {
 	p.destination("other", nowhere, 0)
 	other := p.secret("other")
 	p.shown("crm")
-	p.sql("UPDATE destinations.secrets SET sealed = set_byte(sealed, 29, 255 - get_byte(sealed, 29)) WHERE destination = $1", id)
+	p.sql("UPDATE destinations.secrets SET sealed = set_byte(sealed, 29, 255 - get_byte(sealed, 29)) "+
+		"WHERE destination = $1", id)
 	p.sql("UPDATE destinations.destinations SET headers = '\\x01', address = '\\x01' WHERE id = $1", id)
 	listed := p.call(http.MethodGet, strings.TrimSuffix(destinations, "/"), nil, http.StatusOK)
 	items, _ := listed["items"].([]any)
@@ -275,7 +328,8 @@ func TestKeys_damagedValue(t *testing.T) {
 		t.Errorf("list = %v", listed)
 	}
 	config, _ := p.call(http.MethodGet, destinations+"crm", nil, http.StatusOK)["config"].(map[string]any)
-	if headers, _ := config["headers"].(map[string]any); headers["unavailable"] != "unavailable" || config["url"] != "unavailable" {
+	if headers, _ := config["headers"].(map[string]any); headers["unavailable"] != "unavailable" ||
+		config["url"] != "unavailable" {
 		t.Errorf("config = %v", config)
 	}
 	p.refused(http.MethodPost, destinations+"crm/test", nil, http.StatusConflict, "CONFLICT")

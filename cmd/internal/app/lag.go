@@ -13,8 +13,8 @@ import (
 	"carillon/projections"
 )
 
-// lags tells how far consumers are behind. The distance between a checkpoint and the newest event says nothing, as all
-// of it may concern others: so it looks for the first event that the consumer has yet to take in, when it is asked.
+// lags reports how far consumers are behind. The distance between a checkpoint and the newest event means nothing, as
+// all of it may concern others: so it looks for the first event that the consumer has yet to take in, when it is asked.
 type lags struct {
 	store   eventstore.Store
 	filters map[string]eventstore.Filter // by consumer
@@ -24,11 +24,16 @@ type lags struct {
 	seen map[string]stretch // by consumer, so that nothing is looked through twice
 }
 
-// stretch is where no event concerns a consumer, if its checkpoint is not before the beginning.
+// stretch is a range without events of a consumer, if its checkpoint is not before the beginning.
 type stretch struct{ from, to eventstore.Position }
 
 func newLags(store eventstore.Store, now func() time.Time) *lags {
-	l := &lags{store: store, now: now, filters: map[string]eventstore.Filter{}, seen: map[string]stretch{}}
+	l := &lags{
+		store:   store,
+		now:     now,
+		filters: map[string]eventstore.Filter{},
+		seen:    map[string]stretch{},
+	}
 	for _, c := range consumers() {
 		l.filters[c.name] = c.filter
 	}
@@ -37,7 +42,7 @@ func newLags(store eventstore.Store, now func() time.Time) *lags {
 
 var errNoConsumer = errors.New("not a consumer of this build")
 
-// of is for how long the oldest event that a consumer has not taken in has been recorded; 0 where it has caught up with
+// of is for how long the oldest event that a consumer has not taken in has been recorded; 0 if it has caught up with
 // head, the newest event of all.
 func (l *lags) of(ctx context.Context, consumer projections.Status, head eventstore.Position) (time.Duration, error) {
 	filter, known := l.filters[consumer.Name]
@@ -63,8 +68,8 @@ func (l *lags) of(ctx context.Context, consumer projections.Status, head eventst
 	return 0, fmt.Errorf("lag of %s: %w", consumer.Name, cmp.Or(ctx.Err(), eventstore.ErrInvalidPosition))
 }
 
-// start is where to begin to look: the checkpoint, or the end of what was looked through after it. A checkpoint that
-// went back, to build the read model anew, has everything before it again.
+// start is the position to search from: the checkpoint, or the end of the range searched after it. A checkpoint that
+// went back, to rebuild the read model, is searched from again.
 func (l *lags) start(consumer projections.Status, head eventstore.Position) eventstore.Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()

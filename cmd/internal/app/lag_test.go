@@ -25,7 +25,13 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	counted := &counting{Store: store}
 	var later atomic.Int64
 	l := newLags(counted, func() time.Time { return time.Now().Add(time.Duration(later.Load())) })
-	runner := &projections.Runner{Pool: pool, Locks: pgtest.Locks(t, pool), Store: store, Log: slog.New(slog.DiscardHandler), Progress: projections.NewProgress(pool)}
+	runner := &projections.Runner{
+		Pool:     pool,
+		Locks:    pgtest.Locks(t, pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(pool),
+	}
 	register := func() eventstore.Position {
 		t.Helper()
 		done, err := organization.Aggregate.Execute(t.Context(), store, uuid.New(),
@@ -68,7 +74,11 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	concernNobody := func() {
 		t.Helper()
 		for range 100 {
-			_, err := store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+			_, err := store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+				ID:   uuid.New(),
+				Type: "x",
+				Data: []byte(`{}`),
+			}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +95,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	}
 	before := counted.subscriptions.Load()
 	if lag(); counted.subscriptions.Load() != before {
-		t.Error("what was looked through is looked through again")
+		t.Error("the searched range is searched again")
 	}
 	register()
 	last := register()
@@ -112,7 +122,9 @@ type counting struct {
 }
 
 // Subscribe implements eventstore.Store.
-func (c *counting) Subscribe(ctx context.Context, after eventstore.Position, filter eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+func (c *counting) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
 	c.subscriptions.Add(1)
 	return c.Store.Subscribe(ctx, after, filter)
 }

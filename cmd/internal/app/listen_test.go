@@ -14,7 +14,7 @@ import (
 	"carillon/cmd/internal/listen"
 )
 
-// TestListenBesideAnotherDeliverer listens at one process for what another one delivers.
+// TestListenBesideAnotherDeliverer listens at one process for the deliveries of another.
 func TestListenBesideAnotherDeliverer(t *testing.T) {
 	address := startNode(t)
 	p := start(t, func(c *config.Config) {
@@ -34,12 +34,13 @@ func TestListenBesideAnotherDeliverer(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() {
 		ended <- listen.Run(ctx, listen.Options{
-			API:    client,
-			Secret: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
-			Types:  []string{"*"},
-			JSON:   true,
-			Out:    printed,
-			Notes:  t.Output(),
+			API:     client,
+			LockDir: t.TempDir(),
+			Secret:  "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+			Types:   []string{"*"},
+			JSON:    true,
+			Out:     printed,
+			Notes:   t.Output(),
 		})
 	}()
 	p.eventually("the subscription is there", func() bool {
@@ -49,7 +50,8 @@ func TestListenBesideAnotherDeliverer(t *testing.T) {
 	})
 	p.publish()
 	lines := bufio.NewScanner(out)
-	if !lines.Scan() || !strings.Contains(lines.Text(), `"verified":true`) || !strings.Contains(lines.Text(), `"answered":204`) {
+	if !lines.Scan() || !strings.Contains(lines.Text(), `"verified":true`) ||
+		!strings.Contains(lines.Text(), `"answered":204`) {
 		t.Errorf("heard %s", lines.Text())
 	}
 	p.eventually("it is on record", func() bool {

@@ -38,7 +38,10 @@ func (p *process) fleet(paths ...string) *fleet {
 	})
 	for _, path := range paths {
 		f.came[path] = map[string]int{}
-		d := p.call(http.MethodPost, "/events/destinations", map[string]any{"name": path, "config": map[string]any{"url": f.url + path}}, http.StatusCreated)
+		d := p.call(http.MethodPost, "/events/destinations", map[string]any{
+			"name":   path,
+			"config": map[string]any{"url": f.url + path},
+		}, http.StatusCreated)
 		p.call(http.MethodPost, fmt.Sprintf("/events/destinations/%s/subscriptions", d["id"]),
 			map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"}, http.StatusCreated)
 	}
@@ -60,7 +63,8 @@ func (f *fleet) all(t *testing.T, n int) {
 	})
 }
 
-// A destination that hangs holds back no other of its organization, and one event reaches many destinations by one append.
+// A destination that hangs holds back no other of its organization, and one event reaches many destinations by one
+// append.
 func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
 	p := shared(t)
 	f := p.fleet("/hangs", "/0", "/1")
@@ -79,7 +83,10 @@ func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
 		g.mu.Unlock()
 		d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: g.url + path})
 		if err == nil {
-			_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{Destination: d.ID, Settings: everything})
+			_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
+				Destination: d.ID,
+				Settings:    everything,
+			})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -89,8 +96,8 @@ func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
 	g.all(t, 1)
 }
 
-// Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on. The one without the
-// API role does not listen on the API's address.
+// Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on. The one without
+// the API role does not listen on the API's address.
 func TestTwoProcesses_shareTheWork(t *testing.T) {
 	address := startNode(t)
 	first := start(t, func(c *config.Config) { c.EventStoreURL = config.Address("esdb://" + address + "?tls=false") })

@@ -16,7 +16,7 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 		Name: "carillon_delivery_queued", Help: "Deliveries that wait in this process.",
 	}, func() float64 { n, _ := a.deliverer.Load(); return float64(n) })
 	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_delivery_in_flight", Help: "Requests of this process that are under way.",
+		Name: "carillon_delivery_in_flight", Help: "Requests of this process in flight.",
 	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
 	a.Metrics.MustRegister(attempts, queued, running)
 	return func(at delivery.Attempt) {
@@ -31,7 +31,8 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 // storeMetrics registers the metrics of the event store: of the connection to a server, and of the embedded node.
 func (a *App) storeMetrics() {
 	a.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "carillon_eventstore_resubscribed_total", Help: "Subscriptions that the event store dropped because of a burst, each of which went on at once.",
+		Name: "carillon_eventstore_resubscribed_total",
+		Help: "Subscriptions that the event store dropped because of a burst, each of which went on at once.",
 	}, func() float64 {
 		if a.base.server == nil {
 			return 0
@@ -42,7 +43,8 @@ func (a *App) storeMetrics() {
 		return
 	}
 	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is full, else 1.",
+		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is " +
+			"full, else 1.",
 	}, func() float64 {
 		if a.base.full() {
 			return 0

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/app"
+	"carillon/projections/auditors"
 )
 
 var metricName = regexp.MustCompile(`carillon_(?:http|delivery|consumer|eventstore|collect)_[a-z_]+`)
@@ -35,6 +36,13 @@ func TestMetrics_consumersAndPages(t *testing.T) {
 			}
 		}
 		return len(there) == len(app.ReadModels())+processManagers
+	})
+	if err := p.operator().Verify(t.Context(), auditors.ReadModel.Name, 100); err != nil {
+		t.Fatal(err)
+	}
+	p.eventually("a verification is shown", func() bool {
+		metrics = p.metrics()
+		return strings.Contains(metrics, "\ncarillon_consumer_verified_timestamp_seconds{")
 	})
 	for _, page := range []string{"docs/operate/monitor.md", "deploy/grafana-dashboard.json", "deploy/alerts.yaml"} {
 		text, err := os.ReadFile("../../../" + page)

@@ -135,8 +135,8 @@ func moveSize(t *testing.T) (succeeded, waiting, retrying int, later time.Durati
 	return n, 100, 50, time.Minute
 }
 
-// slowDown makes Postgres take its time for each row of the read model of deliveries, of the one that is there and of
-// those that are built beside it.
+// slowDown delays each row of the read model of deliveries in Postgres, of the present one and of those built beside
+// it.
 func (p *process) slowDown(perRow time.Duration) {
 	p.Helper()
 	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
@@ -150,21 +150,25 @@ func (p *process) slowDown(perRow time.Duration) {
 		CREATE FUNCTION public.slow_down() RETURNS event_trigger LANGUAGE plpgsql AS $$
 			DECLARE made record;
 			BEGIN
-				FOR made IN SELECT object_identity AS name FROM pg_event_trigger_ddl_commands() WHERE object_identity LIKE 'deliveries%%.deliveries' LOOP
-					EXECUTE 'CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON ' || made.name || ' FOR EACH ROW EXECUTE FUNCTION public.take_time()';
+				FOR made IN SELECT object_identity AS name FROM pg_event_trigger_ddl_commands()
+				WHERE object_identity LIKE 'deliveries%%.deliveries' LOOP
+					EXECUTE 'CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON ' || made.name ||
+					' FOR EACH ROW EXECUTE FUNCTION public.take_time()';
 				END LOOP;
 			END $$;
 		CREATE EVENT TRIGGER slow_down ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.slow_down();
-		CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON deliveries.deliveries FOR EACH ROW EXECUTE FUNCTION public.take_time()`,
+		CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON deliveries.deliveries FOR EACH ROW EXECUTE FUNCTION
+		public.take_time()`,
 		perRow.Seconds()))
 	if err != nil {
 		p.Fatal(err)
 	}
 }
 
-// Moved to a copy of the event store, or with a Postgres that an older backup brought back: what has succeeded is not
-// sent again, and what waits for its debounce window or for a retry comes once, at its time. That holds too while the
-// read model of deliveries takes a hundred times as long: what is due is claimed when it has come to it, and not before.
+// Moved to a copy of the event store, or with a Postgres that an older backup brought back: succeeded deliveries are
+// not sent again, and those that wait for a debounce window or a retry come once, at their time. That holds too while
+// the read model of deliveries takes a hundred times as long: due deliveries are claimed when it has processed them,
+// and not before.
 func TestMovesOfManyDeliveries(t *testing.T) {
 	const slowly = 20 * time.Millisecond // for a row, which takes far less than 0.2 ms
 	t.Run("copied event store", func(t *testing.T) { movesMany(t, false, 0) })
@@ -213,7 +217,8 @@ func movedInTime(t *testing.T, restored bool, perRow, later time.Duration) bool 
 	p.eventually("all retries wait", func() bool { _, requests := failing.came(); return requests == retrying || late() })
 	p.succeeded("good", succeeded+waiting+retrying)
 	p.eventually("the failures are recorded", func() bool {
-		return late() || p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) && strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
+		return late() || p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) &&
+			strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
 	})
 	p.close()
 	if late() {
@@ -234,7 +239,8 @@ func movedInTime(t *testing.T, restored bool, perRow, later time.Duration) bool 
 	p.succeeded("failing", retrying)
 	p.succeeded("good", succeeded+waiting+retrying)
 	for name, want := range map[*countingEndpoint][2]int{
-		good: {succeeded + waiting + retrying, succeeded + waiting + retrying}, debounced: {waiting + retrying, waiting + retrying}, failing: {retrying, 2 * retrying},
+		good: {succeeded + waiting + retrying, succeeded + waiting + retrying}, debounced: {waiting + retrying,
+			waiting + retrying}, failing: {retrying, 2 * retrying},
 	} {
 		if webhooks, requests := name.came(); webhooks != want[0] || requests != want[1] {
 			t.Errorf("%d webhooks in %d requests came, want %d in %d", webhooks, requests, want[0], want[1])
@@ -255,7 +261,7 @@ func movedInTime(t *testing.T, restored bool, perRow, later time.Duration) bool 
 
 // An older Postgres has to hear first that hundreds were scheduled, and seconds later that they have succeeded. Between
 // the two they look as if they were to be sent.
-func TestWhatASlowReadModelHasYetToHearOfIsNotSentAgain(t *testing.T) {
+func TestMove_slowReadModelSendsNothingTwice(t *testing.T) {
 	const scheduled = 600 // more than one batch of events
 	p := start(t, nil)
 	good := p.countingEndpoint()

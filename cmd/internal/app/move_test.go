@@ -45,7 +45,7 @@ func onDirectory(t testing.TB, dir string, work func(*esdb.Store)) {
 	}
 }
 
-// userEvents lists the ids of what is in a store.
+// userEvents lists the ids of the events in a store.
 func userEvents(t testing.TB, store *esdb.Store) (ids []uuid.UUID, types []string) {
 	t.Helper()
 	for entry, err := range store.All(context.WithoutCancel(t.Context()), eventstore.Start) {
@@ -69,7 +69,11 @@ func (p *process) move() (copied []uuid.UUID) {
 	onDirectory(p.TB, old, func(source *esdb.Store) {
 		onDirectory(p.TB, p.storeDir(), func(target *esdb.Store) {
 			// So that no position is what it was.
-			_, err := target.Append(p.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "$x", Data: []byte(`{}`)}})
+			_, err := target.Append(p.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{
+				ID:   uuid.New(),
+				Type: "$x",
+				Data: []byte(`{}`),
+			}})
 			if err != nil {
 				p.Fatal(err)
 			}
@@ -82,9 +86,9 @@ func (p *process) move() (copied []uuid.UUID) {
 	return copied
 }
 
-// The read model of deliveries takes its time to be built for the copy. The old one serves meanwhile, what is published
-// is sent, and what waits for a retry waits until the new one is there. Nothing that has succeeded is sent again.
-func TestNothingIsClaimedBeforeTheReadModelIsBuilt(t *testing.T) {
+// The read model of deliveries takes its time to be built for the copy. The old one serves meanwhile, new events are
+// sent, and retries wait until the new one is complete. Succeeded deliveries are not sent again.
+func TestMove_nothingClaimedBeforeRebuild(t *testing.T) {
 	const succeeded, retried, retryWait = 40, 5, 500 * time.Millisecond
 	p := start(t, func(c *config.Config) {
 		c.DeliveryRetrySchedule = slices.Repeat([]time.Duration{retryWait}, 50)
@@ -142,9 +146,9 @@ func TestNothingIsClaimedBeforeTheReadModelIsBuilt(t *testing.T) {
 			return false
 		}
 	}
-	// What the dispatcher finds when it begins is left to be claimed; what is published after that is sent at once.
+	// Events from before the dispatcher's start are left to be claimed; later ones are sent at once.
 	published := 0
-	p.eventually("what is published meanwhile is sent", func() bool {
+	p.eventually("events published meanwhile are sent", func() bool {
 		p.publish()
 		published++
 		return comes()
@@ -161,7 +165,7 @@ func TestNothingIsClaimedBeforeTheReadModelIsBuilt(t *testing.T) {
 		delete(waiting, take(p.await(arrived)))
 	}
 	if len(waiting) > 0 {
-		t.Errorf("of those that waited for a retry did not come: %v", waiting)
+		t.Errorf("retries that did not come: %v", waiting)
 	}
 	for id := range sent {
 		p.settled(id, "succeeded")
@@ -169,7 +173,7 @@ func TestNothingIsClaimedBeforeTheReadModelIsBuilt(t *testing.T) {
 	comes() // nothing does
 }
 
-// holdRebuild keeps a read model from being built anew, as a process would that is at it already.
+// holdRebuild keeps a read model from being rebuilt, like another process that is rebuilding it.
 func (p *process) holdRebuild(name string) (release func()) {
 	p.Helper()
 	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
@@ -178,7 +182,8 @@ func (p *process) holdRebuild(name string) (release func()) {
 	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("carillon consumer rebuild of " + name))
-	if _, err := conn.Exec(p.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits will do
+	if _, err := conn.Exec(p.Context(), "SELECT pg_advisory_lock($1)",
+		int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits will do
 		p.Fatal(err)
 	}
 	release = sync.OnceFunc(func() { _ = conn.Close(context.WithoutCancel(p.Context())) })
@@ -190,7 +195,8 @@ func (p *process) holdRebuild(name string) (release func()) {
 func TestMovingToACopyOfTheEventStore(t *testing.T) {
 	p := start(t, func(c *config.Config) {
 		c.AutoDisableAfter, c.AutoDisableMinStreak = 2, 0
-		c.DeliveryRetrySchedule = append([]time.Duration{10 * time.Millisecond}, slices.Repeat([]time.Duration{time.Second}, 50)...)
+		c.DeliveryRetrySchedule = append([]time.Duration{10 * time.Millisecond},
+			slices.Repeat([]time.Duration{time.Second}, 50)...)
 	})
 	var healthy atomic.Bool
 	_, arrived := p.subscribed(func(int) int {
@@ -200,7 +206,8 @@ func TestMovingToACopyOfTheEventStore(t *testing.T) {
 		return http.StatusServiceUnavailable
 	})
 	page := p.call(http.MethodGet, "/events/destinations", nil, http.StatusOK)
-	destination := "/events/destinations/" + page["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:forcetypeassert,errcheck // by the interface
+	destination := "/events/destinations/" +
+		page["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:forcetypeassert,errcheck // by the interface
 	status := func() any { return p.call(http.MethodGet, destination, nil, http.StatusOK)["status"] }
 
 	// Two attempts fail, and the destination is disabled; its owner enables it, and a later one succeeds.
@@ -219,7 +226,8 @@ func TestMovingToACopyOfTheEventStore(t *testing.T) {
 	copied := p.move()
 	p.open()
 	after := p.settled(id, "succeeded")
-	if want, got := len(before["attempts"].([]any)), len(after["attempts"].([]any)); got != want { //nolint:forcetypeassert,errcheck // by the interface
+	if want, got := len(before["attempts"].([]any)),
+		len(after["attempts"].([]any)); got != want { //nolint:forcetypeassert,errcheck // by the interface
 		t.Errorf("%d attempts, want %d", got, want)
 	}
 	if got := status(); got != "enabled" {

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	sharedFor   = time.Second // an answer holds for whoever asks without a token
+	sharedFor   = time.Second // an answer holds for the caller without a token
 	readyBudget = 3 * time.Second
 )
 
-// shared gives all who ask within a moment one answer, so that the stores are asked no more often than that, however
-// many ask. Of those who come at once one asks, and the others wait.
+// shared returns the same answer to all callers within a moment, so that the stores are asked no more often than that,
+// however many ask. Of those who come at once one asks, and the others wait.
 type shared[T any] struct {
 	turn chan struct{} // held by who asks
 	at   time.Time
@@ -45,7 +45,7 @@ func sharedReady(ready func(context.Context) map[string]error) func(context.Cont
 	}
 }
 
-// gathered is what a scrape comes to.
+// gathered is the result of a scrape.
 type gathered struct {
 	families []*dto.MetricFamily
 	err      error

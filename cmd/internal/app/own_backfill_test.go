@@ -11,9 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// What is published now does not wait behind hundreds of events that the same destination is sent because somebody has
-// asked for a backfill: they take turns.
-func TestFreshDeliveriesDoNotWaitBehindAnOwnBackfill(t *testing.T) {
+// New events do not wait behind hundreds of events of a backfill to the same destination: they take turns.
+func TestFreshDeliveriesPassOwnBackfill(t *testing.T) {
 	p := start(t, nil)
 	const old, fresh = 600, 10
 	p.announceMany(old)
@@ -37,16 +36,24 @@ func TestFreshDeliveriesDoNotWaitBehindAnOwnBackfill(t *testing.T) {
 		defer mu.Unlock()
 		return append([]string{}, came...)
 	}
-	d := p.call(http.MethodPut, destinations+"busy", map[string]any{"name": "busy", "config": map[string]any{"url": url}}, http.StatusCreated)
+	d := p.call(http.MethodPut, destinations+"busy", map[string]any{"name": "busy", "config": map[string]any{"url": url}},
+		http.StatusCreated)
 	id, _ := d["id"].(string)
-	p.call(http.MethodPut, destinations+"busy/subscriptions/news", map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
-	window := map[string]any{"since": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339), "until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}
+	p.call(http.MethodPut, destinations+"busy/subscriptions/news", map[string]any{
+		"eventTypes": []string{"news.*"},
+		"scopeKind":  "all",
+	}, http.StatusCreated)
+	window := map[string]any{
+		"since": time.Now().Add(-time.Hour).UTC().Format(time.RFC3339),
+		"until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339),
+	}
 	if made := p.backfill("busy", window, old); made != old {
 		t.Fatalf("the backfill made %g deliveries", made)
 	}
 	p.eventually("more than a hundred of the backfill wait in memory", func() bool {
 		var held int
-		if err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL").Scan(&held); err != nil {
+		if err := p.app.Queries.Pool.QueryRow(t.Context(), "SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL").
+			Scan(&held); err != nil {
 			t.Fatal(err)
 		}
 		return held > 128

@@ -4,5 +4,5 @@ package app_test
 
 import "time"
 
-// patience bounds the wait for what has to happen, on a busy machine.
+// patience limits waiting, on a busy machine.
 const patience = time.Minute

@@ -15,17 +15,17 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// plainText warns where what should be nobody else's crosses a network in plain: once of each.
+// plainText warns, once for each, if private data crosses a network in plain.
 type plainText struct {
 	log      *slog.Logger
 	database sync.Once
 }
 
-// connected looks at a connection to Postgres: whether it is encrypted, its address alone does not tell.
+// connected looks at a connection to Postgres: its address alone does not show whether it is encrypted.
 func (p *plainText) connected(conn *pgx.Conn) {
 	if overNetworkInPlain(conn.PgConn().Conn()) {
 		p.database.Do(func() {
-			p.log.Warn("Postgres is reached over a network in plain: whoever is on the way reads and changes what is sent. "+
+			p.log.Warn("Postgres is reached over a network in plain: others on the network can read and change the data. "+
 				"Let it speak TLS, and add sslmode=verify-full to CARILLON_DATABASE_URL", "host", conn.Config().Host)
 		})
 	}
@@ -42,8 +42,8 @@ func overNetworkInPlain(conn net.Conn) bool {
 // stores looks at the addresses of the event store and of the second database of keys, which are connected to later.
 func (p *plainText) stores(cfg *config.Config) {
 	if host := plainEventStore(cfg.EventStoreURL.Reveal()); host != "" {
-		p.log.Warn("the event store is reached over a network in plain: whoever is on the way reads and changes what is sent. "+
-			"Let it speak TLS, and set tls=true in CARILLON_EVENTSTORE_URL", "host", host)
+		p.log.Warn("the event store is reached over a network in plain: others on the network can read and change the "+
+			"data. Let it speak TLS, and set tls=true in CARILLON_EVENTSTORE_URL", "host", host)
 	}
 	keys, err := pgconn.ParseConfig(cfg.KeyDatabase())
 	if err == nil && cfg.KeyDatabase() != "" && mayBePlain(keys) {
@@ -52,7 +52,7 @@ func (p *plainText) stores(cfg *config.Config) {
 	}
 }
 
-// mayBePlain says that an address is on a network, and that TLS is not asked for in each of its forms.
+// mayBePlain reports whether an address is on a network without requiring TLS.
 func mayBePlain(cfg *pgconn.Config) bool {
 	plain := cfg.TLSConfig == nil && !here(cfg.Host)
 	for _, other := range cfg.Fallbacks {
@@ -61,7 +61,7 @@ func mayBePlain(cfg *pgconn.Config) bool {
 	return plain
 }
 
-// plainEventStore is the first host of an event store on a network whose address turns TLS off; "" where there is none.
+// plainEventStore is the first host of an event store on a network whose address turns TLS off; "" if there is none.
 func plainEventStore(address string) string {
 	_, rest, _ := strings.Cut(address, "://")
 	hosts, query, _ := strings.Cut(rest, "?")

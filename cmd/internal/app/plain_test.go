@@ -32,11 +32,12 @@ func TestPlainConnectionsOverANetworkAreTold(t *testing.T) {
 	}
 	for name, tt := range connections {
 		if got := overNetworkInPlain(tt.conn); got != tt.told {
-			t.Errorf("a connection %s: told %t", name, got)
+			t.Errorf("a connection %s: reported %t", name, got)
 		}
 	}
 	stores := map[string]string{
-		"": "", "esdb://node1:2113?tls=true": "", "esdb://u:p@node1:2113,node2:2113": "", "esdb://localhost:2113?tls=false": "",
+		"": "", "esdb://node1:2113?tls=true": "", "esdb://u:p@node1:2113,node2:2113": "",
+		"esdb://localhost:2113?tls=false": "",
 		"esdb://127.0.0.1:2113?tls=false": "", "esdb://[::1]:2113/?tls=false": "",
 		"esdb://u:p@node1:2113?tls=false":                       "node1",
 		"esdb://127.0.0.1:1,192.0.2.1:2?a=b&TLS=False":          "192.0.2.1",
@@ -45,12 +46,14 @@ func TestPlainConnectionsOverANetworkAreTold(t *testing.T) {
 	}
 	for address, want := range stores {
 		if got := plainEventStore(address); got != want {
-			t.Errorf("%s: %q is told, want %q", address, got, want)
+			t.Errorf("%s: %q is reported, want %q", address, got, want)
 		}
 	}
 	databases := map[string]bool{
-		"postgres://u@keys.example/k": true, "postgres://u@keys.example/k?sslmode=disable": true, "postgres://u@keys.example/k?sslmode=require": false,
-		"postgres://u@localhost/k": false, "postgres:///k?host=/run/postgresql": false, "postgres://u@127.0.0.1,keys.example/k?sslmode=prefer": true,
+		"postgres://u@keys.example/k": true, "postgres://u@keys.example/k?sslmode=disable": true,
+		"postgres://u@keys.example/k?sslmode=require": false,
+		"postgres://u@localhost/k":                    false, "postgres:///k?host=/run/postgresql": false,
+		"postgres://u@127.0.0.1,keys.example/k?sslmode=prefer": true,
 	}
 	for address, want := range databases {
 		cfg, err := pgconn.ParseConfig(address)
@@ -58,7 +61,7 @@ func TestPlainConnectionsOverANetworkAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := mayBePlain(cfg); got != want {
-			t.Errorf("%s: told %t", address, got)
+			t.Errorf("%s: reported %t", address, got)
 		}
 	}
 }

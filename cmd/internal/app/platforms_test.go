@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,7 @@ import (
 	"carillon/eventstore"
 )
 
-// account is an account on a platform, whose API answers as its documentation says. What was posted the test decides.
+// account is an account on a platform, whose API answers as its documentation describes. The test decides its posts.
 type account struct {
 	*httptest.Server
 
@@ -28,7 +29,7 @@ type account struct {
 	posts []posted // the newest first
 }
 
-// posted is what an account tells of: an event that the platform holds as such, or a text.
+// posted is a post of an account: a native event of the platform, or a text.
 type posted struct {
 	event, text string
 	start, at   time.Time
@@ -49,29 +50,23 @@ func newAccount(t *testing.T, platformType string) *account {
 
 // access sets how a server reaches the account's platform.
 func (a *account) access(platforms *config.Platforms) {
-	token := config.Token{Secret: config.Secret(a.token)}
 	if platforms.Bases == nil {
 		platforms.Bases = map[string]string{}
 	}
 	platforms.Bases[a.platformType] = a.URL
-	switch a.platformType {
-	case "facebook":
-		platforms.FacebookToken = token
-	case "instagram":
-		platforms.InstagramToken, platforms.InstagramAccount = token, accountNumber
-	case "tiktok":
-		platforms.TikTokToken = config.Token{Secret: config.Secret(accountName + "=" + a.token)}
-	case "twitter":
-		platforms.TwitterToken = token
-	}
+	entries := map[string]string{"instagram": "instagram:" + accountNumber, "tiktok": "tiktok:" + accountName}
+	entry := cmp.Or(entries[a.platformType], a.platformType) + "=" + a.token + ","
+	platforms.Tokens.Secret += config.Secret(entry)
 	if err := platforms.Validate(); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// announce posts a text that tells of an event.
+// announce posts a text that announces an event.
 func (a *account) announce(title string, start time.Time) {
-	a.post(posted{text: fmt.Sprintf("%s on %s, Market 1, Delft. Free entry.", title, start.Format("Monday 2 January 2006 at 15:04"))})
+	a.post(posted{
+		text: fmt.Sprintf("%s on %s, Market 1, Delft. Free entry.", title, start.Format("Monday 2 January 2006 at 15:04")),
+	})
 }
 
 func (a *account) post(p posted) {
@@ -84,7 +79,8 @@ func (a *account) post(p posted) {
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token != a.token && r.FormValue("access_token") != a.token {
+	if token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "); token != a.token &&
+		r.FormValue("access_token") != a.token {
 		a.t.Errorf("%s is asked without its token: %s", a.platformType, r.URL.Path)
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -96,21 +92,32 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.MarshalWrite(w, map[string]any{"data": a.told(false, "2006-01-02T15:04:05-0700")})
 	case "instagram /" + accountNumber:
 		_ = json.MarshalWrite(w, map[string]any{"business_discovery": map[string]any{
-			"id": "1", "username": accountName, "name": "Kajhallen", "media": map[string]any{"data": a.told(false, "2006-01-02T15:04:05-0700")},
+			"id": "1", "username": accountName, "name": "Kajhallen",
+			"media": map[string]any{"data": a.told(false, "2006-01-02T15:04:05-0700")},
 		}})
 	case "tiktok /video/list/":
-		_ = json.MarshalWrite(w, map[string]any{"data": map[string]any{"videos": a.told(false, ""), "has_more": false}, "error": map[string]any{"code": "ok"}})
+		_ = json.MarshalWrite(w, map[string]any{
+			"data":  map[string]any{"videos": a.told(false, ""), "has_more": false},
+			"error": map[string]any{"code": "ok"},
+		})
 	case "twitter /users/by/username/NAME":
-		_ = json.MarshalWrite(w, map[string]any{"data": map[string]any{"id": "2244994945", "name": "Kajhallen", "username": accountName}})
+		_ = json.MarshalWrite(w, map[string]any{"data": map[string]any{
+			"id":       "2244994945",
+			"name":     "Kajhallen",
+			"username": accountName,
+		}})
 	case "twitter /users/2244994945/tweets":
-		_ = json.MarshalWrite(w, map[string]any{"data": a.told(false, time.RFC3339), "meta": map[string]any{"result_count": len(a.posts)}})
+		_ = json.MarshalWrite(w, map[string]any{
+			"data": a.told(false, time.RFC3339),
+			"meta": map[string]any{"result_count": len(a.posts)},
+		})
 	default:
 		a.t.Errorf("%s is asked for %s", a.platformType, r.URL)
 		http.NotFound(w, r)
 	}
 }
 
-// told is what was posted, with the fields of all platforms: each reads its own.
+// told is the post with the fields of all platforms: each reads its own.
 func (a *account) told(events bool, layout string) []map[string]any {
 	list := []map[string]any{}
 	for i, p := range a.posts {

@@ -15,7 +15,7 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// A private cluster whose binaries are gone is carried over: read models are built anew, and keys come from the key store.
+// A private cluster whose binaries are gone is carried over: read models are rebuilt, and keys come from the key store.
 func TestPrivateCluster_withoutBinaries(t *testing.T) {
 	p := start(t, func(cfg *config.Config) {
 		cfg.DatabaseURL = ""
@@ -30,14 +30,14 @@ func TestPrivateCluster_withoutBinaries(t *testing.T) {
 	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	slots, aside := filepath.Join(p.keyStore(), "slots"), filepath.Join(p.cfg.DataDir, "slots")
-	if err := os.Rename(slots, aside); err != nil {
+	keys, aside := p.keyStore(), filepath.Join(p.cfg.DataDir, "aside")
+	if err := os.Rename(keys, aside); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.refusedStart(); !strings.Contains(err.Error(), "only copy of the data keys") {
 		t.Errorf("without a key store: %v", err)
 	}
-	if err := os.Rename(aside, slots); err != nil {
+	if err := os.Rename(aside, keys); err != nil {
 		t.Fatal(err)
 	}
 	p.open()
@@ -69,13 +69,14 @@ func TestPrivateCluster_ofAnotherMajor(t *testing.T) {
 	if got := p.shown("crm"); got != want {
 		t.Error("after a restart: another secret")
 	}
-	if kept, err := filepath.Glob(filepath.Join(p.cfg.DataDir, "postgres", "pgdata.version-*", "PG_VERSION")); err != nil || len(kept) != 1 {
+	if kept, err := filepath.Glob(filepath.Join(p.cfg.DataDir, "postgres", "pgdata.version-*",
+		"PG_VERSION")); err != nil || len(kept) != 1 {
 		t.Errorf("the old cluster is kept as %q, %v", kept, err)
 	}
 }
 
-// twoMajors are directories with binaries of two majors of Postgres. CARILLON_TEST_POSTGRES_BIN names one besides those of
-// the system's packages.
+// twoMajors are directories with binaries of two majors of Postgres. CARILLON_TEST_POSTGRES_BIN names one besides those
+// of the system's packages.
 func twoMajors(t *testing.T) (older, newer string) {
 	t.Helper()
 	dirs, err := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -89,7 +90,8 @@ func twoMajors(t *testing.T) (older, newer string) {
 	for _, dir := range dirs {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "postgres"), "--version").Output()
 		var major int
-		if _, scanned := fmt.Sscanf(string(out), "postgres (PostgreSQL) %d", &major); err == nil && scanned == nil && major >= 15 {
+		if _, scanned := fmt.Sscanf(string(out), "postgres (PostgreSQL) %d", &major); err == nil && scanned == nil &&
+			major >= 15 {
 			found[major] = dir
 		}
 	}

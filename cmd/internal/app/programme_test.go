@@ -16,14 +16,15 @@ const (
 	sitemapPages  = "sitemap"
 )
 
-// The versions of a programme: of the opening alone, of all, and with a seventh of all gone, one moved and one cancelled.
+// The versions of a programme: of the opening alone, of all, and with a seventh of all gone, one moved and one
+// cancelled.
 const (
 	opening = iota
 	all
 	changed
 )
 
-// programme is a number of sites with events, each at an address of its own.
+// programme is a number of sites with events, each at another address.
 type programme struct {
 	shown  string
 	events int // of each site
@@ -37,7 +38,12 @@ type programme struct {
 
 func newProgramme(t *testing.T, shown string, sites, events int) *programme {
 	t.Helper()
-	p := &programme{shown: shown, events: events, first: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2), asked: make([][]time.Time, sites)}
+	p := &programme{
+		shown:  shown,
+		events: events,
+		first:  time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 2),
+		asked:  make([][]time.Time, sites),
+	}
 	for i := range sites {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.answer(i, w, r) }))
 		t.Cleanup(server.Close)
@@ -92,7 +98,7 @@ func (p *programme) changes() (gone, moved, cancelled int) {
 	return (p.events + 6) / 7, (p.events + 5) / 7, (p.events + 4) / 7
 }
 
-// show tells of an event as a version has it.
+// show renders a version of an event.
 func (p *programme) show(i, version int) (start time.Time, cancelled, there bool) {
 	start = p.first.Add(time.Duration(i%(24*25)) * time.Hour)
 	switch {
@@ -142,8 +148,10 @@ func (p *programme) answer(site int, w http.ResponseWriter, r *http.Request) {
 			status = "EventCancelled"
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(&b, `<html><head><title>Event %d</title><script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":"Event %[1]d of site %d",
-			"url":"/e/%[1]d","startDate":%[3]q,"eventStatus":"https://schema.org/%s"}</script></head></html>`, number, site, start.Format(time.RFC3339), status)
+		fmt.Fprintf(&b, `<html><head><title>Event %d</title><script type="application/ld+json">{"@context":"https://`+
+			`schema.org","@type":"Event","name":"Event %[1]d of site %d",
+			"url":"/e/%[1]d","startDate":%[3]q,"eventStatus":"https://schema.org/%s"}</script></head></html>`, number, site,
+			start.Format(time.RFC3339), status)
 	}
 	_, _ = w.Write([]byte(b.String()))
 }
@@ -155,7 +163,8 @@ func (p *programme) calendar(b *strings.Builder, version int) {
 		if !there {
 			continue
 		}
-		fmt.Fprintf(b, "BEGIN:VEVENT\r\nUID:%d@example.org\r\nSUMMARY:Event %[1]d\r\nDTSTART:%s\r\nDURATION:PT2H\r\nDESCRIPTION:An evening of music\r\n", i, start.Format("20060102T150405Z"))
+		fmt.Fprintf(b, "BEGIN:VEVENT\r\nUID:%d@example.org\r\nSUMMARY:Event %[1]d\r\nDTSTART:%s\r\nDURATION:PT2H\r\n"+
+			"DESCRIPTION:An evening of music\r\n", i, start.Format("20060102T150405Z"))
 		if cancelled {
 			b.WriteString("STATUS:CANCELLED\r\n")
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // watchReach makes the watches over the event store and over Postgres, with their metrics. That over Postgres asks for
-// the time, which the process's clock follows. What this process holds locks
-// for works while the event store is reached; a lock is lost with its Postgres session, without a watch.
+// the time, which the process's clock follows. Work under locks runs while the event store is reached; a lock is lost
+// with its Postgres session, without a watch.
 func (a *App) watchReach() {
 	store := a.base.store
 	a.storeReach = &reach.Watch{

@@ -9,10 +9,10 @@ import (
 	"carillon/projections"
 )
 
-// errFull tells the operator what has to be mended.
+// errFull names the repair for the operator.
 var errFull = errors.New("the embedded event store refuses appends: its disk has less than 64 MiB of free space")
 
-// ready says of each thing that this process needs whether it works now.
+// ready reports for each dependency of this process whether it works now.
 func (a *App) ready(ctx context.Context) map[string]error {
 	components := map[string]error{}
 	if components["eventStore"] = a.storeReach.Err(); components["eventStore"] == nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,24 +13,31 @@ import (
 	"carillon/projections"
 )
 
-// rebuilds is adminapi.Projections on the runner: rebuilds go on in this process until it ends.
+// rebuilds is adminapi.Projections on the runner: rebuilds and verifications go on in this process until it ends.
 type rebuilds struct {
 	app *App
 
-	mu    sync.Mutex
-	under map[string]*adminapi.Rebuild // under way, and those that failed since the start
-	lacks map[string]string            // what the last one left out
-	works sync.WaitGroup
+	mu         sync.Mutex
+	rebuilding map[string]*adminapi.Rebuild // in progress, and those that failed since the start
+	verifying  map[string]*adminapi.Rebuild // the same
+	lacks      map[string]string            // data that the last rebuild left out
+	works      sync.WaitGroup
 }
 
 var _ adminapi.Projections = (*rebuilds)(nil)
 
 func newRebuilds(a *App) *rebuilds {
-	return &rebuilds{app: a, under: map[string]*adminapi.Rebuild{}, lacks: map[string]string{}}
+	return &rebuilds{
+		app:        a,
+		rebuilding: map[string]*adminapi.Rebuild{},
+		verifying:  map[string]*adminapi.Rebuild{},
+		lacks:      map[string]string{},
+	}
 }
 
 // Status implements adminapi.Projections.
 func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
+	rebuilding, verifying := r.progress(r.rebuilding), r.progress(r.verifying) // before their results are read
 	statuses, err := projections.Statuses(ctx, r.app.base.pool)
 	if err != nil {
 		return nil, err
@@ -45,9 +53,27 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	list := make([]adminapi.Projection, len(statuses))
 	for i, s := range statuses {
 		list[i] = adminapi.Projection{
-			Name: s.Name, Kind: cmp.Or(kinds[s.Name], "process"), Position: s.Position.String(), Head: head.String(), Events: s.Events,
-			UpdatedAt: s.UpdatedAt, Stopped: s.Stopped, Process: s.Process, Outdated: s.Outdated, Rebuild: r.progress(s.Name),
-			LeftOut: r.leftOut(s.Name),
+			Name:      s.Name,
+			Kind:      cmp.Or(kinds[s.Name], "process"),
+			Position:  s.Position.String(),
+			Head:      head.String(),
+			Events:    s.Events,
+			UpdatedAt: s.UpdatedAt,
+			Stopped:   s.Stopped,
+			Process:   s.Process,
+			Outdated:  s.Outdated,
+			Rebuild:   rebuilding[s.Name],
+			Verifying: verifying[s.Name],
+			LeftOut:   r.leftOut(s.Name),
+		}
+		if v := s.Verified; v != nil {
+			list[i].Verified = &adminapi.Verification{
+				At:          v.At.UTC(),
+				Sample:      v.Sample,
+				Rows:        v.Rows,
+				Differing:   v.Differing,
+				Differences: v.Differences,
+			}
 		}
 		if s.BuildTo > 0 && s.Incomplete {
 			list[i].Building = &adminapi.Building{Done: s.Built, Total: s.BuildTo}
@@ -63,14 +89,15 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	return list, nil
 }
 
-func (r *rebuilds) progress(name string) *adminapi.Rebuild {
+func (r *rebuilds) progress(of map[string]*adminapi.Rebuild) map[string]*adminapi.Rebuild {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.under[name] == nil {
-		return nil
+	now := make(map[string]*adminapi.Rebuild, len(of))
+	for name, progress := range of {
+		current := *progress
+		now[name] = &current
 	}
-	now := *r.under[name]
-	return &now
+	return now
 }
 
 func (r *rebuilds) leftOut(name string) string {
@@ -81,49 +108,71 @@ func (r *rebuilds) leftOut(name string) string {
 
 // Rebuild implements adminapi.Projections.
 func (r *rebuilds) Rebuild(_ context.Context, name string) error {
-	for _, m := range ReadModels() {
-		if m.Name != name {
-			continue
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if known := r.under[name]; known != nil && known.Error == "" {
-			return adminapi.ErrRebuilding
-		}
-		r.under[name] = &adminapi.Rebuild{StartedAt: time.Now().UTC()}
-		r.works.Go(func() { r.run(m) })
-		return nil
-	}
-	return adminapi.ErrNoProjection
+	return r.begin(r.rebuilding, name, r.rebuild)
 }
 
-// run outlives the request that asked for it, and ends with the process.
-func (r *rebuilds) run(m projections.ReadModel) {
+// Verify implements adminapi.Projections.
+func (r *rebuilds) Verify(_ context.Context, name string, sample float64) error {
+	return r.begin(r.verifying, name, func(m projections.ReadModel, report func(at, head eventstore.Position)) error {
+		return r.app.verifications.verify(r.app.ending, m, sample, report)
+	})
+}
+
+// begin starts work on a read model. It outlives the request that asked for it, and ends with the process.
+func (r *rebuilds) begin(
+	list map[string]*adminapi.Rebuild, name string,
+	work func(m projections.ReadModel, report func(at, head eventstore.Position)) error,
+) error {
+	models := ReadModels()
+	i := slices.IndexFunc(models, func(m projections.ReadModel) bool { return m.Name == name })
+	if i < 0 {
+		return adminapi.ErrNoProjection
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := list[name]; known != nil && known.Error == "" {
+		return adminapi.ErrRebuilding
+	}
+	current := &adminapi.Rebuild{StartedAt: time.Now().UTC()}
+	list[name] = current
+	r.works.Go(func() {
+		err := work(models[i], func(at, head eventstore.Position) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			current.Done, current.Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
+		})
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		switch {
+		case err == nil:
+			delete(list, name)
+		case errors.Is(err, projections.ErrRebuilding):
+			current.Error = "it is being rebuilt or verified already; try again later"
+		default:
+			current.Error = err.Error()
+		}
+	})
+	return nil
+}
+
+func (r *rebuilds) rebuild(m projections.ReadModel, report func(at, head eventstore.Position)) error {
 	log := r.app.log.With("projection", m.Name)
 	log.Info("rebuild begins")
 	started := time.Now()
-	err := r.app.runner.Rebuild(r.app.ending, m, func(at, head eventstore.Position) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.under[m.Name].Done, r.under[m.Name].Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
-	})
+	err := r.app.runner.Rebuild(r.app.ending, m, report)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.lacks, m.Name)
 	if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok {
 		r.lacks[m.Name], err = leftOut.Error(), nil
 	}
-	if err == nil {
-		delete(r.under, m.Name)
-		log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
-		return
+	if err != nil {
+		log.Error("rebuild failed, the old read model goes on", "error", err)
+		return err
 	}
-	log.Error("rebuild failed, the old read model goes on", "error", err)
-	r.under[m.Name].Error = err.Error()
-	if errors.Is(err, projections.ErrRebuilding) {
-		r.under[m.Name].Error = "another node is rebuilding it"
-	}
+	log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
+	return nil
 }
 
-// wait ends with the last rebuild.
+// wait ends with the last rebuild or verification.
 func (r *rebuilds) wait() { r.works.Wait() }

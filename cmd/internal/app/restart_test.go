@@ -17,9 +17,9 @@ import (
 	"carillon/projections"
 )
 
-// A destination that fails is disabled, enabled by its owner, and backfilled. Then the server stops, which answers a body
-// of events that has no end, and starts: deliveries that waited arrive, and process managers that get all events again
-// undo nothing.
+// A destination that fails is disabled, enabled by its owner, and backfilled. Then the server stops, which answers a
+// body of events that has no end, and starts: deliveries that waited arrive, and process managers that get all events
+// again undo nothing.
 func TestRestart(t *testing.T) {
 	p := start(t, func(c *config.Config) { c.AutoDisableAfter, c.AutoDisableMinStreak = 3, 0 })
 	failed, sealed := p.autoDisabled(), p.sealsAged()
@@ -64,7 +64,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// autoDisabled has a destination disabled by three failures, enabled and backfilled, and returns the delivery that failed.
+// autoDisabled has a destination disabled by three failures, enabled and backfilled, and returns the delivery that
+// failed.
 func (p *process) autoDisabled() (failed string) {
 	p.Helper()
 	url, arrived := p.endpoint(statuses(500, 500, 500, 500, 200))
@@ -76,7 +77,10 @@ func (p *process) autoDisabled() (failed string) {
 		p.Errorf("statusReason = %v", disabled["statusReason"])
 	}
 	missed := deliveryOf(p.announce("flood", uuid.Nil), destination)
-	window := map[string]any{"since": started.Add(-time.Minute).UTC().Format(time.RFC3339), "until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339)}
+	window := map[string]any{
+		"since": started.Add(-time.Minute).UTC().Format(time.RFC3339),
+		"until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339),
+	}
 
 	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled"}, http.StatusOK)
 	if d := p.status("crm", "disabled"); d["statusReason"] != nil {
@@ -106,8 +110,8 @@ func (p *process) autoDisabled() (failed string) {
 	return failed
 }
 
-// endlessBody posts events in a body that does not end. answered expects the answer, which comes when the process stops,
-// and says how many are recorded.
+// endlessBody posts events in a body that does not end. answered expects the answer, which comes when the process
+// stops, and says how many are recorded.
 func (p *process) endlessBody() (answered func()) {
 	p.Helper()
 	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
@@ -140,7 +144,8 @@ func (p *process) endlessBody() (answered func()) {
 		}
 		defer func() { _ = answer.Body.Close() }()
 		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), fmt.Sprintf("%d events were published", events)) {
+		if err != nil || answer.StatusCode != http.StatusServiceUnavailable ||
+			!strings.Contains(string(text), fmt.Sprintf("%d events were published", events)) {
 			p.Errorf("answered %d %s (%v)", answer.StatusCode, text, err)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 type listeners struct{ api, admin net.Listener }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
-	if cfg.Is(config.RoleAPI) { // without the role nobody would answer those who connect
+	if cfg.Is(config.RoleAPI) { // without the role no server would answer
 		if l.api, err = listenAt(ctx, cfg.HTTPAddr, cfg.HTTPListener); err != nil {
 			return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
 		}
@@ -37,13 +37,14 @@ func listenAt(ctx context.Context, address string, handed net.Listener) (net.Lis
 	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 }
 
-// refused says what to do about an address that can't be listened on.
+// refused explains how to handle an address that can't be listened on.
 func refused(variable, flag string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("%s: %w: is another server running? Choose another address with %s", variable, err, flag)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s: %w: ports below 1024 need the capability CAP_NET_BIND_SERVICE. Choose another with %s", variable, err, flag)
+		return fmt.Errorf("%s: %w: ports below 1024 need the capability CAP_NET_BIND_SERVICE. Choose another with %s",
+			variable, err, flag)
 	}
 	return fmt.Errorf("%s: %w: name an address of this machine with %s", variable, err, flag)
 }
@@ -65,7 +66,7 @@ func (a *App) adminHosts() []string {
 	return append(slices.Clone(a.cfg.AdminHosts), host)
 }
 
-// startServers serves the admin API, and the API where the process has that role.
+// startServers serves the admin API, and the API if the process has that role.
 func (a *App) startServers(s *stage) {
 	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, nil, a.log) })
 	s.run(func(ctx context.Context) error { a.operators.Run(ctx); return nil })
@@ -80,5 +81,6 @@ func (a *App) startServers(s *stage) {
 			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.api.TooLarge(), a.certificate, a.log)
 		})
 	}
-	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","), "version", Version)
+	a.log.Info("serving", "api", api, "admin", "http://"+hostPort(a.AdminAddr()), "roles", strings.Join(a.cfg.Roles, ","),
+		"version", Version)
 }

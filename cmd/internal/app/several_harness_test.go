@@ -57,7 +57,7 @@ func (s *several) ready(i int) bool {
 	return s.ask(http.MethodGet, s.admins[i]+"/readyz", nil, nil) == http.StatusOK
 }
 
-// ask sends a request, decodes what it is answered with, and gives the status; 0 where there is no answer.
+// ask sends a request, decodes what it is answered with, and gives the status; 0 if there is no answer.
 func (s *several) ask(method, url string, body, into any) int {
 	raw := []byte{}
 	if body != nil {

@@ -42,7 +42,7 @@ func TestHostileProbesAskOnce(t *testing.T) {
 					}
 					defer cancel()
 					if err := ready(ctx)["eventStore"]; err != nil {
-						t.Errorf("it tells others of one that went away: %v", err)
+						t.Errorf("it passes on the error of a caller that went away: %v", err)
 					}
 					if _, err := scrape.Gather(); err != nil {
 						t.Error(err)
@@ -53,7 +53,7 @@ func TestHostileProbesAskOnce(t *testing.T) {
 			if got := asked.Load() - before; got != 2 {
 				t.Errorf("200 made the stores be asked %d times, want 2", got)
 			}
-			time.Sleep(2 * time.Second) // a later one is told what is then
+			time.Sleep(2 * time.Second) // a later one gets a new answer
 		}
 	})
 }

@@ -56,7 +56,12 @@ func verified(t testing.TB, got received, secrets ...string) {
 // announce publishes news on a subject.
 func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
 	p.Helper()
-	in := command.Publish{Type: "news.item.added", Source: "/news", Subject: subject, Data: []byte(`{"id":"7","title":"Storm"}`)}
+	in := command.Publish{
+		Type:    "news.item.added",
+		Source:  "/news",
+		Subject: subject,
+		Data:    []byte(`{"id":"7","title":"Storm"}`),
+	}
 	if feed == uuid.Nil {
 		in.Organization = p.organization
 	} else {
@@ -76,7 +81,11 @@ func TestSubscription_deletedDiscards(t *testing.T) {
 	p := shared(t)
 	url, arrived := p.endpoint(statuses(200))
 	destination := p.connect("crm", url, 3600) // so that deliveries wait
-	p.call(http.MethodPost, destinations+"crm/subscriptions", map[string]any{"externalId": "all", "eventTypes": []string{"*"}, "scopeKind": "all"}, http.StatusCreated)
+	p.call(http.MethodPost, destinations+"crm/subscriptions", map[string]any{
+		"externalId": "all",
+		"eventTypes": []string{"*"},
+		"scopeKind":  "all",
+	}, http.StatusCreated)
 	older := deliveryOf(p.announce("storm", uuid.Nil), destination)
 	shared := deliveryOf(p.announce("storm", uuid.Nil), destination)
 	p.settled(older, "superseded")
@@ -100,7 +109,8 @@ func TestSubscription_deletedDiscards(t *testing.T) {
 	if n := p.total(destinations + "crm/deliveries?status=discarded"); n != 2 || len(arrived) > 0 {
 		t.Errorf("%v discarded and %d sent, want 2 and 0", n, len(arrived))
 	}
-	if d := p.settled(older, "superseded"); d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil || d["completedAt"] == nil || d["lastAttempt"] != nil {
+	if d := p.settled(older, "superseded"); d["attemptCount"] != 0.0 || d["nextAttemptAt"] != nil ||
+		d["completedAt"] == nil || d["lastAttempt"] != nil {
 		t.Errorf("superseded: %v", d)
 	}
 	p.refused(http.MethodPost, "/events/deliveries/"+older+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
@@ -112,12 +122,18 @@ func TestSubscription_deletedDiscards(t *testing.T) {
 func TestSubscription_lostAccess(t *testing.T) {
 	p := shared(t)
 	url, arrived := p.endpoint(statuses(200))
-	p.call(http.MethodPut, destinations+"crm", map[string]any{"name": "CRM", "config": map[string]any{"url": url}}, http.StatusCreated)
-	library, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(), command.RegisterOrganization{Name: "Library"})
+	p.call(http.MethodPut, destinations+"crm", map[string]any{"name": "CRM", "config": map[string]any{"url": url}},
+		http.StatusCreated)
+	library, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+		command.RegisterOrganization{Name: "Library"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: library, Name: "City"})
+	registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{
+		FeedType:     "news",
+		Organization: library,
+		Name:         "City",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +144,11 @@ func TestSubscription_lostAccess(t *testing.T) {
 	}
 	p.app.Progress.Await(t.Context(), shared.Position, feeds.ReadModel.Name, delivery.DispatcherName)
 	const path = destinations + "crm/subscriptions/city"
-	pinned := map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": registered.ID.String()}}}
+	pinned := map[string]any{
+		"eventTypes": []string{"news.*"},
+		"scopeKind":  "feeds",
+		"feeds":      []any{map[string]any{"feedType": "news", "feedId": registered.ID.String()}},
+	}
 	p.call(http.MethodPut, path, pinned, http.StatusCreated)
 	p.announce("storm", registered.ID)
 	delivered := p.await(arrived).header.Get("webhook-id")
@@ -137,7 +157,9 @@ func TestSubscription_lostAccess(t *testing.T) {
 	if shared, err = p.app.Commands.UnshareFeed(t.Context(), operator(), command.UnshareFeed(share)); err != nil {
 		t.Fatal(err)
 	}
-	p.eventually("the subscription is off", func() bool { return p.call(http.MethodGet, path, nil, http.StatusOK)["active"] == false })
+	p.eventually("the subscription is off", func() bool {
+		return p.call(http.MethodGet, path, nil, http.StatusOK)["active"] == false
+	})
 	p.app.Progress.Await(t.Context(), shared.Position, feeds.ReadModel.Name)
 	p.refused(http.MethodPatch, path, map[string]any{"active": true}, http.StatusNotFound, "NOT_FOUND")
 	p.refused(http.MethodPut, path, pinned, http.StatusNotFound, "NOT_FOUND")
@@ -165,7 +187,11 @@ func TestSubscription_scopes(t *testing.T) {
 	url, _ := p.endpoint(statuses(200))
 	pins := make([]uuid.UUID, 2)
 	for i := range pins {
-		registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{FeedType: "news", Organization: p.organization, Name: "City"})
+		registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{
+			FeedType:     "news",
+			Organization: p.organization,
+			Name:         "City",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,17 +202,28 @@ func TestSubscription_scopes(t *testing.T) {
 		"all":    {"eventTypes": []string{"news.item.added"}, "scopeKind": "all"},
 		"kind":   {"eventTypes": []string{"news.*"}, "scopeKind": "feed_type", "feedType": "news"},
 		"events": {"eventTypes": []string{"*"}, "scopeKind": "feed_type", "feedType": "event"},
-		"pinned": {"eventTypes": []string{"*"}, "scopeKind": "feeds", "feeds": []any{map[string]any{"feedType": "news", "feedId": pins[0].String()}}},
-		"facts":  {"eventTypes": []string{"factcheck.*", "news.item.updated"}, "scopeKind": "all"},
+		"pinned": {
+			"eventTypes": []string{"*"},
+			"scopeKind":  "feeds",
+			"feeds":      []any{map[string]any{"feedType": "news", "feedId": pins[0].String()}},
+		},
+		"facts": {"eventTypes": []string{"factcheck.*", "news.item.updated"}, "scopeKind": "all"},
 	}
 	ids := map[string]string{}
 	for name, scope := range scopes {
-		d := p.call(http.MethodPut, destinations+name, map[string]any{"name": name, "config": map[string]any{"url": url}}, http.StatusCreated)
+		d := p.call(http.MethodPut, destinations+name, map[string]any{"name": name, "config": map[string]any{"url": url}},
+			http.StatusCreated)
 		p.call(http.MethodPut, destinations+name+"/subscriptions/s", scope, http.StatusCreated)
 		ids[name] = fmt.Sprint(d["id"])
 	}
 	events := []uuid.UUID{p.announce("storm", uuid.Nil), p.announce("storm", pins[0]), p.announce("storm", pins[1])}
-	for name, want := range map[string][]int{"all": {0, 1, 2}, "kind": {1, 2}, "pinned": {1}, "events": nil, "facts": nil} {
+	for name, want := range map[string][]int{
+		"all":    {0, 1, 2},
+		"kind":   {1, 2},
+		"pinned": {1},
+		"events": nil,
+		"facts":  nil,
+	} {
 		for _, i := range want {
 			d := p.settled(deliveryOf(events[i], ids[name]), "succeeded")
 			event, _ := d["event"].(map[string]any)
@@ -203,7 +240,8 @@ func TestSubscription_scopes(t *testing.T) {
 // raw is an answer's body as it came.
 func (p *process) raw(path string) []byte {
 	p.Helper()
-	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.APIAddr().String()+path, http.NoBody)
+	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.APIAddr().String()+path,
+		http.NoBody)
 	if err != nil {
 		p.Fatal(err)
 	}

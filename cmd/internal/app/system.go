@@ -15,12 +15,17 @@ import (
 	"carillon/command/collect"
 )
 
-// system tells operators of this process and of what it stands on.
+// system shows operators this process and its stores.
 func (a *App) system(ctx context.Context) (console.System, error) {
 	s := console.System{
-		Version: Version, Roles: a.cfg.Roles, StartedAt: a.startedAt, Settings: a.cfg.Named(), Warnings: a.warnings(),
-		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()}, Database: console.Store{Where: a.cfg.DatabaseURL.String()},
-		Disk: diskOf(a.cfg.DataDir),
+		Version:    Version,
+		Roles:      a.cfg.Roles,
+		StartedAt:  a.startedAt,
+		Settings:   a.cfg.Named(),
+		Warnings:   a.warnings(),
+		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()},
+		Database:   console.Store{Where: a.cfg.DatabaseURL.String()},
+		Disk:       diskOf(a.cfg.DataDir),
 	}
 	if dir := a.storeDir(); dir != "" {
 		s.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(dir)}
@@ -41,7 +46,7 @@ func (a *App) storeDir() string {
 	return filepath.Join(a.cfg.DataDir, "eventstore")
 }
 
-// sizeOf adds up the files of a directory. Those that go away meanwhile don't count.
+// sizeOf adds up the files of a directory. Files that are removed meanwhile don't count.
 func sizeOf(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -63,21 +68,31 @@ func diskOf(dir string) console.Disk {
 	}
 	var stat syscall.Statfs_t
 	if syscall.Statfs(dir, &stat) == nil {
-		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize) //nolint:gosec,unconvert // disks are smaller; types differ between systems
+		//nolint:gosec,unconvert // disks are smaller; types differ between systems
+		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize)
 	}
 	return disk
 }
 
-// triers are the collectors that operators try sources with: they ask hosts with the pace that all processes share.
+// triers are the collectors that operators and organizations try sources with: they ask hosts with the
+// pace that all processes share.
 func (a *App) triers() (map[string]collect.Collector, error) {
 	return Collectors(Collecting{
-		Contact: a.cfg.CollectContact, Allow: a.collectable(), Deny: a.cfg.EgressDenyCIDRs, From: a.cfg.EgressAddr, Files: a.files, Hosts: adapters.Hosts{Pool: a.base.pool}, Now: time.Now,
+		Contact:   a.cfg.CollectContact,
+		Allow:     a.collectable(),
+		Deny:      a.cfg.EgressDenyCIDRs,
+		From:      a.cfg.EgressAddr,
+		Files:     a.files,
+		Hosts:     adapters.Hosts{Pool: a.base.pool},
+		Now:       time.Now,
 		Roots:     a.roots,
-		Platforms: a.cfg.Platforms, Parallel: trialRequests, Unhurried: a.Unhurried,
+		Platforms: a.cfg.Platforms,
+		Parallel:  trialRequests,
+		Unhurried: a.Unhurried,
 	})
 }
 
-// trialRequests is how many requests of trials are under way at one time.
+// trialRequests is how many requests of trials are in flight at one time.
 const trialRequests = 4
 
 // collectable are the private ranges that collectors may reach.

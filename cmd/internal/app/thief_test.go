@@ -54,22 +54,17 @@ func (p *process) steal(dirs ...string) thief {
 	return s
 }
 
-// epochs are the epoch keys that some file has, in the form in which they are kept.
+// epochs returns the epoch keys that some file has.
 func (s thief) epochs() (keys [][]byte) {
-	for _, data := range s.files {
-		for at := bytes.Index(data, []byte("EPO1")); at >= 0 && len(data) >= at+64; {
-			keys = append(keys, data[at+32:at+64])
-			next := bytes.Index(data[at+1:], []byte("EPO1"))
-			if next < 0 {
-				break
-			}
-			at += 1 + next
+	for path, data := range s.files {
+		if strings.HasPrefix(filepath.Base(path), "epoch-") {
+			keys = append(keys, data[:32])
 		}
 	}
 	return keys
 }
 
-// opened says in which files there is a data key of a destination that opens.
+// opened returns the files with a data key of a destination that opens.
 func (s thief) opened(owner uuid.UUID) (where []string) {
 	s.Helper()
 	const wrapped = 1 + 8 + 1 + 12 + 64 + 16

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A page of many calendar events is visited, twice, by a server that is killed again and again meanwhile. What comes of
-// it is what comes of one quiet run.
+// A page of many calendar events is visited, twice, by a server that is killed again and again meanwhile. The result
+// equals that of one quiet run.
 func TestTortureCollect(t *testing.T) {
 	t.Parallel()
 	kills, events := tortureKills(2), 140
@@ -44,16 +44,18 @@ func compareWithQuiet(t *testing.T, p *programme, kills, servers int) {
 	t.Helper()
 	quiet := p.collected(t, 0, 1)
 	killed := p.collected(t, kills, servers)
-	expectSame(t, "happenings", slices.Sorted(maps.Values(quiet.happenings)), slices.Sorted(maps.Values(killed.happenings)))
+	expectSame(t, "happenings", slices.Sorted(maps.Values(quiet.happenings)),
+		slices.Sorted(maps.Values(killed.happenings)))
 	expectSame(t, "items", quiet.items, killed.items)
 	expectSame(t, "webhooks", quiet.webhooks, killed.webhooks)
 	t.Logf("quiet: %s", quiet)
 	t.Logf("killed %d times: %s", kills, killed)
-	// A visit that is killed loses the page it was at. Which of the visits under way a kill hit nobody knows.
+	// A visit that is killed loses the page it was at. Which of the visits in progress a kill hit is unknown.
 	if lost := killed.asked - quiet.asked; lost > kills*len(p.sites) {
 		t.Errorf("%d pages were asked for again after %d kills", lost, kills)
 	}
-	if most := time.Second / 2; kills > 0 && killed.closest < most { // the pace is a second; requests may be late on their way
+	// the pace is a second; requests may be late on their way
+	if most := time.Second / 2; kills > 0 && killed.closest < most {
 		t.Errorf("two requests of one site came within %s", killed.closest)
 	}
 }
@@ -76,7 +78,7 @@ func expectSame(t *testing.T, what string, quiet, killed []string) {
 	}
 }
 
-// outcome is what came of collecting, without what differs between any two runs.
+// outcome is the result of collecting, without parts that differ between any two runs.
 type outcome struct {
 	happenings      map[string]string // by id: their events
 	items, webhooks []string
@@ -88,8 +90,10 @@ type outcome struct {
 }
 
 func (o outcome) String() string {
-	return fmt.Sprintf("%d happenings, %d items, %d webhooks, %d of them came again, %d pages asked for, of one site %s apart at least, in %s",
-		len(o.happenings), len(o.items), len(o.webhooks), o.again, o.asked, o.closest.Round(time.Millisecond), o.took.Round(time.Second))
+	return fmt.Sprintf("%d happenings, %d items, %d webhooks, %d of them came again, %d pages asked for, of one site %s "+
+		"apart at least, in %s",
+		len(o.happenings), len(o.items), len(o.webhooks), o.again, o.asked, o.closest.Round(time.Millisecond),
+		o.took.Round(time.Second))
 }
 
 // collected collects from the programme, first of the opening alone, then of all, then once more after many changes.

@@ -19,7 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// passage is a way to a server that can be cut: what is sent waits until it is mended, or connections are refused.
+// passage is a connection to a server that can be cut: data waits until it is restored, or connections are refused.
 type passage struct {
 	*testing.T
 	network, to, address string
@@ -32,7 +32,13 @@ type passage struct {
 
 func newPassage(t *testing.T, network, to string) *passage {
 	t.Helper()
-	p := &passage{T: t, network: network, to: to, address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	p := &passage{
+		T:       t,
+		network: network,
+		to:      to,
+		address: "127.0.0.1:0",
+		open:    map[net.Conn]struct{}{},
+	}
 	p.listen()
 	t.Cleanup(func() {
 		p.refuse()
@@ -157,7 +163,7 @@ type cut struct {
 	length time.Duration
 }
 
-// cuts are told by which server loses what.
+// cuts are named by the server and its lost connection.
 func cuts() map[string]cut {
 	all := map[string]cut{}
 	ways := map[string]func(*two) []*passage{
@@ -176,9 +182,9 @@ func cuts() map[string]cut {
 	return all
 }
 
-// Two processes, of which one or both lose the way to the event store or to Postgres. While one of them has both ways, no
-// event waits for longer than others need to take over; when none has, none waits for longer after the end of the cut.
-// CARILLON_TORTURE_ONLY chooses cuts by a part of their name.
+// Two processes, of which one or both lose the way to the event store or to Postgres. While one of them has both ways,
+// no event waits for longer than others need to take over; when none has, none waits for longer after the end of the
+// cut. CARILLON_TORTURE_ONLY chooses cuts by a part of their name.
 func TestTortureDeliveryThatIsCutOff(t *testing.T) {
 	if os.Getenv("CARILLON_TORTURE_KILLS") == "" {
 		t.Skip("make torture-delivery asks for it") // it takes half an hour
@@ -203,7 +209,7 @@ func TestTortureDeliveryThatIsCutOff(t *testing.T) {
 	t.Logf("%d events acknowledged, %d requests came again\n%s", len(w.told), w.copies, table.String())
 }
 
-// endure cuts, and returns the longest time without a delivery: in all where one server is well, else after the cut.
+// endure cuts, and returns the longest time without a delivery: in all if one server is well, else after the cut.
 func (w *two) endure(name string, c cut) string {
 	w.Helper()
 	ways := c.ways(w)
@@ -269,8 +275,8 @@ func (w *two) longest(since time.Time) (longest time.Duration) {
 	return cmp.Or(longest, time.Since(since))
 }
 
-// TestTortureDeliveryWithoutConnections takes all but a few of Postgres' connections, ends those that hold locks, and lets
-// go again: both servers go on soon.
+// TestTortureDeliveryWithoutConnections takes all but a few of Postgres' connections, ends those that hold locks, and
+// lets go again: both servers go on soon.
 func TestTortureDeliveryWithoutConnections(t *testing.T) {
 	if os.Getenv("CARILLON_TORTURE_KILLS") == "" {
 		t.Skip("make torture-delivery asks for it")
@@ -344,7 +350,10 @@ func through(p *passage, database string) string {
 		p.Fatal(err)
 	}
 	address := url.URL{
-		Scheme: "postgres", Host: p.address, User: url.UserPassword(config.User, config.Password), Path: "/" + config.Database,
+		Scheme:   "postgres",
+		Host:     p.address,
+		User:     url.UserPassword(config.User, config.Password),
+		Path:     "/" + config.Database,
 		RawQuery: "sslmode=disable",
 	}
 	return address.String()

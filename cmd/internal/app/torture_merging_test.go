@@ -21,16 +21,16 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/adminclient"
-	"carillon/command/collection"
+	"carillon/command/curate"
 	"carillon/eventstore"
 	"carillon/projections"
 )
 
-// Two calendars tell of the same events, under titles and keys of their own, and are read by two processes at the same
-// time. Both processes are killed in the middle of the backfill, and again between merges. Then more events are told by
-// both at once, and the process that merges them is stopped in the middle until the other has taken over from it, and
-// goes on with what it was about to do. Each event is one item; it is merged once; those of the backfill are told to
-// nobody, and each other one is told once.
+// Two calendars show the same events, under different titles and keys, and are read by two processes at the same time.
+// Both processes are killed in the middle of the backfill, and again between merges. Then both show more events at
+// once, and the process that merges them is stopped in the middle until the other has taken over from it, and then
+// continues. Each event is one item; it is merged once; those of the backfill are not published, and each other one is
+// published once.
 func TestTortureMerging(t *testing.T) {
 	t.Parallel()
 	const before, after = 60, 90
@@ -71,6 +71,7 @@ func TestTortureMerging(t *testing.T) {
 	if _, published := c.recorded(); len(published) != after-before {
 		t.Errorf("%d are published, want %d", len(published), after-before)
 	}
+	verifyReadModels(t, c.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.came) != after-before {
@@ -103,7 +104,8 @@ func newTwins(t *testing.T) *twins {
 	return tw
 }
 
-// calendarOf is a calendar of events that differ in their names. Others show the same under titles and keys of their own.
+// calendarOf is a calendar of events that differ in their names. Others show the same under titles and keys of their
+// own.
 func calendarOf(events int, first time.Time, others bool) string {
 	var b strings.Builder
 	b.WriteString("BEGIN:VCALENDAR\r\n")
@@ -113,7 +115,8 @@ func calendarOf(events int, first time.Time, others bool) string {
 			title, uid = "Live: "+title, "other"
 		}
 		start := first.Add(time.Duration(i*3%(24*25)) * time.Hour).Format("20060102T150405Z")
-		_, _ = fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:%d@%s.example.org\r\nSUMMARY:%s\r\nLOCATION:Kulturhaus\\, Via Dante 1\\, Bozen\r\n", i, uid, title)
+		_, _ = fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:%d@%s.example.org\r\nSUMMARY:%s\r\nLOCATION:Kulturhaus\\, Via Dante "+
+			"1\\, Bozen\r\n", i, uid, title)
 		_, _ = fmt.Fprintf(&b, "DTSTART:%s\r\nDURATION:PT2H\r\nDESCRIPTION:An evening of music.\r\nEND:VEVENT\r\n", start)
 	}
 	b.WriteString("END:VCALENDAR\r\n")
@@ -135,7 +138,8 @@ func (c *collecting) makeFeed() string {
 		ID string `json:"id"`
 	}
 	c.until("a feed", func() bool {
-		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"}, &feed) == nil
+		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"},
+			&feed) == nil
 	})
 	c.feed = feed.ID
 	return feed.ID
@@ -144,13 +148,17 @@ func (c *collecting) makeFeed() string {
 func (c *collecting) attachSite(feed, address string) {
 	c.Helper()
 	c.until("a source that is attached", func() bool { // each step twice is once
-		created, err := c.client.AddSource(c.Context(), adminclient.NewSource{Type: "site", URL: address, Timezone: "Europe/Rome"})
+		created, err := c.client.AddSource(c.Context(), adminclient.NewSource{
+			Type:     "site",
+			URL:      address,
+			Timezone: "Europe/Rome",
+		})
 		body := map[string]any{"sourceType": "site", "sourceId": created.ID}
 		return err == nil && c.post(c.api+"/feeds/events/"+feed+"/sources", c.key, body, nil) == nil
 	})
 }
 
-// reach waits until so many events of some types are stored, and ends as soon as they are.
+// reach waits until n events of some types are stored, and ends as soon as they are.
 func (c *collecting) reach(count int, types ...string) {
 	c.Helper()
 	ctx, cancel := context.WithTimeout(c.Context(), patience)
@@ -185,25 +193,12 @@ func (c *collecting) killAll() {
 	}
 }
 
-// freeTurns gives the turns of who was killed or hangs to others, which takes a minute otherwise. The clock of Postgres
-// can't be faked.
+// freeTurns frees the turns of a killed or hanging process, which takes a minute otherwise. The clock of Postgres can't
+// be faked.
 func (c *collecting) freeTurns() {
 	c.Helper()
 	if _, err := c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"); err != nil {
 		c.Fatal(err)
-	}
-}
-
-func (c *collecting) collectAll() {
-	c.Helper()
-	list, err := c.client.Sources(c.Context(), adminclient.SourceFilter{})
-	if err != nil {
-		c.Fatal(err)
-	}
-	for _, s := range list {
-		if err := c.client.CollectSource(c.Context(), s.ID); err != nil {
-			c.Fatal(err)
-		}
 	}
 }
 
@@ -217,7 +212,7 @@ func (c *collecting) runsCuration() (which int) {
 		}
 		which = slices.IndexFunc(c.servers, func(server *child) bool {
 			return slices.ContainsFunc(list, func(s projections.Status) bool {
-				return s.Name == collection.FeedCurationName && strings.HasSuffix(s.Process, fmt.Sprintf(":%d", server.pid()))
+				return s.Name == curate.FeedCurationName && strings.HasSuffix(s.Process, fmt.Sprintf(":%d", server.pid()))
 			})
 		})
 		return which >= 0
@@ -225,7 +220,7 @@ func (c *collecting) runsCuration() (which int) {
 	return which
 }
 
-// merged is what the events of all happenings say of merges.
+// merged are the merges in the events of all happenings.
 type merged struct {
 	begun, whole int // said by one of the two, by both
 	problems     []string
@@ -268,7 +263,7 @@ func (c *collecting) settled(events int) {
 		c.freeTurns()
 		return c.caughtUp() && c.items(events) != nil && c.merges().whole == events
 	})
-	c.until("all is taken in", c.caughtUp)
+	c.until("all is processed", c.caughtUp)
 	for _, problem := range c.merges().problems {
 		c.Error(problem)
 	}

@@ -17,8 +17,8 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// TestHostileKillsInARotation: a real process that is killed at any instant of a rotation of the master key comes up with
-// all secrets, and the rotation ends.
+// TestHostileKillsInARotation: a real process that is killed at any instant of a rotation of the master key comes up
+// with all secrets, and the rotation ends.
 func TestHostileKillsInARotation(t *testing.T) {
 	const owned = 12
 	kills := 3
@@ -38,7 +38,8 @@ func TestHostileKillsInARotation(t *testing.T) {
 	read := func(i int) string {
 		var got secrets
 		s.eventually("a secret can't be read", func() bool {
-			return s.ask(http.MethodGet, fmt.Sprintf("%s/events/destinations/d%d/secrets", s.apis[0], i), nil, &got) == http.StatusOK
+			return s.ask(http.MethodGet, fmt.Sprintf("%s/events/destinations/d%d/secrets", s.apis[0], i), nil,
+				&got) == http.StatusOK
 		})
 		return fmt.Sprint(got.Secrets)
 	}

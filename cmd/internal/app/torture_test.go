@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/cmd/internal/adminclient"
 	"carillon/projections/pgtest"
 )
 
@@ -35,8 +36,9 @@ func TestTortureDelivery(t *testing.T) {
 	stop := w.begin()
 	killed := map[string]int{}
 	for range kills {
-		time.Sleep(time.Duration(100+rand.IntN(600)) * time.Millisecond) //nolint:gosec // chance is the point, and so is the sleep: kills come at any moment
-		name := []string{"node", "server", "postgres"}[rand.IntN(3)]     //nolint:gosec // chance is the point
+		time.Sleep(time.Duration(100+rand.IntN(600)) *
+			time.Millisecond) //nolint:gosec // chance is the point, and so is the sleep: kills come at any moment
+		name := []string{"node", "server", "postgres"}[rand.IntN(3)] //nolint:gosec // chance is the point
 		killed[name]++
 		if name == "postgres" {
 			database.Kill()
@@ -48,5 +50,7 @@ func TestTortureDelivery(t *testing.T) {
 	}
 	acknowledged := stop()
 	w.reconcile(acknowledged)
-	t.Logf("%d kills %v; %d events acknowledged, all delivered; %d deliveries came, %d of them again", kills, killed, len(acknowledged), w.total, w.total-len(acknowledged))
+	verifyReadModels(t, adminclient.New(admin, w.token))
+	t.Logf("%d kills %v; %d events acknowledged, all delivered; %d deliveries came, %d of them again", kills, killed,
+		len(acknowledged), w.total, w.total-len(acknowledged))
 }

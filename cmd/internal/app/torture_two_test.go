@@ -39,7 +39,7 @@ const (
 	quiet      = 500 * time.Millisecond // between two faults
 )
 
-// Two processes on one Postgres and one event store. Each fault is told by what it does, and ends when it returns.
+// Two processes on one Postgres and one event store. Each fault is named after its effect, and ends when it returns.
 // Publishers try again under the same id until they are answered.
 func TestTortureDeliveryOfTwo(t *testing.T) {
 	t.Parallel()
@@ -51,7 +51,9 @@ func TestTortureDeliveryOfTwo(t *testing.T) {
 		for len(names) < n {
 			names = append(names, names[:min(len(names), n-len(names))]...)
 		}
-		rand.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] }) //nolint:gosec // chance is the point
+		rand.Shuffle(len(names), func(i, j int) {
+			names[i], names[j] = names[j], names[i]
+		}) //nolint:gosec // chance is the point
 		names = names[:n]
 	}
 	if only := os.Getenv("CARILLON_TORTURE_ONLY"); only != "" {
@@ -86,7 +88,7 @@ func TestTortureDeliveryOfTwo(t *testing.T) {
 	}
 }
 
-// damage is what faults of one kind did.
+// damage is the effect of faults of one kind.
 type damage struct {
 	times, again int
 	outage       time.Duration // the longest
@@ -98,7 +100,7 @@ func (d *damage) add(again int, outage time.Duration) {
 	d.outage = max(d.outage, outage)
 }
 
-// two are two processes, what they stand on, what is published and what comes.
+// two are two processes with their stores, published events and received webhooks.
 type two struct {
 	*workload
 	database *pgtest.Server
@@ -121,8 +123,9 @@ func newTwo(t *testing.T) *two {
 	return newTwoOn(t, false)
 }
 
-// newTwoOn starts two servers, whose ways to what they stand on can be cut if asked for.
-func newTwoOn(t *testing.T, severable bool) *two {
+// newTwoOn starts two servers, whose connections to their stores can be cut if asked for. If roles are named, it starts
+// a server with each.
+func newTwoOn(t *testing.T, severable bool, roles ...string) *two {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "torture")
 	if err != nil {
@@ -130,41 +133,56 @@ func newTwoOn(t *testing.T, severable bool) *two {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w := &two{
-		database: pgtest.NewServer(t), tried: map[string]time.Time{}, told: map[string]time.Time{}, arrived: map[string]time.Time{},
+		database: pgtest.NewServer(t),
+		tried:    map[string]time.Time{},
+		told:     map[string]time.Time{},
+		arrived:  map[string]time.Time{},
 	}
 	w.pool = w.database.Pool()
 	data := filepath.Join(dir, "data")
 	child, node := startNodeChild(t, dir)
 	w.node = child
-	for i := range 2 {
+	if roles == nil {
+		roles = []string{"", ""}
+	}
+	var first string
+	for i, of := range roles {
 		toStore, toDatabase := node, w.database.URL()
 		if severable {
-			w.stores = append(w.stores, newPassage(t, "tcp", strings.TrimSuffix(strings.TrimPrefix(node, "esdb://"), "?tls=false")))
+			w.stores = append(w.stores, newPassage(t, "tcp", strings.TrimSuffix(strings.TrimPrefix(node, "esdb://"),
+				"?tls=false")))
 			w.databases = append(w.databases, newPassageToPostgres(t, w.database.URL()))
 			toStore, toDatabase = "esdb://"+w.stores[i].address+"?tls=false", through(w.databases[i], w.database.URL())
 		}
-		server, api, admin := startServerChild(t, data, toStore, toDatabase, "CHILD_RETRY=1h")
+		server, api, admin := startServerChild(t, data, toStore, toDatabase, "CHILD_RETRY=1h", "CHILD_ROLES="+of)
 		w.admins = append(w.admins, admin)
 		w.servers = append(w.servers, server)
 		if i == 0 {
+			first = api
 			w.workload = newWorkload(t, data, api, admin)
-			w.failing(api, data)
 		}
 	}
+	w.failing(first, data)
 	w.onArrival = w.arrives
-	w.eventually("the second server did not come up", func() bool {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.admins[1]+"/readyz", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := impatient.Do(request)
-		if err != nil {
-			return false
-		}
-		defer func() { _ = response.Body.Close() }()
-		return response.StatusCode == http.StatusOK
-	})
+	for _, admin := range w.admins[1:] {
+		w.eventually("a server did not come up", func() bool { return ready(t, admin) })
+	}
 	return w
+}
+
+// ready reports whether a server is.
+func ready(t *testing.T, admin string) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/readyz", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := impatient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode == http.StatusOK
 }
 
 // failing makes deliveries that wait for their retry: a destination that answers 500, and events for it alone.
@@ -193,7 +211,10 @@ func (w *two) failing(api, data string) {
 		ID string `json:"id"`
 	}
 	w.eventually("no failing destination", func() bool {
-		return w.post(api+"/events/destinations", key, map[string]any{"name": "fails", "config": map[string]any{"url": receiver.URL}}, &destination) == nil
+		return w.post(api+"/events/destinations", key, map[string]any{
+			"name":   "fails",
+			"config": map[string]any{"url": receiver.URL},
+		}, &destination) == nil
 	})
 	w.eventually("no subscription of the failing destination", func() bool {
 		return w.post(api+"/events/destinations/"+destination.ID+"/subscriptions", key,
@@ -238,7 +259,7 @@ func (w *two) arrives(event string, first bool) {
 	}
 }
 
-// publish publishes until stopped. What was tried once is tried until it is acknowledged, by either server.
+// publish publishes until stopped. Each event is tried until either server acknowledges it.
 func (w *two) publish() (stop func()) {
 	ctx, cancel := context.WithCancel(w.Context())
 	var group sync.WaitGroup
@@ -262,7 +283,7 @@ func (w *two) publish() (stop func()) {
 				w.mu.Lock()
 				w.told[id] = time.Now()
 				w.mu.Unlock()
-				time.Sleep(pace) // so many a second, and no more
+				time.Sleep(pace) // limits the rate
 			}
 		})
 	}
@@ -272,8 +293,8 @@ func (w *two) publish() (stop func()) {
 	}
 }
 
-// suffer lets a fault happen, and waits until all is well again: an event that is new after its end has come, and so has
-// all that was tried before.
+// suffer lets a fault happen, and waits until all is well again: an event that is new after its end has come, and so
+// has all that was tried before.
 func (w *two) suffer(name string, fault func()) (again int, outage time.Duration) {
 	w.mu.Lock()
 	copies := w.copies
@@ -339,22 +360,33 @@ func (w *two) report(names []string, results map[string]*damage, lost int) {
 func (w *two) faults() map[string]func() {
 	server := func() *child { return w.servers[rand.IntN(2)] } //nolint:gosec // chance is the point
 	single := map[string]func(){
-		"server killed":         func() { s := server(); s.kill(); s.start() },
-		"server stopped":        func() { w.stopped(server()) },
-		"holder stopped":        func() { w.stopped(w.holder()) },
-		"holder killed":         func() { s := w.holder(); s.kill(); s.start() },
-		"postgres killed":       func() { w.database.Kill(); w.database.Restart() },
-		"postgres restarted":    func() { w.database.Stop(); w.database.Restart() },
-		"postgres stopped":      w.postgresStopped,
-		"lock sessions ended":   w.endSessions,
-		"event store killed":    func() { w.node.kill(); w.node.start() },
-		"event store stopped":   func() { w.node.signal(syscall.SIGSTOP); time.Sleep(frozen / 4); w.node.signal(syscall.SIGCONT) },
-		"both servers killed":   func() { w.both(func(s *child) { s.kill(); s.start() }) },
-		"sessions ended thrice": func() { w.endSessions(); time.Sleep(quiet); w.endSessions(); time.Sleep(quiet); w.endSessions() },
+		"server killed":       func() { s := server(); s.kill(); s.start() },
+		"server stopped":      func() { w.stopped(server()) },
+		"holder stopped":      func() { w.stopped(w.holder()) },
+		"holder killed":       func() { s := w.holder(); s.kill(); s.start() },
+		"postgres killed":     func() { w.database.Kill(); w.database.Restart() },
+		"postgres restarted":  func() { w.database.Stop(); w.database.Restart() },
+		"postgres stopped":    w.postgresStopped,
+		"lock sessions ended": w.endSessions,
+		"event store killed":  func() { w.node.kill(); w.node.start() },
+		"event store stopped": func() {
+			w.node.signal(syscall.SIGSTOP)
+			time.Sleep(frozen / 4)
+			w.node.signal(syscall.SIGCONT)
+		},
+		"both servers killed": func() { w.both(func(s *child) { s.kill(); s.start() }) },
+		"sessions ended thrice": func() {
+			w.endSessions()
+			time.Sleep(quiet)
+			w.endSessions()
+			time.Sleep(quiet)
+			w.endSessions()
+		},
 	}
 	faults := maps.Clone(single)
 	for _, pair := range [][2]string{
-		{"postgres killed", "server killed"}, {"postgres stopped", "server stopped"}, {"event store killed", "postgres killed"},
+		{"postgres killed", "server killed"}, {"postgres stopped", "server stopped"},
+		{"event store killed", "postgres killed"},
 		{"lock sessions ended", "holder stopped"}, {"event store stopped", "server killed"},
 	} {
 		faults[pair[0]+" + "+pair[1]] = func() {

@@ -11,10 +11,10 @@ import (
 	"carillon/command"
 )
 
-// One process has the API and the read models, another one delivers. In the middle of a backlog the first disables the
-// destination, or suspends the organization: what was under way ends, nothing else is sent and nothing stays leased. Once it
-// is enabled or resumed all of it comes, once.
-func TestWhatOneProcessStopsTheOtherDoesNotSend(t *testing.T) {
+// One process has the API and the read models, others dispatch and deliver. In the middle of a backlog the first
+// disables the destination, or suspends the organization: requests in flight end, nothing else is sent and nothing
+// stays leased. Once it is enabled or resumed all of it comes, once.
+func TestDisabledElsewhereIsNotSent(t *testing.T) {
 	const events, underWay = 40, 4 // as many as a destination gets before it has answered
 	for name, tt := range map[string]struct{ stop, goOn func(p *process) error }{
 		"a destination that is disabled": {
@@ -29,25 +29,21 @@ func TestWhatOneProcessStopsTheOtherDoesNotSend(t *testing.T) {
 		},
 		"an organization that is suspended": {
 			stop: func(p *process) error {
-				_, err := p.app.Commands.SuspendOrganization(p.Context(), operator(), command.SuspendOrganization{Organization: organization})
+				_, err := p.app.Commands.SuspendOrganization(p.Context(), operator(),
+					command.SuspendOrganization{Organization: organization})
 				return err
 			},
 			goOn: func(p *process) error {
-				_, err := p.app.Commands.ResumeOrganization(p.Context(), operator(), command.ResumeOrganization{Organization: organization})
+				_, err := p.app.Commands.ResumeOrganization(p.Context(), operator(),
+					command.ResumeOrganization{Organization: organization})
 				return err
 			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			address := startNode(t)
-			p := start(t, func(c *config.Config) {
-				c.EventStoreURL = config.Address("esdb://" + address + "?tls=false")
-				c.Roles = []string{config.RoleAPI, config.RoleProject}
-			})
-			other := &process{TB: t, cfg: p.cfg, organization: organization}
-			other.cfg.HTTPAddr, other.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
-			other.cfg.Roles = []string{config.RoleDispatch, config.RoleDeliver}
-			other.open()
+			p := startApart(t, config.RoleAPI, config.RoleProject)
+			p.beside(config.RoleDispatch)
+			p.beside(config.RoleDeliver)
 			var (
 				mu   sync.Mutex
 				came = map[string]int{}
@@ -79,16 +75,20 @@ func TestWhatOneProcessStopsTheOtherDoesNotSend(t *testing.T) {
 			for range events {
 				p.publish()
 			}
-			p.eventually("all are there, and the first are under way", func() bool {
+			p.eventually("all are there, and the first are in flight", func() bool {
 				n, _ := requests()
 				return n == underWay && count("SELECT count(*) FROM deliveries.due") == events
 			})
 			if err := tt.stop(p); err != nil {
 				t.Error(err)
 			}
-			p.eventually("what waits has gone back", func() bool { return count("SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL") == underWay })
+			p.eventually("waiting deliveries were released", func() bool {
+				return count("SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL") == underWay
+			})
 			close(let)
-			p.eventually("what was under way has ended", func() bool { return count("SELECT count(*) FROM deliveries.due") == events-underWay })
+			p.eventually("requests in flight have ended", func() bool {
+				return count("SELECT count(*) FROM deliveries.due") == events-underWay
+			})
 			if n, _ := requests(); n != underWay || count("SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL") != 0 {
 				t.Errorf("%d were sent, want %d, and none held", n, underWay)
 			}

@@ -27,10 +27,15 @@ type vacancies struct {
 }
 
 func newVacancies(pool *pgxpool.Pool, log *slog.Logger, now func() time.Time) *vacancies {
-	return &vacancies{pool: pool, log: log, now: now, since: map[string]time.Time{}}
+	return &vacancies{
+		pool:  pool,
+		log:   log,
+		now:   now,
+		since: map[string]time.Time{},
+	}
 }
 
-// watch looks now and then, and says in the log what nobody runs.
+// watch looks now and then, and logs consumers without a runner.
 func (v *vacancies) watch(ctx context.Context) {
 	ticker := time.NewTicker(vacancyPoll)
 	defer ticker.Stop()
@@ -53,7 +58,7 @@ func (v *vacancies) watch(ctx context.Context) {
 	}
 }
 
-// vacant notes who runs a consumer, and reports whether nobody has for a while. One that has stopped runs nowhere.
+// vacant notes the runner of a consumer, and reports whether it has had none for a while. A stopped consumer has none.
 func (v *vacancies) vacant(s projections.Status) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -28,7 +28,8 @@ var everything = subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "al
 
 // event is one as POST /admin/events takes it.
 func event(of uuid.UUID) string {
-	const format = `{"id":"%s","type":"news.item.added","source":"/news","organizationId":"%s","data":{"id":"7","title":"Storm"}}`
+	const format = `{"id":"%s","type":"news.item.added","source":"/news","organizationId":"%s","data":{"id":"7",` +
+		`"title":"Storm"}}`
 	return fmt.Sprintf(format, uuid.New(), of)
 }
 
@@ -48,7 +49,14 @@ type workload struct {
 
 func newWorkload(t *testing.T, data, api, admin string) *workload {
 	t.Helper()
-	w := &workload{T: t, data: data, api: api, admin: admin, came: map[string]map[string]int{}, told: map[string][]byte{}}
+	w := &workload{
+		T:     t,
+		data:  data,
+		api:   api,
+		admin: admin,
+		came:  map[string]map[string]int{},
+		told:  map[string][]byte{},
+	}
 	var key string
 	w.eventually("the server did not come up", func() bool {
 		var err error
@@ -78,7 +86,10 @@ func newWorkload(t *testing.T, data, api, admin string) *workload {
 		} `json:"secrets"`
 	}
 	w.eventually("no destination", func() bool {
-		return w.post(w.api+"/events/destinations", key, map[string]any{"name": "t", "config": map[string]any{"url": receiver.URL}}, &destination) == nil
+		return w.post(w.api+"/events/destinations", key, map[string]any{
+			"name":   "t",
+			"config": map[string]any{"url": receiver.URL},
+		}, &destination) == nil
 	})
 	w.mu.Lock()
 	w.verifier, err = standardwebhooks.NewWebhook(destination.Secrets[0].Secret)
@@ -87,7 +98,8 @@ func newWorkload(t *testing.T, data, api, admin string) *workload {
 		t.Fatal(err)
 	}
 	w.eventually("no subscription", func() bool {
-		return w.post(w.api+"/events/destinations/"+destination.ID+"/subscriptions", key, map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"}, nil) == nil
+		return w.post(w.api+"/events/destinations/"+destination.ID+"/subscriptions", key,
+			map[string]any{"eventTypes": []string{"*"}, "scopeKind": "all"}, nil) == nil
 	})
 	return w
 }

@@ -2,7 +2,7 @@ package arch
 
 import "strings"
 
-// Violates says why a file of a package may not import a path, or "".
+// Violates returns why a file of a package may not import a path, or "".
 func (r *Rule) Violates(pkg, imported string, test bool) string {
 	switch {
 	case test && !r.Tests, !matches(pkg, r.Of), matches(pkg, r.Except):
@@ -17,7 +17,7 @@ func (r *Rule) Violates(pkg, imported string, test bool) string {
 	return ""
 }
 
-// matches says whether an import path is meant by one of the patterns.
+// matches reports whether an import path is meant by one of the patterns.
 func matches(importPath string, patterns []string) bool {
 	for _, pattern := range patterns {
 		prefix, below := strings.CutSuffix(pattern, "/...")
@@ -29,7 +29,7 @@ func matches(importPath string, patterns []string) bool {
 	return false
 }
 
-// standard says whether a path is one of the standard library: its first element has no dot.
+// standard reports whether a path is one of the standard library: its first element has no dot.
 func standard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return first != "carillon" && !strings.Contains(first, ".")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whoever waits for a read model or a process manager names the value that declares it: a name that is spelled wrong
-// would wait until its time is over, and nobody would see why.
+// Code that waits for a read model or a process manager names the value that declares it: with a misspelled name it
+// would wait until its timeout, without a cause.
 func TestWaitsNameTheValue(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {

@@ -41,21 +41,23 @@ func TestPagesNameWhatIsThere(t *testing.T) {
 				continue
 			}
 			if fragment != "" && !info.IsDir() && !hasHeading(content(t, at), fragment) {
-				t.Errorf("%s links to %s, where there is no such heading", page, target)
+				t.Errorf("%s links to %s, which has no such heading", page, target)
 			}
-			if name := identifier.FindStringSubmatch(label); name != nil && strings.HasSuffix(at, ".go") && !declares(t, at, name[1], name[3]) {
+			if name := identifier.FindStringSubmatch(label); name != nil && strings.HasSuffix(at, ".go") &&
+				!declares(t, at, name[1], name[3]) {
 				t.Errorf("%s names %s in %s, which does not declare it", page, label, target)
 			}
 		}
 	}
 }
 
-// TestArchitectureNamesEveryFolder compares the folders with the README, which names the top ones, and with the architecture
-// page, which names those below as well. Folders of tests, and those below a named folder, may be missing.
+// TestArchitectureNamesEveryFolder compares the folders with the README, which names the top ones, and with the
+// architecture page, which names those below as well. Folders of tests, and those below a named folder, may be missing.
 func TestArchitectureNamesEveryFolder(t *testing.T) {
 	t.Parallel()
-	const depth = 2 // "command/delivery" is named, "command/collect/fetch" belongs to "command/collect"
-	top, all := content(t, filepath.Join(root, "README.md")), content(t, filepath.Join(root, "docs", "understand", "architecture.md"))
+	const depth = 2 // "command/delivery" is named, "command/collect/crawl/fetch" belongs to "command/collect"
+	top, all := content(t, filepath.Join(root, "README.md")), content(t, filepath.Join(root, "docs", "understand",
+		"architecture.md"))
 	for _, f := range sources(t) {
 		folders := strings.Split(path.Dir(f.path), "/")
 		if !strings.Contains(top, "`"+folders[0]+"`") {
@@ -63,14 +65,15 @@ func TestArchitectureNamesEveryFolder(t *testing.T) {
 		}
 		folders = folders[:min(len(folders), depth)]
 		last := folders[len(folders)-1]
-		if !strings.HasSuffix(last, "test") && !strings.Contains(all, "`"+last+"`") && !strings.Contains(all, "`"+strings.Join(folders, "/")+"`") {
+		if !strings.HasSuffix(last, "test") && !strings.Contains(all, "`"+last+"`") &&
+			!strings.Contains(all, "`"+strings.Join(folders, "/")+"`") {
 			t.Errorf("docs/understand/architecture.md does not name %s", strings.Join(folders, "/"))
 		}
 	}
 }
 
-// TestDecisionsHaveFourParts requires each decision to be one page in context, decision, consequences and alternatives, and to be
-// in the index.
+// TestDecisionsHaveFourParts requires each decision to be one page in context, decision, consequences and alternatives,
+// and to be in the index.
 func TestDecisionsHaveFourParts(t *testing.T) {
 	t.Parallel()
 	const maxLines = 60
@@ -191,7 +194,7 @@ func hasHeading(text, fragment string) bool {
 	return false
 }
 
-// declares says whether a file declares a function, type, variable or constant, or a method of a type.
+// declares reports whether a file declares a function, type, variable or constant, or a method of a type.
 func declares(t *testing.T, path, name, method string) bool {
 	t.Helper()
 	f, err := read(path)

@@ -10,7 +10,7 @@ import (
 )
 
 // The check of sum types (make lint) sees to it that a switch over the events of an aggregate names all of them. It
-// sees neither an assertion nor a switch over any. So events are told apart by switches over their own interface.
+// sees neither an assertion nor a switch over any. So events are distinguished by switches over their own interface.
 func TestEventsAreToldApartBySwitches(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
@@ -24,11 +24,16 @@ func TestMistoldEventsAreFound(t *testing.T) {
 	t.Parallel()
 	const imports = "package p\n" + `import ("carillon/aggregates/feed"; "carillon/aggregates/item")` + "\n"
 	for source, want := range map[string]int{
-		"func f(e feed.Event) { _, _ = e.(feed.Created) }":                                                                     1,
-		"func f(e feed.Event) { _, _ = e.(feed.Created); switch e.(type) { case feed.Deleted: } }":                             1,
-		"func f(e feed.Event) { _, _ = e.(feed.Created); switch e.(type) { case feed.Created, feed.Deleted: } }":               0,
-		"func f(e any) { switch e.(type) { case feed.Created: case item.Added: } }":                                            1,
-		"func f(e any) { switch e := e.(type) { case feed.Event: switch e.(type) { case feed.Created: }; case item.Event: } }": 0,
+		"func f(e feed.Event) { _, " +
+			"_ = e.(feed.Created) }": 1,
+		"func f(e feed.Event) { _, _ = e.(feed.Created); switch e.(type) { case " +
+			"feed.Deleted: } }": 1,
+		"func f(e feed.Event) { _, _ = e.(feed.Created); switch e.(type) { case feed.Created, " +
+			"feed.Deleted: } }": 0,
+		"func f(e any) { switch e.(type) { case feed.Created: case " +
+			"item.Added: } }": 1,
+		"func f(e any) { switch e := e.(type) { case feed.Event: switch e.(type) { case feed.Created: }; case " +
+			"item.Event: } }": 0,
 	} {
 		f := file{fset: token.NewFileSet()}
 		tree, err := parser.ParseFile(f.fset, "p.go", imports+source, parser.SkipObjectResolution)
@@ -60,7 +65,9 @@ func TestEventsAndCommandsAreSumTypes(t *testing.T) {
 			if !ok || spec.Name.Name != "Event" && spec.Name.Name != "Command" {
 				continue
 			}
-			if types.Doc == nil || !slices.ContainsFunc(types.Doc.List, func(c *ast.Comment) bool { return c.Text == "//sumtype:decl" }) {
+			if types.Doc == nil || !slices.ContainsFunc(types.Doc.List, func(c *ast.Comment) bool {
+				return c.Text == "//sumtype:decl"
+			}) {
 				t.Errorf("%s: %s is not declared a sum type: //sumtype:decl", f.path, spec.Name.Name)
 			}
 		}
@@ -84,13 +91,13 @@ func (f *file) mistold(yield func(n ast.Node, why string)) {
 	}
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		if s, ok := n.(*ast.TypeSwitchStmt); ok && len(f.aggregates(s)) > 1 {
-			yield(s, "tells events of several aggregates apart: switch over their interfaces, then over each")
+			yield(s, "distinguishes events of several aggregates: switch over their interfaces, then over each")
 		}
 		return true
 	})
 }
 
-// events are the variants of events that a function asserts, and those that it has in the cases of switches.
+// events are the variants of events that a function asserts, or has in the cases of switches.
 func (f *file) events(body ast.Node) (asserted []string, listed map[string]bool) {
 	listed = map[string]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -131,7 +138,7 @@ func (f *file) cases(s *ast.TypeSwitchStmt) []string {
 	return listed
 }
 
-// event names a type of an aggregate, as in "feed.Created"; the interface that its events share is none.
+// event names a type of an aggregate, as in "feed.Created"; not the interface of its events.
 func (f *file) event(expr ast.Expr) (string, bool) {
 	selector, ok := expr.(*ast.SelectorExpr)
 	if !ok || selector.Sel.Name == "Event" {

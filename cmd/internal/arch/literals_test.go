@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What is stored is made by literals that name their fields: two strings that are swapped would compile, and be stored
-// for ever. go vet holds other packages to that; this holds the aggregates to it themselves.
-func TestAggregatesNameTheFieldsOfTheirLiterals(t *testing.T) {
+// Stored values are made by literals that name their fields: two swapped strings would compile, and be stored for ever.
+// go vet holds other packages to that; this holds the aggregates to it themselves.
+func TestAggregateLiteralsNameFields(t *testing.T) {
 	t.Parallel()
 	structs := map[string]map[string]bool{} // by package
 	aggregates := map[string][]file{}

@@ -10,9 +10,8 @@ import (
 	"testing"
 )
 
-// A busy machine takes seconds for what a quiet one does at once, so no test fails for them: what has to happen is
-// waited for by the minute, and how long it took is logged or held against a fake clock. Benchmarks and tortures, whose
-// subject is time, may judge it.
+// A busy machine takes seconds for what a quiet one does at once, so no test fails for them: tests wait by the minute,
+// and log durations or compare them with a fake clock. Benchmarks and tortures, whose subject is time, may judge it.
 func TestNoWallClockAssertions(t *testing.T) {
 	t.Parallel()
 	for _, f := range sources(t) {
@@ -22,18 +21,20 @@ func TestNoWallClockAssertions(t *testing.T) {
 		}
 		for _, decl := range f.tree.Decls {
 			for _, at := range hurries(decl) {
-				t.Errorf("%s:%d fails where the machine is busy: wait by the minute, log what it took, or use testing/synctest", f.path, f.fset.Position(at).Line)
+				t.Errorf("%s:%d fails on a busy machine: wait by the minute, log what it took, or use testing/synctest",
+					f.path, f.fset.Position(at).Line)
 			}
 		}
 		f.uses(func(importPath, name string, line int) {
 			if importPath == "time" && name == "Since" {
-				t.Errorf("%s:%d measures time: use testing/synctest or a clock that is handed in, or tag the file nightly", f.path, line)
+				t.Errorf("%s:%d measures time: use testing/synctest or a clock that is handed in, or tag the file nightly",
+					f.path, line)
 			}
 		})
 	}
 }
 
-// hurries finds where a declaration counts seconds that somebody is to be ready in.
+// hurries finds comparisons of elapsed seconds in a declaration.
 func hurries(decl ast.Decl) (found []token.Pos) {
 	measured := map[string]bool{} // variables that hold what time.Since gave
 	ast.Inspect(decl, func(n ast.Node) bool {
@@ -57,7 +58,8 @@ func hurries(decl ast.Decl) (found []token.Pos) {
 				return true
 			}
 			from, ok := receive.X.(*ast.UnaryExpr)
-			if ok && isTime(from.X, "After") && countsSeconds(from.X) && calls(&ast.BlockStmt{List: n.Body}, nil, []string{"Fatal", "Fatalf", "Error", "Errorf"}) {
+			if ok && isTime(from.X, "After") && countsSeconds(from.X) &&
+				calls(&ast.BlockStmt{List: n.Body}, nil, []string{"Fatal", "Fatalf", "Error", "Errorf"}) {
 				found = append(found, n.Pos())
 			}
 		}
@@ -66,7 +68,7 @@ func hurries(decl ast.Decl) (found []token.Pos) {
 	return found
 }
 
-// isTime says that an expression calls a function of package time.
+// isTime reports whether an expression calls a function of package time.
 func isTime(e ast.Expr, name string) bool {
 	call, ok := e.(*ast.CallExpr)
 	return ok && isSelector(call.Fun, "time", name)
@@ -81,7 +83,7 @@ func isSelector(e ast.Expr, x, name string) bool {
 	return ok && of.Name == x
 }
 
-// isMeasured says that an expression is what time.Since gave, or that in some unit.
+// isMeasured reports whether an expression is a result of time.Since, or that in some unit.
 func isMeasured(e ast.Expr, variables map[string]bool) bool {
 	if call, ok := e.(*ast.CallExpr); ok {
 		if selector, ok := call.Fun.(*ast.SelectorExpr); ok && len(call.Args) == 0 {
@@ -92,7 +94,7 @@ func isMeasured(e ast.Expr, variables map[string]bool) bool {
 	return ok && variables[name.Name] || isTime(e, "Since")
 }
 
-// countsSeconds says that an expression is a number, or so many seconds.
+// countsSeconds reports whether an expression is a number, or a number of seconds.
 func countsSeconds(e ast.Expr) (counts bool) {
 	if _, isNumber := e.(*ast.BasicLit); isNumber {
 		return true
@@ -120,7 +122,8 @@ func TestHurriesAreFound(t *testing.T) {
 		`for deadline := time.Now().Add(30 * time.Second); !done(); {}`:                1,
 		`for deadline := time.Now().Add(2 * time.Minute); !done(); {}`:                 0,
 	} {
-		tree, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}", parser.SkipObjectResolution)
+		tree, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
+			parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}

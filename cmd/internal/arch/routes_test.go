@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whoever looks for what answers a route searches for the route: the doc of its handler names it as the interface does,
-// "PUT /events/destinations/{ref}".
+// The handler of a route is found by searching for the route: the handler's doc names it as the interface does, "PUT
+// /events/destinations/{ref}".
 func TestHandlersNameTheirRoutes(t *testing.T) {
 	t.Parallel()
 	docs, routes := map[string]string{}, map[string]string{}
@@ -41,7 +41,7 @@ func TestHandlersNameTheirRoutes(t *testing.T) {
 }
 
 // registered reads the registration of a route, r.Get("/path", wire.Events.Handle(a.handler)), as "GET /path" and the
-// handler's name. The name is empty where a call is no registration, or the handler is a function literal.
+// handler's name. The name is empty if a call is no registration, or the handler is a function literal.
 func registered(call *ast.CallExpr) (route, handler string) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) != 2 {

@@ -1,11 +1,11 @@
 package arch
 
-// Rule says what some packages must not import. Patterns are import paths; one that ends in "/..." means the package
-// and all below it, and "..." alone means every package of the module.
+// Rule lists the imports that some packages must not have. Patterns are import paths; one that ends in "/..." means the
+// package and all below it, and "..." alone means every package of the module.
 type Rule struct {
 	Of     []string // the packages that the rule is about
 	Except []string // but not these
-	Only   []string // besides the standard library they import these alone; nil: anything that Never does not name
+	Only   []string // besides the standard library they import these alone; nil means anything that Never does not name
 	Never  []string // they import none of these, of the standard library either
 	Tests  bool     // test files keep to it as well
 	Why    string
@@ -18,16 +18,17 @@ const (
 	uuid      = "github.com/google/uuid"
 	watermill = "github.com/ThreeDotsLabs/watermill/..."
 	json      = "github.com/go-json-experiment/json/..."
+	otel      = "go.opentelemetry.io/..."
 )
 
 // support lists the packages that exist for tests.
 var support = []string{
 	"carillon/eventstore/aggregatetest", "carillon/eventstore/nodetest", "carillon/eventstore/processtest",
 	"carillon/eventstore/storetest/...",
-	"carillon/projections/pgtest/...", "carillon/projections/projecttest", "carillon/command/collect/fetch/hoststest",
-	"carillon/command/mtls/mtlstest",
-	"carillon/command/collect/walktest", "carillon/command/collect/frontier/frontiertest",
-	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/httpapi/contract", "carillon/cmd/internal/suite",
+	"carillon/projections/pgtest/...", "carillon/projections/projecttest", "carillon/command/mtls/mtlstest",
+	"carillon/command/collect/crawl/fetch/hoststest",
+	"carillon/command/collect/crawl/walktest", "carillon/command/collect/crawl/frontier/frontiertest",
+	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/openapi/contract", "carillon/cmd/internal/suite",
 }
 
 // Rules are the directions in which the parts may know each other.
@@ -41,7 +42,7 @@ var Rules = []Rule{
 		Of:     []string{"carillon/aggregates/..."},
 		Except: []string{"carillon/aggregates/item/shape"},
 		Never:  []string{"carillon/aggregates/..."},
-		Why: "what must hold in one decision is in one aggregate; two that knew each other would be one. " +
+		Why: "the state of one decision is in one aggregate; two that knew each other would be one. " +
 			"item/shape only renders: it shows an item's happening as the API and the webhooks do",
 	},
 	{
@@ -95,20 +96,40 @@ var Rules = []Rule{
 			"carillon/projections/...", "carillon/query/...", "carillon/cmd/...", "carillon/eventstore/esdb",
 			"carillon/eventstore/node/...", pgx, watermill, "database/sql",
 		},
-		Why: "use cases and process managers know no SQL: where they need rows they declare an interface that cmd fills",
+		Why: "use cases and process managers know no SQL: for rows they declare an interface that cmd implements",
 	},
 	{
 		Of: []string{"carillon/command/collect/..."},
 		Never: []string{
-			"carillon/eventstore", "carillon/command", "carillon/command/delivery", "carillon/command/collection",
-			"carillon/command/webhook",
+			"carillon/eventstore", "carillon/command", "carillon/command/delivery", "carillon/command/visiting",
+			"carillon/command/curate", "carillon/command/webhook",
 		},
-		Why: "a collector reads what strangers wrote and yields observations; what becomes of them is decided elsewhere",
+		Why: "a collector reads foreign pages and yields observations; others decide what to do with them",
+	},
+	{
+		Of:    []string{"carillon/command/collect/crawl/..."},
+		Never: []string{"carillon/command/collect/sources/...", "carillon/command/collect/extract/..."},
+		Why:   "crawling chooses and fetches pages, whatever stands on them",
+	},
+	{
+		Of:    []string{"carillon/command/collect/extract/..."},
+		Never: []string{"carillon/command/collect/sources/...", "carillon/command/collect/crawl/..."},
+		Why:   "extracting reads a page that is there, and fetches none",
+	},
+	{
+		Of:    []string{"carillon/command/visiting"},
+		Never: []string{"carillon/command/curate", "carillon/command/delivery", "carillon/command/collect/sources/..."},
+		Why:   "a visit records what a source shows; which feeds show it follows from its events",
+	},
+	{
+		Of:    []string{"carillon/command/curate"},
+		Never: []string{"carillon/command/visiting", "carillon/command/delivery", "carillon/command/collect/crawl/..."},
+		Why:   "feeds follow from recorded events, without looking at pages",
 	},
 	{
 		Of:    []string{"carillon/projections/..."},
 		Never: []string{"carillon/command/...", "carillon/query/...", "carillon/cmd/...", "net/http"},
-		Why:   "a read model follows from events alone: it can be built anew at any time without anything happening",
+		Why:   "a read model follows from events alone: it can be rebuilt at any time without side effects",
 	},
 	{
 		Of:     []string{"carillon/projections/..."},
@@ -135,12 +156,18 @@ var Rules = []Rule{
 	},
 	{
 		Of:     []string{"..."},
+		Except: []string{"carillon/cmd/internal/tracing"},
+		Never:  []string{otel},
+		Why:    "spans are made at the rim: use cases and deliveries know an interface, stored events a traceparent",
+	},
+	{
+		Of:     []string{"..."},
 		Except: support,
 		Never: append([]string{
 			"testing/...", "net/http/httptest", "github.com/google/go-cmp/...", "github.com/testcontainers/...",
 			"go.uber.org/goleak", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...",
 		}, support...),
-		Why: "what runs in production carries nothing that exists for tests",
+		Why: "production code contains nothing that exists for tests",
 	},
 }
 
@@ -155,9 +182,10 @@ var impure = map[string][]string{
 const maxLines = 500
 
 // junkNames are package names that say nothing and therefore collect everything.
-var junkNames = []string{"base", "common", "core", "helper", "helpers", "impl", "lib", "misc", "model", "models", "shared", "tools", "types", "util", "utils"}
+var junkNames = []string{"base", "common", "core", "helper", "helpers", "impl", "lib", "misc", "model", "models",
+	"shared", "tools", "types", "util", "utils"}
 
-// topLevel is what there may be at the top, apart from what .gitignore names.
+// topLevel lists the permitted entries of the top, besides those in .gitignore.
 var topLevel = []string{
 	".ci", ".git", ".gitattributes", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
 	"aggregates", "cmd", "command", "deploy", "docs", "eventstore", "go.mod", "go.sum", "projections", "query",

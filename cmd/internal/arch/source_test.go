@@ -33,8 +33,8 @@ type file struct {
 	byName    map[string]string // import paths by the names that they have in the file
 }
 
-// sources are all Go files that are ever built; files in testdata and behind constraints that never hold are not. They are
-// read once for all tests, which change nothing in them.
+// sources are all Go files that are ever built; files in testdata and behind constraints that never hold are not. They
+// are read once for all tests, which change nothing in them.
 func sources(t *testing.T) []file {
 	t.Helper()
 	list, err := allSources()
@@ -68,7 +68,7 @@ var allSources = sync.OnceValues(func() (list []file, err error) {
 	return list, err
 })
 
-// skipped says which directories hold no source: those with data, and what the top has besides source.
+// skipped reports whether a directory holds no source: data, and other folders of the top.
 func skipped(name, base string) bool {
 	if name == root {
 		return false
@@ -77,7 +77,7 @@ func skipped(name, base string) bool {
 		filepath.Dir(name) == root && (base == "data" || base == "bin")
 }
 
-// read gives a file by its name as seen from here; each is parsed once.
+// read returns a file by its name as seen from here; each is parsed once.
 func read(name string) (file, error) {
 	once, _ := files.LoadOrStore(filepath.Clean(name), sync.OnceValues(func() (file, error) { return parse(name) }))
 	return once.(func() (file, error))()
@@ -129,7 +129,7 @@ func (f *file) uses(yield func(importPath, name string, line int)) {
 	})
 }
 
-// importsByName tells the import paths by the names that they have in the file.
+// importsByName returns the import paths by their names in the file.
 func importsByName(tree *ast.File) map[string]string {
 	byName := map[string]string{}
 	for _, spec := range tree.Imports {

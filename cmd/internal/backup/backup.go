@@ -27,7 +27,7 @@ const (
 	slotsFile    = "slots"
 	streamsFile  = "streams.ndjson"
 	manifestFile = "backup.json"
-	partial      = ".partial" // ends the name of what is not whole yet
+	partial      = ".partial" // suffix of incomplete directories
 )
 
 // Lost are those who live and of whom what is sealed opens with no key that is there.
@@ -38,19 +38,19 @@ func (e *Lost) Error() string {
 	return "data keys are missing: of " + e.String()
 }
 
-// Installation is what is backed up and restored.
+// Installation holds the parts that are backed up and restored.
 type Installation struct {
 	Ring *sealing.Ring
 	// Present is a ring of the master keys as they are now.
 	Present func() (*sealing.Ring, error)
 	// Keys reads the data keys, and AddKeys adds those that are not there.
-	Keys    func(ctx context.Context) (map[uuid.UUID]custody.Key, error)
-	AddKeys func(ctx context.Context, keys map[uuid.UUID]custody.Key) error
+	Keys    func(ctx context.Context) (map[uuid.UUID][]byte, error)
+	AddKeys func(ctx context.Context, keys map[uuid.UUID][]byte) error
 	// CopyStore copies the event store into a directory, which it may find begun; RestoreStore makes the event store of
-	// such a directory, and does nothing where it is there.
+	// such a directory, and does nothing if it is there.
 	CopyStore    func(ctx context.Context, dir string) error
 	RestoreStore func(ctx context.Context, dir string) error
-	// Begun says whether the event store to restore holds something already. It fails where a server runs on it.
+	// Begun reports whether the event store to restore holds something already. It fails if a server runs on it.
 	Begun func(ctx context.Context) (bool, error)
 	// OpenDirectory runs the node of a directory, and OpenStore opens the restored event store.
 	OpenDirectory func(dir string) (*esdb.Store, func(), error)
@@ -64,7 +64,7 @@ type Installation struct {
 	AcceptUnsigned bool
 }
 
-// Make makes a backup. One that was cut off goes on.
+// Make makes a backup, or continues an interrupted one.
 func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Manifest, error) {
 	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return Manifest{}, fmt.Errorf("%s holds a whole backup: name another directory", dir)
@@ -80,7 +80,8 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 	_, err = os.Stat(filepath.Join(dir, storeDir))
 	resumed := err == nil
 	made, err := in.make(ctx, dir, now)
-	if _, lost := errors.AsType[*Lost](err); resumed && lost { // what was copied then is too old: something was deleted since
+	// the copy is too old: something was deleted since
+	if _, lost := errors.AsType[*Lost](err); resumed && lost {
 		if err := os.RemoveAll(filepath.Join(dir, storeDir)); err != nil {
 			return made, err
 		}
@@ -89,8 +90,8 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 	return made, err
 }
 
-// make takes the keys before and after the event store: so it has those of all destinations that live in it, of those
-// that are made meanwhile as well as of those that are deleted.
+// make takes the keys before and after the event store: so it has those of all destinations that live in it, including
+// ones made or deleted meanwhile.
 func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Manifest, error) {
 	if _, err := in.gather(ctx, filepath.Join(dir, keysDir)); err != nil {
 		return Manifest{}, err
@@ -116,32 +117,39 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
 		return Manifest{}, &Lost{lost}
 	}
-	maps.DeleteFunc(keys, func(id uuid.UUID, _ custody.Key) bool { _, live := found.live[id]; return !live })
-	if err := custody.WriteSlots(filepath.Join(dir, keysDir), keys); err != nil {
+	maps.DeleteFunc(keys, func(id uuid.UUID, _ []byte) bool { _, live := found.live[id]; return !live })
+	if err := writeKeys(filepath.Join(dir, keysDir), keys); err != nil {
 		return Manifest{}, err
 	}
 	if err := writeStreams(filepath.Join(dir, streamsFile), found.list()); err != nil {
 		return Manifest{}, err
 	}
-	// A backup is stored beside the master key that is there afterwards. That of before is gone for good after a rotation.
+	// A backup is stored beside the master key that is there afterwards. That of before is gone permanently after a
+	// rotation.
 	present, err := in.Present()
 	if err != nil {
 		return Manifest{}, err
 	}
 	if present.Base() != in.Ring.Base() {
-		return Manifest{}, errors.New("the master key was rotated while the backup was made, and does not open it: call the command again")
+		return Manifest{}, errors.New("the master key was rotated while the backup was made, and does not open it: call " +
+			"the command again")
 	}
 	made := Manifest{
-		Dir: dir, MadeAt: now.UTC().Truncate(time.Second), Events: found.events, Streams: len(found.list()), Keys: len(keys),
-		MasterKey: in.Ring.Base().String(), Log: found.order(),
+		Dir:       dir,
+		MadeAt:    now.UTC().Truncate(time.Second),
+		Events:    found.events,
+		Streams:   len(found.list()),
+		Keys:      len(keys),
+		MasterKey: in.Ring.Base().String(),
+		Log:       found.order(),
 	}
 	err = in.seal(dir, &made)
 	return made, err
 }
 
-// gather adds the keys of the installation to those that the backup has, durably.
-func (in *Installation) gather(ctx context.Context, dir string) (map[uuid.UUID]custody.Key, error) {
-	keys, err := custody.ReadSlots(ctx, dir)
+// gather adds the keys of the installation to those of the backup, durably.
+func (in *Installation) gather(ctx context.Context, dir string) (map[uuid.UUID][]byte, error) {
+	keys, err := custody.InDir(dir).Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +158,11 @@ func (in *Installation) gather(ctx context.Context, dir string) (map[uuid.UUID]c
 		return nil, err
 	}
 	for id, key := range present {
-		if in.Ring.Opens(id, key.Wrapped) == nil {
+		if in.Ring.Opens(id, key) == nil {
 			keys[id] = key
 		}
 	}
-	return keys, custody.WriteSlots(dir, keys)
+	return keys, writeKeys(dir, keys)
 }
 
 func (in *Installation) readDirectory(ctx context.Context, dir string) (contents, error) {
@@ -166,7 +174,8 @@ func (in *Installation) readDirectory(ctx context.Context, dir string) (contents
 	return in.read(ctx, store, true)
 }
 
-// Restore makes an installation of a backup, verifies it, and returns what it has read. One that was cut off goes on.
+// Restore makes an installation of a backup, verifies it, and returns its manifest. It continues an interrupted
+// restore.
 func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, error) {
 	from, err := in.load(dir)
 	if err != nil {
@@ -216,7 +225,8 @@ func (in *Installation) checkBegun(ctx context.Context, from *source) error {
 }
 
 func notOfBackup(stream string) error {
-	return fmt.Errorf("stream %s is not as it is in the backup, or not in it: the event store must be empty before it is restored", stream)
+	return fmt.Errorf("stream %s differs from the backup, or is not in it: the event store must be empty before it "+
+		"is restored", stream)
 }
 
 func (in *Installation) readStore(ctx context.Context, signed bool) (contents, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // claim makes the directory of a backup with that of its keys, or takes one that this user has begun. It refuses what
-// somebody else has prepared: a link, or a file or directory that another user owns or may write to.
+// someone else has prepared: a link, or a file or directory that another user owns or may write to.
 func claim(dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
 		return err

@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-
-	"carillon/cmd/internal/custody"
 )
 
 // TestHostileBackupDirectory: a backup writes through no link, and into nothing that another user owns or may write to.
@@ -35,7 +33,8 @@ func TestHostileBackupDirectory(t *testing.T) {
 		},
 		"others may write to a file": func(dir, _ string) error {
 			path := filepath.Join(dir, keysDir, slotsFile)
-			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o606)) //nolint:gosec // as above
+			return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600),
+				os.Chmod(path, 0o606)) //nolint:gosec // as above
 		},
 		"another user's": func(dir, _ string) error {
 			if os.Geteuid() != 0 {
@@ -48,15 +47,17 @@ func TestHostileBackupDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, other := filepath.Join(t.TempDir(), "backup"), t.TempDir()
-			if err := errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600), prepare(dir, other)); err != nil {
+			if err := errors.Join(os.WriteFile(filepath.Join(other, "theirs"), []byte("theirs"), 0o600),
+				prepare(dir, other)); err != nil {
 				t.Fatal(err)
 			}
 			copied := errors.New("the event store was copied")
 			in := Installation{
-				Keys:      func(context.Context) (map[uuid.UUID]custody.Key, error) { return map[uuid.UUID]custody.Key{}, nil },
+				Keys:      func(context.Context) (map[uuid.UUID][]byte, error) { return map[uuid.UUID][]byte{}, nil },
 				CopyStore: func(context.Context, string) error { return copied },
 			}
-			if _, err := in.Make(t.Context(), dir, time.Now()); err == nil || errors.Is(err, copied) || strings.Contains(err.Error(), "whole") {
+			if _, err := in.Make(t.Context(), dir, time.Now()); err == nil || errors.Is(err, copied) ||
+				strings.Contains(err.Error(), "whole") {
 				t.Errorf("it went on: %v", err)
 			}
 			list, err := os.ReadDir(other)
@@ -68,7 +69,8 @@ func TestHostileBackupDirectory(t *testing.T) {
 	}
 }
 
-// TestPartialFileIsReplaced: what a backup left that was cut off is not written to, as somebody may have it open.
+// TestPartialFileIsReplaced: leftovers of an interrupted backup are not written to, as another process may have them
+// open.
 func TestPartialFileIsReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), manifestFile)

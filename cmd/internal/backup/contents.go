@@ -22,16 +22,16 @@ import (
 	"carillon/eventstore/node"
 )
 
-// contents are what an event store holds: its streams, and each owner of a data key that lives with what was sealed last,
-// destinations and client certificates.
+// contents is the content of an event store: its streams, and each live owner of a data key with its newest sealed
+// data, destinations and client certificates.
 type contents struct {
 	streams      map[string]*stream
 	live         map[uuid.UUID][]byte
-	certificates map[uuid.UUID]uuid.UUID // of those that are client certificates, the organization
+	certificates map[uuid.UUID]uuid.UUID // organizations of client certificates
 	events       uint64
 	// signed: hashes cover the metadata as well, which those of earlier versions left out.
 	signed    bool
-	described map[string][sha256.Size]byte // by stream that has metadata of its own, the hash of the newest
+	described map[string][sha256.Size]byte // by stream with metadata, the hash of the newest
 	log       [sha256.Size]byte            // chains stream and revision of each event
 	buffer    []byte
 }
@@ -45,8 +45,11 @@ type stream struct {
 // read reads the whole log. The store's own streams are left out.
 func read(ctx context.Context, store *esdb.Store, signed bool, progress node.Progress) (contents, error) {
 	c := contents{
-		streams: map[string]*stream{}, live: map[uuid.UUID][]byte{}, certificates: map[uuid.UUID]uuid.UUID{},
-		signed: signed, described: map[string][sha256.Size]byte{},
+		streams:      map[string]*stream{},
+		live:         map[uuid.UUID][]byte{},
+		certificates: map[uuid.UUID]uuid.UUID{},
+		signed:       signed,
+		described:    map[string][sha256.Size]byte{},
 	}
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -88,7 +91,7 @@ func (c *contents) add(e *esdb.Entry) {
 	revision := binary.AppendUvarint(nil, uint64(e.Revision)) //nolint:gosec // not negative
 	parts := [][]byte{[]byte(e.Type), e.ID[:], e.Data, revision}
 	if c.signed {
-		parts = append(parts, copying.CarriedMetadata(e))
+		parts = append(parts, eventstore.CarriedMetadata(&e.Recorded))
 	}
 	s.sum, s.last = c.chain(s.sum, parts...), e.Revision
 	s.events++
@@ -154,7 +157,7 @@ func (c *contents) followDestination(recorded *eventstore.Recorded) error {
 	return nil
 }
 
-// list is what is written down of the streams, by name, those with their metadata first.
+// list returns the records of the streams, by name, those with metadata first.
 func (c *contents) list() []copying.Stream {
 	list := make([]copying.Stream, 0, len(c.streams)+len(c.described))
 	if c.signed {
@@ -165,20 +168,25 @@ func (c *contents) list() []copying.Stream {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.streams)) {
 		s := c.streams[name]
-		list = append(list, copying.Stream{Name: name, Events: s.events, Last: s.last, SHA256: hex.EncodeToString(s.sum[:])})
+		list = append(list, copying.Stream{
+			Name:   name,
+			Events: s.events,
+			Last:   s.last,
+			SHA256: hex.EncodeToString(s.sum[:]),
+		})
 	}
 	return list
 }
 
 // unopened are those who live and of whom what was sealed last opens with none of some keys.
-func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID]custody.Key) custody.Lost {
+func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID][]byte) custody.Lost {
 	var ids []uuid.UUID
 	for id, sealed := range c.live {
 		field := sealing.Secret
 		if _, certificate := c.certificates[id]; certificate {
 			field = sealing.PrivateKey
 		}
-		if _, err := ring.OpenWith(id, field, keys[id].Wrapped, sealed); err != nil {
+		if _, err := ring.OpenWith(id, field, keys[id], sealed); err != nil {
 			ids = append(ids, id)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
 	"carillon/eventstore/copying"
+	"carillon/eventstore/durable"
 )
 
 // Manifest describes what a backup holds, or what a restore has read of it.
@@ -62,20 +63,22 @@ func (m *Manifest) authenticate(ring *sealing.Ring, master sealing.KeyID) (strin
 type source struct {
 	made    Manifest
 	streams []copying.Stream
-	keys    map[uuid.UUID]custody.Key
+	keys    map[uuid.UUID][]byte
 }
 
-// unsignedRisk is what an operator accepts with --accept-unsigned.
+// unsignedRisk is the risk that an operator accepts with --accept-unsigned.
 const unsignedRisk = "an attacker with write access to it may have added operators, keys and addresses"
 
 // errUnsigned: the backup has no MAC.
-var errUnsigned = errors.New("the backup is not signed: " + unsignedRisk + ". Versions before signatures made such backups; " +
+var errUnsigned = errors.New("the backup is not signed: " + unsignedRisk +
+	". Versions before signatures made such backups; " +
 	"where you are sure of that place, call the command with --accept-unsigned")
 
 // ErrForged: the backup is signed, and was changed afterwards.
 var ErrForged = errors.New("the backup was changed after it was made: it is refused")
 
-// load reads a backup's manifest, streams and keys, and checks that they are what this installation's master key signed.
+// load reads a backup's manifest, streams and keys, and checks that they are what this installation's master key
+// signed.
 func (in *Installation) load(dir string) (source, error) {
 	var from source
 	text, err := os.ReadFile(filepath.Join(dir, manifestFile)) //nolint:gosec // the operator's own
@@ -106,7 +109,8 @@ func (in *Installation) load(dir string) (source, error) {
 func (in *Installation) checkManifest(made *Manifest) error {
 	master, known := in.master(made.MasterKey)
 	if !known {
-		return fmt.Errorf("the backup was made with master key %.16q, and this is %s: CARILLON_MASTER_KEY, or master.key in the data directory, must be the one of then", made.MasterKey, in.Ring.Base())
+		return fmt.Errorf("the backup was made with master key %.16q, and this is %s: CARILLON_MASTER_KEY, or master.key "+
+			"in the data directory, must be the one of then", made.MasterKey, in.Ring.Base())
 	}
 	if !made.Signed() {
 		if in.AcceptUnsigned {
@@ -167,7 +171,9 @@ func (in *Installation) seal(dir string, made *Manifest) (err error) {
 	if made.MAC, err = made.authenticate(in.Ring, in.Ring.Base()); err != nil {
 		return err
 	}
-	return whole(filepath.Join(dir, manifestFile), func(file io.Writer) error { return json.NewEncoder(file).Encode(made) })
+	return whole(filepath.Join(dir, manifestFile), func(file io.Writer) error {
+		return json.NewEncoder(file).Encode(made)
+	})
 }
 
 func writeStreams(path string, streams []copying.Stream) error {
@@ -196,8 +202,8 @@ func parseStreams(text []byte) (list []copying.Stream, err error) {
 	}
 }
 
-// whole writes a file that has its name only once all of it is durable. What is left of another that was cut off is
-// removed, not written to: it may be a link.
+// whole writes a file that gets its name only once all of it is durable. The leftover of an interrupted one is removed,
+// not written to: it may be a link.
 func whole(path string, write func(io.Writer) error) (err error) {
 	if err := os.Remove(path + partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -217,7 +223,25 @@ func whole(path string, write func(io.Writer) error) (err error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return err
 	}
-	return os.Rename(path+partial, path)
+	if err := os.Rename(path+partial, path); err != nil {
+		return err
+	}
+	return durable.SyncDir(filepath.Dir(path))
+}
+
+// writeKeys makes a directory of a backup hold some keys and no others, all at once.
+func writeKeys(dir string, keys map[uuid.UUID][]byte) error {
+	page, err := custody.EncodeSlots(keys)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return whole(filepath.Join(dir, slotsFile), func(file io.Writer) error {
+		_, err := file.Write(page)
+		return err
+	})
 }
 
 // verify compares what was restored with the backup, and returns what it has read.
@@ -253,7 +277,10 @@ func (in *Installation) verify(ctx context.Context, dir string, from *source) (M
 		return read, &Lost{lost}
 	}
 	read = Manifest{
-		Dir: dir, Events: found.events, Streams: len(from.streams), Keys: len(found.live) - len(lost.Destinations) - len(lost.Certificates),
+		Dir:       dir,
+		Events:    found.events,
+		Streams:   len(from.streams),
+		Keys:      len(found.live) - len(lost.Destinations) - len(lost.Certificates),
 		MasterKey: from.made.MasterKey,
 	}
 	if from.made.Signed() {

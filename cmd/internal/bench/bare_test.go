@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -34,8 +36,8 @@ const (
 	bareNoting = 250 * time.Millisecond // as long as read models linger
 )
 
-// What the bare senders have reached in this run: deliveries a second by the number of destinations, and the cost of each
-// in µs by the rate.
+// Results of the bare senders in this run: deliveries a second by the number of destinations, and the cost of each in
+// µs by the rate.
 var bareRate, bareCost = map[int]float64{}, map[int]float64{}
 
 // bareSender signs and posts.
@@ -46,7 +48,8 @@ type bareSender struct {
 
 func newBareSender(authority *dev.Authority, secret webhook.Secret) bareSender {
 	return bareSender{secret: secret, client: &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{RootCAs: authority.Trust(), MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: bareAtOnce,
+		TLSClientConfig:     &tls.Config{RootCAs: authority.Trust(), MinVersion: tls.VersionTLS12},
+		MaxIdleConnsPerHost: bareAtOnce,
 	}}}
 }
 
@@ -82,7 +85,8 @@ func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret, dat
 	}
 	database = r.database()
 	r.connect(database)
-	if _, err := r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded boolean)"); err != nil {
+	if _, err := r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
+		"boolean)"); err != nil {
 		b.Fatal(err)
 	}
 	return r, secret, database
@@ -93,9 +97,9 @@ type bareDelivery struct {
 	body []byte
 }
 
-// BenchmarkBare is the yardstick of BenchmarkServedFull, on the same machine in the same run: how fast a program could be
-// that inserts deliveries in batches, signs, posts, and updates the outcomes in batches. It has no history, no retries,
-// no fairness, and loses what it holds when it is killed.
+// BenchmarkBare is the yardstick of BenchmarkServedFull, on the same machine in the same run: how fast a program could
+// be that inserts deliveries in batches, signs, posts, and updates the outcomes in batches. It has no history, no
+// retries, no fairness, and loses what it holds when it is killed.
 func BenchmarkBare(b *testing.B) {
 	for _, destinations := range []int{1, 10} {
 		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) {
@@ -133,7 +137,9 @@ func (r *rig) insertBare(n int, inserted chan<- bareDelivery) {
 			id := uuid.New()
 			batch[i] = bareDelivery{id, event(id, organization)}
 		}
-		rows := pgx.CopyFromSlice(len(batch), func(i int) ([]any, error) { return []any{[16]byte(batch[i].id), batch[i].body}, nil })
+		rows := pgx.CopyFromSlice(len(batch), func(i int) ([]any, error) {
+			return []any{[16]byte(batch[i].id), batch[i].body}, nil
+		})
 		if _, err := r.pool.CopyFrom(r.Context(), pgx.Identifier{"bare"}, []string{"id", "body"}, rows); err != nil {
 			r.Error(err)
 			return
@@ -147,7 +153,8 @@ func (r *rig) insertBare(n int, inserted chan<- bareDelivery) {
 func (r *rig) updateBare(sent <-chan uuid.UUID) {
 	var batch []uuid.UUID
 	update := func() {
-		if _, err := r.pool.Exec(r.Context(), "UPDATE bare SET succeeded = true WHERE id = ANY($1)", column.UUIDs(batch)); err != nil {
+		if _, err := r.pool.Exec(r.Context(), "UPDATE bare SET succeeded = true WHERE id = ANY($1)",
+			column.UUIDs(batch)); err != nil {
 			r.Error(err)
 		}
 		batch = batch[:0]
@@ -160,10 +167,10 @@ func (r *rig) updateBare(sent <-chan uuid.UUID) {
 	update()
 }
 
-// BenchmarkBareSteady is the floor of BenchmarkServedSteady, on the same machine in the same run: what a delivery costs a
-// process that does what can't be left out and nothing else. It takes an event by HTTP, syncs a record of it and one before
-// it posts over TLS, writes a third that goes to the disk with the next, and inserts the outcomes into Postgres four times
-// a second.
+// BenchmarkBareSteady is the floor of BenchmarkServedSteady, on the same machine in the same run: the cost of a
+// delivery in a process that does the indispensable work only. It takes an event by HTTP, syncs a record of it and one
+// before it posts over TLS, writes a third that goes to the disk with the next, and inserts the outcomes into Postgres
+// four times a second.
 func BenchmarkBareSteady(b *testing.B) {
 	for _, rate := range steadyRates {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
@@ -204,7 +211,8 @@ func bareChild() error {
 		return err
 	}
 	s := &bare{bareSender: newBareSender(authority, secret), receiver: os.Getenv("CHILD_RECEIVER")}
-	if s.records, err = os.OpenFile(filepath.Join(dir, "records"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
+	if s.records, err = os.OpenFile(filepath.Join(dir, "records"), os.O_CREATE|os.O_WRONLY|os.O_APPEND,
+		0o600); err != nil {
 		return err
 	}
 	config, err := pgxpool.ParseConfig(os.Getenv("CHILD_DATABASE"))
@@ -277,7 +285,8 @@ func (s *bare) insert(ctx context.Context) {
 		sent := s.sent
 		s.sent = nil
 		s.mu.Unlock()
-		if _, err := s.pool.Exec(ctx, "INSERT INTO bare SELECT unnest($1::uuid[])", column.UUIDs(sent)); err != nil && ctx.Err() == nil {
+		if _, err := s.pool.Exec(ctx, "INSERT INTO bare SELECT unnest($1::uuid[])", column.UUIDs(sent)); err != nil &&
+			ctx.Err() == nil {
 			panic(err)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -12,11 +14,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// BenchmarkServedBeside: how long fresh deliveries, retries, replays and backfills of one organization take, alone, and
-// beside destinations that hang (they answer after 29 s): 40 of its own and of another organization, which answered at once
-// until then and so may have the most requests in flight, and 600 of another one. It is measured for 15 s from when all hang
-// that can at one time, at 30 events a second, of which each also fails once, a replay for each five, and a backfill of
-// 120 every three seconds. What comes while they begin to hang is reported as "first".
+// BenchmarkServedBeside measures how long fresh deliveries, retries, replays and backfills of one organization take,
+// alone, and beside destinations that hang (they answer after 29 s): 40 of its own and of another organization, which
+// answered at once until then and so may have the most requests in flight, and 600 of another one. It is measured for
+// 15 s from when all hang that can at one time, at 30 events a second, of which each also fails once, a replay for each
+// five, and a backfill of 120 every three seconds. Deliveries while they begin to hang are reported as "first".
 func BenchmarkServedBeside(b *testing.B) {
 	alone := map[string]time.Duration{}
 	for _, crowd := range []crowd{{}, {40, 90, true, true}, {40, 90, false, true}, {600, 10, false, false}} {
@@ -26,7 +28,12 @@ func BenchmarkServedBeside(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("hanging=%d,of=%s", crowd.destinations, of), func(b *testing.B) {
 			r := newRig(b, 0)
-			w := &neighbour{rig: r, due: map[string]due{}, took: map[string][]time.Duration{}, came: map[string]string{}}
+			w := &neighbour{
+				rig:  r,
+				due:  map[string]due{},
+				took: map[string][]time.Duration{},
+				came: map[string]string{},
+			}
 			w.url = r.listen(w, nil)
 			r.Cleanup(func() { r.stop() }) // before what it sends to
 			for _, path := range []string{"/fresh", "/refused"} {
@@ -189,8 +196,8 @@ func (w *neighbour) backfill(path string, events []string, window map[string]tim
 	}
 }
 
-// hang makes a crowd, publishes to it, and times fresh deliveries meanwhile, until no more begin to hang. It returns how
-// many requests do.
+// hang makes a crowd, publishes to it, and times fresh deliveries meanwhile, until no more begin to hang. It returns
+// how many requests do.
 func (w *neighbour) hang(c crowd) (hanging int64) {
 	w.Helper()
 	if c.destinations == 0 {
@@ -207,7 +214,9 @@ func (w *neighbour) hang(c crowd) (hanging int64) {
 	crowded := func(n int) {
 		var lines bytes.Buffer
 		for range n {
-			_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/bench","subject":"check/7","organizationId":"%s","data":{"id":"7","status":"completed"}}`+"\n", uuid.New(), theirs)
+			_, _ = fmt.Fprintf(&lines,
+				`{"id":"%s","type":"factcheck.status.changed","source":"/bench","subject":"check/7","organizationId":"%s",`+
+					`"data":{"id":"7","status":"completed"}}`+"\n", uuid.New(), theirs)
 		}
 		if err := w.publish(asNDJSON, &lines); err != nil {
 			w.Fatal(err)
@@ -215,7 +224,8 @@ func (w *neighbour) hang(c crowd) (hanging int64) {
 	}
 	if c.quick {
 		crowded(100)
-		for w.count("SELECT coalesce(sum(succeeded), 0) FROM deliveries.tallies WHERE type LIKE 'factcheck%'") < 100*c.destinations {
+		for w.count("SELECT coalesce(sum(succeeded), 0) FROM deliveries.tallies WHERE type LIKE 'factcheck%'") < 100*
+			c.destinations {
 			time.Sleep(50 * time.Millisecond)
 		}
 		w.receiver.quick.Store(false)

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -46,7 +48,8 @@ func (r *rig) total(feed string) int {
 	r.Helper()
 	var page struct{ Total int }
 	until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
-	if err := r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil, &page); err != nil {
+	if err := r.call(http.MethodGet, r.api+"/feeds/events/"+feed+"/items?limit=1&until="+until, r.key, nil,
+		&page); err != nil {
 		r.Fatal(err)
 	}
 	return page.Total
@@ -55,21 +58,23 @@ func (r *rig) total(feed string) int {
 // due makes all sources due, and returns since when, by the clock of Postgres.
 func (r *rig) due() (since time.Time) {
 	r.Helper()
-	const now = "WITH due AS (UPDATE carillon.source_walks SET next_at = clock_timestamp() WHERE next_at <> 'infinity') SELECT clock_timestamp()"
+	const now = "WITH due AS (UPDATE carillon.source_walks SET next_at = clock_timestamp() WHERE next_at <> 'infinity') " +
+		"SELECT clock_timestamp()"
 	if err := r.pool.QueryRow(r.Context(), now).Scan(&since); err != nil {
 		r.Fatal(err)
 	}
 	return since
 }
 
-// visited waits until all sources were visited since a time and are at rest, and what they showed is taken in.
+// visited waits until all sources were visited since a time and are at rest, and their happenings are processed.
 func (r *rig) visited(since time.Time) {
 	r.Helper()
 	r.until("all are visited", func() bool {
 		return r.count(`SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
-			WHERE w.source_id IS NULL OR w.attempted_at IS NULL OR w.attempted_at < $1 OR w.holder IS NOT NULL OR s.wanted_at IS NOT NULL`, since) == 0
+			WHERE w.source_id IS NULL OR w.attempted_at IS NULL OR w.attempted_at < $1 OR w.holder IS NOT NULL
+			OR s.wanted_at IS NOT NULL`, since) == 0
 	})
-	r.until("all is taken in", r.caughtUp)
+	r.until("all is processed", r.caughtUp)
 }
 
 // reportLoad reports how many processes want a processor of this machine, on average over a minute.
@@ -80,9 +85,9 @@ func reportLoad(b testing.TB) {
 	report(b, "load", n)
 }
 
-// BenchmarkIngest: INGESTED happenings, 200 of a calendar, from the moment on when the calendars are due until all are in
-// the feed's list. As a backfill they are sent to nobody; as news each is published as well; told is what is known
-// already, by calendars of others with keys and titles of their own, until all is merged.
+// BenchmarkIngest collects INGESTED happenings, 200 of a calendar, from the moment on when the calendars are due until
+// all are in the feed's list. As a backfill they are not published; as news each is published as well; as "told" they
+// are known already, and shown by other calendars with other keys and titles, until all is merged.
 func BenchmarkIngest(b *testing.B) {
 	for _, way := range []string{"backfill", "news", "told"} {
 		b.Run(way, func(b *testing.B) { ingest(b, way) })
@@ -142,9 +147,9 @@ func ingest(b *testing.B, way string) {
 
 const walkedPages = 5000
 
-// BenchmarkWalkOf5000: a sitemap of 5,000 pages with an event each, at a host that needs no pause, from the moment on when it
-// is due until the walk is recorded. Killed, the server is killed in the middle and started again. Flooded, events have been
-// published just before, for which the heap had more room than it has beside pages.
+// BenchmarkWalkOf5000: a sitemap of 5,000 pages with an event each, at a host that needs no pause, from the moment on
+// when it is due until the walk is recorded. Killed, the server is killed in the middle and started again. Flooded,
+// events have been published just before, for which the heap had more room than it has beside pages.
 func BenchmarkWalkOf5000(b *testing.B) {
 	for _, way := range []string{"quiet", "flooded", "killed"} {
 		b.Run(way, func(b *testing.B) {

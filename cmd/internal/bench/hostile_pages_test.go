@@ -36,18 +36,23 @@ func hostilePages() map[string]string {
 	}
 	const ld = `<script type="application/ld+json">`
 	return map[string]string{
-		"elements":   fill("<p>", "<i>", ""),
-		"depth":      fill("", "<div>", ""),
-		"brackets":   fill(ld, "[", "</script>"),
-		"events":     fill("", ld+`[`+strings.Repeat(`{"@type":"Event","name":"Event $","startDate":"2027-01-05T20:00","url":"/$"},`, 1000)+`{}]</script>`, ""),
+		"elements": fill("<p>", "<i>", ""),
+		"depth":    fill("", "<div>", ""),
+		"brackets": fill(ld, "[", "</script>"),
+		"events": fill("",
+			ld+`[`+strings.Repeat(`{"@type":"Event","name":"Event $","startDate":"2027-01-05T20:00","url":"/$"},`, 1000)+
+				`{}]</script>`, ""),
 		"attributes": fill("<p ", "a$=1 ", ">"),
-		"microdata":  fill("", `<div itemscope itemtype="https://schema.org/Event"><i itemprop="name">Event $</i><i itemprop="startDate">2027-01-05</i></div>`, ""),
-		"calendar":   fill("BEGIN:VCALENDAR\r\n", "BEGIN:VEVENT\r\nUID:$\r\nSUMMARY:Event $\r\nDTSTART:20070105T200000Z\r\nRRULE:FREQ=DAILY;UNTIL=20170105T200000Z\r\nEND:VEVENT\r\n", "END:VCALENDAR\r\n"),
-		"words":      fill(ld+`{"@type":"Event","name":"Event","startDate":"2027-01-05"}</script>`, "<p>"+strings.Repeat("words that say nothing ", 1000), ""),
+		"microdata": fill("", `<div itemscope itemtype="https://schema.org/Event"><i itemprop="name">Event $</i><i `+
+			`itemprop="startDate">2027-01-05</i></div>`, ""),
+		"calendar": fill("BEGIN:VCALENDAR\r\n", "BEGIN:VEVENT\r\nUID:$\r\nSUMMARY:Event $\r\nDTSTART:20070105T200000Z\r\n"+
+			"RRULE:FREQ=DAILY;UNTIL=20170105T200000Z\r\nEND:VEVENT\r\n", "END:VCALENDAR\r\n"),
+		"words": fill(ld+`{"@type":"Event","name":"Event","startDate":"2027-01-05"}</script>`,
+			"<p>"+strings.Repeat("words that say nothing ", 1000), ""),
 	}
 }
 
-// A server that reads eight pages of 10 MiB at one time stays within its memory, and ends soon when it is told to.
+// A server that reads eight pages of 10 MiB at one time stays within its memory, and ends soon when it is asked to.
 func TestServeBesideHostilePages(t *testing.T) {
 	t.Parallel()
 	s := prepare(t)
@@ -66,7 +71,11 @@ func TestServeBesideHostilePages(t *testing.T) {
 			sent.Add(1)
 		}))
 		t.Cleanup(server.Close)
-		created, err := client.AddSource(t.Context(), adminclient.NewSource{Type: "site", URL: server.URL + "/" + name, Timezone: "Europe/Rome"})
+		created, err := client.AddSource(t.Context(), adminclient.NewSource{
+			Type:     "site",
+			URL:      server.URL + "/" + name,
+			Timezone: "Europe/Rome",
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,15 +122,16 @@ func TestServeBesideHostilePages(t *testing.T) {
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
-	// On a busy machine the clock tells of others.
+	// On a busy machine the clock measures others.
 	used := s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime() - before
 	if min(used, time.Since(told)) > hostileLeave {
 		t.Errorf("it ended %s after SIGTERM, of which it worked %s", time.Since(told), used)
 	}
-	t.Logf("it ended %s after SIGTERM, and worked %s", time.Since(told).Round(time.Millisecond), used.Round(time.Millisecond))
+	t.Logf("it ended %s after SIGTERM, and worked %s", time.Since(told).Round(time.Millisecond),
+		used.Round(time.Millisecond))
 }
 
-// expectRead says that a page was read, or refused for what it costs.
+// expectRead expects that a page was read, or refused for its cost.
 func expectRead(t *testing.T, s adminapi.Source) {
 	t.Helper()
 	if s.State == "failing" && !strings.Contains(s.Message, "too complex") {

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -20,7 +22,7 @@ const (
 	askedRate = 100 // requests of another organization a second
 )
 
-// BenchmarkHostileMadeUpKeys: 10,000 requests a second with keys that nobody has, each another one. Their cost to others
+// BenchmarkHostileMadeUpKeys sends 10,000 requests a second with unknown keys, each another one. Their cost to others
 // is the ratio of the 99th percentiles, beside them and alone.
 func BenchmarkHostileMadeUpKeys(b *testing.B) {
 	r := newRig(b, 0)
@@ -93,13 +95,14 @@ func (r *rig) listing(prefix string) (p99 time.Duration) {
 	return reportQuantiles(r.TB, prefix, took)
 }
 
-// BenchmarkHostileReaders: a thousand clients that ask for a list of a megabyte, again and again, and read nothing. Their
-// cost is the memory of the process beyond what it had.
+// BenchmarkHostileReaders: a thousand clients that ask for a list of a megabyte, again and again, and read nothing.
+// Their cost is the memory of the process beyond what it had.
 func BenchmarkHostileReaders(b *testing.B) {
 	const clients, feeds = 1000, 100
 	r := newRig(b, 0)
 	for i := range feeds {
-		if err := r.post("/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": strings.Repeat("d", 10_000)}, nil); err != nil {
+		if err := r.post("/feeds/events", map[string]any{"name": fmt.Sprint(i), "description": strings.Repeat("d", 10_000)},
+			nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -22,6 +24,8 @@ func TestMain(m *testing.M) {
 		err = serverChild()
 	case "bare":
 		err = bareChild()
+	case "node":
+		err = nodeChild()
 	default:
 		code := m.Run()
 		results.print()

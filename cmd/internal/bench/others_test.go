@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -31,9 +33,9 @@ func (r *rig) besides(rate, round int, over func() bool) (n int) {
 	return n
 }
 
-// BenchmarkServedBurst: how long 50 events a second of one organization take to their receiver while others publish
-// DELIVERIES, each of them in one NDJSON body, until the bodies are taken and for 4 s after that; as a multiple of what
-// they take alone.
+// BenchmarkServedBurst measures how long 50 events a second of one organization take to their receiver while others
+// publish DELIVERIES, each of them in one NDJSON body, until the bodies are taken and for 4 s after that; as a multiple
+// of their time alone.
 func BenchmarkServedBurst(b *testing.B) {
 	for _, others := range []int{1, 2} {
 		b.Run(fmt.Sprintf("others=%d", others), func(b *testing.B) {
@@ -84,9 +86,9 @@ func (r *rig) reportOthers(since cost, deliveries int, alone time.Duration) {
 	reportOfAlone(r.TB, "", r.receiver.reportLatencies(""), alone)
 }
 
-// BenchmarkServedLarge: the most memory that a server takes while an organization publishes LARGE events of 500 kB for
-// 20 destinations, and for 20 s after that, beside 20 small events a second of another one; and what those take to their
-// receiver, as a multiple of what they take alone. The destinations answer after 29 s, or after 1 s.
+// BenchmarkServedLarge measures the most memory that a server takes while an organization publishes LARGE events of 500
+// kB for 20 destinations, and for 20 s after that, beside 20 small events a second of another one; and the time of
+// those to their receiver, as a multiple of their time alone. The destinations answer after 29 s, or after 1 s.
 func BenchmarkServedLarge(b *testing.B) {
 	for _, path := range []string{"late", "slow"} {
 		b.Run(path, func(b *testing.B) {
@@ -124,7 +126,8 @@ func (r *rig) publishLarge(n int, organization uuid.UUID) {
 	for worker := range 4 {
 		publishing.Go(func() {
 			for range (n + worker) / 4 {
-				large := fmt.Appendf(nil, `{"id":"%s","type":"news.item.added","source":"/bench","organizationId":"%s","data":%s}`, uuid.New(), organization, data)
+				large := fmt.Appendf(nil, `{"id":"%s","type":"news.item.added","source":"/bench","organizationId":"%s","data":%s}`,
+					uuid.New(), organization, data)
 				if err := r.publish(asJSON, bytes.NewReader(large)); err != nil {
 					r.Error(err)
 				}

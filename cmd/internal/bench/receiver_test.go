@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -36,7 +38,12 @@ type receiver struct {
 }
 
 func (r *rig) newReceiver() *receiver {
-	c := &receiver{TB: r.TB, verifiers: map[string]*standardwebhooks.Webhook{}, seen: map[string]int{}, sent: map[string]time.Time{}}
+	c := &receiver{
+		TB:        r.TB,
+		verifiers: map[string]*standardwebhooks.Webhook{},
+		seen:      map[string]int{},
+		sent:      map[string]time.Time{},
+	}
 	c.url = r.listen(c, func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			c.opened.Add(1)
@@ -177,7 +184,7 @@ func reportQuantiles(b testing.TB, prefix string, took []time.Duration) (p99 tim
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// reportOfAlone reports the 99th percentile as a multiple of what it was alone; within 2 is fair.
+// reportOfAlone reports the 99th percentile as a multiple of its value alone; within 2 is fair.
 func reportOfAlone(b testing.TB, prefix string, p99, alone time.Duration) {
 	if alone > 0 {
 		reportAtMost(b, prefix+"p99-of-alone", float64(p99)/float64(alone), 2)

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -37,7 +39,9 @@ func (r *rig) beforehand(record func(store eventstore.Store, now time.Time)) {
 	record(store, time.Now().UTC().Truncate(time.Microsecond))
 }
 
-func record[S, E, C any](b testing.TB, store eventstore.Store, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
+func record[S, E, C any](
+	b testing.TB, store eventstore.Store, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E,
+) {
 	proposed := make([]eventstore.Proposed, len(events))
 	for i, event := range events {
 		name, data, err := a.Codec.Encode(event)
@@ -45,7 +49,12 @@ func record[S, E, C any](b testing.TB, store eventstore.Store, a eventstore.Aggr
 			b.Error(err)
 			return
 		}
-		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data, Metadata: []byte("{}")}
+		proposed[i] = eventstore.Proposed{
+			ID:       uuid.New(),
+			Type:     name,
+			Data:     data,
+			Metadata: []byte("{}"),
+		}
 	}
 	if _, err := store.Append(b.Context(), a.Stream(id), eventstore.NoStream, proposed); err != nil {
 		b.Error(err)
@@ -60,30 +69,50 @@ func sourceOf(address string) uuid.UUID { return source.ID(source.TypeSite, addr
 // register records sources, a hundred of which fill a feed of the organization. Visited ones are due in 100 hours.
 func (r *rig) register(store eventstore.Store, addresses []string, perFeed int, visited bool, now time.Time) {
 	for from := 0; from < len(addresses); from += perFeed {
-		shown := []feed.Event{feed.Created{Organization: organization, Settings: feed.Settings{Name: "Bench", Description: "Bench"}, Enabled: true, At: now}}
+		shown := []feed.Event{feed.Created{
+			Organization: organization,
+			Settings:     feed.Settings{Name: "Bench", Description: "Bench"},
+			Enabled:      true,
+			At:           now,
+		}}
 		for i, address := range addresses[from:min(from+perFeed, len(addresses))] {
-			events := []source.Event{source.Registered{Type: source.TypeSite, URL: address, Timezone: timezone, At: now}}
+			events := []source.Event{source.Registered{
+				Type:     source.TypeSite,
+				URL:      address,
+				Timezone: timezone,
+				At:       now,
+			}}
 			if visited {
 				events = append(events, source.CollectionStarted{Number: 1, At: now},
-					source.CollectionCompleted{Number: 1, IntervalSeconds: 3600, NextAt: now.Add(100 * time.Hour), At: now})
+					source.CollectionCompleted{
+						Number:          1,
+						IntervalSeconds: 3600,
+						NextAt:          now.Add(100 * time.Hour),
+						At:              now,
+					})
 			}
 			record(r.TB, store, source.Aggregate, sourceOf(address), events...)
 			if i < 100 {
-				shown = append(shown, feed.SourceAttached{AssociationID: uuid.New(), SourceID: sourceOf(address), SourceType: source.TypeSite, At: now})
+				shown = append(shown, feed.SourceAttached{
+					AssociationID: uuid.New(),
+					SourceID:      sourceOf(address),
+					SourceType:    source.TypeSite,
+					At:            now,
+				})
 			}
 		}
 		record(r.TB, store, feed.Aggregate, uuid.New(), shown...)
 	}
 }
 
-// BenchmarkKnown: a server that knows KNOWN happenings, of a thousand sources, a hundred of which fill a feed. How long it
-// takes from its process to being ready, and its memory at rest.
+// BenchmarkKnown: a server that knows KNOWN happenings, of a thousand sources, a hundred of which fill a feed. How long
+// it takes from its process to being ready, and its memory at rest.
 func BenchmarkKnown(b *testing.B) {
 	known := size("KNOWN", 1_000_000)
 	r := prepare(b)
 	r.beforehand(func(store eventstore.Store, now time.Time) { r.observe(store, known, now) })
 	r.startServer()
-	took := r.until("everything is taken in", r.caughtUp)
+	took := r.until("everything is processed", r.caughtUp)
 	report(b, "taken-in/s", float64(known)/took.Seconds())
 	report(b, "taking-in-MB", r.resident("VmHWM"))
 	r.stop()
@@ -109,7 +138,10 @@ func (r *rig) observe(store eventstore.Store, known int, now time.Time) {
 			for i := range next {
 				key := strconv.Itoa(i)
 				record(r.TB, store, happening.Aggregate, happening.DeriveID(key), happening.Event(happening.Observed{
-					SourceID: sourceOf(addresses[i%len(addresses)]), Key: key, Source: happening.Block{Type: "site"}, At: now,
+					SourceID: sourceOf(addresses[i%len(addresses)]),
+					Key:      key,
+					Source:   happening.Block{Type: "site"},
+					At:       now,
 					Details: happening.Details{
 						Title: "Concert " + key, Description: "<p>" + strings.Repeat(description, 20) + "</p>",
 						Instances: []happening.Instance{{ID: uuid.New(), Occurrences: []happening.Occurrence{

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -52,7 +54,12 @@ func prepare(b testing.TB, env ...string) *rig {
 	if err := os.Chmod(dir, 0o711); err != nil { // root's Postgres runs as another user, which passes through
 		b.Fatal(err)
 	}
-	r := &rig{TB: b, dir: dir, env: env, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	r := &rig{
+		TB:     b,
+		dir:    dir,
+		env:    env,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
+	}
 	b.Cleanup(r.client.CloseIdleConnections)
 	if r.authority, err = dev.EnsureAuthority(dir); err != nil {
 		b.Fatal(err)
@@ -75,7 +82,11 @@ func newRig(b testing.TB, destinations int, env ...string) *rig {
 // database starts a Postgres with the settings of a server's own.
 func (r *rig) database() (url string) {
 	r.Helper()
-	config := postgres.Config{Dir: filepath.Join(r.dir, "postgres"), Logger: slog.New(slog.DiscardHandler), Disposable: true}
+	config := postgres.Config{
+		Dir:        filepath.Join(r.dir, "postgres"),
+		Logger:     slog.New(slog.DiscardHandler),
+		Disposable: true,
+	}
 	server, err := postgres.Start(r.Context(), config)
 	if err != nil {
 		r.Fatal(err)
@@ -126,13 +137,13 @@ func (r *rig) post(path string, body, into any) error {
 	return r.call(http.MethodPost, r.api+path, r.key, body, into)
 }
 
-// created is what the answers to creations have in common.
+// created is the common part of the answers to creations.
 type created struct {
 	ID, Key string
 	Secrets []struct{ Secret string }
 }
 
-// look asks the admin API for what needs no token.
+// look requests routes of the admin API without a token.
 func (r *rig) look(path string) (status int, body string) {
 	response, err := r.client.Get("http://" + r.admin + path)
 	if err != nil {
@@ -146,7 +157,10 @@ func (r *rig) look(path string) (status int, body string) {
 // destination makes one that wants events of some types.
 func (r *rig) destination(key, url, types string) (d created) {
 	r.Helper()
-	err := r.call(http.MethodPost, r.api+"/events/destinations", key, map[string]any{"name": "bench", "config": map[string]any{"url": url}}, &d)
+	err := r.call(http.MethodPost, r.api+"/events/destinations", key, map[string]any{
+		"name":   "bench",
+		"config": map[string]any{"url": url},
+	}, &d)
 	if err == nil {
 		body := map[string]any{"eventTypes": []string{types}, "scopeKind": "all"}
 		err = r.call(http.MethodPost, r.api+"/events/destinations/"+d.ID+"/subscriptions", key, body, nil)
@@ -176,7 +190,8 @@ var payload = `{"id":"7","title":"Storm over the bay","description":"` + strings
 
 // event is one as POST /admin/events takes it.
 func event(id, organization uuid.UUID) []byte {
-	return fmt.Appendf(nil, `{"id":"%s","type":"news.item.added","source":"/bench","subject":"item/%[1]s","organizationId":"%[2]s","data":%[3]s}`,
+	return fmt.Appendf(nil, `{"id":"%s","type":"news.item.added","source":"/bench","subject":"item/%[1]s",`+
+		`"organizationId":"%[2]s","data":%[3]s}`,
 		id, organization, payload)
 }
 

@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -33,7 +35,7 @@ func (r *rig) measureSteady(rate int, recorded func(n int)) (each float64) {
 	return each
 }
 
-// BenchmarkServedSteady: what a delivery costs at a steady rate, and how long it takes.
+// BenchmarkServedSteady measures the cost and the duration of a delivery at a steady rate.
 func BenchmarkServedSteady(b *testing.B) {
 	for _, rate := range steadyRates {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
@@ -48,8 +50,8 @@ func BenchmarkServedSteady(b *testing.B) {
 	}
 }
 
-// BenchmarkServedStrict is BenchmarkServedSteady at 600/s on nodes over TCP: one that is kind, and two that do as real
-// servers do, whose p99 is to be within 1.5 times of the first one's.
+// BenchmarkServedStrict is BenchmarkServedSteady at 600/s on nodes over TCP: a lenient one, and two that behave as real
+// servers, whose p99 is to be within 1.5 times of the first one's.
 func BenchmarkServedStrict(b *testing.B) {
 	var plain time.Duration
 	for _, c := range []struct {
@@ -88,8 +90,7 @@ func BenchmarkServedStrict(b *testing.B) {
 	}
 }
 
-// BenchmarkServedIdle: what a server and its Postgres take in a second in which nothing happens, after 3 s in which it
-// comes to rest from its start.
+// BenchmarkServedIdle measures the processor time of an idle server and its Postgres in a second, 3 s after its start.
 func BenchmarkServedIdle(b *testing.B) {
 	const seconds = 20
 	r := newRig(b, 1)
@@ -127,7 +128,8 @@ func (r *rig) reportRate(delivered float64, destinations int) {
 	}
 }
 
-// BenchmarkServedIngest: events a second that POST /admin/events takes as NDJSON, by one request. Nobody subscribed.
+// BenchmarkServedIngest measures the events a second that POST /admin/events takes as NDJSON in one request, without
+// subscribers.
 func BenchmarkServedIngest(b *testing.B) {
 	r, n := newRig(b, 0), size("INGESTED", 20_000)
 	body := events(n, organization)
@@ -156,9 +158,9 @@ func BenchmarkFanOut(b *testing.B) {
 	reportQuantiles(b, "", took)
 }
 
-// BenchmarkServedHistory: a server with an empty history, and one that has five million deliveries (HISTORY: another
-// number) in its read models: as fast as it goes, at a steady 600/s, its memory after that (LOAD: for how long, else
-// 10 s), and how soon after the start of its process the first delivery comes.
+// BenchmarkServedHistory compares a server with an empty history, and a server with five million deliveries (HISTORY:
+// another number) in its read models: as fast as it goes, at a steady 600/s, its memory after that (LOAD: for how long,
+// else 10 s), and how soon after the start of its process the first delivery comes.
 func BenchmarkServedHistory(b *testing.B) {
 	load, err := time.ParseDuration(os.Getenv("LOAD"))
 	if err != nil {
@@ -189,8 +191,8 @@ func BenchmarkServedHistory(b *testing.B) {
 	}
 }
 
-// startAgain stops the server and starts it, publishes as soon as it takes events, and returns how long after the start of
-// its process the delivery came, which is the want-th.
+// startAgain stops the server and starts it, publishes as soon as it takes events, and returns how long after the start
+// of its process the delivery came, which is the want-th.
 func (r *rig) startAgain(want int) time.Duration {
 	r.pool.Close()
 	r.stop()
@@ -202,8 +204,8 @@ func (r *rig) startAgain(want int) time.Duration {
 	return time.Since(r.began)
 }
 
-// remember fills the read model with succeeded deliveries of the last weeks, by SQL: the event store knows none of them.
-// Five million are there in a fraction of the time if the indexes are made afterwards.
+// remember fills the read model with succeeded deliveries of the last weeks, by SQL: the event store knows none of
+// them. Five million are there in a fraction of the time if the indexes are made afterwards.
 func (r *rig) remember(n int) {
 	r.Helper()
 	var keys, indexes []string
@@ -216,15 +218,18 @@ func (r *rig) remember(n int) {
 	for _, statement := range []string{
 		"ALTER TABLE deliveries.deliveries DROP CONSTRAINT deliveries_pkey",
 		"DROP INDEX " + strings.Join(keys, ", "),
-		fmt.Sprintf(`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic,
+		fmt.Sprintf(`INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision,
+			attempts, automatic,
 			event_id, event_time, status, type, source, subscriptions, attempted_at, duration_micros, response_status, trigger)
-		SELECT gen_random_uuid(), d.organization, d.id, t, t, 0, 1, 1, gen_random_uuid(), t, 'succeeded', 'news.item.added', '/bench', '{}', t, 2000, 204, 'automatic'
+		SELECT gen_random_uuid(), d.organization, d.id, t, t, 0, 1, 1, gen_random_uuid(), t, 'succeeded', 'news.item.added',
+		'/bench', '{}', t, 2000, 204, 'automatic'
 		FROM (SELECT * FROM destinations.destinations ORDER BY created_at LIMIT 1) d, generate_series(1, %d) i,
 			LATERAL (SELECT now() - i * interval '1 second') AS at (t)`, n),
 		"ALTER TABLE deliveries.deliveries ADD PRIMARY KEY (id)",
 		strings.Join(indexes, "; "),
 		`INSERT INTO deliveries.tallies (destination, day, type, feed_id, total, succeeded, failed, superseded, discarded)
-			SELECT destination, created_at::date, type, '00000000-0000-0000-0000-000000000000', count(*), count(*), 0, 0, 0 FROM deliveries.deliveries GROUP BY 1, 2, 3`,
+			SELECT destination, created_at::date, type, '00000000-0000-0000-0000-000000000000', count(*), count(*), 0, 0, 0
+			FROM deliveries.deliveries GROUP BY 1, 2, 3`,
 		"VACUUM ANALYZE deliveries.deliveries",
 	} {
 		if _, err := r.pool.Exec(r.Context(), statement); err != nil {

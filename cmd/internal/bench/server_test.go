@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -31,18 +33,33 @@ func serverChild() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	cfg := config.Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: os.Getenv("CHILD_DATA"), Dev: true,
-		EventStoreURL:   config.Address(os.Getenv("CHILD_STORE")),
-		Roles:           []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver, config.RoleCollect},
-		DeliveryTimeout: 30 * time.Second, DeliveryRetrySchedule: []time.Duration{5 * time.Second}, AutoDisableAfter: 100, AutoDisableMinStreak: time.Hour,
-		CollectAllowCIDRs: dev.Loopback,
+		HTTPAddr:      "127.0.0.1:0",
+		AdminAddr:     "127.0.0.1:0",
+		DataDir:       os.Getenv("CHILD_DATA"),
+		Dev:           true,
+		EventStoreURL: config.Address(os.Getenv("CHILD_STORE")),
+		DatabaseURL:   config.Address(os.Getenv("CHILD_DATABASE")),
+		Roles: []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver,
+			config.RoleCollect},
+		DeliveryTimeout:       30 * time.Second,
+		DeliveryRetrySchedule: []time.Duration{5 * time.Second},
+		AutoDisableAfter:      100,
+		AutoDisableMinStreak:  time.Hour,
+		CollectAllowCIDRs:     dev.Loopback,
+	}
+	if roles := os.Getenv("CHILD_ROLES"); roles != "" {
+		cfg.Roles = strings.Split(roles, ",")
 	}
 	a, err := app.Open(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	if _, err := fmt.Fprintln(os.Stdout, a.APIAddr(), a.AdminAddr()); err != nil {
+	api := a.AdminAddr()
+	if cfg.Is(config.RoleAPI) {
+		api = a.APIAddr()
+	}
+	if _, err := fmt.Fprintln(os.Stdout, api, a.AdminAddr()); err != nil {
 		return err
 	}
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // it makes the key
@@ -54,7 +71,7 @@ func serverChild() error {
 type process struct {
 	b          testing.TB
 	cmd        *exec.Cmd
-	api, admin string // where it listens; both the same for a bare sender
+	api, admin string // if it listens; both the same for a bare sender
 	began      time.Time
 }
 
@@ -113,7 +130,7 @@ func (p *process) resident(field string) float64 {
 	return float64(kilobytes) / 1024
 }
 
-// processorTime is what the process has had of processors.
+// processorTime is the processor time of the process.
 func (p *process) processorTime() (used time.Duration) {
 	p.b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))

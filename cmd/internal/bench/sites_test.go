@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -20,13 +22,16 @@ func sites(b testing.TB, hosts int, answer func(host int, w http.ResponseWriter,
 		if err != nil {
 			b.Fatal(err)
 		}
-		server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/robots.txt" {
-				http.NotFound(w, r)
-				return
-			}
-			answer(host, w, r)
-		})}
+		server := &http.Server{
+			ReadHeaderTimeout: time.Minute,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/robots.txt" {
+					http.NotFound(w, r)
+					return
+				}
+				answer(host, w, r)
+			}),
+		}
 		go func() { _ = server.Serve(listener) }()
 		b.Cleanup(func() { _ = server.Close() })
 		bases = append(bases, "http://"+listener.Addr().String())
@@ -75,7 +80,8 @@ func (c *web) answer(_ int, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = io.WriteString(w, pageOf(i, r.URL.Path, c.first.Add(time.Duration(i%(24*25))*time.Hour+time.Duration(30+version)*time.Minute)))
+	_, _ = io.WriteString(w,
+		pageOf(i, r.URL.Path, c.first.Add(time.Duration(i%(24*25))*time.Hour+time.Duration(30+version)*time.Minute)))
 }
 
 // change has a page show its event a minute later. None begins at midnight, which would be taken for a whole day.
@@ -93,7 +99,8 @@ func (c *web) asked() int {
 
 var (
 	houses = strings.Fields("Theater Kulturhaus Museum Stadthalle Bibliothek Galerie Kirche Pfarrsaal")
-	kinds  = strings.Fields("Quartett Trio Lesung Vernissage Kabarett Orchester Ensemble Theater Workshop Konzert Film Tanz")
+	kinds  = strings.Fields("Quartett Trio Lesung Vernissage Kabarett Orchester Ensemble Theater Workshop Konzert " +
+		"Film Tanz")
 )
 
 // nameOf makes a name of syllables, another one for each number up to a million.
@@ -111,13 +118,16 @@ func titleOf(i int) string { return nameOf(i) + " " + nameOf(i/3) + " " + kinds[
 
 const description = "An evening of music and words. "
 
-// pageOf is the page of an event. No event is called after a place: a title that says only where would be one with any other
-// there at that time.
+// pageOf is the page of an event. No event is called after a place: a title that says only where would be one with any
+// other there at that time.
 func pageOf(i int, path string, start time.Time) string {
 	return fmt.Sprintf(`<html><head><title>%[1]s</title></head><body><h1>%[1]s</h1><p>%[4]s</p>
-<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":%[1]q,"url":%[2]q,"startDate":%[3]q,"description":%[4]q,
-"location":{"@type":"Place","name":"%[5]s %[6]s","address":{"@type":"PostalAddress","streetAddress":"Via %[6]s %[7]d","addressLocality":"Bozen","addressCountry":"IT"}}}</script></body></html>`,
-		titleOf(i), path, start.Format(time.RFC3339), strings.Repeat(description, 10), houses[i%len(houses)], nameOf(-1-i%40), i%40+1)
+<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":%[1]q,"url":%[2]q,`+
+		`"startDate":%[3]q,"description":%[4]q,
+"location":{"@type":"Place","name":"%[5]s %[6]s","address":{"@type":"PostalAddress","streetAddress":"Via %[6]s `+
+		`%[7]d","addressLocality":"Bozen","addressCountry":"IT"}}}</script></body></html>`,
+		titleOf(i), path, start.Format(time.RFC3339), strings.Repeat(description, 10), houses[i%len(houses)],
+		nameOf(-1-i%40), i%40+1)
 }
 
 const perCalendar = 200
@@ -133,7 +143,8 @@ func calendarOf(house, events int, first time.Time, others bool) string {
 		}
 		place := fmt.Sprintf("%s %s\\, Via %[2]s %d\\, Bozen", houses[house%len(houses)], nameOf(-1-house), house+1)
 		start := first.Add(time.Duration(i*3%(24*25)) * time.Hour)
-		_, _ = fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:%d-%d@%s.example.org\r\nSUMMARY:%s\r\nLOCATION:%s\r\nDTSTART:%s\r\nDURATION:PT2H\r\nDESCRIPTION:%s\r\nEND:VEVENT\r\n",
+		_, _ = fmt.Fprintf(&b, "BEGIN:VEVENT\r\nUID:%d-%d@%s.example.org\r\nSUMMARY:%s\r\nLOCATION:%s\r\nDTSTART:%s\r\n"+
+			"DURATION:PT2H\r\nDESCRIPTION:%s\r\nEND:VEVENT\r\n",
 			house, i, uid, title, place, start.Format("20060102T150405Z"), strings.Repeat(description, 10))
 	}
 	b.WriteString("END:VCALENDAR\r\n")

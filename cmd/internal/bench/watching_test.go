@@ -1,3 +1,5 @@
+//go:build nightly
+
 package bench
 
 import (
@@ -32,13 +34,16 @@ func watch(b testing.TB, c *web, prepared func(*rig), env ...string) *rig {
 	r.startServer()
 	prepared(r)
 	r.visited(time.Time{})
-	r.until("the backfills have ended", func() bool { return r.count("SELECT count(*) FROM sources.attachments WHERE backfilling") == 0 })
+	r.until("the backfills have ended", func() bool {
+		return r.count("SELECT count(*) FROM sources.attachments WHERE backfilling") == 0
+	})
 	return r
 }
 
-// BenchmarkWatch: SOURCES at 1,000 hosts, one page each. All are visited twice, evenly over a time that is so much shorter
-// than the hour in which that is to be done; at each visit 1 % of the pages show their event at another time, which is
-// published. The cost of a visit beyond that of the server at rest is extrapolated to an hour, and the storage to a month.
+// BenchmarkWatch: SOURCES at 1,000 hosts, one page each. All are visited twice, evenly over a time that is so much
+// shorter than the hour in which that is to be done; at each visit 1 % of the pages show their event at another time,
+// which is published. The cost of a visit beyond that of the server at rest is extrapolated to an hour, and the storage
+// to a month.
 func BenchmarkWatch(b *testing.B) {
 	n := size("SOURCES", 10_000)
 	c := newWeb(b, n, min(n, watchedHosts))
@@ -78,7 +83,8 @@ func (r *rig) round(c *web) {
 		c.change(i)
 	}
 	var since time.Time
-	const spread = `WITH due AS (UPDATE carillon.source_walks w SET next_at = clock_timestamp() + s.place * make_interval(secs => 1.0 / $1)
+	const spread = `WITH due AS (UPDATE carillon.source_walks w SET next_at = clock_timestamp() + s.place *
+		make_interval(secs => 1.0 / $1)
 			FROM (SELECT id, row_number() OVER (ORDER BY id) AS place FROM sources.sources) s WHERE s.id = w.source_id)
 		SELECT clock_timestamp()`
 	if err := r.pool.QueryRow(r.Context(), spread, float64(visitRate)).Scan(&since); err != nil {
@@ -89,8 +95,8 @@ func (r *rig) round(c *web) {
 
 func (r *rig) published() int { return r.count("SELECT count(*) FROM publications.publications") }
 
-// stored is the size of the event store and of the tables in bytes, without the room that a VACUUM FULL gives back: rows that
-// were replaced leave room for the next, so that it does not grow with the visits.
+// stored is the size of the event store and of the tables in bytes, without the room that a VACUUM FULL gives back:
+// rows that were replaced leave room for the next, so that it does not grow with the visits.
 func (r *rig) stored() (n int64) {
 	r.Helper()
 	if _, err := r.pool.Exec(r.Context(), "VACUUM FULL"); err != nil {
@@ -123,7 +129,8 @@ func BenchmarkChange(b *testing.B) {
 	for i := range n {
 		<-ticker.C
 		c.change(i)
-		if _, err := r.pool.Exec(b.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp() WHERE source_id = $1`, sourceOf(c.address(i))); err != nil {
+		if _, err := r.pool.Exec(b.Context(), `UPDATE carillon.source_walks SET next_at = clock_timestamp()
+			WHERE source_id = $1`, sourceOf(c.address(i))); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -39,7 +39,8 @@ func (c *Client) Token() (string, error) {
 	path := filepath.Join(c.DataDir, AdminTokenFile)
 	token, err := readPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("no admin token: %s does not exist. Start the server first (carillon serve), name its data directory (CARILLON_DATA_DIR or --data-dir), or set CARILLON_ADMIN_TOKEN", path)
+		return "", fmt.Errorf("no admin token: %s does not exist. Start the server first (carillon serve), name its data "+
+			"directory (CARILLON_DATA_DIR or --data-dir), or set CARILLON_ADMIN_TOKEN", path)
 	}
 	return token, err
 }

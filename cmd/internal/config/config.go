@@ -38,10 +38,15 @@ type Config struct {
 
 	PostgresBin string `env:"CARILLON_POSTGRES_BIN" placeholder:"DIR" help:"Directory of the Postgres binaries. Empty: the usual places."`
 
+	AnalyticsAddr string `env:"CARILLON_ANALYTICS_ADDR" placeholder:"HOST:PORT" help:"Loopback address at which the private Postgres takes the logins of analysts, such as 127.0.0.1:5433. Empty: its socket only."`
+
 	MasterKey      Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"32 bytes in base64 that wrap the data keys, and after a comma the key that replaces it by \"carillon keys rotate-master\". Empty: generated once in the data directory."`
-	KeyStore       Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The second place of the data keys: a directory that all processes share, or a second Postgres. Empty: \"keys\" in the data directory where the event store or Postgres is there too, else none."`
+	KeyStore       Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"A copy of the data keys, which Postgres keeps then: a directory that all processes share, or a second Postgres. Empty: none, and if the event store or Postgres is in the data directory, \"keys\" there keeps the data keys."`
 	AcceptLostKeys bool    `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Start although live destinations have lost their data keys: their secrets and headers stay unreadable."`
 	AdminToken     Secret  `env:"CARILLON_ADMIN_TOKEN" placeholder:"TOKEN" help:"Bearer token of the admin API, 32 characters or more. Empty: generated once in the data directory."`
+
+	SealKey Secret  `env:"CARILLON_SEAL_KEY" placeholder:"BASE64" help:"32 bytes in base64: the Ed25519 key that signs tree heads of the log. Empty: generated once in the data directory."`
+	SealTo  Address `env:"CARILLON_SEAL_TO" placeholder:"FILE|URL" help:"A file, or an https:// address, that gets each tree head: somewhere that this server's operators can't change. Empty: none."`
 
 	DeliveryAllowCIDRs    Prefixes        `name:"delivery-allow-cidrs" env:"CARILLON_DELIVERY_ALLOW_CIDRS" placeholder:"CIDR,…" help:"Private address ranges that webhooks may reach, for development."`
 	EgressDenyCIDRs       Prefixes        `name:"egress-deny-cidrs" aliases:"delivery-deny-cidrs" env:"CARILLON_EGRESS_DENY_CIDRS,CARILLON_DELIVERY_DENY_CIDRS" placeholder:"CIDR,…" help:"Address ranges that webhooks and collectors never reach, such as public ones of your own; precedes allowed ranges."`
@@ -53,7 +58,14 @@ type Config struct {
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
 	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"Minimum duration of the failures before auto-disabling (${default})."`
 
+	OperatorWebhook       Address `env:"CARILLON_OPERATOR_WEBHOOK" placeholder:"URL" help:"An address of yours that gets the notices of all organizations, and sources that need somebody. Empty: none."`
+	OperatorWebhookSecret Secret  `env:"CARILLON_OPERATOR_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs them: whsec_ and 24 to 64 bytes in base64."`
+
 	Relevance Switch `env:"CARILLON_RELEVANCE" default:"on" placeholder:"on|off" help:"Whether items have a relevance score (${default})."`
+
+	OrgSources Switch `env:"CARILLON_ORG_SOURCES" default:"off" placeholder:"on|off" help:"Whether organizations may register sources by their addresses (${default})."`
+
+	ConsoleTheme Theme `env:"CARILLON_CONSOLE_THEME" placeholder:"name=…,logo=FILE,light=#RRGGBB,dark=#RRGGBB" help:"Name, logo (SVG or PNG) and colors of the console: buttons, and links on light and on dark ground. Empty: Carillon's."`
 
 	// EgressCA is a PEM file of authorities that webhooks and collectors trust besides the system's. Optional.
 	EgressCA string `name:"egress-ca" env:"CARILLON_EGRESS_CA" help:"PEM file of more authorities that webhooks trust."`
@@ -65,7 +77,7 @@ type Config struct {
 	TLSCert        string   `name:"tls-cert" env:"CARILLON_TLS_CERT" placeholder:"FILE" help:"Certificate (chain) of the API, PEM. With it, the API speaks HTTPS itself."`
 	TLSKey         string   `name:"tls-key" env:"CARILLON_TLS_KEY" placeholder:"FILE" help:"Private key of the certificate, PEM."`
 
-	// AfterRestore has no variable: one that stays set would hold for the next restore, too.
+	// AfterRestore has no variable: a variable would stay set for the next restore, too.
 	AfterRestore bool `help:"Send and visit from a restored data directory. The original server must be stopped."`
 
 	nextMaster   Secret
@@ -86,10 +98,16 @@ const (
 // directory.
 func ForDemo(dir, postgresBin string) Config {
 	return Config{
-		HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir, PostgresBin: postgresBin, Dev: true,
+		HTTPAddr:              "127.0.0.1:0",
+		AdminAddr:             "127.0.0.1:0",
+		DataDir:               dir,
+		PostgresBin:           postgresBin,
+		Dev:                   true,
 		Roles:                 []string{RoleAPI, RoleProject, RoleDispatch, RoleDeliver, RoleCollect},
-		DeliveryRetrySchedule: []time.Duration{time.Second, time.Second}, DeliveryTimeout: 10 * time.Second, AutoDisableAfter: maxDisableAfter,
-		Relevance: true,
+		DeliveryRetrySchedule: []time.Duration{time.Second, time.Second},
+		DeliveryTimeout:       10 * time.Second,
+		AutoDisableAfter:      maxDisableAfter,
+		Relevance:             true,
 	}
 }
 
@@ -106,7 +124,7 @@ func (c *Config) Is(role string) bool {
 // Setting is an error about one setting; it names the variable and the flag.
 type Setting struct {
 	Variable string // CARILLON_TLS_KEY
-	Issue    string // what to do
+	Issue    string // the remedy
 }
 
 // Error names the setting.
@@ -131,7 +149,17 @@ const (
 
 // Validate checks every setting and returns the first that is wrong, as a *Setting.
 func (c *Config) Validate() error {
-	for _, check := range []func() error{c.checkAddresses, c.checkStores, c.checkSecrets, c.checkEgress, c.checkDelivery, c.Platforms.Validate, c.checkTLS} {
+	for _, check := range []func() error{
+		c.checkAddresses,
+		c.checkStores,
+		c.checkSecrets,
+		c.checkSeal,
+		c.checkEgress,
+		c.checkDelivery,
+		c.checkOperatorWebhook,
+		c.Platforms.Validate,
+		c.checkTLS,
+	} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -144,7 +172,10 @@ func wrong(variable, issue string, args ...any) error {
 }
 
 func (c *Config) checkAddresses() error {
-	for variable, address := range map[string]string{"CARILLON_HTTP_ADDR": c.HTTPAddr, "CARILLON_ADMIN_ADDR": c.AdminAddr} {
+	for variable, address := range map[string]string{
+		"CARILLON_HTTP_ADDR":  c.HTTPAddr,
+		"CARILLON_ADMIN_ADDR": c.AdminAddr,
+	} {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return wrong(variable, "must be host:port, such as 127.0.0.1:8080; it is %q", address)
 		}
@@ -152,10 +183,14 @@ func (c *Config) checkAddresses() error {
 	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
 		return wrong("CARILLON_ADMIN_ADDR", "must differ from CARILLON_HTTP_ADDR; both are %s", c.HTTPAddr)
 	}
-	for variable, address := range map[string]string{"CARILLON_HTTP_ADDR": c.HTTPAddr, "CARILLON_ADMIN_ADDR": c.AdminAddr} {
+	for variable, address := range map[string]string{
+		"CARILLON_HTTP_ADDR":  c.HTTPAddr,
+		"CARILLON_ADMIN_ADDR": c.AdminAddr,
+	} {
 		if c.Dev && !onLoopback(address) {
 			return wrong("CARILLON_DEV", "is for this machine alone: %s must be an address such as 127.0.0.1:8080, and is %s. "+
-				"On a network leave it out, and open what webhooks and collectors may reach by CARILLON_DELIVERY_ALLOW_CIDRS and CARILLON_COLLECT_ALLOW_CIDRS", variable, address)
+				"On a network leave it out, and open what webhooks and collectors may reach by CARILLON_DELIVERY_ALLOW_CIDRS and "+
+				"CARILLON_COLLECT_ALLOW_CIDRS", variable, address)
 		}
 	}
 	if c.DataDir == "" {
@@ -173,29 +208,56 @@ func (c *Config) checkAddresses() error {
 }
 
 func (c *Config) checkStores() error {
-	if url := c.EventStoreURL.Reveal(); url != "" && !hasScheme(url, "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover") {
-		return wrong("CARILLON_EVENTSTORE_URL", "must look like esdb://user:password@host:2113?tls=true, or be empty for the embedded node")
+	if url := c.EventStoreURL.Reveal(); url != "" &&
+		!hasScheme(url, "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover") {
+		return wrong("CARILLON_EVENTSTORE_URL", "must look like esdb://user:password@host:2113?tls=true, or be empty for "+
+			"the embedded node")
 	}
-	if _, err := pgconn.ParseConfig(c.KeyStore.Reveal()); strings.Contains(c.KeyStore.Reveal(), "://") && (err != nil || c.KeyDatabase() == "") {
+	if _, err := pgconn.ParseConfig(c.KeyStore.Reveal()); strings.Contains(c.KeyStore.Reveal(), "://") &&
+		(err != nil || c.KeyDatabase() == "") {
 		return wrong("CARILLON_KEY_STORE", "must name a directory, or look like postgres://user:password@host:5432/keys")
 	}
 	return c.checkDatabase()
 }
 
 func (c *Config) checkDatabase() error {
+	if err := c.checkAnalytics(); err != nil {
+		return err
+	}
 	if n := c.Connections(); n < minConnections || n > maxConnections {
 		return wrong("CARILLON_DATABASE_CONNECTIONS", "must be %d to %d; it is %d", minConnections, maxConnections, n)
 	}
 	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
-		return wrong("CARILLON_DATABASE_DIRECT_URL", "needs CARILLON_DATABASE_URL, which leads to the same Postgres through a pooler")
+		return wrong("CARILLON_DATABASE_DIRECT_URL", "needs CARILLON_DATABASE_URL, which leads to the same Postgres "+
+			"through a pooler")
 	}
-	for variable, url := range map[string]string{"CARILLON_DATABASE_URL": c.DatabaseURL.Reveal(), "CARILLON_DATABASE_DIRECT_URL": c.DatabaseDirectURL.Reveal()} {
+	for variable, url := range map[string]string{
+		"CARILLON_DATABASE_URL":        c.DatabaseURL.Reveal(),
+		"CARILLON_DATABASE_DIRECT_URL": c.DatabaseDirectURL.Reveal(),
+	} {
 		if url == "" {
 			continue
 		}
 		if _, err := pgconn.ParseConfig(url); err != nil || !hasScheme(url, "postgres", "postgresql") {
-			return wrong(variable, "must look like postgres://user:password@host:5432/carillon, or be empty for a private Postgres")
+			return wrong(variable, "must look like postgres://user:password@host:5432/carillon, or be empty for a private "+
+				"Postgres")
 		}
+	}
+	return nil
+}
+
+func (c *Config) checkAnalytics() error {
+	if c.AnalyticsAddr == "" {
+		return nil
+	}
+	address, err := netip.ParseAddrPort(c.AnalyticsAddr)
+	if err != nil || !address.Addr().IsLoopback() || address.Port() == 0 {
+		return wrong("CARILLON_ANALYTICS_ADDR", "must be a loopback address with a port, such as 127.0.0.1:5433; it is %q",
+			c.AnalyticsAddr)
+	}
+	if c.DatabaseURL.Reveal() != "" {
+		return wrong("CARILLON_ANALYTICS_ADDR",
+			"is for the private Postgres: with CARILLON_DATABASE_URL analysts connect to that server")
 	}
 	return nil
 }
@@ -216,7 +278,18 @@ func hasScheme(url string, schemes ...string) bool {
 	return false
 }
 
-// KeyDatabase is the address of the second database that keeps data keys; "" where none does.
+// KeyHome returns the directory that keeps the data keys beside an embedded store; "" if Postgres keeps them.
+func (c *Config) KeyHome() string {
+	if c.KeyStore == "" && (c.EventStoreURL == "" || c.DatabaseURL == "") {
+		return c.OwnKeyDir()
+	}
+	return ""
+}
+
+// OwnKeyDir returns the directory in the data directory that keeps data keys, if any does.
+func (c *Config) OwnKeyDir() string { return filepath.Join(c.DataDir, keysDir) }
+
+// KeyDatabase returns the address of the second Postgres that has a copy of the data keys; "" if there is none.
 func (c *Config) KeyDatabase() string {
 	if url := c.KeyStore.Reveal(); hasScheme(url, "postgres", "postgresql") {
 		return url
@@ -224,8 +297,8 @@ func (c *Config) KeyDatabase() string {
 	return ""
 }
 
-// KeyDir is the directory that keeps data keys; "" where none does. Where none is named, one in the data directory is
-// used that belongs to an embedded part, or that was used before.
+// KeyDir returns the directory that has data keys, or a copy of them; "" if there is none. If none is named, that in
+// the data directory is used if it is the home, or was before all stores were moved elsewhere.
 func (c *Config) KeyDir() string {
 	if c.KeyDatabase() != "" {
 		return ""
@@ -233,9 +306,8 @@ func (c *Config) KeyDir() string {
 	if dir := c.KeyStore.Reveal(); dir != "" {
 		return dir
 	}
-	dir := filepath.Join(c.DataDir, keysDir)
-	if _, err := os.Stat(dir); err == nil || c.EventStoreURL == "" || c.DatabaseURL == "" {
-		return dir
+	if _, err := os.Stat(c.OwnKeyDir()); err == nil || c.KeyHome() != "" {
+		return c.OwnKeyDir()
 	}
 	return ""
 }
@@ -247,18 +319,21 @@ func (c *Config) checkSecrets() error {
 			continue
 		}
 		if _, err := decodeMasterKey(key.Reveal()); err != nil {
-			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64, or two such keys parted by a comma: make one with \"openssl rand -base64 32\"")
+			return wrong("CARILLON_MASTER_KEY", "must be 32 bytes in base64, or two such keys parted by a comma: make one "+
+				"with \"openssl rand -base64 32\"")
 		}
 	}
 	if token := c.AdminToken.Reveal(); token != "" && len(token) < minTokenLength {
-		return wrong("CARILLON_ADMIN_TOKEN", "must have at least %d characters: make one with \"openssl rand -hex 32\"", minTokenLength)
+		return wrong("CARILLON_ADMIN_TOKEN", "must have at least %d characters: make one with \"openssl rand -hex 32\"",
+			minTokenLength)
 	}
 	return nil
 }
 
 func (c *Config) checkDelivery() error {
 	if len(c.DeliveryRetrySchedule) > maxRetries {
-		return wrong("CARILLON_DELIVERY_RETRY_SCHEDULE", "must list at most %d waits; it lists %d", maxRetries, len(c.DeliveryRetrySchedule))
+		return wrong("CARILLON_DELIVERY_RETRY_SCHEDULE", "must list at most %d waits; it lists %d", maxRetries,
+			len(c.DeliveryRetrySchedule))
 	}
 	for _, wait := range c.DeliveryRetrySchedule {
 		if wait < 0 || wait > maxWait {
@@ -266,7 +341,8 @@ func (c *Config) checkDelivery() error {
 		}
 	}
 	if c.DeliveryTimeout < minTimeout || c.DeliveryTimeout > maxTimeout {
-		return wrong("CARILLON_DELIVERY_TIMEOUT", "must be from %s to %s; it is %s", minTimeout, maxTimeout, c.DeliveryTimeout)
+		return wrong("CARILLON_DELIVERY_TIMEOUT", "must be from %s to %s; it is %s", minTimeout, maxTimeout,
+			c.DeliveryTimeout)
 	}
 	if c.AutoDisableAfter < 1 || c.AutoDisableAfter > maxDisableAfter {
 		return wrong("CARILLON_AUTO_DISABLE_AFTER", "must be from 1 to %d; it is %d", maxDisableAfter, c.AutoDisableAfter)
@@ -304,12 +380,13 @@ func (c *Config) checkTLS() error {
 	return nil
 }
 
-// Unreachable says why only this machine could use the API as configured; "" where others can.
+// Unreachable returns why only this machine could use the API as configured; "" if others can.
 func (c *Config) Unreachable() string {
 	if c.TLSCert != "" || len(c.TrustedProxies) > 0 || onLoopback(c.HTTPAddr) {
 		return ""
 	}
-	return "the API listens on " + c.HTTPAddr + " over plain HTTP and refuses every request that isn't from this machine: " +
+	return "the API listens on " + c.HTTPAddr +
+		" over plain HTTP and refuses every request that isn't from this machine: " +
 		"set CARILLON_TLS_CERT and CARILLON_TLS_KEY, or put a proxy in front and name it in CARILLON_TRUSTED_PROXIES"
 }
 

@@ -58,12 +58,15 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, hour := time.Second, time.Hour
-	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour, 20 * hour, 24 * hour}
+	waits := []time.Duration{5 * second, 300 * second, 1800 * second, 2 * hour, 5 * hour, 10 * hour, 14 * hour,
+		20 * hour, 24 * hour}
 	if fmt.Sprint(c.DeliveryRetrySchedule) != fmt.Sprint(waits) {
 		t.Errorf("retry schedule = %v", c.DeliveryRetrySchedule)
 	}
-	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak, c.Relevance, c.Roles)
-	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver collect]"; got != want {
+	got := fmt.Sprint(c.HTTPAddr, c.AdminAddr, c.DataDir, c.DeliveryTimeout, c.AutoDisableAfter, c.AutoDisableMinStreak,
+		c.Relevance, c.Roles)
+	if want := "127.0.0.1:8080127.0.0.1:8081./data30s 100 1h0m0s true [api project dispatch deliver " +
+		"collect]"; got != want {
 		t.Errorf("defaults = %s\nwant       %s", got, want)
 	}
 	if c.Unreachable() != "" {
@@ -76,7 +79,8 @@ func TestErrorsNameTheSetting(t *testing.T) {
 	tests := []struct{ flag, value, want string }{
 		{"http-addr", "8080", "CARILLON_HTTP_ADDR (--http-addr) must be host:port"},
 		{"admin-addr", "127.0.0.1:8080", "CARILLON_ADMIN_ADDR (--admin-addr) must differ"},
-		{"admin-hosts", "carillon.internal:8081", `CARILLON_ADMIN_HOSTS (--admin-hosts) must list names without port, such as carillon.internal; one is "carillon.internal:8081"`},
+		{"admin-hosts", "carillon.internal:8081", `CARILLON_ADMIN_HOSTS (--admin-hosts) must list names without port, ` +
+			`such as carillon.internal; one is "carillon.internal:8081"`},
 		{"data-dir", "", "CARILLON_DATA_DIR (--data-dir) must name"},
 		{"roles", "api,cook", "--roles"},
 		{"eventstore-url", "http://u:hunter2@host", "CARILLON_EVENTSTORE_URL (--eventstore-url) must look like"},
@@ -91,17 +95,25 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"egress-addr", "fe80::1%lo", `is not an address`},
 		{"egress-ca", "/nowhere.pem", "CARILLON_EGRESS_CA (--egress-ca) can't be read: "},
 		{"egress-ca", "config_test.go", "CARILLON_EGRESS_CA (--egress-ca) must name a file with certificates in PEM"},
-		{"egress-addr", "0.0.0.0", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; 0.0.0.0 is that of none"},
-		{"egress-addr", "127.0.0.1,127.0.0.2", "CARILLON_EGRESS_ADDR (--egress-addr) may name one address of IPv4 and one of IPv6"},
-		{"egress-addr", "192.0.2.1", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; it can't send from 192.0.2.1"},
+		{"egress-addr", "0.0.0.0", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; 0.0.0.0 is " +
+			"that of none"},
+		{"egress-addr", "127.0.0.1,127.0.0.2", "CARILLON_EGRESS_ADDR (--egress-addr) may name one address of IPv4 and one " +
+			"of IPv6"},
+		{"egress-addr", "192.0.2.1", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; it can't " +
+			"send from 192.0.2.1"},
 		{"collect-allow-cidrs", "localhost", `"localhost" is not an address range`},
 		{"trusted-proxies", "10.0.0.0/8,x", `"x" is not an address range`},
 		{"delivery-retry-schedule", "5s,soon", "--delivery-retry-schedule"},
 		{"delivery-retry-schedule", "5s,-5s", "CARILLON_DELIVERY_RETRY_SCHEDULE (--delivery-retry-schedule) must list waits"},
 		{"delivery-timeout", "1ms", "CARILLON_DELIVERY_TIMEOUT (--delivery-timeout) must be from"},
 		{"auto-disable-after", "0", "CARILLON_AUTO_DISABLE_AFTER (--auto-disable-after) must be from 1"},
-		{"auto-disable-min-streak", "-1s", "CARILLON_AUTO_DISABLE_MIN_STREAK (--auto-disable-min-streak) must not be negative"},
+		{"auto-disable-min-streak", "-1s", "CARILLON_AUTO_DISABLE_MIN_STREAK (--auto-disable-min-streak) must not be " +
+			"negative"},
 		{"relevance", "perhaps", `"perhaps" is neither on nor off`},
+		{"operator-webhook", "ops.example.com", "CARILLON_OPERATOR_WEBHOOK (--operator-webhook) must look like https://"},
+		{"operator-webhook", "https://ops.example.com", "CARILLON_OPERATOR_WEBHOOK_SECRET (--operator-webhook-secret) must " +
+			"be whsec_"},
+		{"operator-webhook-secret", "hunter2", "CARILLON_OPERATOR_WEBHOOK (--operator-webhook) is missing"},
 		{"tls-cert", "cert.pem", "CARILLON_TLS_KEY (--tls-key) is missing"},
 		{"tls-key", "key.pem", "CARILLON_TLS_CERT (--tls-cert) is missing"},
 	}
@@ -149,7 +161,8 @@ func TestVariablesAreRead(t *testing.T) {
 func TestRangesAreRead(t *testing.T) {
 	t.Parallel()
 	var ranges config.Prefixes
-	if err := ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108,::ffff:10.9.9.9,fd00::/8,")); err != nil {
+	if err := ranges.UnmarshalText([]byte(" 127.0.0.0/8, 10.1.2.3/8,::1 ,192.168.1.7,::ffff:172.16.0.0/108," +
+		"::ffff:10.9.9.9,fd00::/8,")); err != nil {
 		t.Fatal(err)
 	}
 	if got := ranges.String(); got != "127.0.0.0/8,10.0.0.0/8,::1/128,192.168.1.7/32,172.16.0.0/12,10.9.9.9/32,fd00::/8" {
@@ -159,7 +172,8 @@ func TestRangesAreRead(t *testing.T) {
 		t.Errorf("empty list: %v, %v", ranges, err)
 	}
 	for _, bad := range []string{"10.0.0.0/33", "ten", "fe80::1%eth0", "fe80::%eth0/10", "10.0.0/8", "::ffff:0:0/90"} {
-		if err := ranges.UnmarshalText([]byte("127.0.0.0/8," + bad)); err == nil || !strings.Contains(err.Error(), `"`+bad+`"`) {
+		if err := ranges.UnmarshalText([]byte("127.0.0.0/8," + bad)); err == nil ||
+			!strings.Contains(err.Error(), `"`+bad+`"`) {
 			t.Errorf("%s: the error does not name the entry: %v", bad, err)
 		}
 	}
@@ -168,8 +182,10 @@ func TestRangesAreRead(t *testing.T) {
 func TestSecretsNeverShow(t *testing.T) {
 	t.Parallel()
 	c := config.Config{
-		AdminToken: "hunter2", MasterKey: "hunter2",
-		DatabaseURL: "postgres://bob:hunter2@db:5432/x?password=hunter2", EventStoreURL: "esdb://bob:hunt@er2:hunter2@n1,n2:2113?userKeyFile=hunter2",
+		AdminToken:    "hunter2",
+		MasterKey:     "hunter2",
+		DatabaseURL:   "postgres://bob:hunter2@db:5432/x?password=hunter2",
+		EventStoreURL: "esdb://bob:hunt@er2:hunter2@n1,n2:2113?userKeyFile=hunter2",
 	}
 	var logged bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewJSONHandler(&logged, nil), slog.NewTextHandler(&logged, nil)} {
@@ -199,20 +215,21 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	}
 	first := <-results
 	for range cap(results) - 1 {
-		if other := <-results; other.MasterKey != first.MasterKey || other.AdminToken != first.AdminToken {
+		if other := <-results; other.MasterKey != first.MasterKey || other.AdminToken != first.AdminToken ||
+			other.SealKey != first.SealKey {
 			t.Error("two processes made two values")
 		}
 	}
 	if key, err := first.Master(); err != nil || len(key) != 32 {
 		t.Errorf("master key: %d bytes, %v", len(key), err)
 	}
-	for _, name := range []string{config.MasterKeyFile, config.AdminTokenFile} {
+	for _, name := range []string{config.MasterKeyFile, config.AdminTokenFile, config.SealKeyFile} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	if entries, _ := os.ReadDir(dir); len(entries) != 2 {
+	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
 		t.Errorf("left behind: %v", entries)
 	}
 	token, err := (&config.Client{DataDir: dir}).Token()
@@ -231,6 +248,7 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 		"open to others": {config.AdminTokenFile, strings.Repeat("x", 64), 0o644, "chmod 600"},
 		"short token":    {config.AdminTokenFile, "short", 0o600, "delete it"},
 		"torn key":       {config.MasterKeyFile, "AAAA", 0o600, "restore it"},
+		"torn seal key":  {config.SealKeyFile, "AAAA", 0o600, "restore it"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +269,8 @@ func TestSecretsInBadShapeAreRefused(t *testing.T) {
 	}
 }
 
-// TestHostileDataDirectory: a key or token that another user can have put there is refused, and so is a place where they can.
+// TestHostileDataDirectory: a key or token that another user may have written is refused, and so is a directory that
+// others may write to.
 func TestHostileDataDirectory(t *testing.T) {
 	t.Parallel()
 	chown := func(path string) error {
@@ -276,7 +295,9 @@ func TestHostileDataDirectory(t *testing.T) {
 			}
 			return errors.Join(os.Chown(path, -1, group()), openGroup(path))
 		}, true},
-		"a group of the owner":  {"", func(path string) error { return errors.Join(os.Chown(path, -1, os.Getuid()), openGroup(path)) }, false},
+		"a group of the owner": {"", func(path string) error {
+			return errors.Join(os.Chown(path, -1, os.Getuid()), openGroup(path))
+		}, false},
 		"another's master key":  {config.MasterKeyFile, chown, true},
 		"another's next key":    {config.MasterKeyFile + ".next", chown, true},
 		"another's admin token": {config.AdminTokenFile, chown, true},
@@ -289,14 +310,16 @@ func TestHostileDataDirectory(t *testing.T) {
 			if err := made.EnsureSecrets(); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, config.MasterKeyFile+".next"), []byte(made.MasterKey.Reveal()),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			if err := tt.spoil(filepath.Join(dir, tt.name)); err != nil {
 				t.Fatal(err)
 			}
 			again := config.Config{DataDir: dir}
-			if err := again.EnsureSecrets(); (err != nil) != tt.refused || tt.refused && !strings.Contains(err.Error(), "data directory: ") {
+			if err := again.EnsureSecrets(); (err != nil) != tt.refused ||
+				tt.refused && !strings.Contains(err.Error(), "data directory: ") {
 				t.Errorf("error = %v", err)
 			}
 		})
@@ -317,7 +340,8 @@ func group() int {
 	return -1
 }
 
-// TestRestoredDirectoryWaits: what is restored sends and visits nothing before it is said once that it takes over.
+// TestRestoredDirectoryWaits: a restored directory sends and visits nothing until it is started once with the flag to
+// take over.
 func TestRestoredDirectoryWaits(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -344,8 +368,11 @@ func TestRestoredDirectoryWaits(t *testing.T) {
 	if restored, err := check(false, config.RoleAPI, config.RoleProject); !restored || err != nil {
 		t.Errorf("a look at it: %v, %v", restored, err)
 	}
-	if restored, err := check(true, config.RoleDeliver); restored || err != nil {
+	if restored, err := check(true, config.RoleDeliver); !restored || err != nil {
 		t.Errorf("with --after-restore: %v, %v", restored, err)
+	}
+	if err := (&config.Config{DataDir: dir}).TakeOver(); err != nil {
+		t.Fatal(err)
 	}
 	if restored, err := check(false, config.RoleDeliver); restored || err != nil {
 		t.Errorf("the next start: %v, %v", restored, err)
@@ -356,33 +383,39 @@ func TestClientFindsTheServer(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"127.0.0.1:8081": "http://127.0.0.1:8081", "0.0.0.0:8081": "http://127.0.0.1:8081", ":8081": "http://127.0.0.1:8081",
-		"[::]:8081": "http://127.0.0.1:8081", "[fd00::1]:8081": "http://[fd00::1]:8081", "https://admin.example/": "https://admin.example",
+		"[::]:8081": "http://127.0.0.1:8081", "[fd00::1]:8081": "http://[fd00::1]:8081",
+		"https://admin.example/": "https://admin.example",
 	} {
 		if got, err := (&config.Client{AdminAddr: address}).BaseURL(); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", address, got, err, want)
 		}
 	}
 	var setting *config.Setting
-	if _, err := (&config.Client{AdminAddr: "8081"}).BaseURL(); !errors.As(err, &setting) || setting.Variable != "CARILLON_ADMIN_ADDR" {
+	if _, err := (&config.Client{AdminAddr: "8081"}).BaseURL(); !errors.As(err, &setting) ||
+		setting.Variable != "CARILLON_ADMIN_ADDR" {
 		t.Errorf("error = %v", err)
 	}
-	if _, err := (&config.Client{DataDir: t.TempDir()}).Token(); err == nil || !strings.Contains(err.Error(), "carillon serve") {
+	if _, err := (&config.Client{DataDir: t.TempDir()}).Token(); err == nil ||
+		!strings.Contains(err.Error(), "carillon serve") {
 		t.Errorf("error = %v, want it to say what to do", err)
 	}
 }
 
-// TestHostileNetworkReachesNoDevelopmentServer: with --dev whoever reaches the server gets a key and sends webhooks to
-// its loopback.
+// TestHostileNetworkReachesNoDevelopmentServer: with --dev any client that reaches the server gets a key and sends
+// webhooks to its loopback.
 func TestHostileNetworkReachesNoDevelopmentServer(t *testing.T) {
 	t.Parallel()
 	tests := map[string]bool{
-		"127.0.0.1:9080": true, "127.8.0.1:8080": true, "[::1]:8080": true, "localhost:8080": true, "[::ffff:127.0.0.1]:80": true,
-		"0.0.0.0:8080": false, ":8080": false, "[::]:8080": false, "192.0.2.1:8080": false, "[fe80::1%lo]:80": false, "carillon.example:80": false,
+		"127.0.0.1:9080": true, "127.8.0.1:8080": true, "[::1]:8080": true, "localhost:8080": true,
+		"[::ffff:127.0.0.1]:80": true,
+		"0.0.0.0:8080":          false, ":8080": false, "[::]:8080": false, "192.0.2.1:8080": false, "[fe80::1%lo]:80": false,
+		"carillon.example:80": false,
 	}
 	for address, may := range tests {
 		for _, flag := range []string{"http-addr", "admin-addr"} {
 			_, err := parse(t, "--dev", "--"+flag+"="+address)
-			named := err != nil && strings.Contains(err.Error(), "CARILLON_DEV") && strings.Contains(err.Error(), "CARILLON_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
+			named := err != nil && strings.Contains(err.Error(), "CARILLON_DEV") &&
+				strings.Contains(err.Error(), "CARILLON_"+strings.ToUpper(strings.ReplaceAll(flag, "-", "_")))
 			if may != (err == nil) || !may && !named {
 				t.Errorf("--dev with --%s=%s: %v", flag, address, err)
 			}

@@ -60,7 +60,8 @@ func (c *Config) checkEgress() error {
 	families := map[bool]netip.Addr{}
 	for _, address := range c.EgressAddr {
 		if other, twice := families[address.Is4()]; twice {
-			return wrong(variable, "may name one address of IPv4 and one of IPv6; %s and %s are of the same family", other, address)
+			return wrong(variable, "may name one address of IPv4 and one of IPv6; %s and %s are of the same family",
+				other, address)
 		}
 		families[address.Is4()] = address
 		if address.IsUnspecified() || address.IsMulticast() || address == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {

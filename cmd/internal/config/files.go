@@ -15,13 +15,14 @@ func FileVariable(flag *kong.Flag) string {
 		return ""
 	}
 	switch flag.Target.Interface().(type) {
-	case Secret, Token, Address:
+	case Secret, PlatformTokens, Address:
 		return flag.Envs[0] + "_FILE"
 	}
 	return ""
 }
 
-// FromFiles resolves secrets from the files that their FileVariable names. The lines of a file are the entries of a list.
+// FromFiles resolves secrets from the files that their FileVariable names. The lines of a file are the entries of a
+// list.
 func FromFiles() kong.Resolver {
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		variable := FileVariable(flag)

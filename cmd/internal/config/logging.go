@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"carillon/command/sampling"
 )
 
 // Logging is how a process logs.
@@ -21,13 +23,13 @@ func (l Logging) Logger(to *os.File) *slog.Logger {
 	_ = level.UnmarshalText([]byte(l.LogLevel)) // one of the four, or info
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	if l.LogFormat == "json" || l.LogFormat == "auto" && !IsTerminal(to) {
-		return slog.New(withoutRepeats(slog.NewJSONHandler(to, options)))
+		return slog.New(sampling.New(slog.NewJSONHandler(to, options), oneWarning))
 	}
-	return slog.New(withoutRepeats(slog.NewTextHandler(to, options)))
+	return slog.New(sampling.New(slog.NewTextHandler(to, options), oneWarning))
 }
 
-// ProcessLogger is Logger, for all of a process: what libraries print by package log is in the same form, at debug
-// level, because it may repeat what an endpoint sent. (net/http prints what comes after an answer.)
+// ProcessLogger is Logger, for all of a process: libraries' output by package log has the same form, at debug level,
+// because it may repeat an endpoint's data. (net/http prints bytes after an answer.)
 func (l Logging) ProcessLogger(to *os.File) *slog.Logger {
 	logger := l.Logger(to)
 	log.SetFlags(0)
@@ -35,7 +37,7 @@ func (l Logging) ProcessLogger(to *os.File) *slog.Logger {
 	return logger
 }
 
-// readable writes a time that something took as 1.5s, in JSON too, where it would be a bare number of nanoseconds.
+// readable writes a time that something took as 1.5s, in JSON too, if it would be a bare number of nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

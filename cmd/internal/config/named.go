@@ -8,7 +8,7 @@ import (
 // Named is a setting to be looked at.
 type Named struct {
 	Variable string // CARILLON_HTTP_ADDR
-	Value    string // hidden where it is a secret; "": not set
+	Value    string // hidden if it is a secret; "": not set
 }
 
 // Named lists all settings in the order of --help. Secrets and passwords are hidden by their types.

@@ -10,7 +10,7 @@ import (
 )
 
 // CheckOwner refuses a file or directory that another user may change: one that belongs to neither this user nor root,
-// or that a group or everybody may write to. A group whose number is the owner's is the owner's own.
+// or that a group or all users may write to. A group with the owner's number is private to the owner.
 func CheckOwner(path string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -18,19 +18,21 @@ func CheckOwner(path string, info fs.FileInfo) error {
 	}
 	user := uint32(os.Geteuid()) //nolint:gosec // not negative where files have owners
 	if stat.Uid != user && stat.Uid != 0 {
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: run this as its owner, or run \"chown %d %s\" if all of it is to be trusted",
+		return fmt.Errorf("%s belongs to user %d, and this is user %d: run this as its owner, or run \"chown %d %s\" if "+
+			"all of it is to be trusted",
 			path, stat.Uid, user, user, path)
 	}
 	mode := info.Mode().Perm()
 	if mode&0o002 != 0 || mode&0o020 != 0 && stat.Gid != stat.Uid {
-		return fmt.Errorf("others may write to %s: run \"chmod go-w %s\" if all of it is to be trusted, or name a directory in it that is this user's alone", path, path)
+		return fmt.Errorf("others may write to %s: run \"chmod go-w %s\" if all of it is to be trusted, or name a "+
+			"directory in it that is this user's alone", path, path)
 	}
 	return nil
 }
 
 // checkOwners refuses a data directory, or secrets in it, that another user can have put there.
 func (c *Config) checkOwners() error {
-	for _, name := range []string{"", MasterKeyFile, nextMasterKeyFile, AdminTokenFile} {
+	for _, name := range []string{"", MasterKeyFile, nextMasterKeyFile, AdminTokenFile, SealKeyFile} {
 		path := filepath.Join(c.DataDir, name)
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {

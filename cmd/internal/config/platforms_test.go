@@ -5,30 +5,31 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"carillon/cmd/internal/config"
 )
 
-// What can't be right is refused where it is given, with the variable and what to do, and never repeated.
+// Invalid values are refused with the variable and the remedy, and never repeated.
 func TestPlatformsAreChecked(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--twitter-token=hunter2\n"}, "CARILLON_TWITTER_TOKEN (--twitter-token) holds a line end"},
-		{[]string{"--facebook-token=hunter2 hunter2"}, "CARILLON_FACEBOOK_TOKEN (--facebook-token) holds a line end, a space"},
-		{[]string{"--instagram-account=kajhallen"}, "CARILLON_INSTAGRAM_ACCOUNT (--instagram-account) must be the account's number"},
-		{[]string{"--twitter-token=hunter2,hunter2"}, "CARILLON_TWITTER_TOKEN (--twitter-token) must be one token"},
-		{[]string{"--tiktok-token=a=hunter2,hunter2"}, "CARILLON_TIKTOK_TOKEN (--tiktok-token) must be account=token"},
-		{[]string{"--tiktok-token=a=hunter2,A=hunter2"}, `has two tokens for the account "a"`},
+	tests := []struct{ tokens, want string }{
+		{"twitter=hunter2\n", "CARILLON_PLATFORM_TOKENS (--platform-tokens) holds a line end"},
+		{"facebook=hunter2 hunter2", "holds a line end, a space"},
+		{"facebook=" + strings.Repeat("hunter2", 600), "is longer than any token in entry 1"},
+		{"instagram:kajhallen=hunter2", "must have the number of the account"},
+		{"instagram=hunter2", "must have the number of the account"},
+		{"twitter=hunter2,hunter2", "entry 2 has no token"},
+		{"hunter2=hunter2", "entry 1 is none of them"},
+		{"twitter=hunter2,twitter=hunter2", `has two tokens for "twitter"`},
+		{"tiktok:a=hunter2,tiktok:@A=hunter2", `has two tokens for "tiktok:@A"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
-			_, err := parse(t, tt.args...)
+			_, err := parse(t, "--platform-tokens="+tt.tokens)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("error = %v\nwant it to contain %q", err, tt.want)
 			}
@@ -48,52 +49,55 @@ func TestSecretsFromFiles(t *testing.T) {
 		}
 		t.Setenv(variable, path)
 	}
-	file("CARILLON_FACEBOOK_TOKEN_FILE", "hunter2\r\n")
-	file("CARILLON_TIKTOK_TOKEN_FILE", "@Kajhallen=hunter2\nother=act.x!=y\n")
+	file("CARILLON_PLATFORM_TOKENS_FILE", "facebook=hunter2\r\ntiktok:@Kajhallen=hunter2\ntiktok:other=act.x!=y\n"+
+		"instagram:17841405309211844=EAA,\n")
 	file("CARILLON_ADMIN_TOKEN_FILE", strings.Repeat("hunter2", 5)+"\n")
 	c, err := parse(t)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens, err := c.TikTokTokens()
-	if err != nil || c.FacebookToken.Reveal() != "hunter2" || len(tokens) != 2 || tokens["kajhallen"] != "hunter2" || tokens["other"] != "act.x!=y" {
-		t.Errorf("facebook %q, tiktok %v, %v", c.FacebookToken.Reveal(), tokens, err)
+	got, err := c.Credentials()
+	want := config.Credentials{
+		Facebook:         "hunter2",
+		Instagram:        "EAA",
+		InstagramAccount: "17841405309211844",
+		TikTok:           map[string]string{"kajhallen": "hunter2", "other": "act.x!=y"},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("credentials %v, %v, want %v", got, err, want)
 	}
 	if c.AdminToken.Reveal() != strings.Repeat("hunter2", 5) {
 		t.Errorf("admin token %q", c.AdminToken.Reveal())
 	}
 	var log strings.Builder
-	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "token", c.FacebookToken)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", c, "tokens", c.Tokens)
 	if text := log.String() + fmt.Sprintf("%v %+v %#v", c, c, c); strings.Contains(text, "hunter2") {
 		t.Errorf("a token shows: %s", text)
 	}
-	if given, err := parse(t, "--facebook-token=other"); err != nil || given.FacebookToken.Reveal() != "other" {
-		t.Errorf("a flag before a file: %q, %v", given.FacebookToken.Reveal(), err)
-	}
-	c, err = parse(t, "--tiktok-token=hunter2")
-	if tokens, _ := c.TikTokTokens(); err != nil || tokens[""] != "hunter2" {
-		t.Errorf("one token for all: %v, %v", tokens, err)
+	c, err = parse(t, "--platform-tokens=tiktok=hunter2")
+	if got, _ := c.Credentials(); err != nil || got.TikTok[""] != "hunter2" || got.Facebook != "" {
+		t.Errorf("a flag before a file, one token for all accounts: %v, %v", got, err)
 	}
 	var none config.Platforms
-	if tokens, err := none.TikTokTokens(); err != nil || len(tokens) > 0 || none.Validate() != nil {
-		t.Errorf("without settings: %v, %v", tokens, err)
+	if got, err := none.Credentials(); err != nil || len(got.TikTok) > 0 || got.Twitter != "" {
+		t.Errorf("without settings: %v, %v", got, err)
 	}
 }
 
 // TestSecretFile_wrong is not parallel: variables belong to the process.
 func TestSecretFile_wrong(t *testing.T) {
-	const variable = "CARILLON_FACEBOOK_TOKEN_FILE"
+	const variable = "CARILLON_PLATFORM_TOKENS_FILE"
 	path := filepath.Join(t.TempDir(), "token")
 	for want, text := range map[string]string{
-		"names an empty file": "\n",
-		"must be one token":   "hunter2\nhunter2\n",
-		"are both set":        "hunter2\n",
-		"can't be read":       "",
+		"names an empty file":  "\n",
+		"entry 2 has no token": "facebook=hunter2\nhunter2\n",
+		"are both set":         "facebook=hunter2\n",
+		"can't be read":        "",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Setenv(variable, path)
 			if want == "are both set" {
-				t.Setenv("CARILLON_FACEBOOK_TOKEN", "hunter2")
+				t.Setenv("CARILLON_PLATFORM_TOKENS", "facebook=hunter2")
 			}
 			if want == "can't be read" {
 				t.Setenv(variable, path+"-none")
@@ -102,7 +106,9 @@ func TestSecretFile_wrong(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := parse(t)
-			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "CARILLON_FACEBOOK_TOKEN") || strings.Contains(err.Error(), "hunter2") {
+			if err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "CARILLON_PLATFORM_TOKENS") ||
+				strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("error = %v, want it to contain %q", err, want)
 			}
 		})
@@ -115,7 +121,8 @@ func TestReplacedSettings(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "CARILLON_MASTER_KEY,") || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("error = %v, want it to name the new variable", err)
 	}
-	for _, flag := range []string{"--collect-pages", "--facebook-token-file", "--tiktok-url"} {
+	for _, flag := range []string{"--collect-pages", "--facebook-token", "--tiktok-token-file", "--admin-token-file",
+		"--instagram-account"} {
 		if err := config.ReplacedFlag(flag); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s: %v", flag, err)
 		}
@@ -136,7 +143,8 @@ func TestMasterKeyList(t *testing.T) {
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 	for _, bad := range []string{current + ",hunter2", current + "," + next + "," + next, "," + next} {
-		if _, err := parse(t, "--master-key="+bad); err == nil || !strings.Contains(err.Error(), "CARILLON_MASTER_KEY (--master-key)") {
+		if _, err := parse(t, "--master-key="+bad); err == nil ||
+			!strings.Contains(err.Error(), "CARILLON_MASTER_KEY (--master-key)") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

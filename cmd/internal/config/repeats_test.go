@@ -69,7 +69,7 @@ func TestAnOutageIsALineAMinute(t *testing.T) {
 			t.Errorf("%d lines stand for %d warnings, want at most %d for %d", broke, total, minutes+2, minutes*each)
 		}
 
-		log.Warn("subscription broke", "error", away) // the next outage is told at once
+		log.Warn("subscription broke", "error", away) // the next outage is logged at once
 		log.Warn("subscription broke", "error", errors.New("certificate expired"))
 		log.Warn("without a cause")
 		log.Warn("without a cause")

@@ -25,9 +25,9 @@ const (
 
 const keySize = 32 // bytes of a master key, and of a made token before it is written in hex
 
-// EnsureSecrets fills MasterKey and AdminToken where they were not given: from their files in the data directory, or,
-// the first time, with new random values that are then stored there, readable by this user only. Processes that start
-// at the same moment agree on one value.
+// EnsureSecrets fills MasterKey and AdminToken if they were not given: from their files in the data directory, or, the
+// first time, with new random values that are then stored there, readable by this user only. Processes that start at
+// the same moment agree on one value.
 func (c *Config) EnsureSecrets() error {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w; create it, or point CARILLON_DATA_DIR elsewhere", err)
@@ -47,7 +47,8 @@ func (c *Config) EnsureSecrets() error {
 		}
 		c.masterMade = key == fresh
 		if _, err := decodeMasterKey(key); err != nil {
-			return fmt.Errorf("%s does not hold a master key: restore it from a backup; without it nothing that is stored encrypted can be read", path)
+			return fmt.Errorf("%s does not hold a master key: restore it from a backup; without it nothing that is stored "+
+				"encrypted can be read", path)
 		}
 		c.MasterKey, c.masterInFile = Secret(key), true
 		if err := c.readNext(); err != nil {
@@ -66,7 +67,7 @@ func (c *Config) EnsureSecrets() error {
 		}
 		c.AdminToken = Secret(token)
 	}
-	return nil
+	return c.ensureSealKey()
 }
 
 // Master is the master key's 32 bytes. Call EnsureSecrets first.
@@ -102,7 +103,7 @@ func (c *Config) ReadMasters() (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// NextMaster is the master key that is to take the other's place; nil where there is none. Call EnsureSecrets first.
+// NextMaster is the master key that will replace the other; nil if there is none. Call EnsureSecrets first.
 func (c *Config) NextMaster() ([]byte, error) {
 	if c.nextMaster == "" {
 		return nil, nil
@@ -120,8 +121,8 @@ func (c *Config) splitMasterKey() {
 // MasterInFile reports whether the master key is kept in the data directory, and not given. Call EnsureSecrets first.
 func (c *Config) MasterInFile() bool { return c.masterInFile }
 
-// ForgetMadeMaster removes the master key if this process has made it, so that nobody takes it for the one that is missing.
-// It says whether it did. It is for a start that is refused.
+// ForgetMadeMaster removes the master key if this process has made it, so that it is not mistaken for the missing one.
+// It reports whether it did. It is for a refused start.
 func (c *Config) ForgetMadeMaster() bool {
 	return c.masterMade && os.Remove(filepath.Join(c.DataDir, MasterKeyFile)) == nil
 }
@@ -154,8 +155,8 @@ func (c *Config) MakeNextMaster() ([]byte, error) {
 	return decodeMasterKey(key)
 }
 
-// KeepNextMaster lets the next master key take the place of the one in the data directory, which is overwritten. It does
-// nothing where that has happened.
+// KeepNextMaster lets the next master key take the place of the one in the data directory, which is overwritten. It
+// does nothing if that has happened.
 func (c *Config) KeepNextMaster() error {
 	path, next := filepath.Join(c.DataDir, MasterKeyFile), filepath.Join(c.DataDir, nextMasterKeyFile)
 	if _, err := os.Stat(next); errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +183,8 @@ func (c *Config) KeepNextMaster() error {
 }
 
 func decodeMasterKey(text string) ([]byte, error) {
-	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding,
+		base64.RawURLEncoding} {
 		if key, err := encoding.DecodeString(text); err == nil && len(key) == keySize {
 			return key, nil
 		}
@@ -190,7 +192,7 @@ func decodeMasterKey(text string) ([]byte, error) {
 	return nil, errors.New("not 32 bytes in base64")
 }
 
-// onceMade returns what a file holds, and puts a fresh value there if there is none. The value is durable before the
+// onceMade returns the content of a file, and writes a fresh value if it is missing. The value is durable before the
 // file has its name, and the name is given by link, which never replaces: of two processes the first one wins.
 func onceMade(path, fresh string) (string, error) {
 	value, err := readPrivate(path)
@@ -222,14 +224,15 @@ func onceMade(path, fresh string) (string, error) {
 	return fresh, durable.SyncDir(dir)
 }
 
-// readPrivate reads a file that nobody else may read.
+// readPrivate reads a file that no one else may read.
 func readPrivate(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("%s can be read by others: run \"chmod 600 %s\", and consider its content as leaked", path, path)
+		return "", fmt.Errorf("%s can be read by others: run \"chmod 600 %s\", and consider its content as leaked",
+			path, path)
 	}
 	data, err := os.ReadFile(path) //nolint:gosec // the path is the operator's own
 	if err != nil {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -22,12 +21,12 @@ type allDeliveries struct {
 	Statuses   []string
 	Feeds      []query.FeedName
 	Filter     deliveryForm
-	// Live is the address of live updates. Empty on all pages but the first.
-	Live  string
-	Later bool   // whether the page is not the first
-	First string // of the first page
-	Next  string // of the next page; empty if there is none
-	Now   time.Time
+	Presets    []preset
+	Live       bool   // whether the page follows new deliveries: the first one does
+	Later      bool   // whether the page is not the first
+	First      string // of the first page
+	Next       string // of the next page; empty if there is none
+	Now        time.Time
 }
 
 // listAllDeliveries answers GET /console/deliveries.
@@ -38,17 +37,9 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 		Now:      c.Now().UTC(),
 		Later:    values.Get("before") != "",
 		First:    withParameter(v.URL, "before", ""),
-		Filter: deliveryForm{
-			Status: values.Get("status"),
-			Type:   strings.TrimSpace(values.Get("type")),
-			Feed:   values.Get("feed"),
-			Since:  values.Get("since"),
-			Until:  values.Get("until"),
-		},
+		Filter:   formOf(values, c.Now().UTC()),
 	}
-	if !list.Later {
-		list.Live = c.liveAt(v, liveDeliveries, uuid.Nil, values)
-	}
+	list.Live, list.Presets = !list.Later, list.Filter.presets(v.URL.Path)
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/organization"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -18,9 +20,13 @@ type attemptView struct {
 	// Headers are those of the request, without the destination's own. Empty if they can't be restored.
 	Headers string
 	Answer  string
+	// Received are the headers of the answer. Empty if it was a success, or none came.
+	Received string
+	// SameAs is the number of the next later attempt with the same answer, which is shown there. Optional.
+	SameAs int
 }
 
-// attemptViews lists the latest attempts of a delivery.
+// attemptViews lists the latest attempts of a delivery, newest first.
 func (c *Console) attemptViews(v *visit, d deliveryView) ([]attemptView, error) {
 	latest := d.Attempts[max(0, len(d.Attempts)-maxAttempts):]
 	if len(latest) == 0 {
@@ -31,26 +37,51 @@ func (c *Console) attemptViews(v *visit, d deliveryView) ([]attemptView, error) 
 		return nil, err
 	}
 	all := make([]attemptView, len(latest))
-	for i, attempt := range latest {
+	seen := map[string]int{} // answers by the attempt that shows them
+	for i := range all {
+		attempt := latest[len(latest)-1-i]
 		all[i] = attemptView{Attempt: attempt, Headers: headersOf(d, attempt.AttemptedAt, secrets)}
+		if all[i].Received, err = c.receivedHeaders(v, d.Destination, attempt.ResponseHeaders); err != nil {
+			return nil, err
+		}
 		if attempt.ResponseBody == nil {
 			continue
 		}
 		room := answerRoom
-		if i == len(latest)-1 {
+		if i == 0 {
 			room = lastAnswerRoom
 		}
 		body, err := c.open(v.Context(), d.Destination, sealing.ResponseBody, attempt.ResponseBody)
 		switch {
 		case errors.Is(err, errUnavailable):
-			all[i].Answer = "(can't be read any more)"
+			all[i].Answer = lostAnswer
 		case err != nil:
 			return nil, err
+		case seen[string(body)] != 0:
+			all[i].SameAs = seen[string(body)]
 		default:
-			all[i].Answer = fit(pretty(body), room)
+			all[i].Answer, seen[string(body)] = fit(pretty(body), room), attempt.Number
 		}
 	}
 	return all, nil
+}
+
+// lostAnswer stands for an answer whose data key is gone.
+const lostAnswer = "(can't be read any more)"
+
+// headerRoom bounds the headers of an answer on a page.
+const headerRoom = 2_000
+
+// receivedHeaders opens the headers of an answer.
+func (c *Console) receivedHeaders(v *visit, destination uuid.UUID, sealed []byte) (string, error) {
+	if sealed == nil {
+		return "", nil
+	}
+	headers, err := c.open(v.Context(), destination, sealing.ResponseHeaders, sealed)
+	if errors.Is(err, errUnavailable) {
+		return lostAnswer, nil
+	}
+	return fit(revealed(string(headers), "⟨U+%04X⟩"), headerRoom), err
 }
 
 // signingSecret is a secret and the time it signed.

@@ -55,6 +55,7 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 		{"/validate", "Try it", "Can Ticket shop be reached?", "It answered 204", requests.Load},
 		{"/secrets/" + found.Secrets[0].ID.String() + "/reveal", "Show it", "Show a secret of", "Give it to the receiver",
 			disclosures},
+		{"/rotate", "Rotate", "Rotate the secret of", "There is a new secret", disclosures},
 	} {
 		path := "/console/destinations/" + id.String() + c.page
 		b.open(t, path)

@@ -28,14 +28,19 @@ func TestAttachSourceInBrowser(t *testing.T) {
 	b.scripts(t, false)
 	path := "/console/feeds/" + s.names["feed"]
 	b.open(t, path)
-	b.fill(t, "source", "not an id")
-	b.pressButton(t, "Attach")
-	b.until(t, "the refusal is there", `document.body.innerText.includes("Source must be the id of a source")`)
+	b.fill(t, "where", "not an address")
+	b.pressButton(t, "Look at it")
+	b.until(t, "the refusal is there", `document.body.innerText.includes("must be absolute")`)
+	b.shows(t, "refused", "Attach a source to")
+	if typed := ask[string](t, b, `document.getElementById("where").value`); typed != "not an address" {
+		t.Errorf("the form has lost what was typed: %q", typed)
+	}
+	b.accessible(t, "refused")
+	b.fits(t, "refused", 360)
 	b.forget() // the browser reports status 400 on its console
 
 	spare := s.names["source"]
-	b.open(t, path)
-	b.fill(t, "source", spare)
+	b.fill(t, "where", "https://example.org/theatre/"+s.org.String())
 	b.pressButton(t, "Attach")
 	b.until(t, "the source is attached", `document.body.innerText.includes("The source is attached.")`)
 	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Reload")

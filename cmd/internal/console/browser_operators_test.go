@@ -110,6 +110,11 @@ var (
 			path:  "/console/record/{works}",
 			shows: []string{"Ticket shop", "Time line", "its first secret", "Export as NDJSON"},
 		},
+		{
+			name:  "changes",
+			path:  "/console/record/changes?kind=destination",
+			shows: []string{"destination created", "Ticket shop", "Export as NDJSON"},
+		},
 		{name: "operators-missing", path: "/console/organizations/none/", shows: []string{"There is nothing here."}},
 	}
 	auditorLooks = []look{

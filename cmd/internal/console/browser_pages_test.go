@@ -63,6 +63,55 @@ var looks = []look{
 	},
 	{name: "new-destination", path: "/console/destinations/new", shows: []string{"New destination", "Custom headers"}},
 	{
+		name:  "search",
+		path:  "/console/search?q=e",
+		shows: []string{"Ticket shop", "Concerts"},
+		press: "Ticket shop",
+		then:  []string{"Time line"},
+	},
+	{
+		name:  "activity",
+		path:  "/console/activity",
+		shows: []string{"Changes of all destinations", "Ticket shop", "its first secret"},
+		press: "Old newsletter",
+		then:  []string{"3 failures in a row"},
+	},
+	{
+		name:  "start",
+		path:  "/console/destinations/{fresh}/start",
+		shows: []string{"First steps of", "Give its secret to your receiver", "whsec_", "Choose its events"},
+		press: "Send a test",
+		then:  []string{"It took the event: 204"},
+	},
+	{
+		name:  "new-subscription",
+		path:  "/console/destinations/{works}/subscriptions/new",
+		shows: []string{"New subscription of", "news.*", "A news item was added to a news feed.", "Concerts"},
+		press: "Add",
+		then:  []string{"Events must be chosen"},
+	},
+	{
+		name:  "edit-subscription",
+		path:  "/console/destinations/{works}/subscriptions/{subscription}/edit",
+		shows: []string{"Edit a subscription of", "Concerts"},
+		press: "Save",
+		then:  []string{"The changes were saved."},
+	},
+	{
+		name:  "subscription-off",
+		path:  "/console/destinations/{works}/subscriptions/{subscription}/disable",
+		shows: []string{"Switch off a subscription"},
+		press: "Switch off",
+		then:  []string{"The subscription is off", "switched off"},
+	},
+	{
+		name:  "subscription-on",
+		path:  "/console/destinations/{works}/subscriptions/{subscription}/enable",
+		shows: []string{"Switch on a subscription"},
+		press: "Switch on",
+		then:  []string{"The subscription is on"},
+	},
+	{
 		name:  "edit-destination",
 		path:  "/console/destinations/{works}/edit",
 		shows: []string{"Edit Ticket shop"},
@@ -109,7 +158,7 @@ var looks = []look{
 		path:  "/console/destinations/{fresh}/rotate",
 		shows: []string{"another 24 hours"},
 		press: "Rotate",
-		then:  []string{"There is a new secret.", "Expire now"},
+		then:  []string{"There is a new secret.", "whsec_", "Give it to the receiver only"},
 	},
 	{
 		name:  "deliveries",
@@ -126,6 +175,13 @@ var looks = []look{
 		then:  []string{"Sending to Old newsletter"},
 	},
 	{
+		name:  "replay-all",
+		path:  "/console/deliveries/replay?last=hour",
+		shows: []string{"Send what failed", "to 1 destination", "7 days"},
+		press: "Send 3 again",
+		then:  []string{"Sending to all destinations"},
+	},
+	{
 		name:  "backfill",
 		path:  "/console/destinations/{works}/backfill?since={hour}",
 		shows: []string{"Send missed events", "4", "without those it already got"},
@@ -140,7 +196,7 @@ var looks = []look{
 	{
 		name:  "failed-delivery",
 		path:  "/console/deliveries/{failed}",
-		shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>"},
+		shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>", "Headers of the response"},
 	},
 	{
 		name:  "replay",
@@ -163,6 +219,13 @@ var looks = []look{
 			"example.org/concerts", "Attach a source"},
 		press: "Month after →",
 		then:  []string{"Its sources show nothing for this month."},
+	},
+	{
+		name:  "attach-source",
+		path:  "/console/feeds/{feed}/sources/new?where=https%3A%2F%2Fexample.org%2Ftheatre%2F{org}&type=site",
+		shows: []string{"Attach a source to Concerts", "a page that lists others", "By its id"},
+		press: "Attach",
+		then:  []string{"The source is attached."},
 	},
 	{
 		name:  "item",
@@ -210,9 +273,9 @@ var looks = []look{
 	{
 		name:  "event",
 		path:  "/console/events/{event}",
-		shows: []string{"Recipients", "Got it 2", "Ticket shop", "Concert in the park"},
-		press: "Got it",
-		then:  []string{"Got it 2", "Ticket shop"},
+		shows: []string{"Recipients", "Arrived 1", "Failed 1", "Ticket shop", "Concert in the park"},
+		press: "Arrived",
+		then:  []string{"Arrived 1", "Ticket shop"},
 	},
 	{name: "missing", path: "/console/deliveries/none", shows: []string{missing}},
 }

@@ -86,7 +86,6 @@ func (w *world) serve(t *testing.T) string {
 func serveAt(t *testing.T, handler http.Handler) string {
 	t.Helper()
 	server := httptest.NewServer(handler)
-	t.Cleanup(server.CloseClientConnections) // live updates stay open
 	t.Cleanup(server.Close)
 	return server.URL
 }
@@ -218,8 +217,8 @@ func ask[T any](t *testing.T, b *tab, expression string) T {
 	return value
 }
 
-// until waits for an expression to hold on a complete page: one that is still loading shows its first lines already,
-// and one that is being left has none.
+// until waits for an expression to hold on a complete page: a page that is still loading shows its first lines
+// already, and a page that is being left has none.
 func (b *tab) until(t *testing.T, what, expression string) {
 	t.Helper()
 	apitest.Eventually(t, what, func() bool {
@@ -336,16 +335,15 @@ const watchFocus = `window.visited = new Set(); window.seen = new Set();
 
 const reachable = `[...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, " +
 	"summary, [tabindex='0']")]
-	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled && (!e.closest("details:not([open])") ||
-		e.matches("summary")))`
+	.filter((e) => e.checkVisibility({visibilityProperty: true}) && !e.disabled)`
 
-// stops returns how often the tab key is pressed to chartRange all controls. A field for date and time has seven stops.
+// stops returns how often the tab key is pressed to reach all controls. A field for date and time has seven stops.
 func (b *tab) stops(t *testing.T) int {
 	t.Helper()
 	return ask[int](t, b, reachable+`.reduce((n, e) => n + (e.type === "datetime-local" ? 7 : 1), 1)`)
 }
 
-// byKeys walks through the page with the tab key: it chartRanges all controls, and sees where it is.
+// byKeys walks through the page with the tab key, which reaches all controls and shows the focus.
 func (b *tab) byKeys(t *testing.T, what string) {
 	t.Helper()
 	ask[bool](t, b, watchFocus)
@@ -360,7 +358,7 @@ func (b *tab) byKeys(t *testing.T, what string) {
 	}
 }
 
-// pressButton chartRanges a button or link whose text has a prefix with the tab key, and presses it.
+// pressButton reaches a button or link whose text has a prefix with the tab key, and presses it.
 func (b *tab) pressButton(t *testing.T, name string) {
 	t.Helper()
 	ask[bool](t, b, "document.activeElement?.blur(); true")

@@ -11,7 +11,7 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// month is a calendar month, in UTC.
+// month is a calendar month, in UTC. Events are on the days of their own zones.
 type month struct {
 	Name           string
 	Previous, Next string // addresses of the adjacent months
@@ -69,7 +69,7 @@ func (m *month) fill(items []shownItem, total int) {
 	first := m.Weeks[0][0].At
 	for _, item := range items {
 		for _, date := range item.Occurrence.InRange {
-			n := int(date.Start.UTC().Sub(first) / (24 * time.Hour))
+			n := daysBetween(first, item.Local(date.Start))
 			if n < 0 || n/7 >= len(m.Weeks) {
 				continue
 			}
@@ -81,6 +81,12 @@ func (m *month) fill(items []shownItem, total int) {
 			d.Entries = append(d.Entries, calendarEntry{item, date})
 		}
 	}
+}
+
+// daysBetween counts the days from one to another, by the calendar of each.
+func daysBetween(from, to time.Time) int {
+	day := func(at time.Time) time.Time { return time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC) }
+	return int(day(to).Sub(day(from)) / (24 * time.Hour))
 }
 
 // readItems parses a page of rendered items.

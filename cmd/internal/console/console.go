@@ -13,12 +13,11 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/console/live"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/collect"
 	"carillon/command/delivery"
 	"carillon/eventstore"
-	"carillon/projections"
 	"carillon/query"
 )
 
@@ -28,7 +27,7 @@ const Base = "/console"
 // awaitLimit bounds how long a change waits until the next page can show it.
 const awaitLimit = 2 * time.Second
 
-// Dependencies are the parts of the console. All fields except TrustedProxies are required.
+// Dependencies are the parts of the console. All fields except TrustedProxies and Theme are required.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -40,16 +39,17 @@ type Dependencies struct {
 	Admit func(r *http.Request, organization uuid.UUID, requests *int64) (leave func(), err error)
 	// Await waits until the named consumers have applied the event at a position.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
-	// Settle waits until a read model shows all stored events.
-	Settle func(context.Context, projections.ReadModel) error
-	// Events is the source of live updates.
-	Events eventstore.Store
+	// Policy says when failing destinations are disabled.
+	Policy delivery.HealthPolicy
 	// Limiter bounds the requests to validate and test of one organization, together with the API.
 	Limiter Limiter
 	// LoginLimiter bounds the failed sign-ins of one address.
-	LoginLimiter   *LoginLimiter
-	Tester         delivery.Tester
-	Wake           func() // makes the deliverer of this process look for work now
+	LoginLimiter *wire.AddressLimiter
+	Tester       delivery.Tester
+	// Collectors are the collectors for trials of sources, by type. They use the address guard and the pace of hosts.
+	Collectors     map[string]collect.Collector
+	Theme          Theme  // Optional.
+	Version        string // of the program
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
@@ -68,17 +68,16 @@ type Console struct {
 	Dependencies
 	operators *Operators // nil on the organizations' console
 	cookie    string
-	trials    chan struct{} // with room for the trials that may run at once
+	trials    trials
 	pages     pages
 	router    chi.Router
-	live      live.Hub
 	workers   workers
-	visitors  visitors
+	visitors  *wire.Credentials
 }
 
 // New returns the console of organizations, for the listener of the API.
 func New(deps Dependencies) (*Console, error) {
-	return assemble(&Console{Dependencies: deps, cookie: cookieName, visitors: newVisitors()})
+	return assemble(&Console{Dependencies: deps, cookie: cookieName})
 }
 
 // NewForOperators returns the console of operators and auditors, for the listener of the admin API.
@@ -87,11 +86,11 @@ func NewForOperators(deps Dependencies, operators Operators) (*Console, error) {
 		Dependencies: deps,
 		operators:    &operators,
 		cookie:       operatorsCookieName,
-		visitors:     newVisitors(),
 	})
 }
 
 func assemble(c *Console) (*Console, error) {
+	c.visitors = wire.NewCredentials("sessions", query.ErrNotFound)
 	assets, err := fs.Sub(static, "static")
 	if err != nil {
 		return nil, err
@@ -100,11 +99,12 @@ func assemble(c *Console) (*Console, error) {
 		return nil, err
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	c.router, c.trials = chi.NewRouter(), make(chan struct{}, maxTrials)
+	c.router = chi.NewRouter()
 	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet,
 		c.headers, c.sameOrigin)
 	c.router.Route(Base, func(r chi.Router) {
 		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))
+		c.themeRoutes(r)
 		c.signInRoutes(r)
 		r.Group(func(r chi.Router) {
 			r.Use(c.signedIn)
@@ -119,6 +119,13 @@ func assemble(c *Console) (*Console, error) {
 	return c, nil
 }
 
+// Run works on requests for many deliveries until the context ends.
+func (c *Console) Run(ctx context.Context) {
+	c.workers.open(ctx)
+	<-ctx.Done()
+	c.workers.running.Wait()
+}
+
 // organizationRoutes adds the pages of one organization, for its people and for operators. Their addresses begin with
 // visit.base, and with .Base in templates.
 func (c *Console) organizationRoutes(r chi.Router) {
@@ -126,10 +133,13 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.destinationRoutes(r)
 	c.settingsRoutes(r)
 	c.secretRoutes(r)
+	c.subscriptionRoutes(r)
+	c.startRoutes(r)
+	c.searchRoutes(r)
+	c.activityRoutes(r)
 	c.deliveryRoutes(r)
 	c.allDeliveryRoutes(r)
 	c.eventRoutes(r)
-	c.liveRoutes(r)
 	c.feedRoutes(r)
 	c.workRoutes(r)
 }

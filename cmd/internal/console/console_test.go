@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
@@ -92,9 +94,14 @@ func TestSessionsEnd(t *testing.T) {
 	(&browser{world: w, cookie: "made up"}).get(t, "/console/").leadsTo(t, "/console/sign-in")
 }
 
-func (w *world) link(t *testing.T) (token string) {
+// link makes a login link for a person.
+func (w *world) link(t *testing.T, scopes ...organization.Scope) (token string) {
 	t.Helper()
-	path, _, err := console.NewLink(t.Context(), w.sessions, w.org, time.Now())
+	path, _, err := console.NewLink(t.Context(), w.sessions, adminapi.ConsoleVisitor{
+		Organization: w.org,
+		Person:       "ann@example.org",
+		Scopes:       scopes,
+	}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +121,15 @@ func TestLoginLinks(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	token := w.link(t)
-	w.enter(t, token).get(t, "/console/").expect(t, 200, "Town hall")
+	ann := w.enter(t, token)
+	ann.get(t, "/console/").expect(t, 200, "ann@example.org, Town hall")
+	made := ann.post(t, "/console/feeds/new", "name", "Fair", "description", "A fair", "enabled", "yes")
+	if made.status != 303 || !strings.Contains(w.Logged.String(), `session=console:ann@example.org`) {
+		t.Errorf("the person is not named: %d %s", made.status, made.body)
+	}
+	reader := w.enter(t, w.link(t, organization.ScopeRead))
+	reader.get(t, "/console/feeds").expect(t, 200, "Fair")
+	reader.post(t, "/console/feeds/new", "name", "Market", "description", "x").expect(t, 403, "scope write")
 	again := &browser{world: w}
 	again.post(t, "/console/enter", "token", token).expect(t, 401, "works once")
 	again.get(t, "/console/").leadsTo(t, "/console/sign-in")
@@ -126,7 +141,8 @@ func TestLoginLinks(t *testing.T) {
 		!strings.Contains(logged, "console sign-in failed") {
 		t.Error("the log names a token, or no failure")
 	}
-	if _, _, err := console.NewLink(t.Context(), w.sessions, uuid.New(), time.Now()); err == nil {
+	if _, _, err := console.NewLink(t.Context(), w.sessions, adminapi.ConsoleVisitor{Organization: uuid.New()},
+		time.Now()); err == nil {
 		t.Error("an organization that is not there gets a link")
 	}
 }
@@ -178,7 +194,7 @@ func TestForgedRequestsChangeNothing(t *testing.T) {
 		leadsTo(t, "/console/destinations/"+id.String()+"?done=disabled")
 }
 
-var links = regexp.MustCompile(`(?:href|action)="(/console[^"]*)"`)
+var links = regexp.MustCompile(`(?:href|action)="(/console[^"#]*)`)
 
 // walk follows all links from a page, and returns the pages.
 func (b *browser) walk(t *testing.T, from string) map[string]page {

@@ -3,6 +3,7 @@ package console
 import (
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -19,6 +20,7 @@ func (c *Console) deliveryRoutes(r chi.Router) {
 	r.Get("/deliveries/{id}", c.page(c.showDelivery))
 	r.Get("/deliveries/{id}/replay", c.page(c.confirmReplay))
 	r.Post("/deliveries/{id}/replay", c.act(c.replay))
+	r.Post("/deliveries/{id}/curl", c.page(c.showSignedCurl))
 }
 
 var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
@@ -30,9 +32,9 @@ type deliveryList struct {
 	Statuses    []string
 	Filter      deliveryForm
 	Paging      paging
-	// Live is the address of live updates. Empty on all pages but the first.
-	Live string
-	Now  time.Time
+	Presets     []preset
+	Live        bool // whether the page follows new deliveries: the first one does
+	Now         time.Time
 }
 
 // deliveryForm is the filter, as typed.
@@ -51,11 +53,9 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 		Statuses:    deliveryStatuses,
 		Paging:      pagingOf(v.URL),
 		Now:         c.Now().UTC(),
-		Filter:      formOf(v.URL.Query()),
+		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
 	}
-	if list.Paging.Number == 1 {
-		list.Live = c.liveAt(v, liveDestination, found.ID, v.URL.Query())
-	}
+	list.Live, list.Presets = list.Paging.Number == 1, list.Filter.presets(v.URL.Path)
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err
@@ -66,17 +66,8 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	return screen{Title: "Deliveries to " + found.Name, Template: "deliveries", Data: list}, err
 }
 
-func formOf(values url.Values) deliveryForm {
-	return deliveryForm{
-		Status: values.Get("status"),
-		Type:   values.Get("type"),
-		Feed:   values.Get("feed"),
-		Since:  values.Get("since"),
-		Until:  values.Get("until"),
-	}
-}
-
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
+	f.Type = strings.TrimSpace(f.Type)
 	filter.Status, filter.Type = f.Status, f.Type
 	if f.Status != "" && !slices.Contains(deliveryStatuses, f.Status) {
 		return filter, wire.Fail(wire.BadQuery, "status", "must be one of %s", words(deliveryStatuses))
@@ -116,13 +107,12 @@ type deliveryView struct {
 	query.DeliveryDetail
 
 	To       query.Destination
-	Latest   []attemptView // the latest attempts, oldest first
+	Latest   []attemptView // the latest attempts, newest first
 	Earlier  int           // number of attempts before them
 	Why      standing
 	Body     []byte // of its requests
 	Envelope string // the body, indented
 	Curl     string
-	Live     string
 	Now      time.Time
 }
 
@@ -162,7 +152,6 @@ func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	if err != nil {
 		return shown, err
 	}
-	shown.Live = c.liveAt(v, liveDelivery, id, nil)
 	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
 		return shown, err
 	}
@@ -197,6 +186,5 @@ func (c *Console) replay(v *visit) (string, error) {
 		return "", err
 	}
 	c.await(v.Context(), at, deliveries.ReadModel.Name)
-	c.Wake()
 	return v.to("/deliveries/"+found.ID.String()) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
 }

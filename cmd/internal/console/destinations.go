@@ -102,9 +102,10 @@ type destinationView struct {
 	query.Destination
 
 	Subscriptions []query.Subscription
+	FeedNames     map[uuid.UUID]string // of their feeds
 	Deliveries    []query.Delivery
+	Alarm         *alarm               // nil if nothing is wrong
 	Masked        map[uuid.UUID]string // its secrets
-	Live          string
 	Answering     answering
 	TimeLine      timeLine
 	Disclosures   []query.AuditEntry // newest first
@@ -128,7 +129,7 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 		return screen{}, query.ErrNotFound
 	}
 	shown := destinationView{Now: c.Now().UTC()}
-	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), shown.Now); err != nil {
+	if shown.TimeLine, err = c.timeLine(v, history); err != nil {
 		return screen{}, err
 	}
 	if shown.Disclosures, err = c.Queries.Disclosures(v.Context(), id, maxDisclosures); err != nil {
@@ -145,7 +146,6 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 }
 
 func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView) (err error) {
-	shown.Live = c.liveAt(v, liveDestination, id, nil)
 	if shown.Destination, err = c.Queries.Destination(v.Context(), v.organization(), id.String(), shown.Now); err != nil {
 		return err
 	}
@@ -153,9 +153,15 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 		0); err != nil {
 		return err
 	}
+	if shown.FeedNames, err = c.feedNames(v, shown.Subscriptions); err != nil {
+		return err
+	}
 	shown.Deliveries, _, err = c.Queries.Deliveries(v.Context(), v.organization(), id,
 		query.DeliveryFilter{Limit: maxDeliveries}, shown.Now)
 	if err != nil {
+		return err
+	}
+	if shown.Alarm, err = c.alarm(v, shown.Destination); err != nil {
 		return err
 	}
 	if shown.Answering, err = c.answering(v, id, shown.Now); err != nil {

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,15 +159,13 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	filter := recipients.Filter{Limit: pageSize, Offset: shown.Paging.offset()}
-	switch shown.Who {
-	case "":
-	case "got", "not":
-		filter.Which = recipients.Missed
-		if shown.Who == "got" {
-			filter.Which = recipients.Received
+	for _, tab := range recipientTabs {
+		if tab.Who == shown.Who {
+			filter.Which = tab.which
 		}
-	default:
-		return screen{}, wire.Fail(wire.BadQuery, "who", "must be got or not")
+	}
+	if filter.Which == recipients.All && shown.Who != "" {
+		return screen{}, wire.Fail(wire.BadQuery, "who", "must be arrived, failed, waiting or not")
 	}
 	finder := recipients.Finder{Queries: c.Queries, Organization: v.organization(), Now: shown.Now}
 	shown.Page, err = finder.Of(v.Context(), shown.PublishedEvent, filter)
@@ -174,7 +173,30 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 	return screen{Title: shown.Type, Template: "event", Data: &shown}, err
 }
 
-// Only returns the address of the page with only the destinations that got the event, or did not.
+// recipientTabs are the groups of recipients on the page of an event.
+var recipientTabs = []recipientTab{
+	{Who: "arrived", Name: "Arrived", which: recipients.Arrived},
+	{Who: "failed", Name: "Failed", which: recipients.Failed},
+	{Who: "waiting", Name: "Waiting", which: recipients.Waiting},
+	{Who: "not", Name: "Not for it", which: recipients.NotForIt},
+}
+
+type recipientTab struct {
+	Who, Name string
+	Count     int
+	which     recipients.Which
+}
+
+// Tabs returns the groups with their numbers of destinations.
+func (e eventView) Tabs() []recipientTab {
+	tabs := slices.Clone(recipientTabs)
+	for i := range tabs {
+		tabs[i].Count = e.By[tabs[i].which]
+	}
+	return tabs
+}
+
+// Only returns the address of the page with only one group of destinations.
 func (e eventView) Only(who string) string {
 	at := e.Paging.address
 	at.RawQuery = ""

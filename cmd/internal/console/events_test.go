@@ -51,7 +51,7 @@ func (w *world) subscribe(t *testing.T, to uuid.UUID, pattern string) uuid.UUID 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, made.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	w.Await(t, made.Position, subscriptions.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
 	return made.ID
 }
 
@@ -100,8 +100,8 @@ func TestRecipients(t *testing.T) {
 
 	b := w.signIn(t, w.key)
 	path := "/console/events/" + event.String()
-	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Got it 1",
-		"Did not 7")
+	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Waiting 1",
+		"Arrived 0", "Failed 0", "Not for it 7")
 	for name, why := range map[string]string{
 		"Got it": "pending", "Was disabled": "was disabled when it was published",
 		"Wants others":  "None of its subscriptions matches",
@@ -115,13 +115,13 @@ func TestRecipients(t *testing.T) {
 			t.Errorf("%s: not %q in\n%s", name, why, row)
 		}
 	}
-	if p := b.get(t, path+"?who=got").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
+	if p := b.get(t, path+"?who=waiting").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
 		t.Error("those that did not get it are among those that did")
 	}
 	if p := b.get(t, path+"?who=not").expect(t, 200, "Was disabled"); strings.Contains(p.body, "<bdi>Got it") {
 		t.Error("those that got it are among those that did not")
 	}
-	b.get(t, path+"?who=me").expect(t, 400, "got or not")
+	b.get(t, path+"?who=me").expect(t, 400, "arrived, failed, waiting or not")
 	_ = bare
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
-	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
@@ -29,9 +28,7 @@ func (c *Console) feedRoutes(r chi.Router) {
 	r.Post("/feeds/{feed}/edit", c.feedForm(c.editFeed))
 	r.Get("/feeds/{feed}/delete", c.page(c.confirmFeed))
 	r.Post("/feeds/{feed}/delete", c.act(c.deleteFeed))
-	r.Post("/feeds/{feed}/sources", c.act(c.attachSource))
-	r.Get("/feeds/{feed}/sources/{association}/detach", c.page(c.confirmFeed))
-	r.Post("/feeds/{feed}/sources/{association}/detach", c.act(c.detachSource))
+	c.feedSourceRoutes(r)
 	r.Get("/feeds/{feed}/items/{item}", c.page(c.showItem))
 	r.Post("/feeds/{feed}/items/{item}/feedback", c.act(c.giveFeedback))
 }
@@ -61,7 +58,6 @@ type feedView struct {
 	Items   []shownItem
 	Paging  paging
 	Sources []query.FeedSource
-	Types   []string // of sources
 }
 
 // Filling reports whether a backfill is in progress.
@@ -84,7 +80,7 @@ func (c *Console) showFeed(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	now := c.Now().UTC()
-	shown := feedView{Feed: feed, Paging: pagingOf(v.URL), Types: source.Types()}
+	shown := feedView{Feed: feed, Paging: pagingOf(v.URL)}
 	if shown.Month, err = readMonth(v.URL.Query().Get("month"), now); err != nil {
 		return screen{}, err
 	}
@@ -175,30 +171,25 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 
 // feedSettings are the settings of a feed, as in a form.
 type feedSettings struct {
+	remarks
+
 	Name, Description string
 	Enabled           bool
 
 	// Seen is the state for which the form was opened: the organization if the feed is new, otherwise the time of its
 	// last change.
-	Seen    string
-	New     bool
-	Back    string
-	Refusal string
-	Now     *feedSettings // the current ones, if they changed since the form was opened
+	Seen string
+	New  bool
+	Back string
 }
 
-// IsNow returns the current value of a field that changed since the form was opened, if it differs from the typed
-// one.
-func (s feedSettings) IsNow(field string) string {
-	switch {
-	case s.Now == nil:
-		return ""
-	case field == "enabled":
-		return isNow(onOff[s.Enabled], onOff[s.Now.Enabled])
-	case field == "name":
-		return isNow(s.Name, s.Now.Name)
-	}
-	return isNow(strings.ReplaceAll(s.Description, "\r\n", "\n"), strings.ReplaceAll(s.Now.Description, "\r\n", "\n"))
+// changed returns the current values that differ from the typed ones, by input.
+func (s feedSettings) changed(now feedSettings) map[string]string {
+	return differing(map[string][2]string{
+		"name":        {s.Name, now.Name},
+		"description": {strings.ReplaceAll(s.Description, "\r\n", "\n"), strings.ReplaceAll(now.Description, "\r\n", "\n")},
+		"enabled":     {onOff[s.Enabled], onOff[now.Enabled]},
+	})
 }
 
 func (s feedSettings) title() string {
@@ -221,8 +212,7 @@ func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err 
 			Back:        v.to("/feeds"),
 		}
 		next, err := submit(v, &typed)
-		c.submitted(w, r, next, err, func(refusal string) screen {
-			typed.Refusal = refusal
+		c.submitted(w, r, next, err, &typed.remarks, func() screen {
 			return screen{Title: typed.title(), Template: "feedsettings", Data: typed}
 		})
 	}
@@ -298,7 +288,7 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 	c.await(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	if err != nil {
 		now, readErr := c.feedSettingsOf(v)
-		typed.Now, typed.Seen = &now, now.Seen
+		typed.Now, typed.Seen = typed.changed(now), now.Seen
 		return "", cmp.Or(readErr, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: err}))
 	}
 	return typed.Back + "?done=saved", nil
@@ -350,50 +340,6 @@ func (c *Console) deleteFeed(v *visit) (string, error) {
 	return v.to("/feeds?done=feed-deleted"), nil
 }
 
-// attachSource answers POST /console/feeds/{feed}/sources.
-func (c *Console) attachSource(v *visit) (string, error) {
-	feed, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
-	id, ok := wire.ParseUUID(strings.TrimSpace(v.PostFormValue("source")))
-	if !ok {
-		return "", wire.Fail(wire.Invalid, "source", "must be the id of a source, as your operator names it")
-	}
-	attached, err := c.Commands.AttachSource(v.Context(), v.caller(), command.AttachSource{
-		FeedID:     feed,
-		SourceType: v.PostFormValue("type"),
-		SourceID:   id,
-	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), attached.Position, feeds.ReadModel.Name)
-	return v.to("/feeds/" + feed.String() + "?done=attached"), nil
-}
-
-// detachSource answers POST /console/feeds/{feed}/sources/{association}/detach.
-func (c *Console) detachSource(v *visit) (string, error) {
-	feed, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
-	association, err := v.id("association")
-	if err != nil {
-		return "", err
-	}
-	detached, err := c.Commands.DetachSource(v.Context(), v.caller(), command.DetachSource{
-		FeedID:        feed,
-		AssociationID: association,
-	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), detached.Position, feeds.ReadModel.Name, items.ReadModel.Name)
-	return v.to("/feeds/" + feed.String() + "?done=detached"), nil
-}
-
 // shownItem is an item on a page.
 type shownItem struct {
 	ID               uuid.UUID `json:"id"`
@@ -404,7 +350,10 @@ type shownItem struct {
 	PrimaryURL       string    `json:"primaryUrl"`
 	AddedAt          time.Time `json:"addedToFeedAt"`
 	Relevance        *float64  `json:"relevanceScore"`
-	Location         *struct {
+	Time             struct {
+		Timezone string `json:"timezone"`
+	} `json:"time"`
+	Location *struct {
 		DisplayAddress string `json:"displayAddress"`
 		Venue          *struct {
 			Name    string `json:"name"`

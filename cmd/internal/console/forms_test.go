@@ -85,7 +85,7 @@ func TestForm_outdated(t *testing.T) {
 	}
 	b.get(t, path).expect(t, 200, "Renamed")
 	// Other changes than settings don't affect the form, and sending it again confirms it.
-	b.post(t, path+"/rotate").leadsTo(t, path+"?done=rotated")
+	b.post(t, path+"/rotate").expect(t, 200, "There is a new secret.")
 	b.post(t, path+"/edit", "seen", p.seenBy(t), "name", "Mine", "url", found.URL, "debounce", "5", "externalId",
 		"mine").leadsTo(t, path+"?done=saved")
 	b.get(t, path).expect(t, 200, "Mine")

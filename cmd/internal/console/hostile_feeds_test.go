@@ -36,7 +36,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 			fmt.Sprintf("%d: a feed that is changed", i))
 		b.get(t, feed).expect(t, 200).asked().harmless(t, fmt.Sprintf("%d: a feed", i))
 		b.get(t, "/console/feeds").expect(t, 200).asked().harmless(t, fmt.Sprintf("%d: all feeds", i))
-		b.post(t, feed+"/sources", "source", text, "type", text).expect(t, 400).asked().harmless(t,
+		b.post(t, feed+"/sources/new", "source", text, "type", text).expect(t, 400).asked().harmless(t,
 			fmt.Sprintf("%d: a source that is attached", i))
 		b.post(t, feed+"/items/"+s.names["item"]+"/feedback", "rating", text, "comment", text).asked().harmless(t,
 			fmt.Sprintf("%d: feedback", i))

@@ -132,7 +132,6 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 		Await:    w.Patient,
 		Limiter:  deps.Limiter,
 		Tester:   deps.Tester,
-		Wake:     func() {},
 		Now:      w.now,
 		Log:      w.Log,
 		Metrics:  prometheus.NewRegistry(),

@@ -16,6 +16,7 @@ func TestListsOfAll(t *testing.T) {
 		{"sources", w.showsSources},
 		{"record", w.showsAuditorsTheRecord},
 		{"organizations", w.seesAllOrganizations},
+		{"attachments", w.attachesSources},
 	} {
 		t.Run(step.name, step.show)
 	}

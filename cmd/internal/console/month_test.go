@@ -27,7 +27,6 @@ func TestPicturesOfMonth(t *testing.T) {
 		t.Skip("CARILLON_TEST_PICTURES names no directory for pictures")
 	}
 	s := &scene{world: openAlone(t), names: map[string]string{}}
-	s.lives(t)
 	now := time.Now().UTC()
 	by := command.Caller{Organization: s.org, Actor: "key:4f1c02aa", RequestID: uuid.New()}
 	at := func(days float64) {

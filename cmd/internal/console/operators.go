@@ -10,7 +10,6 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
-	"carillon/command/collect"
 	"carillon/query"
 )
 
@@ -22,8 +21,6 @@ type Operators struct {
 	StillValid  func(ctx context.Context, who adminapi.Principal) (bool, error)
 	Projections adminapi.Projections
 	System      func(ctx context.Context) (System, error)
-	// Collectors are the collectors for trials of sources, by type. They use the address guard and the pace of hosts.
-	Collectors map[string]collect.Collector
 }
 
 // session returns the session of the holder of a token.
@@ -111,11 +108,11 @@ func (c *Console) inside(next http.Handler) http.Handler {
 			return
 		}
 		c.serve(w, r, visit{
-			session:     v.session,
-			sessionName: v.sessionName,
-			shown:       id,
-			name:        found.Name,
-			base:        c.baseOf(id),
+			session: v.session,
+			shown:   id,
+			name:    found.Name,
+			base:    c.baseOf(id),
+			reason:  v.reason,
 		}, next)
 	})
 }

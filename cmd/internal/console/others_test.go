@@ -53,12 +53,9 @@ func TestForeignPagesAreMissing(t *testing.T) {
 	for _, path := range []string{
 		feed, feed + "/edit", feed + "/delete", item, association, "/console/events/" + s.names["event"],
 		"/console/deliveries/" + s.names["delivered"],
-		"/console/deliveries/" + s.names["delivered"] + "/replay", "/console/live?of=delivery&id=" + s.names["delivered"],
-		"/console/live?of=destination&id=" + s.names["works"],
+		"/console/deliveries/" + s.names["delivered"] + "/replay",
 	} {
-		if !strings.Contains(path, "/live?") {
-			own.get(t, path).expect(t, 200)
-		}
+		own.get(t, path).expect(t, 200)
 		same(path, other.get(t, path), other.get(t, missing(path)))
 	}
 	for _, change := range []struct {
@@ -67,7 +64,8 @@ func TestForeignPagesAreMissing(t *testing.T) {
 	}{
 		{feed + "/edit", []string{"name", "x", "description", "y", "enabled", "yes"}},
 		{feed + "/delete", nil},
-		{feed + "/sources", []string{"source", s.names["source"], "type", "site"}},
+		{feed + "/sources/new", []string{"source", s.names["source"], "type", "site"}},
+		{feed + "/sources/try", []string{"where", "https://example.org/concerts", "type", "site"}},
 		{association, nil},
 		{item + "/feedback", []string{"rating", "positive", "comment", ""}},
 		{"/console/deliveries/" + s.names["delivered"] + "/replay", nil},
@@ -89,7 +87,7 @@ func TestReadersSeeNoForms(t *testing.T) {
 	work := "/console/destinations/" + s.names["fails"]
 	begun := s.interrupted(t)
 	for path, forms := range map[string][]string{
-		feed:                 {`action="` + feed + `/sources"`, "/detach\"", "/edit\"", "/delete\""},
+		feed:                 {`action="` + feed + `/sources/try"`, "/detach\"", "/edit\"", "/delete\""},
 		item:                 {`action="` + item + `/feedback"`},
 		begun:                {`action="` + begun + `"`},
 		work + "/deliveries": {"/replay?", "/backfill\""},
@@ -108,8 +106,9 @@ func TestReadersSeeNoForms(t *testing.T) {
 			t.Errorf("%s: %d forms are shown to who may only read", path, n)
 		}
 	}
-	for _, path := range []string{feed + "/sources", feed + "/sources/" + s.names["association"] + "/detach", item +
-		"/feedback", feed + "/edit", feed + "/delete",
+	for _, path := range []string{feed + "/sources/new", feed + "/sources/try",
+		feed + "/sources/" + s.names["association"] + "/detach",
+		item + "/feedback", feed + "/edit", feed + "/delete",
 		"/console/feeds/new", work + "/replay", work + "/backfill", begun, "/console/deliveries/" + s.names["failed"] +
 			"/replay"} {
 		reader.post(t, path, "status", "failed", "rating", "positive", "source", s.names["source"], "type", "site", "name",

@@ -58,10 +58,11 @@ func (p pages) write(w io.Writer, name, part string, in any) error {
 
 // functions are the functions for templates. Foreign values must go through text or json.
 var functions = template.FuncMap{
-	"text": text, "json": pretty, "when": when, "iso": iso, "ago": ago, "short": short, "words": words, "dict": dict,
+	"text": text, "json": pretty, "when": when, "span": eventSpan,
+	"iso": iso, "ago": ago, "short": short, "words": words, "dict": dict,
 	"status":  statusWord,
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
-	"host": host, "add": add,
+	"host": host, "add": add, "upper": upperFirst, "reason": reasonWords,
 	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
 }
 
@@ -219,6 +220,14 @@ func seconds(s *float64) string {
 func short(id fmt.Stringer) string { return id.String()[:8] }
 
 func words(list []string) string { return strings.Join(list, ", ") }
+
+// reasonWords returns the reason of a failure in words.
+func reasonWords(reason string) string {
+	if words := failureReasons[reason]; words != "" {
+		return words
+	}
+	return reason
+}
 
 // statusWord returns a status in words.
 func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }

@@ -2,12 +2,13 @@ package console
 
 import (
 	"io"
+	"log/slog"
 	"testing"
 )
 
 func TestPagesWrite_unknownTemplate(t *testing.T) {
 	t.Parallel()
-	c, err := New(Dependencies{})
+	c, err := New(Dependencies{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 
 func (c *Console) recordRoutes(r chi.Router) {
 	r.Get("/record", c.page(c.listRecord))
+	r.Get("/record/changes", c.page(c.listChanges))
+	r.Get("/record/changes/export", c.exportChanges)
 	r.Get("/record/export", c.exportRecord)
 	r.Get("/record/{id}", c.page(c.showRecord))
 	r.Get("/record/{id}/export", c.exportOne)
@@ -88,7 +90,7 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown := recordView{ID: history[0].Destination, Organization: history[0].Organization}
-	if shown.TimeLine, err = newTimeLine(history, v.URL.Query(), c.Now().UTC()); err != nil {
+	if shown.TimeLine, err = c.timeLine(v, history); err != nil {
 		return screen{}, err
 	}
 	// Otherwise the organization is gone
@@ -97,6 +99,19 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 	}
 	shown.Disclosures, err = c.Queries.Disclosures(v.Context(), shown.ID, maxDisclosures)
 	return screen{Title: shown.TimeLine.Now.Name, Template: "recorded", Data: shown}, err
+}
+
+// timeLine draws a history, with the state at the moment that the visit names.
+func (c *Console) timeLine(v *visit, history []query.AuditEntry) (timeLine, error) {
+	line, err := newTimeLine(history, v.URL.Query(), c.Now().UTC())
+	if err != nil {
+		return line, err
+	}
+	at := line.At
+	if !line.Past {
+		at = query.AuditHorizon(at)
+	}
+	return line, c.Queries.AddSubscriptions(v.Context(), history[0].Destination, line.State, at)
 }
 
 // history returns the history of the destination in the path.

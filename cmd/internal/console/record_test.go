@@ -38,6 +38,7 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.subscribe(t, kept, "*")
 	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
 	w.projections.set(adminapi.Projection{
 		Name:     "feeds",
@@ -70,6 +71,11 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	auditor.get(t, "/console/record?organization=x").expect(t, 400, "id of an organization")
 	auditor.get(t, "/console/record/"+gone.String()).expect(t, 200, "Given up", "Time line", "its first secret", "deleted")
 	auditor.get(t, "/console/record/"+gone.String()+"?moment=0").expect(t, 200, "As it was at")
+	auditor.get(t, "/console/record/"+kept.String()).expect(t, 200, "Subscriptions", "<code>*</code>")
+	if then := auditor.get(t, "/console/record/"+kept.String()+"?moment=0"); strings.Contains(then.body,
+		"<code>*</code>") {
+		t.Error("a subscription is shown before it was made")
+	}
 	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
 	system := auditor.get(t, "/console/system").expect(t, 200, "Consumers", "feeds")
 	for _, hidden := range []string{"Settings", "CARILLON_", "Rebuild<", "/data"} {
@@ -100,6 +106,18 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	}
 	w.operator(t).get(t, inside+"/destinations/"+kept.String()).expect(t, 200, "enabled")
 
+	changes := "/console/record/changes"
+	auditor.get(t, changes).expect(t, 200, "destination created", "Of the library", "organization key issued")
+	deletion := auditor.get(t, changes+"?kind=destination&thing="+gone.String()).expect(t, 200, "destination deleted")
+	if strings.Contains(deletion.body, "Of the library") {
+		t.Error("the changes of a destination show another one")
+	}
+	auditor.get(t, changes+"?kind=organization&thing="+library.String()).expect(t, 200, "Of the library")
+	auditor.get(t, changes+"?thing=x").expect(t, 400, "must be chosen")
+	auditor.get(t, changes+"?actor=key:unknown0").expect(t, 200, "There is none like that")
+	if got := auditor.get(t, changes+"/export?organization="+library.String()).body; strings.Count(got, "\n") != 4 {
+		t.Errorf("the export of an organization:\n%s", got)
+	}
 	one := auditor.get(t, "/console/record/"+gone.String()+"/export")
 	all := auditor.get(t, "/console/record/export")
 	if lines(t, one.body)[gone] < 3 || len(lines(t, one.body)) != 1 {

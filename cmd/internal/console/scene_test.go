@@ -24,6 +24,7 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 	"carillon/projections/health"
+	"carillon/projections/publications"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
@@ -43,10 +44,11 @@ func newScene(t *testing.T) *scene {
 
 func (w *world) scene(tb testing.TB) *scene {
 	tb.Helper()
-	s := &scene{world: w, names: map[string]string{}}
+	s := &scene{world: w, names: map[string]string{"org": w.org.String()}}
 	works := s.subscribed(tb, "Ticket shop", receiver(tb, 204, ""))
 	fails := s.subscribed(tb, "Old newsletter", receiver(tb, 500, "no"))
 	s.names["works"], s.names["fails"] = works.String(), fails.String()
+	s.names["subscription"] = s.only(tb, works).ID.String()
 	var event uuid.UUID
 	for i := range 3 {
 		event = s.publish(tb, fmt.Sprintf("concert/%d", i))
@@ -150,7 +152,7 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 	}
 }
 
-// lives runs live updates until the test ends.
+// lives runs the work on many deliveries until the test ends.
 func (w *world) lives(t *testing.T) {
 	t.Helper()
 	runs(t, w.console, w.inside)
@@ -221,7 +223,7 @@ func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.Await(tb, at, dispatching.DispatcherName)
+	w.Await(tb, at, dispatching.DispatcherName, publications.ReadModel.Name)
 	w.settled(tb)
 	return event
 }
@@ -262,6 +264,10 @@ func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status 
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d",
 			status)
+		if attempt.Outcome.ResponseHeaders, err = w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseHeaders,
+			[]byte("server: nginx\nx-request-id: f00d\n")); err != nil {
+			tb.Fatal(err)
+		}
 	}
 	out, err := delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
 		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}})

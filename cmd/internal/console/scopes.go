@@ -11,12 +11,12 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// May reports whether a session has a scope. Login links have all scopes. Operators have all but secrets, which
-// belong to the owner; auditors may only read.
+// May reports whether a session has a scope. Login links have all scopes unless they were made with fewer. Operators
+// have all but secrets, which belong to the owner; auditors may only read.
 func (s Session) May(scope organization.Scope) bool {
 	switch s.Role {
 	case ForOrganization:
-		return s.Key == "" || slices.Contains(s.Scopes, scope)
+		return s.Key == "" && len(s.Scopes) == 0 || slices.Contains(s.Scopes, scope)
 	case ForOperator:
 		return scope != organization.ScopeSecrets
 	case ForAuditor:
@@ -35,10 +35,11 @@ var changes = []string{"new", "enable", "disable", "delete", "test", "validate",
 // scopesFor returns the scopes that a request needs. A POST needs the scope to write unless it is listed here.
 func scopesFor(r *http.Request) []organization.Scope {
 	switch page := path.Base(r.URL.Path); {
-	case page == "reveal":
+	case page == "reveal", page == "curl":
 		return []organization.Scope{organization.ScopeRead, organization.ScopeSecrets}
 	// The form of settings has all headers, and sends them back.
-	case page == "edit" && strings.Contains(r.URL.Path, "/destinations/"):
+	case page == "edit" && strings.Contains(r.URL.Path, "/destinations/") &&
+		!strings.Contains(r.URL.Path, "/subscriptions/"):
 		return []organization.Scope{organization.ScopeWrite, organization.ScopeSecrets}
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		if slices.Contains(changes, page) {

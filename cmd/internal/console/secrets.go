@@ -20,7 +20,7 @@ import (
 
 func (c *Console) secretRoutes(r chi.Router) {
 	r.Get("/destinations/{id}/{change:rotate}", c.page(c.confirmChange))
-	r.Post("/destinations/{id}/rotate", c.act(c.rotate))
+	r.Post("/destinations/{id}/rotate", c.page(c.rotate))
 	r.Get("/destinations/{id}/secrets/{secret}/{change:expire|reveal}", c.page(c.confirmSecret))
 	r.Post("/destinations/{id}/secrets/{secret}/expire", c.act(c.expire))
 	r.Post("/destinations/{id}/secrets/{secret}/reveal", c.page(c.reveal))
@@ -82,18 +82,23 @@ func (c *Console) secret(ctx context.Context, destination uuid.UUID, sealed []by
 	return webhook.ParseSecret(string(plain))
 }
 
-// rotate answers POST /console/destinations/{id}/rotate.
-func (c *Console) rotate(v *visit) (string, error) {
+// rotate answers POST /console/destinations/{id}/rotate. The answer has the new secret if the visitor may see secrets.
+func (c *Console) rotate(v *visit) (screen, error) {
 	id, err := v.id("id")
 	if err != nil {
-		return "", err
+		return screen{}, err
 	}
 	changed, err := c.Commands.RotateSecret(v.Context(), v.caller(), command.RotateSecret{Destination: id})
 	if err != nil {
-		return "", err
+		return screen{}, err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	return v.destinationPath(id, "rotated"), nil
+	shown := secretInFull{Destination: id, Name: changed.State.Settings.Name, New: true}
+	if !v.session.May(organization.ScopeSecrets) {
+		return shown.screen(), nil
+	}
+	made := changed.State.Secrets[len(changed.State.Secrets)-1]
+	return c.showInFull(v, shown, made.ID, made.Sealed)
 }
 
 // confirmSecret answers GET of each change of one secret.
@@ -141,10 +146,29 @@ func (c *Console) expire(v *visit) (string, error) {
 	return v.destinationPath(found.ID, "expired"), nil
 }
 
-// secretInFull is the page of a revealed secret.
+// secretInFull is the page of a secret that was revealed or made.
 type secretInFull struct {
-	Destination query.Destination
-	Secret      string
+	Destination uuid.UUID
+	Name        string
+	Secret      string // empty if the visitor may not see it
+	New         bool
+}
+
+func (s secretInFull) screen() screen {
+	title := "A secret of " + s.Name
+	if s.New {
+		title = "New secret of " + s.Name
+	}
+	return screen{Title: title, Template: "secret", Data: s}
+}
+
+// discloseSecrets records which secrets are shown in full to the visitor.
+func (c *Console) discloseSecrets(v *visit, id uuid.UUID, secrets ...uuid.UUID) error {
+	return c.Commands.Disclose(v.Context(), v.caller(), command.Disclose{
+		Destination: id,
+		What:        []disclosure.Part{disclosure.Secrets},
+		Secrets:     secrets,
+	})
 }
 
 // disclose records what is shown in full to the visitor.
@@ -159,13 +183,19 @@ func (c *Console) reveal(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	secret, err := c.secret(v.Context(), found.ID, sealed.Sealed)
+	return c.showInFull(v, secretInFull{Destination: found.ID, Name: found.Name}, sealed.ID, sealed.Sealed)
+}
+
+// showInFull opens a secret and records its disclosure.
+func (c *Console) showInFull(v *visit, shown secretInFull, id uuid.UUID, sealed []byte) (screen, error) {
+	secret, err := c.secret(v.Context(), shown.Destination, sealed)
 	if err != nil {
 		return screen{}, err
 	}
-	if err := c.disclose(v, found.ID, disclosure.Secrets); err != nil {
+	if err := c.discloseSecrets(v, shown.Destination, id); err != nil {
 		return screen{}, err
 	}
-	wire.Note(v.Context(), slog.String("revealed", sealed.ID.String()))
-	return screen{Title: "A secret of " + found.Name, Template: "secret", Data: secretInFull{found, secret.Reveal()}}, nil
+	wire.Note(v.Context(), slog.String("revealed", id.String()))
+	shown.Secret = secret.Reveal()
+	return shown.screen(), nil
 }

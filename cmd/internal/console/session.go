@@ -47,7 +47,8 @@ type Session struct {
 	Name         string    // of the organization or operator; empty for the configured admin token
 	// Key is the id of the API key or token used to sign in. Empty for a login link.
 	Key    string
-	Scopes []organization.Scope // of the API key
+	Person string               // of a login link; empty for links from before 2026-11-27
+	Scopes []organization.Scope // of the API key or login link; of a login link, none means all
 	// Requests is the organization's limit in a second. nil means the default.
 	Requests  *int64
 	ExpiresAt time.Time
@@ -58,6 +59,8 @@ func (s Session) Actor() string {
 	switch {
 	case s.Role != ForOrganization:
 		return s.principal().Actor()
+	case s.Person != "":
+		return "console:" + s.Person
 	case s.Key == "":
 		return "console"
 	}
@@ -81,6 +84,8 @@ func (s Session) shown() string {
 		return "Auditor " + s.Key
 	case s.Role == ForOperator && s.Name == "":
 		return "Operator"
+	case s.Person != "":
+		return s.Person + ", " + s.Name
 	}
 	return s.Name
 }
@@ -92,12 +97,10 @@ type Sessions interface {
 	// key, and with the suspension of the organization.
 	Find(ctx context.Context, hash []byte, now time.Time) (Session, error)
 	End(ctx context.Context, hash []byte) error
-	// Ended returns which of some sessions have ended. They are named by sessionName.
-	Ended(ctx context.Context, sessions []string, now time.Time) ([]string, error)
 	// Link stores a login link, or returns query.ErrNotFound if there is no such organization.
-	Link(ctx context.Context, hash []byte, organization uuid.UUID, expires time.Time) error
+	Link(ctx context.Context, hash []byte, of adminapi.ConsoleVisitor, expires time.Time) error
 	// Open consumes a login link, or returns query.ErrNotFound if it was used, has expired, or never existed.
-	Open(ctx context.Context, hash []byte, now time.Time) (organization uuid.UUID, err error)
+	Open(ctx context.Context, hash []byte, now time.Time) (of adminapi.ConsoleVisitor, err error)
 }
 
 const tokenSize = 32 // bytes
@@ -114,17 +117,17 @@ func hashOf(token string) []byte {
 	return sum[:]
 }
 
-// NewLink creates a login link for the people of an organization. It works once, within LinkLength; address is its
+// NewLink creates a login link for a person of an organization. It works once, within LinkLength; address is its
 // target, below the address of the API.
-func NewLink(ctx context.Context, sessions Sessions, organization uuid.UUID,
+func NewLink(ctx context.Context, sessions Sessions, of adminapi.ConsoleVisitor,
 	now time.Time) (address string, expires time.Time, err error) {
 	token := newToken()
 	expires = now.Add(LinkLength)
-	return Base + "/enter?token=" + token, expires, sessions.Link(ctx, hashOf(token), organization, expires)
+	return Base + "/enter?token=" + token, expires, sessions.Link(ctx, hashOf(token), of, expires)
 }
 
 func (c *Console) sessionOf(r *http.Request) (Session, error) {
-	session, err := c.visitors.session(r, c)
+	session, err := c.visitor(r)
 	switch {
 	case err != nil:
 		return Session{}, err
@@ -147,7 +150,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error
 	return nil
 }
 
-// setCookie sets the session cookie, out of chartRange of scripts and foreign pages. It is sent without TLS on the
+// setCookie sets the session cookie, out of reach of scripts and foreign pages. It is sent without TLS on the
 // local machine only.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
 	//nolint:gosec // without TLS on the local machine only, where make run has no certificate

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,10 +14,13 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/aggregates/disclosure"
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -32,39 +36,48 @@ func (c *Console) settingsRoutes(r chi.Router) {
 
 // settings are the settings of a destination, as in a form.
 type settings struct {
-	Name, URL, Headers, Debounce, ExternalID string
+	remarks
+
+	Name, URL, Headers, Debounce, Limit, ExternalID string
+
+	Traceparent bool
+	Events      *eventChoice // its event types, if it is new
 
 	// Seen is the state for which the form was opened: the organization if the destination is new, otherwise its
 	// revision.
 	Seen    string
 	New     bool
 	Back    string
-	Refusal string
-	Now     *settings          // the current ones, if they changed since the form was opened
-	Changes []query.AuditEntry // the changes since then
+	Changes []query.AuditEntry // since the form was opened
+	chosen  subscription.Settings
 }
 
-// IsNow returns the current value of a field that changed since the form was opened, if it differs from the typed
-// one.
-func (s settings) IsNow(field string) string {
-	if s.Now == nil {
-		return ""
-	}
-	fields := map[string][2]string{
-		"name": {s.Name, s.Now.Name}, "url": {s.URL, s.Now.URL}, "headers": {s.Headers, s.Now.Headers},
-		"debounce": {s.Debounce, s.Now.Debounce}, "externalId": {s.ExternalID, s.Now.ExternalID},
-	}
+// changed returns the current values that differ from the typed ones, by input.
+func (s settings) changed(now settings) map[string]string {
+	typedHeaders := s.Headers
 	if headers, err := readHeaders(s.Headers); err == nil {
-		fields["headers"] = [2]string{writeHeaders(headers), s.Now.Headers}
+		typedHeaders = writeHeaders(headers)
 	}
-	return isNow(fields[field][0], fields[field][1])
+	return differing(map[string][2]string{
+		"name":        {s.Name, now.Name},
+		"url":         {s.URL, now.URL},
+		"headers":     {typedHeaders, now.Headers},
+		"debounce":    {s.Debounce, now.Debounce},
+		"limit":       {s.Limit, now.Limit},
+		"externalId":  {s.ExternalID, now.ExternalID},
+		"traceparent": {onOff[s.Traceparent], onOff[now.Traceparent]},
+	})
 }
 
-func isNow(typed, now string) string {
-	if typed == now {
-		return ""
+// differing returns the second of each two values that differ.
+func differing(values map[string][2]string) map[string]string {
+	now := map[string]string{}
+	for input, v := range values {
+		if v[0] != v[1] {
+			now[input] = cmp.Or(v[1], isNone)
+		}
 	}
-	return cmp.Or(now, isNone)
+	return now
 }
 
 // checkOrganization refuses a form that was opened for another organization than the current session's, which may
@@ -78,45 +91,32 @@ func checkOrganization(v *visit, seen *string) error {
 	return wire.Fail(wire.Conflict, "", openedForOthers, v.name)
 }
 
-// form serves a form: a refusal is shown above the values typed, which stay.
+// form serves a form. If it is refused, it is shown again with the values typed.
 func (c *Console) form(submit func(*visit, *settings) (next string, err error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit)
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		typed := settings{
-			Name:       r.PostFormValue("name"),
-			URL:        strings.TrimSpace(r.PostFormValue("url")),
-			Headers:    r.PostFormValue("headers"),
-			Debounce:   r.PostFormValue("debounce"),
-			ExternalID: r.PostFormValue("externalId"),
-			Seen:       r.PostFormValue("seen"),
-			Back:       v.to("/destinations"),
+			Name:        r.PostFormValue("name"),
+			URL:         strings.TrimSpace(r.PostFormValue("url")),
+			Headers:     r.PostFormValue("headers"),
+			Debounce:    r.PostFormValue("debounce"),
+			Limit:       r.PostFormValue("limit"),
+			ExternalID:  r.PostFormValue("externalId"),
+			Traceparent: r.PostFormValue("traceparent") != "",
+			Seen:        r.PostFormValue("seen"),
+			Back:        v.to("/destinations"),
+			chosen:      readChoice(r.PostForm),
 		}
 		next, err := submit(v, &typed)
-		c.submitted(w, r, next, err, func(refusal string) screen {
-			typed.Refusal = refusal
+		if typed.New && err != nil {
+			events, choiceErr := c.choiceOf(v, typed.chosen)
+			typed.Events, err = &events, cmp.Or(choiceErr, err)
+		}
+		c.submitted(w, r, next, err, &typed.remarks, func() screen {
 			return screen{Title: typed.title(), Template: "settings", Data: typed}
 		})
 	}
-}
-
-// submitted answers a form: it redirects to an address or, if a value is refused, shows the form again.
-func (c *Console) submitted(w http.ResponseWriter, r *http.Request, next string, err error,
-	again func(refusal string) screen) {
-	if err == nil {
-		http.Redirect(w, r, next, http.StatusSeeOther)
-		return
-	}
-	failure := wire.FailureOf(err)
-	if failure.Kind != wire.BadBody && failure.Kind != wire.Invalid && failure.Kind != wire.Exists &&
-		failure.Kind != wire.Conflict {
-		c.fail(w, r, err)
-		return
-	}
-	wire.NoteFailure(r.Context(), failure)
-	shown := again(upperFirst(failure.Error()) + ".")
-	shown.Status = failure.Status()
-	c.render(w, r, shown)
 }
 
 func (s settings) title() string {
@@ -134,7 +134,13 @@ func (c *Console) showNew(v *visit) (screen, error) {
 		Debounce: "0",
 		Back:     v.to("/destinations"),
 	}
-	return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+	if v.URL.Query().Has("notices") {
+		typed.Name, typed.ExternalID = "Notices", destination.NoticesExternalID
+		return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+	}
+	events, err := c.choiceOf(v, typed.chosen)
+	typed.Events = &events
+	return screen{Title: typed.title(), Template: "settings", Data: typed}, err
 }
 
 // create answers POST /console/destinations/new.
@@ -143,22 +149,32 @@ func (c *Console) create(v *visit, typed *settings) (string, error) {
 	if err := checkOrganization(v, &typed.Seen); err != nil {
 		return "", err
 	}
-	headers, debounce, err := typed.read()
-	if err != nil {
-		return "", err
+	in, err := typed.read()
+	subscribes := len(typed.chosen.EventTypes) > 0
+	if subscribes {
+		err = errors.Join(err, checkChosen(typed.chosen), c.Commands.CheckSubscription(v.Context(), v.caller(), typed.chosen))
 	}
-	made, err := c.Commands.CreateDestination(v.Context(), v.caller(), command.CreateDestination{
-		ExternalID:            typed.ExternalID,
-		Name:                  typed.Name,
-		URL:                   typed.URL,
-		Headers:               headers,
-		DebounceWindowSeconds: debounce,
-	})
+	if err != nil {
+		return "", errors.Join(err, c.Commands.CheckDestination(v.Context(), in))
+	}
+	made, err := c.Commands.CreateDestination(v.Context(), v.caller(), in)
 	if err != nil {
 		return "", err
 	}
 	c.awaitDestination(v.Context(), made.Position)
-	return v.destinationPath(made.ID, "created"), nil
+	next := v.to("/destinations/" + made.ID.String() + "/start?done=created")
+	if subscribes {
+		subscribed, err := c.Commands.CreateSubscription(v.Context(), v.caller(), command.CreateSubscription{
+			Destination: made.ID,
+			Settings:    typed.chosen,
+		})
+		if err != nil {
+			c.Log.WarnContext(v.Context(), "subscription of a new destination refused", "error", err)
+			next = v.destinationPath(made.ID, "created-only") + "#subscriptions"
+		}
+		c.await(v.Context(), subscribed.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	}
+	return next, nil
 }
 
 // showEdit answers GET /console/destinations/{id}/edit.
@@ -178,12 +194,14 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 		return settings{}, err
 	}
 	typed := settings{
-		Name:       found.Name,
-		URL:        url,
-		Debounce:   strconv.Itoa(found.DebounceWindowSeconds),
-		ExternalID: found.ExternalID,
-		Seen:       strconv.FormatInt(found.Revision, 10),
-		Back:       v.destinationPath(found.ID, ""),
+		Name:        found.Name,
+		URL:         url,
+		Debounce:    strconv.Itoa(found.DebounceWindowSeconds),
+		Limit:       writeLimit(found.MaxRequestsPerSecond),
+		ExternalID:  found.ExternalID,
+		Traceparent: found.Traceparent,
+		Seen:        strconv.FormatInt(found.Revision, 10),
+		Back:        v.destinationPath(found.ID, ""),
 	}
 	var shown []disclosure.Part
 	if destination.Hides(url) {
@@ -211,16 +229,18 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 		return "", err
 	}
 	typed.Back = v.destinationPath(id, "")
-	headers, debounce, err := typed.read()
+	all, err := typed.read()
 	if err != nil {
-		return "", err
+		return "", errors.Join(err, c.Commands.CheckDestination(v.Context(), all))
 	}
 	in := command.ReviseDestination{
 		ID:                    id,
-		Name:                  &typed.Name,
-		URL:                   &typed.URL,
-		Headers:               &headers,
-		DebounceWindowSeconds: &debounce,
+		Name:                  &all.Name,
+		URL:                   &all.URL,
+		Headers:               &all.Headers,
+		DebounceWindowSeconds: &all.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  &all.MaxRequestsPerSecond,
+		Traceparent:           &all.Traceparent,
 	}
 	if typed.ExternalID != "" {
 		in.ExternalID = &typed.ExternalID
@@ -264,20 +284,44 @@ func (c *Console) showChanges(v *visit, typed *settings, cause error) error {
 		}
 		return nil
 	})
-	typed.Now, typed.Seen = &now, now.Seen
+	typed.Now, typed.Seen = typed.changed(now), now.Seen
 	return cmp.Or(err, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: cause}))
 }
 
-// read parses the texts of a form. The command checks the values.
-func (s settings) read() (headers map[string]string, debounce int, err error) {
-	if headers, err = readHeaders(s.Headers); err != nil {
-		return nil, 0, err
+// read parses the texts of a form, and joins the refusals of those that can't be parsed. The command checks the values.
+func (s settings) read() (in command.CreateDestination, err error) {
+	in = command.CreateDestination{
+		ExternalID:  s.ExternalID,
+		Name:        s.Name,
+		URL:         s.URL,
+		Traceparent: s.Traceparent,
 	}
-	debounce, err = strconv.Atoi(strings.TrimSpace(s.Debounce))
-	if err != nil {
-		return nil, 0, wire.Fail(wire.Invalid, "debounce window", "must be a number of seconds, 0 for none")
+	var wrong []error
+	if destination.IsMasked(s.URL) {
+		wrong = append(wrong, wire.Fail(wire.Invalid, "config.url", maskedAddress))
 	}
-	return headers, debounce, nil
+	if in.Headers, err = readHeaders(s.Headers); err != nil {
+		wrong = append(wrong, err)
+	}
+	if in.DebounceWindowSeconds, err = strconv.Atoi(strings.TrimSpace(s.Debounce)); err != nil {
+		wrong = append(wrong, wire.Fail(wire.Invalid, "debounceWindowSeconds", "must be a number of seconds, 0 for none"))
+	}
+	if limit := strings.TrimSpace(s.Limit); limit != "" {
+		in.MaxRequestsPerSecond, err = strconv.ParseFloat(limit, 64)
+		if err != nil || in.MaxRequestsPerSecond == 0 || math.IsNaN(in.MaxRequestsPerSecond) {
+			in.MaxRequestsPerSecond = 0
+			wrong = append(wrong, wire.Fail(wire.BadBody, "maxRequestsPerSecond", "must be a number"))
+		}
+	}
+	return in, errors.Join(wrong...)
+}
+
+// writeLimit is the reverse of reading a limit.
+func writeLimit(perSecond *float64) string {
+	if perSecond == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*perSecond, 'f', -1, 64)
 }
 
 // readHeaders parses one header a line.
@@ -291,10 +335,10 @@ func readHeaders(typed string) (map[string]string, error) {
 		name, value, found := strings.Cut(line, ":")
 		name = strings.TrimSpace(name)
 		if !found || name == "" {
-			return nil, wire.Fail(wire.Invalid, "headers", "must be a header a line, such as X-Tenant: town-hall")
+			return nil, wire.Fail(wire.Invalid, "config.headers", "must be a header a line, such as X-Tenant: town-hall")
 		}
 		if _, twice := headers[name]; twice {
-			return nil, wire.Fail(wire.Invalid, "headers", "must name each header once: %s is there twice", name)
+			return nil, wire.Fail(wire.Invalid, "config.headers", "must name each header once: %s is there twice", name)
 		}
 		headers[name] = strings.TrimSpace(value)
 	}

@@ -86,6 +86,13 @@ func (c *Console) identify(r *http.Request, text string) (session Session, what 
 	return Session{Role: ForOrganization, Organization: key.Organization, Key: key.ID}, "API key", err
 }
 
+const maxFailedSignIns = 10 // of an address, in a minute
+
+// NewLoginLimiter returns the limiter of failed sign-ins.
+func NewLoginLimiter() *wire.AddressLimiter {
+	return wire.NewAddressLimiter(maxFailedSignIns, time.Minute)
+}
+
 // checkSignInLimit refuses an address with too many failed sign-ins.
 func (c *Console) checkSignInLimit(r *http.Request) error {
 	wait := c.LoginLimiter.Wait(wire.ClientAddress(r, c.TrustedProxies), c.Now())
@@ -94,20 +101,20 @@ func (c *Console) checkSignInLimit(r *http.Request) error {
 	}
 	return &wire.Failure{
 		Kind:       wire.RateLimited,
-		RetryAfter: wait,
-		Issue:      fmt.Sprintf(tooManySignIns, wait.Round(time.Second)),
+		RetryAfter: max(wait, time.Second),
+		Issue:      fmt.Sprintf(tooManySignIns, max(wait, time.Second).Round(time.Second)),
 	}
 }
 
 func (c *Console) failed(r *http.Request, what string) {
-	c.LoginLimiter.Failed(wire.ClientAddress(r, c.TrustedProxies), c.Now())
+	c.LoginLimiter.Take(wire.ClientAddress(r, c.TrustedProxies), c.Now())
 	c.Log.WarnContext(r.Context(), "console sign-in failed", slog.String("with", what), slog.String("peer",
 		r.RemoteAddr))
 }
 
 // signOut answers POST /console/sign-out.
 func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
-	switch _, err := c.visitors.session(r, c); {
+	switch _, err := c.visitor(r); {
 	case errors.Is(err, query.ErrNotFound): // it has expired
 		logUnknownVisitor(r)
 	case err != nil:
@@ -119,7 +126,6 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request) {
 			c.fail(w, r, err)
 			return
 		}
-		c.live.End(sessionName(hashOf(cookie.Value)))
 	}
 	c.setCookie(w, r, "", time.Unix(1, 0))
 	http.Redirect(w, r, Base+"/sign-in", http.StatusSeeOther)
@@ -146,14 +152,19 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	organization, err := c.Sessions.Open(r.Context(), hashOf(r.PostFormValue("token")), c.Now())
+	visitor, err := c.Sessions.Open(r.Context(), hashOf(r.PostFormValue("token")), c.Now())
 	switch {
 	case errors.Is(err, query.ErrNotFound):
 		c.failed(r, "a login link")
 		c.fail(w, r, &wire.Failure{Kind: wire.Unauthenticated, Issue: usedLink, Cause: err})
 		return
 	case err == nil:
-		err = c.begin(w, r, Session{Role: ForOrganization, Organization: organization})
+		err = c.begin(w, r, Session{
+			Role:         ForOrganization,
+			Organization: visitor.Organization,
+			Person:       visitor.Person,
+			Scopes:       visitor.Scopes,
+		})
 	}
 	if err != nil {
 		c.fail(w, r, err)

@@ -22,7 +22,7 @@ import (
 func (c *Console) sourceRoutes(r chi.Router) {
 	r.Get("/sources", c.page(c.listSources))
 	r.Get("/sources/try", c.page(c.showTry))
-	r.Post("/sources/try", c.page(c.try))
+	r.Post("/sources/try", c.try)
 	r.Get("/sources/new", c.page(c.showNewSource))
 	r.Post("/sources/new", c.addSource)
 	r.Get("/sources/{id}", c.page(c.showSource))

@@ -31,10 +31,7 @@ func (c *Console) addSource(w http.ResponseWriter, r *http.Request) {
 		Types:    source.Types(),
 	}
 	next, err := c.registerSource(v, typed)
-	c.submitted(w, r, next, err, func(refusal string) screen {
-		typed.Refusal = refusal
-		return newSource(typed)
-	})
+	c.submitted(w, r, next, err, &typed.remarks, func() screen { return newSource(typed) })
 }
 
 func (c *Console) registerSource(v *visit, typed trial) (string, error) {

@@ -120,7 +120,7 @@ func (w *world) triesSources(t *testing.T) {
 	try(409, "@townhall", "facebook", "can't be read")
 	try(400, "https://example.org", "x", "Type must be one of")
 	b.post(t, "/console/sources/try", "where", site.URL, "type", "site", "timezone", "../../etc/passwd").expect(t, 400,
-		"Time zone must be")
+		"Default time zone must be an IANA name")
 	if all, err := w.Queries.Sources(t.Context(), query.SourceFilter{}); err != nil || len(all) != 0 {
 		t.Errorf("a trial leaves %d sources, %v", len(all), err)
 	}

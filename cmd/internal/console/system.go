@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 )
 
 // System is the state of the process and its stores, for operators.
@@ -113,6 +114,15 @@ func (c *Console) confirmRebuild(v *visit) (screen, error) {
 // rebuild answers POST /console/system/{name}/rebuild.
 func (c *Console) rebuild(v *visit) (string, error) {
 	name := chi.URLParam(v.Request, "name")
+	if _, err := c.consumer(v.Context(), name); err != nil {
+		return "", err
+	}
+	if err := c.Commands.RecordAction(v.Context(), v.caller(), command.RecordAction{
+		Action:  "rebuild-projection",
+		Subject: name,
+	}); err != nil {
+		return "", err
+	}
 	switch err := c.operators.Projections.Rebuild(v.Context(), name); {
 	case errors.Is(err, adminapi.ErrNoProjection):
 		return "", noConsumer(err)

@@ -1,14 +1,18 @@
 package console
 
+import (
+	"carillon/command/egress"
+	"carillon/command/webhook"
+)
+
 // The sentences of pages are in their templates. This file has the texts that the program chooses among; errors of
-// fields are written where they are checked, in the words of the API, by wire.Fail.
+// fields are written where they are checked, by wire.Fail, and formFields has the names of the fields.
 
 // said maps a word in the address to the sentence at the top of a page about the change that led to it.
 var said = map[string]string{
 	"created": "The destination was created.", "saved": "The changes were saved.",
 	"enabled":  "The destination is enabled.",
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.",
-	"rotated": "There is a new secret. The old one signs for another 24 hours.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
 	"collecting": "The source will be collected when its host has a free turn.", "paused": "The source is paused.",
 	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one " +
@@ -16,6 +20,11 @@ var said = map[string]string{
 	"feedback": "Thank you. That is recorded.", "feed-created": "The feed was created. Attach a source to fill it.",
 	"feed-deleted": "The feed was deleted.", "attached": "The source is attached. Its current events are being added.",
 	"detached":   "The source was detached.",
+	"subscribed": "The subscription was added.", "unsubscribed": "The subscription was deleted.",
+	"subscription-on":  "The subscription is on: matching events are sent from now on.",
+	"subscription-off": "The subscription is off: nothing is sent for it.",
+	"created-only": "The destination was created, but not its subscription. Add one below: without one, nothing is " +
+		"sent.",
 	"registered": "The source is registered. It is visited once it is attached to a feed: its id is below.",
 }
 
@@ -47,7 +56,6 @@ const (
 	signedOut        = "the sign-in has ended, and nothing was done"
 	notOfThisConsole = "This was not sent by a page of the console, so nothing was changed. " +
 		"Open the console and do it there."
-	tooManyPages  = "too many pages are open: close some, or load this one again by hand"
 	auditorsLook  = "an auditor's token reads the record and the consumers only: sign in as an operator"
 	boundToOne    = "this token reads the record of one organization only"
 	ofTheirPeople = "secrets, and settings that hold some, are for the people of the organization: open its console " +
@@ -65,6 +73,39 @@ const (
 	notResumed      = "the server is stopping, or has no such role: try again in a moment"
 	tooManyToReplay = "matches too many: %d deliveries, and at most %d can be sent again at once. Choose a " +
 		"shorter period, the oldest first"
+)
+
+// Issues of fields, in place of those of the API; see formFields.
+const (
+	nameTaken       = "is taken: another one has it"
+	nameContended   = "is being changed by another request: try again"
+	typeUnknown     = "include a type that is not known: untick it"
+	noSourceAt      = "is not that of a known source of this type: ask your operator to add it"
+	noSourceWithID  = "is not known: ask your operator for it, or attach a page by its address"
+	limitBoundsText = "must be empty, for no limit, or a number from %g to %d"
+	maskedAddress   = "is masked: enter it in full"
+)
+
+// Reasons for which an attempt failed.
+var failureReasons = map[string]string{
+	webhook.ReasonHTTPStatus: "Not a 2xx answer",
+	webhook.ReasonRedirect:   "A redirect",
+	webhook.ReasonGone:       "No longer wanted",
+	egress.ReasonTimeout:     "No answer in time",
+	egress.ReasonConnection:  "No connection",
+	egress.ReasonDNS:         "Host not found",
+	egress.ReasonTLS:         "No secure connection",
+	egress.ReasonBlocked:     "Address not allowed",
+}
+
+// The choice of events.
+const (
+	everyType, everyTypeHint = "everything", "Each event that you can see, also of types that are added later."
+	everyOfGroupHint         = "All of these, also types that are added later."
+	otherPatterns            = "other"
+	otherPatternHint         = "Chosen by a program."
+	noTypeChosen             = "must be chosen: tick one to %d"
+	noFeedChosen             = "must be chosen: tick one to %d, or choose events of all feeds"
 )
 
 // The progress of work.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
+	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -129,8 +130,12 @@ func (t *timeLine) draw(history []query.AuditEntry) {
 		t.Secrets = append(t.Secrets, t.drawSecret(s, history, (i+1)*(laneHeight+laneGap)))
 	}
 	t.Height = (len(t.Secrets)+1)*(laneHeight+laneGap) + laneGap
+	var known query.AuditDetail // the last settings
 	for _, e := range history {
-		what := describe(e)
+		what := describe(e, known)
+		if e.Detail.URL != "" {
+			known = e.Detail
+		}
 		t.Marks = append(t.Marks, mark{X: t.x(e.At), Title: when(e.At) + ": " + what})
 		t.Entries = append(t.Entries, entry{
 			AuditEntry: e,
@@ -188,8 +193,8 @@ func minTime(a, b time.Time) time.Time {
 	return b
 }
 
-// describe returns a change in words.
-func describe(e query.AuditEntry) string {
+// describe returns a change in words. The settings before it are optional.
+func describe(e query.AuditEntry, before query.AuditDetail) string {
 	d := e.Detail
 	var parts []string
 	_, name, _ := strings.Cut(e.Type, ".")
@@ -201,11 +206,16 @@ func describe(e query.AuditEntry) string {
 		parts = append(parts, "its first secret, "+short(d.SecretID))
 	case len(d.Expiring) > 0:
 		parts = append(parts, "secret "+short(d.Expiring[0])+" expires")
+	case d.URL != "" && before.URL != "":
+		parts = append(parts, audit.Changes(audit.Detail(before), audit.Detail(d))...)
 	default:
 		parts = append(parts, strings.ReplaceAll(name, "-", " "))
 	}
 	if d.StatusReason != "" {
 		parts = append(parts, "because: "+d.StatusReason)
+	}
+	if e.Reason != "" && e.Reason != d.StatusReason {
+		parts = append(parts, "reason: "+e.Reason)
 	}
 	return strings.Join(parts, ", ")
 }

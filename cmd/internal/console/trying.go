@@ -8,13 +8,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command/collect"
-	"carillon/command/collection"
+	"carillon/command/visiting"
 )
 
 // The limits of a trial. Pages are requested at the pace of their host and through the address guard, as by the
@@ -22,7 +25,8 @@ import (
 const (
 	maxTrialPages   = 5
 	trialTimeout    = 25 * time.Second
-	maxTrials       = 2  // for all operators, per process
+	maxTrials       = 4  // at once, per process
+	maxTrialsOfOne  = 2  // of an organization, or of the operators
 	maxTrialEvents  = 20 // visible
 	maxTrialOrigins = 40 // per event
 	maxTrialDates   = 5  // per event
@@ -31,19 +35,21 @@ const (
 
 // trial is a source that was tried, and the result.
 type trial struct {
+	remarks
+
 	Type, Where, Timezone string
 
-	Types   []string
-	Refusal string
-	Done    bool
-	Took    time.Duration
-	Pages   int
-	Unread  int
-	Events  []triedEvent
-	Found   int // number of events; Events are the first of them
-	Notes   []collect.Note
-	Passed  []collect.Passed
-	Now     time.Time
+	Types  []string
+	Done   bool
+	Took   time.Duration
+	Pages  int
+	Unread int
+	Events []triedEvent
+	Found  int // number of events; Events are the first of them
+	Notes  []collect.Note
+	Passed []collect.Passed
+	Now    time.Time
+	Closed bool // whether the origins of fields are folded
 }
 
 // triedEvent is an event as it would be collected, and the origin of each of its fields.
@@ -69,74 +75,98 @@ func (c *Console) showTry(v *visit) (screen, error) {
 }
 
 // try answers POST /console/sources/try.
-func (c *Console) try(v *visit) (screen, error) {
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+func (c *Console) try(w http.ResponseWriter, r *http.Request) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	shown := trial{
-		Type:     v.PostFormValue("type"),
-		Where:    strings.TrimSpace(v.PostFormValue("where")),
-		Timezone: strings.TrimSpace(v.PostFormValue("timezone")),
+		Type:     r.PostFormValue("type"),
+		Where:    strings.TrimSpace(r.PostFormValue("where")),
+		Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
 		Types:    source.Types(),
 		Now:      c.Now().UTC(),
 	}
-	page := screen{Title: "Try a source", Template: "try"}
 	tried, err := shown.source()
 	if err == nil {
-		err = c.run(v.Context(), tried, &shown)
+		err = c.run(r.Context(), v.organization(), tried, &shown)
 	}
-	if err != nil {
-		failure := wire.FailureOf(err)
-		if failure.Kind == wire.Internal || failure.Kind == wire.Unavailable && !errors.Is(err, context.DeadlineExceeded) {
-			return screen{}, err
-		}
-		wire.NoteFailure(v.Context(), failure)
-		shown.Refusal, page.Status = upperFirst(failure.Error())+".", failure.Status()
-	}
-	page.Data = shown
-	return page, nil
+	c.submitted(w, r, "", err, &shown.remarks, func() screen {
+		return screen{Title: "Try a source", Template: "try", Data: shown}
+	})
 }
 
-// source returns the source to try.
+// source returns the source to try, or the joined refusals of all fields.
 func (t *trial) source() (collect.Source, error) {
 	tried := collect.Source{Type: t.Type, Timezone: t.Timezone}
+	var wrong []error
 	if !slices.Contains(t.Types, t.Type) {
-		return tried, wire.Fail(wire.Invalid, "type", "must be one of %s", words(t.Types))
-	}
-	if err := searchable("address", t.Where); err != nil {
-		return tried, err
+		wrong = append(wrong, wire.Fail(wire.Invalid, "type", "must be one of %s", words(t.Types)))
 	}
 	if _, err := time.LoadLocation(t.Timezone); err != nil || t.Timezone == "Local" {
-		return tried, wire.Fail(wire.Invalid, "time zone", "must be an IANA name such as Europe/Rome")
+		wrong = append(wrong, wire.Fail(wire.Invalid, "timezone", "must be an IANA name such as Europe/Rome"))
+	}
+	if err := searchable("url", t.Where); err != nil {
+		return tried, errors.Join(append(wrong, err)...)
 	}
 	if source.IsPage(t.Type) {
+		tried.URL = t.Where
 		u, err := url.Parse(t.Where)
 		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-			return tried, wire.Fail(wire.Invalid, "address", "must be that of a page, such as https://example.org/events")
+			wrong = append(wrong, wire.Fail(wire.Invalid, "url", "must be that of a page, such as https://example.org/events"))
 		}
-		tried.URL = t.Where
-		return tried, nil
+		return tried, errors.Join(wrong...)
 	}
 	if tried.Handle = strings.TrimPrefix(t.Where, "@"); tried.Handle == "" || strings.ContainsAny(tried.Handle, "/?#: ") {
-		return tried, wire.Fail(wire.Invalid, "account", "must be its name as the platform shows it, such as @townhall")
+		wrong = append(wrong, wire.Fail(wire.Invalid, "handle", "must be its name as the platform shows it, such as "+
+			"@townhall"))
 	}
-	return tried, nil
+	return tried, errors.Join(wrong...)
+}
+
+// trials are the trials that run, by their organization; operators' own have none.
+type trials struct {
+	mu      sync.Mutex
+	running map[uuid.UUID]int
+	all     int
+}
+
+// begin reports whether there is room for another trial of an organization. If so, end must be called.
+func (t *trials) begin(of uuid.UUID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all == maxTrials || t.running[of] == maxTrialsOfOne {
+		return false
+	}
+	if t.running == nil {
+		t.running = map[uuid.UUID]int{}
+	}
+	t.running[of]++
+	t.all++
+	return true
+}
+
+func (t *trials) end(of uuid.UUID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.all--
+	if t.running[of]--; t.running[of] == 0 {
+		delete(t.running, of)
+	}
 }
 
 // run tries a source, if there is room for another trial.
-func (c *Console) run(ctx context.Context, tried collect.Source, shown *trial) error {
-	collector := c.operators.Collectors[tried.Type]
+func (c *Console) run(ctx context.Context, of uuid.UUID, tried collect.Source, shown *trial) error {
+	collector := c.Collectors[tried.Type]
 	if collector == nil {
 		return wire.Fail(wire.Invalid, "type", "can't be collected by this version")
 	}
-	select {
-	case c.trials <- struct{}{}:
-		defer func() { <-c.trials }()
-	default:
+	if !c.trials.begin(of) {
 		return &wire.Failure{Kind: wire.RateLimited, Issue: tryingOthers}
 	}
+	defer c.trials.end(of)
 	ctx, cancel := context.WithTimeout(ctx, trialTimeout)
 	defer cancel()
 	began := time.Now()
-	found, err := collection.Trial{
+	found, err := visiting.Trial{
 		Source:    tried,
 		Collector: collector,
 		Most:      maxTrialPages,
@@ -161,7 +191,7 @@ func trialRefusal(err error) error {
 		return &wire.Failure{Kind: wire.Conflict, Issue: fmt.Sprintf(triedTooLong, trialTimeout), Cause: err}
 	}
 	issue := "it can't be read: " + err.Error()
-	if advice := collection.AdviceOn(err); advice != "" {
+	if advice := visiting.AdviceOn(err); advice != "" {
 		issue += ". What to do: " + advice
 	}
 	return &wire.Failure{Kind: wire.Conflict, Issue: issue, Cause: err}

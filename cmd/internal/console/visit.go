@@ -24,11 +24,11 @@ import (
 type visit struct {
 	*http.Request
 
-	session     Session
-	shown       uuid.UUID // shown is the organization whose pages are shown. uuid.Nil if none in particular.
-	name        string    // of that organization
-	base        string    // the path of its pages
-	sessionName string    // identifies it; does not allow a sign-in
+	session Session
+	shown   uuid.UUID // shown is the organization whose pages are shown. uuid.Nil if none in particular.
+	name    string    // of that organization
+	base    string    // the path of its pages
+	reason  string    // of the change, for auditors
 }
 
 // organization returns the organization whose pages the visitor sees.
@@ -44,6 +44,7 @@ func (v *visit) caller() command.Caller {
 		Actor:        v.session.Actor(),
 		RequestID:    wire.RequestIDOf(v.Context()),
 		ReadsSecrets: v.session.May(organization.ScopeSecrets),
+		Reason:       v.reason,
 	}
 }
 
@@ -77,6 +78,9 @@ type view struct {
 	Name         string // of the visitor
 	Organization string // of the shown organization; empty if none in particular
 	Said         string // the result of the change that led here
+	Reason       string // as typed
+	Theme        Theme
+	Version      string // of the program
 	session      Session
 	Data         any
 }
@@ -85,6 +89,9 @@ type view struct {
 func (v view) Here(entry string) bool {
 	return v.Path == entry || !strings.HasSuffix(entry, "/") && strings.HasPrefix(v.Path, entry+"/")
 }
+
+// reasonField is the field of a form that says why something is changed.
+const reasonField = "why"
 
 type visitKey struct{}
 
@@ -124,9 +131,12 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		Data:      shown.Data,
 		Said:      said[r.URL.Query().Get("done")],
 		Operators: c.operators != nil,
+		Theme:     c.Theme.shown(),
+		Version:   c.Version,
 	}
 	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
 		in.Bound = v.session.Role == ForAuditor && v.session.Organization != uuid.Nil
+		in.Reason = v.reason
 		in.session, in.Who, in.Name, in.Organization, in.Base = v.session, v.session.Role, v.session.shown(), v.name, v.base
 	}
 	var body bytes.Buffer
@@ -201,15 +211,29 @@ func (c *Console) signedIn(next http.Handler) http.Handler {
 				return
 			}
 			known := visit{session: session, base: Base}
+			if known.reason, err = reasonOf(w, r); err != nil {
+				c.fail(w, r, err)
+				return
+			}
 			if session.Role == ForOrganization {
 				known.shown, known.name = session.Organization, session.Name
-			}
-			if cookie, err := r.Cookie(c.cookie); err == nil {
-				known.sessionName = sessionName(hashOf(cookie.Value))
 			}
 			c.serve(w, r, known, next)
 		}
 	}))
+}
+
+// reasonOf returns why a form was sent. All forms have the field.
+func reasonOf(w http.ResponseWriter, r *http.Request) (string, error) {
+	if r.Method != http.MethodPost {
+		return "", nil
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return "", wire.Fail(wire.Invalid, "form", "can't be read")
+	}
+	reason := strings.TrimSpace(r.PostForm.Get(reasonField))
+	return reason, command.CheckReason(reasonField, reason)
 }
 
 // logUnknownVisitor logs a sample of the requests without a session.
@@ -217,10 +241,9 @@ func logUnknownVisitor(r *http.Request) {
 	wire.NoteFailure(r.Context(), &wire.Failure{Kind: wire.Unauthenticated, Issue: "no session"})
 }
 
-// admit admits a request of an organization's people, like one with its keys. Live updates are long-lived, and
-// bounded withParameter.
+// admit admits a request of an organization's people, like one with its keys.
 func (c *Console) admit(r *http.Request, session Session) (leave func(), err error) {
-	if session.Role != ForOrganization || r.URL.Path == Base+livePath {
+	if session.Role != ForOrganization {
 		return func() {}, nil
 	}
 	return c.Admit(r, session.Organization, session.Requests)

@@ -8,8 +8,8 @@ import (
 	"carillon/query"
 )
 
-// standing is why a delivery is in its state: what it waits for, or why it is final. The template why has a sentence
-// for each Kind.
+// standing explains the state of a delivery: the cause of its waiting or of its final status. The template why has a
+// sentence for each Kind.
 type standing struct {
 	Kind  string
 	Until time.Time // of a later attempt

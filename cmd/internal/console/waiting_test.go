@@ -138,23 +138,23 @@ func TestAttemptHeaders(t *testing.T) {
 		t.Fatal("it was not rotated")
 	}
 	detail, err := w.Queries.Delivery(t.Context(), w.org, dispatch.DeliveryID(event, id), time.Now())
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || detail.Event.RecordedAt.IsZero() {
+		t.Fatalf("recorded at %v, %v", detail.Event.RecordedAt, err)
 	}
 	requests := regexp.MustCompile(`(?s)aria-label="Headers of the request">(.*?)</pre>`).FindAllStringSubmatch(b.get(t,
 		"/console/deliveries/"+detail.ID.String()).expect(t, 200, "Request").body, -1)
 	if len(requests) != 2 {
 		t.Fatalf("%d requests are shown", len(requests))
 	}
-	for i, signedBy := range [][]string{{old}, {old, young}} {
-		body, err := (&dispatching.Body{Event: detail.Event.ID, Published: publication.Published{
+	for i, signedBy := range [][]string{{old, young}, {old}} {
+		body, err := dispatching.NewBody(event, publication.Published{
 			Organization: w.org,
 			Type:         detail.Event.Type,
 			Source:       detail.Event.Source,
 			Subject:      detail.Event.Subject,
 			Time:         detail.Event.Time,
 			Data:         detail.Data,
-		}}).Bytes()
+		}, detail.Event.RecordedAt).Bytes()
 		if err != nil {
 			t.Fatal(err)
 		}

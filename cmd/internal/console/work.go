@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"carillon/cmd/internal/console/live"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/deliveries"
@@ -36,7 +34,8 @@ const (
 
 // Work is a requested operation on many deliveries.
 type Work struct {
-	ID, Organization, Destination uuid.UUID
+	ID, Organization uuid.UUID
+	Destination      uuid.UUID // uuid.Nil means all
 
 	Kind         string // replay, backfill
 	Status, Type string // the filter
@@ -50,6 +49,7 @@ type Work struct {
 	State        string    // running, done, stopped
 	Message      string    // why it was stopped
 	Beat         time.Time // last sign of life of the worker
+	Reason       string    // of the request. Optional
 }
 
 // Works stores work, for all nodes.
@@ -94,6 +94,7 @@ func (c *Console) workRoutes(r chi.Router) {
 	r.Post("/destinations/{id}/{kind:replay|backfill}", c.act(c.beginWork))
 	r.Get("/destinations/{id}/work/{work}", c.page(c.showWork))
 	r.Post("/destinations/{id}/work/{work}", c.act(c.resumeWork))
+	c.replayAllRoutes(r)
 }
 
 // workAsked is the page before the work: its description, and the number of deliveries.
@@ -105,6 +106,7 @@ type workAsked struct {
 	Count       int
 	Most        int
 	TooMany     bool
+	Presets     []preset
 }
 
 // askWork answers GET /console/destinations/{id}/replay and /backfill.
@@ -116,9 +118,10 @@ func (c *Console) askWork(v *visit) (screen, error) {
 	shown := workAsked{
 		Destination: found,
 		Kind:        chi.URLParam(v.Request, "kind"),
-		Filter:      formOf(v.URL.Query()),
+		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
 		Most:        maxReplayed,
 	}
+	shown.Presets = shown.Filter.presets(v.URL.Path)
 	title := map[string]string{replayKind: "Send many again", backfillKind: "Send missed events"}[shown.Kind]
 	if shown.Kind == backfillKind && shown.Filter.Since == "" {
 		return screen{Title: title, Template: "work", Data: shown}, nil
@@ -128,21 +131,19 @@ func (c *Console) askWork(v *visit) (screen, error) {
 	return screen{Title: title, Template: "work", Data: shown}, err
 }
 
-// workOf returns the work that a form describes, with the number of its deliveries.
-func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliveryForm) (Work, error) {
+// describedWork returns the work on the deliveries of a filter that a form describes, and the filter.
+func (c *Console) describedWork(v *visit, form deliveryForm) (Work, query.DeliveryFilter, error) {
 	filter, err := form.read()
 	if err != nil {
-		return Work{}, err
+		return Work{}, filter, err
 	}
 	now := c.Now().UTC()
 	if filter.Until.IsZero() || filter.Until.After(now) {
 		filter.Until = now
 	}
-	w := Work{
+	return Work{
 		ID:           uuid.New(),
 		Organization: v.organization(),
-		Destination:  to.ID,
-		Kind:         kind,
 		Status:       filter.Status,
 		Type:         filter.Type,
 		Since:        filter.Since,
@@ -151,7 +152,17 @@ func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliv
 		State:        workRunning,
 		Actor:        v.session.Actor(),
 		Beat:         now.Truncate(time.Microsecond),
+		Reason:       v.reason,
+	}, filter, nil
+}
+
+// workOf returns the work that a form describes, with the number of its deliveries.
+func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliveryForm) (Work, error) {
+	w, filter, err := c.describedWork(v, form)
+	if err != nil {
+		return w, err
 	}
+	w.Destination, w.Kind = to.ID, kind
 	if kind == backfillKind {
 		w.Total, err = c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{
 			Destination: to.ID,
@@ -171,7 +182,7 @@ func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliv
 	}
 	for _, status := range statuses {
 		filter.Status, filter.Limit = status, 0
-		_, total, err := c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, now)
+		_, total, err := c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, c.Now().UTC())
 		if err != nil {
 			return w, err
 		}
@@ -190,10 +201,15 @@ func (c *Console) beginWork(v *visit) (string, error) {
 	if err := v.ParseForm(); err != nil {
 		return "", wire.Fail(wire.Invalid, "form", "can't be read")
 	}
-	w, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm))
+	w, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm, c.Now().UTC()))
 	if err != nil {
 		return "", err
 	}
+	return c.startWork(v, w)
+}
+
+// startWork starts work in the background, and returns the address of its progress.
+func (c *Console) startWork(v *visit, w Work) (string, error) {
 	if w.Total > maxReplayed {
 		return "", wire.Fail(wire.Invalid, "since", tooManyToReplay, w.Total, maxReplayed)
 	}
@@ -207,6 +223,9 @@ func (c *Console) beginWork(v *visit) (string, error) {
 }
 
 func (v *visit) workPath(w Work) string {
+	if w.Destination == uuid.Nil {
+		return v.to("/work/" + w.ID.String())
+	}
 	return v.to("/destinations/" + w.Destination.String() + "/work/" + w.ID.String())
 }
 
@@ -216,7 +235,6 @@ type workView struct {
 
 	Destination query.Destination
 	Interrupted bool
-	Live        string
 	Words       string
 }
 
@@ -226,18 +244,23 @@ func (c *Console) showWork(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	return c.progressOf(v, found, "Sending to "+found.Name)
+}
+
+// progressOf shows work for a destination, or for all if it has no id.
+func (c *Console) progressOf(v *visit, found query.Destination, title string) (screen, error) {
 	id, err := v.id("work")
 	if err != nil {
 		return screen{}, err
 	}
-	shown := workView{Destination: found, Live: c.liveAt(v, liveWork, id, nil)}
+	shown := workView{Destination: found}
 	w, err := c.Works.Find(v.Context(), v.organization(), id)
 	if err == nil && w.Destination != found.ID {
 		err = query.ErrNotFound
 	}
 	shown.Work, shown.Words = w, w.words()
 	shown.Interrupted = w.State == workStopped || w.State == workRunning && c.Now().Sub(w.Beat) > workTimeout
-	return screen{Title: "Sending to " + found.Name, Template: "working", Data: shown}, err
+	return screen{Title: title, Template: "working", Data: shown}, err
 }
 
 // resumeWork answers POST /console/destinations/{id}/work/{work}: it resumes interrupted work.
@@ -288,7 +311,12 @@ func (c *Console) work(ctx context.Context, w Work) {
 }
 
 func (c *Console) doWork(ctx context.Context, w *Work) error {
-	by := command.Caller{Organization: w.Organization, Actor: w.Actor, RequestID: w.ID}
+	by := command.Caller{
+		Organization: w.Organization,
+		Actor:        w.Actor,
+		RequestID:    w.ID,
+		Reason:       w.Reason,
+	}
 	if w.Kind == backfillKind {
 		return c.backfill(ctx, by, w)
 	}
@@ -300,7 +328,7 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 		Limit:  replayBatch,
 	}
 	for {
-		part, err := c.Queries.DeliveriesAfter(ctx, w.Organization, w.Destination, filter, w.AfterAt, w.AfterID, c.Now())
+		part, err := c.nextPart(ctx, w, filter)
 		if err != nil {
 			return err
 		}
@@ -314,7 +342,6 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 		last := part[len(part)-1]
 		w.Done, w.Refused, w.AfterAt, w.AfterID = w.Done+len(part), w.Refused+refused, last.CreatedAt, last.ID
 		w.Total = max(w.Total, w.Done)
-		c.Wake()
 		if err := c.advance(ctx, w); err != nil {
 			return err
 		}
@@ -366,11 +393,10 @@ func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) erro
 	if result.DeliveriesCreated > 0 {
 		c.await(ctx, at, deliveries.ReadModel.Name)
 	}
-	c.Wake()
 	return nil
 }
 
-// advance records progress, and sends it to the page of the work.
+// advance records progress.
 func (c *Console) advance(ctx context.Context, w *Work) error {
 	now := c.Now().UTC().Truncate(time.Microsecond)
 	if !now.After(w.Beat) {
@@ -380,10 +406,5 @@ func (c *Console) advance(ctx context.Context, w *Work) error {
 		return err
 	}
 	w.Beat = now
-	data, err := json.Marshal(map[string]any{"done": w.Done, "text": w.words(), "over": w.State != workRunning})
-	if err != nil {
-		return err
-	}
-	c.live.Publish(live.Message{Topics: []string{ofWork(w.Organization, w.ID)}, Event: "progress", Data: string(data)})
 	return nil
 }

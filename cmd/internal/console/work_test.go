@@ -2,8 +2,10 @@ package console_test
 
 import (
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +55,12 @@ func TestReplayMany(t *testing.T) {
 	path := "/console/destinations/" + id.String()
 	b.get(t, path+"/replay?status=failed").expect(t, 200, "Send 4 again")
 	b.get(t, path+"/replay").expect(t, 200, "Send 5 again")
+	preset := regexp.MustCompile(`href="([^"]+)">the last hour<`).FindStringSubmatch(b.get(t,
+		path+"/replay?status=failed&type=news.*").expect(t, 200, "the last hour").body)
+	if preset == nil {
+		t.Fatal("there is no preset")
+	}
+	b.get(t, html.UnescapeString(preset[1])).expect(t, 200, "Send 4 again", `value="news.*"`)
 	b.get(t, path+"/replay?status=failed&type=event.*").expect(t, 200, "There is nothing to send.")
 	b.get(t, path+"/replay?status=pending").expect(t, 400, "must be succeeded or failed")
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4")
@@ -64,6 +72,15 @@ func TestReplayMany(t *testing.T) {
 	}
 	// Pending ones are not requested again.
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")
+
+	// The same to all destinations.
+	all := "/console/deliveries/replay"
+	b.get(t, "/console/deliveries").expect(t, 200, "Send what failed", "?last=hour")
+	b.get(t, all+"?last=hour&type=news.*").expect(t, 200, "Send 4 again", "to 1 destination", `value="news.*"`)
+	b.get(t, all+"?until=2020-01-01").expect(t, 200, "There is nothing to send.")
+	b.get(t, all+"?type=x*y").expect(t, 400, "Type must be")
+	finished := b.post(t, all, "type", "news.*")
+	b.done(t, finished).expect(t, 200, "Sending to all destinations", "4 of 4, of which 4 are on their way already")
 
 	// Missed events: the spare destination has just been subscribed.
 	w.subscribeToAll(t, spare)
@@ -78,6 +95,8 @@ func TestReplayMany(t *testing.T) {
 	_, otherKey := w.Organization(t, "Library")
 	other := w.signIn(t, otherKey)
 	other.get(t, path+"/replay").expect(t, 404, "Not found")
+	other.get(t, all).expect(t, 200, "There is nothing to send.")
+	other.get(t, finished.location).expect(t, 404, "Not found")
 	other.post(t, path+"/replay", "status", "failed").expect(t, 404, "Not found")
 }
 

@@ -28,7 +28,6 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
-	readmodels "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 )
@@ -44,10 +43,10 @@ type world struct {
 	org      uuid.UUID
 	key      string
 	later    *atomic.Int64 // nanoseconds by which the consoles' clock is ahead
-	stopped  time.Time     // the consoles' clock, if it standingOf still
+	stopped  time.Time     // the consoles' clock, if it stands still
 
 	projections *projections
-	collectable []netip.Prefix // addresses that trials of sources may chartRange
+	collectable []netip.Prefix // addresses that trials of sources may reach
 }
 
 // adminToken opens the operators' console.
@@ -116,7 +115,6 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Await:    w.Patient,
 		Limiter:  limiter,
 		Tester:   tester,
-		Wake:     func() {},
 		Now:      w.now,
 		Log:      w.Log,
 		Metrics:  prometheus.NewRegistry(),
@@ -124,22 +122,24 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 	if err != nil {
 		tb.Fatal(err)
 	}
+	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
+	if err != nil {
+		tb.Fatal(err)
+	}
 	return console.Dependencies{
-		Commands: w.Commands,
-		Queries:  w.Queries,
-		Sessions: w.sessions,
-		Works:    adapters.ConsoleWorks{Pool: w.Pool},
-		Verify:   api.Verify,
-		Admit:    api.Admit,
-		Await:    w.Patient,
-		Events:   w.Store,
-		Limiter:  limiter,
-		Settle: func(ctx context.Context, model readmodels.ReadModel) error {
-			return w.Progress.Settle(ctx, w.Store, model)
-		},
+		Commands:       w.Commands,
+		Queries:        w.Queries,
+		Sessions:       w.sessions,
+		Works:          adapters.ConsoleWorks{Pool: w.Pool},
+		Verify:         api.Verify,
+		Admit:          api.Admit,
+		Await:          w.Patient,
+		Limiter:        limiter,
+		Policy:         delivery.HealthPolicy{After: 100, MinStreak: time.Hour},
 		LoginLimiter:   console.NewLoginLimiter(),
 		Tester:         tester,
-		Wake:           func() {},
+		Collectors:     collectors,
+		Version:        "v1.2.3",
 		Now:            w.now,
 		Log:            w.Log,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")},
@@ -171,15 +171,10 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 		Now:         w.now,
 		Uses:        &adapters.CredentialUses{},
 	})
-	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	c, err := console.NewForOperators(deps, console.Operators{
 		Verify:      admin.Verify,
 		StillValid:  admin.StillValid,
 		Projections: w.projections,
-		Collectors:  collectors,
 		System: func(context.Context) (console.System, error) {
 			return console.System{
 				Version:   "v1.2.3",
@@ -227,6 +222,9 @@ func (p *projections) Rebuild(_ context.Context, name string) error {
 	}
 	return adminapi.ErrNoProjection
 }
+
+// Verify implements adminapi.Projections.
+func (p *projections) Verify(context.Context, string, float64) error { return adminapi.ErrNoProjection }
 
 // browser keeps a cookie, and sends the headers of a browser.
 type browser struct {

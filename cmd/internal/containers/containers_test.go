@@ -153,21 +153,38 @@ func (i *installation) api(c *testcontainers.DockerContainer, key string) func(m
 	}
 }
 
-// The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and stops
-// in time.
-func TestImage(t *testing.T) {
-	i := newInstallation(t)
-	i.start("postgres", postgresImage,
-		testcontainers.WithCmd("sh", "-c", `mkdir /db && chown postgres /db && exec su postgres -c '
+// postgres starts a Postgres that trusts everybody in its network.
+func (i *installation) postgres(options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+	i.Helper()
+	return i.start("postgres", postgresImage, append([]testcontainers.ContainerCustomizer{
+		testcontainers.WithCmd("sh", "-c", `[ -d /db ] || { mkdir /db && chown postgres /db; } && exec su postgres -c '
 			PATH=$PATH:/usr/lib/postgresql/15/bin
-			initdb -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf && exec postgres -D /db -k /tmp -c listen_addresses="*"'`),
-		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)))
-	i.start("store", carillonImage, hardened(),
+			[ -s /db/pg_hba.conf ] || { initdb -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf; }
+			rm -f /db/postmaster.pid
+			exec postgres -D /db -k /tmp -c listen_addresses="*"'`),
+		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)),
+	}, options...)...)
+}
+
+// store starts an event store.
+func (i *installation) store(options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+	i.Helper()
+	return i.start("store", carillonImage, append([]testcontainers.ContainerCustomizer{
+		hardened(),
 		testcontainers.WithCmd("eventstore", "--addr", ":2113", "--data", "/data/events", "--user", "admin",
 			"--tls-cert", "/shared/store.crt", "--tls-key", "/shared/store.key"),
 		testcontainers.WithEnv(map[string]string{"CARILLON_EVENTSTORE_PASSWORD": "local-only"}),
 		testcontainers.WithWaitStrategy(wait.ForListeningPort("2113/tcp").SkipInternalCheck()),
-		testcontainers.WithExposedPorts("2113/tcp"))
+		testcontainers.WithExposedPorts("2113/tcp"),
+	}, options...)...)
+}
+
+// The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and stops
+// in time.
+func TestImage(t *testing.T) {
+	i := newInstallation(t)
+	i.postgres()
+	i.store()
 	receiver := i.start("receiver", receiverImage)
 	server := i.start("carillon", carillonImage, hardened(),
 		testcontainers.WithExposedPorts("8443/tcp"),

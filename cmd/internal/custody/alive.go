@@ -15,8 +15,8 @@ import (
 // eventsTimeout is how long the event store is waited for before the read model is believed alone.
 const eventsTimeout = 5 * time.Second
 
-// alive reads the owners that exist: from the read models, and what came after them from the events. Where a read model is
-// not complete, all of it comes from the events.
+// alive reads the owners that exist: from the read models, and later ones from the events. If a read model is not
+// complete, all of it comes from the events.
 func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 	found.ids, found.ended = map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]struct{}{}
 	asking, cancel := context.WithTimeout(ctx, eventsTimeout)
@@ -27,7 +27,7 @@ func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 		identity, err = c.Store.Identity(asking)
 	}
 	if err != nil {
-		c.Log.Warn("the event store can't be reached: what lives is compared with data keys as far as the read models know it", "error", err)
+		c.Log.Warn("event store unreachable, data keys compared with the read models alone", "error", err)
 		found.partial = true
 	}
 	for _, k := range kinds {
@@ -50,11 +50,13 @@ func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 	return found, nil
 }
 
-// readEvents reads what came after a read model. partial says that the event store went away meanwhile.
-func (c *Custody) readEvents(ctx context.Context, k kind, found alive, after, head eventstore.Position) (partial bool, err error) {
+// readEvents reads the events after a read model. partial reports whether the event store went away meanwhile.
+func (c *Custody) readEvents(
+	ctx context.Context, k kind, found alive, after, head eventstore.Position,
+) (partial bool, err error) {
 	for message, err := range c.Store.Subscribe(ctx, after, eventstore.Categories(k.category)) {
 		if errors.Is(err, eventstore.ErrUnavailable) {
-			c.Log.Warn("the event store can't be read to its end: data keys are compared again later", "error", err)
+			c.Log.Warn("event store can't be read to its end, data keys are compared again later", "error", err)
 			return true, nil
 		}
 		if err != nil {
@@ -72,7 +74,7 @@ func (c *Custody) readEvents(ctx context.Context, k kind, found alive, after, he
 	return false, nil
 }
 
-// reached is how far a read model has come; the start where its rows can't be gone by.
+// reached returns the position of a read model; the start if its rows can't be relied on.
 func (c *Custody) reached(ctx context.Context, model, identity string, partial bool) (eventstore.Position, error) {
 	var at eventstore.Position
 	var store string

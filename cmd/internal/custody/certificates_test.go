@@ -26,14 +26,22 @@ func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 		w.Fatal(err)
 	}
 	w.onCertificate(organization, clientcertificate.SetCertificate{
-		Certificate: clientcertificate.Certificate{ID: id, Chain: id.String(), NotBefore: time.Now(), NotAfter: time.Now(), Key: sealed}, At: time.Now(),
+		Certificate: clientcertificate.Certificate{
+			ID:        id,
+			Chain:     id.String(),
+			NotBefore: time.Now(),
+			NotAfter:  time.Now(),
+			Key:       sealed,
+		},
+		At: time.Now(),
 	})
 	return id
 }
 
 func (w *world) onCertificate(organization uuid.UUID, command clientcertificate.Command) {
 	w.Helper()
-	if _, err := clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command, clientcertificate.Options{}); err != nil {
+	if _, err := clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command,
+		clientcertificate.Options{}); err != nil {
 		w.Fatal(err)
 	}
 }
@@ -50,13 +58,13 @@ func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 	return err == nil && slices.Equal(plain, shown.ID[:])
 }
 
-// erase takes keys from both places.
+// erase takes keys from all places.
 func (w *world) erase(owners ...uuid.UUID) {
 	w.Helper()
-	slots := custody.NewSlots(w.dir, time.Now) // another process, as it were
-	defer slots.Close()
-	if err := slots.Erase(w.Context(), owners...); err != nil {
-		w.Fatal(err)
+	for _, owner := range owners {
+		if err := os.Remove(w.file(owner)); err != nil {
+			w.Fatal(err)
+		}
 	}
 	w.exec("DELETE FROM carillon.data_keys WHERE id = ANY($1)", owners)
 }
@@ -64,11 +72,12 @@ func (w *world) erase(owners ...uuid.UUID) {
 // project writes what the read model has of a certificate, once it has come so far.
 func (w *world) project(id, organization uuid.UUID, ended bool) {
 	w.Helper()
-	w.exec(`INSERT INTO client_certificates.certificates (id, organization, chain, subject, issuer, serial, fingerprint, not_before, not_after, set_at, set_by, ended_at)
+	w.exec(`INSERT INTO client_certificates.certificates (id, organization, chain, subject, issuer, serial,
+			fingerprint, not_before, not_after, set_at, set_by, ended_at)
 		VALUES ($1, $2, '', '', '', '', '', now(), now(), now(), '', CASE WHEN $3 THEN now() END)`, id, organization, ended)
 }
 
-func TestKeysOfCertificatesComeBackFromTheOtherPlace(t *testing.T) {
+func TestCertificates_restored(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	ours, hook := uuid.New(), w.create(p)
@@ -77,20 +86,20 @@ func TestKeysOfCertificatesComeBackFromTheOtherPlace(t *testing.T) {
 	if p = w.open(); !w.opensCertificate(p, ours) || p.Lost().Any() {
 		t.Errorf("it did not come back into Postgres; lost: %s", p.Lost())
 	}
-	if err := os.RemoveAll(w.slots()); err != nil {
+	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
 	}
 	p = w.open()
-	keys, err := custody.ReadSlots(t.Context(), w.dir)
-	if err != nil || len(keys) != 2 || keys[id].Wrapped == nil {
+	keys, err := custody.InDir(w.dir).Read(t.Context())
+	if err != nil || len(keys) != 2 || keys[id] == nil {
 		t.Errorf("the key store has %d keys, %v", len(keys), err)
 	}
 	w.opens(p, hook)
 }
 
-// What a backup brings back of a certificate that was replaced or removed is shredded again, whether the read model knows
-// of it or the events alone.
-func TestKeysOfCertificatesThatEndedAreShreddedAgain(t *testing.T) {
+// The key of a certificate that was replaced or removed is shredded again if a backup brings it back, whether the
+// read model knows of it or the events alone.
+func TestCertificates_endedStayShredded(t *testing.T) {
 	for name, projected := range map[string]bool{"by the events": false, "by the read model": true} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -110,8 +119,8 @@ func TestKeysOfCertificatesThatEndedAreShreddedAgain(t *testing.T) {
 				w.project(third, theirs, true)
 			}
 			p = w.open()
-			keys, err := custody.ReadSlots(t.Context(), w.dir)
-			if err != nil || len(keys) != 2 || keys[second].Wrapped == nil || keys[begun].Wrapped == nil {
+			keys, err := custody.InDir(w.dir).Read(t.Context())
+			if err != nil || len(keys) != 2 || keys[second] == nil || keys[begun] == nil {
 				t.Errorf("the key store has %d keys, %v", len(keys), err)
 			}
 			for _, id := range []uuid.UUID{first, third} {
@@ -126,7 +135,7 @@ func TestKeysOfCertificatesThatEndedAreShreddedAgain(t *testing.T) {
 	}
 }
 
-func TestLostKeysOfCertificatesAreNamedByTheirOrganizations(t *testing.T) {
+func TestCertificates_lost(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	lost, replaced, stays, hook := uuid.New(), uuid.New(), uuid.New(), w.create(p)
@@ -137,8 +146,10 @@ func TestLostKeysOfCertificatesAreNamedByTheirOrganizations(t *testing.T) {
 	w.certify(p, replaced)
 	w.erase(first, second, hook)
 	p = w.open()
-	if got := p.Lost(); !slices.Equal(got.Certificates, []uuid.UUID{lost}) || !slices.Equal(got.Destinations, []uuid.UUID{hook}) ||
-		got.String() != "1 live destinations: "+hook.String()+"; and 1 client certificate, of organization "+lost.String() {
+	if got := p.Lost(); !slices.Equal(got.Certificates, []uuid.UUID{lost}) ||
+		!slices.Equal(got.Destinations, []uuid.UUID{hook}) ||
+		got.String() != "1 live destinations: "+hook.String()+"; and 1 client certificate, of organization "+
+			lost.String() {
 		t.Errorf("lost: %s", got)
 	}
 	if !w.opensCertificate(p, stays) {
@@ -147,7 +158,7 @@ func TestLostKeysOfCertificatesAreNamedByTheirOrganizations(t *testing.T) {
 }
 
 // A loss is looked for while the server runs, of certificates too.
-func TestALossOfACertificatesKeyIsSeen(t *testing.T) {
+func TestCertificates_lossIsSeen(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	ours := uuid.New()
@@ -168,8 +179,8 @@ func TestALossOfACertificatesKeyIsSeen(t *testing.T) {
 	}
 }
 
-// Where the places have two keys of one certificate, that counts which opens what is sealed.
-func TestOfTwoKeysOfACertificateOneCounts(t *testing.T) {
+// If the places have two keys of one certificate, the one that opens the sealed data counts.
+func TestCertificates_differentKeys(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	ours := uuid.New()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -11,9 +12,65 @@ import (
 	"carillon/command/sealing"
 )
 
-// Compare compares the two places with each other and with the events. The key of an owner that lives, if it is in one
-// place, is put into the other; that of one that ended goes from both; and those who live and whose key is in neither are
-// remembered as lost. It goes on with a renewal or a rotation that was cut off.
+// lockNumber is the advisory lock of a comparison, renewal or rotation: one process runs one at a time.
+const lockNumber = 0x6b657973 // "keys"
+
+func (c *Custody) alone(ctx context.Context, do func(context.Context) error) error {
+	lock, err := c.Locks.Acquire(ctx, lockNumber)
+	if err != nil {
+		return fmt.Errorf("data keys: %w", err)
+	}
+	defer lock.Release()
+	ctx, cancel := lock.While(ctx)
+	defer cancel()
+	return do(ctx)
+}
+
+// held is the content of all places.
+type held struct {
+	home, copied, former map[uuid.UUID][]byte
+	trouble              error // why the copy can't be read
+}
+
+func (c *Custody) read(ctx context.Context) (h held, err error) {
+	if h.home, err = c.all(ctx, c.home); err != nil {
+		return h, c.troubled(c.home, err)
+	}
+	if c.former != nil {
+		if h.former, err = c.all(ctx, c.former); err != nil {
+			return h, c.troubled(c.former, err)
+		}
+	}
+	if c.copied != nil {
+		h.copied, h.trouble = c.all(ctx, c.copied)
+	}
+	return h, nil
+}
+
+func (c *Custody) all(ctx context.Context, p place) (map[uuid.UUID][]byte, error) {
+	if f, ok := p.(*files); ok {
+		if err := f.open(ctx, c.Now()); err != nil {
+			return nil, err
+		}
+	}
+	return p.All(ctx)
+}
+
+// troubled notes that a place, or a file of epoch keys, can't be used, and returns the error. Postgres is watched
+// elsewhere.
+func (c *Custody) troubled(p place, err error) error {
+	if t, own := p.(*table); own && !t.own {
+		return fmt.Errorf("data keys: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = err
+	return fmt.Errorf("key store: %w", err)
+}
+
+// Compare checks the master key, compares the home with the events and the copy, and repairs what can be repaired. It
+// takes in a former home, and finishes a renewal or rotation that was cut off. It fails with a *WrongMasterError or
+// ErrNoEpoch, and if the home or Postgres can't be read.
 func (c *Custody) Compare(ctx context.Context) error {
 	return c.alone(ctx, c.compare)
 }
@@ -23,62 +80,117 @@ func (c *Custody) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.read(ctx)
+	h, err := c.read(ctx)
 	if err != nil {
 		return err
 	}
-	epoch, err := c.prepare(ctx, s)
+	newest, err := c.prepare(ctx, h)
 	if err != nil {
 		return err
 	}
-	m := &mending{custody: c, alive: alive, stored: s}
-	if err := m.all(ctx); err != nil {
+	if len(h.former) > 0 {
+		taken := &comparison{
+			Custody: c,
+			alive:   alive,
+			home:    h.home,
+			other:   h.former,
+		}
+		if err := taken.all(ctx); err != nil {
+			return err
+		}
+		if h.home, err = c.home.All(ctx); err != nil {
+			return err
+		}
+	}
+	compared := &comparison{
+		Custody: c,
+		alive:   alive,
+		home:    h.home,
+		other:   h.copied,
+		mirror:  h.copied != nil,
+	}
+	if err := compared.all(ctx); err != nil {
 		return err
 	}
-	c.note(m.lost, s.trouble, alive)
-	if s.trouble != nil {
-		c.Log.Error("the key store can't be used: data keys are in Postgres alone, and no new one can be made", "store", c.second.String(), "error", s.trouble)
-		return nil //nolint:nilerr // all else goes on, and readiness says so
+	c.note(compared.lost, h.trouble, alive)
+	if len(compared.lost) == 0 && !alive.partial {
+		if err := c.clean(ctx, h); err != nil {
+			return err
+		}
 	}
-	if err := c.settle(ctx, epoch); err != nil {
+	if h.trouble != nil {
+		c.Log.Error("copy of data keys unusable, no new key can be made", "store", c.copied.String(), "error", h.trouble)
+		return nil //nolint:nilerr // the rest continues, and readiness reports it
+	}
+	if err := c.settle(ctx, newest); err != nil {
 		return err
 	}
-	left, err := c.gap(ctx)
+	home, err := c.home.Owners(ctx)
+	if err != nil {
+		return err
+	}
+	left, err := c.gap(ctx, home)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = left
 	return err
 }
 
-// note remembers what a comparison found, and says so where that is news. A partial one knows of none that is lost.
+// note keeps what a comparison found, and logs it if it is news. A partial comparison can't find lost keys.
 func (c *Custody) note(lost []uuid.UUID, trouble error, alive alive) {
 	lost = sorted(lost)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !slices.Equal(lost, c.lost) && len(lost) > 0 {
-		c.Log.Error("data keys are lost: what is sealed with them can't be opened", "count", len(lost), "by", LostOf(lost, alive.ids).String())
+		c.Log.Error("data keys lost, data sealed with them can't be opened", "count", len(lost),
+			"by", LostOf(lost, alive.ids).String())
 	}
 	if c.trouble, c.partial = trouble, alive.partial; !alive.partial {
-		c.lost, c.lostOf = lost, organizationsOf(lost, alive.ids)
+		c.lost, c.lostOf = lost, maps.Clone(alive.ids)
+		maps.DeleteFunc(c.lostOf, func(owner, _ uuid.UUID) bool { return !slices.Contains(lost, owner) })
 	}
 }
 
-// mending is one comparison.
-type mending struct {
-	custody *Custody
-	alive   alive
-	stored  stored
-	lost    []uuid.UUID
-
-	toSecond, toTable, shredded int
+// clean erases a former home, and the epoch keys if the home is a directory. Both might help while an owner has no key.
+func (c *Custody) clean(ctx context.Context, h held) error {
+	var moved []uuid.UUID
+	for owner, key := range h.former {
+		if c.Ring.Opens(owner, key) == nil {
+			moved = append(moved, owner)
+		}
+	}
+	if len(moved) > 0 {
+		if err := c.former.Erase(ctx, moved...); err != nil {
+			return err
+		}
+		c.Log.Info("data keys moved to their home", "from", c.former.String(), "to", c.home.String(), "keys", len(moved))
+	}
+	if c.File == "" {
+		return nil
+	}
+	if err := c.epochs.destroy(epoch{}); err != nil { // from now on nothing that Postgres has kept opens
+		return err
+	}
+	return c.Ring.UseEpochs(nil)
 }
 
-func (m *mending) all(ctx context.Context) error {
+// comparison compares the home with the copy, or with a former home.
+type comparison struct {
+	*Custody
+	alive       alive
+	home, other map[uuid.UUID][]byte
+	mirror      bool // the other lacks nothing afterwards
+	lost        []uuid.UUID
+
+	restored, mirrored, shredded int
+}
+
+func (m *comparison) all(ctx context.Context) error {
 	owners := map[uuid.UUID]struct{}{}
 	for owner := range m.alive.ids {
 		owners[owner] = struct{}{}
 	}
-	for _, keys := range []map[uuid.UUID]Key{m.stored.rows, m.stored.kept} {
+	for _, keys := range []map[uuid.UUID][]byte{m.home, m.other} {
 		for owner := range keys {
 			owners[owner] = struct{}{}
 		}
@@ -88,86 +200,89 @@ func (m *mending) all(ctx context.Context) error {
 			return err
 		}
 	}
-	c := m.custody
-	if m.stored.damaged > 0 {
-		if err := c.second.EraseDamaged(); err != nil {
-			return fmt.Errorf("key store: %w", err)
-		}
-		c.Log.Warn("damaged parts of the key store were overwritten; what Postgres has of them is back", "store", c.second.String(), "parts", m.stored.damaged)
+	if m.mirrored > 0 {
+		m.Log.Warn("data keys copied, the copy lacked them", "store", m.copied.String(), "keys", m.mirrored)
 	}
-	if m.toSecond > 0 {
-		c.Log.Warn("data keys were copied from Postgres into the key store, which did not have them", "store", c.second.String(), "keys", m.toSecond)
-	}
-	if m.toTable > 0 {
-		c.Log.Warn("data keys were restored into Postgres from the key store", "store", c.second.String(), "keys", m.toTable)
+	if m.restored > 0 {
+		m.Log.Warn("data keys restored", "home", m.Custody.home.String(), "keys", m.restored)
 	}
 	if m.shredded > 0 {
-		c.Log.Warn("data keys of what was deleted had come back, and were shredded again", "keys", m.shredded)
+		m.Log.Warn("data keys of deleted owners had come back, shredded again", "keys", m.shredded)
 	}
 	return nil
 }
 
-// one mends what the places have of one owner.
-func (m *mending) one(ctx context.Context, owner uuid.UUID) error {
-	c := m.custody
-	row, inTable := m.stored.rows[owner]
-	key, inSecond := m.stored.kept[owner]
+// one compares the keys of one owner.
+func (m *comparison) one(ctx context.Context, owner uuid.UUID) error {
+	key, inHome := m.home[owner]
+	other, inOther := m.other[owner]
+	now := lives
 	if _, live := m.alive.ids[owner]; !live {
 		if m.alive.partial {
 			return nil // the events can't be asked: nothing is known of it
 		}
-		fate, _, err := c.fate(ctx, m.alive, owner)
-		switch {
-		case err != nil || fate == unknown:
+		var err error
+		if now, _, err = m.fate(ctx, m.alive, owner); err != nil {
 			return err
-		case fate == ended:
+		}
+		if now == ended {
 			m.shredded++
-			return c.Delete(ctx, owner)
+			return m.Delete(ctx, owner)
 		}
 	}
-	inTable = inTable && c.Ring.Opens(owner, row.Wrapped) == nil
-	inSecond = inSecond && c.Ring.Opens(owner, key.Wrapped) == nil
+	inHome = inHome && m.Ring.Opens(owner, key) == nil
+	inOther = inOther && m.Ring.Opens(owner, other) == nil
 	switch {
-	case inTable && inSecond:
-		return m.agree(ctx, owner, row, key)
-	case inTable && m.stored.kept != nil:
-		m.toSecond++
-		return m.restored(ctx, owner, c.replaceSecond(ctx, owner, row.Wrapped))
-	case inTable:
-		return nil
-	case inSecond:
-		m.toTable++
-		_, err := c.insert(ctx, replaceKey, owner, key.Wrapped)
-		return m.restored(ctx, owner, err)
+	case inHome && inOther:
+		return m.agree(ctx, owner, key, other)
+	case inHome:
+		return m.copyOut(ctx, owner, key)
+	case inOther:
+		return m.takeIn(ctx, owner, other)
+	case now == lives:
+		return m.missing(ctx, owner)
 	}
-	return m.missing(ctx, owner)
+	return nil
 }
 
-// restored undoes a restoring where the owner ended at that moment: then its key was shredded before it was put back.
-func (m *mending) restored(ctx context.Context, owner uuid.UUID, err error) error {
+func (m *comparison) takeIn(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
+	m.restored++
+	return m.stored(ctx, owner, m.keep(ctx, m.Custody.home, owner, wrapped, m.Custody.home.Put))
+}
+
+func (m *comparison) copyOut(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
+	if !m.mirror {
+		return nil
+	}
+	m.mirrored++
+	return m.stored(ctx, owner, m.keep(ctx, m.copied, owner, wrapped, m.copied.Put))
+}
+
+// stored erases a key again if its owner ended at that moment: then it was shredded before it was stored.
+func (m *comparison) stored(ctx context.Context, owner uuid.UUID, err error) error {
 	if err != nil || m.alive.partial {
 		return err
 	}
-	fate, _, err := m.custody.fate(ctx, m.alive, owner)
-	if err == nil && fate == ended {
-		err = m.custody.Delete(ctx, owner)
+	now, _, err := m.fate(ctx, m.alive, owner)
+	if err == nil && now == ended {
+		err = m.Delete(ctx, owner)
 	}
 	return err
 }
 
-// missing notes an owner that lives and has no key, unless it ended or was made at this moment. Where the events can't be
+// missing notes an owner that lives and has no key, unless it ended or was made at this moment. If the events can't be
 // asked, it may have ended long ago.
-func (m *mending) missing(ctx context.Context, owner uuid.UUID) error {
+func (m *comparison) missing(ctx context.Context, owner uuid.UUID) error {
 	if m.alive.partial {
 		return nil
 	}
-	fate, _, err := m.custody.fate(ctx, m.alive, owner)
-	if err != nil || fate != lives {
+	now, _, err := m.fate(ctx, m.alive, owner)
+	if err != nil || now != lives {
 		return err
 	}
-	wrapped, err := m.custody.Find(ctx, owner)
+	wrapped, err := m.Find(ctx, owner)
 	switch {
-	case err == nil && m.custody.Ring.Opens(owner, wrapped) == nil:
+	case err == nil && m.Ring.Opens(owner, wrapped) == nil:
 		return nil
 	case err != nil && !errors.Is(err, sealing.ErrShredded):
 		return err
@@ -176,21 +291,17 @@ func (m *mending) missing(ctx context.Context, owner uuid.UUID) error {
 	return nil
 }
 
-// agree decides which key counts where the places have different ones: that which opens what was sealed last.
-func (m *mending) agree(ctx context.Context, owner uuid.UUID, row, key Key) error {
-	c := m.custody
-	if same, err := c.Ring.Same(owner, row.Wrapped, key.Wrapped); err != nil || same || m.alive.partial {
+// agree decides between two different keys: the one that opens the newest sealed value counts.
+func (m *comparison) agree(ctx context.Context, owner uuid.UUID, home, other []byte) error {
+	if same, err := m.Ring.Same(owner, home, other); err != nil || same || m.alive.partial {
 		return err
 	}
-	_, newest, err := c.fate(ctx, m.alive, owner)
+	_, newest, err := m.fate(ctx, m.alive, owner)
 	if err != nil || len(newest) == 0 {
 		return err
 	}
-	if _, err := c.Ring.OpenWith(owner, m.alive.field(owner), key.Wrapped, newest); err == nil {
-		m.toTable++
-		_, err := c.insert(ctx, replaceKey, owner, key.Wrapped)
-		return m.restored(ctx, owner, err)
+	if _, err := m.Ring.OpenWith(owner, m.alive.field(owner), other, newest); err == nil {
+		return m.takeIn(ctx, owner, other)
 	}
-	m.toSecond++
-	return m.restored(ctx, owner, c.replaceSecond(ctx, owner, row.Wrapped))
+	return m.copyOut(ctx, owner, home)
 }

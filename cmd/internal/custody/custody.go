@@ -5,35 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/cmd/internal/adapters"
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/sessionlock"
 )
 
-// Store is what custody needs of the event store: what became of owners, and which store that is.
+// Store is the event store: it decides which owners live.
 type Store interface {
 	eventstore.Store
 	Identity(ctx context.Context) (string, error)
 }
 
-// Config says where keys are kept, and what opens them.
+// Config has the places of keys, and what opens them.
 type Config struct {
 	Pool  *pgxpool.Pool
 	Locks *sessionlock.Locks
 	Ring  *sealing.Ring
-	// Dir is the directory of the key store, and Copy another one for a copy of the epoch key. Both are empty where there
-	// is no directory: then Database may be the address of a second database. With neither, Postgres is the only place.
-	Dir, Copy, Database string
 
-	// AcceptLost goes on where no data key opens.
+	// File is the directory of the home. Optional: empty means that Postgres is the home.
+	File string
+	// Dir is the directory of the copy and of the epoch key, if Postgres is the home. Optional.
+	Dir string
+	// Database is the address of a second Postgres for the copy, if there is no Dir. Optional.
+	Database string
+	// DataDir has a copy of the epoch key, and Former is the File of other settings: its keys are taken in.
+	DataDir, Former string
+
+	// AcceptLost continues although owners that live have lost their keys.
 	AcceptLost bool
 
 	Store Store
@@ -41,71 +47,77 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Custody implements sealing.KeyStore on two places. It is safe for concurrent use, by several processes as well.
+// Custody implements sealing.KeyStore. It is safe for concurrent use, by several processes as well.
 type Custody struct {
 	Config
-	table  adapters.DataKeys
-	second place   // nil: none
-	epochs *Epochs // nil: none
+	home   place
+	copied place   // nil means that there is no copy
+	former place   // the home by other settings, or of an earlier version; nil means that there was none
+	epochs *epochs // nil means that nothing but the master key wraps
+
+	wraps sync.Mutex // while the key that wraps is changed, or looked up in Postgres
 
 	mu      sync.Mutex
 	lost    []uuid.UUID             // owners
 	lostOf  map[uuid.UUID]uuid.UUID // those of them that are client certificates, with their organizations
-	trouble error                   // why the second place could not be used the last time
-	left    int                     // how many keys the second place had more than Postgres after the last comparison
+	trouble error                   // why a place could not be used the last time
+	left    int                     // how many keys the copy had more than the home after the last comparison
 	partial bool                    // the last comparison could not ask the events
 }
 
 var _ sealing.KeyStore = (*Custody)(nil)
 
-// New makes the custody of a configuration. Call Open before its use, and Close after it.
+// New returns the custody of a configuration. Call Compare before its use, and Close after it.
 func New(cfg Config) (*Custody, error) {
-	c := &Custody{Config: cfg, table: adapters.DataKeys{Pool: cfg.Pool}}
+	c := &Custody{Config: cfg, home: newHomeTable(cfg.Pool)}
+	if cfg.File != "" {
+		c.home, c.former = &files{dir: cfg.File}, c.home
+		c.epochs = newEpochs(cfg.File, cfg.DataDir)
+		return c, nil
+	}
+	if cfg.Former != "" && filepath.Clean(cfg.Former) != filepath.Clean(cfg.Dir) && Holds(cfg.Former) {
+		c.former = &files{dir: cfg.Former}
+	}
 	switch {
 	case cfg.Dir != "":
-		c.second, c.epochs = NewSlots(cfg.Dir, cfg.Now), NewEpochs(cfg.Dir, cfg.Copy)
+		c.copied, c.epochs = &files{dir: cfg.Dir}, newEpochs(cfg.Dir, cfg.DataDir)
 	case cfg.Database != "":
-		second, err := newDatabase(cfg.Database)
+		copied, err := newCopyTable(cfg.Database)
 		if err != nil {
 			return nil, err
 		}
-		c.second = second
+		c.copied = copied
 	}
 	return c, nil
 }
 
-// Close gives back what New took.
+// Close releases what New took.
 func (c *Custody) Close() {
-	if c.second != nil {
-		c.second.Close()
-	}
-	if c.epochs != nil {
-		c.epochs.Close()
+	for _, p := range []place{c.home, c.copied, c.former} {
+		if p != nil {
+			p.Close()
+		}
 	}
 }
 
-// Lost are those who live and whose data key is in neither place, as the last comparison found them.
+// Lost returns the owners that live and have no key, as the last comparison found them.
 func (c *Custody) Lost() Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return LostOf(c.lost, c.lostOf)
 }
 
-// Trouble is why the second place could not be used the last time; nil where it could.
+// Trouble returns why a place could not be used the last time; nil if it could.
 func (c *Custody) Trouble() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.trouble
 }
 
-// Add implements sealing.KeyStore. The key is durable in the second place before it is in Postgres, where it is read.
+// Add implements sealing.KeyStore. The key is durable in the home, then in the copy, before it is used.
 func (c *Custody) Add(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
-	wrapped, err := c.addSecond(ctx, owner, wrapped)
-	if err != nil {
+	if err := c.keep(ctx, c.home, owner, wrapped, c.home.Add); err != nil {
 		return unavailable("create data key", err)
-	}
-	if err := c.addTable(ctx, owner, wrapped); err != nil {
-		return err
 	}
 	stored, err := c.Find(ctx, owner)
 	if errors.Is(err, sealing.ErrShredded) {
@@ -114,93 +126,76 @@ func (c *Custody) Add(ctx context.Context, owner uuid.UUID, wrapped []byte) erro
 	if err != nil {
 		return err
 	}
-	if err := c.Ring.Opens(owner, stored); errors.Is(err, sealing.ErrDamaged) && !errors.Is(err, sealing.ErrUnknownKey) {
-		_, err := c.insert(ctx, replaceKey, owner, wrapped)
-		return err
+	err = c.Ring.Opens(owner, stored)
+	if errors.Is(err, sealing.ErrDamaged) && (c.AcceptLost || !errors.Is(err, sealing.ErrUnknownKey)) {
+		stored, err = wrapped, c.keep(ctx, c.home, owner, wrapped, c.home.Put)
 	}
-	if c.second == nil {
-		return nil
+	if err == nil && c.copied != nil {
+		err = c.keep(ctx, c.copied, owner, stored, c.copied.Put)
 	}
-	if same, err := c.Ring.Same(owner, stored, wrapped); err == nil && same {
-		return nil
-	}
-	// Postgres has had another one all along: that one counts.
-	return unavailable("create data key", c.replaceSecond(ctx, owner, stored))
+	return unavailable("create data key", err)
 }
 
-func (c *Custody) addSecond(ctx context.Context, owner uuid.UUID, wrapped []byte) (kept []byte, err error) {
-	if c.second == nil {
-		return wrapped, nil
-	}
-	kept, err = c.second.Add(ctx, owner, wrapped)
-	if err == nil && c.Ring.Opens(owner, kept) != nil {
-		return wrapped, c.second.Replace(ctx, owner, wrapped)
-	}
-	return kept, err
-}
+const maxReloads = 10
 
-// replaceSecond keeps a key in the second place, wrapped for it.
-func (c *Custody) replaceSecond(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
-	based, err := c.Ring.Rewrap(c.Ring.Base(), owner, wrapped)
-	if err != nil {
-		return err
-	}
-	return c.second.Replace(ctx, owner, based)
-}
+// errUnknownWrapping means that another process wraps data keys by a key that this one does not have.
+var errUnknownWrapping = errors.New("the key that wraps data keys is not known here: " +
+	"has this process the same key store, and the same master key, as the others?")
 
-// insertKey stores a key only where it is wrapped by the key that is in use: whoever renews that one waits for those who
-// are at it, and then finds all that they wrote.
-const insertKey = `
-	WITH state AS (SELECT wrapping FROM carillon.key_state FOR SHARE),
-	added AS (INSERT INTO carillon.data_keys (id, wrapped) SELECT $1, $2 FROM state WHERE wrapping = $3 ON CONFLICT `
-
-const (
-	addKey     = insertKey + `DO NOTHING) SELECT wrapping = $3 FROM state`
-	replaceKey = insertKey + `(id) DO UPDATE SET wrapped = excluded.wrapped) SELECT wrapping = $3 FROM state`
-)
-
-const mostReloads = 10
-
-func (c *Custody) addTable(ctx context.Context, owner uuid.UUID, wrapped []byte) error {
-	for range mostReloads {
-		stored, err := c.insert(ctx, addKey, owner, wrapped)
-		if err != nil || stored {
+// keep stores a key in a place. A renewal or rotation in another process may have read that place before: therefore
+// keep looks afterwards by which key to wrap, and wraps it again if that is another one by now.
+func (c *Custody) keep(
+	ctx context.Context, p place, owner uuid.UUID, wrapped []byte, store func(context.Context, uuid.UUID, []byte) error,
+) error {
+	var before []byte
+	for range maxReloads {
+		by, err := c.by(p)
+		if err != nil {
 			return err
 		}
-		if err := c.reload(ctx); err != nil { // another process has renewed the epoch key, or the master key
-			return unavailable("create data key", err)
+		next, err := c.Ring.Rewrap(by, owner, wrapped)
+		if err != nil {
+			return err
 		}
-		if c.second != nil {
-			if err := c.replaceSecond(ctx, owner, wrapped); err != nil {
-				return unavailable("create data key", err)
-			}
+		if before == nil {
+			err = store(ctx, owner, next)
+		} else {
+			err = p.Exchange(ctx, []change{{owner: owner, from: before, to: next}})
 		}
+		if err == nil {
+			err = c.reload(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		if now, err := c.by(p); err != nil || now == by {
+			return err
+		}
+		before = next
 	}
-	return unavailable("create data key", errors.New("the key that wraps data keys is not known here: has this process the same key store, and the same master key, as the others?"))
+	return errUnknownWrapping
 }
 
-// insert runs addKey or replaceKey. stored is false where another key wraps by now.
-func (c *Custody) insert(ctx context.Context, sql string, owner uuid.UUID, wrapped []byte) (stored bool, err error) {
-	by, err := c.Ring.Current()
-	if err != nil {
-		return false, err
+// by returns the id of the key that wraps keys in a place.
+func (c *Custody) by(p place) (sealing.KeyID, error) {
+	if p == c.home && c.File == "" {
+		return c.Ring.Current()
 	}
-	if wrapped, err = c.Ring.Rewrap(by, owner, wrapped); err != nil {
-		return false, err
-	}
-	err = c.Pool.QueryRow(ctx, sql, owner, wrapped, by[:]).Scan(&stored)
-	return stored, unavailable("store data key", err)
+	return c.Ring.Base(), nil
 }
 
 // Find implements sealing.KeyStore.
 func (c *Custody) Find(ctx context.Context, owner uuid.UUID) (wrapped []byte, err error) {
-	wrapped, err = c.table.Find(ctx, owner)
+	wrapped, err = c.home.Find(ctx, owner)
 	if err != nil {
-		return nil, err
+		return nil, unavailable("load data key", err)
 	}
 	if id, named := sealing.WrappedBy(wrapped); named {
 		if _, known := c.Ring.MasterOf(id); !known {
 			err = c.reload(ctx) // another process has renewed it
+		}
+		if errors.Is(err, errUnknownWrapping) {
+			err = nil // opening it fails, with a reason
 		}
 	}
 	return wrapped, unavailable("load data key", err)
@@ -208,48 +203,13 @@ func (c *Custody) Find(ctx context.Context, owner uuid.UUID) (wrapped []byte, er
 
 // Delete implements sealing.KeyStore.
 func (c *Custody) Delete(ctx context.Context, owner uuid.UUID) error {
-	var second error
-	if c.second != nil {
-		second = c.second.Erase(ctx, owner)
-	}
-	_, err := c.Pool.Exec(ctx, `WITH gone AS (DELETE FROM carillon.data_keys WHERE id = $1 RETURNING id)
-		UPDATE carillon.key_state SET shredded_at = coalesce(shredded_at, now()) WHERE EXISTS (SELECT FROM gone)`, owner)
-	return unavailable("shred data key", errors.Join(second, err))
-}
-
-// reload takes in what another process has changed of the keys that wrap.
-func (c *Custody) reload(ctx context.Context) error {
-	if c.epochs != nil {
-		if _, err := c.loadEpochs(); err != nil {
-			return err
+	var errs []error
+	for _, p := range []place{c.copied, c.former, c.home} {
+		if p != nil {
+			errs = append(errs, p.Erase(ctx, owner))
 		}
 	}
-	var wrapping []byte
-	if err := c.Pool.QueryRow(ctx, "SELECT wrapping FROM carillon.key_state").Scan(&wrapping); err != nil {
-		return err
-	}
-	return c.follow(wrapping)
-}
-
-// follow uses the master key by which data keys are wrapped now, where it is known.
-func (c *Custody) follow(wrapping []byte) error {
-	if master, known := c.Ring.MasterOf(sealing.KeyID(wrapping)); known {
-		return c.Ring.UseMaster(master)
-	}
-	return nil
-}
-
-// loadEpochs takes the epoch keys of the files into the ring, and gives the newest.
-func (c *Custody) loadEpochs() (newest Epoch, err error) {
-	epochs, err := c.epochs.Load()
-	if err != nil {
-		return newest, err
-	}
-	keys := make([][]byte, len(epochs))
-	for i, epoch := range epochs {
-		keys[i], newest = epoch.Key, epoch
-	}
-	return newest, c.Ring.UseEpochs(keys)
+	return unavailable("shred data key", errors.Join(errs...))
 }
 
 // unavailable marks a failure as one that passes.

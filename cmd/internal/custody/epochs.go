@@ -6,177 +6,157 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"time"
+	"strconv"
+	"strings"
 )
 
-// A file of epoch keys: a header, then a sector for each.
-//
-//	sector   "EPO1" ‖ zeros (4 bytes) ‖ number (8) ‖ since, Unix seconds (8) ‖ zeros (8) ‖ key (32) ‖ SHA-256 of all that
 const (
-	epochFile    = "epoch.key"
-	epochHeader  = "carillon epochs\n"
-	epochMagic   = "EPO1"
+	epochPrefix  = "epoch-" // then the number
 	epochKeySize = 32
-	epochSum     = 64 // where the checksum is
-	maxEpochs    = 8
+
+	// Earlier versions kept epoch keys in one file: a header, then a sector for each.
+	//
+	//	sector   "EPO1" ‖ zeros (4 bytes) ‖ number (8) ‖ since (8) ‖ zeros (8) ‖ key (32) ‖ SHA-256 of all that
+	epochFile  = "epoch.key"
+	epochMagic = "EPO1"
+	epochSum   = 64 // offset of the checksum
+	sector     = 512
 )
 
-// Epoch is a key that Postgres' copy of the data keys can't be opened without.
-type Epoch struct {
-	Number uint64 // the highest is in use
-	Key    []byte
-	Since  time.Time
+// epoch is a key without which Postgres' rows don't open.
+type epoch struct {
+	number uint64 // the highest is in use
+	key    []byte
 }
 
-// Epochs keeps the epoch keys in files that are copies of one another. A key that is destroyed is overwritten in each.
-type Epochs struct {
-	mu    sync.Mutex
-	files []*file
+// epochs keeps the epoch keys in directories that are copies of one another: a file for each key, with its SHA-256.
+type epochs struct {
+	disk
+
+	dirs []string
 }
 
-// NewEpochs makes files in some directories; the same directory counts once.
-func NewEpochs(dirs ...string) *Epochs {
-	e := &Epochs{}
-	for _, dir := range dirs {
-		path := filepath.Clean(filepath.Join(dir, epochFile))
-		if !slices.ContainsFunc(e.files, func(f *file) bool { return f.path == path }) {
-			e.files = append(e.files, &file{path: path, header: []byte(epochHeader)})
-		}
+// newEpochs returns the epoch keys of some directories; the same directory counts once.
+func newEpochs(dirs ...string) *epochs {
+	for i := range dirs {
+		dirs[i] = filepath.Clean(dirs[i])
 	}
-	return e
+	return &epochs{dirs: slices.Compact(dirs)}
 }
 
-// Load gives every epoch key that some file has, oldest first.
-func (e *Epochs) Load() ([]Epoch, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []Epoch
-	for _, f := range e.files {
-		err := f.hold(func(*os.File, bool) error {
-			found, _, err := readEpochs(f)
-			all = append(all, found...)
-			return err
-		})
+// load returns every epoch key that some directory has, oldest first.
+func (e *epochs) load() (all []epoch, err error) {
+	for _, dir := range e.dirs {
+		found, err := e.loadDir(dir)
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, found...)
 	}
-	slices.SortStableFunc(all, func(a, b Epoch) int {
-		return cmp.Or(cmp.Compare(a.Number, b.Number), bytes.Compare(a.Key, b.Key))
+	slices.SortFunc(all, func(a, b epoch) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), bytes.Compare(a.key, b.key))
 	})
-	return slices.CompactFunc(all, func(a, b Epoch) bool { return a.Number == b.Number && bytes.Equal(a.Key, b.Key) }), nil
+	return slices.CompactFunc(all, func(a, b epoch) bool { return bytes.Equal(a.key, b.key) }), nil
 }
 
-// Begin adds a new epoch key to all files, durably, and gives it.
-func (e *Epochs) Begin(after uint64, now time.Time) (Epoch, error) {
-	epoch := Epoch{Number: after + 1, Key: make([]byte, epochKeySize), Since: now}
-	_, _ = rand.Read(epoch.Key) // never fails, by its contract
-	return epoch, e.Copy([]Epoch{epoch})
-}
-
-// Copy adds to each file what it lacks of some epoch keys.
-func (e *Epochs) Copy(epochs []Epoch) error {
-	return e.each(func(f *file) error {
-		found, free, err := readEpochs(f)
+func (e *epochs) loadDir(dir string) (found []epoch, err error) {
+	if err := e.takeSectors(dir); err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, epochPrefix+"*"))
+	for _, path := range paths {
+		content, err := readFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process has destroyed it
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, epoch := range epochs {
-			if slices.ContainsFunc(found, func(have Epoch) bool { return bytes.Equal(have.Key, epoch.Key) }) {
-				continue
-			}
-			if len(free) == 0 {
-				return fmt.Errorf("%s holds %d epoch keys already", f.path, maxEpochs)
-			}
-			if err := f.write(writeEpoch(epoch), free[0]); err != nil {
-				return err
-			}
-			free = free[1:]
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), epochPrefix), "-")
+		n, err := strconv.ParseUint(number, 10, 64)
+		if err != nil || len(content) < epochKeySize {
+			continue
 		}
-		return nil
-	})
-}
-
-// Destroy overwrites every epoch key but one in all files, and what is no whole key.
-func (e *Epochs) Destroy(except Epoch) error {
-	return e.each(func(f *file) error {
-		for at := int64(sector); at <= maxEpochs*sector; at += sector {
-			part := make([]byte, sector)
-			if _, err := f.opened.ReadAt(part, at); err != nil && err != io.EOF { //nolint:errorlint // by its contract
-				return fmt.Errorf("read %s: %w", f.path, err)
-			}
-			found, whole := readEpoch(part)
-			if whole && bytes.Equal(found.Key, except.Key) || len(bytes.Trim(part, "\x00")) == 0 {
-				continue
-			}
-			if err := f.write(make([]byte, sector), at); err != nil {
-				return err
-			}
+		key := content[:epochKeySize]
+		if sum := sha256.Sum256(key); bytes.Equal(content[epochKeySize:], sum[:]) {
+			found = append(found, epoch{number: n, key: key})
 		}
-		return nil
-	})
-}
-
-// Close gives the files back.
-func (e *Epochs) Close() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, f := range e.files {
-		f.close()
 	}
+	return found, err
 }
 
-func (e *Epochs) each(do func(*file) error) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, f := range e.files {
-		if err := f.hold(func(*os.File, bool) error { return do(f) }); err != nil {
+// begin makes an epoch key in all directories.
+func (e *epochs) begin(after uint64) error {
+	next := epoch{number: after + 1, key: make([]byte, epochKeySize)}
+	_, _ = rand.Read(next.key) // never fails, by its contract
+	return e.copy(next)
+}
+
+// copy adds an epoch key to each directory that lacks it.
+func (e *epochs) copy(added epoch) error {
+	for _, dir := range e.dirs {
+		if err := e.add(dir, added); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readEpochs reads the file's keys, and where there is room; the file must be held.
-func readEpochs(f *file) (found []Epoch, free []int64, err error) {
-	all := make([]byte, (1+maxEpochs)*sector)
-	if _, err := f.opened.ReadAt(all, 0); err != nil && err != io.EOF { //nolint:errorlint // by its contract
-		return nil, nil, fmt.Errorf("read %s: %w", f.path, err)
+func (e *epochs) add(dir string, added epoch) error {
+	sum := sha256.Sum256(added.key)
+	content := append(bytes.Clone(added.key), sum[:]...)
+	// Two directories that were apart may have different keys of one number.
+	path := filepath.Join(dir, fmt.Sprintf("%s%d-%x", epochPrefix, added.number, sum[:4]))
+	if there, err := readFile(path); err == nil && bytes.Equal(there, content) {
+		return nil
 	}
-	for at := sector; at < len(all); at += sector {
-		if epoch, whole := readEpoch(all[at : at+sector]); whole {
-			found = append(found, epoch)
-		} else {
-			free = append(free, int64(at))
+	return e.replace(path, content)
+}
+
+// destroy overwrites every epoch key but one, and damaged ones.
+func (e *epochs) destroy(except epoch) error {
+	for _, dir := range e.dirs {
+		paths, err := filepath.Glob(filepath.Join(dir, epochPrefix+"*"))
+		for _, path := range paths {
+			content, readErr := readFile(path)
+			if len(except.key) > 0 && readErr == nil && bytes.HasPrefix(content, except.key) {
+				continue
+			}
+			err = errors.Join(err, e.erase(path))
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return found, free, nil
+	return nil
 }
 
-func writeEpoch(epoch Epoch) []byte {
-	part := make([]byte, sector)
-	copy(part, epochMagic)
-	binary.LittleEndian.PutUint64(part[8:], epoch.Number)
-	binary.LittleEndian.PutUint64(part[16:], uint64(epoch.Since.Unix())) //nolint:gosec // after 1970
-	copy(part[32:], epoch.Key)
-	sum := sha256.Sum256(part[:epochSum])
-	copy(part[epochSum:], sum[:])
-	return part
-}
-
-func readEpoch(part []byte) (epoch Epoch, whole bool) {
-	sum := sha256.Sum256(part[:epochSum])
-	if string(part[:len(epochMagic)]) != epochMagic || !bytes.Equal(sum[:], part[epochSum:epochSum+sha256.Size]) {
-		return epoch, false
+// takeSectors turns the file of earlier versions into files for each key, and erases it.
+func (e *epochs) takeSectors(dir string) error {
+	path := filepath.Join(dir, epochFile)
+	all, err := os.ReadFile(path) //nolint:gosec // the operator's own
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return Epoch{
-		Number: binary.LittleEndian.Uint64(part[8:]), Key: bytes.Clone(part[32 : 32+epochKeySize]),
-		Since: time.Unix(int64(binary.LittleEndian.Uint64(part[16:])), 0), //nolint:gosec // after 1970
-	}, true
+	if err != nil {
+		return err
+	}
+	for at := sector; at+sector <= len(all); at += sector {
+		part := all[at : at+sector]
+		sum := sha256.Sum256(part[:epochSum])
+		if string(part[:len(epochMagic)]) != epochMagic || !bytes.Equal(sum[:], part[epochSum:epochSum+sha256.Size]) {
+			continue
+		}
+		found := epoch{number: binary.LittleEndian.Uint64(part[8:]), key: part[epochSum-epochKeySize : epochSum]}
+		if err := e.add(dir, found); err != nil {
+			return err
+		}
+	}
+	return e.erase(path)
 }

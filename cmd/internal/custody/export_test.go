@@ -2,17 +2,17 @@ package custody
 
 import "context"
 
-// FailWrites lets a function fail the writes to the files of the key store.
+// FailWrites lets a function fail the writes of files.
 func (c *Custody) FailWrites(fail func() error) {
-	if slots, ok := c.second.(*Slots); ok {
-		slots.file.fail = fail
-	}
-	if c.epochs != nil {
-		for _, f := range c.epochs.files {
+	for _, p := range []place{c.home, c.copied} {
+		if f, ok := p.(*files); ok {
 			f.fail = fail
 		}
 	}
+	if c.epochs != nil {
+		c.epochs.fail = fail
+	}
 }
 
-// Differ is the look that Watch takes.
+// Differ runs the look of Watch.
 func (c *Custody) Differ(ctx context.Context) (bool, error) { return c.differ(ctx) }

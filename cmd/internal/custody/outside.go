@@ -3,143 +3,73 @@ package custody
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"carillon/eventstore/durable"
 )
 
-// HoldsSlots reports whether a directory is a key store.
-func HoldsSlots(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, slotsFile))
-	return err == nil
-}
-
-// ReadSlots reads the keys of a key store's directory, which may be in use. One that does not exist has none.
-func ReadSlots(ctx context.Context, dir string) (map[uuid.UUID]Key, error) {
-	if !HoldsSlots(dir) {
-		return map[uuid.UUID]Key{}, nil
-	}
-	slots := NewSlots(dir, time.Now)
-	defer slots.Close()
-	keys, _, err := slots.All(ctx)
-	return keys, err
-}
-
-// EncodeSlots returns the file of a key store that holds some keys and no others.
-func EncodeSlots(keys map[uuid.UUID]Key) ([]byte, error) {
-	page := make([]byte, slotsStart, slotsStart+len(keys)*slotSize)
-	copy(page, slotsHeader)
-	for owner, key := range keys {
-		if len(key.Wrapped) > maxWrapped {
-			return nil, fmt.Errorf("a wrapped data key of %d bytes does not fit a slot", len(key.Wrapped))
-		}
-		page = append(page, writeSlot(owner, key)...)
-	}
-	return page, nil
-}
-
-// DecodeSlots returns the keys of a key store's file. What is no whole key is left out.
-func DecodeSlots(page []byte) map[uuid.UUID]Key {
-	keys := map[uuid.UUID]Key{}
-	for at := slotsStart; at+slotSize <= len(page); at += slotSize {
-		if owner, key, whole := readSlot(page[at : at+slotSize]); whole {
-			keys[owner] = key
+// Holds reports whether a directory is one of data keys.
+func Holds(dir string) bool {
+	for _, name := range []string{aboutFile, slotsFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
 		}
 	}
-	return keys
+	return false
 }
 
-// WriteSlots makes the key store of a directory that no server uses hold some keys and no others, all at once.
-func WriteSlots(dir string, keys map[uuid.UUID]Key) error {
-	page, err := EncodeSlots(keys)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	path := filepath.Join(dir, slotsFile)
-	if err := os.Remove(path + ".partial"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	file, err := os.OpenFile(path+".partial", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // the operator's own
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(page)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".partial", path); err != nil {
-		return err
-	}
-	return durable.SyncDir(dir)
+// Stored are the data keys of an installation for a backup or restore, while its server runs or not.
+type Stored struct{ place }
+
+// InDir returns the keys in a directory, which may be of an earlier version, or not there.
+func InDir(dir string) Stored { return Stored{&files{dir: dir}} }
+
+// InDatabase returns the keys of a copy in a second Postgres.
+func InDatabase(url string) (Stored, error) {
+	t, err := newCopyTable(url)
+	return Stored{t}, err
 }
 
-// FillSlots adds keys to the key store of a directory.
-func FillSlots(ctx context.Context, dir string, keys map[uuid.UUID]Key) error {
-	there, err := ReadSlots(ctx, dir)
-	if err != nil {
-		return err
-	}
-	if len(there) == 0 {
-		return WriteSlots(dir, keys)
-	}
-	slots := NewSlots(dir, time.Now)
-	defer slots.Close()
-	for owner, key := range keys {
-		if _, err := slots.Add(ctx, owner, key.Wrapped); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// InTable returns the keys of a home in Postgres.
+func InTable(pool *pgxpool.Pool) Stored { return Stored{newHomeTable(pool)} }
 
-// ReadDatabase reads the keys of a key store that is a database.
-func ReadDatabase(ctx context.Context, url string) (map[uuid.UUID]Key, error) {
-	d, err := newDatabase(url)
-	if err != nil {
+// Read returns all keys.
+func (s Stored) Read(ctx context.Context) (map[uuid.UUID][]byte, error) {
+	f, ok := s.place.(*files)
+	if !ok {
+		return s.All(ctx)
+	}
+	page, err := os.ReadFile(filepath.Join(f.dir, slotsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	defer d.Close()
-	keys, _, err := d.All(ctx)
+	keys := DecodeSlots(page)
+	found, err := f.All(ctx)
+	if errors.Is(err, fs.ErrNotExist) {
+		return keys, nil
+	}
+	maps.Copy(keys, found)
 	return keys, err
 }
 
-// FillDatabase adds keys to a key store that is a database.
-func FillDatabase(ctx context.Context, url string, keys map[uuid.UUID]Key) error {
-	d, err := newDatabase(url)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	for owner, key := range keys {
-		if _, err := d.Add(ctx, owner, key.Wrapped); err != nil {
+// Fill adds keys that are not there.
+func (s Stored) Fill(ctx context.Context, keys map[uuid.UUID][]byte) error {
+	if f, ok := s.place.(*files); ok {
+		if err := f.open(ctx, time.Now()); err != nil {
 			return err
 		}
 	}
-	return nil
+	return fill(ctx, s.place, keys)
 }
 
-// ReadTable reads the keys that Postgres has.
-func ReadTable(ctx context.Context, pool *pgxpool.Pool) (map[uuid.UUID]Key, error) {
-	return readKeys(ctx, pool, "SELECT id, wrapped, created_at FROM carillon.data_keys")
-}
-
-// FillTable adds keys to Postgres.
-func FillTable(ctx context.Context, pool *pgxpool.Pool, keys map[uuid.UUID]Key) error {
-	for owner, key := range keys {
-		if _, err := pool.Exec(ctx, "INSERT INTO carillon.data_keys (id, wrapped) VALUES ($1, $2) ON CONFLICT DO NOTHING", owner, key.Wrapped); err != nil {
+func fill(ctx context.Context, p place, keys map[uuid.UUID][]byte) error {
+	for owner, wrapped := range keys {
+		if err := p.Add(ctx, owner, wrapped); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package custody
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,17 +18,17 @@ import (
 	"carillon/projections/destinations"
 )
 
-// Data keys are owned by destinations, and by the client certificates of organizations. The former have streams of their
-// own, which tell what became of them; of the latter each organization's stream tells.
+// Data keys are owned by destinations, which have streams, and by client certificates, which are in the streams of
+// their organizations.
 
-// alive are the owners that exist.
+// alive has the owners that exist.
 type alive struct {
-	ids     map[uuid.UUID]uuid.UUID // of a client certificate, its organization; of a destination, uuid.Nil
+	ids     map[uuid.UUID]uuid.UUID // the organization of a client certificate; uuid.Nil for a destination
 	ended   map[uuid.UUID]struct{}  // client certificates that were replaced or removed
-	partial bool                    // the event store could not be asked: some may be deleted by now, and others are missing
+	partial bool                    // the event store could not be asked: some may be deleted, others missing
 }
 
-// kind is one kind of owners.
+// kind describes one kind of owners.
 type kind struct {
 	model    projections.ReadModel
 	category string
@@ -39,12 +38,16 @@ type kind struct {
 
 var kinds = []kind{
 	{
-		model: destinations.ReadModel, category: destination.Aggregate.Category, apply: alive.applyDestination,
-		rows: "SELECT id, '00000000-0000-0000-0000-000000000000'::uuid, false FROM destinations.destinations",
+		model:    destinations.ReadModel,
+		category: destination.Aggregate.Category,
+		apply:    alive.applyDestination,
+		rows:     "SELECT id, '00000000-0000-0000-0000-000000000000'::uuid, false FROM destinations.destinations",
 	},
 	{
-		model: clientcertificates.ReadModel, category: clientcertificate.Aggregate.Category, apply: alive.applyCertificate,
-		rows: "SELECT id, organization, ended_at IS NOT NULL FROM client_certificates.certificates",
+		model:    clientcertificates.ReadModel,
+		category: clientcertificate.Aggregate.Category,
+		apply:    alive.applyCertificate,
+		rows:     "SELECT id, organization, ended_at IS NOT NULL FROM client_certificates.certificates",
 	},
 }
 
@@ -104,7 +107,7 @@ func (c *Custody) readRows(ctx context.Context, k kind, found alive) error {
 	return nil
 }
 
-// fate is what became of an owner by now.
+// fate says what became of an owner.
 type fate int
 
 const (
@@ -113,7 +116,7 @@ const (
 	ended
 )
 
-// field returns the field of the newest value that was sealed for an owner, see fate.
+// field returns the field of the newest value that is sealed for an owner, see fate.
 func (a alive) field(owner uuid.UUID) sealing.Field {
 	if a.ids[owner] != uuid.Nil {
 		return sealing.PrivateKey
@@ -121,7 +124,7 @@ func (a alive) field(owner uuid.UUID) sealing.Field {
 	return sealing.Secret
 }
 
-// fate asks the events what became of an owner, and gives the newest value that was sealed for it where it lives.
+// fate asks the events what became of an owner, and returns the newest value that is sealed for it if it lives.
 func (c *Custody) fate(ctx context.Context, among alive, owner uuid.UUID) (now fate, newest []byte, err error) {
 	if _, over := among.ended[owner]; over {
 		return ended, nil, nil
@@ -146,7 +149,7 @@ func (c *Custody) fate(ctx context.Context, among alive, owner uuid.UUID) (now f
 	return lives, newest, nil
 }
 
-// Lost are those who live and whose data key is in neither place.
+// Lost has the owners that live and have no data key.
 type Lost struct {
 	Destinations []uuid.UUID
 	Certificates []uuid.UUID // the organizations whose client certificates they are
@@ -171,7 +174,7 @@ func (l Lost) String() string {
 	return strings.Join(parts, "; and ")
 }
 
-// LostOf sorts owners by what they are. organizations has those of client certificates.
+// LostOf sorts owners by their kind. organizations has those of client certificates.
 func LostOf(owners []uuid.UUID, organizations map[uuid.UUID]uuid.UUID) (l Lost) {
 	for _, owner := range owners {
 		if organization := organizations[owner]; organization != uuid.Nil {
@@ -183,7 +186,7 @@ func LostOf(owners []uuid.UUID, organizations map[uuid.UUID]uuid.UUID) (l Lost) 
 	return l
 }
 
-// sorted gives ids in an order that stays.
+// sorted returns ids in an order that stays.
 func sorted(ids []uuid.UUID) []uuid.UUID {
 	slices.SortFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
 	return ids
@@ -191,7 +194,7 @@ func sorted(ids []uuid.UUID) []uuid.UUID {
 
 const mostNamed = 5
 
-// Named lists things for a message: the first of them, and how many more there are.
+// Named lists ids for a message: the first of them, and how many more there are.
 func Named(ids []uuid.UUID) string {
 	names := make([]string, 0, mostNamed)
 	for _, id := range ids[:min(len(ids), mostNamed)] {
@@ -202,11 +205,4 @@ func Named(ids []uuid.UUID) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// organizationsOf keeps, of the owners that are lost, whose client certificates they are.
-func organizationsOf(lost []uuid.UUID, ids map[uuid.UUID]uuid.UUID) map[uuid.UUID]uuid.UUID {
-	kept := maps.Clone(ids)
-	maps.DeleteFunc(kept, func(owner, _ uuid.UUID) bool { return !slices.Contains(lost, owner) })
-	return kept
 }

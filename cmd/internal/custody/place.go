@@ -6,24 +6,29 @@ import (
 	"github.com/google/uuid"
 )
 
-// place is where data keys are kept besides Postgres.
+// change is a key in another form.
+type change struct {
+	owner    uuid.UUID
+	from, to []byte
+}
+
+// place keeps data keys: it is the home, or a copy of it.
 type place interface {
-	// String says where that is, without a password.
+	// String names the place, without a password.
 	String() string
-	// Add keeps the key of an owner. Where there is one already, that one stays and is given.
-	Add(ctx context.Context, owner uuid.UUID, wrapped []byte) (kept []byte, err error)
-	// Replace keeps the key of an owner, whatever there was.
-	Replace(ctx context.Context, owner uuid.UUID, wrapped []byte) error
-	// Exchange keeps the key of an owner in another form, unless it is gone or another by now.
-	Exchange(ctx context.Context, owner uuid.UUID, from, to []byte) error
-	// Erase removes keys for good.
+	// Find returns the key of an owner, or sealing.ErrShredded.
+	Find(ctx context.Context, owner uuid.UUID) ([]byte, error)
+	// Add keeps the key of an owner durably, unless there is one already.
+	Add(ctx context.Context, owner uuid.UUID, wrapped []byte) error
+	// Put keeps the key of an owner durably, in place of any other.
+	Put(ctx context.Context, owner uuid.UUID, wrapped []byte) error
+	// Exchange keeps keys in another form, except those that are gone or different by now.
+	Exchange(ctx context.Context, changes []change) error
+	// Erase removes keys permanently.
 	Erase(ctx context.Context, owners ...uuid.UUID) error
-	// All gives every key, and counts what is no whole key.
-	All(ctx context.Context) (keys map[uuid.UUID]Key, damaged int, err error)
-	// Count is the number of keys.
-	Count(ctx context.Context) (int, error)
-	// EraseDamaged removes what is no whole key.
-	EraseDamaged() error
-	// Close gives back what it holds.
+	// All returns every key, Owners whose keys there are.
+	All(ctx context.Context) (map[uuid.UUID][]byte, error)
+	Owners(ctx context.Context) ([]uuid.UUID, error)
+	// Close releases what the place holds.
 	Close()
 }

@@ -12,12 +12,11 @@ import (
 
 const (
 	watchPause   = 10 * time.Second // between two looks at whether something is missing
-	compareAfter = 10 * time.Minute // between two comparisons although nothing seems to be
-	mostMissing  = 10_000           // that a look lists
+	compareAfter = 10 * time.Minute // between two comparisons although nothing seems to be missing
 )
 
-// Watch looks now and then whether a key is missing, compares where one is, and renews the epoch key when it is time.
-// It goes on until the context ends.
+// Watch checks from time to time whether a key is missing, compares if one is, and renews the epoch key when it is
+// time. It goes on until the context ends.
 func (c *Custody) Watch(ctx context.Context) {
 	ticker := time.NewTicker(watchPause)
 	defer ticker.Stop()
@@ -37,7 +36,7 @@ func (c *Custody) Watch(ctx context.Context) {
 			err = c.renewIfDue(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			c.Log.Warn("data keys could not be compared, trying again", "error", err)
+			c.Log.Warn("data keys not compared, trying again", "error", err)
 		}
 	}
 }
@@ -50,40 +49,42 @@ func (c *Custody) renewIfDue(ctx context.Context) error {
 	return c.Renew(ctx)
 }
 
-// differ says whether the places, or who lives, differ from what the last comparison left.
+// differ reports whether places, or the owners that live, differ from the result of the last comparison.
 func (c *Custody) differ(ctx context.Context) (bool, error) {
-	missing, err := c.missing(ctx)
+	home, err := c.home.Owners(ctx)
+	if err != nil {
+		return false, c.troubled(c.home, err)
+	}
+	missing, err := c.missing(ctx, home)
 	if err != nil {
 		return false, err
 	}
-	gap, trouble := c.gap(ctx)
+	gap, trouble := c.gap(ctx, home)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.partial || !slices.Equal(missing, c.lost) || (trouble == nil) != (c.trouble == nil) || trouble == nil && gap != c.left, nil
+	if c.partial || !slices.Equal(missing, c.lost) || (trouble == nil) != (c.trouble == nil) {
+		return true, nil
+	}
+	return trouble == nil && gap != c.left, nil
 }
 
-// gap is how many keys the second place has more than Postgres. A comparison leaves those of owners that are not made yet.
-func (c *Custody) gap(ctx context.Context) (more int, err error) {
-	if c.second == nil {
+// gap returns how many keys the copy has more than the home. A comparison leaves those that are not of this history.
+func (c *Custody) gap(ctx context.Context, home []uuid.UUID) (more int, err error) {
+	if c.copied == nil {
 		return 0, nil
 	}
-	var rows int
-	if err := c.Pool.QueryRow(ctx, "SELECT count(*) FROM carillon.data_keys").Scan(&rows); err != nil {
-		return 0, fmt.Errorf("data keys: %w", err)
-	}
-	kept, err := c.second.Count(ctx)
-	return kept - rows, err
+	copied, err := c.copied.Owners(ctx)
+	return len(copied) - len(home), err
 }
 
-// missing lists who lives and has no key in Postgres, as far as the read models know.
-func (c *Custody) missing(ctx context.Context) ([]uuid.UUID, error) {
+// missing lists the owners that live and have no key in the home, as far as the read models know.
+func (c *Custody) missing(ctx context.Context, home []uuid.UUID) (missing []uuid.UUID, err error) {
 	rows, err := c.Pool.Query(ctx, `SELECT o.id FROM (SELECT id FROM destinations.destinations
-			UNION ALL SELECT id FROM client_certificates.certificates WHERE ended_at IS NULL) o
-		WHERE NOT EXISTS (SELECT FROM carillon.data_keys k WHERE k.id = o.id) LIMIT $1`, mostMissing)
-	if err != nil {
-		return nil, fmt.Errorf("data keys: %w", err)
+		UNION ALL SELECT id FROM client_certificates.certificates WHERE ended_at IS NULL) o
+		WHERE o.id <> ALL(coalesce($1, '{}'::uuid[]))`, home)
+	if err == nil {
+		missing, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	}
-	missing, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 	if err != nil {
 		return nil, fmt.Errorf("data keys: %w", err)
 	}

@@ -10,8 +10,8 @@ import (
 	"carillon/eventstore"
 )
 
-// TestALossIsSeenWhileTheServerRuns: what is missed in one place is looked for in the other.
-func TestALossIsSeenWhileTheServerRuns(t *testing.T) {
+// TestLossIsSeenWhileRunning: a key that one place misses is searched in the other.
+func TestLossIsSeenWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	p := w.open()
 	id := w.create(p)
@@ -53,11 +53,13 @@ func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
 	if err := p.vault.Shred(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status, created_at, updated_at, revision) "+
-		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays}) // it is behind
+	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, "+
+		"status, created_at, updated_at, revision) "+
+		// It is behind.
+		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays})
 	p = w.make()
 	p.Store = away{w.store}
-	if err := p.Open(t.Context()); err != nil || p.Lost().Any() {
+	if err := p.Compare(t.Context()); err != nil || p.Lost().Any() {
 		t.Errorf("lost %v, error = %v", p.Lost(), err)
 	}
 	w.opens(p, stays)

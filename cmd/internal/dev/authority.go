@@ -96,8 +96,10 @@ func template(name string, valid time.Duration) (*x509.Certificate, error) {
 		return nil, err
 	}
 	return &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(valid),
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(valid),
 	}, nil
 }
 

@@ -26,8 +26,12 @@ const (
 	fileMode = 0o600
 )
 
-// Loopback is what deliveries and collectors may reach in development, beside the public internet.
+// Loopback lists the ranges that deliveries and collectors may reach in development, beside the public internet.
 var Loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+
+// ExampleSource is the address of the site that the examples of the API's document attach. A development server has it
+// as a source, paused: nothing is collected from it.
+const ExampleSource = "https://example.org/events"
 
 // ReadKey returns the development API key of a data directory, or fs.ErrNotExist.
 func ReadKey(dataDir string) (string, error) {

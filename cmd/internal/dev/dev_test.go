@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/dev"
 )
 
-func TestTheKeyIsThereAgainAndItsOwnersOnly(t *testing.T) {
+func TestKeyIsKeptAndPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := dev.ReadKey(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func TestTheKeyIsThereAgainAndItsOwnersOnly(t *testing.T) {
 	}
 }
 
-func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
+func TestAuthorityTrustedOnLoopback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	authority, err := dev.EnsureAuthority(dir)
@@ -60,7 +60,10 @@ func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Trust(), MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{
+		RootCAs:    authority.Trust(),
+		MinVersion: tls.VersionTLS12,
+	}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get(server.URL)
 	if err != nil {
@@ -71,7 +74,7 @@ func TestReceiversOfTheAuthorityAreTrustedOnLoopback(t *testing.T) {
 	}
 }
 
-func TestADamagedAuthorityIsAnError(t *testing.T) {
+func TestDamagedAuthorityIsAnError(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if _, err := dev.EnsureAuthority(dir); err != nil {

@@ -19,7 +19,7 @@ type Certificate struct {
 	certFile, keyFile string
 	log               *slog.Logger
 	current           atomic.Pointer[tls.Certificate]
-	cert, key         []byte // what the files held at the last look
+	cert, key         []byte // content of the files at the last look
 }
 
 // ReadCertificate reads a certificate, with those between it and the root, and its key; both are PEM files.
@@ -31,7 +31,7 @@ func ReadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 	return c, nil
 }
 
-// look reads the files where they have changed since the last look. What is damaged, and a key that does not fit, change
+// look reads the files if they have changed since the last look. Damaged files, and a key that does not fit, change
 // nothing.
 func (c *Certificate) look() (changed bool, err error) {
 	cert, err := os.ReadFile(c.certFile)
@@ -58,7 +58,7 @@ func (c *Certificate) look() (changed bool, err error) {
 func (c *Certificate) Watch(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	last := "" // the trouble that was told last
+	last := "" // the last logged trouble
 	for {
 		select {
 		case <-ctx.Done():

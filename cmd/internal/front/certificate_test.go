@@ -23,7 +23,7 @@ import (
 	"carillon/cmd/internal/front"
 )
 
-// pair makes a certificate of its own authority, and its key, as PEM.
+// pair makes a self-signed certificate, and its key, as PEM.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -31,8 +31,11 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: name},
+		DNSNames:     []string{name},
+		NotBefore:    time.Unix(0, 0),
+		NotAfter:     time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -42,7 +45,10 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
+		Type:  "PRIVATE KEY",
+		Bytes: raw,
+	})
 }
 
 func files(t *testing.T, name string) (cert, key string) {
@@ -85,7 +91,7 @@ func (l *log) String() string {
 }
 
 // TestCertificateIsReadAgain: a new certificate is used without a start; a damaged one, a key that does not fit and a
-// file that is gone leave the one of before, and are told once each.
+// file that is gone leave the former one, and are logged once each.
 func TestCertificateIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -142,7 +148,10 @@ func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
 	}
 	to := serve(t, certificate)
 	shown := func() string {
-		conn := tls.Client(dial(t, to), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // whose it is, is the question
+		conn := tls.Client(dial(t, to), &tls.Config{
+			InsecureSkipVerify: true,
+			MinVersion:         tls.VersionTLS12,
+		}) //nolint:gosec // whose it is, is the question
 		if err := conn.HandshakeContext(t.Context()); err != nil {
 			t.Fatal(err)
 		}

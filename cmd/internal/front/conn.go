@@ -10,11 +10,11 @@ type conn struct {
 	net.Conn
 
 	framing framing
-	passed  []byte // what was read and judged, and not given away
+	passed  []byte // bytes read and checked, and not yet returned
 	failed  error
 }
 
-// Read gives what came, up to a request that is not well framed; then the error, again and again.
+// Read returns the received bytes, up to a malformed request; then always the error.
 func (c *conn) Read(p []byte) (int, error) {
 	for {
 		if len(c.passed) > 0 {
@@ -31,7 +31,7 @@ func (c *conn) Read(p []byte) (int, error) {
 		passed, wrong := c.framing.follow(p[:n])
 		c.failed = wrong
 		if wrong != nil {
-			err = nil // of the request that is not well framed nobody hears how its connection went on
+			err = nil // an error of the connection after a malformed request does not matter
 		}
 		n = copy(p, passed)
 		if n < len(passed) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// What is wrong with the framing of a request. net/http answers each with 400 and closes the connection.
+// Errors in the framing of a request. net/http answers each with 400 and closes the connection.
 var (
 	errBareLine  = errors.New("a line of the request does not end with CR LF, or holds a bare CR")
 	errFolded    = errors.New("a header of the request is folded")
@@ -34,7 +34,7 @@ const (
 // framing follows the bytes of one connection from request to request, as RFC 9112 parts them.
 type framing struct {
 	state  state
-	line   []byte // what has come of the present line
+	line   []byte // the present line so far
 	left   int64  // bytes of the present body or chunk that are to come
 	length int64  // as the header says; -1: it does not
 	coded  bool   // the body comes in chunks
@@ -43,7 +43,7 @@ type framing struct {
 	head   head
 }
 
-// head is what a request line and its header have come to.
+// head is the request line and header so far.
 type head struct {
 	read   int    // bytes
 	passed int    // of those, bytes that were passed on
@@ -76,14 +76,15 @@ const (
 	ended
 )
 
-// follow takes in the next bytes and returns those that net/http reads instead. They are the same, unless
+// follow reads the next bytes and returns those for net/http. They are the same, unless
 //
-//   - the path of a request has a percent sign that begins no escape, which is escaped itself: a handler sees %zz as it sees
-//     any other name that nothing has;
-//   - a header is longer than maxHeaderBytes: the lines for which there is no room are left out, and cutHeader is added.
+//   - the path of a request has a percent sign that begins no escape, which is escaped itself: a handler sees %zz as
+//     any other unknown name;
+//   - a header is longer than maxHeaderBytes: the lines for which there is no room are left out, and cutHeader is
+//     added.
 //
-// If they are malformed, it returns the error and what came before the request that is. The result may be in the memory
-// of p.
+// If they are malformed, it returns the error and the bytes before the malformed request. The result may be in the
+// memory of p.
 func (f *framing) follow(p []byte) (passed []byte, err error) {
 	out := output{bytes: p[:0], shared: true}
 	whole := 0
@@ -100,7 +101,7 @@ func (f *framing) follow(p []byte) (passed []byte, err error) {
 	return out.bytes, nil
 }
 
-// output collects what is passed on, in the memory of what was read as long as it fits there.
+// output collects the bytes to pass on, in the memory of the input as long as they fit there.
 type output struct {
 	bytes  []byte
 	read   int // bytes that were read, all of which were judged
@@ -254,7 +255,7 @@ func (f *framing) passHeaderLine(line []byte, out *output, n int) error {
 		out.add(n, line...)
 		return nil
 	}
-	// What is left out is judged here alone: nothing that others may take for a length is.
+	// Omitted lines are judged here alone: no line that others may take for a length is omitted.
 	if !found || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' }) ||
 		strings.EqualFold(name, "Content-Length") || strings.EqualFold(name, "Transfer-Encoding") {
 		return errLongLine
@@ -283,7 +284,13 @@ func (f *framing) whole(line []byte) error {
 		if text == "" { // after a body; whether it is taken is the affair of net/http
 			return nil
 		}
-		*f = framing{line: f.line, state: inHeader, length: -1, old: strings.HasSuffix(text, " HTTP/1.0"), head: f.head}
+		*f = framing{
+			line:   f.line,
+			state:  inHeader,
+			length: -1,
+			old:    strings.HasSuffix(text, " HTTP/1.0"),
+			head:   f.head,
+		}
 		f.last = !f.old && !strings.HasSuffix(text, " HTTP/1.1")
 	case inHeader:
 		if text == "" {

@@ -18,7 +18,7 @@ import (
 
 const patience = time.Minute // for an answer, on a busy machine
 
-// echo answers with what it was asked.
+// echo answers with the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -97,48 +97,61 @@ const (
 	post   = "POST /a HTTP/1.1\r\nHost: h\r\n"
 )
 
-// TestHostileFraming: what two servers in a row may part in two ways is answered 400, and nothing that hides in it
-// becomes a request.
+// TestHostileFraming: bytes that two servers in a row may split differently are answered 400, and nothing hidden in
+// them becomes a request.
 func TestHostileFraming(t *testing.T) {
 	t.Parallel()
 	to := serve(t, nil)
 	tests := map[string]string{
-		"Content-Length, then chunked":         post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
-		"chunked, then Content-Length":         post + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" + secret,
-		"both, in other case":                  post + "cONTENT-lENGTH: 4\r\ntRANSFER-eNCODING: chunked\r\n\r\n0\r\n\r\n" + secret,
-		"both, of HTTP/1.0":                    "POST /a HTTP/1.0\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
-		"chunked, of HTTP/1.0":                 "POST /a HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
-		"two lengths":                          post + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd" + secret,
-		"two lengths that are the same":        post + "Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd" + secret,
-		"a list of lengths":                    post + "Content-Length: 4, 4\r\n\r\nabcd" + secret,
-		"a signed length":                      post + "Content-Length: +4\r\n\r\nabcd" + secret,
-		"a negative length":                    post + "Content-Length: -1\r\n\r\nabcd" + secret,
-		"a length in hexadecimal":              post + "Content-Length: 0x4\r\n\r\nabcd" + secret,
-		"an empty length":                      post + "Content-Length:\r\n\r\nabcd" + secret,
-		"a length beyond all":                  post + "Content-Length: 99999999999999999999\r\n\r\nabcd" + secret,
-		"chunked twice":                        post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
-		"another coding":                       post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + secret,
-		"identity":                             post + "Transfer-Encoding: identity\r\n\r\n" + secret,
-		"a coding in disguise":                 post + "Transfer-Encoding: \vchunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n" + secret,
-		"a space before the colon":             post + "Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + secret,
-		"a folded header":                      post + "X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + secret,
+		"Content-Length, then chunked": post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			secret,
+		"chunked, then Content-Length": post + "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n" +
+			secret,
+		"both, in other case": post + "cONTENT-lENGTH: 4\r\ntRANSFER-eNCODING: chunked\r\n\r\n0\r\n\r\n" +
+			secret,
+		"both, of HTTP/1.0": "POST /a HTTP/1.0\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n" +
+			"\r\n0\r\n\r\n" + secret,
+		"chunked, of HTTP/1.0": "POST /a HTTP/1.0\r\nConnection: keep-alive\r\n" +
+			"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
+		"two lengths":                   post + "Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd" + secret,
+		"two lengths that are the same": post + "Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd" + secret,
+		"a list of lengths":             post + "Content-Length: 4, 4\r\n\r\nabcd" + secret,
+		"a signed length":               post + "Content-Length: +4\r\n\r\nabcd" + secret,
+		"a negative length":             post + "Content-Length: -1\r\n\r\nabcd" + secret,
+		"a length in hexadecimal":       post + "Content-Length: 0x4\r\n\r\nabcd" + secret,
+		"an empty length":               post + "Content-Length:\r\n\r\nabcd" + secret,
+		"a length beyond all":           post + "Content-Length: 99999999999999999999\r\n\r\nabcd" + secret,
+		"chunked twice": post +
+			"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + secret,
+		"another coding": post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n" + secret,
+		"identity":       post + "Transfer-Encoding: identity\r\n\r\n" + secret,
+		"a coding in disguise": post + "Transfer-Encoding: \vchunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n" +
+			secret,
+		"a space before the colon": post + "Transfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" +
+			secret,
+		"a folded header": post +
+			"X: a\r\n Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n" + secret,
 		"a header that begins folded":          post + "\tContent-Length: 5\r\n\r\nabcde" + secret,
 		"bare line feeds everywhere":           strings.ReplaceAll(secret, "\r\n", "\n"),
 		"a bare line feed after the request":   "GET /a HTTP/1.1\nHost: h\r\n\r\n" + secret,
 		"a bare line feed after a header":      "GET /a HTTP/1.1\r\nHost: h\nX: y\r\n\r\n" + secret,
 		"a bare line feed at the header's end": "GET /a HTTP/1.1\r\nHost: h\r\n\n" + secret,
-		"a bare carriage return":               "GET /a HTTP/1.1\r\nHost: h\r\nX: a\rTransfer-Encoding: chunked\r\n\r\n" + secret,
-		"two carriage returns":                 "GET /a HTTP/1.1\r\nHost: h\r\r\n\r\n" + secret,
-		"a bare line feed after a size":        post + "Transfer-Encoding: chunked\r\n\r\n4\nabcd\r\n0\r\n\r\n" + secret,
-		"a bare line feed in an extension":     post + "Transfer-Encoding: chunked\r\n\r\n4;a\nb\r\nabcd\r\n0\r\n\r\n" + secret,
-		"a bare line feed after a chunk":       post + "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\n0\r\n\r\n" + secret,
-		"a bare line feed after the trailer":   post + "Transfer-Encoding: chunked\r\n\r\n0\r\n\n" + secret,
-		"a chunk that is longer than it says":  post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n" + secret,
-		"a size that is none":                  post + "Transfer-Encoding: chunked\r\n\r\n0x4\r\nabcd\r\n0\r\n\r\n" + secret,
-		"a size beyond all":                    post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabcd\r\n0\r\n\r\n" + secret,
-		"a negative size":                      post + "Transfer-Encoding: chunked\r\n\r\n-4\r\nabcd\r\n0\r\n\r\n" + secret,
-		"an empty size":                        post + "Transfer-Encoding: chunked\r\n\r\n\r\nabcd\r\n0\r\n\r\n" + secret,
-		"an endless extension":                 post + "Transfer-Encoding: chunked\r\n\r\n4;" + strings.Repeat("x", 5000) + "\r\nabcd\r\n0\r\n\r\n" + secret,
+		"a bare carriage return": "GET /a HTTP/1.1\r\nHost: h\r\nX: a\rTransfer-Encoding: chunked\r\n\r\n" +
+			secret,
+		"two carriage returns":          "GET /a HTTP/1.1\r\nHost: h\r\r\n\r\n" + secret,
+		"a bare line feed after a size": post + "Transfer-Encoding: chunked\r\n\r\n4\nabcd\r\n0\r\n\r\n" + secret,
+		"a bare line feed in an extension": post + "Transfer-Encoding: chunked\r\n\r\n4;a\nb\r\nabcd\r\n0\r\n\r\n" +
+			secret,
+		"a bare line feed after a chunk":      post + "Transfer-Encoding: chunked\r\n\r\n4\r\nabcd\n0\r\n\r\n" + secret,
+		"a bare line feed after the trailer":  post + "Transfer-Encoding: chunked\r\n\r\n0\r\n\n" + secret,
+		"a chunk that is longer than it says": post + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n" + secret,
+		"an invalid size":                     post + "Transfer-Encoding: chunked\r\n\r\n0x4\r\nabcd\r\n0\r\n\r\n" + secret,
+		"a size beyond all": post +
+			"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nabcd\r\n0\r\n\r\n" + secret,
+		"a negative size": post + "Transfer-Encoding: chunked\r\n\r\n-4\r\nabcd\r\n0\r\n\r\n" + secret,
+		"an empty size":   post + "Transfer-Encoding: chunked\r\n\r\n\r\nabcd\r\n0\r\n\r\n" + secret,
+		"an endless extension": post + "Transfer-Encoding: chunked\r\n\r\n4;" + strings.Repeat("x", 5000) +
+			"\r\nabcd\r\n0\r\n\r\n" + secret,
 	}
 	for name, sent := range tests {
 		for _, piece := range []int{len(sent), 1} {
@@ -150,7 +163,8 @@ func TestHostileFraming(t *testing.T) {
 				}
 				// A request that is honest goes through before it, and nothing after it.
 				statuses, bodies = answers(t, to, "GET /before HTTP/1.1\r\nHost: h\r\n\r\n"+sent, piece)
-				if len(statuses) == 0 || statuses[0] != "200" || !strings.Contains(bodies[0], "/before") || strings.Contains(strings.Join(bodies, ""), "smuggled") {
+				if len(statuses) == 0 || statuses[0] != "200" || !strings.Contains(bodies[0], "/before") ||
+					strings.Contains(strings.Join(bodies, ""), "smuggled") {
 					t.Errorf("behind an honest request: %s %q", statuses, bodies)
 				}
 			})
@@ -158,13 +172,15 @@ func TestHostileFraming(t *testing.T) {
 	}
 }
 
-// TestHonestRequestsPass: keep-alive, pipelining, chunks, trailers, extensions, bodies that nobody reads.
+// TestHonestRequestsPass: keep-alive, pipelining, chunks, trailers, extensions, bodies that the handler does not read.
 func TestHonestRequestsPass(t *testing.T) {
 	t.Parallel()
 	to := serve(t, nil)
 	sent := post + "Content-Length: 4\r\n\r\nab\ncGET /b HTTP/1.1\r\nHost: h\r\n\r\n" +
-		post + "Transfer-Encoding: Chunked\r\nTrailer: X\r\n\r\n4;name=value\r\n\n\n\n\n\r\n00A  \r\n0123456789\r\n0\r\nX: y\r\n\r\n" +
-		"POST /c HTTP/1.1\r\nHost: h\r\nContent-Length:0\r\n\r\n" + "PUT /d HTTP/1.1\r\nHost: h\r\nX:\r\nContent-Length: 003\t\r\n\r\n\r\n\n" +
+		post + "Transfer-Encoding: Chunked\r\nTrailer: X\r\n\r\n4;name=value\r\n\n\n\n\n\r\n00A  \r\n0123456789\r\n0\r\n" +
+		"X: y\r\n\r\n" +
+		"POST /c HTTP/1.1\r\nHost: h\r\nContent-Length:0\r\n\r\n" +
+		"PUT /d HTTP/1.1\r\nHost: h\r\nX:\r\nContent-Length: 003\t\r\n\r\n\r\n\n" +
 		"GET /e HTTP/1.0\r\n\r\n"
 	want := `POST /a "ab\nc" tls=false HTTP/1.1
 GET /b "" tls=false HTTP/1.1
@@ -189,8 +205,14 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := serve(t, certificate)
-	for sent, want := range map[string]int{post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 400, post + "Content-Length: 4\r\n\r\nabcd": 200} {
-		conn := tls.Client(dial(t, to), &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec // whose it is does not matter
+	for sent, want := range map[string]int{
+		post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n": 400,
+		post + "Content-Length: 4\r\n\r\nabcd":                                    200,
+	} {
+		conn := tls.Client(dial(t, to), &tls.Config{
+			InsecureSkipVerify: true,
+			MinVersion:         tls.VersionTLS12,
+		}) //nolint:gosec // whose it is does not matter
 		if _, err := io.WriteString(conn, sent); err != nil {
 			t.Fatal(err)
 		}
@@ -200,13 +222,19 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		}
 		body, _ := io.ReadAll(response.Body)
 		_ = response.Body.Close()
-		if want == 200 && (string(body) != `POST /a "abcd" tls=true HTTP/1.1` || response.Header.Get("Strict-Transport-Security") != "max-age=31536000") {
+		if want == 200 &&
+			(string(body) != `POST /a "abcd" tls=true HTTP/1.1` ||
+				response.Header.Get("Strict-Transport-Security") != "max-age=31536000") {
 			t.Errorf("answered %s with %v", body, response.Header)
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}} //nolint:gosec // whose it is does not matter
+	client := &http.Client{Transport: &http.Transport{
+		ForceAttemptHTTP2: true,
+		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12},
+	}} //nolint:gosec // whose it is does not matter
 	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/two", strings.NewReader("abc"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/two",
+		strings.NewReader("abc"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,10 +243,11 @@ func TestHostileFramingOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if body, _ := io.ReadAll(response.Body); string(body) != `POST /two "abc" tls=true HTTP/2.0` || response.Header.Get("Strict-Transport-Security") == "" {
+	if body, _ := io.ReadAll(response.Body); string(body) != `POST /two "abc" tls=true HTTP/2.0` ||
+		response.Header.Get("Strict-Transport-Security") == "" {
 		t.Errorf("over HTTP/2 it answered %s with %v", body, response.Header)
 	}
-	// Who speaks plain HTTP to it is told, and costs nobody anything.
+	// Clients that speak plain HTTP to it get an answer, and delay no other.
 	if statuses, bodies := answers(t, to, secret, 100); len(statuses) != 1 || statuses[0] != "400" {
 		t.Errorf("plain HTTP was answered %s %q", statuses, bodies)
 	}
@@ -230,20 +259,23 @@ func TestPathsAreEscapedBeforeTheyAreRead(t *testing.T) {
 	t.Parallel()
 	to := serve(t, nil)
 	for target, want := range map[string]string{
-		"/%zz": "/%zz", "/%": "/%", "/%4": "/%4", "/%%41%4": "/%A%4", "/%4z%41/%%%": "/%4zA/%%%", "/%41?a=%zz%": "/A", "/a?%zz": "/a", "/%c3%A9": "/é",
+		"/%zz": "/%zz", "/%": "/%", "/%4": "/%4", "/%%41%4": "/%A%4", "/%4z%41/%%%": "/%4zA/%%%", "/%41?a=%zz%": "/A",
+		"/a?%zz": "/a", "/%c3%A9": "/é",
 	} {
 		for _, piece := range []int{1, 2, 3, 1000} {
-			sent := "GET /a HTTP/1.1\r\nHost: h\r\n\r\n" + "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n" + "GET /b HTTP/1.1\r\nHost: h\r\n\r\n"
+			sent := "GET /a HTTP/1.1\r\nHost: h\r\n\r\n" + "GET " + target + " HTTP/1.1\r\nHost: h\r\n\r\n" +
+				"GET /b HTTP/1.1\r\nHost: h\r\n\r\n"
 			statuses, bodies := answers(t, to, sent, piece)
 			got := strings.Join(bodies, "\n")
-			if want := "GET /a \"\" tls=false HTTP/1.1\nGET " + want + " \"\" tls=false HTTP/1.1\nGET /b \"\" tls=false HTTP/1.1"; got != want {
+			if want := "GET /a \"\" tls=false HTTP/1.1\nGET " + want +
+				" \"\" tls=false HTTP/1.1\nGET /b \"\" tls=false HTTP/1.1"; got != want {
 				t.Errorf("%s, %d bytes at a time: %s\n%s\nwant\n%s", target, piece, statuses, got, want)
 			}
 		}
 	}
 }
 
-// TestHostileHeaders: of a header that is too large nothing is served, and nothing hides in what was left out of it.
+// TestHostileHeaders: a request with too large a header is not served, and nothing hides in the omitted part.
 func TestHostileHeaders(t *testing.T) {
 	t.Parallel()
 	to := serve(t, nil)

@@ -16,7 +16,7 @@ const (
 	acceptPause      = 100 * time.Millisecond
 )
 
-// plainListener gives connections that are well framed.
+// plainListener returns connections that are well framed.
 type plainListener struct{ net.Listener }
 
 func (l plainListener) Accept() (net.Conn, error) {
@@ -27,7 +27,7 @@ func (l plainListener) Accept() (net.Conn, error) {
 	return &conn{Conn: accepted}, nil
 }
 
-// secureListener gives connections after their handshake: those that speak HTTP/2 as they are, since net/http knows
+// secureListener returns connections after their handshake: those that speak HTTP/2 unchanged, since net/http knows
 // them by their type, and others well framed.
 type secureListener struct {
 	net.Listener
@@ -41,7 +41,14 @@ type secureListener struct {
 }
 
 func newSecureListener(listener net.Listener, config *tls.Config, log *slog.Logger) *secureListener {
-	l := &secureListener{Listener: listener, config: config, log: log, ready: make(chan net.Conn), failed: make(chan error, 1), closed: make(chan struct{})}
+	l := &secureListener{
+		Listener: listener,
+		config:   config,
+		log:      log,
+		ready:    make(chan net.Conn),
+		failed:   make(chan error, 1),
+		closed:   make(chan struct{}),
+	}
 	go l.take()
 	return l
 }
@@ -97,7 +104,7 @@ func (l *secureListener) Accept() (net.Conn, error) {
 	case ready := <-l.ready:
 		return ready, nil
 	case err := <-l.failed:
-		l.failed <- err // for whoever asks again
+		l.failed <- err // for the caller again
 		return nil, err
 	case <-l.closed:
 		return nil, net.ErrClosed

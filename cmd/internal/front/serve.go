@@ -19,23 +19,29 @@ const (
 	shutdownTimeout   = 10 * time.Second
 	farewell          = 200 * time.Millisecond // in which clients learn that they need another connection
 	maxHeaderBytes    = 32 << 10
-	maxStreams        = 100 // of a connection, over HTTP/2: whoever opens them has not shown a key yet
+	maxStreams        = 100 // of a connection, over HTTP/2: its caller has not shown a key yet
 )
 
-// Serve answers requests until the context ends, then lets those under way finish. certificate is nil for plain HTTP.
+// Serve answers requests until the context ends, then lets those in progress finish. certificate is nil for plain HTTP.
 //
-// A connection between two requests can be closed just when the next one is sent, which then gets no answer. So at the end
-// whoever is busy is told with an answer that his connection closes, before those that nobody uses are closed.
+// A connection between two requests can be closed just when the next one is sent, which then gets no answer. So at the
+// end busy connections are announced to close with an answer, before idle ones are closed.
 //
-// tooLarge answers requests whose header is larger than maxHeaderBytes; it sees those lines for which there was room, and
-// those by which a caller is known. nil: a line of text does.
+// tooLarge answers requests whose header is larger than maxHeaderBytes; it sees the lines for which there was room, and
+// those that identify a caller. nil means a line of text.
 func Serve(
 	ctx context.Context, listener net.Listener, handler, tooLarge http.Handler, certificate *Certificate, log *slog.Logger,
 ) error {
 	handler = whole(handler, tooLarge)
 	server := &http.Server{
-		Handler: bidFarewell(ctx, handler), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: maxHeaderBytes + maxEssential, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:           bidFarewell(ctx, handler),
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes + maxEssential,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -74,7 +80,7 @@ func bidFarewell(ctx context.Context, next http.Handler) http.Handler {
 	})
 }
 
-// httpsOnly tells browsers to ask this name over HTTPS alone, for a year.
+// httpsOnly makes browsers use HTTPS alone for this name, for a year.
 func httpsOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Strict-Transport-Security", "max-age=31536000")

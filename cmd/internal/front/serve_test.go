@@ -37,9 +37,9 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Whoever sends one request after the other over the same connection gets an answer to each of them when the server stops,
-// and is told with one that the connection closes.
-func TestWhoIsBusyIsToldThatItsConnectionCloses(t *testing.T) {
+// A client that sends one request after the other over the same connection gets an answer to each of them when the
+// server stops, and one of them announces that the connection closes.
+func TestServe_announcesClosingWhenBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipes{taken: make(chan net.Conn), closed: make(chan struct{})}

@@ -15,9 +15,9 @@ import (
 var noFeed = uuid.UUID{15: 1}
 
 // deliveryFilter reads what all lists of deliveries are filtered by, but for the end of the window.
-func deliveryFilter(q *wire.Query) query.DeliveryFilter {
+func deliveryFilter(q *wire.Query, statuses ...string) query.DeliveryFilter {
 	return query.DeliveryFilter{
-		Status: q.OneOf("status", deliveryStatuses...),
+		Status: q.OneOf("status", statuses...),
 		Type:   typePattern(q),
 		Feed:   feedID(q),
 		Since:  q.Time("since"),
@@ -45,7 +45,8 @@ func typePattern(q *wire.Query) string {
 // listAllDeliveries answers GET /events/deliveries.
 func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "status", "type", "feedId", "eventId", "destination", "since", "until", "limit")
-	filter, event, limit := deliveryFilter(q), q.UUID("eventId"), pageLimit(q)
+	filter := deliveryFilter(q, append(deliveryStatuses, query.StatusFailing)...)
+	event, limit := q.UUID("eventId"), pageLimit(q)
 	until, before := pageEnd(q)
 	filter.Until, filter.Limit = until, limit+1
 	checkWindow(q, filter.Since, filter.Until)

@@ -17,8 +17,8 @@ import (
 	"carillon/eventstore"
 )
 
-// TestPartsTakenAway goes on, part by part, while one does not run, is held up or stands still. Each step has an
-// organization of its own.
+// TestPartsTakenAway goes on, part by part, while one does not run, is held up or stands still. Each step has a
+// separate organization.
 func TestPartsTakenAway(t *testing.T) {
 	t.Parallel()
 	alone := serveAlone(t)
@@ -35,7 +35,7 @@ func TestPartsTakenAway(t *testing.T) {
 	step("the read models stand still, and go on", (*server).writesWhileStill)
 }
 
-// The read models go their own pace: where the delivery is there and its event is not yet, the answer waits for it.
+// The read models are independent: if the delivery is there before its event, the answer waits for the event.
 func (s *server) detailWaitsForItsEvent(t *testing.T) {
 	t.Helper()
 	destination := s.subscribed(t, "crm")
@@ -63,7 +63,10 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 		}
 	})
 	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
-		Type: "news.item.added", Source: "/news", Organization: s.org, Data: []byte(`{"id":"7","title":"Storm"}`),
+		Type:         "news.item.added",
+		Source:       "/news",
+		Organization: s.org,
+		Data:         []byte(`{"id":"7","title":"Storm"}`),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +81,8 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 	id := dispatch.DeliveryID(event, uuid.MustParse(destination.ID))
 	apitest.Eventually(t, "the delivery is there", func() bool {
 		var there bool
-		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).Scan(&there)
+		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).
+			Scan(&there)
 		return err == nil && there
 	})
 	s.do(t, request{path: "/events/deliveries/" + id.String()}).into(t, 200, &shown)
@@ -99,7 +103,8 @@ func (s *server) enableWhileStill(t *testing.T) {
 	}
 	patch := func(status string) (got view) {
 		t.Helper()
-		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).into(t, 200, &got)
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).
+			into(t, 200, &got)
 		return got
 	}
 	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
@@ -115,7 +120,12 @@ func (s *server) enableWhileStill(t *testing.T) {
 // cascade runs the cascade of deletions as soon as a delete waits for it, and not before.
 func (s *server) cascade(t *testing.T) {
 	t.Helper()
-	holdings := adapters.Holdings{Store: s.Store, Progress: s.Progress, Queries: s.Queries, Vault: s.Commands.Vault}
+	holdings := adapters.Holdings{
+		Store:    s.Store,
+		Progress: s.Progress,
+		Queries:  s.Queries,
+		Vault:    s.Commands.Vault,
+	}
 	begin := sync.OnceFunc(func() {
 		s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
 	})
@@ -129,21 +139,22 @@ func (s *server) cascade(t *testing.T) {
 	})
 }
 
-// Right after the answer the deliveries of a deleted subscription are discarded, those that a worker holds left out.
+// Right after the answer the deliveries of a deleted subscription are discarded, except those held by a worker.
 func (s *server) deletedSubscription(t *testing.T) {
 	t.Helper()
 	s.cascade(t)
 	destination := s.subscribed(t, "crm")
 	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
-	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1", held); err != nil {
+	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
+		"hour' WHERE id = $1", held); err != nil {
 		t.Fatal(err)
 	}
 	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"}).into(t, 200, nil)
 	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
-		t.Errorf("what waited: %+v", d)
+		t.Errorf("the waiting one: %+v", d)
 	}
 	if d := s.detail(t, held); d.Status != "delivering" || d.CompletedAt != nil {
-		t.Errorf("what is being sent: %+v", d)
+		t.Errorf("the one in flight: %+v", d)
 	}
 }
 
@@ -170,7 +181,7 @@ func (s *server) deletedPinnedFeed(t *testing.T) {
 	s.do(t, request{method: "PUT", path: pinning, body: body}).refused(t, 404, "NOT_FOUND", "")
 }
 
-// The curation of feeds, which records that an item was removed, does not run here: what can't be read takes no
+// The curation of feeds, which records that an item was removed, does not run here: an unreadable item takes no
 // feedback all the same.
 func (s *server) feedbackOnDetached(t *testing.T) {
 	t.Helper()
@@ -181,7 +192,10 @@ func (s *server) feedbackOnDetached(t *testing.T) {
 	feedID, eventID := uuid.MustParse(made.ID), s.happening("Concert")
 	id := item.ID(feedID, eventID)
 	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
-		FeedID: feedID, HappeningID: eventID, SourceID: source, At: made.CreatedAt,
+		FeedID:      feedID,
+		HappeningID: eventID,
+		SourceID:    source,
+		At:          made.CreatedAt,
 	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
 	if err != nil {
 		t.Fatal(err)

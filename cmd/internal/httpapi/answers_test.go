@@ -9,7 +9,8 @@ func TestOffsetBeyondAllIsAnEmptyPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
-	for _, offset := range []string{"2147483647", "2147483648", "9223372036854775807", "9223372036854775808", "1" + strings.Repeat("0", 40)} {
+	for _, offset := range []string{"2147483647", "2147483648", "9223372036854775807", "9223372036854775808",
+		"1" + strings.Repeat("0", 40)} {
 		var page struct {
 			Items      []any `json:"items"`
 			Total      int   `json:"total"`

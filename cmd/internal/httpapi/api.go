@@ -3,9 +3,9 @@
 //
 // Each resource has one file with its routes and their handlers, in the same order, and below them its JSON shapes
 // (destinations have so many that those stand in destination_json.go). A handler reads the request (package wire),
-// calls one command or query, waits until the read models show what it changed, and returns the reply; it never writes
-// an answer itself. The key is checked before a route is looked up and before a body is read, so that a caller without
-// one learns nothing else.
+// calls one command or query, waits until the read models show the change, and returns the reply; it never writes an
+// answer itself. The key is checked before a route is looked up and before a body is read, so that a caller without one
+// learns nothing else.
 package httpapi
 
 import (
@@ -33,11 +33,12 @@ const (
 	// same.
 	awaitLimit = 2 * time.Second
 
-	usualPage = 50 // items of a page of the lists under /events where the caller names no limit
+	usualPage = 50 // items of a page of the lists under /events if the caller names no limit
 	mostPage  = 100
 )
 
-// Dependencies is what the API is made of. All fields are required, but for TrustedProxies.
+// Dependencies holds the dependencies of the API. All fields are required, but for TrustedProxies and
+// those that say so.
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
@@ -45,10 +46,10 @@ type Dependencies struct {
 	Keys Keys
 	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
 	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
-	// Cascaded waits until what follows from the deletion at a position can be read; adapters.Holdings has it. nil waits for
-	// nothing.
+	// Cascaded waits until what follows from the deletion at a position can be read; adapters.Holdings has it. nil waits
+	// for nothing.
 	Cascaded func(ctx context.Context, to eventstore.Position) bool
-	// Uses is told of each key that was used. nil: nobody is.
+	// Uses records each use of a key. Optional.
 	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
 	Rate Rate
@@ -58,17 +59,17 @@ type Dependencies struct {
 	Relay Relay
 	// Ending returns a context that ends when the process begins to stop. Optional.
 	Ending func() context.Context
+	// Trace makes a span for each request with a key. Optional.
+	Trace func(http.Handler) http.Handler
 	// Tester sends test events.
-	Tester delivery.Tester
-	// Wake makes the deliverer of this process look for work at once.
-	Wake           func()
+	Tester         delivery.Tester
 	Now            func() time.Time
 	Log            *slog.Logger
 	Metrics        prometheus.Registerer
 	TrustedProxies []netip.Prefix
 }
 
-// Limiter counts requests; adapters.Limiter is one. A refused request gets a command.Refusal of kind RateLimited; where
+// Limiter counts requests; adapters.Limiter is one. A refused request gets a command.Refusal of kind RateLimited; if
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 type Limiter interface {
 	Take(ctx context.Context, organization uuid.UUID) error
@@ -79,8 +80,8 @@ type Uses interface {
 	Used(credential string, at time.Time)
 }
 
-// Rate counts requests; adapters.RequestRate is one. wait says when to come again where a request is one too many. With an
-// error, the request passes.
+// Rate counts requests; adapters.RequestRate is one. wait is the time until the next try if a request exceeds the rate.
+// With an error, the request passes.
 type Rate interface {
 	Take(ctx context.Context, organization uuid.UUID, perSecond int64) (wait time.Duration, err error)
 }
@@ -98,12 +99,17 @@ type API struct {
 	router chi.Router
 
 	tooLarge chi.Router // answers requests whose header is too large
+	onBehalf chi.Router
 }
 
-// New makes the API. It fails where the OpenAPI document or the playground can't be assembled, or where the metrics are
+// New makes the API. It fails if the OpenAPI document or the playground can't be assembled, or the metrics are
 // registered already.
 func New(deps Dependencies) (*API, error) {
-	a := &API{Dependencies: deps, keys: newKeyring(deps.Keys, deps.Now), turns: turns{all: map[uuid.UUID]*organizationTurns{}}}
+	a := &API{
+		Dependencies: deps,
+		keys:         newKeyring(deps.Keys, deps.Now),
+		turns:        turns{all: map[uuid.UUID]*organizationTurns{}},
+	}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",
 		Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
@@ -124,6 +130,11 @@ func New(deps Dependencies) (*API, error) {
 	a.tooLarge = chi.NewRouter()
 	a.tooLarge.Use(usual...)
 	a.tooLarge.Mount("/", a.guard(wire.HeaderTooLarge(surfaceOf)))
+	a.onBehalf = chi.NewRouter()
+	in := routesFor(a.onBehalf)
+	a.destinationReads(in)
+	a.deliveryRoutes(in)
+	a.eventRoutes(in)
 	a.router = chi.NewRouter()
 	a.router.Use(usual...)
 	docsRoutes(a.router, document)
@@ -137,6 +148,9 @@ func New(deps Dependencies) (*API, error) {
 func (a *API) protected() chi.Router {
 	r := chi.NewRouter()
 	r.Use(a.guard)
+	if a.Trace != nil {
+		r.Use(a.Trace)
+	}
 	r.NotFound(wire.NoRoute(surfaceOf))
 	r.MethodNotAllowed(wire.WrongMethod(surfaceOf))
 	in := routesFor(r)
@@ -176,7 +190,7 @@ func surfaceOf(r *http.Request) wire.Surface {
 	return wire.Feeds
 }
 
-// await waits until the named consumers have applied a write, so that whoever made it reads it. It reports whether they
+// await waits until the named consumers have applied a write, so that its caller can read it. It reports whether they
 // have: after awaitLimit the write is answered all the same.
 func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
@@ -188,14 +202,14 @@ func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...st
 	return there
 }
 
-// awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that are
-// switched off.
+// awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that
+// are switched off.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
 	wire.AwaitCascade(ctx, a.Cascaded, to, awaitLimit)
 }
 
-// awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that what is published
-// after the answer goes by the change.
+// awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that events published
+// after the answer are routed by the change.
 func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	return a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/swaggest/swgui/v5/static"
 )
 
-// assets serves the files of Swagger UI from memory, compressed or not. A stream over HTTP/2 whose caller takes nothing
-// of one then holds no buffers, for which nobody has shown a key.
+// assets serves the files of Swagger UI from memory, compressed or not. So a stream over HTTP/2 whose caller does not
+// read holds no buffers without a key.
 type assets struct {
 	files http.Handler
 
@@ -56,11 +56,11 @@ func (a *assets) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(answer.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(answer.body.Bytes()) // whoever has gone away has no use for an error
+		_, _ = w.Write(answer.body.Bytes()) // a caller that has gone away has no use for an error
 	}
 }
 
-// answer returns what is answered to everybody who asks for a file.
+// answer returns the answer to all requests for a file.
 func (a *assets) answer(r *http.Request, of asset) *recording {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -33,9 +33,17 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			surfaceOf(r).WriteError(w, r, err)
 			return
 		}
+		reason, err := wire.ReasonOf(r)
+		if err != nil {
+			surfaceOf(r).WriteError(w, r, err)
+			return
+		}
 		caller := command.Caller{
-			Organization: key.Organization, Actor: "key:" + key.ID, RequestID: wire.RequestIDOf(r.Context()),
+			Organization: key.Organization,
+			Actor:        "key:" + key.ID,
+			RequestID:    wire.RequestIDOf(r.Context()),
 			ReadsSecrets: slices.Contains(key.Scopes, string(organization.ScopeSecrets)),
+			Reason:       reason,
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), identityKey{}, identity{caller, key})))
 	})
@@ -55,7 +63,8 @@ func (a *API) withinRate(ctx context.Context, key query.Key) error {
 	case err != nil:
 		a.Log.WarnContext(ctx, "requests pass uncounted", "error", err)
 	case wait > 0:
-		return wire.Limited(string(organization.LimitRequestsPerSecond), int(most), wait, "requests in a second are what your organization may make")
+		return wire.Limited(string(organization.LimitRequestsPerSecond), int(most), wait,
+			"requests in a second are what your organization may make")
 	}
 	return nil
 }
@@ -77,8 +86,8 @@ func (a *API) keyOf(r *http.Request) (query.Key, error) {
 	return key, err
 }
 
-// Verify tells whose API key a text is, for the console. It gives query.ErrNotFound for one that is not valid, and counts
-// that against the address that the request comes from.
+// Verify identifies an API key for the console. It returns query.ErrNotFound for an invalid one, and counts that
+// against the address of the request.
 func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 	presented, ok := credential.Parse(credential.APIKey, text)
 	if !ok {
@@ -87,8 +96,9 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 	return a.keys.verify(r.Context(), presented, wire.ClientAddress(r, a.TrustedProxies))
 }
 
-// Admit lets a request of an organization in that came without a key, at the console: it counts against the same limits.
-// requests is how many it may make in a second; nil is the default. leave is to be called when it has been answered.
+// Admit lets a request of an organization in that came without a key, at the console: it counts against the same
+// limits. requests is how many it may make in a second; nil is the default. leave is to be called when it has been
+// answered.
 func (a *API) Admit(r *http.Request, of uuid.UUID, requests *int64) (leave func(), err error) {
 	if err := a.withinRate(r.Context(), query.Key{Organization: of, Requests: requests}); err != nil {
 		return nil, err

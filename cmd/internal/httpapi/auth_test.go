@@ -44,7 +44,7 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	if got := s.do(t, request{path: "/feeds/events", key: expired}); got.status != http.StatusOK {
 		t.Fatalf("before the key expires: %d %s", got.status, got.body)
 	}
-	c.pass(time.Millisecond) // what was remembered of it does not help
+	c.pass(time.Millisecond) // its cached state does not help
 
 	headers := map[string][]string{
 		"missing":            nil,
@@ -94,7 +94,10 @@ func TestKeyStopsWorkingOnceRevoked(t *testing.T) {
 	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusOK {
 		t.Fatalf("answered %d %s", got.status, got.body)
 	}
-	at, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: s.org, KeyID: strings.Split(key, "_")[1]})
+	at, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+		Organization: s.org,
+		KeyID:        strings.Split(key, "_")[1],
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +117,8 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}{
 		"this machine":                             {"127.0.0.1:1", "", 200},
 		"this machine, IPv6":                       {"[::1]:1", "", 200},
-		"somebody else":                            {"192.0.2.1:1", "", 401},
-		"somebody else who lies":                   {"192.0.2.1:1", "https", 401},
+		"another peer":                             {"192.0.2.1:1", "", 401},
+		"another peer that lies":                   {"192.0.2.1:1", "https", 401},
 		"trusted proxy, https":                     {"203.0.113.9:1", "https", 200},
 		"trusted proxy, http":                      {"203.0.113.9:1", "http", 401},
 		"trusted proxy that says nothing":          {"203.0.113.9:1", "", 401},
@@ -133,13 +136,16 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 				t.Errorf("%s: GET %s answered %d %s, want %d", name, path, got.status, got.body, tt.status)
 			}
 			if tt.status == http.StatusUnauthorized {
-				got.refused(t, 401, code, map[string]string{"AUTHENTICATION_FAILED": "https", "UNAUTHORIZED": "Invalid or missing API key"}[code])
+				got.refused(t, 401, code, map[string]string{
+					"AUTHENTICATION_FAILED": "https",
+					"UNAUTHORIZED":          "Invalid or missing API key",
+				}[code])
 			}
 		}
 	}
 }
 
-// Over a real connection: whoever waits for "100 Continue" gets the refusal instead, and never sends its body.
+// Over a real connection: a caller that waits for "100 Continue" gets the refusal instead, and never sends its body.
 func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -167,7 +173,7 @@ func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 // clock moves only when a test says so.
 type clock struct{ nanoseconds atomic.Int64 }
 
-// clock makes the API anew, on a clock that stands still at the time it is.
+// clock makes the API again, on a clock that stands still at the present time.
 func (s *server) clock(t *testing.T) *clock {
 	t.Helper()
 	c := new(clock)

@@ -24,12 +24,17 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	}
 	s.published(t, first.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
 	late := s.destination(t, "late")
-	s.do(t, request{method: "POST", path: destinationsPath + "/late/subscriptions", body: `{"eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/late/subscriptions",
+		body:   `{"eventTypes":["news.*"],"scopeKind":"all"}`,
+	}).into(t, 201, new(any))
 	type view struct {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`
 	}
-	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
+		time.Now().Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
 	for _, want := range []view{{3, 3}, {3, 0}} {
 		var got view
 		s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: window}).into(t, 200, &got)
@@ -45,26 +50,38 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	var none view
 	s.do(t, request{method: "POST", path: destinationsPath + "/first/backfill", body: window}).into(t, 200, &none)
 	if none != (view{4, 0}) {
-		t.Errorf("backfill of what was delivered = %+v, want 4 scanned and none made", none)
+		t.Errorf("backfill of delivered events = %+v, want 4 scanned and none made", none)
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`}).into(t, 200, &none)
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/late/backfill",
+		body:   `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`,
+	}).into(t, 200, &none)
 	if none != (view{}) {
 		t.Errorf("backfill of long ago = %+v", none)
 	}
 }
 
-// What was discarded because its subscription was deleted can be had again under a new one.
+// Deliveries discarded with their subscription can be made again under a new one.
 func TestBackfillReinstatesDiscarded(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	lost, arrived := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
 	s.happens(t, lost, s.attempt(t, destination.ID, 1, 503, ""))
-	s.happens(t, lost, delivery.Discard{Reason: "the last subscription that asked for it was deleted", At: time.Now().UTC()})
+	s.happens(t, lost, delivery.Discard{
+		Reason: "the last subscription that asked for it was deleted",
+		At:     time.Now().UTC(),
+	})
 	s.happens(t, arrived, s.attempt(t, destination.ID, 1, 204, ""))
 	var sub struct{ ID string }
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`}).into(t, 201, &sub)
-	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/crm/subscriptions",
+		body:   `{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`,
+	}).into(t, 201, &sub)
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
 	for _, want := range []int{1, 0} {
 		var got struct {
 			EventsScanned     int `json:"eventsScanned"`
@@ -80,7 +97,7 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 		t.Errorf("made again: %+v", d)
 	}
 	if d = s.detail(t, arrived); d.Status != "succeeded" || d.AttemptCount != 1 {
-		t.Errorf("what had arrived: %+v", d)
+		t.Errorf("the arrived one: %+v", d)
 	}
 }
 
@@ -89,15 +106,17 @@ func TestBackfillIsRefused(t *testing.T) {
 	s := serve(t)
 	s.subscribed(t, "crm")
 	for body, message := range map[string]string{
-		`{"until":"2026-11-02T00:00:00Z"}`:                                       "since is required",
-		`{"since":"2026-11-02T00:00:00Z"}`:                                       "until is required",
-		`{"since":"2026-11-01T00:00:00","until":"2026-11-02T00:00:00Z"}`:         "since must be an ISO 8601 time with Z or an offset",
+		`{"until":"2026-11-02T00:00:00Z"}`: "since is required",
+		`{"since":"2026-11-02T00:00:00Z"}`: "until is required",
+		`{"since":"2026-11-01T00:00:00","until":"2026-11-02T00:00:00Z"}`: "since must be an ISO 8601 time with Z " +
+			"or an offset",
 		`{"since":"2026-11-01T00:00:00Z","until":"2026-11-02"}`:                  "until must be an ISO 8601 time",
 		`{"since":1,"until":"2026-11-02T00:00:00Z"}`:                             "since must be a string",
 		`{"since":"2026-11-02T00:00:00Z","until":"2026-11-01T23:59:59Z"}`:        "until must not be before since",
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00.000001Z"}`: "30 days",
 	} {
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).refused(t, 400, "INVALID_BODY", message)
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).refused(t, 400,
+			"INVALID_BODY", message)
 	}
 	for _, body := range []string{
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00Z"}`,   // exactly 30 days
@@ -110,8 +129,10 @@ func TestBackfillIsRefused(t *testing.T) {
 // publishMany puts events of a type into the read model, one for each second of the first hours of October.
 func (s *server) publishMany(t *testing.T, n int, kind string) {
 	t.Helper()
-	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time, published_at, data)
-		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(), '{}'::bytea FROM generate_series(1, $3) i`,
+	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
+		published_at, data)
+		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(),
+		'{}'::bytea FROM generate_series(1, $3) i`,
 		s.org, kind, n); err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +144,15 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["news.item.added"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/crm/subscriptions",
+		body:   `{"eventTypes":["news.item.added"],"scopeKind":"all"}`,
+	}).into(t, 201, new(any))
 	s.publishMany(t, 10_001, "news.item.added")
-	s.publishMany(t, 500, "research.status.changed") // nobody wants these: not in scope
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: backfillOfMany}).refused(t, 400, "VALIDATION_FAILED", "10000")
+	s.publishMany(t, 500, "research.status.changed") // no subscription matches these: not in scope
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: backfillOfMany}).refused(t, 400,
+		"VALIDATION_FAILED", "10000")
 	var page pageTotal
 	s.do(t, request{path: destinationsPath + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
 	if page.Total != 0 {
@@ -143,7 +169,9 @@ type refusing struct {
 	wanted int
 }
 
-func (r refusing) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (r refusing) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	if stream != r.stream {
 		appended, err := r.Store.Append(ctx, stream, expected, events)
 		r.others <- struct{}{}
@@ -155,7 +183,7 @@ func (r refusing) Append(ctx context.Context, stream string, expected eventstore
 	return eventstore.Appended{}, eventstore.ErrRefused
 }
 
-// What a backfill has made before it failed goes on counting against the limit.
+// Deliveries of a failed backfill still count against the limit.
 func TestFailedBackfillCounts(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -166,18 +194,22 @@ func TestFailedBackfillCounts(t *testing.T) {
 	}
 	late := s.subscribed(t, "late")
 	commands := command.Commands{
-		Now: time.Now, History: s.Commands.History, Quotas: s.Commands.Quotas,
-		Store: refusing{s.Store, dispatch.Aggregate.Stream(last), make(chan struct{}, 10), 2},
+		Now:     time.Now,
+		History: s.Commands.History,
+		Quotas:  s.Commands.Quotas,
+		Store:   refusing{s.Store, dispatch.Aggregate.Stream(last), make(chan struct{}, 10), 2},
 	}
-	_, _, err := commands.BackfillDestination(t.Context(), command.Caller{Organization: s.org}, command.BackfillDestination{
-		Destination: uuid.MustParse(late.ID), Since: time.Now().Add(-time.Hour), Until: time.Now(),
-	})
+	_, _, err := commands.BackfillDestination(t.Context(), command.Caller{Organization: s.org},
+		command.BackfillDestination{
+			Destination: uuid.MustParse(late.ID), Since: time.Now().Add(-time.Hour), Until: time.Now(),
+		})
 	if !errors.Is(err, eventstore.ErrRefused) {
 		t.Fatalf("error = %v, want that of the store", err)
 	}
 	var settled int
 	if err := s.Pool.QueryRow(t.Context(), `SELECT count(*) FROM carillon.quota_claims
-		WHERE organization = $1 AND kind = $2 AND position > 0`, s.org, organization.LimitRedeliveries).Scan(&settled); err != nil || settled != 1 {
+		WHERE organization = $1 AND kind = $2
+		AND position > 0`, s.org, organization.LimitRedeliveries).Scan(&settled); err != nil || settled != 1 {
 		t.Errorf("%d claims are settled where something was recorded (%v), want 1", settled, err)
 	}
 }

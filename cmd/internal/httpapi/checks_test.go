@@ -24,7 +24,11 @@ func TestConfigIsValidated(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	validate := func(config string) response {
-		return s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: `{"transport":"webhook","config":` + config + `}`})
+		return s.do(t, request{
+			method: "POST",
+			path:   destinationsPath + "/validate",
+			body:   `{"transport":"webhook","config":` + config + `}`,
+		})
 	}
 	var found struct {
 		Reachable      bool    `json:"reachable"`
@@ -33,12 +37,14 @@ func TestConfigIsValidated(t *testing.T) {
 		Error          *string `json:"error"`
 	}
 	validate(`{"url":"`+receiverURL(t, 405)+`","headers":{"X-A":"1"}}`).into(t, 200, &found)
-	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil || found.Error != nil {
+	if !found.Reachable || found.StatusCode == nil || *found.StatusCode != 405 || found.ResponseTimeMs == nil ||
+		found.Error != nil {
 		t.Errorf("an endpoint that answers 405: %+v", found)
 	}
 	found.StatusCode = nil
 	validate(`{"url":"https://127.0.0.1:1/"}`).into(t, 200, &found)
-	if found.Reachable || found.StatusCode != nil || found.Error == nil || *found.Error != "connection refused" {
+	if found.Reachable || found.StatusCode != nil || found.Error == nil ||
+		!strings.HasPrefix(*found.Error, "connection refused") {
 		t.Errorf("an endpoint that is not there: %+v", found)
 	}
 	for config, message := range map[string]string{
@@ -50,10 +56,12 @@ func TestConfigIsValidated(t *testing.T) {
 		validate(config).refused(t, 400, "VALIDATION_FAILED", message)
 	}
 	for body, message := range map[string]string{
-		`{}`: "config is required", `{"config":{}}`: "config.url is required", `{"config":{"url":7}}`: "config.url must be a string",
+		`{}`: "config is required", `{"config":{}}`: "config.url is required",
+		`{"config":{"url":7}}`:                               "config.url must be a string",
 		`{"name":"x","config":{"url":"https://127.0.0.1/"}}`: "name is not a known field",
 	} {
-		s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: body}).refused(t, 400, "INVALID_BODY", message)
+		s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: body}).refused(t, 400,
+			"INVALID_BODY", message)
 	}
 	var page pageTotal
 	s.do(t, request{path: destinationsPath}).into(t, 200, &page)
@@ -100,7 +108,11 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	var created destinationView
-	s.do(t, request{method: "POST", path: destinationsPath, body: `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`}).into(t, 201, &created)
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath,
+		body:   `{"name":"x","externalId":"crm","config":{"url":"` + receiver.URL + `","headers":{"X-Token":"t0ken"}}}`,
+	}).into(t, 201, &created)
 	secrets := s.rotate(t, "crm")
 	before, untouched := s.EventTypes(t, "destination-"+created.ID), s.read(t, "crm")
 	writes := &counted{Store: s.Commands.Store}
@@ -109,7 +121,8 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	var tested testedView
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).into(t, 200, &tested)
 	got := <-arrived
-	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil || tested.Event.Type != "delivery.test" {
+	if !tested.Delivered || *tested.StatusCode != 200 || tested.Error != nil || tested.ResponseTimeMs == nil ||
+		tested.Event.Type != "delivery.test" {
 		t.Errorf("answer = %+v", tested)
 	}
 	for _, secret := range secrets { // both sign during the overlap
@@ -124,7 +137,8 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	if n := len(strings.Fields(got.header.Get("webhook-signature"))); n != 2 {
 		t.Errorf("%d signatures, want 2", n)
 	}
-	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" || got.header.Get("Content-Type") != "application/json" {
+	if got.header.Get("webhook-id") != tested.WebhookID || got.header.Get("X-Token") != "t0ken" ||
+		got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("headers = %v", got.header)
 	}
 	var envelope struct {
@@ -138,7 +152,8 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	if err := json.Unmarshal(got.body, &envelope); err != nil {
 		t.Fatal(err)
 	}
-	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) || envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
+	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) ||
+		envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
 		t.Errorf("envelope = %s", got.body)
 	}
 
@@ -154,8 +169,9 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 	receiver.Close()
 	tested = testedView{}
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).into(t, 200, &tested)
-	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil || strings.Contains(*tested.Error, receiver.URL) {
-		t.Errorf("nobody there: %+v, want no status, and an error without the address", tested)
+	if tested.Delivered || tested.StatusCode != nil || tested.Error == nil ||
+		strings.Contains(*tested.Error, receiver.URL) {
+		t.Errorf("no receiver: %+v, want no status, and an error without the address", tested)
 	}
 
 	s.same(t, before, created.ID, untouched)
@@ -176,7 +192,9 @@ type counted struct {
 	appends atomic.Int64
 }
 
-func (c *counted) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (c *counted) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	c.appends.Add(1)
 	return c.Store.Append(ctx, stream, expected, events)
 }
@@ -186,7 +204,8 @@ func (s *server) same(t *testing.T, events []string, id string, want destination
 	if after := s.EventTypes(t, "destination-"+id); len(after) != len(events) {
 		t.Errorf("the destination got %v", after[len(events):])
 	}
-	if now := s.read(t, id); now.Status != want.Status || now.ConsecutiveFailures != want.ConsecutiveFailures || now.LastFailureAt != nil {
+	if now := s.read(t, id); now.Status != want.Status || now.ConsecutiveFailures != want.ConsecutiveFailures ||
+		now.LastFailureAt != nil {
 		t.Errorf("its health changed: %+v", now)
 	}
 }
@@ -197,7 +216,11 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 	c := s.clock(t)
 	s.destination(t, "crm")
 	test := request{method: "POST", path: destinationsPath + "/crm/test"}
-	validate := request{method: "POST", path: destinationsPath + "/validate", body: `{"config":{"url":"https://127.0.0.1:1/"}}`}
+	validate := request{
+		method: "POST",
+		path:   destinationsPath + "/validate",
+		body:   `{"config":{"url":"https://127.0.0.1:1/"}}`,
+	}
 	for range 5 {
 		s.do(t, test).into(t, 200, new(any))
 		s.do(t, validate).into(t, 200, new(any))
@@ -210,7 +233,8 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 		}
 	}
 	for range 12 { // creating is not limited
-		s.do(t, request{method: "POST", path: destinationsPath, body: validate.body[:1] + `"name":"x",` + validate.body[1:]}).into(t, 201, new(any))
+		s.do(t, request{method: "POST", path: destinationsPath, body: validate.body[:1] + `"name":"x",` + validate.body[1:]}).
+			into(t, 201, new(any))
 	}
 	_, other := s.Organization(t, "Library")
 	validate.key = other
@@ -237,7 +261,11 @@ func TestLimitIsSharedByNodesAndSafeAtOnce(t *testing.T) {
 		second.ServeHTTP(w, r)
 	})
 	got := s.concurrently(t, 30, func(i int) request {
-		return request{method: "POST", path: destinationsPath + "/crm/test", header: map[string]string{"X-Node": strconv.Itoa(i % 2)}}
+		return request{
+			method: "POST",
+			path:   destinationsPath + "/crm/test",
+			header: map[string]string{"X-Node": strconv.Itoa(i % 2)},
+		}
 	})
 	if got[http.StatusOK] != 10 || got[http.StatusTooManyRequests] != 20 {
 		t.Errorf("%v, want 10 times 200 and 20 times 429", got)
@@ -255,5 +283,29 @@ func TestCounterStoreGone(t *testing.T) {
 	} {
 		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "the request itself was fine")
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/" + uuid.NewString() + "/test", body: `{"x":1}`}).refused(t, 400, "INVALID_BODY", "x is not a known field")
+	s.do(t, request{method: "POST", path: destinationsPath + "/" + uuid.NewString() + "/test", body: `{"x":1}`}).refused(t,
+		400, "INVALID_BODY", "x is not a known field")
+}
+
+// A check that fails says at which step.
+func TestCheckNamesTheStepThatFailed(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for url, want := range map[string]string{
+		"https://127.0.0.1:1/":                          "connection refused: ",
+		"https" + strings.TrimPrefix(plain.URL, "http"): "TLS: the receiver answers without TLS: ",
+		"https://unknown.invalid/":                      "DNS: could not resolve unknown.invalid: ",
+	} {
+		var found struct {
+			Reachable bool   `json:"reachable"`
+			Error     string `json:"error"`
+		}
+		body := `{"config":{"url":"` + url + `"}}`
+		s.do(t, request{method: "POST", path: destinationsPath + "/validate", body: body}).into(t, 200, &found)
+		if found.Reachable || !strings.HasPrefix(found.Error, want) {
+			t.Errorf("%s: %+v, want %s…", url, found, want)
+		}
+	}
 }

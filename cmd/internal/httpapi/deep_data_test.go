@@ -14,15 +14,18 @@ func TestDeepDataCanBeRead(t *testing.T) {
 	s := serve(t)
 	id := s.published(t, s.subscribed(t, "crm").ID, command.Publish{Subject: `"data":0`})
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
-	if _, err := s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2", []byte(deep), s.org); err != nil {
+	if _, err := s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2",
+		[]byte(deep), s.org); err != nil {
 		t.Fatal(err)
 	}
-	r := httptest.NewRequestWithContext(t.Context(), "GET", "/events/deliveries/"+id, nil) // beside the contract, which can't read it
+	// beside the contract, which can't read it
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/events/deliveries/"+id, nil)
 	r.RemoteAddr = "127.0.0.1:40000"
 	r.Header.Set("Authorization", "Bearer "+s.key)
 	w := httptest.NewRecorder()
 	s.api.ServeHTTP(w, r)
-	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `"data":`+deep+`}`) || !strings.Contains(body, `"subject":"\"data\":0"`) {
+	if body := w.Body.String(); w.Code != 200 || !strings.Contains(body, `"data":`+deep+`}`) ||
+		!strings.Contains(body, `"subject":"\"data\":0"`) {
 		t.Errorf("answered %d, %d bytes", w.Code, len(body))
 	}
 }

@@ -31,7 +31,7 @@ var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", 
 // listDeliveries answers GET /events/destinations/{ref}/deliveries.
 func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset")
-	filter := deliveryFilter(q)
+	filter := deliveryFilter(q, deliveryStatuses...)
 	filter.Until = untilOf(q)
 	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
 	checkWindow(q, filter.Since, filter.Until)
@@ -88,8 +88,8 @@ type deliveryDetailJSON struct {
 	Attempts      []attemptDetailJSON `json:"attempts"`
 }
 
-// withData renders an answer and puts the event's data into its member "data" as it is stored: it may be nested as deep
-// as JSON can be read, and the whole is deeper.
+// withData renders an answer and puts the stored event's data into its member "data": it may be nested as deep as JSON
+// can be read, and the whole is deeper.
 func withData(answer any, data []byte) (rendered, error) {
 	const place = `"data":null`
 	whole, err := wire.Marshal(answer)
@@ -99,7 +99,7 @@ func withData(answer any, data []byte) (rendered, error) {
 	return bytes.Replace(whole, []byte(place), append([]byte(`"data":`), data...), 1), nil
 }
 
-// wholeDelivery reads a delivery with its event, which is in a read model of its own that may be behind that of
+// wholeDelivery reads a delivery with its event, which is in a separate read model that may be behind that of
 // deliveries.
 func (a *API) wholeDelivery(r *http.Request, id uuid.UUID) (query.DeliveryDetail, error) {
 	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
@@ -133,7 +133,6 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), at, deliveries.ReadModel.Name)
-	a.Wake()
 	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run}), nil
 }
 
@@ -178,8 +177,9 @@ type eventDetailJSON struct {
 }
 
 type attemptDetailJSON struct {
-	attemptJSON  `json:",inline"`
-	ResponseBody *string `json:"responseBody"`
+	attemptJSON     `json:",inline"`
+	ResponseBody    *string `json:"responseBody"`
+	ResponseHeaders string  `json:"responseHeaders,omitempty"`
 }
 
 type replayJSON struct {
@@ -189,9 +189,15 @@ type replayJSON struct {
 
 func deliveryOf(d query.Delivery) deliveryJSON {
 	j := deliveryJSON{
-		ID: d.ID, DestinationID: d.Destination, EventID: d.Event.ID, Status: d.Status, AttemptCount: d.AttemptCount,
-		NextAttemptAt: wire.UTC(d.NextAttemptAt), CreatedAt: d.CreatedAt.UTC(), CompletedAt: wire.UTC(d.CompletedAt),
-		Event: eventOf(d.Event),
+		ID:            d.ID,
+		DestinationID: d.Destination,
+		EventID:       d.Event.ID,
+		Status:        d.Status,
+		AttemptCount:  d.AttemptCount,
+		NextAttemptAt: wire.UTC(d.NextAttemptAt),
+		CreatedAt:     d.CreatedAt.UTC(),
+		CompletedAt:   wire.UTC(d.CompletedAt),
+		Event:         eventOf(d.Event),
 	}
 	if d.Status != "pending" && d.Status != "delivering" {
 		j.NextAttemptAt = nil // it has come to its end, and keeps that while a replay is sent
@@ -222,35 +228,54 @@ func eventOf(e query.EventSummary) eventJSON {
 
 func attemptOf(a query.Attempt) attemptJSON {
 	return attemptJSON{
-		AttemptNumber: a.Number, RenumberedFrom: a.RenumberedFrom, Trigger: a.Trigger, ResponseStatus: a.ResponseStatus,
-		ErrorMessage: a.ErrorMessage, FailureReason: a.FailureReason, AttemptedAt: a.AttemptedAt.UTC(), DurationMs: a.Duration.Milliseconds(),
+		AttemptNumber:  a.Number,
+		RenumberedFrom: a.RenumberedFrom,
+		Trigger:        a.Trigger,
+		ResponseStatus: a.ResponseStatus,
+		ErrorMessage:   a.ErrorMessage,
+		FailureReason:  a.FailureReason,
+		AttemptedAt:    a.AttemptedAt.UTC(),
+		DurationMs:     a.Duration.Milliseconds(),
 	}
 }
 
 func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (deliveryDetailJSON, error) {
 	row := deliveryOf(d.Delivery)
 	j := deliveryDetailJSON{
-		deliveryJSON: row, Event: eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event},
-		Subscriptions: d.Subscriptions, Attempts: make([]attemptDetailJSON, len(d.Attempts)),
+		deliveryJSON:  row,
+		Event:         eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event},
+		Subscriptions: d.Subscriptions,
+		Attempts:      make([]attemptDetailJSON, len(d.Attempts)),
 	}
 	for i, attempt := range d.Attempts {
 		j.Attempts[i].attemptJSON = attemptOf(attempt)
 		if attempt.ResponseStatus == nil {
 			continue // no answer, no body
 		}
-		var received string
-		if attempt.ResponseBody != nil {
-			body, err := a.open(ctx, d.Destination, sealing.ResponseBody, attempt.ResponseBody)
-			switch {
-			case errors.Is(err, errUnavailable):
-				received = unavailable
-			case err != nil:
-				return j, wire.NotFoundError(err, "delivery")
-			default:
-				received = string(body)
-			}
+		received, err := a.received(ctx, d.Destination, sealing.ResponseBody, attempt.ResponseBody)
+		if err != nil {
+			return j, err
 		}
 		j.Attempts[i].ResponseBody = &received
+		if j.Attempts[i].ResponseHeaders, err = a.received(ctx, d.Destination, sealing.ResponseHeaders,
+			attempt.ResponseHeaders); err != nil {
+			return j, err
+		}
 	}
 	return j, nil
+}
+
+// received opens a part of a response. One without a value is empty.
+func (a *API) received(ctx context.Context, destination uuid.UUID, field sealing.Field, sealed []byte) (string, error) {
+	if sealed == nil {
+		return "", nil
+	}
+	plain, err := a.open(ctx, destination, field, sealed)
+	switch {
+	case errors.Is(err, errUnavailable):
+		return unavailable, nil
+	case err != nil:
+		return "", wire.NotFoundError(err, "delivery")
+	}
+	return string(plain), nil
 }

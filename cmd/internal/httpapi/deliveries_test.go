@@ -66,12 +66,22 @@ func (s *server) happens(t *testing.T, id string, command delivery.Command) {
 func (s *server) attempt(t *testing.T, destination string, number, status int, body string) delivery.RecordAttempt {
 	t.Helper()
 	attempt := delivery.RecordAttempt{
-		Organization: s.org, Destination: uuid.MustParse(destination), Number: number, Trigger: delivery.Automatic, At: time.Now().UTC().Truncate(time.Microsecond),
-		Outcome: delivery.Outcome{ResponseStatus: status, DurationMicros: 1500},
-		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
+		Organization: s.org,
+		Destination:  uuid.MustParse(destination),
+		Number:       number,
+		Trigger:      delivery.Automatic,
+		At:           time.Now().UTC().Truncate(time.Microsecond),
+		Outcome:      delivery.Outcome{ResponseStatus: status, DurationMicros: 1500},
+		Retry:        delivery.Retry{Schedule: []time.Duration{time.Hour, time.Hour}},
 	}
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", "the endpoint answered"
+		var err error
+		attempt.Outcome.ResponseHeaders, err = s.Commands.Vault.Seal(t.Context(), attempt.Destination,
+			sealing.ResponseHeaders, []byte("server: nginx\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	if body != "" {
 		var err error
@@ -88,19 +98,24 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 func (s *server) subscribed(t *testing.T, name string) destinationView {
 	t.Helper()
 	created := s.destination(t, name)
-	s.do(t, request{method: "POST", path: destinationsPath + "/" + created.ID + "/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/" + created.ID + "/subscriptions",
+		body:   `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`,
+	}).into(t, 201, new(any))
 	return created
 }
 
 type attemptView struct {
-	AttemptNumber  int       `json:"attemptNumber"`
-	RenumberedFrom *int      `json:"renumberedFrom"`
-	Trigger        string    `json:"trigger"`
-	ResponseStatus *int      `json:"responseStatus"`
-	ResponseBody   *string   `json:"responseBody"`
-	ErrorMessage   *string   `json:"errorMessage"`
-	FailureReason  *string   `json:"failureReason"`
-	AttemptedAt    time.Time `json:"attemptedAt"`
+	AttemptNumber   int       `json:"attemptNumber"`
+	RenumberedFrom  *int      `json:"renumberedFrom"`
+	Trigger         string    `json:"trigger"`
+	ResponseStatus  *int      `json:"responseStatus"`
+	ResponseBody    *string   `json:"responseBody"`
+	ResponseHeaders string    `json:"responseHeaders"`
+	ErrorMessage    *string   `json:"errorMessage"`
+	FailureReason   *string   `json:"failureReason"`
+	AttemptedAt     time.Time `json:"attemptedAt"`
 }
 
 type deliveryView struct {
@@ -136,16 +151,19 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 	destination := s.subscribed(t, "crm")
 	id := s.delivery(t, destination.ID)
 	d := s.detail(t, id)
-	if d.Status != "pending" || d.AttemptCount != 0 || d.LastAttempt != nil || len(d.Attempts) != 0 || d.NextAttemptAt == nil || d.CompletedAt != nil {
+	if d.Status != "pending" || d.AttemptCount != 0 || d.LastAttempt != nil || len(d.Attempts) != 0 ||
+		d.NextAttemptAt == nil || d.CompletedAt != nil {
 		t.Errorf("fresh: %+v", d)
 	}
-	if diff := cmp.Diff(map[string]any{"id": "7", "title": "Storm"}, d.Event.Data); diff != "" || *d.Event.Subject != "storm" || d.Event.FeedID != nil || d.Event.ID != d.EventID {
+	if diff := cmp.Diff(map[string]any{"id": "7", "title": "Storm"}, d.Event.Data); diff != "" ||
+		*d.Event.Subject != "storm" || d.Event.FeedID != nil || d.Event.ID != d.EventID {
 		t.Errorf("event = %+v\n%s", d.Event, diff)
 	}
 	first := s.attempt(t, destination.ID, 1, 503, "busy <b>now</b>")
 	s.happens(t, id, first)
 	waiting := s.detail(t, id)
-	if waiting.Status != "pending" || waiting.AttemptCount != 1 || waiting.NextAttemptAt == nil || !waiting.NextAttemptAt.After(*d.NextAttemptAt) {
+	if waiting.Status != "pending" || waiting.AttemptCount != 1 || waiting.NextAttemptAt == nil ||
+		!waiting.NextAttemptAt.After(*d.NextAttemptAt) {
 		t.Errorf("after a failure: %+v, want it pending and due later", waiting)
 	}
 	// Two drivers send it at once: both began under the number 2.
@@ -156,7 +174,8 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 		t.Errorf("after a success: %+v", d)
 	}
 	last := *d.LastAttempt
-	if last.AttemptNumber != 3 || last.RenumberedFrom == nil || *last.RenumberedFrom != 2 || last.FailureReason != nil || *last.ResponseStatus != 204 {
+	if last.AttemptNumber != 3 || last.RenumberedFrom == nil || *last.RenumberedFrom != 2 || last.FailureReason != nil ||
+		*last.ResponseStatus != 204 {
 		t.Errorf("last attempt = %+v", last)
 	}
 	for i, want := range []struct {
@@ -166,8 +185,11 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 		failed     bool
 	}{{503, "busy <b>now</b>", false, true}, {500, "", false, true}, {204, "", true, false}} {
 		a := d.Attempts[i]
-		if a.AttemptNumber != i+1 || *a.ResponseStatus != want.status || a.ResponseBody == nil || *a.ResponseBody != want.body ||
-			(a.RenumberedFrom != nil) != want.renumbered || (a.FailureReason != nil) != want.failed || a.Trigger != "automatic" {
+		if a.AttemptNumber != i+1 || *a.ResponseStatus != want.status || a.ResponseBody == nil ||
+			*a.ResponseBody != want.body ||
+			(a.RenumberedFrom != nil) != want.renumbered || (a.FailureReason != nil) != want.failed ||
+			a.Trigger != "automatic" ||
+			(a.ResponseHeaders == "server: nginx\n") != want.failed {
 			t.Errorf("attempt %d = %+v, want %+v", i+1, a, want)
 		}
 	}
@@ -192,14 +214,17 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 	}
 	s.happens(t, ids[0], s.attempt(t, destination.ID, 1, 204, ""))
 	s.happens(t, ids[1], s.attempt(t, destination.ID, 1, 500, ""))
-	s.happens(t, ids[2], delivery.Discard{Reason: "nobody wants it", At: time.Now().UTC()})
+	s.happens(t, ids[2], delivery.Discard{Reason: "no subscription matches", At: time.Now().UTC()})
 	at := func(i int) string { return created[i].UTC().Format("2006-01-02T15:04:05.999999Z") }
 	for query, want := range map[string][]int{
 		"": {2, 1, 0}, "?limit=2": {2, 1}, "?limit=2&offset=2": {0}, "?offset=3": {},
-		"?status=succeeded": {0}, "?status=pending": {1}, "?status=discarded": {2}, "?status=failed": {}, "?status=delivering": {}, "?status=superseded": {},
-		"?type=*": {2, 1, 0}, "?type=news.*": {2, 0}, "?type=news.item.added": {2, 0}, "?type=factcheck.*": {1}, "?type=research.*": {}, "?type=no.such.type": {},
-		"?feedId=" + feed.String(): {2}, "?feedId=" + uuid.NewString(): {}, "?feedId=" + uuid.Nil.String(): {}, "?type=news.*&status=succeeded": {0},
-		"?since=" + at(1): {2, 1}, "?until=" + at(1): {1, 0}, "?since=" + at(1) + "&until=" + at(1): {1},
+		"?status=succeeded": {0}, "?status=pending": {1}, "?status=discarded": {2}, "?status=failed": {},
+		"?status=delivering": {}, "?status=superseded": {},
+		"?type=*": {2, 1, 0}, "?type=news.*": {2, 0}, "?type=news.item.added": {2, 0}, "?type=factcheck.*": {1},
+		"?type=research.*": {}, "?type=no.such.type": {},
+		"?feedId=" + feed.String(): {2}, "?feedId=" + uuid.NewString(): {}, "?feedId=" + uuid.Nil.String(): {},
+		"?type=news.*&status=succeeded": {0},
+		"?since=" + at(1):               {2, 1}, "?until=" + at(1): {1, 0}, "?since=" + at(1) + "&until=" + at(1): {1},
 		"?since=0001-01-01T00:00:00Z": {2, 1, 0}, "?until=0001-01-01T00:00:00Z": {}, "?until=9999-12-31T23:59:59Z": {2, 1, 0},
 	} {
 		var page struct {
@@ -213,7 +238,8 @@ func TestDeliveriesAreListedAndFiltered(t *testing.T) {
 		got, wanted := make([]string, 0, 3), make([]string, 0, 3)
 		for _, item := range page.Items {
 			got = append(got, item.ID)
-			if item.Attempts != nil || item.Event.Data != nil || item.LastAttempt != nil && item.LastAttempt.ResponseBody != nil {
+			if item.Attempts != nil || item.Event.Data != nil ||
+				item.LastAttempt != nil && item.LastAttempt.ResponseBody != nil {
 				t.Errorf("%s: a row shows what only the detail has", query)
 			}
 		}
@@ -234,7 +260,11 @@ var factcheck = []byte(`{"id":"9","claim":"The bridge is closed","status":"compl
 // feed registers a feed of news that an organization owns.
 func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
 	t.Helper()
-	registered, err := s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{FeedType: "news", Organization: owner, Name: "City"})
+	registered, err := s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
+		FeedType:     "news",
+		Organization: owner,
+		Name:         "City",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +315,10 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	s.happens(t, superseded, delivery.Supersede{By: uuid.New(), At: time.Now().UTC()})
 	replay(superseded).refused(t, 409, "ALREADY_EXISTS", "superseded")
 	discarded := s.delivery(t, destination.ID)
-	s.happens(t, discarded, delivery.Discard{Reason: "the last subscription that asked for it was deleted", At: time.Now().UTC()})
+	s.happens(t, discarded, delivery.Discard{
+		Reason: "the last subscription that asked for it was deleted",
+		At:     time.Now().UTC(),
+	})
 	replay(discarded).refused(t, 409, "ALREADY_EXISTS", "the last subscription that asked for it was deleted")
 
 	other, _ := s.Organization(t, "Library")
@@ -302,14 +335,15 @@ func TestReplayAndItsRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
-	if _, err := feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()}, feedaggregate.Options{}); err != nil {
+	if _, err := feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()},
+		feedaggregate.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "feed of its event was deleted")
 	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")
 }
 
-func TestOfManyReplaysAtOnceOneIsAccepted(t *testing.T) {
+func TestConcurrentReplays(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")

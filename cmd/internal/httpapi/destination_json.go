@@ -42,12 +42,15 @@ type putDestinationBody struct {
 	Transport             wire.Optional[string]     `json:"transport"`
 	Config                wire.Optional[configBody] `json:"config"`
 	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  wire.Clearable[float64]   `json:"maxRequestsPerSecond"`
+	Traceparent           wire.Optional[bool]       `json:"traceparent"`
 }
 
 // Check implements wire.Body. The command checks lengths, ranges and rules.
 func (b *putDestinationBody) Check(c *wire.Checks) {
 	c.Require("name", b.Name.Set)
 	checkTransport(c, b.Transport)
+	checkLimit(c, b.MaxRequestsPerSecond)
 	if c.Require("config", b.Config.Set) {
 		c.Require("config.url", b.Config.Value.URL.Set)
 		checkUnmasked(c, b.Config.Value.Headers)
@@ -60,17 +63,34 @@ func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
 	}
 }
 
+// checkLimit refuses 0, which is no limit to the command.
+func checkLimit(c *wire.Checks, limit wire.Clearable[float64]) {
+	if limit.Set && !limit.Null && limit.Value == 0 {
+		c.Fail("maxRequestsPerSecond", "%s", command.LimitBounds)
+	}
+}
+
 func (b *putDestinationBody) create(externalID string) command.CreateDestination {
 	return command.CreateDestination{
-		ExternalID: externalID, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
-		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+		ExternalID:            externalID,
+		Name:                  b.Name.Value,
+		URL:                   b.Config.Value.URL.Value,
+		Headers:               b.Config.Value.Headers.Value,
+		DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Value,
+		Traceparent:           b.Traceparent.Value,
 	}
 }
 
 func (b *putDestinationBody) replace(id uuid.UUID) command.ReplaceDestination {
 	return command.ReplaceDestination{
-		ID: id, Name: b.Name.Value, URL: b.Config.Value.URL.Value,
-		Headers: b.Config.Value.Headers.Value, DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+		ID:                    id,
+		Name:                  b.Name.Value,
+		URL:                   b.Config.Value.URL.Value,
+		Headers:               b.Config.Value.Headers.Value,
+		DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
+		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Value,
+		Traceparent:           b.Traceparent.Value,
 	}
 }
 
@@ -90,7 +110,8 @@ func (b *createDestinationBody) Check(c *wire.Checks) {
 	if b.Secret.Set {
 		var err error
 		if b.secret, err = webhook.ParseSecret(b.Secret.Value); err != nil {
-			c.Fail("secret", "must be whsec_ and base64 of 24 to 64 bytes: send one of that form, or leave it out to have one minted")
+			c.Fail("secret", "must be whsec_ and base64 of 24 to 64 bytes: send one of that form, or leave it out to have one "+
+				"minted")
 		}
 	}
 }
@@ -108,6 +129,8 @@ type patchDestinationBody struct {
 	Transport             wire.Optional[string]     `json:"transport"`
 	Config                wire.Optional[configBody] `json:"config"`
 	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  wire.Clearable[float64]   `json:"maxRequestsPerSecond"`
+	Traceparent           wire.Optional[bool]       `json:"traceparent"`
 	Status                wire.Optional[string]     `json:"status"`
 }
 
@@ -116,6 +139,7 @@ func (b *patchDestinationBody) Check(c *wire.Checks) {
 	c.Filled("externalId", b.ExternalID)
 	checkTransport(c, b.Transport)
 	checkUnmasked(c, b.Config.Value.Headers)
+	checkLimit(c, b.MaxRequestsPerSecond)
 	if b.Status.Set {
 		c.OneOf("status", b.Status.Value, statusEnabled, statusDisabled)
 	}
@@ -123,8 +147,14 @@ func (b *patchDestinationBody) Check(c *wire.Checks) {
 
 func (b *patchDestinationBody) revise(id uuid.UUID) command.ReviseDestination {
 	in := command.ReviseDestination{
-		ID: id, ExternalID: b.ExternalID.Pointer(), Name: b.Name.Pointer(), URL: b.Config.Value.URL.Pointer(),
-		Headers: b.Config.Value.Headers.Pointer(), DebounceWindowSeconds: b.DebounceWindowSeconds.Pointer(),
+		ID:                    id,
+		ExternalID:            b.ExternalID.Pointer(),
+		Name:                  b.Name.Pointer(),
+		URL:                   b.Config.Value.URL.Pointer(),
+		Headers:               b.Config.Value.Headers.Pointer(),
+		DebounceWindowSeconds: b.DebounceWindowSeconds.Pointer(),
+		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Pointer(),
+		Traceparent:           b.Traceparent.Pointer(),
 	}
 	if b.Status.Set {
 		enabled := b.Status.Value == statusEnabled
@@ -179,6 +209,8 @@ type destinationJSON struct {
 		Headers map[string]string `json:"headers"`
 	} `json:"config"`
 	DebounceWindowSeconds int          `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  *float64     `json:"maxRequestsPerSecond"`
+	Traceparent           bool         `json:"traceparent"`
 	Status                string       `json:"status"`
 	StatusReason          *string      `json:"statusReason"`
 	ConsecutiveFailures   int          `json:"consecutiveFailures"`
@@ -195,14 +227,24 @@ type createdDestinationJSON struct {
 	Validation      validationJSON `json:"validation"`
 }
 
-// destinationOf is a destination as a caller may see it. What that shows in full is on record.
+// destinationOf is a caller's view of a destination. Secrets shown in full are recorded as disclosed.
 func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (destinationJSON, error) {
 	j := destinationJSON{
-		ID: d.ID, ExternalID: wire.Nullable(d.ExternalID), Name: d.Name, Transport: transportWebhook,
-		DebounceWindowSeconds: d.DebounceWindowSeconds, Status: d.Status, StatusReason: d.StatusReason,
-		ConsecutiveFailures: d.Health.ConsecutiveFailures, LastSuccessAt: wire.UTC(d.Health.LastSuccessAt),
-		LastFailureAt: wire.UTC(d.Health.LastFailureAt), LastErrorMessage: d.Health.LastErrorMessage,
-		CreatedAt: d.CreatedAt.UTC(), UpdatedAt: d.UpdatedAt.UTC(),
+		ID:                    d.ID,
+		ExternalID:            wire.Nullable(d.ExternalID),
+		Name:                  d.Name,
+		Transport:             transportWebhook,
+		DebounceWindowSeconds: d.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  d.MaxRequestsPerSecond,
+		Traceparent:           d.Traceparent,
+		Status:                d.Status,
+		StatusReason:          d.StatusReason,
+		ConsecutiveFailures:   d.Health.ConsecutiveFailures,
+		LastSuccessAt:         wire.UTC(d.Health.LastSuccessAt),
+		LastFailureAt:         wire.UTC(d.Health.LastFailureAt),
+		LastErrorMessage:      d.Health.LastErrorMessage,
+		CreatedAt:             d.CreatedAt.UTC(),
+		UpdatedAt:             d.UpdatedAt.UTC(),
 	}
 	var err error
 	if j.Config.URL, err = a.addressFor(ctx, d); err != nil {
@@ -226,24 +268,27 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 	if j.Secrets, err = a.secretsOf(ctx, d.ID, d.Secrets, show); err != nil {
 		return j, err
 	}
-	return j, a.disclose(ctx, d.ID, disclosedBy(ctx, d, j, show)...)
+	return j, a.disclose(ctx, disclosedBy(ctx, d, j, show))
 }
 
-// disclosedBy is what an answer about a destination shows in full.
-func disclosedBy(ctx context.Context, d query.Destination, j destinationJSON, show secretView) (what []disclosure.Part) {
+// disclosedBy returns the parts that an answer about a destination shows in full.
+func disclosedBy(
+	ctx context.Context, d query.Destination, j destinationJSON, show secretView,
+) command.Disclose {
+	shown := command.Disclose{Destination: d.ID}
 	if !may(ctx, organization.ScopeSecrets) {
-		return nil
+		return shown
 	}
 	if show == fullSecrets && len(j.Secrets) > 0 {
-		what = append(what, disclosure.Secrets)
+		shown.What, shown.Secrets = append(shown.What, disclosure.Secrets), idsOf(d.Secrets)
 	}
 	if destination.Hides(j.Config.URL) && j.Config.URL != unavailable {
-		what = append(what, disclosure.Address)
+		shown.What = append(shown.What, disclosure.Address)
 	}
 	if _, lost := j.Config.Headers[unavailable]; len(d.Headers) > 0 && !lost {
-		what = append(what, disclosure.Headers)
+		shown.What = append(shown.What, disclosure.Headers)
 	}
-	return what
+	return shown
 }
 
 // addressFor is the address of a destination as a caller may see it.
@@ -268,8 +313,8 @@ const unavailable = "unavailable"
 
 var errUnavailable = errors.New("the value can't be opened")
 
-// open decrypts a value of a destination. Where that can't be done for good, it fails with errUnavailable; where the
-// destination is being deleted at this moment, with what says that there is none.
+// open decrypts a value of a destination. If that can't be done permanently, it fails with errUnavailable; if the
+// destination is being deleted at this moment, with query.ErrNotFound.
 func (a *API) open(ctx context.Context, id uuid.UUID, field sealing.Field, sealed []byte) ([]byte, error) {
 	plain, err := a.Commands.Vault.Open(ctx, id, field, sealed)
 	lost := errors.Is(err, sealing.ErrShredded)
@@ -319,7 +364,10 @@ type testedJSON struct {
 
 func testedOf(t delivery.Tested) testedJSON {
 	j := testedJSON{
-		Delivered: t.Result.OK(), ResponseTimeMs: t.Result.Duration.Milliseconds(), Error: wire.Nullable(t.Result.ErrorMessage), WebhookID: t.WebhookID,
+		Delivered:      t.Result.OK(),
+		ResponseTimeMs: t.Result.Duration.Milliseconds(),
+		Error:          wire.Nullable(t.Result.ErrorMessage),
+		WebhookID:      t.WebhookID,
 	}
 	if t.Result.StatusCode != 0 {
 		j.StatusCode = &t.Result.StatusCode

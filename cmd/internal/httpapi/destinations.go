@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
@@ -21,14 +22,29 @@ import (
 
 func (a *API) destinationRoutes(r routes) {
 	r.write.Post("/events/destinations", wire.Events.Handle(a.createDestination))
-	r.read.Get("/events/destinations", wire.Events.Handle(a.listDestinations))
-	r.read.Get("/events/destinations/{ref}", wire.Events.Handle(a.getDestination))
+	a.destinationReads(r)
 	r.write.Put("/events/destinations/{ref}", wire.Events.Handle(a.putDestination))
 	r.write.Patch("/events/destinations/{ref}", wire.Events.Handle(a.patchDestination))
 	r.write.Delete("/events/destinations/{ref}", wire.Events.Handle(a.deleteDestination))
+	r.write.Put("/events/notices", wire.Events.Handle(forNotices(a.putDestination)))
+	r.write.Delete("/events/notices", wire.Events.Handle(forNotices(a.deleteDestination)))
 	r.write.Post("/events/destinations/validate", wire.Events.Handle(a.validateConfig))
 	r.write.Post("/events/destinations/{ref}/test", wire.Events.Handle(a.testDestination))
 	r.write.Post("/events/destinations/{ref}/backfill", wire.Events.Handle(a.backfill))
+}
+
+func (a *API) destinationReads(r routes) {
+	r.read.Get("/events/destinations", wire.Events.Handle(a.listDestinations))
+	r.read.Get("/events/destinations/{ref}", wire.Events.Handle(a.getDestination))
+	r.read.Get("/events/notices", wire.Events.Handle(forNotices(a.getDestination)))
+}
+
+// forNotices answers GET, PUT and DELETE /events/notices: those of the destination for notices.
+func forNotices(of wire.Handler) wire.Handler {
+	return func(r *http.Request) (wire.Reply, error) {
+		chi.RouteContext(r.Context()).URLParams.Add("ref", destination.NoticesExternalID)
+		return of(r)
+	}
 }
 
 // createDestination answers POST /events/destinations.
@@ -50,10 +66,12 @@ func (a *API) createdDestination(r *http.Request, made command.ProbedDestination
 	return wire.Created(createdDestinationJSON{shown, validationOf(made.Validation)}), err
 }
 
-// changedDestination shows a destination as a write has left it, with its health as far as it is known, when the read
-// model of destinations and those named more have seen the write. If the destination is not there then, it was deleted in
-// the meantime.
-func (a *API) changedDestination(r *http.Request, w command.Written[destination.State], show secretView, more ...string) (destinationJSON, error) {
+// changedDestination shows a destination after a write, with its health as far as it is known, when the read model of
+// destinations and the named others have seen the write. If the destination is not there then, it was deleted in the
+// meantime.
+func (a *API) changedDestination(
+	r *http.Request, w command.Written[destination.State], show secretView, more ...string,
+) (destinationJSON, error) {
 	there := a.awaitRouting(r.Context(), w.Position, append(more, destinations.ReadModel.Name)...)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
 	if there && errors.Is(err, query.ErrNotFound) {
@@ -64,7 +82,8 @@ func (a *API) changedDestination(r *http.Request, w command.Written[destination.
 	return a.destinationOf(r.Context(), shown, show)
 }
 
-// healthOf leaves out a streak of failures from before a destination was enabled again, which the read model may still have.
+// healthOf leaves out a streak of failures from before a destination was enabled again, which the read model may still
+// have.
 func healthOf(h query.Health, s destination.State) query.Health {
 	if s.Status == destination.StatusEnabled && h.StreakStartedAt != nil && h.StreakStartedAt.Before(s.SwitchedAt) {
 		h.ConsecutiveFailures, h.StreakStartedAt = 0, nil
@@ -72,8 +91,8 @@ func healthOf(h query.Health, s destination.State) query.Health {
 	return h
 }
 
-// shownAtOnce is how many destinations of a list are made ready at one time: what a list shows in full for the first time
-// that day goes on record, a destination each.
+// shownAtOnce is how many destinations of a list are prepared at one time: parts that a list shows in full for the
+// first time that day are recorded, for each destination.
 const shownAtOnce = 16
 
 // listDestinations answers GET /events/destinations.
@@ -87,7 +106,7 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown := make([]*destinationJSON, len(destinations)) // nil: deleted right now
+	shown := make([]*destinationJSON, len(destinations)) // nil means deleted right now
 	work, ctx := errgroup.WithContext(r.Context())
 	work.SetLimit(shownAtOnce)
 	for i, d := range destinations {
@@ -214,7 +233,8 @@ func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.awaitRouting(r.Context(), deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
+	a.awaitRouting(r.Context(), deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name,
+		deliveries.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -261,7 +281,7 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 	return wire.OK(testedOf(tested)), nil
 }
 
-// untestable says why a destination can't be tested whose secrets or headers can't be opened.
+// untestable returns why a destination can't be tested whose secrets or headers can't be opened.
 func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
 	known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
 	switch {
@@ -270,7 +290,11 @@ func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
 	case known.State.Status == destination.StatusDeleted: // right now
 		return wire.NotFoundError(query.ErrNotFound, "destination")
 	}
-	return &wire.Failure{Kind: wire.Conflict, Issue: "the destination's secrets, address or headers can't be read any more: rotate its secret and set its address and headers anew"}
+	return &wire.Failure{
+		Kind: wire.Conflict,
+		Issue: "the destination's secrets, address or headers can't be read any more: rotate its secret and set its " +
+			"address and headers anew",
+	}
 }
 
 // backfill answers POST /events/destinations/{ref}/backfill.
@@ -290,6 +314,5 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), at, deliveries.ReadModel.Name)
-	a.Wake()
 	return wire.OK(backfillJSON(done)), nil
 }

@@ -13,7 +13,8 @@ import (
 // destinationBody is the body that creates a destination at a receiver that answers 204, with more members before.
 func destinationBody(t *testing.T, more string) string {
 	t.Helper()
-	return `{` + more + `"name":"CRM","config":{"url":"` + receiverURL(t, http.StatusNoContent) + `","headers":{"X-Token":"t0ken"}}}`
+	return `{` + more + `"name":"CRM","config":{"url":"` + receiverURL(t, http.StatusNoContent) +
+		`","headers":{"X-Token":"t0ken"}}}`
 }
 
 type destinationView struct {
@@ -26,6 +27,8 @@ type destinationView struct {
 		Headers map[string]string `json:"headers"`
 	} `json:"config"`
 	DebounceWindowSeconds int        `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  *float64   `json:"maxRequestsPerSecond"`
+	Traceparent           bool       `json:"traceparent"`
 	Status                string     `json:"status"`
 	StatusReason          *string    `json:"statusReason"`
 	ConsecutiveFailures   int        `json:"consecutiveFailures"`
@@ -49,11 +52,17 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var created, read destinationView
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)}).into(t, 201, &created)
-	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 || created.Secrets[0].ExpiresAt != nil {
+	s.do(t, request{
+		method: "POST",
+		path:   "/events/destinations",
+		body:   destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`),
+	}).into(t, 201, &created)
+	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 ||
+		created.Secrets[0].ExpiresAt != nil {
 		t.Fatalf("secrets = %+v, want one in full that never expires", created.Secrets)
 	}
-	if created.Status != "enabled" || created.Transport != "webhook" || created.DebounceWindowSeconds != 5 || created.Config.Headers["X-Token"] != "t0ken" {
+	if created.Status != "enabled" || created.Transport != "webhook" || created.DebounceWindowSeconds != 5 ||
+		created.Config.Headers["X-Token"] != "t0ken" {
 		t.Errorf("created %+v", created)
 	}
 	if v := created.Validation; v == nil || !v.Reachable || v.StatusCode == nil || *v.StatusCode != http.StatusNoContent {
@@ -67,7 +76,8 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 		s.do(t, request{path: "/events/destinations/" + ref}).into(t, 200, &read)
 	}
 	full := created.Secrets[0].Secret
-	if masked := read.Secrets[0].Secret; strings.Contains(masked, full[6:40]) || !strings.HasPrefix(masked, "whsec_") || !strings.HasSuffix(masked, full[len(full)-4:]) {
+	if masked := read.Secrets[0].Secret; strings.Contains(masked, full[6:40]) || !strings.HasPrefix(masked, "whsec_") ||
+		!strings.HasSuffix(masked, full[len(full)-4:]) {
 		t.Errorf("masked secret = %s", masked)
 	}
 	created.Validation, created.Secrets, read.Secrets = nil, nil, nil
@@ -114,7 +124,8 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var destination destinationView
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).into(t, 201, &destination)
+	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).into(t,
+		201, &destination)
 	type view struct {
 		ID            string   `json:"id"`
 		DestinationID string   `json:"destinationId"`
@@ -125,8 +136,13 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	}
 	var created view
 	const path = "/events/destinations/crm/subscriptions"
-	s.do(t, request{method: "POST", path: path, body: `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`}).into(t, 201, &created)
-	if created.DestinationID != destination.ID || !created.Active || created.ScopeKind != "all" || len(created.EventTypes) != 2 {
+	s.do(t, request{
+		method: "POST",
+		path:   path,
+		body:   `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`,
+	}).into(t, 201, &created)
+	if created.DestinationID != destination.ID || !created.Active || created.ScopeKind != "all" ||
+		len(created.EventTypes) != 2 {
 		t.Errorf("created %+v", created)
 	}
 	if got := s.EventTypes(t, "subscription-"+created.ID); !slices.Equal(got, []string{"subscription.created.v1"}) {
@@ -143,20 +159,34 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	}
 	for body, want := range map[string][3]string{
 		`{"eventTypes":["*"],"scopeKind":"all","externalId":"all"}`: {"409", "ALREADY_EXISTS", `"all"`},
-		`{"scopeKind":"all"}`:                                                                  {"400", "INVALID_BODY", "eventTypes is required"},
-		`{"eventTypes":[],"scopeKind":"all"}`:                                                  {"400", "INVALID_BODY", "eventTypes must"},
-		`{"eventTypes":["news*"],"scopeKind":"all"}`:                                           {"400", "INVALID_BODY", "eventTypes[0]"},
-		`{"eventTypes":[7],"scopeKind":"all"}`:                                                 {"400", "INVALID_BODY", "eventTypes[0] must be a string"},
-		`{"eventTypes":["no.such.type"],"scopeKind":"all"}`:                                    {"400", "VALIDATION_FAILED", "no.such.type"},
-		`{"eventTypes":["delivery.test"],"scopeKind":"all"}`:                                   {"400", "VALIDATION_FAILED", "delivery.test"},
-		`{"eventTypes":["*"]}`:                                                                 {"400", "INVALID_BODY", "scopeKind is required"},
-		`{"eventTypes":["*"],"scopeKind":"some"}`:                                              {"400", "INVALID_BODY", "scopeKind must be"},
-		`{"eventTypes":["*"],"scopeKind":"feed_type"}`:                                         {"400", "INVALID_BODY", "feedType"},
-		`{"eventTypes":["*"],"scopeKind":"all","feedType":"x"}`:                                {"400", "INVALID_BODY", "feedType must be one of"},
-		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event"}]}`:              {"400", "INVALID_BODY", "feeds[0].feedId is required"},
-		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"7"}]}`: {"400", "INVALID_BODY", "feeds[0].feedId must be a UUID"},
-		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID + `","x":1}]}`: {"400", "INVALID_BODY", "feeds[0].x is not a known field"},
-		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID + `"}]}`:       {"404", "NOT_FOUND", "feeds[0]"},
+		`{"scopeKind":"all"}`: {"400", "INVALID_BODY",
+			"eventTypes is required"},
+		`{"eventTypes":[],` +
+			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes must"},
+		`{"eventTypes":["news*"],` +
+			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes[0]"},
+		`{"eventTypes":[7],` +
+			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes[0] must be a string"},
+		`{"eventTypes":["no.such.type"],` +
+			`"scopeKind":"all"}`: {"400", "VALIDATION_FAILED", "no.such.type"},
+		`{"eventTypes":["delivery.test"],` +
+			`"scopeKind":"all"}`: {"400", "VALIDATION_FAILED", "delivery.test"},
+		`{"eventTypes":` +
+			`["*"]}`: {"400", "INVALID_BODY", "scopeKind is required"},
+		`{"eventTypes":["*"],` +
+			`"scopeKind":"some"}`: {"400", "INVALID_BODY", "scopeKind must be"},
+		`{"eventTypes":["*"],` +
+			`"scopeKind":"feed_type"}`: {"400", "INVALID_BODY", "feedType"},
+		`{"eventTypes":["*"],"scopeKind":"all",` +
+			`"feedType":"x"}`: {"400", "INVALID_BODY", "feedType must be one of"},
+		`{"eventTypes":["*"],"scopeKind":"feeds",` +
+			`"feeds":[{"feedType":"event"}]}`: {"400", "INVALID_BODY", "feeds[0].feedId is required"},
+		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event",` +
+			`"feedId":"7"}]}`: {"400", "INVALID_BODY", "feeds[0].feedId must be a UUID"},
+		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID +
+			`","x":1}]}`: {"400", "INVALID_BODY", "feeds[0].x is not a known field"},
+		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID + `"}]}`: {"404",
+			"NOT_FOUND", "feeds[0]"},
 	} {
 		got := s.do(t, request{method: "POST", path: path, body: body})
 		status := map[string]int{"400": 400, "404": 404, "409": 409}[want[0]]

@@ -12,8 +12,8 @@ import (
 //go:embed playground
 var playground embed.FS
 
-// docsPolicy keeps a key that was typed into the playground where it belongs: nothing is loaded from, and nothing can
-// be sent to, another origin. Swagger UI sets styles inline and draws icons from data URLs.
+// docsPolicy keeps a key that was typed into the playground in its page: nothing is loaded from, and nothing can be
+// sent to, another origin. Swagger UI sets styles inline and draws icons from data URLs.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

@@ -17,11 +17,15 @@ import (
 	"carillon/cmd/internal/httpapi"
 )
 
-// BenchmarkDocsStreams shows the memory of a stream over HTTP/2 whose caller, without a key, takes nothing of an asset of
-// the playground.
+// BenchmarkDocsStreams shows the memory of a stream over HTTP/2 whose caller, without a key, takes nothing of an asset
+// of the playground.
 func BenchmarkDocsStreams(b *testing.B) {
 	const streams = 100
-	api, err := httpapi.New(httpapi.Dependencies{Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(), Now: time.Now})
+	api, err := httpapi.New(httpapi.Dependencies{
+		Log:     slog.New(slog.DiscardHandler),
+		Metrics: prometheus.NewRegistry(),
+		Now:     time.Now,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -71,7 +75,10 @@ func stalled(b *testing.B, to string, streams int) (stop func()) {
 			_ = encoder.WriteField(field)
 		}
 		if err := framer.WriteHeaders(http2.HeadersFrameParam{
-			StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true, //nolint:gosec // few
+			StreamID:      uint32(2*i + 1),
+			BlockFragment: block.Bytes(),
+			EndStream:     true,
+			EndHeaders:    true, //nolint:gosec // few
 		}); err != nil {
 			b.Fatal(err)
 		}

@@ -9,12 +9,16 @@ import (
 	"carillon/command/webhook"
 )
 
-// A receiver that asks for what it missed until the last event that it has gets that event, too: its time is one text.
+// A receiver that asks for missed events until its last event gets that event, too: its time is one text.
 func TestEventTimeIsOneText(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/crm/subscriptions",
+		body:   `{"eventTypes":["*"],"scopeKind":"all"}`,
+	}).into(t, 201, new(any))
 	for at, want := range map[time.Time]string{
 		time.Date(2026, 10, 1, 12, 0, 0, 123_456_789, time.UTC): "2026-10-01T12:00:00.123456Z",
 		time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC):           "2026-10-02T12:00:00.000000Z",
@@ -37,7 +41,11 @@ func TestEventTimeIsOneText(t *testing.T) {
 		var done struct {
 			EventsScanned int `json:"eventsScanned"`
 		}
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: `{"since":"` + want + `","until":"` + want + `"}`}).into(t, 200, &done)
+		s.do(t, request{
+			method: "POST",
+			path:   destinationsPath + "/crm/backfill",
+			body:   `{"since":"` + want + `","until":"` + want + `"}`,
+		}).into(t, 200, &done)
 		if done.EventsScanned != 1 {
 			t.Errorf("a backfill until %s scanned %d events", want, done.EventsScanned)
 		}

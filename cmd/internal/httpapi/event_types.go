@@ -20,7 +20,13 @@ func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
 	types := a.Commands.Catalog.Types()
 	list := make([]eventTypeJSON, len(types))
 	for i, t := range types {
-		list[i] = eventTypeJSON{Type: t.Name, Description: t.Description, CurrentlyEmitted: t.CurrentlyEmitted, FeedType: t.FeedType, Schema: t.Schema}
+		list[i] = eventTypeJSON{
+			Type:             t.Name,
+			Description:      t.Description,
+			CurrentlyEmitted: t.CurrentlyEmitted,
+			FeedType:         t.FeedType,
+			Schema:           t.Schema,
+		}
 	}
 	return wire.OK(eventTypesJSON{Types: list}), nil
 }

@@ -27,13 +27,16 @@ func TestPatchFeedMerges(t *testing.T) {
 	}{
 		{`{}`, func(*feedView) {}, nil},
 		{`{"config":{}}`, func(*feedView) {}, nil},
-		{`{"name":"Downtown","description":"Near","enabled":true,"config":{"version":1}}`, func(*feedView) {}, nil}, // as it is
+		// as it is
+		{`{"name":"Downtown","description":"Near","enabled":true,"config":{"version":1}}`, func(*feedView) {}, nil},
 		{`{"name":"Uptown"}`, func(f *feedView) { f.Name = "Uptown" }, []string{"feed.revised.v1"}},
 		{`{"description":"Far"}`, func(f *feedView) { f.Description = "Far" }, []string{"feed.revised.v1"}},
 		{`{"config":{"version":2.5}}`, func(f *feedView) { f.Config.Version = 2.5 }, []string{"feed.revised.v1"}},
 		{`{"enabled":false}`, func(f *feedView) { f.Enabled, f.EnabledSource = false, "api" }, []string{"feed.disabled.v1"}},
 		{`{"enabled":false}`, func(*feedView) {}, nil},
-		{`{"name":"Town","enabled":true}`, func(f *feedView) { f.Name, f.Enabled = "Town", true }, []string{"feed.revised.v1", "feed.enabled.v1"}},
+		{`{"name":"Town","enabled":true}`, func(f *feedView) {
+			f.Name, f.Enabled = "Town", true
+		}, []string{"feed.revised.v1", "feed.enabled.v1"}},
 	} {
 		before := s.EventTypes(t, "feed-"+made.ID)
 		var got, read feedView
@@ -61,14 +64,18 @@ func TestPatchFeedMerges(t *testing.T) {
 	}
 }
 
-// Whoever switches a feed last is named with its reason; over the API no reason can be given.
-func TestFeedThatAnAdminDisabledIsEnabled(t *testing.T) {
+// The last actor that switched a feed is named with its reason; over the API no reason can be given.
+func TestFeedDisabledByAdminIsEnabled(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	made, path := s.eventFeed(t)
 	off := false
 	out, err := feed.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), feed.Revise{
-		Organization: s.org, Enabled: &off, By: feed.ByAdmin, Reason: "maintenance", At: made.UpdatedAt,
+		Organization: s.org,
+		Enabled:      &off,
+		By:           feed.ByAdmin,
+		Reason:       "maintenance",
+		At:           made.UpdatedAt,
 	}, feed.Options{Metadata: eventstore.Metadata{Actor: "operator"}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,10 +126,17 @@ func TestPatchFeedIsRefused(t *testing.T) {
 	} {
 		s.do(t, request{method: "PATCH", path: path, body: body}).blames(t, want[0], want[1])
 	}
-	s.do(t, request{method: "PATCH", path: path, key: reader, body: `{"name":"Mine"}`}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
-	s.do(t, request{method: "DELETE", path: path, key: reader}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
+	s.do(t, request{
+		method: "PATCH",
+		path:   path,
+		key:    reader,
+		body:   `{"name":"Mine"}`,
+	}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
+	s.do(t, request{method: "DELETE", path: path, key: reader}).refused(t, 403, "FORBIDDEN",
+		"only the organization that owns")
 	for _, id := range []string{uuid.NewString(), "7"} {
-		s.do(t, request{method: "PATCH", path: feedsPath + "/" + id, body: `{"name":"x"}`}).refused(t, 404, "NOT_FOUND", "not found")
+		s.do(t, request{method: "PATCH", path: feedsPath + "/" + id, body: `{"name":"x"}`}).refused(t, 404, "NOT_FOUND",
+			"not found")
 		s.do(t, request{method: "DELETE", path: feedsPath + "/" + id}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	if after := s.EventTypes(t, "feed-"+made.ID); len(after) != len(before) {
@@ -145,7 +159,7 @@ func TestDisabledFeedGetsNoNewItems(t *testing.T) {
 	s.items(t, other, 2)
 	s.observe(t, source, s.concert("Later", tomorrow()))
 	s.items(t, other, 3)
-	s.items(t, path, 1) // what it has stays readable
+	s.items(t, path, 1) // its items stay readable
 	s.do(t, request{method: "PATCH", path: path, body: `{"enabled":true}`}).into(t, 200, new(any))
 	s.items(t, path, 3)
 }
@@ -186,8 +200,10 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 	ids := s.items(t, path, 2)
 	s.items(t, other, 2)
 
-	s.do(t, request{method: "DELETE", path: path + "/sources/" + association, key: reader}).refused(t, 403, "FORBIDDEN", "only the organization that owns")
-	for _, wrong := range []string{first.String(), elsewhere, uuid.NewString(), "7"} { // the source's own id is none of an association
+	s.do(t, request{method: "DELETE", path: path + "/sources/" + association, key: reader}).refused(t, 403, "FORBIDDEN",
+		"only the organization that owns")
+	// the source's own id is not one of an association
+	for _, wrong := range []string{first.String(), elsewhere, uuid.NewString(), "7"} {
 		s.do(t, request{method: "DELETE", path: path + "/sources/" + wrong}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	got := s.do(t, request{method: "DELETE", path: path + "/sources/" + association})
@@ -197,7 +213,8 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 	if events := s.EventTypes(t, "feed-"+made.ID); events[len(events)-1] != "feed.source-detached.v1" {
 		t.Errorf("recorded %v", events)
 	}
-	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).refused(t, 404, "NOT_FOUND", "source association not found")
+	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).refused(t, 404, "NOT_FOUND",
+		"source association not found")
 
 	var page itemsPage // at once, by the rule that a write is read by the next request
 	s.do(t, request{path: path + "/items"}).into(t, 200, &page)
@@ -210,7 +227,8 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 	}
 	gone := path + "/items/" + ids["Alone"]
 	s.do(t, request{path: gone}).refused(t, 404, "NOT_FOUND", "item not found")
-	s.do(t, request{method: "POST", path: gone + "/feedback", body: `{"rating":"negative"}`}).refused(t, 404, "NOT_FOUND", "item not found")
+	s.do(t, request{method: "POST", path: gone + "/feedback", body: `{"rating":"negative"}`}).refused(t, 404, "NOT_FOUND",
+		"item not found")
 	var list []struct {
 		ID string `json:"id"`
 	}

@@ -43,16 +43,18 @@ func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
 	if len(list) != 1 || list[0].ID == made.ID {
 		t.Errorf("listed after the delete: %+v", list)
 	}
-	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.occurrences", "items.attachments", "items.feedback"} {
+	for _, table := range []string{"feeds.associations", "feeds.shares", "items.items", "items.occurrences",
+		"items.attachments", "items.feedback"} {
 		var rows int
-		if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).Scan(&rows); err != nil || rows != 0 {
+		if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM "+table+" WHERE feed_id = $1", made.ID).
+			Scan(&rows); err != nil || rows != 0 {
 			t.Errorf("%s keeps %d rows of the feed, %v", table, rows, err)
 		}
 	}
 	s.items(t, other, 1) // the same event in another feed
 }
 
-// What is seen after the delete does not bring the items back.
+// Observations after the delete do not bring the items back.
 func TestDeletedFeedStaysEmpty(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -65,12 +67,13 @@ func TestDeletedFeedStaysEmpty(t *testing.T) {
 	s.observe(t, source, s.concert("Late", tomorrow()))
 	s.items(t, other, 1)
 	var rows int
-	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.items WHERE feed_id = $1", made.ID).Scan(&rows); err != nil || rows != 0 {
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.items WHERE feed_id = $1", made.ID).
+		Scan(&rows); err != nil || rows != 0 {
 		t.Errorf("%d items, %v", rows, err)
 	}
 }
 
-func TestOfManyDeletesAtOnceOneSucceeds(t *testing.T) {
+func TestConcurrentDeletes(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	made, path := s.eventFeed(t)

@@ -31,6 +31,16 @@ func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	in := command.AttachSource{FeedID: feed, SourceType: body.SourceType.Value, SourceID: body.id}
+	if body.URL.Set {
+		if in.SourceID, err = a.Commands.SourceAt(r.Context(), callerOf(r), command.SourceAt{
+			FeedID:   feed,
+			Type:     body.SourceType.Value,
+			URL:      body.URL.Value,
+			Timezone: body.Timezone.Value,
+		}); err != nil {
+			return wire.Reply{}, err
+		}
+	}
 	attached, err := a.Commands.AttachSource(r.Context(), callerOf(r), in)
 	if err != nil {
 		return wire.Reply{}, err
@@ -67,7 +77,10 @@ func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	detached, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{FeedID: feed, AssociationID: association})
+	detached, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{
+		FeedID:        feed,
+		AssociationID: association,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -78,6 +91,8 @@ func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
 type attachSourceBody struct {
 	SourceType wire.Optional[string] `json:"sourceType"`
 	SourceID   wire.Optional[string] `json:"sourceId"`
+	URL        wire.Optional[string] `json:"url"`
+	Timezone   wire.Optional[string] `json:"timezone"`
 	id         uuid.UUID
 }
 
@@ -86,7 +101,12 @@ func (b *attachSourceBody) Check(c *wire.Checks) {
 	if c.Require("sourceType", b.SourceType.Set) {
 		c.OneOf("sourceType", b.SourceType.Value, source.Types()...)
 	}
-	if c.Require("sourceId", b.SourceID.Set) {
+	switch {
+	case b.URL.Set && b.SourceID.Set:
+		c.Fail("url", "must not be sent beside sourceId")
+	case b.Timezone.Set && !b.URL.Set:
+		c.Fail("timezone", "must be sent beside url only")
+	case !b.URL.Set && c.Require("sourceId", b.SourceID.Set):
 		b.id = c.UUID("sourceId", b.SourceID.Value)
 	}
 }
@@ -100,5 +120,11 @@ type associationJSON struct {
 }
 
 func associationOf(a query.Association) associationJSON {
-	return associationJSON{ID: a.ID, EventFeedID: a.FeedID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.CreatedAt.UTC()}
+	return associationJSON{
+		ID:          a.ID,
+		EventFeedID: a.FeedID,
+		SourceType:  a.SourceType,
+		SourceID:    a.SourceID,
+		CreatedAt:   a.CreatedAt.UTC(),
+	}
 }

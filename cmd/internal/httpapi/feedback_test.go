@@ -27,7 +27,12 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	var want, recorded, rows []opinion
 	for _, in := range given {
 		var data map[string]string
-		s.do(t, request{method: "POST", path: path + "/items/" + id + "/feedback", key: in.key, body: in.body}).into(t, 200, &data)
+		s.do(t, request{
+			method: "POST",
+			path:   path + "/items/" + id + "/feedback",
+			key:    in.key,
+			body:   in.body,
+		}).into(t, 200, &data)
 		if len(data) != 1 || uuid.Validate(data["id"]) != nil {
 			t.Errorf("data = %v", data)
 		}
@@ -51,7 +56,8 @@ func TestFeedbackIsAdditive(t *testing.T) {
 	}
 	for _, o := range want {
 		got := opinion{ID: o.ID}
-		if err := s.Pool.QueryRow(t.Context(), "SELECT rating, comment FROM items.feedback WHERE id = $1 AND item_id = $2 AND feed_id = $3", o.ID, id, w.feed).
+		if err := s.Pool.QueryRow(t.Context(), "SELECT rating, comment FROM items.feedback WHERE id = $1 AND item_id = $2 "+
+			"AND feed_id = $3", o.ID, id, w.feed).
 			Scan(&got.Rating, &got.Comment); err != nil {
 			t.Fatal(err)
 		}
@@ -77,10 +83,12 @@ func TestFeedbackIsRefused(t *testing.T) {
 		`{"rating":null}`:                  {"rating", "must not be null"},
 		`{"rating":5}`:                     {"rating", "must be a string, not a number"},
 		`{"rating":"neutral","comment":1}`: {"comment", "must be a string, not a number"},
-		`{"rating":"neutral","comment":"` + strings.Repeat("é", 5001) + `"}`: {"comment", "must have at most 5000 characters"},
-		`{"rating":"neutral","comment":"` + strings.Repeat(" ", 5001) + `"}`: {"comment", "must have at most 5000 characters"},
-		`{"rating":"neutral","comment":"\u0000"}`:                            {"comment", "must not contain"},
-		`{"rating":"neutral","stars":5}`:                                     {"stars", "is not a known field"},
+		`{"rating":"neutral","comment":"` + strings.Repeat("é", 5001) + `"}`: {"comment",
+			"must have at most 5000 characters"},
+		`{"rating":"neutral","comment":"` + strings.Repeat(" ", 5001) + `"}`: {"comment",
+			"must have at most 5000 characters"},
+		`{"rating":"neutral","comment":"\u0000"}`: {"comment", "must not contain"},
+		`{"rating":"neutral","stars":5}`:          {"stars", "is not a known field"},
 	} {
 		s.do(t, request{method: "POST", path: path + "/items/" + id + "/feedback", body: body}).blames(t, want[0], want[1])
 	}
@@ -92,7 +100,8 @@ func TestFeedbackIsRefused(t *testing.T) {
 	}
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
-		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
+		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id},
+		{path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
 		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + s.happening("Concert").String()},
 	} {
 		in.method, in.path, in.body = "POST", in.path+"/feedback", `{"rating":"neutral"}`

@@ -29,7 +29,9 @@ func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	written, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
-		Name: body.Name.Value, Description: body.Description.Value, Enabled: body.Enabled.Pointer(),
+		Name:          body.Name.Value,
+		Description:   body.Description.Value,
+		Enabled:       body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
 	if err != nil {
@@ -67,13 +69,17 @@ func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	written, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
-		ID: id, Name: body.Name.Pointer(), Description: body.Description.Pointer(), Enabled: body.Enabled.Pointer(),
+		ID:            id,
+		Name:          body.Name.Pointer(),
+		Description:   body.Description.Pointer(),
+		Enabled:       body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), written.Position, feeds.ReadModel.Name, items.ReadModel.Name) // which ranks by name and description
+	// which ranks by name and description
+	a.await(r.Context(), written.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	return wire.OK(changedFeedOf(written)), nil
 }
 
@@ -97,7 +103,7 @@ type feedConfig struct {
 	Version wire.Optional[float64] `json:"version"`
 }
 
-// feedBody is what the bodies of POST and PATCH have in common.
+// feedBody is the common part of the bodies of POST and PATCH.
 type feedBody struct {
 	Name        wire.Optional[string]     `json:"name"`
 	Description wire.Optional[string]     `json:"description"`
@@ -136,8 +142,8 @@ type feedJSON struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// The answer to a change has enabledReason even where it is null; a read has it only where there is a reason. Clients
-// know both.
+// The answer to a change has enabledReason even if it is null; a read has it only if there is a reason. Clients know
+// both.
 type (
 	changedFeedJSON struct {
 		feedJSON      `json:",inline"`
@@ -156,8 +162,13 @@ func changedFeedOf(w command.Written[feed.State]) changedFeedJSON {
 
 func feedOf(f query.Feed) feedJSON {
 	j := feedJSON{
-		ID: f.ID, Name: f.Name, Description: f.Description, Enabled: f.Enabled, EnabledSource: f.EnabledSource,
-		CreatedAt: f.CreatedAt.UTC(), UpdatedAt: f.UpdatedAt.UTC(),
+		ID:            f.ID,
+		Name:          f.Name,
+		Description:   f.Description,
+		Enabled:       f.Enabled,
+		EnabledSource: f.EnabledSource,
+		CreatedAt:     f.CreatedAt.UTC(),
+		UpdatedAt:     f.UpdatedAt.UTC(),
 	}
 	j.Config.Version = f.ConfigVersion
 	return j

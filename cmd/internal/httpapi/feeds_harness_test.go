@@ -26,14 +26,17 @@ func (s *server) eventFeed(t *testing.T) (feedView, string) {
 // site makes a source.
 func (s *server) site(t *testing.T) uuid.UUID {
 	t.Helper()
-	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/" + uuid.NewString()})
+	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		Type: "site",
+		URL:  "https://example.org/" + uuid.NewString(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return source
 }
 
-// attach gives the id of the association.
+// attach returns the id of the association.
 func (s *server) attach(t *testing.T, feedPath string, source uuid.UUID) string {
 	t.Helper()
 	var association struct {
@@ -44,12 +47,13 @@ func (s *server) attach(t *testing.T, feedPath string, source uuid.UUID) string 
 	return association.ID
 }
 
-// items waits until so many items of a feed are within reach of its list, and gives them by title.
+// items waits until a feed's list has n items, and returns them by title.
 func (s *server) items(t *testing.T, feedPath string, number int) map[string]string {
 	t.Helper()
 	var page itemsPage
 	apitest.Eventually(t, fmt.Sprintf("%d items are in the feed", number), func() bool {
-		s.do(t, request{path: feedPath + "/items?since=" + time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly) + "&until=" + time.Now().UTC().AddDate(0, 0, 29).Format(time.DateOnly)}).into(t, 200, &page)
+		s.do(t, request{path: feedPath + "/items?since=" + time.Now().UTC().AddDate(0, 0, -6).Format(time.DateOnly) +
+			"&until=" + time.Now().UTC().AddDate(0, 0, 29).Format(time.DateOnly)}).into(t, 200, &page)
 		return page.Total == number
 	})
 	ids := map[string]string{}
@@ -63,7 +67,11 @@ func (s *server) items(t *testing.T, feedPath string, number int) map[string]str
 func (s *server) share(t *testing.T, feedID string) string {
 	t.Helper()
 	reader, key := s.Organization(t, "Reader")
-	shared, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "event", FeedID: uuid.MustParse(feedID), Organization: reader})
+	shared, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
+		FeedType:     "event",
+		FeedID:       uuid.MustParse(feedID),
+		Organization: reader,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +82,18 @@ func (s *server) share(t *testing.T, feedID string) string {
 // tomorrow is a full hour.
 func tomorrow() time.Time { return time.Now().UTC().Truncate(time.Hour).AddDate(0, 0, 1) }
 
-// bare is an event that says of itself nothing but when it starts: each of the starts in an instance of its own.
+// bare is an event without fields but its starts: each is a separate instance.
 func bare(title string, status happening.Status, starts ...time.Time) happening.Details {
 	d := happening.Details{Title: title}
 	for i, start := range starts {
 		instance := happening.DeriveInstanceID(title, fmt.Sprint(i))
-		d.Instances = append(d.Instances, happening.Instance{ID: instance, Status: status, Occurrences: []happening.Occurrence{
-			{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: status},
-		}})
+		d.Instances = append(d.Instances, happening.Instance{
+			ID:     instance,
+			Status: status,
+			Occurrences: []happening.Occurrence{
+				{ID: happening.DeriveOccurrenceID(instance, 0), Start: start, Status: status},
+			},
+		})
 	}
 	return d
 }

@@ -24,10 +24,10 @@ var feedSurface = []request{
 	{method: "GET", path: feedsPath + "/{feedId}/items/{itemId}"},
 	{method: "POST", path: feedsPath + "/{feedId}/items/{itemId}/feedback", body: `{"rating":"neutral"}`},
 	{method: "DELETE", path: feedsPath + "/{id}/sources/{sourceId}"},
-	{method: "DELETE", path: feedsPath + "/{id}"}, // what deletes comes last
+	{method: "DELETE", path: feedsPath + "/{id}"}, // deletions come last
 }
 
-// world is what the parameters of the routes name.
+// world holds the values of the routes' parameters.
 type world struct{ feed, item, association, source string }
 
 // nothing is there.
@@ -37,7 +37,8 @@ func nothing() world {
 
 // in puts the parameters into a request.
 func (w world) in(r request) request {
-	fill := strings.NewReplacer("{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item, "{sourceId}", w.association, "{source}", w.source)
+	fill := strings.NewReplacer("{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item, "{sourceId}", w.association,
+		"{source}", w.source)
 	r.path, r.body = fill.Replace(r.path), fill.Replace(r.body)
 	return r
 }
@@ -67,7 +68,8 @@ func TestFeedSurfaceIsWhole(t *testing.T) {
 func TestKeyIsCheckedBeforeTheBodyOnEveryFeedRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for _, in := range append([]request{{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feedsPath}}, feedSurface...) {
+	for _, in := range append([]request{{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feedsPath}},
+		feedSurface...) {
 		s.keyFirst(t, nothing().in(in), "UNAUTHORIZED", "Invalid or missing API key")
 	}
 }
@@ -83,7 +85,8 @@ func TestBadBodiesOnEveryFeedRoute(t *testing.T) {
 		in = w.in(in)
 		good := in.body
 		for body, issue := range map[string]string{
-			strings.Replace(good, "{", `{"colour":"red",`, 1): "colour is not a known field", `null`: "body must be an object, not null",
+			strings.Replace(good, "{", `{"colour":"red",`, 1): "colour is not a known field",
+			`null`:  "body must be an object, not null",
 			`{"cut`: "not valid JSON", `[]`: "must be an object", " ": "is empty", good + good: "not valid JSON",
 		} {
 			in.body = body
@@ -121,7 +124,7 @@ func TestWrongMethodsOnEveryFeedPath(t *testing.T) {
 	}
 }
 
-// What is another organization's can't be told from what is not there, nor changed.
+// Things of other organizations can't be distinguished from unknown ones, nor changed.
 func TestOthersFeedsDoNotExist(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -129,7 +132,7 @@ func TestOthersFeedsDoNotExist(t *testing.T) {
 	_, mine := s.Organization(t, "Library")
 	before := [][]string{s.EventTypes(t, "feed-"+theirs.feed), s.EventTypes(t, "item-"+theirs.item)}
 	missing := nothing()
-	missing.source = theirs.source // sources belong to nobody
+	missing.source = theirs.source // sources have no owner
 	for _, in := range feedSurface {
 		if !strings.Contains(in.path, "{") {
 			continue
@@ -148,8 +151,8 @@ func TestOthersFeedsDoNotExist(t *testing.T) {
 	}
 }
 
-// Those that a feed is shared with read it, give feedback, and change nothing.
-func TestReadersOfASharedFeed(t *testing.T) {
+// Organizations that a feed is shared with read it, give feedback, and change nothing.
+func TestReadersOfSharedFeed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)

@@ -35,10 +35,15 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 	var plain, full, read feedView
 	answer := s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"Downtown","description":"Near"}`})
 	answer.into(t, 201, &plain)
-	if !plain.Enabled || plain.EnabledSource != "system" || plain.Config.Version != 1 || !strings.Contains(answer.body, `"enabledReason":null`) {
+	if !plain.Enabled || plain.EnabledSource != "system" || plain.Config.Version != 1 ||
+		!strings.Contains(answer.body, `"enabledReason":null`) {
 		t.Errorf("created %s", answer.body)
 	}
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"Uptown","description":"Far","enabled":false,"config":{"version":2.5}}`}).into(t, 201, &full)
+	s.do(t, request{
+		method: "POST",
+		path:   "/feeds/events",
+		body:   `{"name":"Uptown","description":"Far","enabled":false,"config":{"version":2.5}}`,
+	}).into(t, 201, &full)
 	if full.Enabled || full.Config.Version != 2.5 {
 		t.Errorf("created %+v", full)
 	}
@@ -60,7 +65,10 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 func TestSourceIsAttachedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: "https://example.org/events"})
+	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		Type: "site",
+		URL:  "https://example.org/events",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +92,44 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &first)
 	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &again)
 	s.do(t, request{path: path}).into(t, 200, &list)
-	if diff := cmp.Diff([]view{first}, list); diff != "" || first != again || first.EventFeedID != feed.ID || first.SourceID != source.String() {
+	if diff := cmp.Diff([]view{first}, list); diff != "" || first != again || first.EventFeedID != feed.ID ||
+		first.SourceID != source.String() {
 		t.Errorf("attached %+v, again %+v, list (-attached +listed):\n%s", first, again, diff)
 	}
 	for body, want := range map[string][3]string{
-		`{"sourceType":"site","sourceId":"` + uuid.NewString() + `"}`:   {"404", "NOT_FOUND", "not found"},
-		`{"sourceType":"site","sourceId":"7"}`:                          {"400", "BAD_REQUEST", "sourceId must be a UUID"},
-		`{"sourceType":"radio","sourceId":"` + source.String() + `"}`:   {"400", "BAD_REQUEST", "sourceType must be one of site, sitemap"},
-		`{"sourceType":"sitemap","sourceId":"` + source.String() + `"}`: {"400", "BAD_REQUEST", "is of type site"},
-		`{"sourceType":"site"}`:                                         {"400", "BAD_REQUEST", "sourceId is required"},
+		`{"sourceType":"site","sourceId":"` + uuid.NewString() + `"}`: {
+			"404", "NOT_FOUND", "not found",
+		},
+		`{"sourceType":"site","sourceId":"7"}`: {
+			"400", "BAD_REQUEST", "sourceId must be a UUID",
+		},
+		`{"sourceType":"radio","sourceId":"` + source.String() + `"}`: {
+			"400", "BAD_REQUEST", "sourceType must be one of site, sitemap",
+		},
+		`{"sourceType":"sitemap","sourceId":"` + source.String() + `"}`: {
+			"400", "BAD_REQUEST", "is of type site",
+		},
+		`{"sourceType":"site"}`: {
+			"400", "BAD_REQUEST", "sourceId is required",
+		},
+		`{"sourceType":"site","url":"https://example.org/none"}`: {
+			"404", "NOT_FOUND", "ask your operator",
+		},
+		`{"sourceType":"site","url":"/x"}`: {
+			"400", "BAD_REQUEST", "url must be absolute",
+		},
+		`{"sourceType":"twitter","url":"https://example.org/"}`: {
+			"400", "BAD_REQUEST", "named by its url",
+		},
+		`{"sourceType":"site","url":"https://example.org/","timezone":"Mars"}`: {
+			"400", "BAD_REQUEST", "IANA",
+		},
+		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.String() + `"}`: {
+			"400", "BAD_REQUEST", "beside sourceId",
+		},
+		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.String() + `"}`: {
+			"400", "BAD_REQUEST", "beside url",
+		},
 	} {
 		status := map[string]int{"400": 400, "404": 404}[want[0]]
 		s.do(t, request{method: "POST", path: path, body: body}).refused(t, status, want[1], want[2])
@@ -102,10 +139,19 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		s.do(t, request{method: "POST", path: path, body: body}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 	reader, key := s.Organization(t, "Reader")
-	if _, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{FeedType: "event", FeedID: uuid.MustParse(feed.ID), Organization: reader}); err != nil {
+	if _, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
+		FeedType:     "event",
+		FeedID:       uuid.MustParse(feed.ID),
+		Organization: reader,
+	}); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, request{method: "POST", path: path, key: key, body: body}).refused(t, 403, "FORBIDDEN", "")
+	s.do(t, request{
+		method: "POST",
+		path:   path,
+		key:    key,
+		body:   body,
+	}).refused(t, 403, "FORBIDDEN", "")
 }
 
 func TestItemListParameters(t *testing.T) {
@@ -118,9 +164,12 @@ func TestItemListParameters(t *testing.T) {
 	const day = 24 * time.Hour
 	for query, field := range map[string]string{
 		"limit=0": "limit", "limit=101": "limit", "limit=x": "limit", "limit=1.5": "limit", "offset=-1": "offset",
-		"status=done": "status", "orderBy=title": "orderBy", "orderBy=": "orderBy", "include=source,owner": "include", "include=": "include",
-		"since=yesterday": "since", "until=2026-13-01": "until", "since=2026-11-21T25:00:00Z": "since", "since=" + at(-9*day): "since",
-		"since=" + at(32*day): "since", "until=" + at(32*day): "until", "until=" + at(-9*day): "until", "until=" + at(-time.Hour): "until",
+		"status=done": "status", "orderBy=title": "orderBy", "orderBy=": "orderBy", "include=source,owner": "include",
+		"include=":        "include",
+		"since=yesterday": "since", "until=2026-13-01": "until", "since=2026-11-21T25:00:00Z": "since",
+		"since=" + at(-9*day): "since",
+		"since=" + at(32*day): "since", "until=" + at(32*day): "until", "until=" + at(-9*day): "until",
+		"until=" + at(-time.Hour):                  "until",
 		"since=" + at(2*day) + "&until=" + at(day): "since", "limit=1&limit=2": "limit",
 	} {
 		for _, version := range []string{"", "/v0"} {
@@ -138,7 +187,8 @@ func TestItemListParameters(t *testing.T) {
 		Pagination map[string]any `json:"pagination"`
 	}
 	for _, query := range []string{
-		"", "?limit=100&offset=7", "?since=" + at(-7*day) + "&until=" + at(30*day), "?since=" + at(29*day), "?status=scheduled&orderBy=created&include=source",
+		"", "?limit=100&offset=7", "?since=" + at(-7*day) + "&until=" + at(30*day), "?since=" + at(29*day),
+		"?status=scheduled&orderBy=created&include=source",
 		"?since=" + time.Now().UTC().Format(time.DateOnly), "?other=ignored",
 	} {
 		for _, version := range []string{"", "/v0"} {
@@ -149,7 +199,8 @@ func TestItemListParameters(t *testing.T) {
 		}
 	}
 	for _, version := range []string{"", "/v0"} {
-		s.do(t, request{path: version + "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND", "feed not found")
+		s.do(t, request{path: version + "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND",
+			"feed not found")
 		s.do(t, request{path: version + "/feeds/events/7/items"}).refused(t, 404, "NOT_FOUND", "not found")
 	}
 }

@@ -21,13 +21,13 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/cmd/internal/httpapi/contract"
+	"carillon/cmd/internal/openapi/contract"
 	"carillon/cmd/internal/suite"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 )
 
-// server is the API of a test of its own, on parts that all tests share.
+// server is a separate API for each test, on parts that all tests share.
 type server struct {
 	*apitest.Fixture
 	api      *httpapi.API
@@ -76,16 +76,25 @@ func serveOn(t *testing.T, parts *apitest.Fixture) *server {
 	return s
 }
 
-// rewire makes the API anew, with changed deps.
+// rewire makes the API again, with changed deps.
 func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	t.Helper()
 	deps := httpapi.Dependencies{
-		Commands: s.Commands, Queries: s.Queries, Await: s.Patient, Now: time.Now, Log: s.Log,
-		Limiter: adapters.NewCheckLimiter(s.Pool, time.Now),
-		Tester:  delivery.Tester{Vault: s.Commands.Vault, Sender: s.Sender, Certificates: s.Certificates, Now: time.Now},
-		Relay:   adapters.Relay{Pool: s.Pool},
-		Wake:    func() {},
-		Metrics: prometheus.NewRegistry(), TrustedProxies: proxies,
+		Commands: s.Commands,
+		Queries:  s.Queries,
+		Await:    s.Patient,
+		Now:      time.Now,
+		Log:      s.Log,
+		Limiter:  adapters.NewCheckLimiter(s.Pool, time.Now),
+		Tester: delivery.Tester{
+			Vault:        s.Commands.Vault,
+			Sender:       s.Sender,
+			Certificates: s.Certificates,
+			Now:          time.Now,
+		},
+		Relay:          s.Relay,
+		Metrics:        prometheus.NewRegistry(),
+		TrustedProxies: proxies,
 	}
 	change(&deps)
 	if deps.Keys == nil {
@@ -95,8 +104,15 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	if s.api, err = httpapi.New(deps); err != nil {
 		t.Fatal(err)
 	}
-	s.contract = contract.Enforce(t, s.api)
+	s.contract = documented.Enforce(t, s.api)
 }
+
+var documented = contract.New(httpapi.OpenAPI, func(path string) string {
+	if path == "/events" || strings.HasPrefix(path, "/events/") {
+		return "EventsError"
+	}
+	return "FeedsError"
+})
 
 // request is one request of a test. The zero value is GET with the server's own key.
 type request struct {
@@ -127,7 +143,7 @@ func (s *server) send(t *testing.T, to http.Handler, in request) response {
 	return response{status: w.Code, header: w.Header(), body: w.Body.String()}
 }
 
-// request makes an HTTP request. Its body is the text of in, or what is given where that is empty.
+// request makes an HTTP request. Its body is the text of in, or body if that is empty.
 func (s *server) request(t *testing.T, in request, body io.Reader) *http.Request {
 	t.Helper()
 	if in.body != "" {
@@ -151,7 +167,7 @@ func (s *server) request(t *testing.T, in request, body io.Reader) *http.Request
 	return r
 }
 
-// logged is what was logged for the test, and by the parts that all tests share.
+// logged returns the log of the test, and of the parts that all tests share.
 func (s *server) logged(t *testing.T) string {
 	t.Helper()
 	return s.Logged.String() + shared(t).Logged.String()
@@ -175,10 +191,10 @@ func (r response) problem(t *testing.T) problem {
 	return p
 }
 
-// gone is a pool on a Postgres that nobody serves.
+// gone is a pool on an address without a Postgres.
 func gone(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), "postgres://nobody@127.0.0.1:1/nothing")
+	pool, err := pgxpool.New(t.Context(), "postgres://unknown@127.0.0.1:1/nothing")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,19 +14,24 @@ import (
 	"carillon/projections/destinations"
 )
 
-// TestHostileAddressesByScope: who may not read secrets sees of an address what can't be used, and can't send that back.
-// The same address of two destinations, or two organizations, can't be told by what is shown of it.
+// TestHostileAddressesByScope: callers without access to secrets see an unusable part of an address, and can't send
+// that back. The same address of two destinations, or two organizations, can't be recognized by its shown part.
 func TestHostileAddressesByScope(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	const url, moved = "https://127.0.0.1:1/services/T0/topsecret", "https://127.0.0.1:1/services/T0/other?key=topsecret"
 	reader, _ := s.scoped(t, "read")
 	writer, _ := s.scoped(t, "read", "write")
-	_, theirs := s.Organization(t, "Somebody else")
+	_, theirs := s.Organization(t, "Another organization")
 	body := func(url string) string { return `{"name":"CRM","config":{"url":"` + url + `"}}` }
 	send := func(method, ref, key, body string, status int) (d destinationView) {
 		t.Helper()
-		s.do(t, request{method: method, path: destinationsPath + "/" + ref, key: key, body: body}).into(t, status, &d)
+		s.do(t, request{
+			method: method,
+			path:   destinationsPath + "/" + ref,
+			key:    key,
+			body:   body,
+		}).into(t, status, &d)
 		return d
 	}
 	send("PUT", "one", "", body(url), 201)
@@ -51,7 +56,12 @@ func TestHostileAddressesByScope(t *testing.T) {
 		t.Errorf("listed %+v", listed)
 	}
 	for _, method := range []string{"PUT", "PATCH"} {
-		s.do(t, request{method: method, path: destinationsPath + "/one", key: writer, body: body(masked)}).refused(t, http.StatusBadRequest, "VALIDATION_FAILED", "config.url is masked")
+		s.do(t, request{
+			method: method,
+			path:   destinationsPath + "/one",
+			key:    writer,
+			body:   body(masked),
+		}).refused(t, http.StatusBadRequest, "VALIDATION_FAILED", "config.url is masked")
 	}
 	if got := send("PATCH", "one", writer, `{"name":"Renamed"}`, 200); got.Config.URL != masked || got.Name != "Renamed" {
 		t.Errorf("renamed %+v", got)
@@ -59,7 +69,8 @@ func TestHostileAddressesByScope(t *testing.T) {
 	if got := send("PATCH", "one", writer, `{"config":{"url":"`+url+`"}}`, 200).Config.URL; got != masked {
 		t.Errorf("the same address again is %s, was %s", got, masked)
 	}
-	if got := send("PATCH", "one", writer, `{"config":{"url":"`+moved+`"}}`, 200).Config.URL; got == masked || !strings.HasPrefix(got, prefix) {
+	if got := send("PATCH", "one", writer, `{"config":{"url":"`+moved+`"}}`, 200).Config.URL; got == masked ||
+		!strings.HasPrefix(got, prefix) {
 		t.Errorf("another one is %s, the one before was %s", got, masked)
 	}
 	if got := send("GET", "one", "", "", 200).Config.URL; got != moved {
@@ -80,7 +91,8 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 	created.into(t, http.StatusCreated, &destinationView{})
 	for _, moved := range []string{
 		"UPDATE destinations.destinations SET address = headers WHERE organization = $1",
-		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination AND d.organization = $1",
+		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination " +
+			"AND d.organization = $1",
 	} {
 		if _, err := s.Pool.Exec(t.Context(), moved, s.org); err != nil {
 			t.Fatal(err)
@@ -97,9 +109,9 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).refused(t, http.StatusConflict, "CONFLICT", "")
 }
 
-// TestADestinationWhoseKeyIsLost is there for its owner. Nothing can be set that would have to be sealed before its secret
+// TestDestinationWithLostKey is there for its owner. Nothing can be set that would have to be sealed before its secret
 // is rotated, and an address that an earlier version left open is not written in the open again.
-func TestADestinationWhoseKeyIsLost(t *testing.T) {
+func TestDestinationWithLostKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	sealed := s.destination(t, "sealed").ID
@@ -107,10 +119,12 @@ func TestADestinationWhoseKeyIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	exposed := uuid.New()
-	position, err := s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream, []eventstore.Proposed{{
-		ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
-			`{"organization":%q,"externalId":"exposed","name":"Old","url":"https://127.0.0.1:1/hook/topsecret","headers":{},"debounceWindowSeconds":0,"at":"2026-01-02T03:04:05Z"}`, s.org),
-	}})
+	position, err := s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream,
+		[]eventstore.Proposed{{
+			ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
+				`{"organization":%q,"externalId":"exposed","name":"Old","url":"https://127.0.0.1:1/hook/topsecret","headers":{},`+
+					`"debounceWindowSeconds":0,"at":"2026-01-02T03:04:05Z"}`, s.org),
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +136,8 @@ func TestADestinationWhoseKeyIsLost(t *testing.T) {
 		send := func(method, ref, body string) response {
 			return s.do(t, request{method: method, path: destinationsPath + "/" + ref, body: body})
 		}
-		for _, body := range []string{`{` + moved + `}`, `{"config":{"headers":{"X-A":"1"}}}`, `{"name":"Moved",` + moved + `}`} {
+		for _, body := range []string{`{` + moved + `}`, `{"config":{"headers":{"X-A":"1"}}}`,
+			`{"name":"Moved",` + moved + `}`} {
 			send("PATCH", ref, body).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
 		}
 		send("PUT", ref, `{"name":"Moved",`+moved+`}`).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
@@ -136,9 +151,11 @@ func TestADestinationWhoseKeyIsLost(t *testing.T) {
 			t.Errorf("recorded %v, want %v", got, recorded)
 		}
 		send("PATCH", ref, `{"status":"disabled"}`).into(t, http.StatusOK, &destinationView{})
-		s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, http.StatusOK, &struct{}{})
+		s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, http.StatusOK,
+			&struct{}{})
 		var changed destinationView
-		send("PATCH", ref, `{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`).into(t, http.StatusOK, &changed)
+		send("PATCH", ref, `{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`).into(t,
+			http.StatusOK, &changed)
 		if changed.Config.URL != "https://127.0.0.1:1/hook/other" || changed.Name != "Moved" || changed.Status != "disabled" {
 			t.Errorf("after the rotation %+v", changed)
 		}

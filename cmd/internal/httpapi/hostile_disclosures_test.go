@@ -17,7 +17,7 @@ import (
 	"carillon/eventstore"
 )
 
-// disclosed is what the record says of a destination: to whom what was shown, "key:ab12CD34 secrets".
+// disclosed lists the recorded disclosures of a destination: caller and part, "key:ab12CD34 secrets".
 func (s *server) disclosed(t *testing.T, id string) (shown []string) {
 	t.Helper()
 	stream := disclosure.Aggregate.Stream(disclosure.StreamID(uuid.MustParse(id), time.Now()))
@@ -37,8 +37,8 @@ func (s *server) disclosed(t *testing.T, id string) (shown []string) {
 	return shown
 }
 
-// TestHostileReadingInFullIsOnRecord: whoever carries secrets away leaves a name and a time, and fills no disk by looking
-// again. Who sees masks alone leaves nothing.
+// TestHostileReadingInFullIsOnRecord: reading secrets leaves a name and a time, and repeated reads fill no disk.
+// Reading masks alone leaves nothing.
 func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -51,9 +51,19 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	full, fullID := s.scoped(t, "read", "write", "secrets")
 	var one, two, open destinationView
 	for name, into := range map[string]*destinationView{"one": &one, "two": &two} {
-		s.do(t, request{method: "POST", path: destinationsPath, key: writer, body: body(name)}).into(t, 201, into)
+		s.do(t, request{
+			method: "POST",
+			path:   destinationsPath,
+			key:    writer,
+			body:   body(name),
+		}).into(t, 201, into)
 	}
-	s.do(t, request{method: "POST", path: destinationsPath, key: writer, body: `{"name":"open","config":{"url":"https://127.0.0.1:1/hook"}}`}).into(t, 201, &open)
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath,
+		key:    writer,
+		body:   `{"name":"open","config":{"url":"https://127.0.0.1:1/hook"}}`,
+	}).into(t, 201, &open)
 	get := func(key, path string) {
 		s.do(t, request{path: destinationsPath + path, key: key}).into(t, 200, &struct{}{})
 	}
@@ -83,7 +93,7 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	}
 	want(one.ID, by(readerID, "address"), by(readerID, "headers"), by(readerID, "secrets"))
 	want(two.ID, by(readerID, "address"), by(readerID, "headers"))
-	want(open.ID) // what hides nothing shows nothing
+	want(open.ID) // an address without secrets discloses nothing
 	for _, call := range []request{
 		{method: "PATCH", path: destinationsPath + "/two", body: `{"name":"Renamed"}`},
 		{method: "PUT", path: destinationsPath + "/two", body: strings.Replace(body("two"), `"externalId":"two",`, "", 1)},
@@ -92,12 +102,18 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 		call.key = full
 		s.do(t, call).into(t, 200, &struct{}{})
 	}
-	want(two.ID, by(readerID, "address"), by(readerID, "headers"), by(fullID, "address"), by(fullID, "headers"), by(fullID, "secrets"))
+	want(two.ID, by(readerID, "address"), by(readerID, "headers"), by(fullID, "address"), by(fullID, "headers"),
+		by(fullID, "secrets"))
 
 	// Another process, which has no memory of these, finds them on record.
 	other := command.Commands{Store: s.Store, Now: time.Now}
-	seen := command.Disclose{Destination: uuid.MustParse(one.ID), What: []disclosure.Part{disclosure.Secrets, disclosure.Address}}
-	if err := other.Disclose(t.Context(), command.Caller{Organization: s.org, Actor: "key:" + readerID}, seen); err != nil {
+	seen := command.Disclose{
+		Destination: uuid.MustParse(one.ID),
+		What:        []disclosure.Part{disclosure.Secrets, disclosure.Address},
+		Secrets:     []uuid.UUID{uuid.MustParse(one.Secrets[0].ID)},
+	}
+	if err := other.Disclose(t.Context(), command.Caller{Organization: s.org, Actor: "key:" + readerID},
+		seen); err != nil {
 		t.Error(err)
 	}
 	want(one.ID, by(readerID, "address"), by(readerID, "headers"), by(readerID, "secrets"))
@@ -106,20 +122,27 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 // unrecorded is an event store that takes no disclosures.
 type unrecorded struct{ eventstore.Store }
 
-func (u unrecorded) Append(ctx context.Context, stream string, at eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (u unrecorded) Append(
+	ctx context.Context, stream string, at eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	if strings.HasPrefix(stream, disclosure.Aggregate.Category+"-") {
 		return eventstore.Appended{}, errors.New("no room")
 	}
 	return u.Store.Append(ctx, stream, at, events)
 }
 
-// TestHostileNothingIsShownOffTheRecord: where it can't be recorded that something is shown, it is not shown.
+// TestHostileNothingIsShownOffTheRecord: if it can't be recorded that something is shown, it is not shown.
 func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	writer, _ := s.scoped(t, "write", "read")
 	var made destinationView
-	s.do(t, request{method: "POST", path: destinationsPath, key: writer, body: `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`}).into(t, 201, &made)
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath,
+		key:    writer,
+		body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`,
+	}).into(t, 201, &made)
 	s.Commands.Store = unrecorded{s.Commands.Store}
 	for _, path := range []string{"", "/" + made.ID, "/" + made.ID + "/secrets"} {
 		got := s.do(t, request{path: destinationsPath + path})

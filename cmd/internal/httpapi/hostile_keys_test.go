@@ -49,8 +49,8 @@ const (
 	rate  = 100  // and in each second
 )
 
-// flood lists feeds n times at once, which must be answered with one status. That the answers keep to the contract is shown
-// by the requests beside it.
+// flood lists feeds n times at once, which must be answered with one status. That the answers keep to the contract is
+// shown by the requests beside it.
 func (s *server) flood(t *testing.T, n, status int, in func(i int) request) {
 	t.Helper()
 	var others atomic.Int64
@@ -75,7 +75,8 @@ func TestHostileKeyIsAskedForOnce(t *testing.T) {
 	s := serve(t)
 	keys, c := s.counting(t)
 	s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
-	s.flood(t, 2*burst, http.StatusUnauthorized, func(int) request { return request{key: madeUp(1)} }) // more than an address may ask for
+	// more than an address may ask for
+	s.flood(t, 2*burst, http.StatusUnauthorized, func(int) request { return request{key: madeUp(1)} })
 	if n := keys.times.Load(); n != 1 {
 		t.Errorf("one made-up key cost %d questions", n)
 	}
@@ -86,7 +87,7 @@ func TestHostileKeyIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// What somebody makes up costs its own address, and nobody else.
+// Made-up keys delay their own address, and no other.
 func TestHostileAddressIsHeldBack(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -110,11 +111,16 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	}
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
 	https := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.1, 192.0.2.77"}
-	s.do(t, request{path: "/feeds/events", key: later, peer: "203.0.113.9:1", header: https}).into(t, 200, new([]any))
+	s.do(t, request{
+		path:   "/feeds/events",
+		key:    later,
+		peer:   "203.0.113.9:1",
+		header: https,
+	}).into(t, 200, new([]any))
 	c.pass(time.Second)
 	s.flood(t, rate, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(10*burst + i)} })
 	s.do(t, request{path: "/feeds/events", key: madeUp(11 * burst)}).refused(t, 429, "RATE_LIMITED", "from this address")
-	c.pass(400 * time.Millisecond) // keys that were valid are asked for, whoever else is at the address
+	c.pass(400 * time.Millisecond) // formerly valid keys are looked up, despite other callers at the address
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
 }
 
@@ -125,33 +131,40 @@ func TestHostileAddressBehindProxies(t *testing.T) {
 	s.counting(t)
 	exhaust := func(peer, forwarded string, first int) {
 		header := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": forwarded}
-		s.flood(t, burst, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(first + i), peer: peer, header: header} })
+		s.flood(t, burst, http.StatusUnauthorized, func(i int) request {
+			return request{key: madeUp(first + i), peer: peer, header: header}
+		})
 	}
 	exhaust("203.0.113.9:1", "10.0.0.1, 192.0.2.1", 0)
-	exhaust("127.0.0.1:1", "192.0.2.9", burst) // no proxy: what it says of others is nothing
+	exhaust("127.0.0.1:1", "192.0.2.9", burst) // no proxy: its headers are ignored
 	next := 9 * burst
 	for name, tt := range map[string]struct {
 		peer, forwarded string
 		status          int
 	}{
-		"the same":                             {"203.0.113.9:2", "192.0.2.1", 429},
-		"the same, by two proxies":             {"203.0.113.9:2", "192.0.2.1, 203.0.113.77", 429},
-		"the same, that names another":         {"203.0.113.9:2", "192.0.2.2,192.0.2.1", 429},
-		"another":                              {"203.0.113.9:2", "192.0.2.2", 401},
-		"nobody":                               {"203.0.113.9:2", "", 401},
-		"whom only a peer named that is none":  {"203.0.113.9:2", "192.0.2.9", 401},
-		"a peer that is none, with a new name": {"127.0.0.1:1", "192.0.2.10", 429},
+		"the same":                           {"203.0.113.9:2", "192.0.2.1", 429},
+		"the same, by two proxies":           {"203.0.113.9:2", "192.0.2.1, 203.0.113.77", 429},
+		"the same, that names another":       {"203.0.113.9:2", "192.0.2.2,192.0.2.1", 429},
+		"another":                            {"203.0.113.9:2", "192.0.2.2", 401},
+		"an unknown peer":                    {"203.0.113.9:2", "", 401},
+		"named by an untrusted peer":         {"203.0.113.9:2", "192.0.2.9", 401},
+		"an untrusted peer, with a new name": {"127.0.0.1:1", "192.0.2.10", 429},
 	} {
-		got := s.do(t, request{path: "/feeds/events", key: madeUp(next), peer: tt.peer, header: map[string]string{
-			"X-Forwarded-Proto": "https", "X-Forwarded-For": tt.forwarded,
-		}})
+		got := s.do(t, request{
+			path: "/feeds/events",
+			key:  madeUp(next),
+			peer: tt.peer,
+			header: map[string]string{
+				"X-Forwarded-Proto": "https", "X-Forwarded-For": tt.forwarded,
+			},
+		})
 		if next++; got.status != tt.status {
 			t.Errorf("%s: answered %d %s, want %d", name, got.status, got.body, tt.status)
 		}
 	}
 }
 
-// A key works soon after it was issued, even where somebody had asked for it before.
+// A key works soon after it was issued, even if it was looked up before.
 func TestHostileQuestionBeforeTheKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -159,7 +172,12 @@ func TestHostileQuestionBeforeTheKey(t *testing.T) {
 	key := credential.New(credential.APIKey)
 	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).refused(t, 401, "UNAUTHORIZED", "Invalid")
 	out, err := organization.Aggregate.Execute(t.Context(), s.Store, s.org,
-		organization.IssueKey{KeyID: key.ID, Hash: key.Hash(), Scopes: organization.AllScopes(), At: c.now()}, organization.Options{})
+		organization.IssueKey{
+			KeyID:  key.ID,
+			Hash:   key.Hash(),
+			Scopes: organization.AllScopes(),
+			At:     c.now(),
+		}, organization.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +186,7 @@ func TestHostileQuestionBeforeTheKey(t *testing.T) {
 	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).into(t, 200, new([]any))
 }
 
-// stuck is a Postgres that answers when it is told to.
+// stuck is a Postgres that answers on request.
 type stuck struct {
 	release chan struct{}
 	times   atomic.Int64
@@ -180,12 +198,17 @@ func (s *stuck) FindKeys(context.Context, []string, time.Time) ([]query.Key, err
 	return nil, nil
 }
 
-// While one question is under way, all other keys wait for the next one together.
+// While one question is in progress, all other keys wait for the next one together.
 func TestHostileKeysShareQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		keys := &stuck{release: make(chan struct{})}
-		api, err := httpapi.New(httpapi.Dependencies{Keys: keys, Now: time.Now, Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry()})
+		api, err := httpapi.New(httpapi.Dependencies{
+			Keys:    keys,
+			Now:     time.Now,
+			Log:     slog.New(slog.DiscardHandler),
+			Metrics: prometheus.NewRegistry(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,22 +24,28 @@ func (s *server) limit(t *testing.T, limits organization.Limits) {
 	s.Await(t, at, organizations.ReadModel.Name)
 }
 
-// Of many who make things at the same time, as many get through as the limit lets, and one more for each that is deleted.
+// Of many who make things at the same time, as many get through as the limit lets, and one more for each that is
+// deleted.
 func TestHostileNumbersOfThings(t *testing.T) {
 	t.Parallel()
 	const most, tries = 4, 12
 	s := serve(t)
 	s.limit(t, organization.Limits{
-		organization.LimitDestinations: most + 1, organization.LimitSubscriptions: most, organization.LimitFeeds: most + 1, organization.LimitSources: most,
+		organization.LimitDestinations: most + 1, organization.LimitSubscriptions: most, organization.LimitFeeds: most + 1,
+		organization.LimitSources: most,
 	})
 	var feed, home struct {
 		ID string `json:"id"`
 	}
 	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).into(t, 201, &home)
+	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).
+		into(t, 201, &home)
 	sources := make([]uuid.UUID, tries)
 	for i := range sources {
-		id, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{Type: "site", URL: fmt.Sprintf("https://example.org/%d", i)})
+		id, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+			Type: "site",
+			URL:  fmt.Sprintf("https://example.org/%d", i),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +55,11 @@ func TestHostileNumbersOfThings(t *testing.T) {
 		path, code string
 		body       func(i int) string
 	}{
-		"destinations":  {"/events/destinations", "CONFLICT", func(int) string { return destinationBody(t, "") }},
-		"subscriptions": {"/events/destinations/home/subscriptions", "CONFLICT", func(int) string { return `{"eventTypes":["*"],"scopeKind":"all"}` }},
-		"feeds":         {"/feeds/events", "CONFLICT", func(int) string { return `{"name":"n","description":"d"}` }},
+		"destinations": {"/events/destinations", "CONFLICT", func(int) string { return destinationBody(t, "") }},
+		"subscriptions": {"/events/destinations/home/subscriptions", "CONFLICT", func(int) string {
+			return `{"eventTypes":["*"],"scopeKind":"all"}`
+		}},
+		"feeds": {"/feeds/events", "CONFLICT", func(int) string { return `{"name":"n","description":"d"}` }},
 		"sources": {"/feeds/events/" + feed.ID + "/sources", "CONFLICT", func(i int) string {
 			return fmt.Sprintf(`{"sourceType":"site","sourceId":%q}`, sources[i])
 		}},
@@ -89,23 +97,30 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	// A limit that is lowered takes nothing away.
 	s.limit(t, organization.Limits{organization.LimitFeeds: 0})
 	s.do(t, request{path: "/feeds/events/" + feed.ID}).into(t, 200, new(any))
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).refused(t, 409, "CONFLICT", "limit feeds: your organization may have 0")
+	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).refused(t, 409,
+		"CONFLICT", "limit feeds: your organization may have 0")
 }
 
-// What subscriptions match by is bounded over all of them: by creates at the same time, and by changes that add to it.
+// Patterns and pins of subscriptions are limited over all of them: for concurrent creates, and for changes that add to
+// them.
 func TestHostilePatternsAndPins(t *testing.T) {
 	t.Parallel()
 	const tries = 12
 	s := serve(t)
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 10})
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).
+		into(t, 201, new(any))
 	path := "/events/destinations/home/subscriptions"
 	const full = "limit patternsAndPins: your organization may have 10"
 	var made atomic.Int64
 	var trying sync.WaitGroup
 	for i := range tries {
 		trying.Go(func() {
-			got := s.do(t, request{method: "PUT", path: fmt.Sprintf("%s/s%d", path, i), body: `{"eventTypes":["news.*","event.*","*"],"scopeKind":"all"}`})
+			got := s.do(t, request{
+				method: "PUT",
+				path:   fmt.Sprintf("%s/s%d", path, i),
+				body:   `{"eventTypes":["news.*","event.*","*"],"scopeKind":"all"}`,
+			})
 			if got.status == 201 {
 				made.Add(1)
 				return
@@ -117,24 +132,26 @@ func TestHostilePatternsAndPins(t *testing.T) {
 	if made.Load() != 3 {
 		t.Errorf("%d were made, want 3 of 3 patterns each", made.Load())
 	}
-	s.do(t, request{method: "PUT", path: path + "/last", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "PUT", path: path + "/last", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t,
+		201, new(any))
 	more := request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*"]}`}
 	s.do(t, more).refused(t, 409, "CONFLICT", full)
 	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["news.*"]}`}).into(t, 200, new(any))
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 11})
 	s.do(t, more).into(t, 200, new(any))
-	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*","event.*"]}`}).refused(t, 409, "CONFLICT", "limit patternsAndPins: your organization may have 11")
+	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*","event.*"]}`}).refused(t,
+		409, "CONFLICT", "limit patternsAndPins: your organization may have 11")
 }
 
-// A suspended organization's keys open nothing, and nobody else's are touched; resumed, they work.
+// A suspended organization's keys open nothing, and no one else's are touched; resumed, they work.
 func TestHostileOrganizationIsSuspended(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	_, other := s.Organization(t, "Somebody else")
+	_, other := s.Organization(t, "Another organization")
 	c := s.clock(t)
 	expect := func(status int) {
 		t.Helper()
-		c.pass(apitest.Patience) // what was remembered is asked for again
+		c.pass(apitest.Patience) // cached keys are looked up again
 		for path := range map[string]bool{"/feeds/events": true, "/events/destinations": true} {
 			if got := s.do(t, request{path: path}); got.status != status {
 				t.Errorf("GET %s: %d %s, want %d", path, got.status, got.body, status)
@@ -143,23 +160,29 @@ func TestHostileOrganizationIsSuspended(t *testing.T) {
 		s.do(t, request{path: "/feeds/events", key: other}).into(t, 200, new([]any))
 	}
 	expect(200)
-	at, err := s.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{Organization: s.org, Reason: "unpaid"})
+	at, err := s.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+		Organization: s.org,
+		Reason:       "unpaid",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Await(t, at, organizations.ReadModel.Name)
 	expect(401)
-	if at, err = s.Commands.ResumeOrganization(t.Context(), apitest.Operator, command.ResumeOrganization{Organization: s.org}); err != nil {
+	if at, err = s.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+		command.ResumeOrganization{Organization: s.org}); err != nil {
 		t.Fatal(err)
 	}
 	s.Await(t, at, organizations.ReadModel.Name)
 	expect(200)
-	if at, err = s.Commands.DeleteOrganization(t.Context(), apitest.Operator, command.DeleteOrganization{Organization: s.org}); err != nil {
+	if at, err = s.Commands.DeleteOrganization(t.Context(), apitest.Operator,
+		command.DeleteOrganization{Organization: s.org}); err != nil {
 		t.Fatal(err)
 	}
 	s.Await(t, at, organizations.ReadModel.Name)
 	expect(401)
-	if types := strings.Join(s.EventTypes(t, "organization-"+s.org.String()), " "); !strings.HasSuffix(types, "organization.deleted.v1") {
+	if types := strings.Join(s.EventTypes(t, "organization-"+s.org.String()), " "); !strings.HasSuffix(types,
+		"organization.deleted.v1") {
 		t.Errorf("events: %s", types)
 	}
 }

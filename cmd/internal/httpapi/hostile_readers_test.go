@@ -22,7 +22,11 @@ func TestHostileFeedList(t *testing.T) {
 	const n = 25 // more than are read at once, twice
 	long := strings.Repeat("é", 10_000)
 	for i := range n {
-		s.do(t, request{method: "POST", path: "/feeds/events", body: fmt.Sprintf(`{"name":"%d","description":"%s"}`, i, long)}).into(t, 201, new(any))
+		s.do(t, request{
+			method: "POST",
+			path:   "/feeds/events",
+			body:   fmt.Sprintf(`{"name":"%d","description":"%s"}`, i, long),
+		}).into(t, 201, new(any))
 	}
 	var list []struct {
 		Name        string `json:"name"`
@@ -47,11 +51,12 @@ func TestHostileFeedList(t *testing.T) {
 	for field, body := range map[string]string{
 		"name": `{"name":"` + strings.Repeat("x", 256) + `"}`, "description": `{"description":"` + long + `é"}`,
 	} {
-		s.do(t, request{method: "PATCH", path: "/feeds/events/" + uuid.NewString(), body: body}).blames(t, field, "must have at most")
+		s.do(t, request{method: "PATCH", path: "/feeds/events/" + uuid.NewString(), body: body}).blames(t, field,
+			"must have at most")
 	}
 }
 
-// held is a caller that takes nothing of an answer until it is told to.
+// held is a caller that reads an answer on request.
 type held struct {
 	*httptest.ResponseRecorder
 
@@ -70,7 +75,7 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 	t.Parallel()
 	const underWay = 64
 	s := serve(t)
-	_, other := s.Organization(t, "Somebody else")
+	_, other := s.Organization(t, "Another organization")
 	began, release := make(chan struct{}), make(chan struct{})
 	ask := func(key string) *http.Request {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/feeds/events", http.NoBody)
@@ -88,7 +93,7 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 		select {
 		case <-began:
 		case <-time.After(apitest.Patience):
-			t.Fatal("not all requests got under way")
+			t.Fatal("not all requests have begun")
 		}
 	}
 	s.do(t, request{path: "/feeds/events", key: other}).into(t, 200, new([]any))
@@ -102,7 +107,7 @@ func TestHostileReadersHoldUpThemselves(t *testing.T) {
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
 }
 
-// slow is a body that comes when it is told to.
+// slow is a body that is sent on request.
 type slow struct {
 	io.Reader
 
@@ -116,10 +121,10 @@ func (s *slow) Read(p []byte) (int, error) {
 	return s.Reader.Read(p)
 }
 
-// Callers that send slowly hold up nothing, not even their own organization; what they ask for is done in its turn.
-func TestSlowBodiesHoldUpNothing(t *testing.T) {
+// Slow bodies delay nothing, not even in their own organization; their requests are executed in turn.
+func TestSlowBodiesDelayNothing(t *testing.T) {
 	t.Parallel()
-	const more = 100 // than may be under way
+	const more = 100 // than may be in progress
 	s := serve(t)
 	began, release := make(chan struct{}, more), make(chan struct{})
 	var asking sync.WaitGroup
@@ -151,7 +156,8 @@ func TestSlowBodiesHoldUpNothing(t *testing.T) {
 		}
 	}
 	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"quick","description":"d"}`}).into(t, 201, new(any))
+	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"quick","description":"d"}`}).into(t,
+		201, new(any))
 	goOn()
 	for range more {
 		if status := <-answers; status != 201 {

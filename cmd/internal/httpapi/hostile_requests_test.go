@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/front"
 )
 
-// What net/http would refuse by itself in a line of text is answered as anything else is: first a key is asked for.
+// Requests that net/http would refuse in a line of text are answered like others: without a key, with 401.
 func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -40,7 +40,7 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 	}{
 		{"a stray percent sign", "/events/destinations/%zz", "", 400, "INVALID_PARAMS"},
 		{"one at the end", "/feeds/a%", "", 404, "NOT_FOUND"},
-		{"one that is cut off", "/events/%2", "", 404, "NOT_FOUND"},
+		{"a truncated escape", "/events/%2", "", 404, "NOT_FOUND"},
 		{"a large header", "/events/destinations", large, 400, "INVALID_PARAMS"},
 		{"many headers", "/feeds", many, 400, "BAD_REQUEST"},
 		{"a long path", "/events/" + strings.Repeat("x", 128<<10), "", 400, "INVALID_PARAMS"},
@@ -66,7 +66,7 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 	}
 }
 
-// exchange sends a request as it is.
+// exchange sends a request unchanged.
 func exchange(t *testing.T, to net.Addr, sent string) response {
 	t.Helper()
 	var dialer net.Dialer

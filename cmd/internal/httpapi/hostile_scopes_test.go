@@ -21,7 +21,10 @@ import (
 // scoped makes a key of the server's organization.
 func (s *server) scoped(t *testing.T, scopes ...organization.Scope) (key, id string) {
 	t.Helper()
-	issued, at, err := s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{Organization: s.org, Scopes: scopes})
+	issued, at, err := s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+		Organization: s.org,
+		Scopes:       scopes,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,6 +41,9 @@ var neededFor = map[string][]organization.Scope{
 	"PUT /events/destinations/{ref}":                            {"write"},
 	"PATCH /events/destinations/{ref}":                          {"write"},
 	"DELETE /events/destinations/{ref}":                         {"write"},
+	"GET /events/notices":                                       {"read"},
+	"PUT /events/notices":                                       {"write"},
+	"DELETE /events/notices":                                    {"write"},
 	"POST /events/destinations/{ref}/test":                      {"write"},
 	"POST /events/destinations/{ref}/backfill":                  {"write"},
 	"GET /events/destinations/{ref}/listen":                     {"write"},
@@ -76,50 +82,53 @@ var neededFor = map[string][]organization.Scope{
 	"GET /openapi.json": nil,
 }
 
-// Keys with each set of scopes against each route: what is missing is refused by name, before the body is read.
+// Keys with each set of scopes against each route: missing scopes are named, before the body is read.
 func TestHostileScopesOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	sets := [][]organization.Scope{{"read"}, {"write"}, {"secrets"}, {"read", "write"}, {"read", "secrets"}, {"write", "secrets"}, organization.AllScopes()}
+	sets := [][]organization.Scope{{"read"}, {"write"}, {"secrets"}, {"read", "write"}, {"read", "secrets"},
+		{"write", "secrets"}, organization.AllScopes()}
 	keys := make([]string, len(sets))
 	for i, scopes := range sets {
 		keys[i], _ = s.scoped(t, scopes...)
 	}
-	fill := strings.NewReplacer("{ref}", "nobody", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing, "{feedId}", missing,
+	fill := strings.NewReplacer("{ref}", "unknown", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing,
+		"{feedId}", missing,
 		"{itemId}", missing, "{sourceId}", missing)
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		needed, decided := neededFor[method+" "+route]
-		if !decided {
-			t.Errorf("nobody has decided which scopes %s %s needs", method, route)
+	err := chi.Walk(s.api.Routes(),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			needed, decided := neededFor[method+" "+route]
+			if !decided {
+				t.Errorf("no scopes are listed for %s %s", method, route)
+				return nil
+			}
+			if needed == nil {
+				return nil // it needs no key
+			}
+			for i, scopes := range sets {
+				in := request{method: method, path: fill.Replace(route), key: keys[i]}
+				if method != http.MethodGet {
+					in.body = `{` // nothing is done
+				}
+				got := s.do(t, in)
+				lacks := slices.IndexFunc(needed, func(scope organization.Scope) bool { return !slices.Contains(scopes, scope) })
+				switch named := strings.Contains(got.body, "has not the scope"); {
+				case lacks < 0 && (named || got.status == 401 || got.status == 403):
+					t.Errorf("%s %s with %v: %d %s", method, route, scopes, got.status, got.body)
+				case lacks >= 0 && strings.HasPrefix(route, "/events"):
+					got.refused(t, 401, "AUTHENTICATION_FAILED", "has not the scope "+string(needed[lacks]))
+				case lacks >= 0:
+					got.refused(t, 403, "FORBIDDEN", "has not the scope "+string(needed[lacks]))
+				}
+			}
 			return nil
-		}
-		if needed == nil {
-			return nil // it needs no key
-		}
-		for i, scopes := range sets {
-			in := request{method: method, path: fill.Replace(route), key: keys[i]}
-			if method != http.MethodGet {
-				in.body = `{` // nothing is done
-			}
-			got := s.do(t, in)
-			lacks := slices.IndexFunc(needed, func(scope organization.Scope) bool { return !slices.Contains(scopes, scope) })
-			switch named := strings.Contains(got.body, "has not the scope"); {
-			case lacks < 0 && (named || got.status == 401 || got.status == 403):
-				t.Errorf("%s %s with %v: %d %s", method, route, scopes, got.status, got.body)
-			case lacks >= 0 && strings.HasPrefix(route, "/events"):
-				got.refused(t, 401, "AUTHENTICATION_FAILED", "has not the scope "+string(needed[lacks]))
-			case lacks >= 0:
-				got.refused(t, 403, "FORBIDDEN", "has not the scope "+string(needed[lacks]))
-			}
-		}
-		return nil
-	})
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Without the scope secrets nothing shows one, whatever is asked for; and what is masked is not taken for a value.
+// Without the scope secrets no answer shows one; and masked texts are not accepted as values.
 func TestHostileSecretsWithoutTheScope(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -127,8 +136,18 @@ func TestHostileSecretsWithoutTheScope(t *testing.T) {
 	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`
 	path := destinationsPath + "/crm"
 	answers := []response{
-		s.do(t, request{method: "PUT", path: path, body: body, key: weak}), s.do(t, request{path: path, key: weak}),
-		s.do(t, request{path: destinationsPath, key: weak}), s.do(t, request{method: "PATCH", path: path, body: `{"name":"x"}`, key: weak}),
+		s.do(t, request{
+			method: "PUT",
+			path:   path,
+			body:   body,
+			key:    weak,
+		}), s.do(t, request{path: path, key: weak}),
+		s.do(t, request{path: destinationsPath, key: weak}), s.do(t, request{
+			method: "PATCH",
+			path:   path,
+			body:   `{"name":"x"}`,
+			key:    weak,
+		}),
 		s.do(t, request{method: "POST", path: path + "/secrets/rotate", key: weak}),
 	}
 	var full struct {
@@ -151,8 +170,14 @@ func TestHostileSecretsWithoutTheScope(t *testing.T) {
 		t.Errorf("in full: %+v", full)
 	}
 	masked := strings.Replace(body, "hunter2", "…", 1)
-	s.do(t, request{method: "PUT", path: path, body: masked, key: weak}).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
-	s.do(t, request{method: "PATCH", path: path, body: `{"config":{"headers":{"X-Token":"…"}}}`}).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
+	s.do(t, request{
+		method: "PUT",
+		path:   path,
+		body:   masked,
+		key:    weak,
+	}).refused(t, 400, "INVALID_BODY", "config.headers has the mask")
+	s.do(t, request{method: "PATCH", path: path, body: `{"config":{"headers":{"X-Token":"…"}}}`}).refused(t, 400,
+		"INVALID_BODY", "config.headers has the mask")
 	if got := s.do(t, request{path: path}); !strings.Contains(got.body, "hunter2") {
 		t.Errorf("the header is lost: %s", got.body)
 	}
@@ -166,7 +191,8 @@ type keyListed struct {
 	SuccessorOf *string    `json:"successorOf"`
 }
 
-// An operator rotates keys, and both nodes honour the new one and the end of the old one. Keys themselves have no route for it.
+// An operator rotates keys, and both nodes honour the new one and the end of the old one. Keys themselves have no route
+// for it.
 func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -190,10 +216,15 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	}
 	old, id := s.scoped(t, "read", "write")
 	valid(old, true)
-	s.do(t, request{method: "POST", path: "/keys/" + id + "/rotate", key: old}).refused(t, 404, "NOT_FOUND", "no such route")
+	s.do(t, request{method: "POST", path: "/keys/" + id + "/rotate", key: old}).refused(t, 404, "NOT_FOUND",
+		"no such route")
 	rotate := func(of string, overlap time.Duration) (id, key string) {
 		t.Helper()
-		made, at, err := s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{Organization: s.org, KeyID: of, Overlap: overlap})
+		made, at, err := s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{
+			Organization: s.org,
+			KeyID:        of,
+			Overlap:      overlap,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +241,8 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	s.do(t, request{path: "/keys", key: madeKey}).into(t, 200, &list)
 	at := slices.IndexFunc(list, func(k keyListed) bool { return k.ID == made })
 	if len(list) != 3 || at < 0 || list[at].SuccessorOf == nil || *list[at].SuccessorOf != id ||
-		!slices.Equal(list[at].Scopes, []string{"read", "write"}) || list[at].LastUsedAt == nil || list[at].LastUsedAt.Minute() != 0 {
+		!slices.Equal(list[at].Scopes, []string{"read", "write"}) || list[at].LastUsedAt == nil ||
+		list[at].LastUsedAt.Minute() != 0 {
 		t.Errorf("keys: %+v", list)
 	}
 
@@ -239,15 +271,24 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	}
 }
 
-// A key that can't read header values can't have them sent to a receiver of its own either.
+// A key that can't read header values can't have them sent to another receiver either.
 func TestHostileHeadersToAnotherHost(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	weak, _ := s.scoped(t, "write")
 	path := destinationsPath + "/crm"
-	s.do(t, request{method: "PUT", path: path, body: `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`})
+	s.do(t, request{
+		method: "PUT",
+		path:   path,
+		body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`,
+	})
 	patch := func(key, config string) response {
-		return s.do(t, request{method: "PATCH", path: path, key: key, body: `{"config":` + config + `}`})
+		return s.do(t, request{
+			method: "PATCH",
+			path:   path,
+			key:    key,
+			body:   `{"config":` + config + `}`,
+		})
 	}
 	patch(weak, `{"url":"https://127.0.0.1:2/"}`).refused(t, 400, "VALIDATION_FAILED", "config.headers")
 	patch(weak, `{"url":"https://127.0.0.2:1/"}`).refused(t, 400, "VALIDATION_FAILED", "config.headers")
@@ -255,7 +296,12 @@ func TestHostileHeadersToAnotherHost(t *testing.T) {
 		patch(weak, `{"url":"https://127.0.0.1:1/other"}`),
 		patch(weak, `{"url":"https://127.0.0.1:2/","headers":{"X-Token":"mine"}}`),
 		patch("", `{"url":"https://127.0.0.1:3/"}`),
-		s.do(t, request{method: "PUT", path: path, key: weak, body: `{"name":"CRM","config":{"url":"https://127.0.0.1:4/"}}`}),
+		s.do(t, request{
+			method: "PUT",
+			path:   path,
+			key:    weak,
+			body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:4/"}}`,
+		}),
 	} {
 		if allowed.status != 200 {
 			t.Errorf("%d %s", allowed.status, allowed.body)

@@ -15,7 +15,8 @@ import (
 	"carillon/projections/deliveries"
 )
 
-// Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not touched.
+// Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not
+// touched.
 func TestHostileFeedbackOfADay(t *testing.T) {
 	t.Parallel()
 	const most, tries = 4, 12
@@ -24,7 +25,12 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 	reader := s.share(t, w.feed)
 	s.limit(t, organization.Limits{organization.LimitFeedbackPerDay: most})
 	give := func(key string) request {
-		return request{method: "POST", path: feedsPath + "/" + w.feed + "/items/" + w.item + "/feedback", key: key, body: `{"rating":"positive"}`}
+		return request{
+			method: "POST",
+			path:   feedsPath + "/" + w.feed + "/items/" + w.item + "/feedback",
+			key:    key,
+			body:   `{"rating":"positive"}`,
+		}
 	}
 	if got := s.concurrently(t, tries, func(int) request { return give("") }); got[200] != most || got[429] != tries-most {
 		t.Errorf("answered %v, want %d of 200 and the rest of 429", got, most)
@@ -40,7 +46,8 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 		t.Errorf("with room for one more: answered %v", got)
 	}
 	rows := 0
-	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback WHERE feed_id = $1", w.feed).Scan(&rows); err != nil || rows != most+2 {
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback WHERE feed_id = $1", w.feed).
+		Scan(&rows); err != nil || rows != most+2 {
 		t.Errorf("%d are on record, %v; want %d", rows, err, most+2)
 	}
 }
@@ -77,8 +84,7 @@ func TestHostileReplaysAreCountedOnce(t *testing.T) {
 	replay(2).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 }
 
-// What is replayed or backfilled waits with what was published: no more than the limit. A backfill that is too much makes
-// nothing.
+// Replays and backfills count with publications to the limit of waiting deliveries. A backfill beyond it makes none.
 func TestHostileRedeliveries(t *testing.T) {
 	t.Parallel()
 	const most, tries = 3, 8
@@ -97,7 +103,7 @@ func TestHostileRedeliveries(t *testing.T) {
 		t.Errorf("replays are answered %v, want %d of 202 and the rest of 409", got, most)
 	}
 	waiting := -1
-	for i := range done { // those that replay are refused for that; the others for the limit
+	for i := range done { // replays are refused as repeated; the others for the limit
 		if d := s.detail(t, done[i]); d.Status == "succeeded" {
 			waiting = i
 		}
@@ -109,7 +115,8 @@ func TestHostileRedeliveries(t *testing.T) {
 
 	// A backfill of as many as were published finds no room, and makes none.
 	late := s.subscribed(t, "late")
-	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` + time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
 	backfill := request{method: "POST", path: destinationsPath + "/" + late.ID + "/backfill", body: window}
 	s.do(t, backfill).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 	var list struct {

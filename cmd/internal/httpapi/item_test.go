@@ -15,7 +15,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
-// detail is what tests read of one item.
+// detail holds the fields of one item that tests read.
 type detail struct {
 	Item struct {
 		ID         string `json:"id"`
@@ -41,7 +41,8 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
-	starts := []time.Time{soon.AddDate(0, 0, -40), soon.AddDate(0, 0, -3), soon, soon.AddDate(0, 0, 2), soon.AddDate(0, 2, 0)}
+	starts := []time.Time{soon.AddDate(0, 0, -40), soon.AddDate(0, 0, -3), soon, soon.AddDate(0, 0, 2),
+		soon.AddDate(0, 2, 0)}
 	s.observe(t, source, bare("Series", happening.Scheduled, starts...))
 	s.observe(t, source, bare("Past", happening.Scheduled, starts[0]))
 	s.observe(t, source, bare("Cancelled", happening.Cancelled, soon))
@@ -50,9 +51,12 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 	ids := s.items(t, path, 2) // the past one is out of the list's reach
 	feedID := uuid.MustParse(path[len(feedsPath)+1:])
 	past := item.ID(feedID, s.happening("Past"))
-	apitest.Eventually(t, "the past item is in the feed, too", func() bool { return s.do(t, request{path: path + "/items/" + past.String()}).status == 200 })
+	apitest.Eventually(t, "the past item is in the feed, too", func() bool {
+		return s.do(t, request{path: path + "/items/" + past.String()}).status == 200
+	})
 
-	for _, query := range []string{"", "?since=2001-01-01&until=nonsense&limit=0&status=cancelled"} { // no range applies, and no filter
+	// no range applies, and no filter
+	for _, query := range []string{"", "?since=2001-01-01&until=nonsense&limit=0&status=cancelled"} {
 		var got detail
 		s.do(t, request{path: path + "/items/" + ids["Series"] + query}).into(t, 200, &got)
 		o := got.Item.Occurrence
@@ -64,7 +68,8 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 			statuses = append(statuses, occurrence.Status)
 		}
 		if diff := cmp.Diff(starts, shown); diff != "" || len(instances) != 5 || o.Total != 5 || o.Upcoming != 3 {
-			t.Errorf("%d instances, total %d, upcoming %d, occurrences (-want +got):\n%s", len(instances), o.Total, o.Upcoming, diff)
+			t.Errorf("%d instances, total %d, upcoming %d, occurrences (-want +got):\n%s", len(instances), o.Total,
+				o.Upcoming, diff)
 		}
 		if want := "completed completed scheduled scheduled scheduled"; strings.Join(statuses, " ") != want {
 			t.Errorf("statuses %v, want %s", statuses, want)
@@ -83,7 +88,8 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 		var got detail
 		answer := s.do(t, request{path: path + "/items/" + id + "?include=source"})
 		answer.into(t, 200, &got)
-		if o := got.Item.Occurrence; o.Total != want.total || o.Upcoming != want.upcoming || (o.Next != nil) != want.next || strings.Contains(answer.body, "null,\"occ") {
+		if o := got.Item.Occurrence; o.Total != want.total || o.Upcoming != want.upcoming || (o.Next != nil) != want.next ||
+			strings.Contains(answer.body, "null,\"occ") {
 			t.Errorf("%s: %+v, want %+v", got.Item.Title, o, want)
 		}
 		if got.Item.Source == nil || *got.Item.Source != (happening.Block{Type: "site", URL: "https://example.org/events"}) {
@@ -149,16 +155,18 @@ func TestItemIsRefused(t *testing.T) {
 	}
 	_, stranger := s.Organization(t, "Stranger")
 	for _, in := range []request{
-		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id}, {path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
+		{path: path + "/items/" + uuid.NewString()}, {path: empty + "/items/" + id},
+		{path: feedsPath + "/" + uuid.NewString() + "/items/" + id},
 		{path: path + "/items/" + id, key: stranger}, {path: path + "/items/" + s.happening("Concert").String()},
 	} {
 		s.do(t, in).refused(t, 404, "NOT_FOUND", "item not found")
 	}
-	s.do(t, request{path: path + "/items/" + strings.ToUpper(id) + "?include=%20source&other=ignored"}).into(t, 200, new(any))
+	s.do(t, request{path: path + "/items/" + strings.ToUpper(id) + "?include=%20source&other=ignored"}).into(t,
+		200, new(any))
 }
 
-// The legacy list is the current one in another shape: sourceType at the root, null for what is not known, no source
-// and no relevanceScore.
+// The legacy list is the current one in another shape: sourceType at the root, null for unknown values, no source and
+// no relevanceScore.
 func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -172,7 +180,8 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	legacy := func(in map[string]any) map[string]any {
 		in["sourceType"] = "site"
 		delete(in, "relevanceScore")
-		for _, member := range []string{"publishedAt", "shortDescription", "primaryImage", "primaryUrl", "time", "location", "capacity", "organizer"} {
+		for _, member := range []string{"publishedAt", "shortDescription", "primaryImage", "primaryUrl", "time", "location",
+			"capacity", "organizer"} {
 			if _, known := in[member]; !known {
 				in[member] = nil
 			}
@@ -185,8 +194,10 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 	}
 	week := url.QueryEscape(soon.AddDate(0, 0, -6).Format(time.RFC3339))
 	for query, number := range map[string]int{
-		"": 2, "?since=" + week: 3, "?since=" + week + "&limit=1&offset=1": 1, "?status=cancelled": 1, "?status=completed&since=" + week: 1,
-		"?orderBy=created&since=" + week: 3, "?until=" + url.QueryEscape(soon.Format(time.RFC3339)): 1, "?limit=1": 1, "?offset=7": 0,
+		"": 2, "?since=" + week: 3, "?since=" + week + "&limit=1&offset=1": 1, "?status=cancelled": 1,
+		"?status=completed&since=" + week: 1,
+		"?orderBy=created&since=" + week:  3, "?until=" + url.QueryEscape(soon.Format(time.RFC3339)): 1, "?limit=1": 1,
+		"?offset=7": 0,
 	} {
 		var current, old map[string]any
 		s.do(t, request{path: path + "/items" + query}).into(t, 200, &current)
@@ -203,7 +214,8 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 			t.Errorf("%s (-expected of the current +legacy):\n%s", query, diff)
 		}
 	}
-	plain, more := s.do(t, request{path: "/v0" + path + "/items?since=" + week}), s.do(t, request{path: "/v0" + path + "/items?include=source&include=owner&since=" + week})
+	plain, more := s.do(t, request{path: "/v0" + path + "/items?since=" + week}),
+		s.do(t, request{path: "/v0" + path + "/items?include=source&include=owner&since=" + week})
 	if more.status != 200 || clean(t, plain.body) != clean(t, more.body) {
 		t.Errorf("include changes the legacy list: %d %s", more.status, more.body)
 	}

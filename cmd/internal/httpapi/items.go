@@ -151,7 +151,7 @@ func (a *API) getItem(r *http.Request) (wire.Reply, error) {
 	return wire.OK(storedItem(shown)), nil
 }
 
-// storedItem is an item as it is stored.
+// storedItem is the stored form of an item.
 type storedItem []byte
 
 // AppendJSON implements wire.Appender.
@@ -182,7 +182,10 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, wire.NotFoundError(err, "item")
 	}
 	id, at, err := a.Commands.GiveFeedback(r.Context(), callerOf(r), command.GiveFeedback{
-		FeedID: feedID, ItemID: itemID, Rating: body.Rating.Value, Comment: body.Comment.Value,
+		FeedID:  feedID,
+		ItemID:  itemID,
+		Rating:  body.Rating.Value,
+		Comment: body.Comment.Value,
 	})
 	if err != nil {
 		return wire.Reply{}, err

@@ -31,7 +31,8 @@ func TestPagesAreTheWholeList(t *testing.T) {
 			if order == "created" && !slices.Equal(want, byAddition) {
 				t.Errorf("newest first: %v", want)
 			}
-			if last := slices.Sorted(slices.Values(want[5:])); order == "occurrence" && (want[0] != "Event 6" || !slices.Equal(last, []string{"Event 0", "Event 1"})) {
+			if last := slices.Sorted(slices.Values(want[5:])); order == "occurrence" &&
+				(want[0] != "Event 6" || !slices.Equal(last, []string{"Event 0", "Event 1"})) {
 				t.Errorf("earliest first: %v", want)
 			}
 			if all.Pagination.Limit != 20 || all.Pagination.Offset != 0 || all.Pagination.HasMore {
@@ -41,10 +42,12 @@ func TestPagesAreTheWholeList(t *testing.T) {
 				var walked []string
 				for offset, more := 0, true; more; offset += limit {
 					var page itemsPage
-					s.do(t, request{path: fmt.Sprintf("%s%s/items?orderBy=%s&limit=%d&offset=%d", version, path, order, limit, offset)}).into(t, 200, &page)
+					s.do(t, request{path: fmt.Sprintf("%s%s/items?orderBy=%s&limit=%d&offset=%d", version, path, order, limit,
+						offset)}).into(t, 200, &page)
 					walked = append(walked, page.titles()...)
 					more = page.Pagination.HasMore
-					if page.Total != 7 || page.Pagination.Limit != limit || page.Pagination.Offset != offset || more != (offset+limit < 7) || len(page.Items) > limit {
+					if page.Total != 7 || page.Pagination.Limit != limit || page.Pagination.Offset != offset ||
+						more != (offset+limit < 7) || len(page.Items) > limit {
 						t.Fatalf("limit %d, offset %d: %d items of %d, %+v", limit, offset, len(page.Items), page.Total, page.Pagination)
 					}
 				}
@@ -60,7 +63,8 @@ func TestStatusFiltersByInstance(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
-	for _, status := range []happening.Status{happening.Scheduled, happening.Cancelled, happening.Postponed, happening.Rescheduled} {
+	for _, status := range []happening.Status{happening.Scheduled, happening.Cancelled, happening.Postponed,
+		happening.Rescheduled} {
 		s.observe(t, source, bare(string(status), status, soon))
 	}
 	s.observe(t, source, bare("completed", happening.Scheduled, soon.AddDate(0, 0, -3)))
@@ -73,8 +77,9 @@ func TestStatusFiltersByInstance(t *testing.T) {
 	since := "&since=" + soon.AddDate(0, 0, -5).Format(time.DateOnly)
 	for _, version := range []string{"", "/v0"} {
 		for status, want := range map[string][]string{
-			"scheduled": {"both", "scheduled"}, "cancelled": {"both", "cancelled"}, "postponed": {"postponed"}, "rescheduled": {"rescheduled"},
-			"completed": {"completed"},
+			"scheduled": {"both", "scheduled"}, "cancelled": {"both", "cancelled"}, "postponed": {"postponed"},
+			"rescheduled": {"rescheduled"},
+			"completed":   {"completed"},
 		} {
 			for _, order := range []string{"occurrence", "created"} {
 				var page itemsPage
@@ -85,7 +90,8 @@ func TestStatusFiltersByInstance(t *testing.T) {
 					t.Errorf("%s%s by %s: %v of %d, want %v", version, status, order, titles, page.Total, want)
 				}
 				var one itemsPage // a page that is full has to count
-				s.do(t, request{path: version + path + "/items?limit=1&status=" + status + "&orderBy=" + order + since}).into(t, 200, &one)
+				s.do(t, request{path: version + path + "/items?limit=1&status=" + status + "&orderBy=" + order + since}).
+					into(t, 200, &one)
 				if one.Total != len(want) || one.Pagination.HasMore != (len(want) > 1) {
 					t.Errorf("%s%s: total %d, want %d", version, status, one.Total, len(want))
 				}

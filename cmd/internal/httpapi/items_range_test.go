@@ -22,7 +22,8 @@ type bound struct {
 func someBound(now time.Time) *rapid.Generator[bound] {
 	return rapid.Custom(func(t *rapid.T) bound {
 		today := now.Truncate(24 * time.Hour)
-		around := rapid.SampledFrom([]time.Time{now, today.AddDate(0, 0, -7), today.AddDate(0, 0, 30), today.AddDate(0, 0, 31)}).Draw(t, "around")
+		around := rapid.SampledFrom([]time.Time{now, today.AddDate(0, 0, -7), today.AddDate(0, 0, 30),
+			today.AddDate(0, 0, 31)}).Draw(t, "around")
 		at := around.Add(time.Duration(rapid.IntRange(-50, 50).Draw(t, "hours")) * time.Hour).
 			Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "seconds")) * time.Second).Truncate(time.Second)
 		zone := time.FixedZone("", rapid.IntRange(-12, 14).Draw(t, "zone")*3600)
@@ -77,7 +78,8 @@ func TestRangeRules(t *testing.T) {
 	c := s.clock(t)
 	source := s.site(t)
 	var starts []time.Time
-	for at, end := c.now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -10), c.now().AddDate(0, 0, 36); at.Before(end); at = at.Add(3 * time.Hour) {
+	for at, end := c.now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -10), c.now().AddDate(0, 0,
+		36); at.Before(end); at = at.Add(3 * time.Hour) {
 		starts = append(starts, at)
 	}
 	s.observe(t, source, bare("Often", happening.Scheduled, starts...))
@@ -86,7 +88,7 @@ func TestRangeRules(t *testing.T) {
 	s.items(t, path, 1)
 	start := c.now()
 	rapid.Check(t, func(r *rapid.T) {
-		// Some time on the same day or the next one; what was remembered of an earlier range must not show.
+		// Some time on the same day or the next one; cached results of an earlier range must not show.
 		c.pass(start.Sub(c.now()) + time.Duration(rapid.IntRange(0, 24*60).Draw(r, "minutes"))*time.Minute)
 		now := c.now().UTC()
 		var since, until *bound

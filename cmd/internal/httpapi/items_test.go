@@ -13,33 +13,54 @@ import (
 	"carillon/eventstore"
 )
 
-// concert is everything that a source can say of an event which takes place on two days. Those of other tests take place
-// elsewhere, so that the curation of feeds does not take them for the same.
+// concert is everything that a source can say of an event which takes place on two days. Those of other tests take
+// place elsewhere, so that the curation of feeds does not take them for the same.
 func (s *server) concert(title string, start time.Time) happening.Details {
 	total, end := 120, start.Add(2*time.Hour)
 	instance := happening.DeriveInstanceID(title, "")
 	occurrence := func(day int) happening.Occurrence {
-		o := happening.Occurrence{ID: happening.DeriveOccurrenceID(instance, day), Start: start.AddDate(0, 0, day), Status: happening.Scheduled}
+		o := happening.Occurrence{
+			ID:     happening.DeriveOccurrenceID(instance, day),
+			Start:  start.AddDate(0, 0, day),
+			Status: happening.Scheduled,
+		}
 		if day == 0 {
 			o.End = &end
 		}
 		return o
 	}
 	return happening.Details{
-		Title: title, Description: "<p>Music &amp; more</p>", ShortDescription: "Music",
-		Time: happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Saturday evening"},
-		Location: &happening.Location{
-			Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, Coordinates: &happening.Coordinates{Lat: float64(s.town % 80), Lng: float64(s.town / 80 % 100)},
-			Online: &happening.Online{Platform: "Stream", URL: "https://example.org/live"}, DisplayAddress: "Town hall, Market 1",
+		Title:            title,
+		Description:      "<p>Music &amp; more</p>",
+		ShortDescription: "Music",
+		Time: happening.Time{
+			TemporalPattern: happening.Singular,
+			Timezone:        "Europe/Rome",
+			DisplayText:     "Saturday evening",
 		},
-		Capacity:     &happening.Capacity{Total: &total},
-		Organizer:    &happening.Organizer{Name: "Town", URL: "https://example.org", Contact: "info@example.org"},
-		PrimaryImage: "https://example.org/1.png", SupportingImages: []string{"https://example.org/2.png"},
-		PrimaryURL: "https://example.org/concert", URLs: []string{"https://example.org/concert"},
+		Location: &happening.Location{
+			Venue:          &happening.Venue{Name: "Town hall", Address: "Market 1"},
+			Coordinates:    &happening.Coordinates{Lat: float64(s.town % 80), Lng: float64(s.town / 80 % 100)},
+			Online:         &happening.Online{Platform: "Stream", URL: "https://example.org/live"},
+			DisplayAddress: "Town hall, Market 1",
+		},
+		Capacity:         &happening.Capacity{Total: &total},
+		Organizer:        &happening.Organizer{Name: "Town", URL: "https://example.org", Contact: "info@example.org"},
+		PrimaryImage:     "https://example.org/1.png",
+		SupportingImages: []string{"https://example.org/2.png"},
+		PrimaryURL:       "https://example.org/concert",
+		URLs:             []string{"https://example.org/concert"},
 		GeoLocations: []happening.GeoLocation{{
-			ID: happening.DeriveGeoLocationID("town hall"), Description: "Town hall", RelationType: happening.AtLocation, Score: 100,
+			ID:           happening.DeriveGeoLocationID("town hall"),
+			Description:  "Town hall",
+			RelationType: happening.AtLocation,
+			Score:        100,
 		}},
-		Instances: []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{occurrence(0), occurrence(1)}}},
+		Instances: []happening.Instance{{
+			ID:          instance,
+			Status:      happening.Scheduled,
+			Occurrences: []happening.Occurrence{occurrence(0), occurrence(1)},
+		}},
 	}
 }
 
@@ -50,8 +71,11 @@ func (s *server) happening(title string) uuid.UUID { return happening.DeriveID(s
 func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Details) {
 	t.Helper()
 	_, err := happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
-		SourceID: source, Key: details.Title, Details: details, Source: happening.Block{Type: "site", URL: "https://example.org/events"},
-		At: time.Now().UTC().Truncate(time.Microsecond),
+		SourceID: source,
+		Key:      details.Title,
+		Details:  details,
+		Source:   happening.Block{Type: "site", URL: "https://example.org/events"},
+		At:       time.Now().UTC().Truncate(time.Microsecond),
 	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +143,8 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 		titles string
 		more   bool
 	}{
-		"?limit=2": {"First Bare", true}, "?limit=2&offset=2": {"Third", false}, "?status=cancelled": {"Bare", false}, "?status=completed": {"", false},
+		"?limit=2": {"First Bare", true}, "?limit=2&offset=2": {"Third", false}, "?status=cancelled": {"Bare", false},
+		"?status=completed": {"", false},
 		"?until=" + soon.AddDate(0, 0, 3).Format(time.RFC3339): {"First Bare", false},
 	} {
 		s.do(t, request{path: path + query}).into(t, 200, &page)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/subtle"
 	"net/netip"
 	"sync"
@@ -23,19 +24,19 @@ const (
 	maxKeysUnknown = 10_000
 )
 
-// keyring answers whether a key is valid, from memory for keyTTL. What it has to ask, it asks in one question at a
-// time, for all keys that have come up meanwhile: keys that somebody makes up cost others next to nothing, however many.
-// And who makes up many is not asked for: see wire.Askers.
+// keyring answers whether a key is valid, from memory for keyTTL. Look-ups are made one at a time, for all keys that
+// have come up meanwhile: made-up keys cost other callers next to nothing, however many. Addresses that make up many
+// get no look-ups: see wire.Credentials.
 type keyring struct {
-	keys   Keys
-	now    func() time.Time
-	askers *wire.Askers
+	keys  Keys
+	now   func() time.Time
+	known *wire.Credentials
 
 	held    *wire.Recent[string, heldKey]   // keys that were valid when Postgres was asked last
-	unknown *wire.Recent[string, time.Time] // what was no valid key, and until when that is taken for true
+	unknown *wire.Recent[string, time.Time] // invalid keys, and until when that is assumed
 
 	mu     sync.Mutex
-	next   *question // who waits for the next question; nil while nobody does
+	next   *question // the waiting callers of the next question; nil if there are none
 	asking bool
 }
 
@@ -54,63 +55,37 @@ type question struct {
 
 func newKeyring(keys Keys, now func() time.Time) *keyring {
 	return &keyring{
-		keys: keys, now: now, askers: wire.NewAskers(),
-		held: wire.NewRecent[string, heldKey](maxKeysHeld), unknown: wire.NewRecent[string, time.Time](maxKeysUnknown),
+		keys:    keys,
+		now:     now,
+		known:   wire.NewCredentials("keys", query.ErrNotFound),
+		held:    wire.NewRecent[string, heldKey](maxKeysHeld),
+		unknown: wire.NewRecent[string, time.Time](maxKeysUnknown),
 	}
 }
 
-// verify returns the stored key that a presented one is, or query.ErrNotFound. An address that has asked for too many
-// keys that nobody has is refused until it slows down, but for keys that were valid before.
+// verify returns the stored key of a presented one, or query.ErrNotFound. An address that has shown too many unknown
+// keys is refused until it slows down, except for keys that were valid before.
 func (k *keyring) verify(ctx context.Context, presented credential.Credential, from netip.Addr) (query.Key, error) {
 	now := k.now()
-	known, standing := k.look(presented.ID, now)
-	switch standing {
-	case keyFresh:
-	case keyUnknown:
-		return query.Key{}, query.ErrNotFound
-	case keyStale:
-		var err error
-		if known, err = k.ask(ctx, presented.ID, now); err != nil {
-			return query.Key{}, err
+	held, ok := k.held.Get(presented.ID)
+	if !ok || !now.Before(held.until) {
+		if until, _ := k.unknown.Get(presented.ID); now.Before(until) {
+			return query.Key{}, query.ErrNotFound
 		}
-	case keyNew:
-		err := k.askers.Take(from, now, "keys")
+		err := k.known.LookUp(sha256.Sum256([]byte(presented.ID)), from, now, func() (err error) {
+			held.Key, err = k.ask(ctx, presented.ID, now)
+			return err
+		})
 		if err != nil {
 			return query.Key{}, err
 		}
-		if known, err = k.ask(ctx, presented.ID, now); err != nil {
-			return query.Key{}, err
-		}
-		k.askers.GiveBack(from)
 	}
-	if subtle.ConstantTimeCompare(known.Hash, presented.Hash()) != 1 || !known.ExpiresAt.IsZero() && !now.Before(known.ExpiresAt) {
+	known := held.Key
+	if subtle.ConstantTimeCompare(known.Hash, presented.Hash()) != 1 ||
+		!known.ExpiresAt.IsZero() && !now.Before(known.ExpiresAt) {
 		return query.Key{}, query.ErrNotFound
 	}
 	return known, nil
-}
-
-// keyStanding is what memory says of a key.
-type keyStanding int
-
-const (
-	keyNew     keyStanding = iota // nothing
-	keyFresh                      // it is valid
-	keyStale                      // it was valid, and Postgres has to be asked whether it is
-	keyUnknown                    // it is not valid
-)
-
-func (k *keyring) look(id string, now time.Time) (query.Key, keyStanding) {
-	held, ok := k.held.Get(id)
-	until, _ := k.unknown.Get(id)
-	switch {
-	case ok && now.Before(held.until):
-		return held.Key, keyFresh
-	case ok:
-		return query.Key{}, keyStale
-	case now.Before(until):
-		return query.Key{}, keyUnknown
-	}
-	return query.Key{}, keyNew
 }
 
 // ask looks a key up with the next question.
@@ -145,14 +120,14 @@ func (k *keyring) join(id string) *question {
 	case !k.asking:
 		k.asking, k.next = true, nil
 		go k.question(q)
-	case len(q.ids) >= maxKeysAsked: // it is full: asked beside the one that is under way
+	case len(q.ids) >= maxKeysAsked: // it is full: asked beside the one that is in progress
 		k.next = nil
 		go k.answer(q)
 	}
 	return q
 }
 
-// question asks until nobody waits.
+// question asks until no caller waits.
 func (k *keyring) question(q *question) {
 	for q != nil {
 		k.answer(q)

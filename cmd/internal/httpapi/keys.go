@@ -22,7 +22,7 @@ type keyJSON struct {
 	SuccessorOf *string    `json:"successorOf"`
 }
 
-// listKeys answers GET /keys with those that work, of which there are as many as the limit allows, and their overlapping
+// listKeys answers GET /keys with the working keys, at most as many as the limit allows, and their overlapping
 // predecessors.
 func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	keys, err := a.Queries.Keys(r.Context(), callerOf(r).Organization)
@@ -33,8 +33,13 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 	for _, k := range keys {
 		if k.RevokedAt == nil && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt)) {
 			list = append(list, keyJSON{
-				ID: k.ID, Name: k.Name, Scopes: k.Scopes, CreatedAt: k.CreatedAt.UTC(), ExpiresAt: wire.UTC(k.ExpiresAt),
-				LastUsedAt: wire.UTC(k.LastUsedAt), SuccessorOf: wire.Nullable(k.SuccessorOf),
+				ID:          k.ID,
+				Name:        k.Name,
+				Scopes:      k.Scopes,
+				CreatedAt:   k.CreatedAt.UTC(),
+				ExpiresAt:   wire.UTC(k.ExpiresAt),
+				LastUsedAt:  wire.UTC(k.LastUsedAt),
+				SuccessorOf: wire.Nullable(k.SuccessorOf),
 			})
 		}
 	}

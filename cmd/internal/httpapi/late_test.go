@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
@@ -23,16 +23,20 @@ import (
 	"carillon/projections/subscriptions"
 )
 
-// What was recorded is answered with what was recorded, and that is what a
-// read shows once the read models go on.
+// A recorded write is answered with its result, and reads show it once the read models continue.
 func (s *server) writesWhileStill(t *testing.T) {
 	t.Helper()
 	known := s.destination(t, "known")
 	var subscribed subscriptionView
 	subscriptionsPath := destinationsPath + "/" + known.ID + "/subscriptions"
-	s.do(t, request{method: "POST", path: subscriptionsPath, body: `{"externalId":"known","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscribed)
+	s.do(t, request{
+		method: "POST",
+		path:   subscriptionsPath,
+		body:   `{"externalId":"known","eventTypes":["*"],"scopeKind":"all"}`,
+	}).into(t, 201, &subscribed)
 	var feed feedView
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"Concerts","description":"In town"}`}).into(t, 201, &feed)
+	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"Concerts","description":"In town"}`}).into(t,
+		201, &feed)
 
 	s.StopReadModels()
 	written := map[string]eventstore.Position{} // the last write that each consumer has to see
@@ -55,20 +59,48 @@ func (s *server) writesWhileStill(t *testing.T) {
 		status             int
 		want               map[string]any // of the answer
 	}{
-		{"POST", destinationsPath, `{"externalId":"posted",` + whole("Posted")[1:], 201, map[string]any{"externalId": "posted", "name": "Posted", "status": "enabled"}},
-		{"PUT", destinationsPath + "/put", whole("Put"), 201, map[string]any{"externalId": "put", "name": "Put", "debounceWindowSeconds": 5.}},
+		{"POST", destinationsPath, `{"externalId":"posted",` + whole("Posted")[1:], 201, map[string]any{
+			"externalId": "posted",
+			"name":       "Posted",
+			"status":     "enabled",
+		}},
+		{"PUT", destinationsPath + "/put", whole("Put"), 201, map[string]any{
+			"externalId":            "put",
+			"name":                  "Put",
+			"debounceWindowSeconds": 5.,
+		}},
 		{"PUT", destinationsPath + "/put", whole("Put again"), 200, map[string]any{"externalId": "put", "name": "Put again"}},
-		{"PUT", destinationsPath + "/" + known.ID, whole("Replaced"), 200, map[string]any{"externalId": "known", "name": "Replaced"}},
+		{"PUT", destinationsPath + "/" + known.ID, whole("Replaced"), 200, map[string]any{
+			"externalId": "known",
+			"name":       "Replaced",
+		}},
 		{
 			"PATCH", destinationsPath + "/known", `{"externalId":"renamed","status":"disabled"}`, 200,
 			map[string]any{"externalId": "renamed", "name": "Replaced", "status": "disabled"},
 		},
-		{"POST", subscriptionsPath, `{"eventTypes":["news.*"],"scopeKind":"all"}`, 201, map[string]any{"eventTypes": []any{"news.*"}, "active": true}},
-		{"PUT", subscriptionsPath + "/put", `{"eventTypes":["news.*"],"scopeKind":"feed_type","feedType":"news"}`, 201, map[string]any{"externalId": "put", "feedType": "news"}},
-		{"PUT", subscriptionsPath + "/put", `{"eventTypes":["*"],"scopeKind":"all"}`, 200, map[string]any{"externalId": "put", "feedType": nil}},
-		{"PATCH", subscriptionsPath + "/known", `{"active":false}`, 200, map[string]any{"externalId": "known", "active": false}},
-		{"POST", "/feeds/events", `{"name":"Fairs","description":"Out of town"}`, 201, map[string]any{"name": "Fairs", "enabled": true}},
-		{"PATCH", "/feeds/events/" + feed.ID, `{"name":"Gigs","enabled":false}`, 200, map[string]any{"name": "Gigs", "enabled": false, "enabledSource": "api"}},
+		{"POST", subscriptionsPath, `{"eventTypes":["news.*"],"scopeKind":"all"}`, 201, map[string]any{
+			"eventTypes": []any{"news.*"},
+			"active":     true,
+		}},
+		{"PUT", subscriptionsPath + "/put", `{"eventTypes":["news.*"],"scopeKind":"feed_type","feedType":"news"}`, 201,
+			map[string]any{"externalId": "put", "feedType": "news"}},
+		{"PUT", subscriptionsPath + "/put", `{"eventTypes":["*"],"scopeKind":"all"}`, 200, map[string]any{
+			"externalId": "put",
+			"feedType":   nil,
+		}},
+		{"PATCH", subscriptionsPath + "/known", `{"active":false}`, 200, map[string]any{
+			"externalId": "known",
+			"active":     false,
+		}},
+		{"POST", "/feeds/events", `{"name":"Fairs","description":"Out of town"}`, 201, map[string]any{
+			"name":    "Fairs",
+			"enabled": true,
+		}},
+		{"PATCH", "/feeds/events/" + feed.ID, `{"name":"Gigs","enabled":false}`, 200, map[string]any{
+			"name":          "Gigs",
+			"enabled":       false,
+			"enabledSource": "api",
+		}},
 	}
 	answers := map[string]map[string]any{} // the last one about each thing
 	for _, w := range writes {
@@ -115,15 +147,15 @@ func (s *server) writesWhileStill(t *testing.T) {
 }
 
 // stuckKeys are data keys that can't be deleted now.
-type stuckKeys struct{ adapters.DataKeys }
+type stuckKeys struct{ *apitest.Keys }
 
 func (stuckKeys) Delete(context.Context, uuid.UUID) error { return command.ErrUnavailable }
 
-// TestADeletionDoesNotWaitForItsDataKey: it is recorded, and the cascade of deletions shreds the key later.
-func TestADeletionDoesNotWaitForItsDataKey(t *testing.T) {
+// TestDeletionDoesNotWaitForDataKey: it is recorded, and the cascade of deletions shreds the key later.
+func TestDeletionDoesNotWaitForDataKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	vault, err := sealing.NewVault(stuckKeys{adapters.DataKeys{Pool: s.Pool}}, bytes.Repeat([]byte{7}, 32))
+	vault, err := sealing.NewVault(stuckKeys{s.Keys}, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		t.Fatal(err)
 	}

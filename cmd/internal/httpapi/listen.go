@@ -22,6 +22,7 @@ func (a *API) listenRoutes(r routes) {
 
 // Relay connects listeners with the deliverers of all processes; adapters.Relay does.
 type Relay interface {
+	// Listen refuses, before it calls a function, one stream more than an organization may have.
 	Listen(ctx context.Context, l Listening) error
 	// Answer reports whether a request waited for the answer.
 	Answer(ctx context.Context, organization uuid.UUID, token string, id uuid.UUID, answer []byte) (bool, error)
@@ -67,10 +68,14 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 		stop := context.AfterFunc(a.Ending(), cancel) //nolint:contextcheck // it ends with the process
 		defer stop()
 	}
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // proxies that hold answers back
+	begun := false
 	write := func(text string) error {
+		if !begun {
+			begun = true
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.Header().Set("Cache-Control", "no-store")
+			w.Header().Set("X-Accel-Buffering", "no") // proxies that hold answers back
+		}
 		if _, err := w.Write([]byte(text)); err != nil {
 			return err
 		}
@@ -89,7 +94,11 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 			return write(": still here\n\n")
 		},
 	})
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil || ctx.Err() != nil:
+	case !begun:
+		wire.Events.WriteError(w, r, err)
+	default:
 		wire.Note(r.Context(), slog.String("ended", err.Error()))
 	}
 }

@@ -34,14 +34,19 @@ import (
 const connections = 16
 
 // BenchmarkItemLists reads pages of 20 through HTTP, from a feed of a thousand items and from one of a hundred thousand
-// with a million occurrences, half of the items in the default range. bare is a handler that runs one indexed query for the
-// items of the first page, and writes the bytes that the list answered with. Processor time is of server and client
+// with a million occurrences, half of the items in the default range. bare is a handler that runs one indexed query for
+// the items of the first page, and writes the bytes that the list answered with. Processor time is of server and client
 // together.
 func BenchmarkItemLists(b *testing.B) {
 	parts := apitest.Start(b)
 	api, err := httpapi.New(httpapi.Dependencies{
-		Commands: parts.Commands, Queries: parts.Queries, Keys: parts.Queries, Await: parts.Progress.Await, Now: time.Now,
-		Log: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
+		Commands: parts.Commands,
+		Queries:  parts.Queries,
+		Keys:     parts.Queries,
+		Await:    parts.Progress.Await,
+		Now:      time.Now,
+		Log:      slog.New(slog.DiscardHandler),
+		Metrics:  prometheus.NewRegistry(),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -62,8 +67,10 @@ func BenchmarkItemLists(b *testing.B) {
 		b.Fatal(err)
 	}
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i ON i.id = o.item_id
-			WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.previous < $2 ORDER BY o.starts_at, o.item_id LIMIT 20`, large, time.Now())
+		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i
+			ON i.id = o.item_id
+			WHERE o.feed_id = $1 AND o.starts_at >= $2 AND o.previous < $2 ORDER BY o.starts_at, o.item_id LIMIT 20`, large,
+			time.Now())
 		if err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
@@ -116,7 +123,7 @@ func ask(b *testing.B, usage pgtest.Usage, url, key string) {
 	b.Helper()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections}}
 	defer client.CloseIdleConnections()
-	if err := get(client, url, key, io.Discard); err != nil { // what is remembered from here on is part of the matter
+	if err := get(client, url, key, io.Discard); err != nil { // caches filled from here on are part of the measurement
 		b.Fatal(err)
 	}
 	took := make([]time.Duration, b.N)
@@ -165,7 +172,8 @@ func get(client *http.Client, url, key string, into io.Writer) error {
 func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int) {
 	b.Helper()
 	var body strings.Builder
-	if err := get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key, &body); err != nil {
+	if err := get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
+		&body); err != nil {
 		b.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(body.String(), `"total":`)
@@ -175,20 +183,40 @@ func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int)
 	return n
 }
 
-// fill makes a feed of so many items with ten occurrences each, from 30 days ago to 70 days ahead. One in a hundred is
+// fill makes a feed of n items with ten occurrences each, from 30 days ago to 70 days ahead. One in a hundred is
 // cancelled, one in a thousand postponed, those at the end of the list.
 func fill(b *testing.B, log *projecttest.Log, org uuid.UUID, size int) uuid.UUID {
 	b.Helper()
 	id, source, now := uuid.New(), uuid.New(), time.Now().UTC().Truncate(time.Minute)
 	projecttest.Stream(log, feed.Aggregate, id, now)(
-		feed.Created{Organization: org, Settings: feed.Settings{Name: "F", Description: "D"}, Enabled: true, At: now},
-		feed.SourceAttached{AssociationID: uuid.New(), SourceID: source, SourceType: "site", At: now})
+		feed.Created{
+			Organization: org,
+			Settings:     feed.Settings{Name: "F", Description: "D"},
+			Enabled:      true,
+			At:           now,
+		},
+		feed.SourceAttached{
+			AssociationID: uuid.New(),
+			SourceID:      source,
+			SourceType:    "site",
+			At:            now,
+		})
 	for i := range size {
 		d := happening.Details{
-			Title: fmt.Sprintf("Concert %d", i), Description: "<p>" + strings.Repeat("An evening of music in the old town hall. ", 12) + "</p>",
-			ShortDescription: "An evening of music.", PrimaryImage: "https://example.org/i.png", PrimaryURL: "https://example.org/concert",
-			Time:     happening.Time{TemporalPattern: happening.Recurring, Timezone: "Europe/Rome", DisplayText: "Sat, 20:00"},
-			Location: &happening.Location{Venue: &happening.Venue{Name: "Town hall", Address: "Market 1"}, DisplayAddress: "Town hall, Market 1"},
+			Title:            fmt.Sprintf("Concert %d", i),
+			Description:      "<p>" + strings.Repeat("An evening of music in the old town hall. ", 12) + "</p>",
+			ShortDescription: "An evening of music.",
+			PrimaryImage:     "https://example.org/i.png",
+			PrimaryURL:       "https://example.org/concert",
+			Time: happening.Time{
+				TemporalPattern: happening.Recurring,
+				Timezone:        "Europe/Rome",
+				DisplayText:     "Sat, 20:00",
+			},
+			Location: &happening.Location{
+				Venue:          &happening.Venue{Name: "Town hall", Address: "Market 1"},
+				DisplayAddress: "Town hall, Market 1",
+			},
 		}
 		status := happening.Scheduled
 		switch {
@@ -202,13 +230,29 @@ func fill(b *testing.B, log *projecttest.Log, org uuid.UUID, size int) uuid.UUID
 			instance := happening.Instance{ID: happening.DeriveInstanceID(fmt.Sprint(i), fmt.Sprint(n)), Status: status}
 			start := begins.Add(time.Duration(n) * 10 * 24 * time.Hour)
 			end := start.Add(2 * time.Hour)
-			instance.Occurrences = []happening.Occurrence{{ID: happening.DeriveOccurrenceID(instance.ID, 0), Start: start, End: &end, Status: status}}
+			instance.Occurrences = []happening.Occurrence{{
+				ID:     happening.DeriveOccurrenceID(instance.ID, 0),
+				Start:  start,
+				End:    &end,
+				Status: status,
+			}}
 			d.Instances = append(d.Instances, instance)
 		}
 		happeningID := uuid.New()
 		itemID := item.ID(id, happeningID)
-		projecttest.Stream(log, happening.Aggregate, happeningID, now)(happening.Observed{SourceID: source, Key: "k", Details: d, Source: happening.Block{Type: "site"}, At: now})
-		projecttest.Stream(log, item.Aggregate, itemID, now)(item.Added{FeedID: id, HappeningID: happeningID, SourceID: source, At: now.Add(time.Duration(i) * time.Millisecond)})
+		projecttest.Stream(log, happening.Aggregate, happeningID, now)(happening.Observed{
+			SourceID: source,
+			Key:      "k",
+			Details:  d,
+			Source:   happening.Block{Type: "site"},
+			At:       now,
+		})
+		projecttest.Stream(log, item.Aggregate, itemID, now)(item.Added{
+			FeedID:      id,
+			HappeningID: happeningID,
+			SourceID:    source,
+			At:          now.Add(time.Duration(i) * time.Millisecond),
+		})
 		if i%250 == 249 {
 			log.Project()
 		}

@@ -18,7 +18,7 @@ type lossy struct {
 
 	category string
 	armed    atomic.Bool
-	away     atomic.Pointer[error] // what it answers while it is away
+	away     atomic.Pointer[error] // its error while it is away
 	lost     func()                // called when an answer is lost. Optional.
 }
 
@@ -27,7 +27,9 @@ func (l *lossy) leave(err error) { l.away.Store(&err) }
 
 func (l *lossy) back() { l.away.Store(nil) }
 
-func (l *lossy) Append(ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed) (eventstore.Appended, error) {
+func (l *lossy) Append(
+	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
 	if err := l.away.Load(); err != nil {
 		return eventstore.Appended{}, *err
 	}
@@ -40,15 +42,17 @@ func (l *lossy) Append(ctx context.Context, stream string, expected eventstore.R
 	return appended, err
 }
 
-func (l *lossy) Read(ctx context.Context, stream string, from eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+func (l *lossy) Read(
+	ctx context.Context, stream string, from eventstore.Revision,
+) iter.Seq2[eventstore.Recorded, error] {
 	if err := l.away.Load(); err != nil {
 		return func(yield func(eventstore.Recorded, error) bool) { yield(eventstore.Recorded{}, *err) }
 	}
 	return l.Store.Read(ctx, stream, from)
 }
 
-// The event store recorded something and the request failed all the same: the answer was lost, and the caller did not wait
-// for another try. Tried again, it does what it would have done; it does not collide with itself.
+// The event store recorded something and the request failed all the same: the answer was lost, and the caller did not
+// wait for another try. Tried again, it does what it would have done; it does not collide with itself.
 func TestLostAnswerBlocksNoName(t *testing.T) {
 	t.Parallel()
 	for _, category := range []string{"externalid", "destination", "subscription"} {
@@ -65,7 +69,12 @@ func TestLostAnswerBlocksNoName(t *testing.T) {
 				if category == "subscription" {
 					collection, more = destinationsPath+"/"+parent.ID+"/subscriptions", `"eventTypes":["*"],"scopeKind":"all"`
 				}
-				in := request{method: method, path: collection + "/" + ref, body: "{" + more + "}", ctx: ctx}
+				in := request{
+					method: method,
+					path:   collection + "/" + ref,
+					body:   "{" + more + "}",
+					ctx:    ctx,
+				}
 				if method == "POST" {
 					in.path, in.body = collection, `{"externalId":"`+ref+`",`+more+`}`
 				}
@@ -101,6 +110,7 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	delivery := s.delivery(t, destination.ID)
+	s.do(t, request{method: "PUT", path: "/events/notices", body: destinationBody(t, "")}).into(t, 201, new(any))
 	w := s.filledFeed(t)
 	event := s.detail(t, delivery).EventID
 	fill := strings.NewReplacer("/events/events/{id}", "/events/events/"+event, "{ref}", "crm", "{subRef}", "all",
@@ -113,7 +123,8 @@ func TestEventStoreGoneOnEveryRoute(t *testing.T) {
 			continue // it needs no event store, and its answer has no end
 		}
 		in.path = fill.Replace(in.path)
-		s.withoutStore(t, in, strings.HasSuffix(in.path, "/validate") || strings.HasSuffix(in.path, "/test") || strings.HasSuffix(in.path, "/backfill"))
+		s.withoutStore(t, in, strings.HasSuffix(in.path, "/validate") || strings.HasSuffix(in.path, "/test") ||
+			strings.HasSuffix(in.path, "/backfill"))
 	}
 	for _, in := range feedSurface {
 		s.withoutStore(t, w.in(in), false)

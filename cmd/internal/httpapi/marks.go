@@ -21,8 +21,7 @@ type mark struct {
 // String returns the mark as the parameter until takes it.
 func (m mark) String() string { return instant.Text(m.at) + "~" + m.id.String() }
 
-// stretch is a part of a list that is read by marks. It has neither a total nor an offset: what comes in meanwhile
-// moves nothing.
+// stretch is a part of a list that is read by marks. It has neither a total nor an offset: new entries move nothing.
 type stretch[T any] struct {
 	Items      []T               `json:"items"`
 	Pagination stretchPagination `json:"pagination"`

@@ -7,27 +7,26 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
-
-	"carillon/cmd/internal/httpapi/contract"
 )
 
 // The document describes every route, and no route that there isn't.
 func TestDocumentAndRouterAgree(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	var routed, documented []string
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if route != "/docs/*" { // the playground's own files
-			routed = append(routed, method+" "+route)
-		}
-		return nil
-	})
+	var routed, described []string
+	err := chi.Walk(s.api.Routes(),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			if route != "/docs/*" { // the playground's own files
+				routed = append(routed, method+" "+route)
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, item := range contract.Document(t).Paths.Map() {
+	for path, item := range documented.Document(t).Paths.Map() {
 		for method, operation := range item.Operations() {
-			documented = append(documented, method+" "+path)
+			described = append(described, method+" "+path)
 			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 {
 				t.Errorf("%s %s needs an operationId, a summary and a tag", method, path)
 			}
@@ -37,13 +36,13 @@ func TestDocumentAndRouterAgree(t *testing.T) {
 		}
 	}
 	slices.Sort(routed)
-	slices.Sort(documented)
+	slices.Sort(described)
 	for _, route := range routed {
-		if !slices.Contains(documented, route) {
+		if !slices.Contains(described, route) {
 			t.Errorf("%s is a route and not documented", route)
 		}
 	}
-	for _, route := range documented {
+	for _, route := range described {
 		if !slices.Contains(routed, route) {
 			t.Errorf("%s is documented and no route", route)
 		}
@@ -79,11 +78,18 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 			t.Errorf("GET %s has an inline script, which its own policy blocks", path)
 		}
 	}
-	for coding, zipped := range map[string]bool{"": false, "br, gzip": true, "gzip;q=0": false, "gzip; q=0.5": true, "br": false} {
+	for coding, zipped := range map[string]bool{
+		"":            false,
+		"br, gzip":    true,
+		"gzip;q=0":    false,
+		"gzip; q=0.5": true,
+		"br":          false,
+	} {
 		path, header := "/docs/swagger-ui.css", map[string]string{"Accept-Encoding": coding}
 		for range 2 { // the second comes from memory
 			got := s.do(t, request{path: path, key: "none", header: header})
-			if is := got.header.Get("Content-Encoding") == "gzip"; got.status != 200 || is != zipped || strings.HasPrefix(got.body, "\x1f\x8b") != zipped {
+			if is := got.header.Get("Content-Encoding") == "gzip"; got.status != 200 || is != zipped ||
+				strings.HasPrefix(got.body, "\x1f\x8b") != zipped {
 				t.Errorf("accepted %q: %d %v, compressed: %t", coding, got.status, got.header, is)
 			}
 			header["If-None-Match"] = got.header.Get("ETag")

@@ -1,20 +1,35 @@
 package httpapi
 
 import (
+	"embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
+	"carillon/cmd/internal/openapi"
 	"carillon/command/catalog"
 )
+
+//go:embed openapi/*.yaml
+var openapiFiles embed.FS
+
+// OpenAPI returns the API's document, OpenAPI 3.1 in JSON. It is assembled once.
+var OpenAPI = sync.OnceValues(func() ([]byte, error) {
+	webhooks, err := webhooksPart()
+	if err != nil {
+		return nil, err
+	}
+	return openapi.Assemble(openapiFiles, webhooks)
+})
 
 // object is a member of the OpenAPI document whose value is a mapping.
 type object = map[string]any
 
-// webhooksPart returns what the document says of the webhooks: one for each type of the catalog, and a component for its
-// body, so that generated clients have a type for each.
-func webhooksPart() (*yaml.Node, error) {
+// webhooksPart returns what the document says of the webhooks: one for each type of the catalog, and a component for
+// its body, so that generated clients have a type for each.
+func webhooksPart() (object, error) {
 	types, err := catalog.Types()
 	if err != nil {
 		return nil, err
@@ -31,11 +46,7 @@ func webhooksPart() (*yaml.Node, error) {
 		schemas[name] = webhookBody(t, name+"Data")
 		webhooks[t.Name] = object{"post": webhookOperation(t, name)}
 	}
-	raw, err := yaml.Marshal(object{"webhooks": webhooks, "components": object{"schemas": schemas}})
-	if err != nil {
-		return nil, err
-	}
-	return parseMapping(raw)
+	return object{"webhooks": webhooks, "components": object{"schemas": schemas}}, nil
 }
 
 // componentName returns NewsItemAdded for news.item.added.
@@ -51,8 +62,7 @@ func webhookOperation(t catalog.Type, component string) object {
 	return object{
 		"tags":        []string{"Webhooks"},
 		"operationId": "on" + component,
-		"summary":     t.Name,
-		"description": t.Description,
+		"summary":     t.Description,
 		"security":    []any{},
 		"parameters": []object{
 			componentRef("parameters/WebhookId"),

@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Each type of the catalog is a webhook of the document, and what is sent as one matches its schema.
+// Each type of the catalog is a webhook of the document, and sent events match its schema.
 func TestOpenAPIWebhooks(t *testing.T) {
 	t.Parallel()
 	document, err := httpapi.OpenAPI()

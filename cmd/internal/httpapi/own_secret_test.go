@@ -31,7 +31,11 @@ func TestDestinationWithOwnSecret(t *testing.T) {
 		t.Errorf("read %+v, want it disabled, its secret masked", read)
 	}
 	for _, method := range []string{"PUT", "PATCH"} {
-		s.do(t, request{method: method, path: "/events/destinations/moved", body: destinationBody(t, `"secret":"`+ownSecret+`",`)}).
+		s.do(t, request{
+			method: method,
+			path:   "/events/destinations/moved",
+			body:   destinationBody(t, `"secret":"`+ownSecret+`",`),
+		}).
 			refused(t, 400, "INVALID_BODY", "secret")
 	}
 }

@@ -31,7 +31,7 @@ func checkReference(kind wire.Kind, name, ref string) error {
 	return nil
 }
 
-// givenReference reads a path segment of PUT. What breaks the rules of externalIds is VALIDATION_FAILED there, because
+// givenReference reads a path segment of PUT. A breach of the rules of externalIds is VALIDATION_FAILED there, because
 // the caller gives the name, and INVALID_PARAMS elsewhere, because it can't be the name of anything.
 func givenReference(r *http.Request, name string) (string, error) {
 	ref, err := reference(r, name)

@@ -11,8 +11,8 @@ import (
 	"carillon/query"
 )
 
-// An item is scored for its feed, anew when the feed is renamed or the item revised, in the current shape alone; another
-// organization's feed of the same source scores it for itself. Switched off, nothing is shown.
+// An item is scored for its feed, again when the feed is renamed or the item revised, in the current shape alone;
+// another organization's feed of the same source scores it for itself. Switched off, nothing is shown.
 func TestRelevanceScore(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -21,10 +21,20 @@ func TestRelevanceScore(t *testing.T) {
 	_, theirs := s.Organization(t, "Library")
 	feed := func(key, name string) string {
 		var made feedView
-		s.do(t, request{method: "POST", path: feedsPath, key: key, body: fmt.Sprintf(`{"name":%q,"description":"What is on"}`, name)}).into(t, 201, &made)
+		s.do(t, request{
+			method: "POST",
+			path:   feedsPath,
+			key:    key,
+			body:   fmt.Sprintf(`{"name":%q,"description":"What is on"}`, name),
+		}).into(t, 201, &made)
 		path := feedsPath + "/" + made.ID
 		body := fmt.Sprintf(`{"sourceType":"site","sourceId":"%s"}`, source)
-		s.do(t, request{method: "POST", path: path + "/sources", key: key, body: body}).into(t, 201, new(any))
+		s.do(t, request{
+			method: "POST",
+			path:   path + "/sources",
+			key:    key,
+			body:   body,
+		}).into(t, 201, new(any))
 		return path
 	}
 	score := func(key, path string) (id string, score *float64) {
@@ -49,9 +59,14 @@ func TestRelevanceScore(t *testing.T) {
 	}
 	mine, other := feed("", "Jazz nights"), feed(theirs, "Theatre")
 	expect("a feed that it is about", "", mine, true)
-	expect("one that it is not about", theirs, other, false)
-	s.do(t, request{method: "PATCH", path: other, key: theirs, body: `{"description":"Theatre, and jazz"}`}).into(t, 200, new(any))
-	expect("described anew", theirs, other, true)
+	expect("an unrelated one", theirs, other, false)
+	s.do(t, request{
+		method: "PATCH",
+		path:   other,
+		key:    theirs,
+		body:   `{"description":"Theatre, and jazz"}`,
+	}).into(t, 200, new(any))
+	expect("described again", theirs, other, true)
 	s.do(t, request{method: "PATCH", path: mine, body: `{"name":"Readings"}`}).into(t, 200, new(any))
 	expect("renamed", "", mine, false)
 	expect("the other one, after that", theirs, other, true)
@@ -60,7 +75,8 @@ func TestRelevanceScore(t *testing.T) {
 	if shown := s.do(t, request{path: mine + "/items/" + id}); !strings.Contains(shown.body, `"relevanceScore":0`) {
 		t.Errorf("one item: %s", shown.body)
 	}
-	if legacy := s.do(t, request{path: "/v0" + mine + "/items"}); !strings.Contains(legacy.body, id) || strings.Contains(legacy.body, "relevance") {
+	if legacy := s.do(t, request{path: "/v0" + mine + "/items"}); !strings.Contains(legacy.body, id) ||
+		strings.Contains(legacy.body, "relevance") {
 		t.Errorf("legacy shape: %s", legacy.body)
 	}
 	s.rewire(t, func(d *httpapi.Dependencies) { d.Queries = &query.Queries{Pool: s.Pool, WithoutRelevance: true} })

@@ -14,7 +14,7 @@ import (
 	"carillon/query"
 )
 
-// routes says of each route which scopes a key needs for it: a route can't be made without.
+// routes registers each route with the scopes that a key needs, which are required.
 type routes struct {
 	read    chi.Router
 	write   chi.Router
@@ -28,8 +28,8 @@ func routesFor(r chi.Router) routes {
 	}
 }
 
-// needs refuses requests whose key has not a scope, before anything but the path is read of them. The events surface has
-// no 403: there the key is no good for this.
+// needs refuses requests whose key has not a scope, before anything but the path is read of them. The events surface
+// has no 403: there the key is no good for this.
 func needs(scope organization.Scope) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func identityOf(ctx context.Context) identity {
 	return known
 }
 
-// callerOf says on whose behalf a request runs.
+// callerOf returns the caller of a request.
 func callerOf(r *http.Request) command.Caller { return identityOf(r.Context()).caller }
 
 // may reports whether the key of a request has a scope.
@@ -69,7 +69,7 @@ func may(ctx context.Context, scope organization.Scope) bool {
 	return slices.Contains(identityOf(ctx).key.Scopes, string(scope))
 }
 
-// masked stands for a header's value where the key may not read secrets.
+// masked replaces a header's value if the key may not read secrets.
 const masked = "…"
 
 // headersFor are custom headers as a caller may see them.
@@ -84,11 +84,12 @@ func headersFor(ctx context.Context, headers map[string]string) map[string]strin
 	return hidden
 }
 
-// checkUnmasked refuses headers that somebody sends back as a key without the scope secrets got them.
+// checkUnmasked refuses masked headers, as a key without the scope secrets gets them.
 func checkUnmasked(c *wire.Checks, headers wire.Optional[map[string]string]) {
 	for name, value := range headers.Value {
 		if value == masked {
-			c.Fail("config.headers", "has the mask in the place of the value of %s: send the value, or use PATCH without headers", name)
+			c.Fail("config.headers", "has the mask in the place of the value of %s: send the value, or use PATCH without "+
+				"headers", name)
 			return
 		}
 	}

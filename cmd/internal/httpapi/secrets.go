@@ -68,7 +68,10 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	changed, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), command.ExpireSecret{Destination: id, Secret: secret})
+	changed, err := a.Commands.ExpireSecret(r.Context(), callerOf(r), command.ExpireSecret{
+		Destination: id,
+		Secret:      secret,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -81,7 +84,12 @@ func activeSecrets(d destination.State, now time.Time) []query.Secret {
 	var active []query.Secret
 	for _, s := range slices.Backward(d.Secrets) {
 		if s.ActiveAt(now) {
-			active = append(active, query.Secret{ID: s.ID, Sealed: s.Sealed, CreatedAt: s.CreatedAt, ExpiresAt: wire.Nullable(s.ExpiresAt)})
+			active = append(active, query.Secret{
+				ID:        s.ID,
+				Sealed:    s.Sealed,
+				CreatedAt: s.CreatedAt,
+				ExpiresAt: wire.Nullable(s.ExpiresAt),
+			})
 		}
 	}
 	return active
@@ -90,29 +98,40 @@ func activeSecrets(d destination.State, now time.Time) []query.Secret {
 func (a *API) secretsReply(r *http.Request, destination uuid.UUID, active []query.Secret) (wire.Reply, error) {
 	secrets, err := a.secretsOf(r.Context(), destination, active, fullSecrets)
 	if err == nil && may(r.Context(), organization.ScopeSecrets) {
-		err = a.disclose(r.Context(), destination, disclosure.Secrets)
+		err = a.disclose(r.Context(), command.Disclose{
+			Destination: destination,
+			What:        []disclosure.Part{disclosure.Secrets},
+			Secrets:     idsOf(active),
+		})
 	}
 	return wire.OK(secretsJSON{Secrets: secrets}), err
 }
 
-// disclose puts on record what is shown in full to whoever asks. It comes after what is shown was opened, and before it
-// is sent.
-func (a *API) disclose(ctx context.Context, id uuid.UUID, what ...disclosure.Part) error {
-	if len(what) == 0 {
+// disclose records the parts shown in full to the caller. It comes after the values were opened, and before it is sent.
+func (a *API) disclose(ctx context.Context, shown command.Disclose) error {
+	if len(shown.What) == 0 {
 		return nil
 	}
-	return a.Commands.Disclose(ctx, identityOf(ctx).caller, command.Disclose{Destination: id, What: what})
+	return a.Commands.Disclose(ctx, identityOf(ctx).caller, shown)
+}
+
+func idsOf(secrets []query.Secret) []uuid.UUID {
+	ids := make([]uuid.UUID, len(secrets))
+	for i, s := range secrets {
+		ids[i] = s.ID
+	}
+	return ids
 }
 
 type secretsJSON struct {
 	Secrets []secretJSON `json:"secrets"`
 }
 
-// secretView says how much of a secret is shown.
+// secretView is the shown part of a secret.
 type secretView bool
 
 const (
-	maskedSecrets secretView = false // to tell them apart
+	maskedSecrets secretView = false // to distinguish them
 	fullSecrets   secretView = true  // in the create answer and under /secrets
 )
 
@@ -123,10 +142,17 @@ type secretJSON struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-func (a *API) secretsOf(ctx context.Context, destination uuid.UUID, secrets []query.Secret, show secretView) ([]secretJSON, error) {
+func (a *API) secretsOf(
+	ctx context.Context, destination uuid.UUID, secrets []query.Secret, show secretView,
+) ([]secretJSON, error) {
 	list := make([]secretJSON, len(secrets))
 	for i, s := range secrets {
-		list[i] = secretJSON{ID: s.ID, Secret: unavailable, CreatedAt: s.CreatedAt.UTC(), ExpiresAt: wire.UTC(s.ExpiresAt)}
+		list[i] = secretJSON{
+			ID:        s.ID,
+			Secret:    unavailable,
+			CreatedAt: s.CreatedAt.UTC(),
+			ExpiresAt: wire.UTC(s.ExpiresAt),
+		}
 		plain, err := a.open(ctx, destination, sealing.Secret, s.Sealed)
 		if errors.Is(err, errUnavailable) {
 			continue

@@ -85,7 +85,7 @@ func (s *server) shown(t *testing.T, events []uuid.UUID, destination string) {
 	}
 }
 
-// plan says what is published before a walk and during it, as places of few different times.
+// plan lists the events published before a walk and during it, at few different times.
 type plan struct {
 	Before, Meanwhile []int
 	Limit             int
@@ -173,7 +173,7 @@ func TestAllDeliveriesAreFiltered(t *testing.T) {
 		return dispatch.DeliveryID(event, uuid.MustParse(to.ID)).String()
 	}
 	s.happens(t, id(storm, crm), s.attempt(t, crm.ID, 1, 204, ""))
-	s.happens(t, id(check, billing), delivery.Discard{Reason: "nobody wants it", At: time.Now().UTC()})
+	s.happens(t, id(check, billing), delivery.Discard{Reason: "no subscription matches", At: time.Now().UTC()})
 	for query, want := range map[string][]string{
 		"": {
 			id(storm, crm), id(storm, billing), id(check, crm), id(check, billing), id(city, crm), id(city, billing),
@@ -212,7 +212,7 @@ func TestAllDeliveriesAreFiltered(t *testing.T) {
 	} {
 		s.do(t, request{path: "/events/deliveries?" + query}).refused(t, 400, "INVALID_QUERY", message)
 	}
-	s.do(t, request{path: "/events/deliveries?destination=nobody"}).refused(t, 404, "NOT_FOUND", "destination not found")
+	s.do(t, request{path: "/events/deliveries?destination=unknown"}).refused(t, 404, "NOT_FOUND", "destination not found")
 }
 
 type eventView struct {
@@ -337,7 +337,7 @@ func TestEventsOfOneOrganization(t *testing.T) {
 		t.Errorf("deliveries of another organization's event: %s", got.body)
 	}
 	s.destination(t, "crm")
-	for _, ref := range []string{"crm", "nobody"} {
+	for _, ref := range []string{"crm", "unknown"} {
 		path := "/events/deliveries?destination=" + ref
 		s.do(t, request{path: path, key: theirKey}).refused(t, 404, "NOT_FOUND", "destination not found")
 	}

@@ -38,7 +38,7 @@ func pins(feeds ...uuid.UUID) string {
 	return `[` + strings.Join(list, ",") + `]`
 }
 
-func TestPutSubscriptionCreatesThenReplacesThenChangesNothing(t *testing.T) {
+func TestPutSubscription(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
@@ -47,7 +47,8 @@ func TestPutSubscriptionCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	pinned := `{"eventTypes":["news.*","event.item.updated"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	var created subscriptionView
 	s.do(t, request{method: "PUT", path: path + "city", body: pinned}).into(t, 201, &created)
-	if *created.ExternalID != "city" || !created.Active || len(created.Feeds) != 1 || created.Feeds[0].FeedID != feed.String() {
+	if *created.ExternalID != "city" || !created.Active || len(created.Feeds) != 1 ||
+		created.Feeds[0].FeedID != feed.String() {
 		t.Errorf("created %+v", created)
 	}
 	for _, ref := range []string{"city", created.ID} {
@@ -62,11 +63,17 @@ func TestPutSubscriptionCreatesThenReplacesThenChangesNothing(t *testing.T) {
 		t.Errorf("events = %v, want no more than one", got)
 	}
 	var replaced subscriptionView
-	s.do(t, request{method: "PUT", path: path + "city", body: `{"eventTypes":["*"],"scopeKind":"feed_type","feedType":"news"}`}).into(t, 200, &replaced)
-	if replaced.ID != created.ID || len(replaced.Feeds) != 0 || *replaced.FeedType != "news" || *replaced.ExternalID != "city" {
+	s.do(t, request{
+		method: "PUT",
+		path:   path + "city",
+		body:   `{"eventTypes":["*"],"scopeKind":"feed_type","feedType":"news"}`,
+	}).into(t, 200, &replaced)
+	if replaced.ID != created.ID || len(replaced.Feeds) != 0 || *replaced.FeedType != "news" ||
+		*replaced.ExternalID != "city" {
 		t.Errorf("replaced %+v, want the pins cleared", replaced)
 	}
-	if got := s.EventTypes(t, "subscription-"+created.ID); !slices.Equal(got, []string{"subscription.created.v1", "subscription.revised.v1"}) {
+	if got := s.EventTypes(t, "subscription-"+created.ID); !slices.Equal(got, []string{"subscription.created.v1",
+		"subscription.revised.v1"}) {
 		t.Errorf("events = %v, want one revision", got)
 	}
 	unknown := pins(uuid.New())
@@ -77,11 +84,13 @@ func TestPutSubscriptionCreatesThenReplacesThenChangesNothing(t *testing.T) {
 	}{
 		{uuid.NewString(), pinned, 404, "NOT_FOUND", "subscription not found"},
 		{"a%20b", pinned, 400, "VALIDATION_FAILED", "subRef must be"},
-		{"city", `{"externalId":"city","eventTypes":["*"],"scopeKind":"all"}`, 400, "INVALID_BODY", "externalId is not a known field"},
+		{"city", `{"externalId":"city","eventTypes":["*"],"scopeKind":"all"}`, 400, "INVALID_BODY",
+			"externalId is not a known field"},
 		{"city", `{"eventTypes":["*"],"scopeKind":"all","active":true}`, 400, "INVALID_BODY", "active is not a known field"},
 		{"city", `{"scopeKind":"all"}`, 400, "INVALID_BODY", "eventTypes is required"},
 		{"city", `{"eventTypes":["*"],"scopeKind":"feeds"}`, 400, "INVALID_BODY", "feeds must pin"},
-		{"city", `{"eventTypes":["*"],"scopeKind":"all","feeds":` + pins(feed) + `}`, 400, "INVALID_BODY", "feeds is allowed"},
+		{"city", `{"eventTypes":["*"],"scopeKind":"all","feeds":` + pins(feed) + `}`, 400, "INVALID_BODY",
+			"feeds is allowed"},
 		{"city", `{"eventTypes":["nothing.at.all"],"scopeKind":"all"}`, 400, "VALIDATION_FAILED", "nothing.at.all"},
 		{"city", `{"eventTypes":["*"],"scopeKind":"feeds","feeds":` + unknown + `}`, 404, "NOT_FOUND", "feeds[0]"},
 		{"new", `{"eventTypes":["*"],"scopeKind":"feeds","feeds":` + unknown + `}`, 404, "NOT_FOUND", "feeds[0]"},
@@ -98,7 +107,11 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 	one, two := s.feed(t, s.org), s.feed(t, s.org)
 	const path = destinationsPath + "/crm/subscriptions/"
 	var want subscriptionView
-	s.do(t, request{method: "PUT", path: path + "city", body: `{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":` + pins(one) + `}`}).into(t, 201, &want)
+	s.do(t, request{
+		method: "PUT",
+		path:   path + "city",
+		body:   `{"eventTypes":["news.*"],"scopeKind":"feeds","feeds":` + pins(one) + `}`,
+	}).into(t, 201, &want)
 	renamed, news := "town", "news"
 	for _, step := range []struct {
 		body   string
@@ -106,7 +119,9 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 		events []string
 	}{
 		{`{}`, func(*subscriptionView) {}, nil},
-		{`{"eventTypes":["*"]}`, func(v *subscriptionView) { v.EventTypes = []string{"*"} }, []string{"subscription.revised.v1"}},
+		{`{"eventTypes":["*"]}`, func(v *subscriptionView) {
+			v.EventTypes = []string{"*"}
+		}, []string{"subscription.revised.v1"}},
 		{`{"feeds":` + pins(two, one) + `}`, func(v *subscriptionView) {
 			v.Feeds = []pinView{{"news", two.String()}, {"news", one.String()}}
 		}, []string{"subscription.revised.v1"}},
@@ -131,12 +146,15 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 			t.Errorf("PATCH %s wrote %v, want %v", step.body, wrote, step.events)
 		}
 	}
-	s.do(t, request{method: "PUT", path: path + "city", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any)) // the old name is free
+	// the old name is free
+	s.do(t, request{method: "PUT", path: path + "city", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t,
+		201, new(any))
 	for body, want := range map[string][3]string{
-		`{"eventTypes":[]}`:                                      {"400", "INVALID_BODY", "eventTypes must"},
-		`{"eventTypes":null}`:                                    {"400", "INVALID_BODY", "eventTypes must not be null"},
-		`{"eventTypes":["delivery.test"]}`:                       {"400", "VALIDATION_FAILED", "delivery.test"},
-		`{"scopeKind":"feeds"}`:                                  {"400", "INVALID_BODY", "feeds must pin"}, // merged, it has no pins
+		`{"eventTypes":[]}`:                {"400", "INVALID_BODY", "eventTypes must"},
+		`{"eventTypes":null}`:              {"400", "INVALID_BODY", "eventTypes must not be null"},
+		`{"eventTypes":["delivery.test"]}`: {"400", "VALIDATION_FAILED", "delivery.test"},
+		// merged, it has no pins
+		`{"scopeKind":"feeds"}`:                                  {"400", "INVALID_BODY", "feeds must pin"},
 		`{"scopeKind":"all","feedType":"news"}`:                  {"400", "INVALID_BODY", "feedType is allowed"},
 		`{"feeds":[]}`:                                           {"", "", ""}, // no pins, as before
 		`{"feeds":` + pins(one) + `}`:                            {"400", "INVALID_BODY", "feeds is allowed"},
@@ -163,7 +181,8 @@ func TestSubscriptionIsOfItsDestinationOnly(t *testing.T) {
 	var crm, erp subscriptionView
 	all := `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: all}).into(t, 201, &crm)
-	s.do(t, request{method: "POST", path: destinationsPath + "/erp/subscriptions", body: all}).into(t, 201, &erp) // names are of one destination
+	// names are of one destination
+	s.do(t, request{method: "POST", path: destinationsPath + "/erp/subscriptions", body: all}).into(t, 201, &erp)
 	for _, in := range surface {
 		if strings.Contains(in.path, "{subRef}") {
 			in.path = strings.NewReplacer("{ref}", "erp", "{subRef}", crm.ID).Replace(in.path)
@@ -175,8 +194,10 @@ func TestSubscriptionIsOfItsDestinationOnly(t *testing.T) {
 		t.Errorf("DELETE: %d %s", got.status, got.body)
 	}
 	for _, ref := range []string{"all", crm.ID} {
-		s.do(t, request{path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
-		s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND", "subscription not found")
+		s.do(t, request{path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND",
+			"subscription not found")
+		s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/" + ref}).refused(t, 404, "NOT_FOUND",
+			"subscription not found")
 	}
 	s.do(t, request{path: destinationsPath + "/erp/subscriptions/all"}).into(t, 200, new(any)) // the other stays
 	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: all}).into(t, 201, new(any))
@@ -189,10 +210,19 @@ func TestSubscriptionsAreListedOldestFirst(t *testing.T) {
 	ids := make([]string, 3)
 	for i := range ids {
 		var created subscriptionView
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &created)
+		s.do(t, request{
+			method: "POST",
+			path:   destinationsPath + "/crm/subscriptions",
+			body:   `{"eventTypes":["*"],"scopeKind":"all"}`,
+		}).into(t, 201, &created)
 		ids[i] = created.ID
 	}
-	for query, want := range map[string][]string{"": ids, "?limit=2": ids[:2], "?limit=1&offset=1": ids[1:2], "?offset=3": {}} {
+	for query, want := range map[string][]string{
+		"":                  ids,
+		"?limit=2":          ids[:2],
+		"?limit=1&offset=1": ids[1:2],
+		"?offset=3":         {},
+	} {
 		var page subscriptionPage
 		s.do(t, request{path: destinationsPath + "/crm/subscriptions" + query}).into(t, 200, &page)
 		got := make([]string, 0, 3)
@@ -220,7 +250,11 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	body := `{"eventTypes":["*"],"scopeKind":"feeds","feeds":` + pins(feed) + `}`
 	s.do(t, request{method: "POST", path: path, body: body}).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	theirs := s.do(t, request{method: "PUT", path: path + "/city", body: body})
-	missing := s.do(t, request{method: "PUT", path: path + "/city", body: strings.ReplaceAll(body, feed.String(), library.String())})
+	missing := s.do(t, request{
+		method: "PUT",
+		path:   path + "/city",
+		body:   strings.ReplaceAll(body, feed.String(), library.String()),
+	})
 	if strings.ReplaceAll(missing.body, library.String(), feed.String()) != theirs.body {
 		t.Errorf("of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
 	}
@@ -237,6 +271,9 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 	}
 	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	s.do(t, request{method: "PUT", path: path + "/city", body: body}).refused(t, 404, "NOT_FOUND", "feeds[0]")
-	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "feeds[0]") // the stored pin
-	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true,"scopeKind":"all"}`}).into(t, 200, new(any))
+	// the stored pin
+	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true}`}).refused(t, 404, "NOT_FOUND",
+		"feeds[0]")
+	s.do(t, request{method: "PATCH", path: path + "/city", body: `{"active":true,"scopeKind":"all"}`}).into(t,
+		200, new(any))
 }

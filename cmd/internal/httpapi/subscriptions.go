@@ -43,8 +43,8 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 	return wire.Created(shown), err
 }
 
-// changedSubscription shows a subscription as a write has left it. Where the read model has seen the write and does not
-// have the subscription, it was deleted in the meantime.
+// changedSubscription shows a subscription after a write. If the read model has seen the write and does not have the
+// subscription, it was deleted in the meantime.
 func (a *API) changedSubscription(r *http.Request, w command.Written[subscription.State]) (subscriptionJSON, error) {
 	there := a.awaitRouting(r.Context(), w.Position, subscriptions.ReadModel.Name)
 	_, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, w.State.Destination, w.ID.String())
@@ -225,8 +225,11 @@ func checkPins(c *wire.Checks, feeds []pinBody) []subscription.Pin {
 
 func (b *subscriptionBody) settings(externalID string) subscription.Settings {
 	return subscription.Settings{
-		ExternalID: externalID, EventTypes: b.EventTypes.Value, ScopeKind: b.ScopeKind.Value,
-		FeedType: b.FeedType.Value, Feeds: b.pins,
+		ExternalID: externalID,
+		EventTypes: b.EventTypes.Value,
+		ScopeKind:  b.ScopeKind.Value,
+		FeedType:   b.FeedType.Value,
+		Feeds:      b.pins,
 	}
 }
 
@@ -257,8 +260,12 @@ func (b *patchSubscriptionBody) Check(c *wire.Checks) {
 
 func (b *patchSubscriptionBody) revise(destination, id uuid.UUID) command.ReviseSubscription {
 	in := command.ReviseSubscription{
-		Destination: destination, ID: id, ExternalID: b.ExternalID.Pointer(),
-		ScopeKind: b.ScopeKind.Pointer(), FeedType: b.FeedType.Pointer(), Active: b.Active.Pointer(),
+		Destination: destination,
+		ID:          id,
+		ExternalID:  b.ExternalID.Pointer(),
+		ScopeKind:   b.ScopeKind.Pointer(),
+		FeedType:    b.FeedType.Pointer(),
+		Active:      b.Active.Pointer(),
 	}
 	if b.EventTypes.Set {
 		in.EventTypes = append([]string{}, b.EventTypes.Value...) // never nil: an empty list is refused
@@ -291,9 +298,16 @@ type subscriptionJSON struct {
 
 func subscriptionOf(s query.Subscription) subscriptionJSON {
 	j := subscriptionJSON{
-		ID: s.ID, DestinationID: s.Destination, ExternalID: wire.Nullable(s.ExternalID), EventTypes: s.EventTypes, ScopeKind: s.ScopeKind,
-		FeedType: wire.Nullable(s.FeedType), Feeds: make([]pinJSON, len(s.Feeds)), Active: s.Active,
-		CreatedAt: s.CreatedAt.UTC(), UpdatedAt: s.UpdatedAt.UTC(),
+		ID:            s.ID,
+		DestinationID: s.Destination,
+		ExternalID:    wire.Nullable(s.ExternalID),
+		EventTypes:    s.EventTypes,
+		ScopeKind:     s.ScopeKind,
+		FeedType:      wire.Nullable(s.FeedType),
+		Feeds:         make([]pinJSON, len(s.Feeds)),
+		Active:        s.Active,
+		CreatedAt:     s.CreatedAt.UTC(),
+		UpdatedAt:     s.UpdatedAt.UTC(),
 	}
 	for i, pin := range s.Feeds {
 		j.Feeds[i] = pinJSON(pin)

@@ -23,6 +23,9 @@ var surface = []request{
 	{method: "PUT", path: destinationsPath + "/{ref}", body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
 	{method: "PATCH", path: destinationsPath + "/{ref}", body: `{"name":"x"}`},
 	{method: "DELETE", path: destinationsPath + "/{ref}"},
+	{method: "GET", path: "/events/notices"},
+	{method: "PUT", path: "/events/notices", body: `{"name":"x","config":{"url":"https://127.0.0.1:1/"}}`},
+	{method: "DELETE", path: "/events/notices"},
 	{method: "POST", path: destinationsPath + "/{ref}/test", body: `{}`},
 	{method: "GET", path: destinationsPath + "/{ref}/listen"},
 	{method: "POST", path: destinationsPath + "/{ref}/listen/{id}", body: `{"status":204}`},
@@ -32,11 +35,19 @@ var surface = []request{
 	{method: "GET", path: destinationsPath + "/{ref}/subscriptions"},
 	{method: "POST", path: destinationsPath + "/{ref}/subscriptions", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
 	{method: "GET", path: destinationsPath + "/{ref}/subscriptions/{subRef}"},
-	{method: "PUT", path: destinationsPath + "/{ref}/subscriptions/{subRef}", body: `{"eventTypes":["*"],"scopeKind":"all"}`},
+	{
+		method: "PUT",
+		path:   destinationsPath + "/{ref}/subscriptions/{subRef}",
+		body:   `{"eventTypes":["*"],"scopeKind":"all"}`,
+	},
 	{method: "PATCH", path: destinationsPath + "/{ref}/subscriptions/{subRef}", body: `{"active":true}`},
 	{method: "DELETE", path: destinationsPath + "/{ref}/subscriptions/{subRef}"},
 	{method: "GET", path: destinationsPath + "/{ref}/deliveries"},
-	{method: "POST", path: destinationsPath + "/{ref}/backfill", body: `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`},
+	{
+		method: "POST",
+		path:   destinationsPath + "/{ref}/backfill",
+		body:   `{"since":"2026-11-01T00:00:00Z","until":"2026-11-02T00:00:00Z"}`,
+	},
 	{method: "GET", path: "/events/deliveries"},
 	{method: "GET", path: "/events/deliveries/{id}"},
 	{method: "POST", path: "/events/deliveries/{id}/replay", body: `{}`},
@@ -47,7 +58,8 @@ var surface = []request{
 
 // filled puts well-formed parameters into a route's path, of things that are not there.
 func filled(in request) request {
-	in.path = strings.NewReplacer("{ref}", "nobody", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing).Replace(in.path)
+	in.path = strings.NewReplacer("{ref}", "unknown", "{subRef}", "nothing", "{id}", missing, "{secretId}", missing).
+		Replace(in.path)
 	return in
 }
 
@@ -66,18 +78,19 @@ func (s *server) allListed(t *testing.T, requests []request, ofSurface func(rout
 	for _, in := range requests {
 		listed[in.method+" "+in.path] = true
 	}
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if ofSurface(route) && !listed[method+" "+route] {
-			t.Errorf("%s %s is not in the list that the tests go through", method, route)
-		}
-		return nil
-	})
+	err := chi.Walk(s.api.Routes(),
+		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+			if ofSurface(route) && !listed[method+" "+route] {
+				t.Errorf("%s %s is not in the list that the tests go through", method, route)
+			}
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// unreadable is a body that nobody may read.
+// unreadable is a body that must not be read.
 type unreadable struct{ t *testing.T }
 
 func (u unreadable) Read([]byte) (int, error) {
@@ -88,12 +101,15 @@ func (u unreadable) Read([]byte) (int, error) {
 func TestKeyIsCheckedBeforeTheBodyOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for _, in := range append([]request{{method: "POST", path: "/events/nowhere"}, {method: "PATCH", path: "/events/types"}}, surface...) {
+	for _, in := range append([]request{
+		{method: "POST", path: "/events/nowhere"},
+		{method: "PATCH", path: "/events/types"},
+	}, surface...) {
 		s.keyFirst(t, filled(in), "AUTHENTICATION_FAILED", "")
 	}
 }
 
-// keyFirst sends a request without a good key and with a body that nobody may read.
+// keyFirst sends a request without a good key and with a body that must not be read.
 func (s *server) keyFirst(t *testing.T, in request, code, message string) {
 	t.Helper()
 	for _, header := range []string{"", "Bearer nonsense", "Basic eDp5", "Bearer " + strings.Repeat("k", 61), s.key} {
@@ -113,8 +129,12 @@ func (s *server) keyFirst(t *testing.T, in request, code, message string) {
 func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	destination := s.destination(t, "nobody") // so that nothing else is wrong
-	s.do(t, request{method: "PUT", path: destinationsPath + "/nobody/subscriptions/nothing", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, new(any))
+	destination := s.destination(t, "unknown") // so that nothing else is wrong
+	s.do(t, request{
+		method: "PUT",
+		path:   destinationsPath + "/unknown/subscriptions/nothing",
+		body:   `{"eventTypes":["*"],"scopeKind":"all"}`,
+	}).into(t, 201, new(any))
 	for _, in := range surface {
 		if in.body == "" {
 			continue
@@ -173,7 +193,7 @@ func TestBadPathParametersOnEveryRoute(t *testing.T) {
 func TestUnknownQueryParametersOnEveryList(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	s.destination(t, "nobody")
+	s.destination(t, "unknown")
 	for _, in := range surface {
 		if in.method == "GET" {
 			in = filled(in)
@@ -209,7 +229,7 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 	}
 }
 
-// What is another organization's can't be told from what is not there.
+// Things of other organizations can't be distinguished from unknown ones.
 func TestOthersThingsDoNotExist(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -217,7 +237,11 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 	var subscription struct {
 		ID string `json:"id"`
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/subscriptions", body: `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`}).into(t, 201, &subscription)
+	s.do(t, request{
+		method: "POST",
+		path:   destinationsPath + "/crm/subscriptions",
+		body:   `{"externalId":"all","eventTypes":["*"],"scopeKind":"all"}`,
+	}).into(t, 201, &subscription)
 	delivery := s.delivery(t, theirs.ID)
 	event := "/events/events/" + s.detail(t, delivery).EventID
 	_, mine := s.Organization(t, "Library")
@@ -231,14 +255,16 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 			there.key, not.key = mine, mine
 			there.path = strings.NewReplacer("/events/events/{id}", event, "{ref}", ref, "{subRef}", subscription.ID,
 				"{id}", delivery, "{secretId}", theirs.Secrets[0].ID).Replace(in.path)
-			unknown := "nobody"
+			unknown := "unknown"
 			if ref != "crm" {
 				unknown = uuid.NewString()
 			}
-			not.path = strings.NewReplacer("{ref}", unknown, "{subRef}", uuid.NewString(), "{id}", uuid.NewString(), "{secretId}", uuid.NewString()).Replace(in.path)
+			not.path = strings.NewReplacer("{ref}", unknown, "{subRef}", uuid.NewString(), "{id}", uuid.NewString(),
+				"{secretId}", uuid.NewString()).Replace(in.path)
 			got, want := s.do(t, there), s.do(t, not)
 			if got.status != http.StatusNotFound || got.body != want.body || want.status != got.status {
-				t.Errorf("%s %s: %d %s\nof a missing one: %d %s", in.method, there.path, got.status, got.body, want.status, want.body)
+				t.Errorf("%s %s: %d %s\nof a missing one: %d %s", in.method, there.path, got.status, got.body,
+					want.status, want.body)
 			}
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"carillon/cmd/internal/wire"
 )
 
-// What one organization may have under way in one process. An answer that is being written is in memory in part; an
-// organization whose callers don't read theirs holds up nobody but itself.
+// Limits of one organization's requests in one process. An answer that is being written is in memory in part; an
+// organization whose callers don't read theirs delays only itself.
 const (
 	maxUnderWay = 64
 	maxReading  = 512             // whose bodies are being read: they hold up nothing but other bodies
 	turnWait    = 5 * time.Second // for one of them to end
 )
 
-// turns bounds the requests of each organization that are under way, and those whose bodies are being read.
+// turns bounds the requests of each organization that are in progress, and those whose bodies are being read.
 type turns struct {
 	mu  sync.Mutex
 	all map[uuid.UUID]*organizationTurns
@@ -30,13 +30,14 @@ type turns struct {
 type organizationTurns struct {
 	taken, reading chan struct{}
 
-	here int // requests that are under way, read their bodies or wait
+	here int // requests that are in progress, read their bodies or wait
 }
 
-// take waits for a turn. Whoever got one gives it back with the function that is returned.
+// take waits for a turn, which the returned function gives back.
 func (t *turns) take(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
 	o := t.enter(organization)
-	if err := wait(ctx, o.taken, "requestsUnderWay", "requests of your organization are under way at this moment"); err != nil {
+	if err := wait(ctx, o.taken, "requestsUnderWay",
+		"requests of your organization are under way at this moment"); err != nil {
 		t.leave(organization)
 		return nil, err
 	}
@@ -46,7 +47,8 @@ func (t *turns) take(ctx context.Context, organization uuid.UUID) (giveBack func
 // takeReading is take for a body that is being read.
 func (t *turns) takeReading(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
 	o := t.enter(organization)
-	if err := wait(ctx, o.reading, "bodiesUnderWay", "bodies of requests of your organization are being read at this moment"); err != nil {
+	if err := wait(ctx, o.reading, "bodiesUnderWay", "bodies of requests of your organization are being read at this "+
+		"moment"); err != nil {
 		t.leave(organization)
 		return nil, err
 	}
@@ -100,22 +102,29 @@ func (t *turns) admit(r *http.Request, organization uuid.UUID) (leave func(), er
 	if err != nil || r.Body == nil || r.Body == http.NoBody {
 		return giveBack, err
 	}
-	body := &turnBody{ReadCloser: r.Body, request: r, turns: t, organization: organization, left: r.ContentLength, giveBack: giveBack}
+	body := &turnBody{
+		ReadCloser:   r.Body,
+		request:      r,
+		turns:        t,
+		organization: organization,
+		left:         r.ContentLength,
+		giveBack:     giveBack,
+	}
 	r.Body = body
 	return func() { body.giveBack() }, nil
 }
 
-// turnBody is the body of a request. The request has a turn before it is read, and after, but not meanwhile: callers who
-// send slowly hold up nothing.
+// turnBody is the body of a request. The request has a turn before it is read, and after, but not meanwhile: callers
+// who send slowly hold up nothing.
 type turnBody struct {
 	io.ReadCloser
 
 	request      *http.Request
 	turns        *turns
 	organization uuid.UUID
-	left         int64 // bytes that are to come; negative where that is not known
+	left         int64 // bytes that are to come; negative if that is not known
 	begun, ended bool
-	giveBack     func() // what is held now
+	giveBack     func() // releases the held turn
 }
 
 // Read implements io.Reader.
@@ -137,7 +146,7 @@ func (b *turnBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange gives back what is held and takes something else.
+// exchange returns what is held and takes something else.
 func (b *turnBody) exchange(take func(context.Context, uuid.UUID) (func(), error)) error {
 	b.giveBack()
 	b.giveBack = func() {}

@@ -18,19 +18,39 @@ import (
 func writtenDestination(w command.Written[destination.State], now time.Time) query.Destination {
 	s := w.State
 	return query.Destination{
-		ID: w.ID, Organization: s.Organization, ExternalID: s.Settings.ExternalID, Name: s.Settings.Name, URL: s.Settings.URL,
-		Address: s.Settings.Address.Data, Headers: s.Settings.Headers.Data, DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
-		Status: string(s.Status), StatusReason: wire.Nullable(s.StatusReason),
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: int64(w.Revision), Secrets: activeSecrets(s, now),
+		ID:                    w.ID,
+		Organization:          s.Organization,
+		ExternalID:            s.Settings.ExternalID,
+		Name:                  s.Settings.Name,
+		URL:                   s.Settings.URL,
+		Address:               s.Settings.Address.Data,
+		Headers:               s.Settings.Headers.Data,
+		DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  wire.Nullable(s.Settings.MaxRequestsPerSecond),
+		Traceparent:           s.Settings.Traceparent,
+		Status:                string(s.Status),
+		StatusReason:          wire.Nullable(s.StatusReason),
+		CreatedAt:             s.CreatedAt,
+		UpdatedAt:             s.UpdatedAt,
+		Revision:              int64(w.Revision),
+		Secrets:               activeSecrets(s, now),
 	}
 }
 
 func writtenSubscription(w command.Written[subscription.State]) query.Subscription {
 	s := w.State
 	shown := query.Subscription{
-		ID: w.ID, Organization: s.Organization, Destination: s.Destination, ExternalID: s.Settings.ExternalID,
-		EventTypes: s.Settings.EventTypes, ScopeKind: s.Settings.ScopeKind, FeedType: s.Settings.FeedType,
-		Active: s.Status == subscription.StatusActive, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Revision: int64(w.Revision),
+		ID:           w.ID,
+		Organization: s.Organization,
+		Destination:  s.Destination,
+		ExternalID:   s.Settings.ExternalID,
+		EventTypes:   s.Settings.EventTypes,
+		ScopeKind:    s.Settings.ScopeKind,
+		FeedType:     s.Settings.FeedType,
+		Active:       s.Status == subscription.StatusActive,
+		CreatedAt:    s.CreatedAt,
+		UpdatedAt:    s.UpdatedAt,
+		Revision:     int64(w.Revision),
 	}
 	for _, pin := range s.Settings.Feeds {
 		shown.Feeds = append(shown.Feeds, query.Pin(pin))
@@ -41,14 +61,26 @@ func writtenSubscription(w command.Written[subscription.State]) query.Subscripti
 func writtenFeed(w command.Written[feed.State]) query.Feed {
 	s := w.State
 	return query.Feed{
-		ID: w.ID, Name: s.Settings.Name, Description: s.Settings.Description, Enabled: s.Status == feed.StatusEnabled,
-		EnabledSource: s.EnabledBy, EnabledReason: wire.Nullable(s.EnabledReason), ConfigVersion: s.Settings.Config.Version,
-		CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		ID:            w.ID,
+		Name:          s.Settings.Name,
+		Description:   s.Settings.Description,
+		Enabled:       s.Status == feed.StatusEnabled,
+		EnabledSource: s.EnabledBy,
+		EnabledReason: wire.Nullable(s.EnabledReason),
+		ConfigVersion: s.Settings.Config.Version,
+		CreatedAt:     s.CreatedAt,
+		UpdatedAt:     s.UpdatedAt,
 	}
 }
 
 // writtenAssociation is the one of a feed with a source that was attached to it.
 func writtenAssociation(w command.Written[feed.State], in command.AttachSource) query.Association {
 	a, _ := w.State.SourceAssociation(in.SourceID)
-	return query.Association{ID: a.ID, FeedID: w.ID, SourceType: a.SourceType, SourceID: a.SourceID, CreatedAt: a.At}
+	return query.Association{
+		ID:         a.ID,
+		FeedID:     w.ID,
+		SourceType: a.SourceType,
+		SourceID:   a.SourceID,
+		CreatedAt:  a.At,
+	}
 }

@@ -31,6 +31,7 @@ type Options struct {
 	Status    int      // of refusals, and of all answers if Failures is 0; 0 means 500 for refusals
 	Delay     time.Duration
 	JSON      bool
+	LockDir   string    // of listeners on this machine. Optional: the default is the user's own
 	Out       io.Writer // webhooks
 	Notes     io.Writer // everything else
 }
@@ -79,11 +80,10 @@ func Run(ctx context.Context, options Options) (err error) {
 	if err := l.subscribe(ctx, place.externalID, url); err != nil {
 		return err
 	}
-	l.welcome(place.externalID)
-	if l.Authority == nil {
-		if err := l.follow(ctx, place.externalID); err != nil {
-			return err
-		}
+	if l.Authority != nil {
+		l.welcome(place.externalID)
+	} else if err := l.follow(ctx, place.externalID); err != nil {
+		return err
 	}
 	<-ctx.Done()
 	l.note("\nRemoving the destination %s.", place.externalID)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -67,9 +69,16 @@ func (l *listener) lockPlace(i int) (*place, error) {
 		host = known
 	}
 	externalID := notInExternalID.ReplaceAllString(fmt.Sprintf("listen.%s.%s.%d", name, host, i+1), "-")
-	of := sha256.Sum256([]byte(l.API.Base() + "\n" + externalID))
-	file := filepath.Join(os.TempDir(), fmt.Sprintf("carillon-listen-%x", of[:8]))
-	lock, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // named by a hash
+	of := sha256.Sum256([]byte(serverAt(l.API.Base()) + "\n" + externalID))
+	dir := l.LockDir
+	if dir == "" {
+		var err error
+		if dir, err = userDir(); err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+	}
+	file := filepath.Join(dir, fmt.Sprintf("listen-%x", of[:8]))
+	lock, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // named by a hash
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
@@ -78,4 +87,29 @@ func (l *listener) lockPlace(i int) (*place, error) {
 		return nil, nil //nolint:nilerr,nilnil // another process has it
 	}
 	return &place{externalID: externalID, lock: lock}, nil
+}
+
+// serverAt returns an address with one name for this machine, so that two spellings share places.
+func serverAt(base string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return base
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() == "localhost" || ip.IsLoopback() {
+		return "localhost:" + u.Port()
+	}
+	return base
+}
+
+// userDir returns a directory that is this user's alone, so that no other one can keep a place.
+func userDir() (string, error) {
+	dir := os.Getenv("XDG_RUNTIME_DIR")
+	if dir == "" {
+		var err error
+		if dir, err = os.UserCacheDir(); err != nil {
+			return "", fmt.Errorf("no directory of the user's own: set HOME, or XDG_RUNTIME_DIR: %w", err)
+		}
+	}
+	dir = filepath.Join(dir, "carillon")
+	return dir, os.MkdirAll(dir, 0o700)
 }

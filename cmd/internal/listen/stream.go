@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -24,8 +25,9 @@ func streamURL() string { return "https://listen.invalid/stream/" + rand.Text() 
 // follow takes webhooks from the stream of a destination until the context ends, and connects again if it breaks.
 func (l *listener) follow(ctx context.Context, externalID string) error {
 	path := destinations + "/" + externalID + "/listen"
+	welcome := sync.OnceFunc(func() { l.welcome(externalID) })
 	for {
-		err := l.API.Stream(ctx, path, func(e apiclient.Event) { l.take(ctx, path, e) })
+		err := l.API.Stream(ctx, path, welcome, func(e apiclient.Event) { l.take(ctx, path, e) })
 		failure, answered := errors.AsType[*apiclient.Error](err)
 		switch {
 		case ctx.Err() != nil:

@@ -43,10 +43,40 @@ type Which int
 
 // The kinds of destinations.
 const (
-	All Which = iota
-	Received
-	Missed
+	All      Which = iota
+	Received       // with a delivery, whatever its status
+	Missed         // without one
+	Arrived
+	Failed
+	Waiting
+	NotForIt // without a delivery, or with one that was superseded or discarded
 )
+
+// has reports whether a destination belongs to the kind by its delivery's status, "" if it has none.
+func (w Which) has(status string) bool {
+	switch w {
+	case All:
+		return true
+	case Received:
+		return status != ""
+	case Missed:
+		return status == ""
+	case Arrived, Failed, Waiting, NotForIt:
+	}
+	return w == groupOf(status)
+}
+
+func groupOf(status string) Which {
+	switch status {
+	case "succeeded":
+		return Arrived
+	case "failed":
+		return Failed
+	case "pending":
+		return Waiting
+	}
+	return NotForIt
+}
 
 // Filter selects a page.
 type Filter struct {
@@ -57,8 +87,9 @@ type Filter struct {
 // Page is a page of the destinations that an event could have gone to, the oldest first.
 type Page struct {
 	Recipients  []Recipient
-	Got, Missed int // destinations in all
-	Total       int // that the filter matches
+	Got, Missed int           // destinations in all
+	By          map[Which]int // the same by Arrived, Failed, Waiting and NotForIt
+	Total       int           // that the filter matches
 }
 
 // Finder reads the recipients of the events that an organization sees.
@@ -80,12 +111,20 @@ func (f Finder) Of(ctx context.Context, event query.PublishedEvent, filter Filte
 		return Page{}, err
 	}
 	chosen := make([]uuid.UUID, 0, len(all))
+	by := map[Which]int{}
 	for _, id := range all {
-		if filter.Which == All || made[dispatch.DeliveryID(event.ID, id)] == (filter.Which == Received) {
+		status := made[dispatch.DeliveryID(event.ID, id)]
+		by[groupOf(status)]++
+		if filter.Which.has(status) {
 			chosen = append(chosen, id)
 		}
 	}
-	page := Page{Got: len(made), Missed: len(all) - len(made), Total: len(chosen)}
+	page := Page{
+		Got:    len(made),
+		Missed: len(all) - len(made),
+		By:     by,
+		Total:  len(chosen),
+	}
 	first, end := min(filter.Offset, page.Total), min(filter.Offset+filter.Limit, page.Total)
 	page.Recipients, err = f.find(ctx, event, chosen[first:end])
 	return page, err

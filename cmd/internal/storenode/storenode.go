@@ -22,7 +22,7 @@ import (
 	"carillon/eventstore/node"
 )
 
-// Settings are what the node is told.
+// Settings configure the node.
 type Settings struct {
 	Addr         string        `env:"CARILLON_EVENTSTORE_ADDR" default:"127.0.0.1:2113" placeholder:"HOST:PORT" help:"Listen address (${default})."`
 	TLSCert      string        `name:"tls-cert" env:"CARILLON_EVENTSTORE_TLS_CERT" placeholder:"FILE" help:"Certificate (chain), PEM."`
@@ -54,13 +54,21 @@ func Run(ctx context.Context, dir string, s Settings, out io.Writer, log *slog.L
 		}
 	}
 	n, err := node.Open(node.Config{
-		Dir: dir, Logger: log, TLS: security, User: s.User, Password: s.Password.Reveal(), Advertise: s.Advertise,
-		ReadOnly: s.ReadOnly,
+		Dir:       dir,
+		Logger:    log,
+		TLS:       security,
+		User:      s.User,
+		Password:  s.Password.Reveal(),
+		Advertise: s.Advertise,
+		ReadOnly:  s.ReadOnly,
 	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer func() { err = errors.Join(err, n.Close()) }()
+	defer func() {
+		err = errors.Join(err, n.Close())
+		log.Info("event store stopped")
+	}()
 	if !s.ReadOnly { // its tasks change the directory, as does its socket
 		m, err := maintenance.Serve(n, dir, "", log)
 		if err != nil {
@@ -70,13 +78,14 @@ func Run(ctx context.Context, dir string, s Settings, out io.Writer, log *slog.L
 	}
 	served := make(chan error, 1)
 	go func() { served <- n.Serve(listener) }()
-	log.Info("event store serves", "address", listener.Addr().String(), "data", dir, "tls", security != nil, "readOnly", s.ReadOnly)
+	log.Info("event store serves", "address", listener.Addr().String(), "data", dir, "tls", security != nil,
+		"readOnly", s.ReadOnly)
 	if _, err := fmt.Fprintln(out, s.connection()); err != nil {
 		return err
 	}
 	select {
 	case <-ctx.Done():
-		log.Info("event store stops")
+		log.Info("event store stopping")
 		return nil
 	case err := <-served:
 		return err
@@ -96,13 +105,16 @@ func (s *Settings) security() (*tls.Config, error) {
 	}
 	switch {
 	case (s.TLSCert == "") != (s.TLSKey == ""):
-		return nil, errors.New("--tls-cert and --tls-key (CARILLON_EVENTSTORE_TLS_CERT, _KEY) belong together: give both or neither")
+		return nil, errors.New("--tls-cert and --tls-key (CARILLON_EVENTSTORE_TLS_CERT, _KEY) belong together: give both " +
+			"or neither")
 	case (s.User == "") != (s.Password == ""):
-		return nil, errors.New("--user and --password-file (CARILLON_EVENTSTORE_USER, _PASSWORD) belong together: give both or neither")
+		return nil, errors.New("--user and --password-file (CARILLON_EVENTSTORE_USER, _PASSWORD) belong together: give " +
+			"both or neither")
 	case strings.Contains(s.User, ":"):
 		return nil, errors.New("--user (CARILLON_EVENTSTORE_USER) must not contain a colon")
 	case s.TLSCert == "" && s.User != "":
-		return nil, errors.New("--user needs --tls-cert and --tls-key: clients send no password over a connection that is not encrypted")
+		return nil, errors.New("--user needs --tls-cert and --tls-key: clients send no password over a connection that is " +
+			"not encrypted")
 	case s.TLSCert == "":
 		return nil, nil //nolint:nilnil // no TLS is an answer
 	}
@@ -120,7 +132,7 @@ func (s *Settings) security() (*tls.Config, error) {
 // renewal is how long before its end a certificate should be renewed.
 const renewal = 14 * 24 * time.Hour
 
-// warnOfCertificate tells the operator what clients would only tell their own users.
+// warnOfCertificate warns the operator of problems that only clients would see.
 func warnOfCertificate(security *tls.Config, now time.Time, log *slog.Logger) {
 	if security == nil {
 		return
@@ -136,7 +148,7 @@ func warnOfCertificate(security *tls.Config, now time.Time, log *slog.Logger) {
 	}
 }
 
-// refuseExposed: whoever else can reach the node must bring a password, over TLS.
+// refuseExposed requires a password and TLS if other machines can reach the node.
 func (s *Settings) refuseExposed(addr net.Addr) error {
 	if s.TLSCert != "" && s.User != "" || loopback(addr) {
 		return nil
@@ -148,7 +160,8 @@ func (s *Settings) refuseExposed(addr net.Addr) error {
 	if s.User == "" {
 		missing = append(missing, "--user, --password-file")
 	}
-	return fmt.Errorf("--addr %s can be reached from other machines: give %s, or listen on 127.0.0.1", s.Addr, strings.Join(missing, ", "))
+	return fmt.Errorf("--addr %s can be reached from other machines: give %s, or listen on 127.0.0.1", s.Addr,
+		strings.Join(missing, ", "))
 }
 
 func loopback(addr net.Addr) bool {
@@ -156,7 +169,7 @@ func loopback(addr net.Addr) bool {
 	return err == nil && parsed.Addr().Unmap().IsLoopback()
 }
 
-// reachable is how others reach a listener: one that listens everywhere goes by the machine's name.
+// reachable is the address of a listener for other machines: with the machine's name if it listens everywhere.
 func reachable(addr net.Addr) (string, error) {
 	parsed, err := netip.ParseAddrPort(addr.String())
 	if err != nil || !parsed.Addr().IsUnspecified() {
@@ -169,7 +182,7 @@ func reachable(addr net.Addr) (string, error) {
 	return net.JoinHostPort(name, strconv.Itoa(int(parsed.Port()))), nil
 }
 
-// connection is what clients are to be told, without the password.
+// connection is the connection string for clients, without the password.
 func (s *Settings) connection() string {
 	switch {
 	case s.TLSCert == "":

@@ -85,7 +85,11 @@ func use(t *testing.T, url string) error {
 	if _, err := store.Head(t.Context()); err != nil { // of a refused append the client only says EOF at times
 		return err
 	}
-	_, err = store.Append(t.Context(), "thing-1", eventstore.NoStream, []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+	_, err = store.Append(t.Context(), "thing-1", eventstore.NoStream, []eventstore.Proposed{{
+		ID:   uuid.New(),
+		Type: "x",
+		Data: []byte(`{}`),
+	}})
 	return err
 }
 
@@ -101,7 +105,7 @@ func TestPlainOnLoopback(t *testing.T) {
 }
 
 // A backup can be looked at without becoming another store.
-func TestANodeThatIsReadOnly(t *testing.T) {
+func TestReadOnlyNode(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
 	url, stop := runIn(t, dir, storenode.Settings{Addr: "127.0.0.1:0"})
@@ -161,7 +165,13 @@ func TestTLSAndPassword(t *testing.T) {
 	if err := os.WriteFile(password, []byte("sesame seeds\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := run(t, storenode.Settings{Addr: "0.0.0.0:0", TLSCert: cert, TLSKey: key, User: "admin", PasswordFile: password})
+	said := run(t, storenode.Settings{
+		Addr:         "0.0.0.0:0",
+		TLSCert:      cert,
+		TLSKey:       key,
+		User:         "admin",
+		PasswordFile: password,
+	})
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
@@ -173,19 +183,22 @@ func TestTLSAndPassword(t *testing.T) {
 	if err := use(t, strings.Replace(said, "PASSWORD", "sesame%20seeds", 1)); err != nil {
 		t.Errorf("with the password: %v", err)
 	}
-	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil || !strings.Contains(err.Error(), "the user or the password") {
+	if err := use(t, strings.Replace(said, "PASSWORD", "open", 1)); err == nil ||
+		!strings.Contains(err.Error(), "the user or the password") {
 		t.Errorf("with a wrong password: %v", err)
 	}
 	untrusted := strings.Replace(strings.TrimSuffix(said, "&tlsCaFile="+cert), "PASSWORD", "sesame%20seeds", 1)
-	if err := use(t, untrusted); err == nil || !strings.Contains(err.Error(), "certificate") || strings.Contains(err.Error(), "sesame") {
+	if err := use(t, untrusted); err == nil || !strings.Contains(err.Error(), "certificate") ||
+		strings.Contains(err.Error(), "sesame") {
 		t.Errorf("without the authority: %v", err)
 	}
-	if _, err := esdb.Open(untrusted+"&tlsCaFile=missing.pem", silent); err == nil || !strings.Contains(err.Error(), "missing.pem") {
+	if _, err := esdb.Open(untrusted+"&tlsCaFile=missing.pem", silent); err == nil ||
+		!strings.Contains(err.Error(), "missing.pem") {
 		t.Errorf("with an authority that isn't there: %v", err)
 	}
 }
 
-func TestACertificateThatClientsRefuse(t *testing.T) {
+func TestCertificateThatClientsRefuse(t *testing.T) {
 	t.Parallel()
 	for said, end := range map[string]time.Time{
 		"has expired":      time.Now().Add(-time.Minute),
@@ -199,32 +212,59 @@ func TestACertificateThatClientsRefuse(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			settings := storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key}
-			if err := storenode.Run(ctx, t.TempDir(), settings, io.Discard, slog.New(slog.NewTextHandler(&log, nil))); err != nil && !errors.Is(err, context.Canceled) {
+			if err := storenode.Run(ctx, t.TempDir(), settings, io.Discard,
+				slog.New(slog.NewTextHandler(&log, nil))); err != nil && !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
-			if !strings.Contains(log.String(), said) {
+			if !strings.Contains(log.String(), said) || !strings.HasSuffix(log.String(), "msg=\"event store stopped\"\n") {
 				t.Errorf("log: %s", log.String())
 			}
 		})
 	}
 }
 
-func TestWhatIsNotSafeIsRefused(t *testing.T) {
+func TestUnsafeSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t)
 	for name, c := range map[string]struct {
 		settings storenode.Settings
 		names    []string // in the error
 	}{
-		"everywhere in plain":        {storenode.Settings{Addr: ":0"}, []string{"--addr", "--tls-cert", "--tls-key", "--user", "--password-file"}},
-		"everywhere without a user":  {storenode.Settings{Addr: "0.0.0.0:0", TLSCert: cert, TLSKey: key}, []string{"--addr", "--user", "--password-file"}},
-		"a user in plain":            {storenode.Settings{Addr: "127.0.0.1:0", User: "a", Password: "b"}, []string{"--user", "--tls-cert"}},
-		"a user without a password":  {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key, User: "a"}, []string{"--password-file"}},
-		"a certificate without key":  {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert}, []string{"--tls-key"}},
-		"a certificate not there":    {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: "nope.pem", TLSKey: key}, []string{"--tls-cert", "nope.pem"}},
-		"a password file not there":  {storenode.Settings{Addr: "127.0.0.1:0", PasswordFile: "nope"}, []string{"--password-file", "nope"}},
-		"an address that can't be":   {storenode.Settings{Addr: "127.0.0.1:99999"}, []string{"--addr"}},
-		"a user that can't be given": {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert, TLSKey: key, User: "a:b", Password: "c"}, []string{"--user"}},
+		"everywhere in plain": {
+			storenode.Settings{Addr: ":0"},
+			[]string{"--addr", "--tls-cert", "--tls-key", "--user", "--password-file"},
+		},
+		"everywhere without a user": {
+			storenode.Settings{Addr: "0.0.0.0:0", TLSCert: cert, TLSKey: key},
+			[]string{"--addr", "--user", "--password-file"},
+		},
+		"a user in plain": {
+			storenode.Settings{Addr: "127.0.0.1:0", User: "a", Password: "b"},
+			[]string{"--user", "--tls-cert"},
+		},
+		"a user without a password": {storenode.Settings{
+			Addr:    "127.0.0.1:0",
+			TLSCert: cert,
+			TLSKey:  key,
+			User:    "a",
+		}, []string{"--password-file"}},
+		"a certificate without key": {storenode.Settings{Addr: "127.0.0.1:0", TLSCert: cert}, []string{"--tls-key"}},
+		"a certificate not there": {
+			storenode.Settings{Addr: "127.0.0.1:0", TLSCert: "nope.pem", TLSKey: key},
+			[]string{"--tls-cert", "nope.pem"},
+		},
+		"a password file not there": {
+			storenode.Settings{Addr: "127.0.0.1:0", PasswordFile: "nope"},
+			[]string{"--password-file", "nope"},
+		},
+		"an address that can't be": {storenode.Settings{Addr: "127.0.0.1:99999"}, []string{"--addr"}},
+		"a user that can't be given": {storenode.Settings{
+			Addr:     "127.0.0.1:0",
+			TLSCert:  cert,
+			TLSKey:   key,
+			User:     "a:b",
+			Password: "c",
+		}, []string{"--user"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -258,8 +298,14 @@ func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "node"}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber:          big.NewInt(1),
+		Subject:               pkix.Name{CommonName: "node"},
+		NotBefore:             end.Add(-2 * time.Hour),
+		NotAfter:              end,
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -271,7 +317,10 @@ func certificateUntil(t *testing.T, end time.Time) (cert, key string) {
 	}
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: pkcs8}} {
+	for file, block := range map[string]*pem.Block{
+		cert: {Type: "CERTIFICATE", Bytes: der},
+		key:  {Type: "PRIVATE KEY", Bytes: pkcs8},
+	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -21,9 +21,9 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Fixture returns a function that starts a fixture for the first test that asks for it, and returns it to every test. Main
-// ends it. An organization, a source and a name belong to one test each; a test that takes a part away, moves a clock, or
-// looks at the whole of a list starts its own fixture.
+// Fixture returns a function that starts a fixture for the first test that asks for it, and returns it to every
+// test. Main ends it. An organization, a source and a name belong to one test each; a test that takes a part away,
+// moves a clock, or looks at the whole of a list starts its own fixture.
 func Fixture[T any](start func(testing.TB) T) func(testing.TB) T {
 	return fixtureOf(all, start)
 }

@@ -8,10 +8,11 @@ import (
 	"carillon/eventstore"
 )
 
-// AwaitCascade waits until what follows from a deletion can be read, for a limited time, and notes in the log of the request
-// if it can't be read yet. Nothing is waited for if cascaded is nil.
+// AwaitCascade waits until what follows from a deletion can be read, for a limited time, and notes in the log of the
+// request if it can't be read yet. Nothing is waited for if cascaded is nil.
 func AwaitCascade(
-	ctx context.Context, cascaded func(context.Context, eventstore.Position) bool, to eventstore.Position, limit time.Duration,
+	ctx context.Context, cascaded func(context.Context, eventstore.Position) bool, to eventstore.Position,
+	limit time.Duration,
 ) {
 	if cascaded == nil {
 		return

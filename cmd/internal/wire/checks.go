@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Checks keeps the first thing that is wrong with a body. A body's Check looks which members are there and of which form;
-// the command checks their values, so that the API, the console and the CLI have the same rules.
+// Checks keeps the first thing that is wrong with a body. A body's Check looks which members are there and of which
+// form; the command checks their values, so that the API, the console and the CLI have the same rules.
 type Checks struct{ failure *Failure }
 
 // Fail records that a field is wrong, and how to mend it. The first call wins.
@@ -27,7 +27,7 @@ func (c *Checks) Require(field string, set bool) bool {
 	return set
 }
 
-// Filled refuses a member that is there and empty, which a command would take for one that is missing.
+// Filled refuses a member that is present and empty, which a command would take for a missing one.
 func (c *Checks) Filled(field string, text Optional[string]) {
 	if text.Set && strings.TrimSpace(text.Value) == "" {
 		c.Fail(field, "must not be empty")

@@ -178,7 +178,12 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 	case errors.As(err, &over):
 		return nil, tooLarge(limit)
 	case err != nil:
-		return nil, &Failure{Kind: BadBody, Field: "body", Issue: "could not be read to its end", Cause: err}
+		return nil, &Failure{
+			Kind:  BadBody,
+			Field: "body",
+			Issue: "could not be read to its end",
+			Cause: err,
+		}
 	}
 	return data, nil
 }
@@ -186,7 +191,7 @@ func ReadBody(r *http.Request, limit int64) ([]byte, error) {
 // announcedRoom is up to which size a body's own word for it is believed before it has come.
 const announcedRoom = 16 << 10
 
-// readAll reads a body whose length was announced; negative where it was not.
+// readAll reads a body with its announced length; negative if there is none.
 func readAll(body io.Reader, length int64) ([]byte, error) {
 	if length < 0 || length > announcedRoom {
 		return io.ReadAll(body)
@@ -207,7 +212,8 @@ func decodeFailure(err error) *Failure {
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return Fail(BadBody, FieldPath(semantic.JSONPointer), "is not a known field: remove it, or check its spelling and case")
+		return Fail(BadBody, FieldPath(semantic.JSONPointer),
+			"is not a known field: remove it, or check its spelling and case")
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
 		return Fail(BadBody, FieldPath(syntactic.JSONPointer), "is given twice: send it once")
 	case errors.As(err, &semantic):
@@ -221,7 +227,12 @@ func decodeFailure(err error) *Failure {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return Fail(BadBody, "body", "is not valid JSON: it ends too early")
 	}
-	return &Failure{Kind: BadBody, Field: "body", Issue: "is not valid JSON", Cause: err}
+	return &Failure{
+		Kind:  BadBody,
+		Field: "body",
+		Issue: "is not valid JSON",
+		Cause: err,
+	}
 }
 
 // FieldPath writes a JSON pointer as callers know it: "config.url", "feeds[0].feedId". A very long one is cut: it comes
@@ -251,9 +262,17 @@ func FieldPath(pointer jsontext.Pointer) string {
 	return path.String()
 }
 
-// notKind says what was sent instead, where the kind alone shows it.
+// notKind names the kind that was sent instead, if the kind alone shows it.
 func notKind(err *json.SemanticError) string {
-	kinds := map[jsontext.Kind]string{'n': "null", 'f': "a boolean", 't': "a boolean", '"': "a string", '0': "a number", '{': "an object", '[': "an array"}
+	kinds := map[jsontext.Kind]string{
+		'n': "null",
+		'f': "a boolean",
+		't': "a boolean",
+		'"': "a string",
+		'0': "a number",
+		'{': "an object",
+		'[': "an array",
+	}
 	got, known := kinds[err.JSONKind]
 	if !known || strings.HasPrefix(expected(err.GoType), got) {
 		return ""
@@ -282,7 +301,8 @@ func expected(t reflect.Type) string {
 		return "a string"
 	case reflect.Bool:
 		return "a boolean"
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return "an integer"
 	case reflect.Float32, reflect.Float64:
 		return "a number"

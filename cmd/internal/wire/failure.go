@@ -42,8 +42,8 @@ const (
 // Failure is an answer other than success, fit to be shown to the caller.
 type Failure struct {
 	Kind       Kind
-	Field      string // where it is: "config.url", "limit"; empty where it is nowhere in particular
-	Issue      string // what to do about it, to be read after the field: "must be a UUID"
+	Field      string // its place: "config.url", "limit"; empty if none in particular
+	Issue      string // the remedy, to be read after the field: "must be a UUID"
 	Message    string // the whole sentence; empty means field and issue
 	RetryAfter time.Duration
 	Cause      error // logged, never shown
@@ -63,7 +63,7 @@ func (f *Failure) Error() string {
 // Status is the HTTP status that the failure is answered with.
 func (f *Failure) Status() int { return statuses[f.Kind].status }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Cause }
 
 // Fail makes a failure that is about one field: the message is the field followed by the issue.
@@ -73,10 +73,14 @@ func Fail(kind Kind, field, issue string, args ...any) *Failure {
 
 // Limited makes a refusal of one request too many, which names the limit.
 func Limited(limit string, most int, wait time.Duration, what string) *Failure {
-	return &Failure{Kind: RateLimited, RetryAfter: wait, Issue: fmt.Sprintf("limit %s: %d %s; try again in %d s", limit, most, what, int(math.Ceil(wait.Seconds())))}
+	return &Failure{
+		Kind:       RateLimited,
+		RetryAfter: wait,
+		Issue:      fmt.Sprintf("limit %s: %d %s; try again in %d s", limit, most, what, int(math.Ceil(wait.Seconds()))),
+	}
 }
 
-// NotFoundError says what was not found, where err is query.ErrNotFound. Any other error, nil too, stays as it is.
+// NotFoundError names the missing thing if err is query.ErrNotFound. Any other error, nil too, is returned unchanged.
 func NotFoundError(err error, what string) error {
 	if errors.Is(err, query.ErrNotFound) {
 		return &Failure{Kind: NotFound, Issue: what + " not found", Cause: err}
@@ -84,7 +88,7 @@ func NotFoundError(err error, what string) error {
 	return err
 }
 
-// FailureOf translates any error into what the caller is told. Errors it does not know are Internal.
+// FailureOf translates any error into its answer. Unknown errors are Internal.
 func FailureOf(err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
@@ -97,12 +101,24 @@ func FailureOf(err error) *Failure {
 	case errors.Is(err, query.ErrNotFound):
 		return &Failure{Kind: NotFound, Issue: "not found", Cause: err}
 	case errors.Is(err, eventstore.ErrWrongRevision): // again and again, until patience ended
-		return &Failure{Kind: Unavailable, Issue: "others are changing the same thing at this moment; the request itself was fine, try it again", Cause: err}
+		return &Failure{
+			Kind:  Unavailable,
+			Issue: "others are changing the same thing at this moment; the request itself was fine, try it again",
+			Cause: err,
+		}
 	case errors.Is(err, eventstore.ErrRefused):
-		return &Failure{Kind: Unavailable, Issue: "the event store refuses this server's credentials, or its certificate is not trusted: " +
-			"an operator has to correct that; the request itself was fine", Cause: err}
+		return &Failure{
+			Kind: Unavailable,
+			Issue: "the event store refuses this server's credentials, or its certificate is not trusted: " +
+				"an operator has to correct that; the request itself was fine",
+			Cause: err,
+		}
 	case unreachable(err):
-		return &Failure{Kind: Unavailable, Issue: "a service that this request needs can't be reached; the request itself was fine, try it again", Cause: err}
+		return &Failure{
+			Kind:  Unavailable,
+			Issue: "a service that this request needs can't be reached; the request itself was fine, try it again",
+			Cause: err,
+		}
 	}
 	return &Failure{Kind: Internal, Cause: err}
 }
@@ -114,13 +130,17 @@ var refusals = map[command.Kind]Kind{
 
 func ofRefusal(r *command.Refusal) *Failure {
 	return &Failure{
-		Kind: refusals[r.Kind], Field: r.Field, Issue: strings.TrimPrefix(r.Message, r.Field+" "), Message: r.Message,
-		RetryAfter: r.RetryAfter, Cause: r.Err,
+		Kind:       refusals[r.Kind],
+		Field:      r.Field,
+		Issue:      strings.TrimPrefix(r.Message, r.Field+" "),
+		Message:    r.Message,
+		RetryAfter: r.RetryAfter,
+		Cause:      r.Err,
 	}
 }
 
 // unreachable reports whether an error comes from a dependency that is gone or does not answer: the event store, or
-// Postgres. What Postgres itself answers to a statement is a fault of ours, apart from "shutting down" and the like.
+// Postgres. Postgres's own answer to a statement is a fault of ours, apart from "shutting down" and the like.
 func unreachable(err error) bool {
 	return errors.Is(err, eventstore.ErrUnavailable) || errors.Is(err, command.ErrUnavailable) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || postgresGone(err)
@@ -144,7 +164,7 @@ var statuses = map[Kind]answer{
 	Unauthenticated:  {http.StatusUnauthorized, "AUTHENTICATION_FAILED", "UNAUTHORIZED"},
 	Forbidden:        {http.StatusForbidden, "", "FORBIDDEN"}, // on Events it is NotFound
 	NotFound:         {http.StatusNotFound, "NOT_FOUND", "NOT_FOUND"},
-	MethodNotAllowed: {http.StatusNotFound, "NOT_FOUND", "NOT_FOUND"}, // neither surface has a code of its own for it
+	MethodNotAllowed: {http.StatusNotFound, "NOT_FOUND", "NOT_FOUND"}, // neither surface has a separate code for it
 	Exists:           {http.StatusConflict, "ALREADY_EXISTS", "CONFLICT"},
 	Conflict:         {http.StatusConflict, "CONFLICT", "CONFLICT"},
 	RateLimited:      {http.StatusTooManyRequests, "RATE_LIMITED", "RATE_LIMITED"},
@@ -155,7 +175,7 @@ var statuses = map[Kind]answer{
 // unexpected is all that a caller learns of a fault of ours.
 const unexpected = "something went wrong on our side; try again, and quote the request id if it stays so"
 
-// noKey is what the feed surface says of every request without a valid key, and what its clients know. The log has the
+// noKey is the feed surface's answer to every request without a valid key, as its clients expect. The log has the
 // cause.
 const noKey = "Invalid or missing API key"
 

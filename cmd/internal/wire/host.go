@@ -8,14 +8,17 @@ import (
 	"strings"
 )
 
-// KnownHost refuses requests that name another host than an address, localhost or one of the names. A page in a browser on
-// this machine can let its own name lead here (DNS rebinding) and would read the answers; then the request names it.
+// KnownHost refuses requests that name another host than an address, localhost or one of the names. A page in a browser
+// on this machine can let its own name lead here (DNS rebinding) and would read the answers; then the request names it.
 func KnownHost(names []string, surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !known(r.Host, names) {
-				surface(r).WriteError(w, r, &Failure{Kind: Misdirected, Issue: "this server is not known by the name in the header Host: " +
-					"ask for its address, or have its operator add the name to CARILLON_ADMIN_HOSTS"})
+				surface(r).WriteError(w, r, &Failure{
+					Kind: Misdirected,
+					Issue: "this server is not known by the name in the header Host: " +
+						"ask for its address, or have its operator add the name to CARILLON_ADMIN_HOSTS",
+				})
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -23,7 +26,7 @@ func KnownHost(names []string, surface SurfaceOf) func(http.Handler) http.Handle
 	}
 }
 
-// known says whether the header Host may have this value. HTTP/1.0 needs none; browsers always send one.
+// known reports whether the header Host may have this value. HTTP/1.0 needs none; browsers always send one.
 func known(host string, names []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -32,5 +35,7 @@ func known(host string, names []string) bool {
 	if _, err := netip.ParseAddr(host); err == nil || host == "" || host == "localhost" {
 		return true
 	}
-	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(strings.TrimSuffix(name, "."), host) })
+	return slices.ContainsFunc(names, func(name string) bool {
+		return strings.EqualFold(strings.TrimSuffix(name, "."), host)
+	})
 }

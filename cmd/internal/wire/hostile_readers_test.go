@@ -32,7 +32,7 @@ func (p *pipe) Accept() (net.Conn, error) {
 func (p *pipe) Close() error   { close(p.closed); return nil }
 func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// Who asks and does not read is cut off; who reads slowly, but reads, gets all of it.
+// A caller that does not read is cut off; one that reads slowly gets all of it.
 func TestHostileCallerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
 	const size = 1 << 20
@@ -132,7 +132,8 @@ func streamed(t *testing.T, n int, failure error) (answer *parts, aborted bool) 
 func TestHostileListIsNeverWhole(t *testing.T) {
 	t.Parallel()
 	answer, _ := streamed(t, 10_000, nil)
-	want := `{"success":true,"data":[` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 1000)+`",`, 10_000), ",") + "]}"
+	want := `{"success":true,"data":[` + strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 1000)+`",`, 10_000),
+		",") + "]}"
 	if answer.Code != 200 || answer.Body.String() != want {
 		t.Errorf("answered %d with %d bytes, want %d", answer.Code, answer.Body.Len(), len(want))
 	}

@@ -15,9 +15,11 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/google/uuid"
+
+	"carillon/command/sampling"
 )
 
-// SurfaceOf says on which surface a request is answered.
+// SurfaceOf returns the surface of a request.
 type SurfaceOf func(*http.Request) Surface
 
 // record collects what the access log says of a request.
@@ -59,8 +61,8 @@ func NoteFailure(ctx context.Context, f *Failure) {
 // requestIDHeader carries the request id both ways.
 const requestIDHeader = "X-Request-Id"
 
-// RequestID gives each request an id, which becomes the correlation id of what it causes. A caller's own id is kept
-// where it is a UUID.
+// RequestID sets an id for each request, which becomes the correlation id of its events. A caller's own id is kept if
+// it is a UUID.
 func RequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, ok := ParseUUID(r.Header.Get(requestIDHeader))
@@ -80,15 +82,16 @@ func RequestIDOf(ctx context.Context) uuid.UUID {
 	return uuid.Nil
 }
 
-// Observer is told of each answered request; pattern is that of the route, never the path, so that its values are few.
+// Observer is called for each answered request; pattern is that of the route, never the path, so that its values are
+// few.
 type Observer func(method, pattern string, status int, took time.Duration)
 
 // AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug level,
-// faults of ours at error level with their cause, all else at info level. What could not be answered because something
-// else is away is a warning with its cause: in an outage these are many, and the log thins out warnings that repeat. Of
-// requests without a valid key it writes maxStrangerLines a second, and how many it left out.
+// faults of ours at error level with their cause, all else at info level. Requests that fail because a dependency is
+// away are warnings with their cause: in an outage these are many, and the log thins out repeated warnings. Of requests
+// without a valid key it writes strangerLines.
 func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
-	strangers := &thinner{}
+	strangers := slog.New(sampling.New(log.Handler(), strangerLines))
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			started := time.Now()
@@ -98,7 +101,7 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 			if status == 0 {
 				status = http.StatusOK
 			}
-			observe(r.Method, patternOf(r.Context()), status, took)
+			observe(r.Method, PatternOf(r.Context()), status, took)
 			level := levelOf(r.Method, status)
 			if !log.Enabled(r.Context(), level) {
 				return
@@ -107,15 +110,9 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 				slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Int("status", status),
 				slog.Int("bytes", wrapped.BytesWritten()), slog.Duration("took", took), slog.String("peer", r.RemoteAddr),
 			}
-			rec := recordOf(r.Context())
+			rec, to := recordOf(r.Context()), log
 			if stranger(rec) {
-				ok, leftOut := strangers.pass(started)
-				if !ok {
-					return
-				}
-				if leftOut > 0 {
-					attrs = append(attrs, slog.Int("leftOut", leftOut))
-				}
+				to = strangers
 			}
 			if rec != nil {
 				attrs = append(append(attrs, slog.String("request", rec.id.String())), rec.attrs...)
@@ -126,13 +123,13 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 					attrs = append(attrs, slog.Any("error", rec.failure.Cause))
 				}
 			}
-			log.LogAttrs(r.Context(), level, "request", attrs...)
+			to.LogAttrs(r.Context(), level, "request", attrs...)
 		})
 	}
 }
 
-// patternOf is that of the route which answered.
-func patternOf(ctx context.Context) string {
+// PatternOf returns the pattern of the route that answered a request.
+func PatternOf(ctx context.Context) string {
 	if route := chi.RouteContext(ctx); route != nil && !wrongMethod(ctx) {
 		if p := route.RoutePattern(); p != "" && !strings.HasSuffix(p, "*") {
 			return p
@@ -165,7 +162,8 @@ func Recover(log *slog.Logger, surface SurfaceOf) func(http.Handler) http.Handle
 				if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 					panic(thrown) // the server's own way to drop a connection
 				}
-				log.ErrorContext(r.Context(), "panic in a handler", "request", RequestIDOf(r.Context()), "panic", thrown, "stack", string(debug.Stack()))
+				log.ErrorContext(r.Context(), "panic in a handler", "request", RequestIDOf(r.Context()), "panic", thrown,
+					"stack", string(debug.Stack()))
 				surface(r).WriteError(w, r, &Failure{Kind: Internal, Cause: fmt.Errorf("panic: %v", thrown)})
 			}()
 			next.ServeHTTP(w, r)
@@ -179,7 +177,10 @@ func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) ht
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !private(r, trusted) {
-				surface(r).WriteError(w, r, &Failure{Kind: Unauthenticated, Issue: "plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked"})
+				surface(r).WriteError(w, r, &Failure{
+					Kind:  Unauthenticated,
+					Issue: "plain HTTP is not accepted: use https, and consider a key that was sent this way as leaked",
+				})
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -208,8 +209,8 @@ func private(r *http.Request, trusted []netip.Prefix) bool {
 // forwardedFor is the header in which proxies say for whom they ask, each after those before it.
 const forwardedFor = "X-Forwarded-For"
 
-// ClientAddress is the address that a request comes from: the peer's, or where the peer is a trusted proxy, the last one
-// that it and other trusted proxies name and that is not one of them. It is the zero value where the peer has none.
+// ClientAddress is the address that a request comes from: the peer's, or if the peer is a trusted proxy, the last one
+// that it and other trusted proxies name and that is not one of them. It is the zero value if the peer has none.
 func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -233,13 +234,13 @@ func ClientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 // ipv6Network is how many bits of an IPv6 address are one household's, or one machine's.
 const ipv6Network = 64
 
-// NetworkOf is what one caller can have many addresses of, and so what those are counted by that guess.
+// NetworkOf is the network of an address. One caller can have many addresses in it, so guesses are counted by it.
 func NetworkOf(address netip.Addr) netip.Prefix {
 	bits := address.BitLen()
 	if address.Is6() {
 		bits = ipv6Network
 	}
-	network, _ := address.Prefix(bits) // no address is a network of its own
+	network, _ := address.Prefix(bits) // an address has no smaller network
 	return network
 }
 
@@ -267,12 +268,13 @@ func NoRoute(surface SurfaceOf) http.HandlerFunc {
 // HeaderTooLarge answers requests whose header is too large.
 func HeaderTooLarge(surface SurfaceOf) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		surface(r).WriteError(w, r, Fail(BadParam, "header", "of the request is too large: 32 KiB is the limit, with the request line"))
+		surface(r).WriteError(w, r,
+			Fail(BadParam, "header", "of the request is too large: 32 KiB is the limit, with the request line"))
 	}
 }
 
-// NothingAtRoot answers who looks at / as NoRoute does, before anybody asks for a key. Browsers are led from there to the
-// console; a program hears that there is nothing, and where to look.
+// NothingAtRoot answers requests for / as NoRoute does, without a key. Browsers are redirected to the console; a
+// program gets an answer that names the routes.
 func NothingAtRoot(surface SurfaceOf) func(http.Handler) http.Handler {
 	nothing := NoRoute(surface)
 	return func(next http.Handler) http.Handler {
@@ -295,7 +297,8 @@ func WrongMethod(surface SurfaceOf) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		routes, path := chi.RouteContext(r.Context()).Routes, r.URL.EscapedPath()
 		var allowed []string
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
 			if routes.Match(chi.NewRouteContext(), method, path) {
 				allowed = append(allowed, method)
 			}
@@ -305,14 +308,18 @@ func WrongMethod(surface SurfaceOf) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		surface(r).WriteError(w, r, &Failure{Kind: MethodNotAllowed, Issue: "this path does not take " + shown(r.Method) + ": use " + strings.Join(allowed, " or ")})
+		surface(r).WriteError(w, r, &Failure{
+			Kind:  MethodNotAllowed,
+			Issue: "this path does not take " + shown(r.Method) + ": use " + strings.Join(allowed, " or "),
+		})
 	}
 }
 
-// shown keeps a method that nobody knows out of the answer.
+// shown keeps an unknown method out of the answer.
 func shown(method string) string {
 	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions:
 		return method
 	}
 	return "this method"

@@ -26,10 +26,32 @@ func (o *Optional[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return nil
 }
 
-// Pointer is the value, or nil where it is missing.
+// Pointer is the value, or nil if it is missing.
 func (o Optional[T]) Pointer() *T {
 	if !o.Set {
 		return nil
 	}
 	return &o.Value
+}
+
+// Clearable is an optional member whose null removes the value.
+type Clearable[T any] struct {
+	Value T
+	Set   bool // null, too
+	Null  bool
+}
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (c *Clearable[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	c.Set, c.Null = true, d.PeekKind() == 'n'
+	if c.Null {
+		_, err := d.ReadToken()
+		return err
+	}
+	return json.UnmarshalDecode(d, &c.Value)
+}
+
+// Pointer returns the value, zero for null, or nil if it is missing.
+func (c Clearable[T]) Pointer() *T {
+	return Optional[T]{Value: c.Value, Set: c.Set}.Pointer()
 }

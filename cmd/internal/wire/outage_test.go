@@ -31,8 +31,11 @@ func TestRequestsOfAnOutageAreALineAMinute(t *testing.T) {
 		defer func() { _ = file.Close() }()
 		answer := wire.AccessLog(config.Logging{LogFormat: "text"}.Logger(file), func(string, string, int, time.Duration) {})
 		ask := func(failure error) {
-			handler := wire.RequestID(answer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { wire.Events.WriteError(w, r, failure) })))
-			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/events/destinations/"+uuid.NewString(), nil))
+			handler := wire.RequestID(answer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				wire.Events.WriteError(w, r, failure)
+			})))
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodPut,
+				"/events/destinations/"+uuid.NewString(), nil))
 		}
 		const asked, faults = 500, 3
 		for range asked {

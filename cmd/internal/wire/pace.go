@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// How fast a caller has to take an answer: it may pause for takeGrace, and takes takeRate bytes a second else. Who is
-// slower is cut off, so that answers which nobody reads don't stay in memory.
+// How fast a caller has to take an answer: it may pause for takeGrace, and takes takeRate bytes a second else. Slower
+// callers are cut off, so that unread answers don't stay in memory.
 const (
 	takeGrace = 10 * time.Second
 	takeRate  = 16 << 10
@@ -26,13 +26,13 @@ type paced struct {
 	until   time.Time // the deadline that is set
 }
 
-// Write gives each write its time. What is written last of an answer waits in a buffer of the server, which is written
-// within the same time.
+// Write sets a deadline for each write. The end of an answer waits in a buffer of the server, which is written within
+// the same time.
 func (p *paced) Write(body []byte) (int, error) {
 	until := time.Now().Add(takeGrace + time.Duration(len(body))*time.Second/takeRate)
 	if until.Sub(p.until) > time.Second { // an answer is several small writes
 		p.until = until
-		_ = p.control.SetWriteDeadline(until) // where there is no connection there is no deadline
+		_ = p.control.SetWriteDeadline(until) // if there is no connection there is no deadline
 	}
 	return p.ResponseWriter.Write(body)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// PathUUID reads a path parameter that is a UUID. What a caller is told of another value is the route's choice: kind is
-// BadParam or NotFound.
+// PathUUID reads a path parameter that is a UUID. The answer to another value is the route's choice: kind is BadParam
+// or NotFound.
 func PathUUID(r *http.Request, name string, kind Kind) (uuid.UUID, error) {
 	text, err := PathText(r, name)
 	id, ok := ParseUUID(text)
@@ -127,7 +127,7 @@ func (q *Query) Page(usual, most int) (limit, offset int) {
 	return q.Int("limit", usual, 1, most), q.Int("offset", 0, 0, maxOffset)
 }
 
-// OneOf reads a word of a list; "" where it is missing.
+// OneOf reads a word of a list; "" if it is missing.
 func (q *Query) OneOf(name string, words ...string) string {
 	word := q.values.Get(name)
 	if q.values.Has(name) && !slices.Contains(words, word) {
@@ -136,10 +136,10 @@ func (q *Query) OneOf(name string, words ...string) string {
 	return word
 }
 
-// Text reads a parameter as it is; "" where it is missing.
+// Text reads a parameter unchanged; "" if it is missing.
 func (q *Query) Text(name string) string { return q.values.Get(name) }
 
-// UUID reads an identifier; uuid.Nil where it is missing.
+// UUID reads an identifier; uuid.Nil if it is missing.
 func (q *Query) UUID(name string) uuid.UUID {
 	if !q.values.Has(name) {
 		return uuid.Nil
@@ -166,7 +166,7 @@ func (q *Query) Words(name string, known ...string) []string {
 	return words
 }
 
-// Time reads an instant with Z or an offset; the zero time where it is missing.
+// Time reads an instant with Z or an offset; the zero time if it is missing.
 func (q *Query) Time(name string) time.Time {
 	if !q.values.Has(name) {
 		return time.Time{}
@@ -197,7 +197,7 @@ func (q *Query) DateOrTime(name string) time.Time {
 	return time.Time{}
 }
 
-// instant is the text of a time. Where the "+" of an offset was not escaped, it has become a space.
+// instant is the text of a time. If the "+" of an offset was not escaped, it has become a space.
 func (q *Query) instant(name string) string {
 	return strings.Replace(q.values.Get(name), " ", "+", 1)
 }

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Recent keeps the entries that were set last, at most max of them: where one more comes, the oldest one goes. It is safe for
-// concurrent use.
+// Recent keeps the entries that were set last, at most max of them: if one more comes, the oldest one goes. It is safe
+// for concurrent use.
 type Recent[K comparable, V any] struct {
 	max int
 
@@ -41,7 +41,7 @@ func (r *Recent[K, V]) get(key K) (value V, ok bool) {
 	return entry.value, ok
 }
 
-// Change sets an entry to what change makes of it. ok says whether it was there.
+// Change sets an entry to the result of change. ok reports whether it was there.
 func (r *Recent[K, V]) Change(key K, change func(before V, ok bool) V) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

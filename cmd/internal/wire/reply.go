@@ -11,25 +11,25 @@ import (
 	"carillon/eventstore/instant"
 )
 
-// Reply is a successful answer. Data that is an Appender is written as it is, so that a read model's stored JSON need not
-// be parsed.
+// Reply is a successful answer. Data that is an Appender is written unchanged, so that a read model's stored JSON need
+// not be parsed.
 type Reply struct {
 	Status int
-	Data   any // nil: the envelope has no data
+	Data   any // nil means the envelope has no data
 
 	list iter.Seq2[any, error] // instead of Data: see Streamed
 }
 
-// Appender is data that appends its JSON, one value, to what was written before it.
+// Appender is data that appends its JSON, one value, to the bytes before it.
 type Appender interface{ AppendJSON(to []byte) []byte }
 
-// OK is the answer to what was read or changed.
+// OK is the answer to a read or a change.
 func OK(data any) Reply { return Reply{Status: http.StatusOK, Data: data} }
 
-// Created is the answer to what is new.
+// Created is the answer to a creation.
 func Created(data any) Reply { return Reply{Status: http.StatusCreated, Data: data} }
 
-// Accepted is the answer to what has begun.
+// Accepted is the answer to work that has begun.
 func Accepted(data any) Reply { return Reply{Status: http.StatusAccepted, Data: data} }
 
 // Done is the answer that has nothing to say but success.
@@ -42,7 +42,7 @@ type Page[T any] struct {
 	Pagination Pagination `json:"pagination"`
 }
 
-// Pagination says which part of a list a page is.
+// Pagination is the part of a list on a page.
 type Pagination struct {
 	Limit   int  `json:"limit"`
 	Offset  int  `json:"offset"`
@@ -54,7 +54,11 @@ func PageOf[T any](items []T, total, limit, offset int) Page[T] {
 	if items == nil {
 		items = []T{}
 	}
-	return Page[T]{Items: items, Total: total, Pagination: Pagination{Limit: limit, Offset: offset, HasMore: offset+len(items) < total}}
+	return Page[T]{
+		Items:      items,
+		Total:      total,
+		Pagination: Pagination{Limit: limit, Offset: offset, HasMore: offset+len(items) < total},
+	}
 }
 
 // Handler answers a request with a reply or an error; it writes nothing itself.
@@ -86,7 +90,8 @@ func (s Surface) Handle(h Handler) http.HandlerFunc {
 	}
 }
 
-// bodies is room for answers. Lists are large, and making room for each would be the most of what answering costs.
+// bodies holds buffers for answers. Lists are large, and allocating a buffer for each would be most of an answer's
+// cost.
 var bodies = sync.Pool{New: func() any { return new([]byte) }}
 
 const mostKept = 1 << 20 // bytes of an answer whose room is used again
@@ -108,7 +113,8 @@ func appendEnvelope(to []byte, data any) ([]byte, error) {
 
 // Marshal renders data as answers have it.
 func Marshal(data any) ([]byte, error) {
-	return json.Marshal(data, json.Deterministic(true), instant.JSON) //nolint:wrapcheck // what is to be rendered says what it is
+	return json.Marshal(data, json.Deterministic(true),
+		instant.JSON) //nolint:wrapcheck // what is to be rendered says what it is
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -13,9 +13,9 @@ import (
 // streamedAtOnce is how much of a streamed list is in memory before it is written, in bytes.
 const streamedAtOnce = 16 << 10
 
-// Streamed is the answer to what may be a long list: it is never whole in memory, however slowly the caller takes it.
-// Where the list breaks off after its first part was written, the connection is dropped, so that the caller does not
-// take the part for the whole.
+// Streamed is the answer with a list that may be long: it is never whole in memory, however slowly the caller reads. If
+// the list breaks off after its first part was written, the connection is dropped, so that the caller does not take the
+// part for the whole.
 func Streamed[T any](list iter.Seq2[T, error], shown func(T) any) Reply {
 	return Reply{Status: http.StatusOK, list: func(yield func(any, error) bool) {
 		for one, err := range list {

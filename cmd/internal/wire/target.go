@@ -5,12 +5,16 @@ import (
 	"carillon/query"
 )
 
-// TargetOf is what a request to a destination needs of it. A disabled destination can be tested too: that is how its
-// owner finds out whether the fault is mended.
+// TargetOf is the part of a destination that a request needs. A disabled destination can be tested too, so that its
+// owner can check a repair.
 func TargetOf(d query.Destination) *destination.Target {
 	target := &destination.Target{
-		ID: d.ID, Organization: d.Organization, Enabled: d.Status == "enabled", URL: d.URL, Address: d.Address,
-		Headers: d.Headers,
+		ID:           d.ID,
+		Organization: d.Organization,
+		Enabled:      d.Status == "enabled",
+		URL:          d.URL,
+		Address:      d.Address,
+		Headers:      d.Headers,
 	}
 	for _, secret := range d.Secrets {
 		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}

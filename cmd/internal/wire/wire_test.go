@@ -24,7 +24,9 @@ import (
 )
 
 // serve answers one request with a handler behind the middleware, and returns the answer and the log.
-func serve(t *testing.T, surface wire.Surface, method string, handler wire.Handler) (*httptest.ResponseRecorder, string) {
+func serve(
+	t *testing.T, surface wire.Surface, method string, handler wire.Handler,
+) (*httptest.ResponseRecorder, string) {
 	t.Helper()
 	var logged bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&logged, nil))
@@ -47,7 +49,12 @@ func serve(t *testing.T, surface wire.Surface, method string, handler wire.Handl
 func TestFailuresOnBothSurfaces(t *testing.T) {
 	t.Parallel()
 	refusal := func(kind command.Kind) error {
-		return fmt.Errorf("wrapped: %w", &command.Refusal{Kind: kind, Field: "name", Message: "name must be nicer", Err: errors.New("hunter2")})
+		return fmt.Errorf("wrapped: %w", &command.Refusal{
+			Kind:    kind,
+			Field:   "name",
+			Message: "name must be nicer",
+			Err:     errors.New("hunter2"),
+		})
 	}
 	const nothing = ""
 	tests := map[string]struct {
@@ -56,25 +63,36 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 		events, feeds string
 		message       string
 	}{
-		"malformed":       {refusal(command.Malformed), 400, "INVALID_BODY", "BAD_REQUEST", "name must be nicer"},
-		"invalid":         {refusal(command.Invalid), 400, "VALIDATION_FAILED", "BAD_REQUEST", "name must be nicer"},
-		"not found":       {refusal(command.NotFound), 404, "NOT_FOUND", "NOT_FOUND", "name must be nicer"},
-		"exists":          {refusal(command.Exists), 409, "ALREADY_EXISTS", "CONFLICT", "name must be nicer"},
-		"conflict":        {refusal(command.Conflict), 409, "CONFLICT", "CONFLICT", "name must be nicer"},
-		"unavailable":     {refusal(command.Unavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "name must be nicer"},
-		"no row":          {fmt.Errorf("feed: %w", query.ErrNotFound), 404, "NOT_FOUND", "NOT_FOUND", "not found"},
-		"no event store":  {fmt.Errorf("load: %w", eventstore.ErrUnavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"a busy stream":   {fmt.Errorf("append: %w", eventstore.ErrWrongRevision), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"no dependency":   {fmt.Errorf("vault: %w", command.ErrUnavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"no answer":       {fmt.Errorf("query: %w", context.DeadlineExceeded), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"Postgres ends":   {fmt.Errorf("query: %w", &pgconn.PgError{Code: "57P01"}), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"Postgres cut":    {fmt.Errorf("query: %w", io.ErrUnexpectedEOF), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"nothing built":   {fmt.Errorf("query: %w", &pgconn.PgError{Code: "42P01"}), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE", "try it again"},
-		"wrong statement": {fmt.Errorf("query: %w", &pgconn.PgError{Code: "42601", Message: "hunter2"}), 500, "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "something went wrong"},
-		"anything":        {errors.New("hunter2"), 500, "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "something went wrong"},
-		"about no field":  {&command.Refusal{Kind: command.Malformed, Message: "too much"}, 400, "INVALID_BODY", "BAD_REQUEST", "too much"},
-		"own":             {wire.Fail(wire.TooLarge, "body", "is over %d", 7), 413, "INVALID_BODY", "BAD_REQUEST", "body is over 7"},
-		"no access":       {refusal(command.Forbidden), 403, nothing, "FORBIDDEN", "name must be nicer"},
+		"malformed": {refusal(command.Malformed), 400, "INVALID_BODY", "BAD_REQUEST", "name must be nicer"},
+		"invalid":   {refusal(command.Invalid), 400, "VALIDATION_FAILED", "BAD_REQUEST", "name must be nicer"},
+		"not found": {refusal(command.NotFound), 404, "NOT_FOUND", "NOT_FOUND", "name must be nicer"},
+		"exists":    {refusal(command.Exists), 409, "ALREADY_EXISTS", "CONFLICT", "name must be nicer"},
+		"conflict":  {refusal(command.Conflict), 409, "CONFLICT", "CONFLICT", "name must be nicer"},
+		"unavailable": {refusal(command.Unavailable), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE",
+			"name must be nicer"},
+		"no row": {fmt.Errorf("feed: %w", query.ErrNotFound), 404, "NOT_FOUND", "NOT_FOUND", "not found"},
+		"no event store": {fmt.Errorf("load: %w", eventstore.ErrUnavailable), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"a busy stream": {fmt.Errorf("append: %w", eventstore.ErrWrongRevision), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"no dependency": {fmt.Errorf("vault: %w", command.ErrUnavailable), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"no answer": {fmt.Errorf("query: %w", context.DeadlineExceeded), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"Postgres ends": {fmt.Errorf("query: %w", &pgconn.PgError{Code: "57P01"}), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"Postgres cut": {fmt.Errorf("query: %w", io.ErrUnexpectedEOF), 503, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE",
+			"try it again"},
+		"nothing built": {fmt.Errorf("query: %w", &pgconn.PgError{Code: "42P01"}), 503, "SERVICE_UNAVAILABLE",
+			"SERVICE_UNAVAILABLE", "try it again"},
+		"wrong statement": {fmt.Errorf("query: %w", &pgconn.PgError{Code: "42601", Message: "hunter2"}), 500,
+			"INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "something went wrong"},
+		"anything": {errors.New("hunter2"), 500, "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR", "something went wrong"},
+		"about no field": {&command.Refusal{Kind: command.Malformed, Message: "too much"}, 400, "INVALID_BODY", "BAD_REQUEST",
+			"too much"},
+		"own": {wire.Fail(wire.TooLarge, "body", "is over %d", 7), 413, "INVALID_BODY", "BAD_REQUEST",
+			"body is over 7"},
+		"no access": {refusal(command.Forbidden), 403, nothing, "FORBIDDEN", "name must be nicer"},
 	}
 	for name, tt := range tests {
 		for surface, code := range map[wire.Surface]string{wire.Events: tt.events, wire.Feeds: tt.feeds} {
@@ -83,13 +101,15 @@ func TestFailuresOnBothSurfaces(t *testing.T) {
 			if code == nothing { // on this surface it is as if it were not there
 				status, code, message = 404, "NOT_FOUND", "not found"
 			}
-			if w.Code != status || !strings.Contains(body, `"code":"`+code+`"`) || !strings.Contains(body, message) || !strings.HasPrefix(body, `{"success":false,`) {
+			if w.Code != status || !strings.Contains(body, `"code":"`+code+`"`) || !strings.Contains(body, message) ||
+				!strings.HasPrefix(body, `{"success":false,`) {
 				t.Errorf("%s: %d %s, want %d %s %s", name, w.Code, body, status, code, message)
 			}
 			if strings.Contains(body, "hunter2") {
 				t.Errorf("%s: the cause is shown: %s", name, body)
 			}
-			if details := strings.Contains(body, `"details":{"field":"`) && !strings.Contains(body, `""`); details != (surface == wire.Feeds && code == "BAD_REQUEST") {
+			if details := strings.Contains(body, `"details":{"field":"`) &&
+				!strings.Contains(body, `""`); details != (surface == wire.Feeds && code == "BAD_REQUEST") {
 				t.Errorf("%s: details in %s", name, body)
 			}
 			level := "level=INFO"
@@ -119,7 +139,8 @@ func TestRetryAfterIsRoundedUp(t *testing.T) {
 func TestPanicIsAnsweredAndLogged(t *testing.T) {
 	t.Parallel()
 	w, log := serve(t, wire.Events, http.MethodGet, func(*http.Request) (wire.Reply, error) { panic("hunter2") })
-	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"INTERNAL_ERROR"`) || strings.Contains(w.Body.String(), "hunter2") {
+	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"code":"INTERNAL_ERROR"`) ||
+		strings.Contains(w.Body.String(), "hunter2") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if !strings.Contains(log, "panic=hunter2") || !strings.Contains(log, "wire_test.go") {
@@ -151,11 +172,15 @@ func TestReplies(t *testing.T) {
 			t.Errorf("a successful read is logged above debug level: %s", log)
 		}
 	}
-	w, _ := serve(t, wire.Feeds, http.MethodGet, func(*http.Request) (wire.Reply, error) { return wire.OK(make(chan int)), nil })
+	w, _ := serve(t, wire.Feeds, http.MethodGet, func(*http.Request) (wire.Reply, error) {
+		return wire.OK(make(chan int)), nil
+	})
 	if w.Code != http.StatusInternalServerError {
-		t.Errorf("what can't be encoded is answered %d %s", w.Code, w.Body)
+		t.Errorf("unencodable data is answered %d %s", w.Code, w.Body)
 	}
-	if w, _ := serve(t, wire.Feeds, http.MethodHead, func(*http.Request) (wire.Reply, error) { return wire.Done(), nil }); w.Code != http.StatusOK {
+	if w, _ := serve(t, wire.Feeds, http.MethodHead, func(*http.Request) (wire.Reply, error) {
+		return wire.Done(), nil
+	}); w.Code != http.StatusOK {
 		t.Errorf("HEAD is answered %d", w.Code)
 	}
 }
@@ -163,7 +188,8 @@ func TestReplies(t *testing.T) {
 func TestFieldPaths(t *testing.T) {
 	t.Parallel()
 	for pointer, want := range map[jsontext.Pointer]string{
-		"": "body", "/name": "name", "/config/url": "config.url", "/feeds/0/feedId": "feeds[0].feedId", "/a~1b": "a/b", "/0": "[0]",
+		"": "body", "/name": "name", "/config/url": "config.url", "/feeds/0/feedId": "feeds[0].feedId", "/a~1b": "a/b",
+		"/0": "[0]",
 	} {
 		if got := wire.FieldPath(pointer); got != want {
 			t.Errorf("%s: %s, want %s", pointer, got, want)
@@ -173,11 +199,19 @@ func TestFieldPaths(t *testing.T) {
 
 func TestBodilessRoutesTakeAnEmptyObject(t *testing.T) {
 	t.Parallel()
-	for body, field := range map[string]string{"": "", "{}": "", "{}\n": "", `{"now":true}`: "now", "[]": "body", "nonsense": "body"} {
+	for body, field := range map[string]string{
+		"":             "",
+		"{}":           "",
+		"{}\n":         "",
+		`{"now":true}`: "now",
+		"[]":           "body",
+		"nonsense":     "body",
+	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
 		err := wire.DecodeNothing(r)
 		var failure *wire.Failure
-		if errors.As(err, &failure) != (field != "") || failure != nil && (failure.Field != field || failure.Kind != wire.BadBody) {
+		if errors.As(err, &failure) != (field != "") ||
+			failure != nil && (failure.Field != field || failure.Kind != wire.BadBody) {
 			t.Errorf("%q: %v, want one about %q", body, err, field)
 		}
 	}

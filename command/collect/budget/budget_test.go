@@ -20,7 +20,7 @@ func TestWorkEnds(t *testing.T) {
 		t.Errorf("ended after %d turns: %v", turns, b.Err())
 	}
 	if b.Memory(1) || b.Work(0) {
-		t.Error("what is used up isn't used up")
+		t.Error("a budget that is used up has some left")
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
-	"carillon/command/collect/calendar"
+	"carillon/command/collect/extract/calendar"
+	"carillon/command/collect/extract/structured"
+	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/match"
-	"carillon/command/collect/structured"
-	"carillon/command/collect/timing"
 )
 
 // corpus is the path of real pages and calendars beside the project. Optional.

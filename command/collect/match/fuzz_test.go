@@ -44,7 +44,7 @@ func FuzzCompare(f *testing.F) {
 			t.Errorf("verdict %+v", v)
 		}
 		if beside && v.Same && v.Reason == match.ByMatch {
-			t.Error("what a source shows side by side is the same by its looks")
+			t.Error("two events that a source shows side by side are merged by similarity")
 		}
 		if a.Continues(b) != b.Continues(a) || !a.Continues(a) {
 			t.Error("what continues what depends on the order, or nothing continues itself")

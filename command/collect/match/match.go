@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"carillon/aggregates/happening"
-	"carillon/command/collect/timing"
+	"carillon/command/collect/extract/timing"
 )
 
 // Subject is a happening prepared for comparison.
@@ -89,7 +89,7 @@ func someStarts(d happening.Details, zone *time.Location, now time.Time, most in
 	return all
 }
 
-// Dates are the starts of the instances of a happening in one telling.
+// Dates are the starts of the instances of a happening as one source shows it.
 type Dates []start
 
 // maxDates limits the instances of a series among which single dates are looked up.
@@ -220,7 +220,7 @@ func Compare(a, b Subject, beside bool) Verdict {
 	t := compareTitles(a.title.without(a.place, b.place), b.title.without(a.place, b.place))
 	v := Verdict{Score: math.Round(t.score*100) / 100}
 	if sharesKey(a.keys, b.keys) {
-		// Another date alone says little: one telling may not have a move yet.
+		// Another date alone says little: one source may not show a move yet.
 		if v.Same = same || t.score >= alike && !t.otherKind; v.Same {
 			v.Reason = ByEvidence
 		} else {

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
-	"carillon/command/collect/timing"
 )
 
 // words is a title prepared for comparison.

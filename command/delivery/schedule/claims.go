@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// What a claim takes: at most this much in all, for a lane, and for one that is slow or keeps a pace; and nothing for an
-// organization to which less is left.
+// A claim takes at most this much in all, for a lane, and for a slow or paced lane; and nothing for an organization
+// with less left.
 const (
 	maxClaim     = 512
 	maxLaneClaim = 128
@@ -15,7 +15,7 @@ const (
 	minClaim     = 16
 )
 
-// Room is what a claim may take.
+// Room limits what a claim may take.
 type Room struct {
 	Limit   int         // deliveries in all; 0 means none
 	PerLane int         // deliveries of one destination
@@ -24,13 +24,13 @@ type Room struct {
 	PerSlow int
 	Over    []uuid.UUID       // organizations of which nothing is taken
 	Bytes   int               // of bodies
-	BytesOf map[uuid.UUID]int // the same of organizations for which it is another number
+	BytesOf map[uuid.UUID]int // exceptions by organization
 	// Behind reports that older deliveries wait in the read model for a lane that has room.
 	Behind bool
 }
 
-// Room returns what a claim may take now. Claimed deliveries have a pool of their own, so that retries and replays find room
-// whatever else waits.
+// Room returns what a claim may take now. Claimed deliveries have a separate pool, so that retries and replays
+// find room whatever else waits.
 func (s *Scheduler) Room(now time.Time) Room {
 	s.advance(now)
 	r := Room{
@@ -54,7 +54,7 @@ func (s *Scheduler) Room(now time.Time) Room {
 		}
 	}
 	for id, l := range s.lanes {
-		if l.here() == 0 && !l.slow() && l.rest == nil && l.spilled.IsZero() {
+		if l.here() == 0 && !l.slow() && l.rest == nil && l.limit == nil && l.spilled.IsZero() {
 			l.skipped, l.asked = false, false
 			continue
 		}
@@ -64,21 +64,22 @@ func (s *Scheduler) Room(now time.Time) Room {
 		switch {
 		case l.skipped:
 			r.Full = append(r.Full, id)
-		case l.slow() || l.rest != nil && l.rest.pace >= slowPace:
+		case l.slow() || l.rest != nil && l.rest.pace >= slowPace || l.limit != nil && l.limit.gap() >= slowPace:
 			r.Slow = append(r.Slow, id)
 		}
 	}
 	return r
 }
 
-// Claimed takes in what came of a claim, before it is offered. If nothing came for a lane that the claim took of, all that
-// waits for it is here, unless it refused something so lately that it is still on its way into the read model.
+// Claimed records the result of a claim, before it is offered. If nothing came for a lane that the claim took of,
+// all that waits for it is here, unless it refused something so lately that it is still on its way into the read
+// model.
 func (s *Scheduler) Claimed(r Room, claimed []Delivery, settled time.Duration, now time.Time) {
 	came, short := make(map[uuid.UUID]bool, len(claimed)), map[uuid.UUID]bool{}
 	for i := range claimed {
 		came[claimed[i].Destination] = true
 		if claimed[i].bytes() > 0 {
-			short[claimed[i].Organization] = true // the claim may have left what there was no memory for
+			short[claimed[i].Organization] = true // the claim may have left deliveries for lack of memory
 		}
 	}
 	for id, l := range s.lanes {
@@ -89,7 +90,7 @@ func (s *Scheduler) Claimed(r Room, claimed []Delivery, settled time.Duration, n
 	}
 }
 
-// wanted reports whether a claim is worth its while that passed by a lane or its organization.
+// wanted reports whether a claim is worthwhile that skipped a lane or its organization.
 func (s *Scheduler) wanted(l *lane, now time.Time) (wanted bool) {
 	if l.skipped && l.claimable(now) && s.roomy(l) {
 		l.skipped, wanted = false, true

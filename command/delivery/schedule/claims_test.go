@@ -18,11 +18,18 @@ var number = func() func() uuid.UUID {
 	return func() uuid.UUID { n++; return id(1<<20, n) }
 }
 
-// offered offers fresh deliveries of one event to some of an organization's destinations, and returns how many were taken.
+// offered offers fresh deliveries of one event to some of an organization's destinations, and returns how many were
+// taken.
 func offered(s *schedule.Scheduler, next func() uuid.UUID, organization, destinations, size int) (taken int) {
 	event := next()
 	for n := range destinations {
-		d := schedule.Delivery{ID: next(), Destination: id(organization, n), Organization: id(organization, -1), Event: event, Size: size}
+		d := schedule.Delivery{
+			ID:           next(),
+			Destination:  id(organization, n),
+			Organization: id(organization, -1),
+			Event:        event,
+			Size:         size,
+		}
 		if s.Admits(d, epoch) && s.Offer(d, epoch) {
 			taken++
 		}
@@ -30,8 +37,8 @@ func offered(s *schedule.Scheduler, next func() uuid.UUID, organization, destina
 	return taken
 }
 
-// An organization with large events uses up to two thirds of the memory, each event counted once, and holds back neither
-// another one's large events nor small ones of any, its own included.
+// An organization with large events uses up to two thirds of the memory, each event counted once, and holds back
+// neither another one's large events nor small ones of any, its own included.
 func TestMemory_isShared(t *testing.T) {
 	t.Parallel()
 	s, next, events := schedule.New(settings), number(), 0
@@ -52,7 +59,7 @@ func TestMemory_isShared(t *testing.T) {
 		theirs++
 	}
 	if theirs < events/4 {
-		t.Errorf("another organization has room for %d events, where one has %d", theirs, events)
+		t.Errorf("another organization has room for %d events, the first for %d", theirs, events)
 	}
 }
 
@@ -82,8 +89,15 @@ func TestMemory_largeBodyBesideMany(t *testing.T) {
 func TestRoom_memory(t *testing.T) {
 	t.Parallel()
 	s, next := schedule.New(settings), number()
-	for n := range 100 { // as claims took them, each of which was told too much
-		s.Offer(schedule.Delivery{ID: next(), Destination: id(1, n), Organization: id(1, -1), Event: next(), Size: half, Claimed: true}, epoch)
+	for n := range 100 { // as from claims, each of which had a limit too high
+		s.Offer(schedule.Delivery{
+			ID:           next(),
+			Destination:  id(1, n),
+			Organization: id(1, -1),
+			Event:        next(),
+			Size:         half,
+			Claimed:      true,
+		}, epoch)
 	}
 	if r := s.Room(epoch); !slices.Contains(r.Over, id(1, -1)) {
 		t.Fatalf("a claim takes for an organization that has %d bytes, and passes by %v", s.Bytes(), r.Over)
@@ -104,7 +118,7 @@ func TestRoom_memory(t *testing.T) {
 	}
 }
 
-// Fresh deliveries leave claims their room, and what was claimed for one organization leaves room for others.
+// Fresh deliveries leave claims their room, and claims of one organization leave room for others.
 func TestRoom_ofItsOwn(t *testing.T) {
 	t.Parallel()
 	s, next := schedule.New(settings), number()

@@ -10,7 +10,8 @@ import (
 	"carillon/command/delivery/schedule"
 )
 
-// neighbour publishes 50 events a second to a destination that answers at once, retries and replays beside, and times them.
+// neighbour publishes 50 events a second to a destination that answers at once, retries and replays beside, and
+// times them.
 func (s *simulation) neighbour(organization int, from, to time.Duration) {
 	const destination = 1 << 20
 	s.receive[id(organization, destination)] = answers(2 * time.Millisecond)
@@ -31,7 +32,8 @@ func (s *simulation) neighbour(organization int, from, to time.Duration) {
 }
 
 // crowd publishes events a second to many destinations.
-func (s *simulation) crowd(organization, destinations int, pace, from, to time.Duration, receive func(n int) receiver) {
+func (s *simulation) crowd(organization, destinations int, pace, from, to time.Duration,
+	receive func(n int) receiver) {
 	for n := range destinations {
 		s.receive[id(organization, n)] = receive(n)
 	}
@@ -42,7 +44,7 @@ func (s *simulation) crowd(organization, destinations int, pace, from, to time.D
 	})
 }
 
-// Destinations that hang leave others' deliveries of all kinds within twice of what they take alone.
+// Destinations that hang leave the latency of others' deliveries of all kinds within twice of that alone.
 func TestHangingLeaveOthers(t *testing.T) {
 	t.Parallel()
 	const from, to = 10 * time.Second, 40 * time.Second
@@ -79,7 +81,7 @@ func TestHangingForTheFirstTime(t *testing.T) {
 	}
 }
 
-// Ten destinations that take less than they are sent delay nobody's retries.
+// Ten overloaded destinations delay no retries of others.
 func TestOverloadedLeaveRetries(t *testing.T) {
 	t.Parallel()
 	const to = 10 * time.Second
@@ -101,13 +103,20 @@ func TestMisbehavingLeaveProcessors(t *testing.T) {
 	s.crowd(2, 1000, 2*time.Second, time.Second, to, func(n int) receiver {
 		return []receiver{
 			hangs,
-			func(time.Time) answer { return answer{fails: true, closes: true} },                                   // hangs up
-			func(time.Time) answer { return answer{takes: time.Millisecond, closes: true} },                       // closes after the answer
-			func(time.Time) answer { return answer{takes: 10 * time.Second, closes: true} },                       // drips
-			func(now time.Time) answer { return answer{takes: 5 * time.Millisecond, fails: now.Second()%2 == 0} }, // fails now and then
+			// It hangs up.
+			func(time.Time) answer { return answer{fails: true, closes: true} },
+			// It closes after the answer.
+			func(time.Time) answer { return answer{takes: time.Millisecond, closes: true} },
+			// It drips.
+			func(time.Time) answer { return answer{takes: 10 * time.Second, closes: true} },
+			// It fails now and then.
+			func(now time.Time) answer {
+				return answer{takes: 5 * time.Millisecond, fails: now.Second()%2 == 0}
+			},
+			// It is slow now and then.
 			func(now time.Time) answer {
 				return answer{takes: time.Duration(now.Second()%7) * 1100 * time.Millisecond}
-			}, // is slow now and then
+			},
 		}[n%6]
 	})
 	s.run(to + time.Second)
@@ -125,7 +134,8 @@ func TestWideFanOutLeavesProcessors(t *testing.T) {
 	const to = 15 * time.Second
 	s := newSimulation(t, settings)
 	s.neighbour(1, 0, to)
-	s.crowd(2, 5000, time.Minute, time.Second, 2*time.Second, func(int) receiver { return answers(3 * time.Millisecond) })
+	s.crowd(2, 5000, time.Minute, time.Second, 2*time.Second,
+		func(int) receiver { return answers(3 * time.Millisecond) })
 	s.run(to + time.Second)
 	if p99 := s.percentile("fresh", 99); p99 > 100*time.Millisecond {
 		t.Errorf("p99 %s", p99)
@@ -157,7 +167,7 @@ func TestHangingOrganizationsLeaveRoom(t *testing.T) {
 	}
 }
 
-// Organizations that want all they can get have equal parts, and one that is alone two thirds.
+// Greedy organizations have equal parts, and a single one two thirds.
 func TestOrganizationsShare(t *testing.T) {
 	t.Parallel()
 	const organizations, destinations = 10, 8

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// class says what the next request of a lane costs.
+// class is the cost of the next request of a lane.
 type class int
 
 const (
@@ -32,8 +32,9 @@ type lane struct {
 	idle    int           // connections that are idle, as far as is known
 	bytes   int           // of bodies that wait or are in flight
 	rest    *rest         // nil: its receiver did not ask for one lately
+	limit   *limit        // nil: none is known
 	used    time.Time     // when something last came or ended
-	spilled time.Time     // when it last refused a fresh delivery; zero: all that waits is here
+	spilled time.Time     // when it last refused a fresh delivery; zero: all its deliveries are here
 	skipped bool          // by the last claim: more may wait for it in the read model
 	asked   bool          // the claim that is being made may take some for it
 
@@ -45,15 +46,19 @@ type lane struct {
 // slow reports whether its last answer came late, or one is late that has not come yet.
 func (l *lane) slow() bool { return l.late || l.overdue > 0 }
 
-// here counts what waits and what is in flight.
+// here counts waiting deliveries and requests in flight.
 func (l *lane) here() int { return l.queue.len() + l.running }
 
-// maxWaiting returns how many deliveries may wait: those that are sent within laneQueueTime at its pace. Nothing waits
-// for a slow lane, which has as many as it may send.
+// maxWaiting returns how many deliveries may wait: as many as are sent within laneQueueTime at its pace. A slow
+// lane has no more than it may send.
 func (l *lane) maxWaiting(now time.Time) int {
 	switch {
 	case l.slow():
 		return max(0, l.maxRunning()-l.running)
+	case l.limit != nil && l.rest != nil:
+		return min(l.limit.room(), l.rest.room(now), startLaneQueue)
+	case l.limit != nil:
+		return min(l.limit.room(), startLaneQueue)
 	case l.rest != nil:
 		return min(l.rest.room(now), startLaneQueue)
 	case l.took == 0:
@@ -75,12 +80,21 @@ func (l *lane) takesFresh(now time.Time, slack int) bool {
 	return len(l.queue.fresh) < most
 }
 
-// claimable reports whether a claim for it is worth its while: at least half of its room is free.
+// claimable reports whether a claim for it is worthwhile: at least half of its room is free.
 func (l *lane) claimable(now time.Time) bool {
 	if l.slow() {
 		return l.here() < l.maxRunning()
 	}
 	return !l.resting(now) && 2*l.queue.len() < l.maxWaiting(now)
+}
+
+// slack is how many more than there is room for are taken, as they were promised at the same time. Behind a limit their
+// leases would end.
+func (l *lane) slack() int {
+	if l.limit != nil {
+		return 0
+	}
+	return offerSlack
 }
 
 func (l *lane) resting(now time.Time) bool { return l.rest != nil && now.Before(l.rest.until) }
@@ -92,14 +106,17 @@ func (l *lane) maxRunning() int {
 	return l.window
 }
 
-// mayStart reports whether it has something to send that its window and its rest allow.
+// paced reports whether its rest, or the pace after it, allows no request yet.
+func (l *lane) paced(now time.Time) bool { return l.rest != nil && now.Before(l.rest.next) }
+
+// mayStart reports whether it has something to send that its window, its rest and its limit allow.
 func (l *lane) mayStart(now time.Time) bool {
-	return l.queue.len() > 0 && l.running < l.maxRunning() && (l.rest == nil || !now.Before(l.rest.next))
+	return l.queue.len() > 0 && l.running < l.maxRunning() && !l.paced(now) && l.limit.allows(now)
 }
 
-// learn takes in what came of a request that began at a time.
+// learn records the outcome of a request that began at a time.
 func (l *lane) learn(began time.Time, o Outcome, s Settings, now time.Time) {
-	const weight = 8 // of what was known before
+	const weight = 8 // of the average before
 	if l.took == 0 {
 		l.took = o.Took
 	}

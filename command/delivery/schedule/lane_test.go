@@ -27,7 +27,12 @@ func newLane(t *testing.T) *lane {
 func (l *lane) offer(n int, claimed bool) (taken int) {
 	for range n {
 		l.n++
-		d := schedule.Delivery{ID: id(0, l.n), Destination: id(1, 1), Organization: id(1, -1), Claimed: claimed}
+		d := schedule.Delivery{
+			ID:           id(0, l.n),
+			Destination:  id(1, 1),
+			Organization: id(1, -1),
+			Claimed:      claimed,
+		}
 		if (claimed || l.Admits(d, l.now)) && l.Offer(d, l.now) {
 			taken++
 		}
@@ -58,7 +63,7 @@ func (l *lane) done(started []schedule.Delivery, o schedule.Outcome) {
 	}
 }
 
-// The window grows by answers and is halved by failures, once for those that were in flight together.
+// The window grows by answers and is halved by failures, once for requests in flight together.
 func TestLane_window(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
@@ -80,8 +85,8 @@ func TestLane_window(t *testing.T) {
 	}
 }
 
-// A lane is slow from when a request is late on: what waits returns, nothing fresh is taken, and few are in flight until an
-// answer comes in time.
+// A lane is slow as soon as a request is late: its waiting deliveries return, no fresh one is taken, and few are in
+// flight until an answer comes in time.
 func TestLane_slow(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
@@ -91,7 +96,7 @@ func TestLane_slow(t *testing.T) {
 	l.start()
 	l.now = l.now.Add(settings.SlowAfter + time.Second)
 	if returned, _ := l.Tick(l.now); len(returned) < 40 {
-		t.Errorf("%d of what waits returned", len(returned))
+		t.Errorf("%d waiting deliveries returned", len(returned))
 	}
 	if l.offer(1, false) != 0 {
 		t.Error("a fresh delivery found room")
@@ -100,19 +105,20 @@ func TestLane_slow(t *testing.T) {
 	if !slices.Equal(room.Full, []uuid.UUID{id(1, 1)}) {
 		t.Errorf("full: %v, want the lane, as no more may be in flight", room.Full)
 	}
-	l.done(first[1:], schedule.Outcome{Took: time.Second, Kept: true}) // that is when they began to be late: their answers count
+	// They began to be late then: their answers count.
+	l.done(first[1:], schedule.Outcome{Took: time.Second, Kept: true})
 	if room := l.Room(l.now); len(room.Full) > 0 {
 		t.Errorf("full: %v, want none after answers", room.Full)
 	}
 }
 
-// Thousands that are sent again do not stand before what is published now, and take no room from it.
+// Thousands of replays do not delay new events, and take no room from them.
 func TestLane_freshAndClaimedTakeTurns(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
 	l.offer(500, true)
 	if l.offer(20, false) != 20 {
-		t.Fatal("a backfill left no room for what is published")
+		t.Fatal("a backfill left no room for new events")
 	}
 	fresh, begun := 0, 0
 	for fresh < 20 && begun < 60 {
@@ -130,8 +136,8 @@ func TestLane_freshAndClaimedTakeTurns(t *testing.T) {
 	}
 }
 
-// After a lane refused a fresh delivery older ones wait in the read model: fresh ones only keep it from running dry, until
-// a claim finds no more.
+// After a lane refused a fresh delivery older ones wait in the read model: fresh ones only keep it from running
+// dry, until a claim finds no more.
 func TestLane_olderFirstAfterSpill(t *testing.T) {
 	t.Parallel()
 	l := newLane(t)
@@ -164,7 +170,12 @@ func TestLane_olderFirstAfterSpill(t *testing.T) {
 func TestScheduler_claimedTwice(t *testing.T) {
 	t.Parallel()
 	s := schedule.New(settings)
-	d := schedule.Delivery{ID: id(0, 1), Destination: id(1, 1), Claimed: true, Payload: "first"}
+	d := schedule.Delivery{
+		ID:          id(0, 1),
+		Destination: id(1, 1),
+		Claimed:     true,
+		Payload:     "first",
+	}
 	s.Offer(d, epoch)
 	d.Payload = "second"
 	s.Offer(d, epoch)

@@ -1,12 +1,13 @@
 package schedule
 
 const (
-	// SmallBody is the size up to which a body is not counted: how many deliveries are here bounds the memory of those.
+	// SmallBody is the size up to which a body is not counted: how many deliveries are here bounds the memory of
+	// those.
 	SmallBody = 2 << 10
-	// LargestBody is what the largest event takes.
+	// LargestBody is the size of the largest event.
 	LargestBody = 513 << 10
-	// guaranteedBytes are for each organization, whatever others have, as long as no more than twice the pool is used: so
-	// that it gets a large body through however much hangs elsewhere.
+	// guaranteedBytes are for each organization, whatever others have, as long as no more than twice the pool is
+	// used: so that it gets a large body through however much hangs elsewhere.
 	guaranteedBytes = 2 * LargestBody
 )
 
@@ -63,10 +64,11 @@ func (s *Scheduler) bytesLeft(o *organization) int {
 	return max(s.left(memory, o), min(guaranteedBytes-o.used[memory], s.bytesInAll()))
 }
 
-// bytesInAll returns how many more bytes all may use together, with what is guaranteed.
+// bytesInAll returns how many more bytes all may use together, including the guaranteed ones.
 func (s *Scheduler) bytesInAll() int { return max(0, 2*s.pools[memory].size-s.pools[memory].used) }
 
-// fits reports whether there is memory for a delivery. What is here for its organization costs nothing more.
+// fits reports whether there is memory for a delivery. A body that is already here for its organization costs
+// nothing more.
 func (s *Scheduler) fits(d *Delivery, l *lane) bool {
 	size := d.bytes()
 	return size == 0 || s.bodies[d.Event][l.org] > 0 || l.bytes+size <= s.bytesLeft(l.org)

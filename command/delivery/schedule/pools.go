@@ -3,7 +3,8 @@ package schedule
 import "github.com/google/uuid"
 
 // burstFactor is how many times what is free an organization may use. The last part of reservedFraction is for
-// organizations that use nothing, and of requests the last part of connectedFraction for connected lanes: others may hang.
+// organizations that use nothing, and of requests the last part of connectedFraction for connected lanes: others
+// may hang.
 const (
 	burstFactor       = 2
 	reservedFraction  = 16
@@ -28,7 +29,7 @@ type pool struct{ size, used int }
 
 func (p pool) free() int { return max(0, p.size-p.used) }
 
-// organization is what the scheduler knows of one: what it uses, and its lanes that may start a request, by class.
+// organization has the use of the pools by one organization, and its lanes that may start a request, by class.
 type organization struct {
 	id    uuid.UUID
 	used  [resources]int

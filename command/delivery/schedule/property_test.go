@@ -10,12 +10,18 @@ import (
 	"carillon/command/delivery/schedule"
 )
 
-// Whatever comes in whatever order: no bound is exceeded, nothing is lost or sent twice, each kind stays in its order, and
-// nothing starves.
+// Whatever comes in whatever order: no bound is exceeded, nothing is lost or sent twice, each kind stays in its
+// order, and nothing starves.
 func TestSchedulerKeepsItsPromises(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{T: t, now: epoch, waiting: map[uuid.UUID]schedule.Delivery{}, running: map[uuid.UUID]schedule.Delivery{}, to: map[uuid.UUID]int{}}
+		m := &model{
+			T:       t,
+			now:     epoch,
+			waiting: map[uuid.UUID]schedule.Delivery{},
+			running: map[uuid.UUID]schedule.Delivery{},
+			to:      map[uuid.UUID]int{},
+		}
 		m.Scheduler = schedule.New(tight)
 		t.Repeat(map[string]func(*rapid.T){
 			"offer":   m.offer,
@@ -32,7 +38,12 @@ func TestSchedulerKeepsItsPromises(t *testing.T) {
 }
 
 var tight = schedule.Settings{
-	InFlight: 64, PerLane: 6, Opening: 3, Queued: 80, Bytes: 3 * 500_000, SlowAfter: time.Second,
+	InFlight:  64,
+	PerLane:   6,
+	Opening:   3,
+	Queued:    80,
+	Bytes:     3 * 500_000,
+	SlowAfter: time.Second,
 }
 
 // model knows what a scheduler should have.
@@ -44,15 +55,16 @@ type model struct {
 	number           uint64
 	waiting, running map[uuid.UUID]schedule.Delivery
 	to               map[uuid.UUID]int // in flight
-	order            []uuid.UUID       // of what was offered
+	order            []uuid.UUID       // of all offered deliveries
 }
 
 func (m *model) offer(t *rapid.T) {
 	organization, n := rapid.IntRange(1, 3).Draw(t, "organization"), rapid.IntRange(0, 3).Draw(t, "destination")
 	d := schedule.Delivery{
-		Destination: id(organization, n), Organization: id(organization, -1),
-		Size:    rapid.SampledFrom([]int{0, 100, 5000, 300_000, 500_000}).Draw(t, "size"),
-		Claimed: rapid.Bool().Draw(t, "claimed"),
+		Destination:  id(organization, n),
+		Organization: id(organization, -1),
+		Size:         rapid.SampledFrom([]int{0, 100, 5000, 300_000, 500_000}).Draw(t, "size"),
+		Claimed:      rapid.Bool().Draw(t, "claimed"),
 	}
 	d.Event = uuid.UUID{byte(d.Size >> 8), byte(rapid.IntRange(0, 3).Draw(t, "event"))}
 	if len(m.waiting) > 0 && rapid.IntRange(0, 9).Draw(t, "again") == 0 {

@@ -1,6 +1,8 @@
 package schedule
 
-// queue is what waits in a lane: fresh deliveries and claimed ones, each in the order in which they came.
+import "slices"
+
+// queue holds the waiting deliveries of a lane: fresh and claimed ones, each in the order in which they came.
 type queue struct {
 	fresh, claimed []*entry
 	freshNext      bool // where both wait
@@ -16,8 +18,17 @@ func (q *queue) add(e *entry) {
 	q.fresh = append(q.fresh, e)
 }
 
-// next takes the delivery that goes first. Fresh and claimed ones take turns, so that thousands that are sent again do not
-// stand before what happens now; after a spill whichever came first is the next.
+// putBack adds an entry before all others of its kind.
+func (q *queue) putBack(e *entry) {
+	if e.Claimed {
+		q.claimed = slices.Insert(q.claimed, 0, e)
+		return
+	}
+	q.fresh = slices.Insert(q.fresh, 0, e)
+}
+
+// next takes the delivery that goes first. Fresh and claimed ones take turns, so that thousands that are sent again
+// do not stand before what happens now; after a spill whichever came first is the next.
 func (q *queue) next(spilled bool) *entry {
 	from := &q.claimed
 	switch {
@@ -39,8 +50,8 @@ func (q *queue) next(spilled bool) *entry {
 	return first
 }
 
-// shorten lets go of what came last of each, so that no more than most wait. Each may have half of them; what one leaves
-// the other gets.
+// shorten drops the newest of each, so that no more than most wait. Each may have half of them; what one
+// leaves the other gets.
 func (q *queue) shorten(most int, dropped func(*entry)) {
 	fresh := min(len(q.fresh), max(most/2, most-len(q.claimed)))
 	claimed := min(len(q.claimed), most-fresh)

@@ -13,13 +13,14 @@ const (
 	paceAnswers   = 32                     // answers until a receiver is sent nearly three times as much
 	slowPace      = 10 * time.Millisecond  // from which on a claim takes few deliveries
 	restInMemory  = 15 * time.Second       // a longer rest returns what waits to the read model
-	restSlack     = 100 * time.Millisecond // by which reports of one rest differ: of requests refused together, and of clocks
+	restSlack     = 100 * time.Millisecond // by which reports of one rest differ
 	restHeard     = 2 * time.Second        // how long a rest counts that the read model does not know yet
 	restForgotten = 10 * time.Minute       // after its end
 )
 
-// rest is the time in which nothing is sent to a destination, because its receiver asked for that, and the pace at which
-// what waited is sent afterwards: as much as it took before, then more with each answer, until it refuses again.
+// rest is the time in which nothing is sent to a destination, because its receiver asked for that, and the pace at
+// which what waited is sent afterwards: as much as it took before, then more with each answer, until it refuses
+// again.
 type rest struct {
 	until   time.Time
 	noted   time.Time     // when it was last heard of
@@ -31,7 +32,7 @@ type rest struct {
 // begin starts a rest, or extends the current one, and reports whether other processes do not know that.
 func (r *rest) begin(now, until time.Time, window int) (news bool) {
 	r.noted = now
-	if now.Before(r.until) { // refused for what was sent before
+	if now.Before(r.until) { // refused for earlier requests
 		news = until.Sub(r.until) > restSlack
 		r.until = later(r.until, until)
 		r.next = later(r.next, r.until)
@@ -82,8 +83,8 @@ func (r *rest) room(now time.Time) int {
 	return maxLaneQueue
 }
 
-// Rest lets no request begin for a destination until a time, halves its window, and reports whether other processes do not
-// know that.
+// Rest lets no request begin for a destination until a time, halves its window, and reports whether other processes
+// do not know that.
 func (s *Scheduler) Rest(destination uuid.UUID, until, now time.Time) (news bool) {
 	r, l := s.rests[destination], s.lanes[destination]
 	if r == nil {
@@ -107,8 +108,18 @@ func (s *Scheduler) Rest(destination uuid.UUID, until, now time.Time) (news bool
 	return news
 }
 
-// Unrest ends a destination's rest: it is another receiver now, or its owner has done something about it.
-func (s *Scheduler) Unrest(destination uuid.UUID, now time.Time) {
+// Changed ends a destination's rest, and its limit is to be found out again: it is another receiver now, or its owner
+// has done something about it.
+func (s *Scheduler) Changed(destination uuid.UUID, now time.Time) {
+	if l := s.lanes[destination]; l != nil && l.limit != nil {
+		s.setLimit(l, 0, now)
+		s.file(l, now)
+	}
+	s.unrest(destination, now)
+}
+
+// unrest ends a destination's rest.
+func (s *Scheduler) unrest(destination uuid.UUID, now time.Time) {
 	if s.rests[destination] == nil {
 		return
 	}
@@ -119,8 +130,8 @@ func (s *Scheduler) Unrest(destination uuid.UUID, now time.Time) {
 	}
 }
 
-// Resting takes in for how long destinations are to rest as all processes know it. A rest that they do not know has ended
-// early, unless it was begun just now.
+// Resting takes in for how long destinations are to rest as all processes know it. A rest that they do not know has
+// ended early, unless it was begun just now.
 func (s *Scheduler) Resting(known map[uuid.UUID]time.Duration, now time.Time) {
 	for id, left := range known {
 		until := now.Add(left)
@@ -133,19 +144,25 @@ func (s *Scheduler) Resting(known map[uuid.UUID]time.Duration, now time.Time) {
 	for id, r := range s.rests {
 		_, is := known[id]
 		if !is && now.Before(r.until) && now.Sub(r.noted) > restHeard || now.Sub(r.until) > restForgotten {
-			s.Unrest(id, now)
+			s.unrest(id, now)
 		}
 	}
 }
 
-// await notes when a lane may start something that its rest or its pace holds back.
+// await notes when a lane may start something that its rest, its pace or its limit holds back.
 func (s *Scheduler) await(l *lane, now time.Time) {
-	if l.rest != nil && l.queue.len() > 0 && l.rest.next.After(now) {
+	if l.queue.len() == 0 {
+		return
+	}
+	if l.paced(now) {
 		s.restEnds = sooner(s.restEnds, l.rest.next)
+	}
+	if l.limit != nil {
+		s.awaitTurn(l, now)
 	}
 }
 
-// endRests files the lanes again whose rests have ended, or whose pace allows the next request.
+// endRests files the lanes again whose rests have ended, or whose pace or limit allows the next request.
 func (s *Scheduler) endRests(now time.Time) {
 	if s.restEnds.IsZero() || now.Before(s.restEnds) {
 		return
@@ -155,5 +172,8 @@ func (s *Scheduler) endRests(now time.Time) {
 		if l := s.lanes[id]; l != nil {
 			s.file(l, now)
 		}
+	}
+	for l := range s.limited {
+		s.file(l, now)
 	}
 }

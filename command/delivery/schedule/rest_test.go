@@ -29,7 +29,7 @@ func fixedWindow(n int) limiter {
 	}
 }
 
-// slidingWindow takes n requests in any second; one that is refused counts if strict.
+// slidingWindow takes n requests in any second; refused requests count if strict.
 func slidingWindow(n int, strict bool) limiter {
 	var taken []time.Time
 	return func(now time.Time) time.Duration {
@@ -96,13 +96,14 @@ func (l *limited) work(s *schedule.Scheduler) {
 	}
 }
 
-// claim takes what is due, as the queue does: nothing while the destination rests. It reports whether anything is left.
+// claim takes what is due, as the queue does: nothing while the destination rests. It reports whether anything is
+// left.
 func (l *limited) claim(s *schedule.Scheduler) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	room := s.Room(now)
-	l.tell(s)
+	l.inform(s)
 	most := min(room.Limit, room.PerLane)
 	if len(room.Slow) > 0 {
 		most = min(most, room.PerSlow)
@@ -126,8 +127,8 @@ func (l *limited) claim(s *schedule.Scheduler) bool {
 	return len(l.waiting) > 0
 }
 
-// tell lets a process know of the rest.
-func (l *limited) tell(s *schedule.Scheduler) {
+// inform notifies a process of the rest.
+func (l *limited) inform(s *schedule.Scheduler) {
 	known := map[uuid.UUID]time.Duration{}
 	if left := time.Until(l.until); left > 0 {
 		known[l.to] = left
@@ -169,17 +170,22 @@ func (l *limited) answer(s *schedule.Scheduler, d schedule.Delivery) {
 		if s.Rest(l.to, now.Add(wait), now) {
 			l.since, l.until = now, now.Add(wait)
 			for _, other := range l.processes {
-				l.tell(other)
+				l.inform(other)
 			}
 		}
 	}
-	s.Done(d.ID, schedule.Outcome{Took: answerTakes, Failed: wait > 0, Refused: wait > 0, Kept: true}, now)
+	s.Done(d.ID, schedule.Outcome{
+		Took:    answerTakes,
+		Failed:  wait > 0,
+		Refused: wait > 0,
+		Kept:    true,
+	}, now)
 	l.mu.Unlock()
 	l.pump(s)
 }
 
-// A receiver that takes 5 requests a second is sent 100 deliveries with few refusals, by one process and by two, and none
-// while it asks to be left alone.
+// A receiver that takes 5 requests a second is sent 100 deliveries with few refusals, by one process and by two,
+// and none while it asks to be left alone.
 func TestRetryAfterBindsTheDestination(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]func() limiter{
@@ -207,9 +213,11 @@ func TestRetryAfterBindsTheDestination(t *testing.T) {
 					}
 					working.Wait()
 					synctest.Wait()
-					t.Logf("%d processes: %d refused, %d too early, took %s", processes, l.refused, l.early, l.ended.Sub(began))
+					t.Logf("%d processes: %d refused, %d too early, took %s", processes, l.refused, l.early,
+						l.ended.Sub(began))
 					if l.refused > most || l.early > 0 {
-						t.Errorf("%d processes: %d refused, want %d at most; %d too early", processes, l.refused, most, l.early)
+						t.Errorf("%d processes: %d refused, want %d at most; %d too early", processes, l.refused,
+							most, l.early)
 					}
 				})
 			})
@@ -228,7 +236,7 @@ func resting(deliveries int, wait time.Duration) (*schedule.Scheduler, []schedul
 	return s, returned
 }
 
-// A short rest leaves what waits in memory, a long one returns it.
+// A short rest keeps waiting deliveries in memory, a long one returns them.
 func TestRest_longReturnsWhatWaits(t *testing.T) {
 	t.Parallel()
 	const waiting, inMemory = 8, 15 * time.Second
@@ -246,7 +254,7 @@ func TestRest_longReturnsWhatWaits(t *testing.T) {
 		t.Error("none began at the end of the rest")
 	}
 	if _, ok := s.Next(epoch.Add(inMemory)); ok {
-		t.Error("a second one began at once, where the pace is not known")
+		t.Error("a second one began at once, although the pace is unknown")
 	}
 	if _, returned := resting(waiting, inMemory+time.Second); len(returned) != waiting {
 		t.Errorf("%d returned, want %d", len(returned), waiting)
@@ -272,7 +280,7 @@ func TestRest_ofOtherProcesses(t *testing.T) {
 		t.Error("a rest goes on that no process knows of any more")
 	}
 	s.Rest(to, now.Add(time.Hour), now)
-	s.Unrest(to, now)
+	s.Changed(to, now)
 	if s.Offer(schedule.Delivery{ID: id(0, 2), Destination: to}, now); !begins() {
 		t.Error("a rest goes on although its destination has changed")
 	}

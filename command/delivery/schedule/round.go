@@ -12,7 +12,11 @@ func (s *Scheduler) Next(now time.Time) (next Delivery, ok bool) {
 		c := (s.turn + i) % classes
 		if e := s.nextOf(c, now); e != nil {
 			s.turn = (c + 1) % classes
-			return e.Delivery, true
+			next = e.Delivery
+			if e.lane.limit != nil {
+				next.Limit = e.lane.limit.perSecond
+			}
+			return next, true
 		}
 	}
 	return Delivery{}, false
@@ -48,8 +52,8 @@ func (s *Scheduler) allows(c class) bool {
 	return free > 0
 }
 
-// nextIn starts the next request of an organization, if its part of the pools allows one more. A lane has no more requests
-// in flight than the organization may have besides.
+// nextIn starts the next request of an organization, if its part of the pools allows one more. A lane has no more
+// requests in flight than the organization may have besides.
 func (s *Scheduler) nextIn(o *organization, c class, now time.Time) *entry {
 	left := s.left(requests, o)
 	opens := s.left(openings, o) > 0
@@ -94,6 +98,9 @@ func (s *Scheduler) start(l *lane, now time.Time) *entry {
 	if l.rest != nil {
 		l.rest.next = now.Add(l.rest.pace)
 	}
+	if l.limit != nil {
+		l.limit.begin()
+	}
 	s.begun = append(s.begun, e)
 	s.file(l, now)
 	return e
@@ -109,7 +116,8 @@ func (s *Scheduler) count(l *lane, n int) {
 	s.take(requests, l.org, n)
 }
 
-// settle counts the requests of a lane as slow that has become slow, and what waits for it goes back; or as others again.
+// settle counts the requests of a lane that became slow as slow, and returns its waiting deliveries; or as others
+// again.
 func (s *Scheduler) settle(l *lane, now time.Time) {
 	if l.slow() == l.asSlow {
 		return
@@ -124,7 +132,7 @@ func (s *Scheduler) settle(l *lane, now time.Time) {
 	s.file(l, now)
 }
 
-// classOf returns what the next request of a lane costs; noClass if it may start none.
+// classOf returns the cost of the next request of a lane; noClass if it may start none.
 func (s *Scheduler) classOf(l *lane, now time.Time) class {
 	if l.idle > 0 && now.Sub(l.used) > connectedFor {
 		s.disconnect(l)

@@ -31,7 +31,8 @@ func TestRound_alternates(t *testing.T) {
 	for n, d := range l.start() {
 		started[d.Organization]++
 		if ahead := started[first] - started[second]; ahead < -1 || ahead > 1 {
-			t.Fatalf("after %d requests the first organization has %d, the second %d", n+1, started[first], started[second])
+			t.Fatalf("after %d requests the first organization has %d, the second %d", n+1, started[first],
+				started[second])
 		}
 	}
 	if started[first] < lanes || started[second] < lanes {

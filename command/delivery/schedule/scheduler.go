@@ -9,20 +9,25 @@ import (
 // Delivery is one that is to be sent.
 type Delivery struct {
 	ID, Destination, Organization uuid.UUID
-	// Event is what its body is of. Deliveries of one event share it.
+	// Event is the event of its body. Deliveries of one event share it.
 	Event   uuid.UUID
 	Size    int  // bytes of its body
 	Claimed bool // it comes from the read model
+	// Limit is set by Next: that of its destination, as far as is known, which allowed it. 0 means none.
+	Limit float64
 	// Payload is the caller's.
 	Payload any
 }
 
-// Outcome is what came of a request.
+// Outcome reports how a request ended.
 type Outcome struct {
 	Took    time.Duration // until the answer, or until it was given up; 0 means that nothing was sent
 	Failed  bool          // the destination did not answer, or said that it can't
 	Refused bool          // it asked to be left alone for a while; Rest was called
 	Kept    bool          // the connection stays open for the next request
+	// Limit is that of its destination, if it is not the one that Next returned: nothing was sent, and the delivery waits
+	// once more. Optional.
+	Limit *float64
 }
 
 // entry is a delivery that waits here or is in flight.
@@ -43,7 +48,7 @@ type Scheduler struct {
 	settings Settings
 	lanes    map[uuid.UUID]*lane
 	orgs     map[uuid.UUID]*organization
-	here     map[uuid.UUID]*entry // what waits and what is in flight
+	here     map[uuid.UUID]*entry // waiting or in flight
 	came     int
 	waiting  int
 	pools    [resources]pool
@@ -58,9 +63,12 @@ type Scheduler struct {
 	begun    []*entry // requests in the order in which they began, without those that are overdue
 	opening  []*entry // requests that open a connection, in that order
 	rests    map[uuid.UUID]*rest
-	restEnds time.Time // when the next rest or pace allows a request; zero means none holds back anything
-	returned []Delivery
-	swept    time.Time
+	limited  map[*lane]struct{} // lanes with a limit
+	restEnds time.Time          // when the next rest, pace or limit allows a request; zero means none holds back anything
+	// Lanes that can start nothing before they get a turn.
+	needsTurn []*lane
+	returned  []Delivery
+	swept     time.Time
 }
 
 // New returns a scheduler of nothing.
@@ -72,6 +80,7 @@ func New(settings Settings) *Scheduler {
 		here:     map[uuid.UUID]*entry{},
 		bodies:   map[uuid.UUID]body{},
 		rests:    map[uuid.UUID]*rest{},
+		limited:  map[*lane]struct{}{},
 	}
 	for r, size := range [resources]int{
 		requests:     settings.InFlight,
@@ -89,11 +98,16 @@ func New(settings Settings) *Scheduler {
 // Load returns how many deliveries wait and how many requests are in flight.
 func (s *Scheduler) Load() (waiting, inFlight int) { return s.waiting, s.pools[requests].used }
 
+// Free returns how many more fresh and claimed deliveries there is room for. A body counts for each 2 KiB of it.
+func (s *Scheduler) Free() (fresh, claimed int) {
+	return min(s.pools[freshWaiting].free(), s.pools[memory].free()/SmallBody), s.pools[claimedHere].free()
+}
+
 // Has reports whether a delivery waits here or is in flight.
 func (s *Scheduler) Has(id uuid.UUID) bool { return s.here[id] != nil }
 
-// Admits reports whether there is room for a fresh delivery. If there is none its lane is taken to have older deliveries in
-// the read model from now on.
+// Admits reports whether there is room for a fresh delivery. If there is none its lane is taken to have older
+// deliveries in the read model from now on.
 func (s *Scheduler) Admits(d Delivery, now time.Time) bool {
 	s.advance(now)
 	l := s.laneOf(&d, now)
@@ -104,8 +118,8 @@ func (s *Scheduler) Admits(d Delivery, now time.Time) bool {
 	return false
 }
 
-// Offer takes a delivery, and reports whether there is room for it. Of those that Admits promised at the same time some
-// more are taken than fit. A delivery that waits here already goes on with what is known of it now.
+// Offer takes a delivery, and reports whether there is room for it. Of those that Admits promised at the same time
+// some more are taken than fit. A delivery that waits here already is updated.
 func (s *Scheduler) Offer(d Delivery, now time.Time) bool {
 	s.advance(now)
 	l := s.laneOf(&d, now)
@@ -138,9 +152,9 @@ func (s *Scheduler) takes(d *Delivery, l *lane, now time.Time) bool {
 		return false
 	}
 	if d.Claimed {
-		return l.queue.len() < l.maxWaiting(now)+offerSlack && (!l.slow() || l.here() < l.maxRunning())
+		return l.queue.len() < l.maxWaiting(now)+l.slack() && (!l.slow() || l.here() < l.maxRunning())
 	}
-	return l.takesFresh(now, offerSlack) && (d.bytes() == 0 || s.bytesInAll() > 0)
+	return l.takesFresh(now, l.slack()) && (d.bytes() == 0 || s.bytesInAll() > 0)
 }
 
 func waitingIn(claimed bool) resource {
@@ -164,13 +178,20 @@ func (s *Scheduler) laneOf(d *Delivery, now time.Time) *lane {
 		s.orgs[d.Organization] = o
 	}
 	o.lanes++
-	l = &lane{id: d.Destination, org: o, window: startWindow, rest: s.rests[d.Destination], filed: noClass, used: now}
+	l = &lane{
+		id:     d.Destination,
+		org:    o,
+		window: startWindow,
+		rest:   s.rests[d.Destination],
+		filed:  noClass,
+		used:   now,
+	}
 	l.links.value, l.warm.value = l, l
 	s.lanes[d.Destination] = l
 	return l
 }
 
-// Done ends a request, and reports whether a claim is worth its while that was not before.
+// Done ends a request, and reports whether a claim is worthwhile that was not before.
 func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 	s.advance(now)
 	e := s.here[id]
@@ -182,7 +203,11 @@ func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 	if e.overdue {
 		l.overdue--
 	}
-	s.forget(e)
+	if o.Limit != nil {
+		s.again(e, *o.Limit, now)
+	} else {
+		s.forget(e)
+	}
 	if o.Took > 0 {
 		l.learn(e.began, o, s.settings, now)
 	}
@@ -197,7 +222,7 @@ func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 	return s.wanted(l, now)
 }
 
-// Drop returns what waits for a destination. What is in flight goes on.
+// Drop returns the waiting deliveries of a destination. Those in flight go on.
 func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []Delivery {
 	if l := s.lanes[destination]; l != nil {
 		s.shorten(l, 0, now)
@@ -207,7 +232,7 @@ func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []Delivery {
 	return s.takeReturned()
 }
 
-// DropOrganization returns what waits for the destinations of an organization. What is in flight goes on.
+// DropOrganization returns the waiting deliveries of all destinations of an organization. Those in flight go on.
 func (s *Scheduler) DropOrganization(organization uuid.UUID, now time.Time) []Delivery {
 	for _, l := range s.lanes {
 		if l.org.id == organization {
@@ -217,7 +242,7 @@ func (s *Scheduler) DropOrganization(organization uuid.UUID, now time.Time) []De
 	return s.takeReturned()
 }
 
-// DropAll returns all that waits.
+// DropAll returns all waiting deliveries.
 func (s *Scheduler) DropAll(now time.Time) []Delivery {
 	for _, l := range s.lanes {
 		s.shorten(l, 0, now)
@@ -246,7 +271,7 @@ func (s *Scheduler) takeReturned() (returned []Delivery) {
 	return returned
 }
 
-// shorten returns what came last to a lane, so that no more than most wait.
+// shorten returns the newest deliveries of a lane, so that no more than most wait.
 func (s *Scheduler) shorten(l *lane, most int, now time.Time) {
 	if l.queue.len() <= most {
 		return

@@ -15,8 +15,8 @@ type Settings struct {
 const (
 	startWindow = 4 // requests at one time to a destination that has not answered
 	slowWindow  = 4 // the same to a slow one, at most
-	// openingFor is how long a request that opens a connection keeps others from it: the processor time is spent by then,
-	// or it waits for the network.
+	// openingFor is how long a request that opens a connection keeps others from it: the processor time is spent by
+	// then, or it waits for the network.
 	openingFor = 25 * time.Millisecond
 	// connectedFor is how long a connection is taken to be idle. Receivers close them after a minute or later.
 	connectedFor = 30 * time.Second
@@ -24,10 +24,10 @@ const (
 	maxLaneQueue   = 2048            // deliveries that wait in one lane
 	startLaneQueue = 256             // the same as long as its pace is not known
 	laneQueueTime  = 8 * time.Second // no more wait than are sent in this time, so that leases do not end in memory
-	// offerSlack is how many more than there was room for are taken: they were promised at the same time.
+	// offerSlack is how many more than there was room for are taken: see lane.slack.
 	offerSlack = 256
 
-	// How long a lane is remembered of which nothing is here, and one that is slow, or for which older deliveries wait.
+	// How long an empty lane is remembered, and an empty one that is slow or has older deliveries in the read model.
 	laneMemory, slowLaneMemory = connectedFor, 10 * time.Minute
 	sweepEvery                 = 10 * time.Second
 )

@@ -13,7 +13,12 @@ import (
 )
 
 var settings = schedule.Settings{
-	InFlight: 2048, PerLane: 64, Opening: 8, Queued: 16384, Bytes: 32 << 20, SlowAfter: 5 * time.Second,
+	InFlight:  2048,
+	PerLane:   64,
+	Opening:   8,
+	Queued:    16384,
+	Bytes:     32 << 20,
+	SlowAfter: 5 * time.Second,
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -25,7 +30,7 @@ const (
 	openingCost = 1500 * time.Microsecond
 )
 
-// simulation runs a scheduler beside simulated destinations, under a clock of its own.
+// simulation runs a scheduler beside simulated destinations, under a separate clock.
 type simulation struct {
 	*schedule.Scheduler
 
@@ -38,7 +43,7 @@ type simulation struct {
 	open     map[uuid.UUID]int // connections that are idle, by destination
 	receive  map[uuid.UUID]receiver
 	took     map[string][]time.Duration        // from the offer to the receiver, by label
-	due      map[uuid.UUID][]schedule.Delivery // what is in the read model, by destination
+	due      map[uuid.UUID][]schedule.Delivery // rows of the read model, by destination
 	order    []uuid.UUID                       // those destinations
 	claims   bool                              // a claim is about to be made
 	running  map[uuid.UUID]uuid.UUID           // to organizations
@@ -62,7 +67,7 @@ func answers(takes time.Duration) receiver {
 // hangs until the request is given up.
 func hangs(time.Time) answer { return answer{takes: 30 * time.Second, fails: true, closes: true} }
 
-// payload is what a delivery is timed as.
+// payload names the measurement that a delivery belongs to.
 type payload struct {
 	label   string
 	offered time.Time
@@ -71,8 +76,15 @@ type payload struct {
 func newSimulation(t *testing.T, s schedule.Settings) *simulation {
 	t.Helper()
 	return &simulation{
-		Scheduler: schedule.New(s), t: t, settings: s, now: epoch, open: map[uuid.UUID]int{},
-		receive: map[uuid.UUID]receiver{}, took: map[string][]time.Duration{}, running: map[uuid.UUID]uuid.UUID{}, due: map[uuid.UUID][]schedule.Delivery{},
+		Scheduler: schedule.New(s),
+		t:         t,
+		settings:  s,
+		now:       epoch,
+		open:      map[uuid.UUID]int{},
+		receive:   map[uuid.UUID]receiver{},
+		took:      map[string][]time.Duration{},
+		running:   map[uuid.UUID]uuid.UUID{},
+		due:       map[uuid.UUID][]schedule.Delivery{},
 	}
 }
 
@@ -86,12 +98,16 @@ func id(organization, n int) (id uuid.UUID) {
 // delivery makes one to the n-th destination of an organization.
 func (s *simulation) delivery(organization, n int, label string) schedule.Delivery {
 	s.ids++
-	d := schedule.Delivery{Destination: id(organization, n), Organization: id(organization, -1), Payload: payload{label, s.now}}
+	d := schedule.Delivery{
+		Destination:  id(organization, n),
+		Organization: id(organization, -1),
+		Payload:      payload{label, s.now},
+	}
 	binary.BigEndian.PutUint64(d.ID[8:], s.ids)
 	return d
 }
 
-// offer offers a fresh delivery, which goes to the read model where it is not taken.
+// offer offers a fresh delivery, which goes to the read model if it is not taken.
 func (s *simulation) offer(d schedule.Delivery) {
 	if !s.Admits(d, s.now) || !s.Offer(d, s.now) {
 		s.store(d)
@@ -249,7 +265,7 @@ func (s *simulation) claim() {
 	}
 }
 
-// maxPerClaim is how much a claim takes of one destination at most: more may wait where so much came.
+// maxPerClaim is how much a claim takes of one destination at most: more may wait after a full claim.
 const maxPerClaim = 128
 
 // percentile returns how long n of a hundred took at most.

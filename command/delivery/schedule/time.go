@@ -48,6 +48,7 @@ func (s *Scheduler) sweep(now time.Time) {
 		}
 		s.disconnect(l)
 		delete(s.lanes, id)
+		delete(s.limited, l)
 		if l.org.lanes--; l.org.lanes == 0 {
 			delete(s.orgs, l.org.id)
 		}

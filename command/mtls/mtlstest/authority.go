@@ -42,7 +42,10 @@ func (a *Authority) Below(name string) *Authority {
 func signed(tb testing.TB, by *Authority, name string) *Authority {
 	tb.Helper()
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		Subject:               pkix.Name{CommonName: name},
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	made := &Authority{tb: tb, key: Key(tb)}
 	if by == nil {
@@ -62,7 +65,7 @@ func Key(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-// sign fills in what is left out of a certificate, and signs it.
+// sign fills in omitted fields of a certificate, and signs it.
 func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
 	a.tb.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -87,7 +90,7 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey) *x
 	return made
 }
 
-// Issue makes a client certificate by this name. change may make it another one than is usual; nil: it does not.
+// Issue makes a client certificate by this name. change is optional and modifies the template.
 func (a *Authority) Issue(name string, change func(*x509.Certificate)) Pair {
 	a.tb.Helper()
 	return a.IssueFor(Key(a.tb), name, change)
@@ -97,7 +100,8 @@ func (a *Authority) Issue(name string, change func(*x509.Certificate)) Pair {
 func (a *Authority) IssueFor(key crypto.Signer, name string, change func(*x509.Certificate)) Pair {
 	a.tb.Helper()
 	template := &x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if change != nil {
 		change(template)

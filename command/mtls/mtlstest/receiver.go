@@ -58,7 +58,7 @@ func Receive(tb testing.TB, config *tls.Config, answer http.HandlerFunc) *Receiv
 	return r
 }
 
-// Shown are the names in the certificates of the requests so far, in their order; "" where there was none.
+// Shown are the names in the certificates of the requests so far, in their order; "" if there was none.
 func (r *Receiver) Shown() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

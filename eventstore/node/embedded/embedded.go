@@ -4,7 +4,7 @@
 //	Read      pages of events, each from one look at the database
 //	Subscribe pages of the log up to the last durable event, then the next one
 //
-// A call keeps nothing of the database while its caller works on what it has returned.
+// A call keeps nothing of the database while its caller works on the result.
 package embedded
 
 import (
@@ -31,8 +31,8 @@ var _ eventstore.Store = (*Store)(nil)
 // New returns a store on a node's data, which is closed after it.
 func New(data *store.Store) *Store { return &Store{data: data, ended: make(chan struct{})} }
 
-// Close ends subscriptions, refuses reads from then on, and waits for those that have begun. Appends are accepted until
-// the data is closed.
+// Close ends subscriptions, refuses reads from then on, and waits for reads in progress. Appends are accepted until the
+// data is closed.
 func (s *Store) Close() {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -82,7 +82,7 @@ func (s *Store) Head(ctx context.Context) (eventstore.Position, error) {
 
 func position(at uint64) eventstore.Position { return eventstore.Position{Commit: at, Prepare: at} }
 
-// Identity returns what tells this store from any other, a copy of it included; "" as long as it has no events.
+// Identity returns a text that no other store has, a copy of it included; "" if it has no events.
 func (s *Store) Identity(ctx context.Context) (identity string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", translate(err)

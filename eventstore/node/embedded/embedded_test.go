@@ -122,7 +122,7 @@ func TestClose_endsSubscriptions(t *testing.T) {
 	}
 }
 
-// A reader that is busy with what it has read holds up nobody, Close included, and then learns of it.
+// A busy reader delays no other call, Close included, and then gets an error.
 func TestRead_pages(t *testing.T) {
 	t.Parallel()
 	n := open(t, vfs.NewMem())

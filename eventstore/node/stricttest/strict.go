@@ -21,25 +21,25 @@ import (
 	"carillon/eventstore/node/internal/store"
 )
 
-// Strict makes a node as unkind as real servers are, as node.Config.Quirks; a nil one changes nothing. What passes on such
-// a node can be expected to pass on a cluster.
+// Strict makes a node as unkind as real servers are, as node.Config.Quirks; a nil one changes nothing. A test that
+// passes on such a node can be expected to pass on a cluster.
 //
-//   - A live subscription to $all that more than 32 events come for at once is dropped. With Later it falls behind and
+//   - A live subscription to $all is dropped when more than 32 events arrive at once. With Later it falls behind and
 //     catches up, and is sent caught-up again, but never fell-behind.
 //   - Filtered subscriptions get checkpoints at the start of pages and at 0/0, and none before they have caught up.
 //   - A position that is neither an event's nor a checkpoint's can't be read from or subscribed from. With Later such a
 //     subscription is confirmed before it is refused.
 //   - A subscription to $all from beyond its end gets the next events; with Later only those beyond its position.
 //   - A subscription to a stream that has no events yet is caught up after the first one.
-//   - The head moves by system events that nobody asked for.
+//   - The head moves by unrequested system events.
 //   - The data of an append may be 1 MiB; with Later, metadata and types count too.
-//   - An id that was appended to two streams is remembered for one of them, where no revision is expected.
-//   - An append that expects no stream is compared with the first events that the stream ever had: after a soft delete its
-//     retry is a wrong expected version, and an event that was deleted is not written again, though it is answered as
-//     written.
-//   - While nothing is replicated (StopReplication), appends are not answered; one that is sent again never is.
+//   - An id that was appended to two streams is remembered for one of them, if no revision is expected.
+//   - An append that expects no stream is compared with the first events that the stream ever had: after a soft
+//     delete its retry is a wrong expected version, and a deleted event is not written again, though it is answered
+//     as written.
+//   - While nothing is replicated (StopReplication), appends are not answered; a repeated one never is.
 //
-// Its other methods change what the node does from then on. The zero Strict is ready to use, by one node.
+// Its other methods change the behaviour of the node from then on. The zero Strict is ready to use, by one node.
 type Strict struct {
 	// Later makes it 25.0 rather than 23.10: metadata and type count too, no subscription is dropped, and a checkpoint
 	// may be past the newest event.
@@ -69,30 +69,30 @@ const (
 	strictTooSlow    = "Consumer too slow to handle event while live. Client resubscription required."
 )
 
-// Follow makes the node a follower of another one, at host:port. It then refers to it whoever wants the leader. With ""
-// it leads again.
+// Follow makes the node a follower of another one, at host:port. It then refers clients that want the leader to it.
+// With "" it leads again.
 func (s *Strict) Follow(leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.leader = leader
 }
 
-// LoseLeader makes the node one of a cluster that elects: for a time nobody leads.
+// LoseLeader makes the node one of a cluster that elects: for a time it has no leader.
 func (s *Strict) LoseLeader(length time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.until = time.Now().Add(length)
 }
 
-// LoseAnswers makes so many of the next appends be recorded and time out.
+// LoseAnswers lets the next n appends be recorded and time out.
 func (s *Strict) LoseAnswers(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.deaf = n
 }
 
-// StopReplication makes the node the leader of a cluster whose followers are gone: what is appended is recorded and
-// answered once Replicate is called. The same append that is sent again before that is left unanswered.
+// StopReplication makes the node the leader of a cluster whose followers are gone: appends are recorded, and answered
+// once Replicate is called. A repeated append before that is left unanswered.
 func (s *Strict) StopReplication() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Strict) Replicate() {
 	s.held, s.resumed = nil, nil
 }
 
-// Held counts the appends that wait for Replicate, and those that were sent again and are never answered.
+// Held counts the appends that wait for Replicate, and the repeated ones, which are never answered.
 func (s *Strict) Held() (waiting int, repeated int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,8 @@ func (s *Strict) Hold(stream string, first store.EventID) (resumed <-chan struct
 	return s.resumed, false
 }
 
-// Dropped counts the subscriptions that the node has dropped as too slow, Referred the calls it has referred to its leader.
+// Dropped counts the subscriptions that the node has dropped as too slow, Referred the calls it has referred to its
+// leader.
 func (s *Strict) Dropped() int64 { return s.dropped.Load() }
 
 // Referred is described at Dropped.
@@ -185,7 +186,9 @@ func (s *Strict) Members(own *gossip.MemberInfo) []*gossip.MemberInfo {
 		if host, port, err := net.SplitHostPort(s.leader); err == nil {
 			if number, err := strconv.ParseUint(port, 10, 16); err == nil {
 				list = append(list, &gossip.MemberInfo{
-					State: gossip.MemberInfo_Leader, IsAlive: true, TimeStamp: own.GetTimeStamp(),
+					State:        gossip.MemberInfo_Leader,
+					IsAlive:      true,
+					TimeStamp:    own.GetTimeStamp(),
 					HttpEndPoint: &gossip.EndPoint{Address: host, Port: uint32(number)},
 				})
 			}
@@ -201,12 +204,12 @@ func (s *Strict) Members(own *gossip.MemberInfo) []*gossip.MemberInfo {
 // Size implements quirks.Quirks.
 func (s *Strict) Size(event *store.EventContent) int {
 	if s == nil || !s.Later {
-		return len(event.Data) // what no client of any server meets first
+		return len(event.Data) // a limit that no client of any server meets first
 	}
 	return len(event.Data) + len(event.Metadata) + 2*len(utf16.Encode([]rune(event.Type)))
 }
 
-// Recorded implements quirks.Quirks. Now and then the server writes something of its own.
+// Recorded implements quirks.Quirks. Now and then the server writes a system event.
 func (s *Strict) Recorded(log *store.Store) error {
 	if s == nil {
 		return nil
@@ -221,10 +224,15 @@ func (s *Strict) Recorded(log *store.Store) error {
 	if statistics {
 		id := uuid.New()
 		event := store.Propose(store.EventContent{
-			Stream: "$stats-127.0.0.1:2113", ID: store.EventID(id), Type: "$statsCollected", JSON: true, Data: []byte("{}"),
+			Stream: "$stats-127.0.0.1:2113",
+			ID:     store.EventID(id),
+			Type:   "$statsCollected",
+			JSON:   true,
+			Data:   []byte("{}"),
 		})
-		// Nobody's append waits for it.
-		if _, err := log.Start(context.Background(), "$stats-127.0.0.1:2113", store.Any(), []store.Proposed{event}); err != nil {
+		// No append waits for it.
+		if _, err := log.Start(context.Background(), "$stats-127.0.0.1:2113", store.Any(),
+			[]store.Proposed{event}); err != nil {
 			return err
 		}
 	}
@@ -234,8 +242,8 @@ func (s *Strict) Recorded(log *store.Store) error {
 	return nil
 }
 
-// Readable implements quirks.Quirks. Positions that only checkpoints have are known by their second half. A subscription
-// may begin beyond the end.
+// Readable implements quirks.Quirks. Positions that only checkpoints have are known by their second half. A
+// subscription may begin beyond the end.
 func (s *Strict) Readable(log *store.Store, commit, prepare uint64, subscribing bool) error {
 	if s == nil || commit == 0 || prepare == 0 || commit == math.MaxUint64 || subscribing && commit > log.Watermark() {
 		return nil
@@ -263,7 +271,12 @@ func (s *Strict) Subscription() quirks.Subscription {
 	}
 	sent := &checkpoints{later: s.Later}
 	if s.Later {
-		return quirks.Subscription{ConfirmsFirst: true, AwaitsBeyond: true, Behind: strictLiveBuffer, Page: sent.page}
+		return quirks.Subscription{
+			ConfirmsFirst: true,
+			AwaitsBeyond:  true,
+			Behind:        strictLiveBuffer,
+			Page:          sent.page,
+		}
 	}
 	return quirks.Subscription{Overrun: strictLiveBuffer, Page: sent.page, Drop: func() error {
 		s.dropped.Add(1)
@@ -281,8 +294,8 @@ type checkpoints struct {
 	pages int
 }
 
-// page tells where a page of the way to the head began: the first one at the very beginning. Where the way ends with a
-// page, some servers tell what is past the newest event.
+// page returns the start of a page before the head: 0/0 for the first one. If the last event ends a page, some servers
+// send a position past the newest event.
 func (c *checkpoints) page(began, last uint64, end bool) (list []*streams.ReadResp) {
 	if c.pages++; c.pages == 1 {
 		began = 0

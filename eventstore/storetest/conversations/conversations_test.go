@@ -103,8 +103,10 @@ func servers(t *testing.T) (plain, secure *conversations.Server, ours bool) {
 	certificate := selfSigned(t)
 	secure = &conversations.Server{
 		Address: start(t, node.Config{
-			TLS:  &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-			User: accessUser, Password: accessPassword, GuessDelay: time.Millisecond,
+			TLS:        &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
+			User:       accessUser,
+			Password:   accessPassword,
+			GuessDelay: time.Millisecond,
 		}),
 		TLS: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a certificate that this test made
 	}
@@ -168,8 +170,8 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestStrictNodeAnswersAsRecorded: the test server of the node repeats what a real server does after a stream was deleted,
-// in which the node itself differs.
+// TestStrictNodeAnswersAsRecorded: the test server of the node repeats what a real server does after a stream was
+// deleted, in which the node itself differs.
 func TestStrictNodeAnswersAsRecorded(t *testing.T) {
 	t.Parallel()
 	list, err := conversations.Load(os.DirFS("testdata"), "append-again.json")

@@ -139,7 +139,7 @@ func tree(message protoreflect.Message) (any, error) {
 	return fields, failed
 }
 
-// asRecorded gives a status the form that EventStoreDB's own .proto file has: the name of its code, one detail.
+// asRecorded converts a status to the form of EventStoreDB's own .proto file: the name of its code, one detail.
 func asRecorded(fields map[string]any) {
 	if number, ok := fields["code"].(float64); ok {
 		fields["code"] = code.Code(number).String()

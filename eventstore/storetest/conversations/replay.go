@@ -74,7 +74,13 @@ func Replay(ctx context.Context, server Server, c Conversation) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r := &replay{server: server, exact: c.Ours != "", values: newValues(), connection: connection, open: map[string]*openCall{}}
+	r := &replay{
+		server:     server,
+		exact:      c.Ours != "",
+		values:     newValues(),
+		connection: connection,
+		open:       map[string]*openCall{},
+	}
 	defer func() {
 		cancel()
 		_ = connection.Close() // every answer has been compared
@@ -104,7 +110,7 @@ func (r *replay) step(ctx context.Context, s step) error {
 			return r.stepOf(ctx, call, s)
 		}
 	}
-	return errors.New("a step that is none, or of a call that is not open")
+	return errors.New("an invalid step, or of a call that is not open")
 }
 
 func (r *replay) stepOf(ctx context.Context, call *openCall, s step) error {
@@ -162,7 +168,12 @@ func (r *replay) dial(ctx context.Context, s step) (*openCall, error) {
 		cancel()
 		return nil, err
 	}
-	call := &openCall{method: m, stream: stream, cancel: cancel, arrived: make(chan proto.Message, 1<<12)}
+	call := &openCall{
+		method:  m,
+		stream:  stream,
+		cancel:  cancel,
+		arrived: make(chan proto.Message, 1<<12),
+	}
 	return call, nil
 }
 

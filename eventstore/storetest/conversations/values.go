@@ -77,7 +77,8 @@ type differenceError struct {
 
 // Error implements error.
 func (e *differenceError) Error() string {
-	return fmt.Sprintf("at %s: expected %s, received %s", strings.TrimPrefix(e.path, "."), shown(e.expected), shown(e.received))
+	return fmt.Sprintf("at %s: expected %s, received %s", strings.TrimPrefix(e.path, "."), shown(e.expected),
+		shown(e.received))
 }
 
 const maxShown = 300

@@ -1,7 +1,6 @@
-// Package protocol is the contract of an EventStoreDB server as its clients rely on it, beyond what Carillon itself
-// needs (package storetest) and what recorded conversations cover (package conversations): paging through $all, filters
-// with checkpoints. The embedded node and a real server pass it alike; where the two may differ,
-// the test says so.
+// Package protocol is the contract of an EventStoreDB server as its clients rely on it, beyond Carillon's own needs
+// (package storetest) and recorded conversations (package conversations): paging through $all, filters with
+// checkpoints. The embedded node and a real server pass it alike; tests name permitted differences.
 package protocol
 
 import (
@@ -20,8 +19,7 @@ import (
 // patience bounds every wait for something that must come.
 const patience = 2 * time.Minute
 
-// Run runs the contract through a client. It works in streams of its own, so a server that is in use is all right; it
-// leaves them behind.
+// Run runs the contract through a client. It works in new streams, so a server in use will do; it leaves them behind.
 func Run(t *testing.T, client *esdb.Client) {
 	t.Helper()
 	t.Run("all", func(t *testing.T) { all(t, client) })
@@ -29,7 +27,7 @@ func Run(t *testing.T, client *esdb.Client) {
 	t.Run("a tombstoned stream ends its subscription", func(t *testing.T) { endedSubscription(t, client) })
 }
 
-// fixture is one test's view of the server: streams with a prefix of its own.
+// fixture is one test's view of the server: streams with a unique prefix.
 type fixture struct {
 	*testing.T
 	client *esdb.Client
@@ -42,7 +40,12 @@ func begin(t *testing.T, client *esdb.Client) *fixture {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
-	return &fixture{T: t, client: client, ctx: ctx, prefix: "protocol" + strings.ReplaceAll(uuid.NewString(), "-", "")}
+	return &fixture{
+		T:      t,
+		client: client,
+		ctx:    ctx,
+		prefix: "protocol" + strings.ReplaceAll(uuid.NewString(), "-", ""),
+	}
 }
 
 func (f *fixture) stream(name string) string { return f.prefix + "-" + name }
@@ -56,7 +59,12 @@ func events(n int) []esdb.EventData {
 }
 
 func event(eventType, data string) esdb.EventData {
-	return esdb.EventData{EventID: uuid.New(), EventType: eventType, ContentType: esdb.ContentTypeJson, Data: []byte(data)}
+	return esdb.EventData{
+		EventID:     uuid.New(),
+		EventType:   eventType,
+		ContentType: esdb.ContentTypeJson,
+		Data:        []byte(data),
+	}
 }
 
 func (f *fixture) try(stream string, expected esdb.ExpectedRevision, list []esdb.EventData) (*esdb.WriteResult, error) {

@@ -1,8 +1,8 @@
 //go:build unix
 
 // Command withpostgres runs a command beside a new Postgres server, which the tests that the command runs share by
-// CARILLON_TEST_DATABASE_URL. The server and its directory go when the command ends, however it does. A server that
-// the variable names already is used as it is.
+// CARILLON_TEST_DATABASE_URL. The server and its directory go when the command ends, however it does. If the variable
+// names a server already, that is used.
 package main
 
 import (

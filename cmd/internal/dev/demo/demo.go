@@ -1,6 +1,6 @@
 // Package demo shows the main job on real input, end to end, step by step: a page with schema.org events becomes items
-// of a feed, and published events become signed webhooks at a TLS receiver. Everything runs on loopback and goes
-// through the same APIs as everybody's.
+// of a feed, and published events become signed webhooks at a TLS receiver. Everything runs on loopback and uses the
+// public APIs.
 package demo
 
 import (
@@ -25,10 +25,10 @@ const (
 	indentItem = "       "
 )
 
-// Options says which server to show.
+// Options names the server of the demo.
 type Options struct {
 	API          string // base URL
-	APICert      string // file of its certificate, where it speaks HTTPS
+	APICert      string // file of its certificate, if it speaks HTTPS
 	Admin        string // base URL
 	Key          string
 	AdminToken   string
@@ -59,7 +59,12 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	d := &demo{Options: options, started: time.Now(), api: api, admin: admin}
+	d := &demo{
+		Options: options,
+		started: time.Now(),
+		api:     api,
+		admin:   admin,
+	}
 	page, closePage, err := servePage(ctx)
 	if err != nil {
 		return err
@@ -99,7 +104,10 @@ func (d *demo) collect(ctx context.Context, page string) (feed string, err error
 	var created struct {
 		ID string `json:"id"`
 	}
-	err = d.api.Call(ctx, http.MethodPost, "/feeds/events", map[string]any{"name": "City concerts", "description": "Concerts in town"}, &created)
+	err = d.api.Call(ctx, http.MethodPost, "/feeds/events", map[string]any{
+		"name":        "City concerts",
+		"description": "Concerts in town",
+	}, &created)
 	if err != nil {
 		return "", fmt.Errorf("create the feed: %w", err)
 	}
@@ -108,10 +116,14 @@ func (d *demo) collect(ctx context.Context, page string) (feed string, err error
 	var source struct {
 		ID string `json:"id"`
 	}
-	if err := d.admin.Call(ctx, http.MethodPost, "/admin/sources", map[string]any{"type": "site", "url": page}, &source); err != nil {
+	if err := d.admin.Call(ctx, http.MethodPost, "/admin/sources", map[string]any{"type": "site", "url": page},
+		&source); err != nil {
 		return "", fmt.Errorf("register the source: %w", err)
 	}
-	err = d.api.Call(ctx, http.MethodPost, "/feeds/events/"+feed+"/sources", map[string]any{"sourceType": "site", "sourceId": source.ID}, nil)
+	err = d.api.Call(ctx, http.MethodPost, "/feeds/events/"+feed+"/sources", map[string]any{
+		"sourceType": "site",
+		"sourceId":   source.ID,
+	}, nil)
 	if err != nil {
 		return "", fmt.Errorf("attach the source: %w", err)
 	}
@@ -168,14 +180,16 @@ func (d *demo) subscribe(ctx context.Context) error {
 	}
 	d.say("A destination: %s, reachable in %d ms", d.receiver.url, destination.Validation.Took)
 	subscription := map[string]any{"eventTypes": []string{"news.*", "event.*"}, "scopeKind": "all"}
-	if err := d.api.Call(ctx, http.MethodPost, "/events/destinations/"+url.PathEscape(destination.ID)+"/subscriptions", subscription, nil); err != nil {
+	if err := d.api.Call(ctx, http.MethodPost, "/events/destinations/"+url.PathEscape(destination.ID)+"/subscriptions",
+		subscription, nil); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
 	d.detail("subscribed to news.* and event.*")
 	return nil
 }
 
-// retireDestination disables the demo's destination where the server stays, so that its deliveries can be looked at.
+// retireDestination disables the demo's destination if the server keeps running, so that its deliveries can be looked
+// at.
 func (d *demo) retireDestination(ctx context.Context) {
 	method, body := http.MethodDelete, any(nil)
 	if d.Stays {
@@ -186,7 +200,8 @@ func (d *demo) retireDestination(ctx context.Context) {
 	}
 }
 
-// leisure is where the demo's last delivery can be looked at, if the server stays: its page, which a link signs in at first.
+// leisure is the address of the demo's last delivery, if the server keeps running: its page, which a link signs in at
+// first.
 func (d *demo) leisure(ctx context.Context) string {
 	if !d.Stays {
 		return "make run, or carillon serve --dev"
@@ -195,7 +210,8 @@ func (d *demo) leisure(ctx context.Context) string {
 	var link struct {
 		URL string `json:"url"`
 	}
-	if err := d.admin.Call(ctx, http.MethodPost, "/admin/organizations/"+d.Organization+"/console-link", nil, &link); err != nil {
+	if err := d.admin.Call(ctx, http.MethodPost, "/admin/organizations/"+d.Organization+"/console-link",
+		map[string]string{"as": "developer"}, &link); err != nil {
 		return page
 	}
 	return link.URL + "&next=" + url.QueryEscape("/console/deliveries/"+d.delivery) + "\n" + indentItem +
@@ -225,7 +241,8 @@ func (d *demo) publish(ctx context.Context, feed string) error {
 			return err
 		}
 		last = arrived.deliveryID
-		d.detail("✓ %s  %s  signature verified, %s after publishing", arrived.kind, arrived.subject, arrived.at.Sub(sent[arrived.eventID]).Round(100*time.Microsecond))
+		d.detail("✓ %s  %s  signature verified, %s after publishing", arrived.kind, arrived.subject,
+			arrived.at.Sub(sent[arrived.eventID]).Round(100*time.Microsecond))
 	}
 	d.delivery = last
 	var delivery struct {

@@ -45,14 +45,17 @@ func servePage(ctx context.Context) (url string, closePage func(), err error) {
 		return "", nil, fmt.Errorf("page: %w", err)
 	}
 	base := "http://" + listener.Addr().String()
-	server := &http.Server{ReadHeaderTimeout: readHeaderTimeout, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/concerts" {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_ = page.Execute(w, concerts(base, time.Now())) // a reader that went away
-	})}
+	server := &http.Server{
+		ReadHeaderTimeout: readHeaderTimeout,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/concerts" {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_ = page.Execute(w, concerts(base, time.Now())) // a reader that went away
+		}),
+	}
 	go func() { _ = server.Serve(listener) }() // until closed
 	return base + "/concerts", func() { _ = server.Close() }, nil
 }
@@ -67,8 +70,11 @@ func concerts(base string, now time.Time) []concert {
 	for i, name := range names {
 		start := time.Date(now.Year(), now.Month(), now.Day()+2+5*i, 19, 30, 0, 0, time.UTC)
 		list = append(list, concert{
-			URL: fmt.Sprintf("%s/concerts/%d", base, i+1), Name: name[0], Text: name[1],
-			Start: start.Format(time.RFC3339), End: start.Add(2 * time.Hour).Format(time.RFC3339),
+			URL:   fmt.Sprintf("%s/concerts/%d", base, i+1),
+			Name:  name[0],
+			Text:  name[1],
+			Start: start.Format(time.RFC3339),
+			End:   start.Add(2 * time.Hour).Format(time.RFC3339),
 		})
 	}
 	return list

@@ -61,7 +61,7 @@ func startReceiver(ctx context.Context, authority *dev.Authority) (*receiver, er
 
 func (r *receiver) close() { _ = r.server.Close() }
 
-// trust says which secret signs.
+// trust sets the signing secret.
 func (r *receiver) trust(secret string) error {
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {

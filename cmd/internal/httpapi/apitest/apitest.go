@@ -38,7 +38,7 @@ import (
 	"carillon/query"
 )
 
-// Patience bounds the waiting for what has to happen, on a busy machine.
+// Patience limits waiting, on a busy machine.
 const Patience = 2 * time.Minute
 
 // Operator acts as the admin API does.
@@ -57,10 +57,12 @@ type Fixture struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
 	Pool     *pgxpool.Pool
+	Keys     *Keys
 	Log      *slog.Logger
-	Logged   *Buffer // what Log wrote, at every level; shown where the test fails
+	Logged   *Buffer // what Log wrote, at every level; shown if the test fails
 
 	Store  *esdb.Store
+	Relay  *adapters.Relay
 	Sender *webhook.Sender // trusts the receivers of package httptest
 
 	// Certificates are read for each request: nothing is followed.
@@ -71,22 +73,23 @@ type Fixture struct {
 	stopStore func()
 }
 
-// Prepared is what every fixture begins with, and every whole server that is tested: all tables, empty.
-var Prepared = pgtest.NewTemplate(projections.SchemaDigest(app.ReadModels()...), func(ctx context.Context, pool *pgxpool.Pool) error {
-	err := projections.Migrate(ctx, pool)
-	for _, model := range app.ReadModels() {
-		err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))
-	}
-	return err
-})
+// Prepared makes all tables, empty, as every fixture and every tested server begins with.
+var Prepared = pgtest.NewTemplate(projections.SchemaDigest(app.ReadModels()...),
+	func(ctx context.Context, pool *pgxpool.Pool) error {
+		err := projections.Migrate(ctx, pool)
+		for _, model := range app.ReadModels() {
+			err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))
+		}
+		return err
+	})
 
 // Start starts the parts.
 func Start(tb testing.TB) *Fixture {
 	tb.Helper()
-	p := &Fixture{Pool: Prepared.Pool(tb)}
+	p := &Fixture{Pool: Prepared.Pool(tb), Keys: &Keys{}}
 	p.logTo(tb)
 	p.Store, p.stopStore = nodetest.Stoppable(tb, p.Log)
-	secrets, err := sealing.NewVault(adapters.DataKeys{Pool: p.Pool}, bytes.Repeat([]byte{7}, 32))
+	secrets, err := sealing.NewVault(p.Keys, bytes.Repeat([]byte{7}, 32))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -96,16 +99,29 @@ func Start(tb testing.TB) *Fixture {
 	}
 	p.Queries = &query.Queries{Pool: p.Pool}
 	p.Progress = projections.NewProgress(p.Pool)
+	p.Relay = &adapters.Relay{Pool: p.Pool, Locks: pgtest.Locks(tb, p.Pool)}
 	p.Sender = webhook.NewSender(egress.NewTransport(loopback, egress.Options{RootCAs: receivers()}), webhook.Options{
 		Version: "test",
-		Relay:   adapters.Relay{Pool: p.Pool}.For,
+		Relay:   p.Relay.For,
 	})
-	p.Certificates = &delivery.Certificates{Store: p.Store, Vault: secrets, Log: p.Log, Connect: func(shown *tls.Certificate) *http.Transport {
-		return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
-	}}
+	p.Certificates = &delivery.Certificates{
+		Store: p.Store,
+		Vault: secrets,
+		Log:   p.Log,
+		Connect: func(shown *tls.Certificate) *http.Transport {
+			return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
+		},
+	}
 	p.Commands = &command.Commands{
-		Store: p.Store, Now: time.Now, Vault: secrets, Guard: egress.Guard{Policy: loopback}, Prober: delivery.Prober{Certificates: p.Certificates, Sender: p.Sender},
-		Catalog: types, Access: p.Queries, Walks: p.Queries, Quotas: &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
+		Store:   p.Store,
+		Now:     time.Now,
+		Vault:   secrets,
+		Guard:   egress.Guard{Policy: loopback},
+		Prober:  delivery.Prober{Certificates: p.Certificates, Sender: p.Sender},
+		Catalog: types,
+		Access:  p.Queries,
+		Walks:   p.Queries,
+		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
 		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
 	}
 	p.StartReadModels(tb)
@@ -114,11 +130,13 @@ func Start(tb testing.TB) *Fixture {
 
 type history = adapters.History
 
-// patient waits for what was published for as long as a busy machine takes.
+// patient waits for publications for as long as a busy machine takes.
 type patient struct{ history }
 
 // History implements command.History.
-func (h patient) History(ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error) error {
+func (h patient) History(
+	ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error,
+) error {
 	settling, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil {
@@ -127,17 +145,24 @@ func (h patient) History(ctx context.Context, organization uuid.UUID, since, unt
 	return h.history.History(ctx, organization, since, until, each)
 }
 
-// For returns the parts for one of the tests that share them: with commands and a log of the test's own, which shows what
-// the test logs, and without the ways to take a part away.
+// For returns the parts for one of the tests that share them: with commands and a log of the test's own, which shows
+// what the test logs, and without the ways to take a part away.
 func (p *Fixture) For(tb testing.TB) *Fixture {
 	tb.Helper()
 	own := *p
 	own.runner, own.halt, own.stopStore = nil, nil, nil
 	own.logTo(tb)
 	own.Commands = &command.Commands{
-		Store: p.Store, Now: p.Commands.Now, Vault: p.Commands.Vault, Guard: p.Commands.Guard, Prober: p.Commands.Prober,
-		Catalog: p.Commands.Catalog, Access: p.Commands.Access, History: p.Commands.History, Walks: p.Commands.Walks,
-		Quotas: &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: own.Log},
+		Store:   p.Store,
+		Now:     p.Commands.Now,
+		Vault:   p.Commands.Vault,
+		Guard:   p.Commands.Guard,
+		Prober:  p.Commands.Prober,
+		Catalog: p.Commands.Catalog,
+		Access:  p.Commands.Access,
+		History: p.Commands.History,
+		Walks:   p.Commands.Walks,
+		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: own.Log},
 	}
 	return &own
 }
@@ -168,7 +193,13 @@ func receivers() *x509.CertPool {
 func (p *Fixture) StartReadModels(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	p.runner = &projections.Runner{Pool: p.Pool, Locks: pgtest.Locks(tb, p.Pool), Store: p.Store, Log: p.Log, Progress: p.Progress}
+	p.runner = &projections.Runner{
+		Pool:     p.Pool,
+		Locks:    pgtest.Locks(tb, p.Pool),
+		Store:    p.Store,
+		Log:      p.Log,
+		Progress: p.Progress,
+	}
 	var running sync.WaitGroup
 	for _, model := range app.ReadModels() {
 		running.Go(func() {
@@ -184,7 +215,7 @@ func (p *Fixture) StartReadModels(tb testing.TB) {
 	tb.Cleanup(p.halt)
 }
 
-// StopReadModels lets them stand still where they are.
+// StopReadModels lets them stand still if they are.
 func (p *Fixture) StopReadModels() { p.halt() }
 
 // Process runs a process manager until the test ends.
@@ -201,7 +232,7 @@ func (p *Fixture) Process(tb testing.TB, fresh func() eventstore.ProcessManager)
 	})
 }
 
-// StopStore ends the event store for good, as seen from here.
+// StopStore ends the event store permanently, as seen from here.
 func (p *Fixture) StopStore() { p.stopStore() }
 
 // Organization makes one, with an API key that works.
@@ -217,7 +248,10 @@ func (p *Fixture) Organization(tb testing.TB, name string) (id uuid.UUID, key st
 // IssueKey makes a key that works until it expires.
 func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
 	tb.Helper()
-	issued, at, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{Organization: organization, ExpiresAt: expires})
+	issued, at, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{
+		Organization: organization,
+		ExpiresAt:    expires,
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -236,7 +270,7 @@ func (p *Fixture) Await(tb testing.TB, at eventstore.Position, readModels ...str
 }
 
 // Patient awaits read models longer than a server does before it answers that a write is safe but not readable yet, so
-// that what was written can be read by the next request even on a busy machine.
+// that the next request reads the write even on a busy machine.
 func (p *Fixture) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
@@ -285,7 +319,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// String is what was written so far.
+// String returns the text written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

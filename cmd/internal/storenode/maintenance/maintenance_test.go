@@ -76,7 +76,11 @@ func serve(t *testing.T, dir string) *running {
 func put(t *testing.T, store *esdb.Store, stream string, n int) {
 	t.Helper()
 	for i := range n {
-		_, err := store.Append(t.Context(), stream, eventstore.Revision(i-1), []eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
+		_, err := store.Append(t.Context(), stream, eventstore.Revision(i-1), []eventstore.Proposed{{
+			ID:   uuid.New(),
+			Type: "x",
+			Data: []byte(`{}`),
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +139,8 @@ func tasks(t *testing.T, dir string) {
 	if report, err := open(t, restored).Verify(t.Context(), nil); err != nil || !report.OK() || report.Events != 51 {
 		t.Errorf("verify of the restored: %+v, %v", report, err)
 	}
-	if _, err := maintenance.Restore(t.Context(), backup, restored, silent, nil, nil); err == nil || !strings.Contains(err.Error(), "not empty") {
+	if _, err := maintenance.Restore(t.Context(), backup, restored, silent, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "not empty") {
 		t.Errorf("restore over data: %v", err)
 	}
 }
@@ -149,7 +154,7 @@ func filled(t *testing.T, dir string) *running {
 	return r
 }
 
-func TestARunningNode(t *testing.T) {
+func TestRunningNode(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	tasks(t, r.dir)
@@ -163,7 +168,7 @@ func TestARunningNode(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatNobodyUses(t *testing.T) {
+func TestUnusedDirectory(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	r.stop()
@@ -173,7 +178,7 @@ func TestADirectoryThatNobodyUses(t *testing.T) {
 	tasks(t, r.dir)
 }
 
-func TestADirectoryWithALongName(t *testing.T) {
+func TestDirectoryWithLongName(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(shortDir(t), strings.Repeat("long", 30))
 	r := filled(t, dir)
@@ -188,7 +193,7 @@ func TestADirectoryWithALongName(t *testing.T) {
 	}
 }
 
-func TestASocketThatAKilledProcessLeft(t *testing.T) {
+func TestSocketOfKilledProcess(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	socket := filepath.Join(r.dir, "maintenance.sock")
@@ -207,7 +212,7 @@ func TestASocketThatAKilledProcessLeft(t *testing.T) {
 	tasks(t, again.dir)
 }
 
-// gate is a node whose tasks begin, and end when they are told to.
+// gate is a node whose tasks begin, and end on request.
 type gate struct {
 	maintenance.Node
 	begun chan struct{}
@@ -220,7 +225,7 @@ func (g gate) Verify(ctx context.Context, progress node.Progress) (node.Report, 
 	return node.Report{}, ctx.Err()
 }
 
-func TestOneTaskAtATimeAndNoneAfterTheEnd(t *testing.T) {
+func TestTasksRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
 	g := gate{begun: make(chan struct{})}
@@ -274,12 +279,13 @@ func TestNothingThere(t *testing.T) {
 	if _, err := maintenance.Open(t.Context(), dir, silent); !errors.Is(err, maintenance.ErrNoStore) {
 		t.Errorf("error = %v, want no store", err)
 	}
-	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil, nil); !errors.Is(err, maintenance.ErrNoStore) {
+	if _, err := maintenance.Restore(t.Context(), dir, filepath.Join(t.TempDir(), "new"), silent, nil,
+		nil); !errors.Is(err, maintenance.ErrNoStore) {
 		t.Errorf("error = %v, want no store", err)
 	}
 }
 
-func TestADamagedBackupIsNotRestored(t *testing.T) {
+func TestDamagedBackupIsNotRestored(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	r.stop()

@@ -32,7 +32,7 @@ func Open(ctx context.Context, dir string, log *slog.Logger) (Node, error) {
 }
 
 // Protocol is the unix socket on which a running node of a directory speaks the EventStoreDB protocol. running is false
-// where no process runs one; socket is empty where it is to be reached by its address only.
+// if no process runs one; socket is empty if it is to be reached by its address only.
 func Protocol(ctx context.Context, dir string) (socket string, running bool, err error) {
 	client, said, err := connect(ctx, dir)
 	return said.Socket, client != nil, err
@@ -55,7 +55,8 @@ func Repair(ctx context.Context, dir string, acceptLoss bool, log *slog.Logger) 
 	case err != nil:
 		return node.Repaired{}, err
 	case running != nil:
-		return node.Repaired{}, fmt.Errorf("%s: a server runs this event store, so it opened in order: nothing to repair", dir)
+		return node.Repaired{}, fmt.Errorf("%s: a server runs this event store, so it opened in order: nothing to repair",
+			dir)
 	case !Holds(dir):
 		return node.Repaired{}, fmt.Errorf("%s: %w", dir, ErrNoStore)
 	}
@@ -74,7 +75,7 @@ func escape(path string) string {
 	return string(b)
 }
 
-// connect is nil where nobody answers.
+// connect returns nil if no process answers.
 func connect(ctx context.Context, dir string) (*client, about, error) {
 	socket, err := socketOf(dir)
 	if err != nil {
@@ -110,7 +111,7 @@ func (c *client) request(ctx context.Context, method, task string, body []byte) 
 	return c.http.Do(request)
 }
 
-// run has the other process do a task; what it answers last is the result.
+// run has the other process do a task; its last answer is the result.
 func (c *client) run(ctx context.Context, task string, body []byte, progress node.Progress) (last line, err error) {
 	response, err := c.request(ctx, http.MethodPost, task, body)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 )
 
 // newPartial makes a directory beside dir to restore into, and removes those that killed restores of dir have left.
-// Each is locked for as long as its restore goes on, so that nobody takes it for a leftover: call discard at the end.
+// Each is locked for as long as its restore goes on, so that it is not mistaken for a leftover: call discard at the
+// end.
 func newPartial(dir string, log *slog.Logger) (partial string, discard func(), err error) {
 	parent, prefix := filepath.Dir(dir), "."+filepath.Base(dir)+"-restoring-"
 	entries, err := os.ReadDir(parent)
@@ -25,7 +26,7 @@ func newPartial(dir string, log *slog.Logger) (partial string, discard func(), e
 	if partial, err = os.MkdirTemp(parent, prefix); err != nil {
 		return "", nil, err
 	}
-	// Where the file system knows no locks, nobody else gets one either, and nothing is removed.
+	// Without locks of the file system, other processes get none either, and nothing is removed.
 	unlock, _ := lock(partial)
 	return partial, func() {
 		_ = os.RemoveAll(partial) // it has its name by then, or is worth nothing
@@ -40,13 +41,13 @@ func removeLeftover(dir string, log *slog.Logger) {
 		return
 	}
 	if err := os.RemoveAll(dir); err != nil {
-		log.Warn("what a restore left that was killed can't be removed", "dir", dir, "error", err)
+		log.Warn("leftovers of a killed restore not removed", "dir", dir, "error", err)
 		return
 	}
 	log.Info("removed what a restore left that was killed", "dir", dir)
 }
 
-// lock locks a directory, if nobody else has. The lock ends with the process, however that ends.
+// lock locks a directory, if it is free. The lock ends with the process, however that ends.
 func lock(dir string) (unlock func(), locked bool) {
 	opened, err := os.Open(dir) //nolint:gosec // the path is the operator's own
 	if err != nil {

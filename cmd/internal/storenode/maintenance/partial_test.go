@@ -10,7 +10,7 @@ import (
 	"carillon/cmd/internal/storenode/maintenance"
 )
 
-func TestARestoreRemovesWhatAKilledOneLeft(t *testing.T) {
+func TestRestore_removesLeftovers(t *testing.T) {
 	t.Parallel()
 	r := filled(t, shortDir(t))
 	backup, parent := filepath.Join(t.TempDir(), "backup"), t.TempDir()
@@ -34,7 +34,7 @@ func TestARestoreRemovesWhatAKilledOneLeft(t *testing.T) {
 		}
 	}
 	others := []string{".other-restoring-1", ".store-restoring-mine"}
-	// One that is still at work keeps what it has, while another comes and goes.
+	// A running restore keeps its directory, while another comes and goes.
 	begun, goOn, slow := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	dir := filepath.Join(parent, "store")
 	go func() {

@@ -15,9 +15,11 @@ import (
 )
 
 // Restore copies a backup into a directory that must be empty or not exist, and verifies the copy before it gets its
-// name: afterwards the directory holds all of it or nothing. What a killed restore left beside it is removed. copying
-// and verifying hear how far each is, in bytes.
-func Restore(ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress) (node.Report, error) {
+// name: afterwards the directory holds all of it or nothing. Leftovers of a killed restore beside it are removed.
+// copying and verifying get the progress of each, in bytes.
+func Restore(
+	ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress,
+) (node.Report, error) {
 	if !Holds(backup) {
 		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)
 	}
@@ -89,7 +91,10 @@ func copyTree(ctx context.Context, from, to string, progress node.Progress) erro
 			return nil
 		})
 	}
-	if err := walk(func(_ string, info fs.FileInfo) error { total += uint64(info.Size()); return nil }); err != nil { //nolint:gosec // not negative
+	if err := walk(func(_ string, info fs.FileInfo) error {
+		total += uint64(info.Size()) //nolint:gosec // not negative
+		return nil
+	}); err != nil {
 		return err
 	}
 	return walk(func(path string, info fs.FileInfo) error {

@@ -30,7 +30,7 @@ type Server struct {
 	remove func()
 	cancel context.CancelFunc
 	served chan struct{}
-	task   sync.Mutex // held by the one task under way
+	task   sync.Mutex // held by the one task in progress
 }
 
 // Serve makes a node maintainable through its directory, until Close. protocol is the unix socket on which it speaks
@@ -42,13 +42,22 @@ func Serve(n Node, dir, protocol string, log *slog.Logger) (*Server, error) {
 		cancel()
 		return nil, fmt.Errorf("maintenance socket of the event store: %w", err)
 	}
-	s := &Server{node: n, about: about{Socket: protocol}, log: log, remove: remove, cancel: cancel, served: make(chan struct{})}
+	s := &Server{
+		node:   n,
+		about:  about{Socket: protocol},
+		log:    log,
+		remove: remove,
+		cancel: cancel,
+		served: make(chan struct{}),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.describe)
 	mux.HandleFunc("POST /{task}", s.run)
 	s.http = http.Server{
-		Handler: mux, ReadHeaderTimeout: headerTimeout, BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		Handler:           mux,
+		ReadHeaderTimeout: headerTimeout,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	go func() {
 		defer close(s.served)
@@ -59,7 +68,7 @@ func Serve(n Node, dir, protocol string, log *slog.Logger) (*Server, error) {
 	return s, nil
 }
 
-// Close ends the task that is under way and waits for it. Call it before the node is closed.
+// Close ends the task that is in progress and waits for it. Call it before the node is closed.
 func (s *Server) Close() {
 	s.cancel()
 	_ = s.http.Close() // its connections end with it
@@ -70,7 +79,7 @@ func (s *Server) Close() {
 
 func (s *Server) describe(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.about) //nolint:errchkjson // the client has gone where this fails
+	_ = json.NewEncoder(w).Encode(s.about) //nolint:errchkjson // the client has gone if this fails
 }
 
 func (s *Server) run(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,8 @@ const (
 	maxSocket  = 100 // bytes of a path; kernels take 103 or 107
 )
 
-// listen makes the socket in a node's directory. Where that path is too long for one, the socket is elsewhere and a
-// link to it is in the directory.
+// listen makes the socket in a node's directory. If that path is too long for one, the socket is elsewhere and a link
+// to it is in the directory.
 func listen(ctx context.Context, dir string) (listener net.Listener, remove func(), err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
@@ -62,7 +62,7 @@ func removeOld(name string) error {
 	return nil
 }
 
-// socketOf is where the socket of a node's directory is.
+// socketOf is the path of the socket of a node's directory.
 func socketOf(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

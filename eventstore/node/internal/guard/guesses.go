@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Guesses are the wrong passwords that came lately. Each is answered late, later with each that follows from the same
-// place, and only so many wait for an answer at once: while they do, nobody there hears whether a password is right.
+// Guesses are the recent wrong passwords. Each is answered late, later with each that follows from the same place, and
+// only a limited number waits for an answer at once: meanwhile all passwords from there are refused.
 type Guesses struct {
 	log   *slog.Logger
 	first time.Duration
@@ -34,10 +34,10 @@ const (
 	// FirstDelay is the usual delay of the first wrong password's answer. It doubles up to maxDelays times as much.
 	FirstDelay = 250 * time.Millisecond
 	maxDelays  = 16
-	// heldAt bounds the guesses from one place that wait, heldInAll those of all: so many, at most, are tried per delay.
+	// heldAt bounds the guesses from one place that wait, heldInAll those of all: at most that many are tried per delay.
 	heldAt    = 32
 	heldInAll = 256
-	// forgottenAfter is how long a place must be quiet to begin anew.
+	// forgottenAfter is how long a place must be quiet to begin again.
 	forgottenAfter = 10 * time.Minute
 	maxPlaces      = 4 << 10
 )
@@ -47,7 +47,7 @@ func New(log *slog.Logger, first time.Duration) *Guesses {
 	return &Guesses{log: log, first: first, places: make(map[string]*place)}
 }
 
-// Right says that a password was right. It reports whether that may be told.
+// Right records a right password. It reports whether that may be answered.
 func (g *Guesses) Right(address string) bool {
 	if g.held.Load() == 0 {
 		return true
@@ -60,12 +60,12 @@ func (g *Guesses) Right(address string) bool {
 // Total counts the wrong ones.
 func (g *Guesses) Total() int64 { return g.total.Load() }
 
-// tells reports whether another password is worth an answer. The lock must be held.
+// tells reports whether another password gets an answer. The lock must be held.
 func (g *Guesses) tells(from *place) bool {
 	return g.held.Load() < heldInAll && (from == nil || from.held < heldAt)
 }
 
-// Wrong says that a password was wrong, and returns when that may be told. It reports false, at once, where it may not.
+// Wrong records a wrong password, and returns when that may be answered. It returns false, at once, if it may not.
 func (g *Guesses) Wrong(ctx context.Context, address string) bool {
 	g.total.Add(1)
 	delay, done, tells := g.hold(address)
@@ -111,7 +111,7 @@ func (g *Guesses) hold(address string) (delay time.Duration, done func(), tells 
 	}, true
 }
 
-// makeRoom forgets places that have been quiet; where all are busy, any that nothing waits at.
+// makeRoom forgets quiet places; if all are busy, any without waiting guesses.
 func (g *Guesses) makeRoom(now time.Time) {
 	if len(g.places) < maxPlaces {
 		return
@@ -131,7 +131,8 @@ func (g *Guesses) makeRoom(now time.Time) {
 	}
 }
 
-// network is what an address counts as. Whoever has one of version 6 has as many as there are in 64 bits.
+// network is the prefix that an address counts as. A caller with one address of version 6 has a whole 64-bit network of
+// them.
 func network(address string) string {
 	with, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 			250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second,
 		} {
 			began := time.Now()
-			g.Wrong(t.Context(), fmt.Sprintf("192.0.2.1:%d", 5000+i)) // a connection of its own
+			g.Wrong(t.Context(), fmt.Sprintf("192.0.2.1:%d", 5000+i)) // a separate connection
 			if took := time.Since(began); took != want {
 				t.Errorf("answer %d came after %v, want %v", i, took, want)
 			}
@@ -48,7 +48,8 @@ func TestWrongPasswordsAreAnsweredLaterAndLater(t *testing.T) {
 	})
 }
 
-// However many connections somebody opens: what may be tried per second is bounded, and costs others nothing.
+// However many connections a client opens, the number of tries per second is bounded, and other clients are not
+// delayed.
 func TestManyGuessesAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,10 +66,10 @@ func TestManyGuessesAtOnce(t *testing.T) {
 			}
 			synctest.Wait()
 			if g.Right(somebody) {
-				t.Fatal("of a hundred guesses the right one is told at once")
+				t.Fatal("of a hundred guesses the right one is answered at once")
 			}
 			if !g.Right("192.0.2.2:1") {
-				t.Fatal("somebody else has to wait")
+				t.Fatal("another client has to wait")
 			}
 			time.Sleep(97 * time.Millisecond) // never at the moment at which an answer is due
 		}
@@ -80,7 +81,7 @@ func TestManyGuessesAtOnce(t *testing.T) {
 		}
 		synctest.Wait()
 		if g.Right("192.0.2.3:1") {
-			t.Error("more than so many are held in all")
+			t.Error("too many are held in all")
 		}
 		time.Sleep(time.Minute)
 		if !g.Right("192.0.2.3:1") || !g.Right(somebody) {

@@ -1,4 +1,4 @@
-// Package quirks is where a node can be made to behave as other servers do. Package stricttest implements it for tests.
+// Package quirks lets a node behave as other servers do. Package stricttest implements it for tests.
 package quirks
 
 import (
@@ -15,16 +15,16 @@ import (
 type Quirks interface {
 	// Any reports whether there are any.
 	Any() bool
-	// Batches reports whether BatchAppend works, and whether clients are told that it does.
+	// Batches reports whether BatchAppend works, and whether it is announced to clients.
 	Batches() (work, offered bool)
 	// Led returns the refusal of a call that wants the leader; nil if the node leads.
 	Led(ctx context.Context) error
 	// Members returns what gossip shows of the cluster.
 	Members(own *gossip.MemberInfo) []*gossip.MemberInfo
-	// Size is what an event counts to the size of its append.
+	// Size is the part of an append's size that an event counts for.
 	Size(event *store.EventContent) int
-	// Hold returns a channel that is closed when an append is replicated, or nil if it need not wait. It reports again for
-	// one that waits already, which is never answered.
+	// Hold returns a channel that is closed when an append is replicated, or nil if it need not wait. It reports again
+	// for a waiting append, which is never answered.
 	Hold(stream string, first store.EventID) (resumed <-chan struct{}, again bool)
 	// Recorded is called after each append, and may lose its answer.
 	Recorded(s *store.Store) error
@@ -40,7 +40,7 @@ type Subscription struct {
 	AwaitsBeyond  bool // sends nothing until the log has grown past its position
 	// Overrun and Behind are how many events at once drop a live subscription, or let it fall behind. 0 means any number.
 	Overrun, Behind int
-	// Drop is called for one that is dropped. Optional.
+	// Drop is called for a dropped subscription. Optional.
 	Drop func() error
 	// Page returns the checkpoints of a page on the way to the head, from began to last. Optional.
 	Page func(began, last uint64, end bool) []*streams.ReadResp
@@ -62,7 +62,7 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Message }
 
-// None is a node as it is.
+// None is a node without quirks.
 type None struct{}
 
 // Any implements Quirks.

@@ -13,8 +13,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// acknowledgedFile lies beside the database and says up to where events were acknowledged, and what the manifest
-// was. A log or manifest that ends before that has lost something, however well what is left of it reads.
+// acknowledgedFile lies beside the database and holds the position of the last acknowledged event, and the size of the
+// manifest. A log or manifest that ends before that has lost something, however readable the rest is.
 const acknowledgedFile = "acknowledged"
 
 // The file has two slots that are written in turn, so that one is whole whenever the machine stops:
@@ -25,9 +25,9 @@ const acknowledgedFile = "acknowledged"
 //	10:18  position of the last acknowledged event
 //	18:26  number of the manifest
 //	26:34  its length
-//	34:38  CRC-32C of what is before
+//	34:38  CRC-32C of the bytes before
 //	38:42  CRC-32C of the manifest, up to its length
-//	42:46  CRC-32C of what is before; versions before wrote neither
+//	42:46  CRC-32C of the bytes before; versions before wrote neither
 const (
 	slotVersion  = 1
 	slotFlushed  = 1 // all events are in tables: the logs hold none
@@ -40,7 +40,7 @@ const (
 	acknowledgedSyncEvery = time.Second
 )
 
-// acknowledgement is what the file says.
+// acknowledgement is the content of the file.
 type acknowledgement struct {
 	flushed  bool
 	writing  uint64
@@ -71,13 +71,14 @@ func parseAcknowledgement(slot []byte) (a acknowledgement, ok bool) {
 	for i, number := range []*uint64{&a.writing, &a.position, &a.manifest.number, &a.manifest.length} {
 		*number = binary.BigEndian.Uint64(slot[2+8*i:])
 	}
-	if len(slot) >= wholeSlotLen && crc32.Checksum(slot[:wholeSlotLen-4], castagnoli) == binary.BigEndian.Uint32(slot[wholeSlotLen-4:]) {
+	if len(slot) >= wholeSlotLen &&
+		crc32.Checksum(slot[:wholeSlotLen-4], castagnoli) == binary.BigEndian.Uint32(slot[wholeSlotLen-4:]) {
 		a.manifest.sum = binary.BigEndian.Uint32(slot[slotLen:])
 	}
 	return a, true
 }
 
-// readAcknowledgement returns what the file says; known is false where there is none, or none that can be read.
+// readAcknowledgement returns the content of the file; known is false if it is missing or unreadable.
 func readAcknowledgement(files vfs.FS, dir string) (a acknowledgement, known bool, err error) {
 	content, err := readFile(files, files.PathJoin(dir, acknowledgedFile))
 	if err != nil {
@@ -175,7 +176,7 @@ func (k *acknowledged) note() {
 	}
 }
 
-// warn tells it once: the file then says less than it could, which harms nobody.
+// warn logs it once: the file is then older than it could be, which does no harm.
 func (k *acknowledged) warn(err error) {
 	if err != nil && !k.warned {
 		k.warned = true

@@ -8,7 +8,7 @@ import (
 )
 
 // The position is on the disk a second after an event at the latest, whether or not others follow.
-func TestTheAcknowledgedPositionBecomesDurable(t *testing.T) {
+func TestAcknowledgedPositionBecomesDurable(t *testing.T) {
 	t.Parallel()
 	fs := newTroubled()
 	s := openIn(t, fs)

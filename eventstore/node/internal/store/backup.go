@@ -11,8 +11,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// unfinished is what the name of a backup ends with until it is complete. Pebble writes the log last: cut off before,
-// the copy would open without complaint and lack the newest events.
+// unfinished is the suffix of a backup's name until it is complete. Pebble writes the log last: cut off before, the
+// copy would open without complaint and lack the newest events.
 const unfinished = ".unfinished"
 
 // Backup writes a consistent copy of the store to a directory that does not exist yet, while the store works. The

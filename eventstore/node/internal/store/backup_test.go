@@ -21,8 +21,8 @@ func (w watched) Create(name string, category vfs.DiskWriteCategory) (vfs.File, 
 	return w.FS.Create(name, category)
 }
 
-// A process may be killed at any file of a backup. What has the name of the backup must be all of it.
-func TestABackupGetsItsNameWhenItIsComplete(t *testing.T) {
+// A process may be killed at any file of a backup. A directory with the name of the backup must be complete.
+func TestBackup_namedWhenComplete(t *testing.T) {
 	t.Parallel()
 	target, files := filepath.Join(t.TempDir(), "backup"), 0
 	s, err := Open(Options{Dir: t.TempDir(), FS: watched{vfs.Default, func(name string) {
@@ -37,7 +37,7 @@ func TestABackupGetsItsNameWhenItIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	put(t, s, "a", "x", `{}`, 20)
-	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // one that was cut off
+	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // an interrupted one
 		t.Fatal(err)
 	}
 	if err := errors.Join(s.Backup(t.Context(), target), s.Close()); err != nil {

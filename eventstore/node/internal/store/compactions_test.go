@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What is flushed is compacted before writers would have to wait for it, although nobody looks for it now and then.
-func TestCompactionsKeepUpWithoutBeingLookedFor(t *testing.T) {
+// Flushed tables are compacted before writers would have to wait, although nothing polls for them.
+func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10, compactionPoll: time.Hour})
+	s, err := Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// cursor reads heads, indexes and the log in turn with one iterator: to make one takes as long as to read a few
-// events. It sees the database as it was when it was made, and keeps the files of that moment: close it before
-// waiting for anybody but the disk.
+// cursor reads heads, indexes and the log in turn with one iterator: to make one takes as long as to read a few events.
+// It sees the database as of its creation, and keeps the files of that moment: close it before waiting for anything but
+// the disk.
 type cursor struct {
 	iter         *pebble.Iterator
 	lower, upper []byte
-	next         uint64 // position that follows the present record; 0 where that is no record
+	next         uint64 // position that follows the present record; 0 if that is no record
 }
 
 // Most heads that are missing are of streams about to be created, so the filters of the bottom level are asked too.
@@ -77,8 +77,10 @@ func (c *cursor) scan(id, lower, upper uint64, direction Direction, visit func(R
 	return nil
 }
 
-// positions appends to dst where a stream's events are, as many as it has room for, and returns the last one's revision.
-func (c *cursor) positions(id, lower, upper uint64, direction Direction, dst []uint64) (found []uint64, last uint64, err error) {
+// positions appends the positions of a stream's events to dst, up to its capacity, and returns the last one's revision.
+func (c *cursor) positions(
+	id, lower, upper uint64, direction Direction, dst []uint64,
+) (found []uint64, last uint64, err error) {
 	c.lower = indexKey(c.lower[:0], id, lower)
 	c.upper = indexKey(c.upper[:0], id, upper+1)
 	c.iter.SetBounds(c.lower, c.upper)

@@ -51,14 +51,15 @@ type DamagedError struct {
 func (e *DamagedError) Unwrap() error { return ErrCorrupt }
 
 func (e *DamagedError) Error() string {
-	return e.What() + ". Nothing was changed. Restore a backup; or \"carillon eventstore repair\" lists what is lost, and " +
+	return e.Summary() + ". Nothing was changed. Restore a backup; or \"carillon eventstore repair\" lists what is " +
+		"lost, and " +
 		"with --accept-loss goes on without it"
 }
 
 const namedInMessage = 5
 
-// What describes what is readable and what is not.
-func (e *DamagedError) What() string {
+// Summary describes the readable and the unreadable part.
+func (e *DamagedError) Summary() string {
 	var b strings.Builder
 	if e.File != "" {
 		fmt.Fprintf(&b, "%s is damaged at byte %d", e.File, e.At)
@@ -114,8 +115,8 @@ func (s *Store) reaches(position uint64, logs wal.Logs) (sound bool, err error) 
 	return !gap, err
 }
 
-// hasGap reports whether a record is missing among the last, as many as logs may hold. Each begins where the one before
-// ended, unless what is between was scavenged: that is below the position that was next then.
+// hasGap reports whether a record is missing among the last, as many as logs may hold. Each begins at the end of the
+// one before, unless the events between were scavenged: those are below the position that was next then.
 func (s *Store) hasGap(logs wal.Logs) (gap bool, err error) {
 	bytes := uint64(0)
 	for _, log := range logs {
@@ -151,7 +152,7 @@ func (s *Store) hasGap(logs wal.Logs) (gap bool, err error) {
 	return false, iter.Error()
 }
 
-// assessDamage finds out up to where the database can be used, and what is behind that.
+// assessDamage finds the last usable position of the database, and the events behind it.
 func (s *Store) assessDamage(acknowledged uint64, logs wal.Logs) (err error) {
 	found := &DamagedError{Acknowledged: acknowledged, cuts: map[string]int64{}}
 	none := map[string]int64{}

@@ -80,8 +80,8 @@ func sameFiles(a, b map[string][]byte) bool {
 type logOf struct {
 	path    string
 	content []byte
-	batches []int64 // where they begin
-	end     int64   // where the last ends
+	batches []int64 // their offsets
+	end     int64   // of the last one
 }
 
 // newestLog returns the log that a store would read last.
@@ -118,7 +118,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	dir, events := killedStore(t, 800)
 	s, err := Open(Options{Dir: copyOf(t, dir)})
 	if err != nil {
-		t.Fatal("what a killed process leaves must open:", err)
+		t.Fatal("the store of a killed process must open:", err)
 	}
 	if n := countAll(t, s); n != events {
 		t.Fatalf("%d of %d events", n, events)
@@ -127,7 +127,8 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	newest := newestLog(t, dir)
 	path, intact, end := newest.path, newest.content, int(newest.end)
 	if len(newest.batches) < 5 || end >= len(intact) {
-		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(newest.batches), end, len(intact))
+		t.Fatalf("the newest log has %d batches up to %d of %d bytes: nothing of an older log follows", len(newest.batches),
+			end, len(intact))
 	}
 	source := rand.New(rand.NewPCG(13, 40))
 	for i := range 40 {
@@ -165,7 +166,7 @@ func TestEachFlippedBitOfTheNewestLogIsTold(t *testing.T) {
 	}
 }
 
-// repaired repairs a damaged store, and checks that what it lists is what it then lacks.
+// repaired repairs a damaged store, and checks that it then lacks what it lists.
 func repaired(t *testing.T, dir string, events int) {
 	t.Helper()
 	before := filesOf(t, dir)
@@ -189,7 +190,7 @@ func repaired(t *testing.T, dir string, events int) {
 		}
 	}
 	if n := countAll(t, s); n+lost > events || n+lost < events && !done.Damage.Unnamed {
-		t.Errorf("%d events are left of %d, %d are told to be lost: %v", n, events, lost, done.Damage)
+		t.Errorf("%d events are left of %d, %d are reported lost: %v", n, events, lost, done.Damage)
 	}
 	if report, err := s.Verify(t.Context(), nil); err != nil || report.Faults > 0 {
 		t.Errorf("verify: %+v, %v", report, err)
@@ -204,13 +205,14 @@ func repaired(t *testing.T, dir string, events int) {
 	}
 }
 
-func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
+func TestLogShorterThanAcknowledged(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
 	newest := newestLog(t, dir)
 	path, intact := newest.path, newest.content
 	lengths := map[string]int64{
-		"without the last byte": newest.end - 1, "without the last append": newest.batches[len(newest.batches)-1], "removed": -1,
+		"without the last byte": newest.end - 1, "without the last append": newest.batches[len(newest.batches)-1],
+		"removed": -1,
 	}
 	for i := range int64(20) {
 		lengths[fmt.Sprintf("%d of 20 parts", i)] = newest.end * i / 20
@@ -244,8 +246,8 @@ func TestALogThatEndsBeforeWhatWasAcknowledgedIsTold(t *testing.T) {
 	}
 }
 
-// A log that is followed by others can't be left out: what they hold would follow a gap.
-func TestDamageOfAnOlderLogIsTold(t *testing.T) {
+// A log that is followed by others can't be left out: their events would follow a gap.
+func TestDamageOfOlderLogIsReported(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})
 	var tables atomic.Int32
@@ -298,8 +300,8 @@ func TestDamageOfAnOlderLogIsTold(t *testing.T) {
 	}
 }
 
-// What was never acknowledged may be cut off anywhere, or be there in parts after a loss of power.
-func TestATornTailOpens(t *testing.T) {
+// Unacknowledged events may be cut off anywhere, or be there in parts after a loss of power.
+func TestTornTailOpens(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 800)
 	newest := newestLog(t, dir)
@@ -327,7 +329,7 @@ func TestATornTailOpens(t *testing.T) {
 }
 
 // A store of an earlier version has no file that says what was acknowledged, and opens.
-func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
+func TestOpenWithoutAcknowledgedPosition(t *testing.T) {
 	t.Parallel()
 	dir, events := killedStore(t, 300)
 	if err := os.Remove(filepath.Join(dir, acknowledgedFile)); err != nil {
@@ -346,7 +348,7 @@ func TestAStoreWithoutTheAcknowledgedPositionOpens(t *testing.T) {
 	}
 }
 
-func TestADirectoryWithoutItsMarkersIsRefused(t *testing.T) {
+func TestDirectoryWithoutMarkersIsRefused(t *testing.T) {
 	t.Parallel()
 	killed, events := killedStore(t, 300)
 	closed := copyOf(t, killed)
@@ -371,7 +373,8 @@ func TestADirectoryWithoutItsMarkersIsRefused(t *testing.T) {
 				}
 				before := filesOf(t, dir)
 				var missing *MissingMarkerError
-				if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) || !strings.Contains(err.Error(), "touch marker.manifest.") {
+				if _, err := Open(Options{Dir: dir}); !errors.As(err, &missing) ||
+					!strings.Contains(err.Error(), "touch marker.manifest.") {
 					t.Fatalf("it opens: %v", err)
 				}
 				if !sameFiles(before, filesOf(t, dir)) {
@@ -408,7 +411,7 @@ func TestADirectoryWithoutItsMarkersIsRefused(t *testing.T) {
 	}
 }
 
-func TestATruncatedManifestSaysWhatToDo(t *testing.T) {
+func TestTruncatedManifestSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	killed, _ := killedStore(t, 300)
 	about, err := pebble.Peek(killed, Options{}.withDefaults().FS)
@@ -429,7 +432,8 @@ func TestATruncatedManifestSaysWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := filesOf(t, dir)
-		if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "restore a backup") {
+		if _, err := Open(Options{Dir: dir}); !errors.Is(err, ErrCorrupt) ||
+			!strings.Contains(err.Error(), "restore a backup") {
 			t.Errorf("cut off at %d of %d: %v", length, len(intact), err)
 		}
 		if !sameFiles(before, filesOf(t, dir)) {
@@ -439,7 +443,7 @@ func TestATruncatedManifestSaysWhatToDo(t *testing.T) {
 }
 
 // A backup says what it holds, too.
-func TestABackupThatLostItsEndIsTold(t *testing.T) {
+func TestTruncatedBackupIsReported(t *testing.T) {
 	t.Parallel()
 	s, err := Open(Options{Dir: t.TempDir()})
 	if err != nil {

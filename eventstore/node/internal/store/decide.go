@@ -85,8 +85,8 @@ func (q *sequencing) refuseTombstoned(h *cachedHead) error {
 	return nil
 }
 
-// checkAppend compares the expectation with the head. It reports true where the very events are already there, and
-// then has set the result.
+// checkAppend compares the expectation with the head. It reports true if the same events are there already, and then
+// has set the result.
 func (q *sequencing) checkAppend(r *request, h *cachedHead) (repeated bool, err error) {
 	switch r.expected.kind {
 	case expectAny, expectExists:
@@ -178,8 +178,8 @@ func (q *sequencing) repeats(r *request, h *cachedHead, events []Proposed, start
 	return true, nil
 }
 
-// repeatsFromZero compares an append that expects no stream with the first events that the stream ever had, as EventStoreDB
-// does. So an event that was deleted is not written again, and what was written after the deletion is not recognized.
+// repeatsFromZero compares an append that expects no stream with the first events that the stream ever had, as
+// EventStoreDB does. So a deleted event is not written again, and events written after the deletion are not recognized.
 func (q *sequencing) repeatsFromZero(r *request, h *cachedHead) (bool, error) {
 	repeated, err := q.repeats(r, h, r.events, 0)
 	switch {
@@ -232,13 +232,13 @@ func (q *sequencing) write(h *cachedHead, revision uint64, events []Proposed) (u
 	return h.changed, nil
 }
 
-// Append adds events to a stream, all or none. With an expected revision or NoStream a repetition of what is already
-// there succeeds and writes nothing. Errors: *WrongRevisionError, ErrStreamDeleted, ErrFull, ErrFailed, ErrClosed.
+// Append adds events to a stream, all or none. With an expected revision or NoStream a repetition of stored events
+// succeeds and writes nothing. Errors: *WrongRevisionError, ErrStreamDeleted, ErrFull, ErrFailed, ErrClosed.
 func (s *Store) Append(ctx context.Context, stream string, expected Expected, events []Proposed) (Result, error) {
 	return s.submit(ctx, appendOf(stream, expected, events))
 }
 
-// Start is Append in two steps, so that a caller with several appends under way keeps them in order. The function
+// Start is Append in two steps, so that a caller with several appends in progress keeps them in order. The function
 // returned waits for the outcome.
 func (s *Store) Start(
 	ctx context.Context, stream string, expected Expected, events []Proposed,
@@ -255,5 +255,11 @@ func appendOf(stream string, expected Expected, events []Proposed) *request {
 	for _, event := range events {
 		size += event.Size()
 	}
-	return &request{kind: requestAppend, stream: stream, expected: expected, events: events, bytes: size}
+	return &request{
+		kind:     requestAppend,
+		stream:   stream,
+		expected: expected,
+		events:   events,
+		bytes:    size,
+	}
 }

@@ -3,11 +3,11 @@
 //
 // # Writing
 //
-// One sequencer goroutine owns all decisions: it drains the queue, checks each request against the stream's head,
-// adds what it accepts to one batch and applies it. A second goroutine waits for the batches to be synced, in order;
-// only then does it advance the watermark, answer the requests and wake tailers, while the sequencer already builds
-// the next batch. Refusals are answered in the same order, so that nobody is told about an event that could still be
-// lost. A commit that fails stops the store for good: after a failed sync nobody knows what the disk holds.
+// One sequencer goroutine owns all decisions: it drains the queue, checks each request against the stream's head, adds
+// the accepted events to one batch and applies it. A second goroutine waits for the batches to be synced, in order;
+// only then does it advance the watermark, answer the requests and wake tailers, while the sequencer already builds the
+// next batch. Refusals are answered in the same order, so that no answer depends on an event that could still be lost.
+// A commit that fails stops the store permanently: after a failed sync the content of the disk is unknown.
 //
 //	callers ─▶ queue ─▶ sequencer (decide, batch, apply) ─▶ syncer (wait, watermark, answer, wake)
 //

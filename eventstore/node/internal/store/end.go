@@ -82,12 +82,13 @@ func (q *sequencing) decideTombstone(r *request) error {
 	return nil
 }
 
-// Delete hides all events of a stream, which must have some or metadata at least; it may be written to again and then goes on with the next revision.
+// Delete hides all events of a stream, which must have some or metadata at least; it may be written to again and then
+// goes on with the next revision.
 func (s *Store) Delete(ctx context.Context, stream string, expected Expected) (Result, error) {
 	return s.submit(ctx, &request{kind: requestDelete, stream: stream, expected: expected})
 }
 
-// Tombstone ends a stream for good.
+// Tombstone ends a stream permanently.
 func (s *Store) Tombstone(ctx context.Context, stream string, expected Expected) (Result, error) {
 	return s.submit(ctx, &request{kind: requestTombstone, stream: stream, expected: expected})
 }

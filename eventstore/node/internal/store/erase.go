@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// accounted reports whether all bytes ever erased were counted: not where that was before there was a count.
+// accounted reports whether all bytes ever erased were counted: not if some were erased by a version without a count.
 func accounted(floor, erased uint64) bool { return floor == 0 || erased > 0 }
 
-// decideErase removes what nobody can read any more. The next position is noted, as the last record may be among it,
-// and how much it was, so that whatever else is missing is noticed.
+// decideErase removes unreadable events. It notes the next position, as the last record may be among them, and their
+// size, so that other missing events are noticed.
 func (q *sequencing) decideErase(r *request) error {
 	h, err := q.heads.get(r.stream)
 	if err != nil {

@@ -5,23 +5,23 @@ import (
 	"fmt"
 )
 
-// Errors that callers tell apart with errors.Is.
+// Errors that callers distinguish with errors.Is.
 var (
-	// ErrStreamDeleted says that the stream was tombstoned, or soft-deleted where it must exist.
+	// ErrStreamDeleted means that the stream was tombstoned, or soft-deleted if it must exist.
 	ErrStreamDeleted = errors.New("stream is deleted")
-	// ErrFull says that the disk has too little space left; nothing was written.
+	// ErrFull means that the disk has too little space left; nothing was written.
 	ErrFull = errors.New("disk is full")
-	// ErrReadOnly says that the store was opened for reading alone.
+	// ErrReadOnly means that the store was opened for reading alone.
 	ErrReadOnly = errors.New("store is read-only")
-	// ErrFailed says that a write failed in a way that makes every further answer doubtful.
+	// ErrFailed means that a write failed in a way that makes every further answer doubtful.
 	ErrFailed = errors.New("store has failed")
-	// ErrClosed says that the store is closing or closed.
+	// ErrClosed means that the store is closing or closed.
 	ErrClosed = errors.New("store is closed")
-	// ErrCorrupt says that stored bytes do not decode or do not agree with each other.
+	// ErrCorrupt means that stored bytes do not decode or do not agree with each other.
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrInvalid says that a request can never succeed as it is.
+	// ErrInvalid means that a request can never succeed unchanged.
 	ErrInvalid = errors.New("invalid request")
-	// ErrNotFound says that a single record looked for does not exist or is no longer readable.
+	// ErrNotFound means that a single record looked for does not exist or is no longer readable.
 	ErrNotFound = errors.New("not found")
 )
 
@@ -29,7 +29,7 @@ var (
 type WrongRevisionError struct {
 	Stream   string
 	Expected Expected
-	// Current is the last revision, or -1 where the stream has no events.
+	// Current is the last revision, or -1 if the stream has no events.
 	Current int64
 }
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Expected says what a writer expects of a stream's last revision. The zero value is no expectation at all and is
+// Expected is a writer's expectation of a stream's last revision. The zero value is no expectation at all and is
 // refused, so that forgetting one can't switch the check off.
 type Expected struct {
 	kind     expectedKind
@@ -49,12 +49,12 @@ func (e Expected) IsNoStream() bool { return e.kind == expectNoStream }
 // IsStreamExists reports whether the stream is expected to exist.
 func (e Expected) IsStreamExists() bool { return e.kind == expectExists }
 
-// Given returns the number that the writer gave; false where the writer gave a name.
+// Given returns the number that the writer gave; false if the writer gave a name.
 func (e Expected) Given() (uint64, bool) {
 	return e.revision, e.kind == expectRevision || e.kind == expectNoStream && e.revision == math.MaxUint64
 }
 
-// Exact returns the revision expected; false where it isn't one.
+// Exact returns the revision expected; false if it isn't one.
 func (e Expected) Exact() (uint64, bool) { return e.revision, e.kind == expectRevision }
 
 // Number is the expectation in the protocol's numbering: -2 any, -1 no stream, -4 stream exists.

@@ -15,7 +15,7 @@ import (
 
 const patience = 2 * time.Minute
 
-// troubled is a file system that can be told to run full or to fail its syncs.
+// troubled is a file system that runs full or fails its syncs on request.
 type troubled struct {
 	*vfs.MemFS
 	full      atomic.Bool
@@ -92,7 +92,10 @@ func propose(stream string, n, size int) (list []Proposed) {
 	for range n {
 		number := eventNumber.Add(1)
 		list = append(list, Propose(EventContent{
-			ID: EventID{14: byte(number >> 8), 15: byte(number)}, Stream: stream, Type: "type", Data: make([]byte, size),
+			ID:     EventID{14: byte(number >> 8), 15: byte(number)},
+			Stream: stream,
+			Type:   "type",
+			Data:   make([]byte, size),
 		}))
 	}
 	return list
@@ -161,7 +164,7 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for !s.space.full() {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody noticed")
+			t.Fatal("the failure was not noticed")
 		}
 		<-time.After(time.Millisecond)
 	}
@@ -208,8 +211,8 @@ func TestStoreGoesOnWhenAFullDiskHasSpaceAgain(t *testing.T) {
 	}
 }
 
-// Whoever asks learns it from an idle store, too.
-func TestAFullDiskIsKnownBeforeAnythingIsWritten(t *testing.T) {
+// The caller learns it from an idle store, too.
+func TestFullDisk_refusedBeforeWriting(t *testing.T) {
 	t.Parallel()
 	fs := newTroubled()
 	s := openIn(t, fs)
@@ -245,7 +248,7 @@ func TestReadersNeverSeeWhatIsNotDurable(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for !s.space.full() {
 		if time.Now().After(deadline) {
-			t.Fatal("nobody noticed")
+			t.Fatal("the failure was not noticed")
 		}
 		<-time.After(time.Millisecond)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The stores in testdata were written by the version of 2026-11-26, with 30 events. Raising formatVersion is a decision:
-// the name of the marker changes here, and a store of the format before joins TestStoreOfAnOlderFormatOpens.
+// The stores in testdata were written by the version of 2026-11-26, with 30 events. Raising formatVersion is a
+// decision: the name of the marker changes here, and a store of the format before joins TestStoreOfAnOlderFormatOpens.
 func TestStoreOfNovember2026Opens(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"killed", "closed"} {

@@ -6,7 +6,14 @@ import (
 )
 
 func FuzzRecord(f *testing.F) {
-	event := Propose(EventContent{ID: EventID{1}, Stream: "s-1", Type: "t", JSON: true, Metadata: []byte("m"), Data: []byte("d")})
+	event := Propose(EventContent{
+		ID:       EventID{1},
+		Stream:   "s-1",
+		Type:     "t",
+		JSON:     true,
+		Metadata: []byte("m"),
+		Data:     []byte("d"),
+	})
 	event.seal(512, 3, 17)
 	f.Add(uint64(512), event.value)
 	f.Add(uint64(1), []byte{recordVersion})
@@ -34,7 +41,14 @@ func FuzzProposedEventsComeBack(f *testing.F) {
 	f.Add("", []byte("$>"), []byte(nil), []byte("1@s"), false, uint64(0))
 	f.Fuzz(func(t *testing.T, stream string, eventType, metadata, data []byte, isJSON bool, revision uint64) {
 		revision >>= 1
-		event := Propose(EventContent{ID: EventID{9}, Stream: stream, Type: string(eventType), JSON: isJSON, Metadata: metadata, Data: data})
+		event := Propose(EventContent{
+			ID:       EventID{9},
+			Stream:   stream,
+			Type:     string(eventType),
+			JSON:     isJSON,
+			Metadata: metadata,
+			Data:     data,
+		})
 		event.seal(99, revision, 1234)
 		record, err := parseRecord(99, event.value)
 		if err != nil || record.verify() != nil {
@@ -48,7 +62,8 @@ func FuzzProposedEventsComeBack(f *testing.F) {
 		if err != nil || !bytes.Equal(gotMetadata, metadata) || !bytes.Equal(gotData, data) {
 			t.Errorf("content %q %q, %v", gotMetadata, gotData, err)
 		}
-		if record.Revision() != revision || record.Created() != 1234 || record.IsJSON() != isJSON || record.IsLink() != (string(eventType) == LinkType) {
+		if record.Revision() != revision || record.Created() != 1234 || record.IsJSON() != isJSON ||
+			record.IsLink() != (string(eventType) == LinkType) {
 			t.Errorf("header %d %d %v %v", record.Revision(), record.Created(), record.IsJSON(), record.IsLink())
 		}
 		flipped := bytes.Clone(event.value)
@@ -63,7 +78,13 @@ func FuzzProposedEventsComeBack(f *testing.F) {
 }
 
 func FuzzHead(f *testing.F) {
-	f.Add(head{id: 512, last: 3, base: 1, changed: 600, settings: Settings{MaxCount: 2}}.encode(nil))
+	f.Add(head{
+		id:       512,
+		last:     3,
+		base:     1,
+		changed:  600,
+		settings: Settings{MaxCount: 2},
+	}.encode(nil))
 	f.Add(head{id: 512, last: MaxRevision, tombstoned: true}.encode(nil))
 	f.Add([]byte{headVersion, 0, 0xff})
 	f.Fuzz(func(t *testing.T, value []byte) {

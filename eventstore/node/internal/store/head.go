@@ -8,13 +8,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// head is what the sequencer needs to know about a stream, stored under the stream's name.
+// head is the sequencer's state of a stream, stored under the stream's name.
 type head struct {
 	// id is the position of the stream's first event; 0 before there is one.
 	id uint64
 	// last is the last revision, MaxRevision after a tombstone, -1 before the first event.
 	last int64
-	// base is the first revision of the present incarnation: 0, or where the stream went on after a soft delete.
+	// base is the first revision of the present incarnation: 0, or the first one after a soft delete.
 	base uint64
 	// changed is the position of the event that last changed this head.
 	changed    uint64

@@ -1,7 +1,7 @@
 package store
 
-// headCache keeps the heads of the streams written to last. Only the sequencer uses it, so it needs no lock and may
-// be ahead of what is applied. Heads that the present batch has changed are dirty, and never evicted.
+// headCache keeps the heads of the streams written to last. Only the sequencer uses it, so it needs no lock and may be
+// ahead of the applied batches. Heads that the present batch has changed are dirty, and never evicted.
 type headCache struct {
 	limit   int
 	entries map[string]*cachedHead

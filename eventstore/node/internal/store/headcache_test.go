@@ -28,7 +28,13 @@ func opened(t *testing.T, options Options) *Store {
 func begin(t *testing.T, s *Store, stream string) error {
 	t.Helper()
 	_, err := s.Append(t.Context(), stream, NoStream(), []Proposed{
-		Propose(EventContent{ID: EventID(uuid.New()), Stream: stream, Type: "t", JSON: true, Data: []byte("{}")}),
+		Propose(EventContent{
+			ID:     EventID(uuid.New()),
+			Stream: stream,
+			Type:   "t",
+			JSON:   true,
+			Data:   []byte("{}"),
+		}),
 	})
 	return err
 }

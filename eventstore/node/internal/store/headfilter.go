@@ -9,7 +9,7 @@ import (
 // absent; leaving the others out keeps the filters in memory a third of the size.
 type headFilter struct{ bloom.FilterPolicy }
 
-// Name is stored with each table, and must change with what the filter covers.
+// Name is stored with each table, and must change with the filter's content.
 func (headFilter) Name() string { return "carillon.heads.bloom" }
 
 // MayContain implements pebble.FilterPolicy.

@@ -22,7 +22,7 @@ const (
 // headsUpper is above all keys of stream heads.
 var headsUpper = []byte{prefixHead + 1}
 
-// nextPositionKey holds a lower bound for the next position, written where the last record may be removed.
+// nextPositionKey holds a lower bound for the next position, written when the last record may be removed.
 var nextPositionKey = []byte{prefixMeta, 'n', 'e', 'x', 't'}
 
 // erasedKey holds how many bytes of the log were removed, in all.

@@ -18,7 +18,7 @@ import (
 // readableLog is how far Pebble can read a log.
 type readableLog struct {
 	path string
-	end  int64 // where the last batch ends that can be used
+	end  int64 // of the last usable batch
 	// ended means that the log was closed in order, or that its file just ends; continues that it has the next event.
 	ended, continues bool
 	gap              bool // events are missing before what follows the end
@@ -62,7 +62,8 @@ func readLog(log wal.LogicalLog, next *uint64) (read readableLog, err error) {
 }
 
 func unreadable(err error) bool {
-	for _, one := range []error{record.ErrUnexpectedEOF, record.ErrInvalidChunk, record.ErrZeroedChunk, pebble.ErrCorruption} {
+	for _, one := range []error{record.ErrUnexpectedEOF, record.ErrInvalidChunk, record.ErrZeroedChunk,
+		pebble.ErrCorruption} {
 		if errors.Is(err, one) {
 			return true
 		}
@@ -70,8 +71,8 @@ func unreadable(err error) bool {
 	return false
 }
 
-// cut decides where logs must end so that the events in them follow the one before next without a gap. What can't be
-// read at the end of a log is damage unless the next log continues where it ended.
+// cut decides where logs must end so that the events in them follow the one before next without a gap. An unreadable
+// end of a log is damage unless the next log continues there.
 func (e *DamagedError) cut(logs wal.Logs, next uint64) error {
 	damaged := false
 	for _, log := range logs {
@@ -128,7 +129,8 @@ func eachRecord(log []byte, visit func(Record)) {
 		log = log[at:]
 		position, value := binary.BigEndian.Uint64(log[1:]), log[logKeyLen:]
 		length, n := binary.Uvarint(value)
-		if position < firstPosition || position > room || n <= 0 || length > uint64(len(value)-n) { // #nosec G115 -- n is at most that
+		// #nosec G115 -- n is at most that
+		if position < firstPosition || position > room || n <= 0 || length > uint64(len(value)-n) {
 			log = log[1:]
 			continue
 		}
@@ -149,8 +151,8 @@ type losses struct {
 	ends    map[uint64]uint64   // by position
 }
 
-// list returns the ranges of revisions that a database lacks: those that were seen, and those between a stream's
-// end and the first of it that was seen.
+// list returns the ranges of revisions that a database lacks: the seen ones, and those between a stream's end and its
+// first seen one.
 func (l losses) list(reader pebble.Reader) (ranges []Lost, err error) {
 	for stream, revisions := range l.streams {
 		h, err := loadHead(reader, stream)

@@ -11,7 +11,7 @@ import (
 )
 
 // Pebble would open a store with a damaged manifest as an older state of itself, and remove the files of the newer one.
-func TestADamagedManifestIsRefused(t *testing.T) {
+func TestDamagedManifestIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})
@@ -71,8 +71,8 @@ func TestADamagedManifestIsRefused(t *testing.T) {
 	}
 }
 
-// What is missing in tables can't be mended by leaving more out.
-func TestGapBeforeTheLogIsTold(t *testing.T) {
+// Missing tables can't be repaired by leaving more out.
+func TestGapBeforeLogIsReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})

@@ -10,17 +10,17 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// manifestState is how far the database's list of its files was written and synced. The list only grows until another
-// one takes its place, so what it was is the beginning of what it is. Pebble takes a list that is damaged for one that
-// a crash cut off, goes on with what is before the damage, and removes the files that are not on it, events and all.
+// manifestState is the synced part of the database's list of its files. The list only grows until another one replaces
+// it, so its former content is a prefix of the current one. Pebble treats a damaged list as one that a crash cut off,
+// continues with the part before the damage, and removes the files that are not on it, events and all.
 type manifestState struct {
 	number uint64 // of the file
 	length uint64
 	sum    uint32 // CRC-32C of that length; 0 if a version before noted none
 }
 
-const restoreAdvice = "Nothing was changed. Keep the directory as it is, and restore a backup " +
-	"(\"carillon eventstore restore\"), or copy the directory again from where it is whole"
+const restoreAdvice = "Nothing was changed. Keep the directory unchanged, and restore a backup " +
+	"(\"carillon eventstore restore\"), or copy the directory again from a complete one"
 
 // readManifest returns the state of the list that a database would be opened with; exists is false if there is no
 // database.
@@ -31,14 +31,15 @@ func readManifest(files vfs.FS, dir string) (content []byte, number uint64, exis
 	}
 	content, err = readFile(files, about.ManifestFilename)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("%w: %s is missing, the list of the database's files. %s", ErrCorrupt, about.ManifestFilename, restoreAdvice)
+		err = fmt.Errorf("%w: %s is missing, the list of the database's files. %s", ErrCorrupt, about.ManifestFilename,
+			restoreAdvice)
 	}
 	number, _ = manifestNumber(files.PathBase(about.ManifestFilename))
 	return content, number, true, err
 }
 
-// checkManifest refuses a database whose list of files does not begin with what it was. verified is false if that is not
-// known.
+// checkManifest refuses a database whose list of files does not begin with its former content. verified is false if
+// that is not known.
 func checkManifest(files vfs.FS, dir string, noted manifestState) (verified, exists bool, err error) {
 	content, number, exists, err := readManifest(files, dir)
 	if err != nil || !exists {
@@ -57,14 +58,15 @@ func checkManifest(files vfs.FS, dir string, noted manifestState) (verified, exi
 	return verified, true, nil
 }
 
-// manifestFile is a manifest as it is written.
+// manifestFile is a manifest while it is written.
 type manifestFile struct {
 	*guardedFile
 
 	state manifestState
 }
 
-// Write also counts what was written. The sum is taken before, as a file system of Pebble's tests alters what it has written.
+// Write also counts what was written. The sum is taken before, as a file system of Pebble's tests alters what it has
+// written.
 func (f *manifestFile) Write(p []byte) (int, error) {
 	sum := crc32.Update(f.state.sum, castagnoli, p)
 	n, err := f.guardedFile.Write(p)

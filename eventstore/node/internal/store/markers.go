@@ -90,7 +90,7 @@ func manifestNumber(name string) (uint64, bool) {
 	return number, ok && err == nil
 }
 
-// ignoreMissing: a new store has nothing yet, and one in use may change its files just now. Opening will tell.
+// ignoreMissing: a new store has nothing yet, and one in use may change its files just now. Opening will report damage.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

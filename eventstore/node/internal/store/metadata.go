@@ -8,7 +8,7 @@ import (
 )
 
 // applyMetadata makes the settings in a metadata event those of the stream it describes. A soft-deleted stream whose
-// new metadata truncates less than all comes back empty, not with what was deleted.
+// new metadata truncates less than all comes back empty, without the deleted events.
 func (q *sequencing) applyMetadata(meta *cachedHead, described string, event Proposed) error {
 	record := Record{value: event.value}
 	_, data, err := record.Content()
@@ -35,7 +35,7 @@ func (q *sequencing) describe(target *cachedHead, settings Settings, position ui
 	q.heads.mark(target)
 }
 
-// writeMetadata appends metadata whose truncation mark is where the stream begins anew.
+// writeMetadata appends metadata whose truncation mark is the stream's new beginning.
 func (q *sequencing) writeMetadata(meta, target *cachedHead, metadata []byte, base uint64) error {
 	data, err := withTruncateBefore(metadata, base)
 	if err != nil {
@@ -52,12 +52,16 @@ func (q *sequencing) writeMetadata(meta, target *cachedHead, metadata []byte, ba
 
 func (q *sequencing) appendInternal(h *cachedHead, eventType string, data []byte) (uint64, error) {
 	event := Propose(EventContent{
-		ID: EventID(uuid.New()), Stream: h.stream, Type: eventType, JSON: true, Data: data,
+		ID:     EventID(uuid.New()),
+		Stream: h.stream,
+		Type:   eventType,
+		JSON:   true,
+		Data:   data,
 	})
 	return q.write(h, uint64(h.last+1), []Proposed{event}) // #nosec G115 -- last is at least -1
 }
 
-// lastData returns the data of a stream's last event; nil where there is none.
+// lastData returns the data of a stream's last event; nil if there is none.
 func (q *sequencing) lastData(h *cachedHead) ([]byte, error) {
 	if h.last < 0 {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crash leaves appends under way and goes on with the files as a loss of power would leave them: what was synced,
-// and some of the rest. Of the appends under way, a first part may be there, each as a whole.
+// crash leaves appends in progress and goes on with the files as a loss of power would leave them: the synced part, and
+// some of the rest. Of the appends in progress, a first part may be there, each as a whole.
 func (m *machine) crash(t *rapid.T) {
 	type pending struct {
 		name string
@@ -20,7 +20,7 @@ func (m *machine) crash(t *rapid.T) {
 		wait func() (Result, error)
 	}
 	var flying []pending
-	for range rapid.IntRange(0, 6).Draw(t, "under way") {
+	for range rapid.IntRange(0, 6).Draw(t, "in progress") {
 		name := rapid.SampledFrom(modelStreams[:3]).Draw(t, "stream")
 		if m.dead(name) {
 			continue
@@ -30,7 +30,12 @@ func (m *machine) crash(t *rapid.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "events") {
 			event := &modelEvent{id: m.newID(), data: fmt.Sprint(m.ids)}
 			p.list = append(p.list, event)
-			proposed = append(proposed, Propose(EventContent{ID: event.id, Stream: name, Type: "type", Data: []byte(event.data)}))
+			proposed = append(proposed, Propose(EventContent{
+				ID:     event.id,
+				Stream: name,
+				Type:   "type",
+				Data:   []byte(event.data),
+			}))
 		}
 		var err error
 		if p.wait, err = m.store.Start(context.Background(), name, Any(), proposed); err != nil {
@@ -53,7 +58,7 @@ func (m *machine) crash(t *rapid.T) {
 	m.open(t)
 	for i, p := range flying {
 		if i >= acknowledged && !m.has(t, p.list[0].id) {
-			return // and none of those after it, which the check will tell
+			return // and none after it, which the check verifies
 		}
 		m.accept(p.name, p.list)
 	}
@@ -120,7 +125,13 @@ func (m *machine) check(t *rapid.T) {
 		if err := errors.Join(err, nameErr, r.verify()); err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, &modelEvent{id: r.ID(), stream: string(stream), revision: r.Revision(), created: r.Created(), data: string(data)})
+		got = append(got, &modelEvent{
+			id:       r.ID(),
+			stream:   string(stream),
+			revision: r.Revision(),
+			created:  r.Created(),
+			data:     string(data),
+		})
 		return true
 	}
 	if _, end, err := m.store.ReadAll(0, collect); err != nil || !end {
@@ -140,7 +151,8 @@ func (m *machine) check(t *rapid.T) {
 			t.Fatal(err)
 		}
 		if stream.Tombstoned() != m.dead(name) || stream.Last() != s.last() {
-			t.Fatalf("stream %s: tombstoned %v, last %d, want %v, %d", name, stream.Tombstoned(), stream.Last(), m.dead(name), s.last())
+			t.Fatalf("stream %s: tombstoned %v, last %d, want %v, %d", name, stream.Tombstoned(), stream.Last(),
+				m.dead(name), s.last())
 		}
 		if m.dead(name) {
 			continue

@@ -73,8 +73,10 @@ func newMachine(t *rapid.T) *machine {
 
 func (m *machine) open(t *rapid.T) {
 	opened, err := Open(Options{
-		Dir: modelDir, FS: m.fs, MemTableBytes: 64 << 10,
-		Now: func() time.Time { return time.Unix(m.clock.Load(), 0) },
+		Dir:           modelDir,
+		FS:            m.fs,
+		MemTableBytes: 64 << 10,
+		Now:           func() time.Time { return time.Unix(m.clock.Load(), 0) },
 	})
 	if err != nil {
 		t.Fatalf("open: %v", err)
@@ -132,7 +134,7 @@ func (m *machine) add(name string, list ...*modelEvent) {
 	}
 }
 
-// addMetadata appends metadata that the store writes by itself, whose id nobody knows.
+// addMetadata appends metadata that the store writes by itself, whose id is unknown.
 func (m *machine) addMetadata(name, data string) {
 	m.add(MetadataStream(name), &modelEvent{data: data})
 	m.stream(name).settings = parseSettings(true, []byte(data))
@@ -191,7 +193,10 @@ func (m *machine) appendList(t *rapid.T, name string, expected Expected, list []
 	var proposed []Proposed
 	for _, event := range list {
 		proposed = append(proposed, Propose(EventContent{
-			ID: event.id, Stream: name, Type: "type", Data: []byte(event.data),
+			ID:     event.id,
+			Stream: name,
+			Type:   "type",
+			Data:   []byte(event.data),
 		}))
 	}
 	result, err := m.store.Append(context.Background(), name, expected, proposed)
@@ -221,7 +226,7 @@ func (m *machine) appendList(t *rapid.T, name string, expected Expected, list []
 	}
 }
 
-// judge says what an append must come to, and where it is a repetition, of what.
+// judge returns the required outcome of an append, and which append it repeats.
 func (m *machine) judge(name string, expected Expected, list []*modelEvent) (outcome string, at uint64) {
 	s := m.stream(name)
 	revision, exact := expected.Exact()
@@ -284,7 +289,11 @@ func (m *machine) metadata(t *rapid.T) {
 	meta := MetadataStream(name)
 	event := &modelEvent{id: m.newID(), data: data}
 	_, err := m.store.Append(context.Background(), meta, Any(), []Proposed{Propose(EventContent{
-		ID: event.id, Stream: meta, Type: MetadataType, JSON: true, Data: []byte(data),
+		ID:     event.id,
+		Stream: meta,
+		Type:   MetadataType,
+		JSON:   true,
+		Data:   []byte(data),
 	})})
 	if m.dead(meta) {
 		if !errors.Is(err, ErrStreamDeleted) {
@@ -309,7 +318,7 @@ func (m *machine) metadata(t *rapid.T) {
 	}
 }
 
-// checkEnd says whether a delete or a tombstone must succeed, and checks that it does or doesn't.
+// checkEnd reports whether a delete or a tombstone must succeed, and checks that it does or doesn't.
 func (m *machine) checkEnd(t *rapid.T, name string, expected Expected, soft bool, err error) bool {
 	s := m.stream(name)
 	revision, exact := expected.Exact()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Versions before took any bytes as names. What they stored is found.
+// Earlier versions took any bytes as names. Their streams are found.
 func TestVerifyFindsNamesThatAreNotUTF8(t *testing.T) {
 	t.Parallel()
 	s, err := Open(Options{Dir: t.TempDir()})

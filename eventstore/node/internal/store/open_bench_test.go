@@ -14,7 +14,7 @@ import (
 // benchEvents sets the number of events that BenchmarkOpen opens a store with.
 const benchEvents = "CARILLON_BENCH_EVENTS"
 
-// BenchmarkOpen opens a store closed in order, and one that has a log to replay as after a crash.
+// BenchmarkOpen opens a store that was closed properly, and one with a log to replay as after a crash.
 func BenchmarkOpen(b *testing.B) {
 	total := 300_000
 	if value, err := strconv.Atoi(os.Getenv(benchEvents)); err == nil {

@@ -12,7 +12,7 @@ import (
 
 // Options configure a store. The zero value of each but Dir is a good default.
 type Options struct {
-	// Dir is where the database lives; it is created where it is missing.
+	// Dir is the directory of the database; it is created if it is missing.
 	Dir string
 	// MustExist refuses to create the database.
 	MustExist bool
@@ -20,7 +20,7 @@ type Options struct {
 	ReadOnly bool
 	// FS is the file system; the operating system's where nil.
 	FS vfs.FS
-	// Now tells the time events are stamped with.
+	// Now returns the time for new events.
 	Now func() time.Time
 	// Logger hears about the store's own troubles.
 	Logger *slog.Logger
@@ -34,11 +34,9 @@ type Options struct {
 	// MinFreeBytes is the disk space below which writes are refused with ErrFull.
 	MinFreeBytes uint64
 
-	// Original is for tests. It makes the store answer repeated appends as EventStoreDB does, which remembers an id for one
-	// stream only, and does not know whether it was appended to a stream before or after that was deleted.
+	// Original is for tests. It makes the store answer repeated appends as EventStoreDB does, which remembers an id for
+	// one stream only, and does not know whether it was appended to a stream before or after that was deleted.
 	Original bool
-
-	compactionPoll time.Duration // between two looks for compactions that nothing has told of
 }
 
 const (
@@ -47,13 +45,11 @@ const (
 	defaultHeads         = 8 << 10
 	defaultMinFreeBytes  = 64 << 20
 
-	// defaultCompactionPoll is rare: that nothing tells of a compaction is not known to happen.
-	defaultCompactionPoll = 5 * time.Second
-
 	// minHeads is more heads than one request touches.
 	minHeads = 64
 
-	// formatVersion is that of the database. Opening a store raises it irreversibly, so that versions before can't open it.
+	// formatVersion is that of the database. Opening a store raises it irreversibly, so that versions before can't open
+	// it.
 	formatVersion = pebble.FormatValueSeparation
 
 	queueBytes      = 32 << 20
@@ -78,7 +74,6 @@ func (o Options) withDefaults() Options {
 	o.MemTableBytes = cmp.Or(o.MemTableBytes, defaultMemTableBytes)
 	o.Heads = max(cmp.Or(o.Heads, defaultHeads), minHeads)
 	o.MinFreeBytes = cmp.Or(o.MinFreeBytes, defaultMinFreeBytes)
-	o.compactionPoll = cmp.Or(o.compactionPoll, defaultCompactionPoll)
 	return o
 }
 
@@ -108,7 +103,8 @@ func (s *Store) pebbleOptions() *pebble.Options {
 	}
 	// One compaction at a time leaves the other cores to the clients.
 	options.CompactionConcurrencyRange = func() (lower, upper int) { return 1, 2 }
-	options.Experimental.CompactionScheduler = newCompactions(s.options.compactionPoll)
+	// A compaction starts when another or a flush has ended. Pebble's default also looks for one ten times a second.
+	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for i := range options.Levels {
 		options.Levels[i].FilterPolicy = headFilter{bloom.FilterPolicy(bloomBitsPerKey)}
 		options.Levels[i].BlockSize = 8 << 10

@@ -19,7 +19,7 @@ const (
 	othersMay   = 0o077
 )
 
-// claim makes an empty file; fs.ErrExist where there is one.
+// claim makes an empty file; fs.ErrExist if there is one.
 func claim(name string) error {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, privateFile) //nolint:gosec // a file of the database
 	if err != nil {
@@ -43,7 +43,9 @@ func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File
 }
 
 // OpenReadWrite implements vfs.FS.
-func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+func (p privateFS) OpenReadWrite(
+	name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption,
+) (vfs.File, error) {
 	if err := claim(name); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -61,7 +63,7 @@ func (p privateFS) Lock(name string) (io.Closer, error) {
 // Unwrap implements vfs.FS.
 func (p privateFS) Unwrap() vfs.FS { return p.FS }
 
-// close closes a directory's files to others: an earlier version, or whoever copied them, may have left them open.
+// close closes a directory's files to others: an earlier version, or a copy, may have left them open.
 func (p privateFS) close(dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -21,7 +21,8 @@ func TestFilesArePrivateWhateverTheDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 50 {
-			if _, err := s.Append(t.Context(), "s", Any(), []Proposed{Propose(EventContent{Stream: "s", Type: "t", Data: make([]byte, 8<<10)})}); err != nil {
+			if _, err := s.Append(t.Context(), "s", Any(),
+				[]Proposed{Propose(EventContent{Stream: "s", Type: "t", Data: make([]byte, 8<<10)})}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// request is one write on its way through the sequencer. Whoever takes it first decides about it: the sequencer, or
-// the caller that gives up waiting.
+// request is one write on its way through the sequencer. The first to take it decides: the sequencer, or the caller
+// that gives up waiting.
 type request struct {
 	kind     requestKind
 	stream   string
@@ -34,11 +34,11 @@ const (
 	requestErase
 )
 
-// Result is where a write ended up.
+// Result is the place of a write.
 type Result struct {
-	// Revision is the stream's last revision; -1 where it has no events.
+	// Revision is the stream's last revision; -1 if it has no events.
 	Revision int64
-	// Position is that of the last event written; 0 where nothing was written.
+	// Position is that of the last event written; 0 if nothing was written.
 	Position uint64
 }
 
@@ -89,8 +89,8 @@ func (q *queue) wake() {
 	}
 }
 
-// take waits for requests, gives all there are, and keeps spare, which must be empty, for the next ones. It returns false
-// when the queue is closed and drained.
+// take waits for requests, gives all there are, and keeps spare, which must be empty, for the next ones. It returns
+// false when the queue is closed and drained.
 func (q *queue) take(spare []*request) ([]*request, bool) {
 	for {
 		q.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Stream is what a reader needs to know about a stream, as of some durable moment.
+// Stream is a reader's view of a stream, as of some durable moment.
 type Stream struct {
 	Name string
 	head
@@ -18,10 +18,10 @@ type Stream struct {
 // Exists reports whether the stream was written to and not soft-deleted since.
 func (s Stream) Exists() bool { return s.exists() }
 
-// Tombstoned reports whether the stream was ended for good.
+// Tombstoned reports whether the stream was ended permanently.
 func (s Stream) Tombstoned() bool { return s.tombstoned }
 
-// Last is the stream's last revision, -1 where it has none.
+// Last is the stream's last revision, -1 if it has none.
 func (s Stream) Last() int64 { return s.last }
 
 // First is the first revision that truncation by number leaves readable; age may leave less.
@@ -96,7 +96,7 @@ const (
 	Backwards Direction = true
 )
 
-// Event reads one readable event of a stream, which may be kept. ErrNotFound where there is none.
+// Event reads one event of a stream, which may be kept. ErrNotFound if there is none.
 func (s *Store) Event(ctx context.Context, name string, revision uint64) (Record, error) {
 	var found Record
 	_, err := s.Read(ctx, name, revision, Forwards, func(record Record) bool {
@@ -111,7 +111,7 @@ func (s *Store) Event(ctx context.Context, name string, revision uint64) (Record
 	return found, err
 }
 
-// TombstoneOf returns the event that ended a stream. ErrNotFound where it hasn't ended.
+// TombstoneOf returns the event that ended a stream. ErrNotFound if it hasn't ended.
 func (s *Store) TombstoneOf(stream Stream) (record Record, err error) {
 	c, err := s.newCursor()
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Store) read(c *cursor, stream Stream, from uint64, direction Direction,
 	return c.scan(stream.id, lower, upper, direction, visit)
 }
 
-// FirstReadable is the first revision of a stream that can be read; beyond its last where none can.
+// FirstReadable is the first revision of a stream that can be read; beyond its last if none can.
 func (s *Store) FirstReadable(stream Stream) (first uint64, err error) {
 	c, err := s.newCursor()
 	if err != nil {

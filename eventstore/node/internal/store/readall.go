@@ -8,9 +8,9 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// ReadAll calls visit for each durable event with a position after the given one, in order, until visit returns
-// false or the end is reached. It returns the position to go on after and whether that is the end: then it is the
-// watermark, which may be beyond the last event, as that may have been scavenged. Records are only valid during the call.
+// ReadAll calls visit for each durable event with a position after the given one, in order, until visit returns false
+// or the end is reached. It returns the position to go on after and whether that is the end: then it is the watermark,
+// which may be beyond the last event, as that may have been scavenged. Records are only valid during the call.
 func (s *Store) ReadAll(after uint64, visit func(Record) bool) (last uint64, end bool, err error) {
 	upTo := s.watermark.Load()
 	if after >= upTo {

@@ -2,8 +2,9 @@ package store
 
 import "hash/maphash"
 
-// recentIDs remembers where the newest events are, so that most repetitions of appends without an exact expectation are
-// recognized. It is a courtesy, lost on restart: who needs certainty gives the expected revision.
+// recentIDs remembers the positions of the newest events, so that most repetitions of appends without an exact
+// expectation are recognized. It is best effort, lost on restart: callers that need certainty give the expected
+// revision.
 type recentIDs struct {
 	places map[recentID]uint64 // the first revision that has it
 	order  []recentID          // circular
@@ -13,8 +14,8 @@ type recentIDs struct {
 	streams map[EventID]uint64
 }
 
-// recentID is an event's id in a stream: two streams may have the same. The stream is its hash, so that collections of the
-// heap need not look at any of this.
+// recentID is an event's id in a stream: two streams may have the same. The stream is its hash, so that collections of
+// the heap need not look at any of this.
 type recentID struct {
 	id     EventID
 	stream uint64

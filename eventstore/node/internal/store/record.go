@@ -75,7 +75,7 @@ type Proposed struct {
 // Size returns the bytes that the event takes in the log.
 func (p Proposed) Size() int { return len(p.value) }
 
-// EventContent is what a client says about an event.
+// EventContent is the part of an event that the client sets.
 type EventContent struct {
 	ID       EventID
 	Stream   string
@@ -127,7 +127,7 @@ func appendMapEntry(dst []byte, key, value string) []byte {
 	return append(dst, value...)
 }
 
-// seal fills in what the sequencer decides.
+// seal fills in the fields that the sequencer decides.
 func (p Proposed) seal(position, revision uint64, created int64) {
 	binary.BigEndian.PutUint64(p.value[offsetRevision:], revision)
 	binary.BigEndian.PutUint64(p.value[offsetCreated:], uint64(created)) // #nosec G115 -- times after 1970
@@ -225,7 +225,7 @@ func (r Record) Names() (stream, eventType []byte, err error) {
 	return stream, eventType, nil
 }
 
-// Content returns the user's metadata and data; nil where they are empty.
+// Content returns the user's metadata and data; nil if they are empty.
 func (r Record) Content() (metadata, data []byte, err error) {
 	for rest := r.tail(); len(rest) > 0; {
 		field, kind, n := protowire.ConsumeTag(rest)

@@ -11,11 +11,11 @@ import (
 // damagedDir keeps the logs as they were before a repair.
 const damagedDir = "damaged"
 
-// Repaired is what Repair found and did.
+// Repaired is the result of Repair.
 type Repaired struct {
-	// Damage is what was wrong; nil where nothing was.
+	// Damage is the damage found; nil if there was none.
 	Damage *DamagedError
-	// Kept is where the damaged logs are kept; empty where none was changed.
+	// Kept is the directory of the damaged logs; empty if none was changed.
 	Kept string
 }
 
@@ -49,7 +49,7 @@ func Repair(options Options, acceptLoss bool) (repaired Repaired, err error) {
 	return repaired, openRepaired(options)
 }
 
-// openRepaired opens the store once, for what it then holds is the new truth.
+// openRepaired opens the store once, as its content is correct from then on.
 func openRepaired(options Options) error {
 	options.ReadOnly = false
 	s, err := Open(options)
@@ -59,8 +59,8 @@ func openRepaired(options Options) error {
 	return s.Close()
 }
 
-// cutLogs keeps copies of logs and cuts them off. What was acknowledged is forgotten last: killed before, the store is
-// as damaged as it was, and repaired by the next run.
+// cutLogs keeps copies of logs and cuts them off. The acknowledged position is forgotten last: killed before, the store
+// is as damaged as it was, and repaired by the next run.
 func cutLogs(files vfs.FS, dir, kept string, cuts map[string]int64) error {
 	names := make([]string, 0, len(cuts))
 	for name := range cuts {

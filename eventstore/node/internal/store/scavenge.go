@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Scavenged is what Scavenge removed.
+// Scavenged is the amount that Scavenge removed.
 type Scavenged struct {
 	Events uint64
 	Bytes  uint64
@@ -21,9 +21,9 @@ const (
 	scavengeBatch = 512
 )
 
-// Scavenge removes for good the events that deletion and truncation have made unreadable, and gives their space
-// back. The store works meanwhile; ending it early only leaves work for the next time. progress is called now and
-// then with how many streams are done.
+// Scavenge removes permanently the events that deletion and truncation have made unreadable, and gives their space
+// back. The store works meanwhile; ending it early only leaves work for the next time. progress is called now and then
+// with how many streams are done.
 func (s *Store) Scavenge(ctx context.Context, progress func(done, total uint64)) (removed Scavenged, err error) {
 	s.scavenging.Lock() // two would count the same events
 	defer s.scavenging.Unlock()
@@ -92,7 +92,7 @@ func (s *Store) headsAfter(after []byte) (streams []Stream, next []byte, err err
 	return streams, nil, iter.Error()
 }
 
-// scavengeStream removes what nobody can read of a stream. Only what is durable may be removed, and for good.
+// scavengeStream removes the unreadable events of a stream. Only durable ones may be removed, and durably.
 func (s *Store) scavengeStream(ctx context.Context, stream Stream, removed *Scavenged) error {
 	if stream.id == 0 {
 		return nil
@@ -109,7 +109,14 @@ func (s *Store) scavengeStream(ctx context.Context, stream Stream, removed *Scav
 		if err != nil || len(keys) == 0 {
 			return err
 		}
-		request := &request{kind: requestErase, stream: stream.Name, erase: keys, above: from, below: next, erased: bytes}
+		request := &request{
+			kind:   requestErase,
+			stream: stream.Name,
+			erase:  keys,
+			above:  from,
+			below:  next,
+			erased: bytes,
+		}
 		if _, err := s.submit(ctx, request); err != nil {
 			return err
 		}

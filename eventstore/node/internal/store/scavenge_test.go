@@ -10,16 +10,22 @@ import (
 func put(t *testing.T, s *Store, stream, eventType, data string, n int) {
 	t.Helper()
 	for range n {
-		event := Propose(EventContent{ID: EventID(uuid.New()), Stream: stream, Type: eventType, JSON: true, Data: []byte(data)})
+		event := Propose(EventContent{
+			ID:     EventID(uuid.New()),
+			Stream: stream,
+			Type:   eventType,
+			JSON:   true,
+			Data:   []byte(data),
+		})
 		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Whoever has read everything must be at the watermark, or a subscriber would look again for ever, also where the last
-// events of the log are gone.
-func TestTheEndIsReachedWhereTheLastEventsWereScavenged(t *testing.T) {
+// A reader of all events must end at the watermark, or a subscriber would read again for ever, also if the last events
+// of the log are gone.
+func TestReadEndsAtWatermarkAfterScavenge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := Open(Options{Dir: dir})
@@ -50,7 +56,8 @@ func TestTheEndIsReachedWhereTheLastEventsWereScavenged(t *testing.T) {
 	check("opened again")
 	put(t, s, "a", "x", `{}`, 1)
 	seen := 0
-	if last, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 5 || last != s.Watermark() {
+	if last, _, err := s.ReadAll(0, func(Record) bool { seen++; return true }); err != nil || seen != 5 ||
+		last != s.Watermark() {
 		t.Errorf("after one more: %d events up to %d of %d, %v", seen, last, s.Watermark(), err)
 	}
 	if err := s.Close(); err != nil {

@@ -11,7 +11,7 @@ import (
 
 // commit is one batch on its way to the disk, with those who wait for it.
 type commit struct {
-	batch    *pebble.Batch // nil where all requests were refused
+	batch    *pebble.Batch // nil if all requests were refused
 	last     uint64        // position of its last event; 0 if it has none
 	requests []*request
 	bytes    int
@@ -37,15 +37,15 @@ func (s *Store) enqueue(ctx context.Context, r *request) error {
 	return s.queue.put(ctx, r)
 }
 
-// await waits for the answer to a request. Where it returns early because ctx is done or the disk is full, the
-// request is either withdrawn or, when it was already taken, of unknown outcome (ctx only).
+// await waits for the answer to a request. If it returns early because ctx is done or the disk is full, the request is
+// either withdrawn or, when it was already taken, of unknown outcome (ctx only).
 func (s *Store) await(ctx context.Context, r *request) (Result, error) {
 	select {
 	case <-r.done: // as where others were waited for before
 		return r.result, r.err
 	default:
 	}
-	filled := s.space.filled()
+	filled := s.space.filled.wait()
 	for {
 		select {
 		case <-r.done:

@@ -10,7 +10,7 @@ import (
 // MetadataType is the type of the events in a metadata stream.
 const MetadataType = "$metadata"
 
-// TombstoneType is the type of the event that ends a stream for good.
+// TombstoneType is the type of the event that ends a stream permanently.
 const TombstoneType = "$streamDeleted"
 
 // MaxRevision is the revision of a tombstone, and the truncation mark of a soft-deleted stream.
@@ -103,5 +103,5 @@ func withTruncateBefore(metadata []byte, revision uint64) ([]byte, error) {
 // MetadataStream is the name of the stream that holds a stream's metadata.
 func MetadataStream(stream string) string { return metadataPrefix + stream }
 
-// DescribedStream is the stream whose metadata the named stream holds; false where it is not a metadata stream.
+// DescribedStream is the stream whose metadata the named stream holds; false if it is not a metadata stream.
 func DescribedStream(stream string) (string, bool) { return strings.CutPrefix(stream, metadataPrefix) }

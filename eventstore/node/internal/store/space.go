@@ -32,8 +32,7 @@ type spaceGuard struct {
 	checked atomic.Int64 // nanoseconds
 	started time.Time
 
-	mu        sync.Mutex
-	filledCh  chan struct{} // closed when a write begins to wait
+	filled    broadcast // when a write begins to wait
 	closing   chan struct{}
 	closeOnce sync.Once
 }
@@ -45,8 +44,12 @@ const (
 
 func newSpaceGuard(fs vfs.FS, dir string, minFree uint64, log *slog.Logger) *spaceGuard {
 	return &spaceGuard{
-		FS: fs, dir: dir, minFree: minFree, log: log, started: time.Now(),
-		filledCh: make(chan struct{}), closing: make(chan struct{}),
+		FS:      fs,
+		dir:     dir,
+		minFree: minFree,
+		log:     log,
+		started: time.Now(),
+		closing: make(chan struct{}),
 	}
 }
 
@@ -58,7 +61,7 @@ func (g *spaceGuard) check() bool {
 	now, last := int64(time.Since(g.started)), g.checked.Load()
 	if (last == 0 || now-last >= int64(spaceCheckEvery)) && g.checked.CompareAndSwap(last, now) {
 		usage, err := g.GetDiskUsage(g.dir)
-		low := err == nil && usage.AvailBytes < g.minFree // some file systems can't tell
+		low := err == nil && usage.AvailBytes < g.minFree // some file systems don't report it
 		if g.low.Swap(low) != low {
 			g.log.Warn("event store disk space", "refusingWrites", low, "availableBytes", usage.AvailBytes)
 		}
@@ -66,22 +69,15 @@ func (g *spaceGuard) check() bool {
 	return g.low.Load() || g.blocked.Load() > 0
 }
 
-// Full reports whether the disk has too little room for writes, which are then refused with ErrFull. It looks at the
-// disk, if nobody has for a while.
+// Full reports whether the disk has too little room for writes, which are then refused with ErrFull. It checks the disk
+// if the last check is old.
 func (s *Store) Full() bool { return s.space.check() }
 
-// Disk is what is free and used on the disk of the store.
+// Disk is the free and used space on the disk of the store.
 func (s *Store) Disk() (vfs.DiskUsage, error) { return s.fs.GetDiskUsage(s.options.Dir) }
 
-// DatabaseBytes is what the store takes on its disk.
+// DatabaseBytes is the size of the store on its disk.
 func (s *Store) DatabaseBytes() uint64 { return s.db.Metrics().DiskSpaceUsage() }
-
-// filled returns a channel that is closed when a write begins to wait for space.
-func (g *spaceGuard) filled() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.filledCh
-}
 
 func (g *spaceGuard) close() { g.closeOnce.Do(func() { close(g.closing) }) }
 
@@ -96,13 +92,10 @@ func (g *spaceGuard) whileFull(name string, op func() error) error {
 	if !errors.Is(err, syscall.ENOSPC) || !g.opened.Load() || !g.covers(name) {
 		return err
 	}
-	g.mu.Lock()
 	if g.blocked.Add(1) == 1 {
-		close(g.filledCh)
-		g.filledCh = make(chan struct{})
+		g.filled.notify()
 		g.log.Error("event store disk is full; writes wait for space")
 	}
-	g.mu.Unlock()
 	defer g.blocked.Add(-1)
 	ticker := time.NewTicker(spaceRetryEvery)
 	defer ticker.Stop()
@@ -127,7 +120,8 @@ func (g *spaceGuard) wrap(name string, open func() (vfs.File, error)) (vfs.File,
 		return nil, err
 	}
 	guarded := &guardedFile{File: file, guard: g, name: name}
-	if number, ok := manifestNumber(filepath.Base(name)); ok && filepath.Dir(filepath.Clean(name)) == filepath.Clean(g.dir) {
+	if number, ok := manifestNumber(filepath.Base(name)); ok &&
+		filepath.Dir(filepath.Clean(name)) == filepath.Clean(g.dir) {
 		return &manifestFile{guardedFile: guarded, state: manifestState{number: number}}, nil
 	}
 	return guarded, nil
@@ -155,7 +149,7 @@ func (g *spaceGuard) Rename(oldname, newname string) error {
 	return g.whileFull(newname, func() error { return g.FS.Rename(oldname, newname) })
 }
 
-// MkdirAll keeps others out: what is stored is nobody else's business.
+// MkdirAll makes private directories: stored data is not for other users.
 func (g *spaceGuard) MkdirAll(dir string, perm os.FileMode) error {
 	return g.whileFull(dir, func() error { return g.FS.MkdirAll(dir, perm&0o700) })
 }
@@ -187,7 +181,7 @@ func (f *guardedFile) WriteAt(p []byte, offset int64) (written int, err error) {
 	return written, err
 }
 
-// Preallocate is a hint: where it fails for lack of space, the write that needs the space will wait for it.
+// Preallocate is a hint: if it fails for lack of space, the write that needs the space will wait for it.
 func (f *guardedFile) Preallocate(offset, length int64) error {
 	if err := f.File.Preallocate(offset, length); err != nil && !errors.Is(err, syscall.ENOSPC) {
 		return err

@@ -145,7 +145,7 @@ func (s *Store) makeDirectory() error {
 	return s.fs.MkdirAll(s.options.Dir, 0o700)
 }
 
-// lockFile is what a process holds that uses the database.
+// lockFile is held by the process that uses the database.
 const lockFile = "LOCK"
 
 func lockDirectory(files vfs.FS, dir string) (*pebble.Lock, error) {
@@ -166,7 +166,7 @@ func (s *Store) unlock() error {
 	return s.lock.Close()
 }
 
-// acknowledgeFrom compares the last event with what was acknowledged, and goes on noting that.
+// acknowledgeFrom compares the last event with the acknowledged position, and goes on noting that.
 func (s *Store) acknowledgeFrom(last uint64) error {
 	said, known, err := readAcknowledgement(s.options.FS, s.options.Dir)
 	if err != nil {
@@ -220,13 +220,13 @@ func (s *Store) recover() (last uint64, err error) {
 	}
 	s.accounted = accounted(floor, s.erasedBytes)
 	if floor > 0 {
-		// The last events may have been scavenged; what came before the floor is durable all the same.
+		// The last events may have been scavenged; events before the floor are durable all the same.
 		s.next, last = max(s.next, floor), max(last, floor-1)
 	}
 	return last, nil
 }
 
-// getMeta reads a number; 0 where there is none.
+// getMeta reads a number; 0 if there is none.
 func getMeta(reader pebble.Reader, key []byte) (uint64, error) {
 	value, closer, err := reader.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -242,7 +242,7 @@ func getMeta(reader pebble.Reader, key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// Watermark is the position of the last durable event; 0 where there is none.
+// Watermark is the position of the last durable event; 0 if there is none.
 func (s *Store) Watermark() uint64 { return s.watermark.Load() }
 
 // Advanced returns a channel that is closed when the watermark next moves.
@@ -251,8 +251,8 @@ func (s *Store) Advanced() <-chan struct{} { return s.advanced.wait() }
 // Closing is closed by BeginClose: long-lived readers should end.
 func (s *Store) Closing() <-chan struct{} { return s.closing }
 
-// Failed is closed when the store can no longer be trusted with writes; see Err. The process should end: what is in
-// memory may differ from what is on disk, and only opening anew tells.
+// Failed is closed when the store can no longer be trusted with writes; see Err. The process should end: memory may
+// differ from the disk, and only opening again shows it.
 func (s *Store) Failed() <-chan struct{} { return s.failed }
 
 // Err is why the store has failed; nil unless Failed is closed.
@@ -273,7 +273,7 @@ func (s *Store) fail(err error) {
 	})
 }
 
-// BeginClose tells long-lived readers to end. Writes still work.
+// BeginClose ends long-lived readers. Writes still work.
 func (s *Store) BeginClose() { s.ending.Do(func() { close(s.closing) }) }
 
 // Close writes what was accepted and closes the database. Readers must have ended. After a failure it only lets go:
@@ -309,7 +309,7 @@ func (s *Store) closeDatabase() error {
 	return nil
 }
 
-// pebbleLogger passes on what Pebble has to say. Its informational lines are about every file it touches.
+// pebbleLogger passes on Pebble's messages. Its informational lines are about every file it touches.
 type pebbleLogger struct{ s *Store }
 
 func (l pebbleLogger) Infof(string, ...any) {}
@@ -318,8 +318,8 @@ func (l pebbleLogger) Errorf(format string, args ...any) {
 	l.s.log.Warn("event store database", "message", fmt.Sprintf(format, args...))
 }
 
-// Fatalf must not return, as Pebble would go on in a state it does not know. Holding the goroutine stops the
-// database where it is, and the store reports its failure.
+// Fatalf must not return, as Pebble would go on in a state it does not know. Holding the goroutine stops the database
+// if it is, and the store reports its failure.
 func (l pebbleLogger) Fatalf(format string, args ...any) {
 	l.s.fail(fmt.Errorf(format, args...))
 	select {}

@@ -11,12 +11,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Events  uint64
 	Bytes   uint64
 	Streams uint64
-	// Problems are the first of what is wrong; Faults is how many there are in all.
+	// Problems are the first faults; Faults is the number of all.
 	Problems []string
 	Faults   uint64
 }
@@ -32,8 +32,8 @@ const (
 )
 
 // Verify reads everything there is at this moment: each record against its checksum, the log against the index and
-// back, and the heads against both. Only what keeps it from reading on is an error; what it finds is in the report.
-// progress is called now and then with how much of the work is done.
+// back, and the heads against both. Only a failure to read on is an error; faults are in the report. progress is called
+// now and then with the part that is done.
 func (s *Store) Verify(ctx context.Context, progress func(done, total uint64)) (report Report, err error) {
 	snapshot := s.db.NewSnapshot()
 	defer func() { err = errors.Join(err, snapshot.Close()) }()
@@ -144,7 +144,7 @@ func (v *verification) verifyLog(ctx context.Context) error {
 	return v.verifyMissing()
 }
 
-// verifyMissing compares the gaps in the log with what was scavenged: a record begins where the one before ended.
+// verifyMissing compares the gaps in the log with the scavenged events: a record begins at the end of the one before.
 func (v *verification) verifyMissing() error {
 	floor, err := getMeta(v.reader, nextPositionKey)
 	if err != nil {
@@ -171,7 +171,8 @@ func (v *verification) verifyIndexed(record Record) error {
 		return nil
 	}
 	if !utf8.Valid(name) || !utf8.Valid(eventType) {
-		v.fault("%d of stream %q, of type %q at %d, has a name that is not UTF-8: clients can't read it, nor $all beyond it. "+
+		v.fault("%d of stream %q, of type %q at %d, has a name that is not UTF-8: clients can't read it, "+
+			"nor $all beyond it. "+
 			"Hide it with $tb or delete its stream, then scavenge", record.Revision(), name, eventType, record.Position)
 	}
 	h, err := v.heads.get(string(name))
@@ -250,7 +251,7 @@ func (v *verification) verifyHeads(ctx context.Context) error {
 	})
 }
 
-// indexed is the range of revisions that the index has of a stream, -1 where it has none.
+// indexed is the range of revisions that the index has of a stream, -1 if it has none.
 func (v *verification) indexed(id uint64) (first, last int64, err error) {
 	if id == 0 {
 		return -1, -1, nil

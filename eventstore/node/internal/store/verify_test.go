@@ -12,7 +12,7 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lose func(s *Store, b *pebble.Batch) error
-		want string // in the report; empty where all is well
+		want string // in the report; empty if all is well
 	}{
 		"nothing": {func(*Store, *pebble.Batch) error { return nil }, ""},
 		"an event within a stream": {func(s *Store, b *pebble.Batch) error {
@@ -21,7 +21,7 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 		"the beginning of a stream": {func(s *Store, b *pebble.Batch) error {
 			return s.loseEvent(b, "a", 0)
 		}, `stream "a" begins at 1, scavenged below 0`},
-		"what followed a scavenge": {func(s *Store, b *pebble.Batch) error {
+		"after a scavenge": {func(s *Store, b *pebble.Batch) error {
 			return s.loseEvent(b, "scavenged", 3)
 		}, `stream "scavenged" begins at 4, scavenged below 3`},
 		"a whole stream": {func(s *Store, b *pebble.Batch) error {
@@ -54,7 +54,8 @@ func TestVerifyMissesWhatIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			report, err := s.Verify(t.Context(), nil)
-			if text := strings.Join(report.Problems, "\n"); err != nil || (report.Faults == 0) != (c.want == "") || !strings.Contains(text, c.want) {
+			if text := strings.Join(report.Problems, "\n"); err != nil || (report.Faults == 0) != (c.want == "") ||
+				!strings.Contains(text, c.want) {
 				t.Errorf("%d faults: %s, %v, want %q", report.Faults, text, err, c.want)
 			}
 			if err := s.Close(); err != nil {

@@ -5,7 +5,7 @@ import "sync"
 // broadcast wakes everyone who waits, any number of times.
 type broadcast struct {
 	mu sync.Mutex
-	ch chan struct{} // nil while nobody waits
+	ch chan struct{} // nil while no caller waits
 }
 
 // wait returns a channel that is closed at the next notify. Take it before looking at what is waited for.

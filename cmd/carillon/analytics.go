@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"io"
+)
+
+type analyticsCommand struct {
+	Login  analyticsLoginCommand  `cmd:"" help:"Create a read-only login for an analyst, and print its connection string once."`
+	List   analyticsListCommand   `cmd:"" help:"List the logins of analysts."`
+	Delete analyticsDeleteCommand `cmd:"" help:"Delete the login of an analyst and end its sessions."`
+}
+
+type analyticsLoginCommand struct {
+	changing
+
+	Name string `arg:"" help:"Name of the Postgres user, such as ana."`
+}
+
+// Help implements kong.HelpProvider.
+func (analyticsLoginCommand) Help() string {
+	return `The login reads the views of the schema analytics, and nothing else:
+
+  psql "$(carillon analytics login ana)"
+
+A private Postgres takes it at its socket, which only the user that runs the server can open, and at
+CARILLON_ANALYTICS_ADDR if the server has one. The password is in the connection string and is not kept.`
+}
+
+// Run creates the login.
+func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	login, err := client.CreateAnalystLogin(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, login, func(w io.Writer) { row(w, login.Connection) })
+}
+
+type analyticsListCommand struct{ remote }
+
+// Run lists the logins.
+func (c *analyticsListCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	list, err := client.AnalystLogins(ctx)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "NAME")
+		for _, login := range list {
+			row(w, printable(login.Name))
+		}
+	})
+}
+
+type analyticsDeleteCommand struct {
+	changing
+
+	Name string `arg:"" help:"Name of the login."`
+}
+
+// Run deletes the login.
+func (c *analyticsDeleteCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if err := client.DeleteAnalystLogin(ctx, c.Name); err != nil {
+		return err
+	}
+	return c.print(t.out, map[string]string{"deleted": c.Name}, func(w io.Writer) { row(w, "deleted "+c.Name) })
+}

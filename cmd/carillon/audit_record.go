@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
+	"carillon/projections/audit"
+)
+
+// recording has the flags of every subcommand that lists the record.
+type recording struct {
+	remote
+	Since  string `placeholder:"TIME" help:"Only changes since this time, such as 2026-11-21 or 2026-11-21T12:00:00Z."`
+	Until  string `placeholder:"TIME" help:"Only changes until this time."`
+	Actor  string `placeholder:"ACTOR" help:"Only changes by this actor, such as operator:ann, key:ab12CD34 or console:bob."`
+	Limit  int    `default:"50" help:"Number of changes, at most 200 (${default})."`
+	Cursor string `placeholder:"CURSOR" help:"Continue a list."`
+	Export string `placeholder:"FILE" help:"Write all of them to a file as NDJSON, oldest first; - is standard output."`
+}
+
+// list prints a page of the record, or writes the export.
+func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind string) error {
+	client, err := r.client()
+	if err != nil {
+		return err
+	}
+	filter := url.Values{}
+	flags := map[string]string{"since": r.Since, "until": r.Until, "actor": r.Actor, "kind": kind, "cursor": r.Cursor}
+	for name, value := range flags {
+		if value != "" {
+			filter.Set(name, value)
+		}
+	}
+	if r.Export != "" {
+		return r.export(ctx, t, client, adminclient.RecordPath(kinds, thing, filter))
+	}
+	filter.Set("limit", strconv.Itoa(r.Limit))
+	page, err := client.Record(ctx, adminclient.RecordPath(kinds, thing, filter))
+	if err != nil {
+		return err
+	}
+	return r.print(t.out, page, func(w io.Writer) {
+		row(w, "TIME (UTC)", "BY", "CHANGE", "OF", "REASON")
+		for _, e := range page.Items {
+			row(w, e.At.UTC().Format(whenFormat), e.Actor, clip(audit.Describe(e.Type, e.Detail), maxChange), of(e),
+				orDash(e.Reason))
+		}
+		if page.Next != nil {
+			row(w, "There are more: --cursor "+*page.Next)
+		}
+	})
+}
+
+// maxChange is the width of a change in a list. Exports have all of it.
+const maxChange = 160
+
+// of names the thing that was changed.
+func of(e adminapi.RecordEntry) string { return e.Kind + " " + e.Thing }
+
+func (r *recording) export(ctx context.Context, t terminal, client *adminclient.Client, path string) error {
+	if r.Export == "-" {
+		return client.ExportRecord(ctx, path, t.out)
+	}
+	changes, err := exportTo(r.Export, func(to io.Writer) error { return client.ExportRecord(ctx, path, to) })
+	if err != nil {
+		return err
+	}
+	return r.print(t.out, exported{changes, r.Export}, func(w io.Writer) {
+		row(w, fmt.Sprintf("exported %d changes to %s", changes, r.Export))
+	})
+}
+
+// exported is the result of an export to a file.
+type exported struct {
+	Exported int    `json:"exported"`
+	File     string `json:"file"`
+}
+
+type auditListCommand struct {
+	recording
+	Kind string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor."`
+}
+
+// Run lists the changes of everything.
+func (c *auditListCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "", "", c.Kind)
+}
+
+type auditOrganizationCommand struct {
+	recording
+	ID   anID   `arg:"" help:"Id of the organization; deleted ones keep theirs."`
+	Kind string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed."`
+}
+
+// Run lists the changes of an organization's things.
+func (c *auditOrganizationCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "organizations", c.ID.UUID().String(), c.Kind)
+}
+
+type auditFeedCommand struct {
+	recording
+	ID anID `arg:"" help:"Id of the feed; deleted ones keep theirs."`
+}
+
+// Run lists the changes of a feed.
+func (c *auditFeedCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "feeds", c.ID.UUID().String(), "")
+}
+
+type auditSourceCommand struct {
+	recording
+	ID anID `arg:"" help:"Id of the source."`
+}
+
+// Run lists the changes of a source.
+func (c *auditSourceCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "sources", c.ID.UUID().String(), "")
+}
+
+type auditOperatorCommand struct {
+	recording
+	Name string `arg:"" optional:"" help:"Name of the operator; \"operator\" for the admin token. Default: all."`
+}
+
+// Run lists the actions of operators.
+func (c *auditOperatorCommand) Run(ctx context.Context, t terminal) error {
+	if c.Name == "" {
+		return c.list(ctx, t, "", "", audit.KindOperator)
+	}
+	return c.list(ctx, t, "operators", c.Name, "")
+}
+
+type auditKeyCommand struct {
+	recording
+	ID string `arg:"" help:"Id of the key: the 8 characters after ck_."`
+}
+
+// Run lists the life of a key.
+func (c *auditKeyCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "keys", c.ID, "")
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/apiclient"
+	"carillon/eventstore/seal"
+)
+
+type auditSealCommand struct {
+	remote
+
+	Show bool `help:"Show the last tree head and the public key, and sign none."`
+}
+
+// Help implements kong.HelpProvider.
+func (auditSealCommand) Help() string {
+	return `A tree head covers all events of the log, and is signed by the server's key. The server signs
+one every hour. Keep heads and the public key somewhere that the server's operators can't change:
+"carillon audit verify --head FILE" finds by them a log that was written again as a whole.`
+}
+
+// Run signs a tree head and prints it.
+func (c *auditSealCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ask := client.Seal
+	if c.Show {
+		ask = client.LastSeal
+	}
+	state, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	return c.print(t.out, state, func(w io.Writer) { sealText(w, state, c.Show) })
+}
+
+func sealText(w io.Writer, state adminapi.SealState, shown bool) {
+	if !shown && state.New == 0 {
+		row(w, "nothing new since the last tree head")
+	}
+	text := base64.StdEncoding.EncodeToString
+	if h := state.Head; h != nil {
+		row(w, "events", strconv.FormatUint(h.Size, 10))
+		row(w, "signed", h.At.UTC().Format(whenFormat)+" UTC")
+		row(w, "root", text(h.Root))
+		row(w, "signature", text(h.Signature))
+	} else {
+		row(w, "no tree head yet")
+	}
+	row(w, "public key", seal.KeyText(state.Key))
+}
+
+// sealLine is the line of "carillon status" about the last tree head.
+func sealLine(state adminapi.SealState, now time.Time) string {
+	if state.Head == nil {
+		return "log not sealed yet"
+	}
+	return fmt.Sprintf("log sealed %s ago: %d events", now.Sub(state.Head.At).Round(time.Second), state.Head.Size)
+}
+
+type auditExportCommand struct {
+	remote
+
+	ID    anID   `arg:"" help:"Id of an organization, feed, source, destination, subscription, delivery or another thing that has events; deleted ones keep theirs."`
+	Proof bool   `required:"" help:"With the proof of each event, for \"carillon audit verify FILE\"."`
+	To    string `short:"o" default:"-" placeholder:"FILE" help:"File to write; - is standard output."`
+	Head  string `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere. The export proves that the log continues the last one that it can."`
+}
+
+// Help implements kong.HelpProvider.
+func (auditExportCommand) Help() string {
+	return `The file has the events as they are stored, with secrets sealed, the last tree head, the proof of
+each event and the public key. It is verified without a server.
+
+  carillon audit export ID --proof -o proof.ndjson
+  carillon audit verify proof.ndjson --key KEY`
+}
+
+// Run writes the export. Events that are not sealed yet are sealed before, if the token may.
+func (c *auditExportCommand) Run(ctx context.Context, t terminal) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	if _, err := client.Seal(ctx); err != nil {
+		var refused *apiclient.Error
+		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized { // an auditor's token
+			return err
+		}
+	}
+	since, err := c.since(ctx, client)
+	if err != nil {
+		return err
+	}
+	write := func(to io.Writer) error { return client.ExportProof(ctx, c.ID.UUID(), since, to) }
+	if c.To == "-" {
+		return write(t.out)
+	}
+	lines, err := exportTo(c.To, write)
+	if err != nil {
+		return err
+	}
+	events := lines - 2 //nolint:mnd // the first line and the last
+	return c.print(t.out, struct {
+		Exported int    `json:"exported"`
+		File     string `json:"file"`
+	}{events, c.To}, func(w io.Writer) { row(w, fmt.Sprintf("exported %s to %s", counted(events, "event"), c.To)) })
+}
+
+// since returns the size of the largest head that was kept elsewhere and is not larger than the server's.
+func (c *auditExportCommand) since(ctx context.Context, client *adminclient.Client) (size uint64, err error) {
+	if c.Head == "" {
+		return 0, nil
+	}
+	heads, err := headsFrom(c.Head)
+	if err != nil {
+		return 0, err
+	}
+	state, err := client.LastSeal(ctx)
+	if err != nil || state.Head == nil {
+		return 0, err
+	}
+	for _, head := range heads {
+		if head.Size <= state.Head.Size {
+			size = max(size, head.Size)
+		}
+	}
+	return size, nil
+}
+
+// headsFrom reads heads that were kept elsewhere.
+func headsFrom(path string) ([]seal.Head, error) {
+	file, err := os.Open(path) //nolint:gosec // the operator's own
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	heads, err := seal.ReadHeads(file)
+	if err != nil {
+		return nil, fmt.Errorf("--head %s: %w", path, err)
+	}
+	return heads, nil
+}

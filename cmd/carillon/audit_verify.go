@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+
+	"carillon/cmd/internal/config"
+	"carillon/command/treeheads"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/seal"
+)
+
+type auditVerifyCommand struct {
+	File string         `arg:"" optional:"" type:"existingfile" placeholder:"FILE" help:"An export with proofs (carillon audit export ID --proof). Without it, the log is verified."`
+	Head string         `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere, as CARILLON_SEAL_TO or a log in JSON has them, an object a line."`
+	Key  []string       `placeholder:"BASE64" help:"Public key that signed the heads; several after a change of the key. Empty: that of the data directory."`
+	From config.Address `env:"CARILLON_EVENTSTORE_URL" placeholder:"URL|DIR" help:"The log: a connection string, or the directory of a node. Empty: the node of the data directory."`
+	JSON bool           `help:"Print JSON instead of text."`
+
+	DataDir string        `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The data directory of \"carillon serve\" (${default})."`
+	SealKey config.Secret `env:"CARILLON_SEAL_KEY" hidden:"" help:"The server's key."`
+}
+
+// Help implements kong.HelpProvider.
+func (auditVerifyCommand) Help() string {
+	return `The log is compared with all tree heads in it, event by event, whether a server runs or not. What
+was changed, added, moved or is missing is named. By heads that were kept elsewhere (--head) a log is found
+that was written again as a whole, or whose end was cut off. A file is verified without a server and offline.
+
+  carillon audit verify --head heads.ndjson
+  carillon audit verify proof.ndjson --key KEY`
+}
+
+// Run verifies. It fails if there is any fault.
+func (c *auditVerifyCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
+	trusted, err := config.PublicSealKeys(c.Key, c.SealKey, c.DataDir)
+	if err != nil {
+		return err
+	}
+	var elsewhere []seal.Head
+	if c.Head != "" {
+		if elsewhere, err = headsFrom(c.Head); err != nil {
+			return err
+		}
+	}
+	if c.File != "" {
+		return c.verifyFile(t, trusted, elsewhere)
+	}
+	if len(trusted) == 0 {
+		return fmt.Errorf("no key of %s is known: name the public key of the heads by --key", c.DataDir)
+	}
+	return c.verifyLog(ctx, t, cli, trusted, elsewhere)
+}
+
+func (c *auditVerifyCommand) verifyLog(
+	ctx context.Context, t terminal, cli *commandLine, trusted []ed25519.PublicKey, elsewhere []seal.Head,
+) error {
+	directory := nodeDirectory{DataDir: c.DataDir}
+	store, end, err := openLog(ctx, c.From.Reveal(), directory.path(), cli.Logger(os.Stderr))
+	if err != nil {
+		return err
+	}
+	defer end()
+	head, err := store.Head(ctx)
+	if err != nil {
+		return err
+	}
+	show, endBar := bar(t, "verifying")
+	v := treeheads.Verification{
+		Store:     store,
+		All:       func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] { return allOf(ctx, store) },
+		Trusted:   trusted,
+		Elsewhere: elsewhere,
+		Progress:  func(at eventstore.Position) { show(at.Commit, head.Commit) },
+	}
+	report, err := v.Run(ctx)
+	endBar()
+	if err != nil {
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	if err := r.print(t.out, report, func(w io.Writer) { reportSeal(w, report) }); err != nil {
+		return err
+	}
+	switch {
+	case !report.OK():
+		return errors.New("the log differs from its tree heads")
+	case report.Last == nil:
+		return errors.New("the log has no tree head: nothing could be verified")
+	}
+	return nil
+}
+
+// allOf yields the whole log.
+func allOf(ctx context.Context, store *esdb.Store) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) {
+		for entry, err := range store.All(ctx, eventstore.Start) {
+			if !yield(entry.Recorded, err) {
+				return
+			}
+		}
+	}
+}
+
+func reportSeal(w io.Writer, r *treeheads.Report) {
+	if r.Last != nil {
+		row(w, fmt.Sprintf("%d events are as they were sealed by %s, the last of %s UTC", r.Events,
+			counted(r.Heads, "tree head"), r.Last.At.UTC().Format(whenFormat)))
+	}
+	if r.Unsealed > 0 {
+		row(w, fmt.Sprintf("%d newer than the last head, not sealed yet", r.Unsealed))
+	}
+	if r.Elsewhere > 0 {
+		row(w, fmt.Sprintf("%d heads that were kept elsewhere fit", r.Elsewhere))
+	}
+	for _, s := range r.Shortened {
+		row(w, fmt.Sprintf("stream %s is shortened by its metadata (%s): %d events removed, their leaves kept", s.Stream,
+			s.Setting, s.Removed))
+	}
+	for _, f := range r.Faults {
+		row(w, faultText(&f))
+	}
+	if more := r.Count - uint64(len(r.Faults)); more > 0 {
+		row(w, fmt.Sprintf("and %d more faults", more))
+	}
+}
+
+func faultText(f *treeheads.Fault) string {
+	if f.Stream == "" {
+		return fmt.Sprintf("%s: %s", f.Kind, f.Text)
+	}
+	text := fmt.Sprintf("%s: event %d of all, %s@%d", f.Kind, f.Index, f.Stream, f.Revision)
+	if f.Type != "" {
+		text += fmt.Sprintf(" (%s, %s)", f.Type, f.ID)
+	}
+	return printable(text + ": " + f.Text)
+}
+
+func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey, elsewhere []seal.Head) error {
+	file, err := os.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	verified, err := seal.VerifyExport(file, trusted, elsewhere)
+	if err != nil {
+		return err
+	}
+	r := remote{JSON: c.JSON}
+	err = r.print(t.out, verified, func(w io.Writer) {
+		row(w, fmt.Sprintf("%s in the tree of %d events that was signed at %s UTC", counted(verified.Events, "event"),
+			verified.Head.Size, verified.Head.At.UTC().Format(whenFormat)))
+		if verified.Unsealed > 0 {
+			row(w, fmt.Sprintf("%d newer ones were not sealed yet, and are left out", verified.Unsealed))
+		}
+		if verified.Elsewhere > 0 {
+			row(w, fmt.Sprintf("fits %d heads that were kept elsewhere", verified.Elsewhere))
+		}
+		if len(trusted) == 0 {
+			row(w, "signed by "+seal.KeyText(verified.Head.Key)+", which no --key confirms to be the server's")
+		}
+		for _, fault := range verified.Faults {
+			row(w, printable(fault))
+		}
+	})
+	if err == nil && len(verified.Faults) > 0 {
+		err = errors.New("the export does not prove what it says")
+	}
+	return err
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/config"
+)
+
+// Rows of the audit trail are changed by hand: each is named, and a rebuild restores the truth.
+func TestVerifyNamesForgedAudit(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	org := s.ok("org", "create", "Town hall")
+	id := s.destination(org).String()
+	if got := s.ok("projections", "verify", "audit"); !strings.HasPrefix(got, "audit agrees with the log: ") {
+		t.Errorf("untouched: %s", got)
+	}
+	if _, err := s.app.Queries.Pool.Exec(t.Context(), `
+		UPDATE audit.entries SET actor = 'key:forged' WHERE destination = '`+id+`' AND revision = 0;
+		DELETE FROM audit.entries WHERE destination = '`+id+`' AND revision = 1;
+		INSERT INTO audit.entries SELECT (jsonb_populate_record(e, '{"revision": 9}')).* FROM audit.entries e
+			WHERE destination = '`+id+`' AND revision = 2`); err != nil {
+		t.Fatal(err)
+	}
+	code, out, problem := s.run("projections", "verify", "audit")
+	for _, want := range []string{
+		"audit DIFFERS from the log in 3 rows: ",
+		"\n  entries destination=" + id + " revision=0 changed: actor\n",
+		"\n  entries destination=" + id + " revision=1 missing\n",
+		"\n  entries destination=" + id + " revision=9 added\n",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the result lacks %q:\n%s", want, out)
+		}
+	}
+	if code != 1 || !strings.Contains(problem, "audit differs from the log") {
+		t.Errorf("exit %d: %s", code, problem)
+	}
+	code, out, problem = s.run("status")
+	if code != 1 || !strings.Contains(out, "read model audit: rows that differ from the log: 3, ") ||
+		!strings.Contains(out, "DIFFERS") || !strings.Contains(problem, "differs from the log") {
+		t.Errorf("status: exit %d\n%s%s", code, out, problem)
+	}
+	s.ok("projections", "rebuild", "audit")
+	for _, m := range app.ReadModels() {
+		if got := s.ok("projections", "verify", m.Name); !strings.Contains(got, " agrees with the log: ") {
+			t.Error(got)
+		}
+	}
+	if got := s.ok("projections", "verify", "audit", "--sample", "50"); !strings.Contains(got, "a sample of ") {
+		t.Error(got)
+	}
+	s.refused("sample must be more than 0", "projections", "verify", "audit", "--sample", "200")
+	s.refused("no projection has this name", "projections", "verify", "unknown")
+	s.ok("status")
+}

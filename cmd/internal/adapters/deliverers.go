@@ -1,0 +1,151 @@
+package adapters
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/command/delivery"
+	"carillon/projections/sessionlock"
+)
+
+const (
+	// capacities is the channel of Postgres on which deliverers announce once a second how much room they have.
+	capacities = "carillon_deliverers"
+	// silentFor is how long a deliverer says nothing before nothing is handed over to it. Others take what it holds
+	// later than that.
+	silentFor = 3 * time.Second
+	// refusedFor is how long nothing is handed over for a destination that a deliverer had no room for: it is claimed.
+	refusedFor = 2 * time.Second
+)
+
+// Deliverers are the deliverers of all processes. They are handed what a dispatcher records as theirs: the one of its
+// own process first, as far as it has room, and else one that a hash of the destination chooses of those that do, so
+// that connections and the order of a destination stay in one process.
+type Deliverers struct {
+	Locks *sessionlock.Locks
+	Here  delivery.Handoff // nil: this process does not deliver
+	// LeasedUntil is until when a worker holds what is handed over to it now.
+	LeasedUntil func() time.Time
+
+	mu      sync.Mutex
+	known   map[int32]*capacity
+	refused map[uuid.UUID]time.Time
+}
+
+// capacity holds the room that a deliverer has announced, less what it was handed since.
+type capacity struct {
+	fresh, claims int
+	heard         time.Time
+}
+
+var _ delivery.Handoff = (*Deliverers)(nil)
+
+// Listen receives the announcements of deliverers, until the context ends.
+func (d *Deliverers) Listen(ctx context.Context) { d.Locks.Listen(ctx, capacities, d.hear) }
+
+// announcement encodes the room of a worker.
+func announcement(worker int32, c delivery.Capacity) string {
+	refused := make([]byte, 0, 16*len(c.Refused))
+	for _, id := range c.Refused {
+		refused = append(refused, id[:]...)
+	}
+	encoded := base64.RawStdEncoding.EncodeToString(refused)
+	return strings.TrimSpace(fmt.Sprint(worker, " ", c.Fresh, " ", c.Claims, " ", encoded))
+}
+
+func (d *Deliverers) hear(payload string) {
+	var (
+		worker  int32
+		encoded string
+		now     = time.Now()
+		c       = capacity{heard: now}
+	)
+	if n, _ := fmt.Sscan(payload, &worker, &c.fresh, &c.claims, &encoded); n < 3 {
+		return // of another version
+	}
+	refused, err := base64.RawStdEncoding.DecodeString(encoded)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil {
+		d.known, d.refused = map[int32]*capacity{}, map[uuid.UUID]time.Time{}
+	}
+	d.known[worker] = &c
+	for id, other := range d.known {
+		if now.Sub(other.heard) > silentFor {
+			delete(d.known, id)
+		}
+	}
+	for id, at := range d.refused {
+		if now.Sub(at) > refusedFor {
+			delete(d.refused, id)
+		}
+	}
+	for ; err == nil && len(refused) >= 16; refused = refused[16:] {
+		d.refused[uuid.UUID(refused[:16])] = now
+	}
+}
+
+// Lease implements delivery.Handoff.
+func (d *Deliverers) Lease(
+	organization, destination uuid.UUID, body *delivery.Body,
+) (worker int32, until time.Time, ok bool) {
+	if d.Here != nil {
+		if worker, until, ok = d.Here.Lease(organization, destination, body); ok {
+			return worker, until, ok
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if at, is := d.refused[destination]; is && time.Since(at) <= refusedFor {
+		return 0, time.Time{}, false
+	}
+	weight := body.Weight()
+	worker = d.first(destination[:], func(c *capacity) bool { return c.fresh >= weight })
+	if worker == 0 {
+		return 0, time.Time{}, false
+	}
+	d.known[worker].fresh -= weight
+	return worker, d.LeasedUntil(), true
+}
+
+// Offer implements delivery.Handoff: deliverers elsewhere read what is recorded as theirs.
+func (d *Deliverers) Offer(jobs []delivery.Job) {
+	if d.Here != nil {
+		d.Here.Offer(jobs)
+	}
+}
+
+// Turn reports whether the turn that begins at a time is a worker's, to look for what becomes due in it: that of one of
+// those that have room. All processes find the same one, as far as they have heard the same.
+func (d *Deliverers) Turn(worker int32, begins time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	turn := binary.BigEndian.AppendUint64(nil, uint64(begins.UnixMicro())) //nolint:gosec // any bits will do
+	first := d.first(turn, func(c *capacity) bool { return c.claims > 0 })
+	return first == 0 || first == worker
+}
+
+// first returns the worker that a hash puts first of those that will do, and 0 if none does. The mutex is held.
+func (d *Deliverers) first(of []byte, will func(*capacity) bool) (worker int32) {
+	now, most := time.Now(), uint64(0)
+	for id, c := range d.known {
+		if now.Sub(c.heard) > silentFor || !will(c) {
+			continue
+		}
+		h := fnv.New64a()
+		_, _ = h.Write(binary.BigEndian.AppendUint32(nil, uint32(id))) //nolint:gosec // all bits stay
+		_, _ = h.Write(of)
+		if sum := h.Sum64(); worker == 0 || sum > most {
+			worker, most = id, sum
+		}
+	}
+	return worker
+}

@@ -1,0 +1,121 @@
+package adapters
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/publication"
+	"carillon/command/delivery"
+)
+
+// announced makes deliverers of which some have announced their room for fresh deliveries and for claims.
+func announced(rooms map[int32][2]int) *Deliverers {
+	d := &Deliverers{LeasedUntil: func() time.Time { return time.Now().Add(time.Minute) }}
+	for id, room := range rooms {
+		d.hear(announcement(id, delivery.Capacity{Fresh: room[0], Claims: room[1]}))
+	}
+	return d
+}
+
+func small() *delivery.Body { return delivery.NewBody(uuid.New(), publication.Published{}, time.Now()) }
+
+// Deliveries go to deliverers that have announced room, each destination to the same one, up to that room.
+func TestDeliverers_handOver(t *testing.T) {
+	t.Parallel()
+	d := announced(map[int32][2]int{1: {1000, 1}, 2: {1000, 1}, 3: {0, 1}})
+	by := map[int32]int{}
+	for range 100 {
+		destination := uuid.New()
+		first, _, _ := d.Lease(uuid.New(), destination, small())
+		again, until, ok := d.Lease(uuid.New(), destination, small())
+		if !ok || again != first || !until.After(time.Now()) {
+			t.Fatalf("to %d, then to %d until %s", first, again, until)
+		}
+		by[first]++
+	}
+	if by[1] < 20 || by[2] < 20 || by[3] > 0 {
+		t.Errorf("%v of 100 destinations, want about half each for 1 and 2", by)
+	}
+	large := delivery.NewBody(uuid.New(), publication.Published{Data: make([]byte, 100<<10)}, time.Now())
+	n := 0
+	for ok := true; ok && n < 1000; n++ {
+		_, _, ok = d.Lease(uuid.New(), uuid.New(), large)
+	}
+	if most := 2 * 1000 / 51; n > most+1 {
+		t.Errorf("%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
+	}
+}
+
+// Nothing is handed over to a deliverer that is silent, that has said farewell, or for a destination that one had no
+// room for lately.
+func TestDeliverers_noHandOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		destination := uuid.New()
+		takes := func(d *Deliverers) bool {
+			_, _, ok := d.Lease(uuid.New(), destination, small())
+			return ok
+		}
+		d := announced(map[int32][2]int{1: {1000, 1}})
+		if !takes(d) {
+			t.Error("nothing is handed over to one that has room")
+		}
+		time.Sleep(silentFor + 1)
+		if takes(d) {
+			t.Error("handed over to one that says nothing")
+		}
+		d = announced(map[int32][2]int{1: {1000, 1}})
+		d.hear(announcement(1, delivery.Capacity{}))
+		if takes(d) {
+			t.Error("handed over after a farewell")
+		}
+		d.hear(announcement(1, delivery.Capacity{Fresh: 10, Refused: []uuid.UUID{uuid.New(), destination}}))
+		if takes(d) {
+			t.Error("handed over for a destination that was refused")
+		}
+		time.Sleep(refusedFor + 1)
+		d.hear(announcement(1, delivery.Capacity{Fresh: 10}))
+		d.hear("of another version")
+		d.hear("")
+		if !takes(d) {
+			t.Error("a refusal is for good")
+		}
+	})
+}
+
+// Of ten deliverers with room one has the turn, in all processes the same, and each has it now and then.
+func TestDeliverers_turns(t *testing.T) {
+	t.Parallel()
+	rooms := map[int32][2]int{99: {10, 0}}
+	for id := range int32(10) {
+		rooms[id+1] = [2]int{0, 10}
+	}
+	here, there := announced(rooms), announced(rooms)
+	had := map[int32]bool{}
+	begins := time.Now().Truncate(time.Second)
+	for range 200 {
+		var turn []int32
+		for id := range rooms {
+			if here.Turn(id, begins) != there.Turn(id, begins) {
+				t.Fatalf("processes disagree on the turn at %s", begins)
+			}
+			if here.Turn(id, begins) {
+				turn = append(turn, id)
+			}
+		}
+		if len(turn) != 1 || had[99] {
+			t.Fatalf("%v have the turn, want one with room", turn)
+		}
+		had[turn[0]] = true
+		begins = begins.Add(time.Second)
+	}
+	if len(had) != 10 {
+		t.Errorf("%d of ten had a turn", len(had))
+	}
+	if empty := announced(nil); !empty.Turn(7, begins) {
+		t.Error("as long as nothing was heard nobody looks")
+	}
+}

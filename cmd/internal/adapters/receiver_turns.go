@@ -1,0 +1,24 @@
+package adapters
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/command/delivery"
+)
+
+// ReceiverTurns is delivery.Turns: destinations take turns as the hosts of sources do.
+type ReceiverTurns struct{ Hosts Hosts }
+
+var _ delivery.Turns = ReceiverTurns{}
+
+// Take implements delivery.Turns.
+func (r ReceiverTurns) Take(
+	ctx context.Context, destination uuid.UUID, interval time.Duration,
+) (time.Duration, error) {
+	// A slash is in no host's name.
+	wait, _, err := r.Hosts.Take(ctx, "destination/"+destination.String(), interval)
+	return wait, err
+}

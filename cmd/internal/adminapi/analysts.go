@@ -1,0 +1,101 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"carillon/cmd/internal/wire"
+	"carillon/projections/analytics"
+)
+
+// Analysts keeps the Postgres logins of analysts; analytics.Logins is one.
+type Analysts interface {
+	Create(ctx context.Context, name string) (connection string, err error)
+	List(ctx context.Context) ([]string, error)
+	Delete(ctx context.Context, name string) error
+}
+
+func (a *API) analystRoutes(r routes) {
+	r.operators.Post("/admin/analytics/logins", wire.Events.Handle(a.createAnalystLogin))
+	r.operators.Get("/admin/analytics/logins", wire.Events.Handle(a.listAnalystLogins))
+	r.operators.Delete("/admin/analytics/logins/{name}", wire.Events.Handle(a.deleteAnalystLogin))
+}
+
+// AnalystLogin is a login of a list.
+type AnalystLogin struct {
+	Name string `json:"name"`
+}
+
+// NewAnalystLogin is a new login. Its connection string holds the password, which can't be shown again.
+type NewAnalystLogin struct {
+	Name       string `json:"name"`
+	Connection string `json:"connection"`
+}
+
+type analystBody struct {
+	Name wire.Optional[string] `json:"name"`
+}
+
+// Check implements wire.Body.
+func (b *analystBody) Check(c *wire.Checks) {
+	c.Require("name", b.Name.Set)
+	if err := analytics.CheckLoginName(b.Name.Value); b.Name.Set && err != nil {
+		c.Fail("name", "%s", err)
+	}
+}
+
+// createAnalystLogin answers POST /admin/analytics/logins.
+func (a *API) createAnalystLogin(r *http.Request) (wire.Reply, error) {
+	body, err := wire.Decode[analystBody](r)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.record(r, "create-analyst-login", body.Name.Value); err != nil {
+		return wire.Reply{}, err
+	}
+	connection, err := a.Analysts.Create(r.Context(), body.Name.Value)
+	if err != nil {
+		return wire.Reply{}, analystFailure(err)
+	}
+	return wire.Created(NewAnalystLogin{Name: body.Name.Value, Connection: connection}), nil
+}
+
+// listAnalystLogins answers GET /admin/analytics/logins.
+func (a *API) listAnalystLogins(r *http.Request) (wire.Reply, error) {
+	names, err := a.Analysts.List(r.Context())
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := List[AnalystLogin]{Items: make([]AnalystLogin, len(names))}
+	for i, name := range names {
+		list.Items[i] = AnalystLogin{Name: name}
+	}
+	return wire.OK(list), nil
+}
+
+// deleteAnalystLogin answers DELETE /admin/analytics/logins/{name}.
+func (a *API) deleteAnalystLogin(r *http.Request) (wire.Reply, error) {
+	name, err := wire.PathText(r, "name")
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.record(r, "delete-analyst-login", name); err != nil {
+		return wire.Reply{}, err
+	}
+	if err := a.Analysts.Delete(r.Context(), name); err != nil {
+		return wire.Reply{}, analystFailure(err)
+	}
+	return wire.Done(), nil
+}
+
+func analystFailure(err error) error {
+	switch {
+	case errors.Is(err, analytics.ErrNoLogin):
+		issue := err.Error() + ": GET /admin/analytics/logins lists them"
+		return &wire.Failure{Kind: wire.NotFound, Issue: issue, Cause: err}
+	case errors.Is(err, analytics.ErrLoginTaken), errors.Is(err, analytics.ErrNotAllowed):
+		return &wire.Failure{Kind: wire.Conflict, Issue: err.Error(), Cause: err}
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package adminapi
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/eventstore/instant"
+	"carillon/projections/audit"
+	"carillon/query"
+)
+
+// recordKinds are the kinds in paths, beside organizations and destinations.
+var recordKinds = map[string]string{
+	"keys": audit.KindKey, "feeds": audit.KindFeed, "sources": audit.KindSource, "operators": audit.KindOperator,
+	"auditors": audit.KindAuditor, "people": audit.KindPerson,
+}
+
+// RecordEntry is one change of anything that people change. Secrets are not part of it.
+type RecordEntry struct {
+	Kind          string         `json:"kind"`  // of the thing that was changed
+	Thing         string         `json:"thing"` // its id or name
+	Organization  *uuid.UUID     `json:"organization"`
+	Stream        string         `json:"stream"`
+	Revision      int64          `json:"revision"` // in the stream, from 0
+	Type          string         `json:"type"`     // the stored event's name: see docs/understand/events.md
+	At            time.Time      `json:"at"`       // when it took effect
+	RecordedAt    time.Time      `json:"recordedAt"`
+	Position      string         `json:"position"` // commit/prepare in the global order
+	EventID       uuid.UUID      `json:"eventId"`
+	Actor         string         `json:"actor"`
+	Reason        *string        `json:"reason"`
+	CorrelationID *uuid.UUID     `json:"correlationId"`
+	CausationID   *uuid.UUID     `json:"causationId"`
+	Detail        jsontext.Value `json:"detail"`
+}
+
+// RecordPage is a page of the record, newest first.
+type RecordPage struct {
+	Items []RecordEntry `json:"items"`
+	Next  *string       `json:"next"` // the cursor of the next page; null: there is none
+}
+
+const (
+	usualEntries = 50
+	mostEntries  = 200
+)
+
+// entries answers GET /admin/audit and GET /admin/audit/{kind}/{thing}: a page, or with Accept: application/x-ndjson
+// all entries, oldest first.
+func (a *API) entries(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	filter, err := recordFilter(r)
+	if err != nil {
+		wire.Events.WriteError(w, r, err)
+		return
+	}
+	a.awaitRecord(r.Context())
+	if wire.Accepts(r, mediaNDJSON) {
+		a.exportRecord(w, r, filter)
+		return
+	}
+	wire.Events.Handle(func(r *http.Request) (wire.Reply, error) {
+		limit := filter.Limit
+		filter.Limit++
+		found, err := a.Queries.RecordEntries(r.Context(), filter)
+		if err != nil {
+			return wire.Reply{}, err
+		}
+		page := RecordPage{Items: []RecordEntry{}}
+		if len(found) > limit {
+			found = found[:limit]
+			next := CursorText(found[limit-1].Cursor())
+			page.Next = &next
+		}
+		for _, e := range found {
+			page.Items = append(page.Items, RecordEntryOf(e))
+		}
+		return wire.OK(page), nil
+	})(w, r)
+}
+
+func recordFilter(r *http.Request) (query.EntryFilter, error) {
+	q := wire.Events.ParseQuery(r, "kind", "organization", "actor", "since", "until", "cursor", "limit")
+	filter := query.EntryFilter{
+		Kind:         q.OneOf("kind", audit.Kinds()...),
+		Organization: q.UUID("organization"),
+		Actor:        q.Text("actor"),
+		Since:        q.DateOrTime("since"),
+		Until:        q.DateOrTime("until"),
+		Limit:        q.Int("limit", usualEntries, 1, mostEntries),
+	}
+	if text := q.Text("cursor"); text != "" {
+		cursor, err := ParseCursor(text)
+		if err != nil {
+			q.Fail("cursor", "must be the next of the page before")
+		}
+		filter.After = &cursor
+	}
+	kind := chi.URLParam(r, "kind")
+	if kind != "" && kind != "organizations" && q.Has("kind") {
+		q.Fail("kind", "has no effect beside a kind in the path, except organizations: leave it out")
+	}
+	if err := q.Err(); err != nil {
+		return filter, err
+	}
+	switch known := recordKinds[kind]; {
+	case kind == "":
+	case kind == "organizations": // all that belongs to it
+		id, err := wire.PathUUID(r, "thing", wire.BadParam)
+		if err != nil {
+			return filter, err
+		}
+		if filter.Organization != uuid.Nil && filter.Organization != id {
+			return filter, wire.Fail(wire.BadQuery, "organization", "is another one than in the path: leave it out")
+		}
+		filter.Organization = id
+	case known == "":
+		return filter, &wire.Failure{Kind: wire.NotFound, Issue: "there is a record of organizations, keys, destinations, " +
+			"feeds, sources, operators, auditors and people"}
+	default:
+		filter.Kind = known
+		var err error
+		if filter.Thing, err = wire.PathText(r, "thing"); err != nil {
+			return filter, err
+		}
+	}
+	if bound := PrincipalOf(r).Organization; bound != uuid.Nil {
+		if filter.Organization != uuid.Nil && filter.Organization != bound {
+			filter.Until = time.Unix(0, 0) // another organization's record is empty
+		}
+		filter.Organization = bound
+	}
+	return filter, nil
+}
+
+func (a *API) exportRecord(w http.ResponseWriter, r *http.Request, filter query.EntryFilter) {
+	w.Header().Set("Content-Type", mediaNDJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Disposition", `attachment; filename="audit.ndjson"`)
+	err := WriteRecord(w, func(each func(query.RecordEntry) error) error {
+		return a.Queries.EachRecordEntry(r.Context(), filter, each)
+	})
+	if err != nil {
+		a.Log.WarnContext(r.Context(), "audit export broke off", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// WriteRecord writes an entry a line, as they are read.
+func WriteRecord(w http.ResponseWriter, read func(each func(query.RecordEntry) error) error) error {
+	return read(func(e query.RecordEntry) error {
+		line, err := json.Marshal(RecordEntryOf(e), instant.JSON)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(append(line, '\n'))
+		return err
+	})
+}
+
+// CursorText returns a cursor as callers send it back.
+func CursorText(c query.RecordCursor) string {
+	return fmt.Sprintf("%d-%d-%d", c.Commit, c.Prepare, c.Revision)
+}
+
+// ParseCursor reads a cursor.
+func ParseCursor(text string) (c query.RecordCursor, err error) {
+	if _, err = fmt.Sscanf(text, "%d-%d-%d", &c.Commit, &c.Prepare, &c.Revision); err == nil && CursorText(c) != text {
+		err = fmt.Errorf("not a cursor: %q", text)
+	}
+	return c, err
+}
+
+// RecordEntryOf is the exported form of an entry.
+func RecordEntryOf(e query.RecordEntry) RecordEntry {
+	return RecordEntry{
+		Kind:          e.Kind,
+		Thing:         e.Thing,
+		Organization:  wire.Nullable(e.Organization),
+		Stream:        e.Stream,
+		Revision:      e.Revision,
+		Type:          e.Type,
+		At:            e.At,
+		RecordedAt:    e.RecordedAt,
+		Position:      fmt.Sprintf("%d/%d", e.Commit, e.Prepare),
+		EventID:       e.EventID,
+		Actor:         e.Actor,
+		Reason:        wire.Nullable(e.Reason),
+		CorrelationID: wire.Nullable(e.CorrelationID),
+		CausationID:   wire.Nullable(e.CausationID),
+		Detail:        e.Detail,
+	}
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/aggregates/auditor"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/auditors"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+)
+
+// A read model is verified at the first look, and again when a day is over; a difference is logged, a warning, and a
+// metric.
+func TestVerificationOnceADay(t *testing.T) {
+	t.Parallel()
+	pool, store := projecttest.Pool(t), nodetest.Start(t)
+	discard, now := slog.New(slog.DiscardHandler), time.Now()
+	progress := projections.NewProgress(pool)
+	runner := &projections.Runner{
+		Pool:     pool,
+		Locks:    pgtest.Locks(t, pool),
+		Store:    store,
+		Log:      discard,
+		Progress: progress,
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = runner.Project(ctx, auditors.ReadModel) }()
+	name, data, err := auditor.Aggregate.Codec.Encode(auditor.TokenIssued{TokenID: "ab", Name: "Ann", At: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended, err := store.Append(ctx, eventstore.StreamName(auditor.Aggregate.Category, uuid.New()), eventstore.NoStream,
+		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
+	if err != nil || !progress.Await(ctx, appended.Position, auditors.ReadModel.Name) {
+		t.Fatal(err)
+	}
+	var logged bytes.Buffer
+	v := &verifications{
+		runner:   runner,
+		statuses: func(ctx context.Context) ([]projections.Status, error) { return projections.Statuses(ctx, pool) },
+		now:      func() time.Time { return now },
+		log:      slog.New(slog.NewTextHandler(&logged, nil)),
+	}
+	for !v.due(ctx, auditors.ReadModel.Name) { // the events may be projected before the read model is complete
+		runtime.Gosched()
+	}
+	look := func() string {
+		logged.Reset()
+		looks := make(chan time.Time)
+		looking, stop := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() { v.daily(looking, auditors.ReadModel, looks); close(ended) }()
+		looks <- now
+		select {
+		case looks <- now: // the first look is over
+		case <-ended:
+		}
+		stop()
+		<-ended
+		return logged.String()
+	}
+	if got := look(); !strings.Contains(got, "agrees with the log") || !strings.Contains(got, "rows=1") {
+		t.Errorf("first look: %s", got)
+	}
+	if _, err := pool.Exec(ctx, "UPDATE auditors.tokens SET name = 'Eve'"); err != nil {
+		t.Fatal(err)
+	}
+	if got := look(); got != "" || v.warnings() != nil {
+		t.Errorf("on the same day: %s %q", got, v.warnings())
+	}
+	now = now.Add(verifyEvery + time.Minute)
+	if got := look(); !strings.Contains(got, "level=ERROR") ||
+		!strings.Contains(got, `first="tokens id=ab changed: name"`) {
+		t.Errorf("a day later: %s", got)
+	}
+	if got := v.warnings(); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "read model auditors: rows that differ from the log: 1, "+
+			"the first is tokens id=ab changed: name") {
+		t.Errorf("warnings: %q", got)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&consumerCollector{
+		pool:  pool,
+		store: store,
+		lags:  newLags(store, time.Now),
+		log:   discard,
+	})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]float64{}
+	for _, family := range families {
+		shown[family.GetName()] = family.GetMetric()[0].GetGauge().GetValue()
+	}
+	if shown["carillon_consumer_differing_rows"] != 1 || shown["carillon_consumer_verified_timestamp_seconds"] == 0 {
+		t.Errorf("metrics: %v", shown)
+	}
+}

@@ -1,0 +1,36 @@
+package arch
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var refusal = regexp.MustCompile(`refuse\(\w+, "([\w.]+)",\s*"([^"]+)`)
+
+// The text of a refusal names its field.
+func TestRefusalsNameTheirField(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(root, "command/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, call := range refusal.FindAllStringSubmatch(string(source), -1) {
+			found++
+			if !strings.Contains(call[2], call[1]) {
+				t.Errorf("%s: the refusal of %s says %q", file, call[1], call[2])
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("%d refusals found", found)
+	}
+}

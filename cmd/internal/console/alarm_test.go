@@ -1,0 +1,83 @@
+package console_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/projections/destinations"
+)
+
+// TestAlarm: problems of a destination stand on top of its page: failures in a row with their reason and the rest
+// until it is disabled, and the events that a disabled one missed.
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	reader := w.signIn(t, w.scoped(t, "read"))
+	id := w.subscribed(t, "Hook", receiver(t, 500, "no"))
+	path := "/console/destinations/" + id.String()
+	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "alarm") {
+		t.Error("something is wrong with a new destination")
+	}
+	for range 3 {
+		w.attempted(t, w.publish(t, "concert"), id, 500, "no")
+	}
+	b.get(t, path).expect(t, 200, "3 failures in a row", "endpoint answered 500", "disabled after 97 more",
+		path+"/replay?status=failed", "Send what failed")
+	b.get(t, path+"/replay?status=failed").expect(t, 200, "Send 3 again")
+	if p := reader.get(t, path).expect(t, 200, "3 failures in a row"); strings.Contains(p.body, "Send what failed") {
+		t.Error("a reader is shown a button")
+	}
+	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	b.get(t, path).expect(t, 200, "No event was missed")
+	w.publish(t, "missed/1")
+	b.get(t, path).expect(t, 200, "1 event was missed since", "Send what was missed")
+	w.publish(t, "missed/2")
+	b.get(t, path).expect(t, 200, "2 events were missed since")
+	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
+	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
+		t.Error("an enabled one still misses events")
+	}
+}
+
+// TestAlarm_autoDisabled: the page of a destination that was disabled automatically has the reason once.
+func TestAlarm_autoDisabled(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "Hook", receiver(t, 410, ""))
+	disabled, err := destination.Aggregate.Execute(t.Context(), w.Store, id, destination.AutoDisable{
+		Reason: "Disabled automatically after 100 consecutive failed attempts",
+		At:     time.Now(),
+	}, destination.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, disabled.Position, destinations.ReadModel.Name)
+	w.signIn(t, w.key).get(t, "/console/destinations/"+id.String()).expect(t, 200,
+		"<p>Disabled automatically after 100 consecutive failed attempts. No event was missed.</p>")
+}
+
+// TestAttempts_latestFirst: the latest attempt comes first, equal answers are shown once, and reasons in words.
+func TestAttempts_latestFirst(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	b := s.signIn(t, s.key)
+	event := mustID(t, s.names["event"])
+	fails := mustID(t, s.names["fails"])
+	again := func(number int) delivery.RecordAttempt {
+		return delivery.RecordAttempt{Number: number, Trigger: delivery.ManualReplay}
+	}
+	s.attemptedAs(t, event, fails, 500, "<h1>Out of order</h1>", again(2))
+	s.attemptedAs(t, event, fails, 503, "another", again(3))
+	p := b.get(t, "/console/deliveries/"+s.names["failed"]).expect(t, 200, "Not a 2xx answer: the endpoint answered 500",
+		"The same response as to attempt 2.", "Headers of the response", "x-request-id: f00d")
+	if strings.Contains(p.body, "http_status") || strings.Count(p.body, "Out of order") != 1 {
+		t.Errorf("a name of the API, or the same answer twice:\n%s", p.body)
+	}
+	if third, first := strings.Index(p.body, "<h3>3. "), strings.Index(p.body, "<h3>1. "); third < 0 || first < third {
+		t.Errorf("attempt 3 is at %d, attempt 1 at %d", third, first)
+	}
+}

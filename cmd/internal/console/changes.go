@@ -1,0 +1,130 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/wire"
+	"carillon/projections/audit"
+	"carillon/query"
+)
+
+// changeList is a page of the changes of everything, newest first.
+type changeList struct {
+	Changes []change
+	Filter  changeForm
+	Kinds   []string
+	Export  string // the address of the export
+	Later   bool   // whether it is not the first page
+	First   string
+	Next    string // the address of the next page; empty if there is none
+}
+
+// change is a change in words.
+type change struct {
+	query.RecordEntry
+
+	Words string
+	Link  string // its thing's changes
+}
+
+// changeForm is the filter, as typed.
+type changeForm struct{ Kind, Thing, Organization, Actor, Since, Until string }
+
+// listChanges answers GET /console/record/changes.
+func (c *Console) listChanges(v *visit) (screen, error) {
+	values := v.URL.Query()
+	list := changeList{Filter: changeFormOf(values), Kinds: audit.Kinds()}
+	filter, err := list.Filter.read(v)
+	if err != nil {
+		return screen{}, err
+	}
+	filter.Limit = pageSize + 1
+	if text := values.Get("cursor"); text != "" {
+		cursor, err := adminapi.ParseCursor(text)
+		if err != nil {
+			return screen{}, wire.Fail(wire.BadQuery, "cursor", "must be that of a page before")
+		}
+		filter.After, list.Later = &cursor, true
+	}
+	found, err := c.Queries.RecordEntries(v.Context(), filter)
+	if len(found) > pageSize {
+		found = found[:pageSize]
+		list.Next = withParameter(v.URL, "cursor", adminapi.CursorText(found[pageSize-1].Cursor()))
+	}
+	list.First = withParameter(v.URL, "cursor", "")
+	export := *v.URL
+	export.Path += "/export"
+	list.Export = withParameter(&export, "cursor", "")
+	for _, e := range found {
+		list.Changes = append(list.Changes, change{
+			RecordEntry: e,
+			Words:       audit.Describe(e.Type, e.Detail),
+			Link:        "?" + url.Values{"kind": {e.Kind}, "thing": {e.Thing}}.Encode(),
+		})
+	}
+	return screen{Title: "Changes", Template: "changes", Data: list}, err
+}
+
+func changeFormOf(values url.Values) changeForm {
+	get := func(name string) string { return strings.TrimSpace(values.Get(name)) }
+	return changeForm{
+		Kind:         get("kind"),
+		Thing:        get("thing"),
+		Organization: get("organization"),
+		Actor:        get("actor"),
+		Since:        get("since"),
+		Until:        get("until"),
+	}
+}
+
+// read parses the filter. An auditor of one organization sees only that one, whatever the filter.
+func (f changeForm) read(v *visit) (filter query.EntryFilter, err error) {
+	filter = query.EntryFilter{Kind: f.Kind, Thing: f.Thing, Actor: f.Actor}
+	for name, text := range map[string]string{"kind": f.Kind, "thing": f.Thing, "actor": f.Actor} {
+		if err := searchable(name, text); err != nil {
+			return filter, err
+		}
+	}
+	if f.Thing != "" && f.Kind == "" {
+		return filter, wire.Fail(wire.BadQuery, "kind", "must be chosen beside an id or name")
+	}
+	window, err := deliveryForm{Since: f.Since, Until: f.Until}.read()
+	if err != nil {
+		return filter, err
+	}
+	filter.Since, filter.Until = window.Since, window.Until
+	bound, err := recordForm{Organization: f.Organization}.read(v)
+	filter.Organization = bound.Organization
+	if filter.Kind == audit.KindOrganization && filter.Thing != "" { // all that belongs to it
+		id, known := wire.ParseUUID(filter.Thing)
+		if !known || filter.Organization != uuid.Nil && filter.Organization != id {
+			return filter, query.ErrNotFound
+		}
+		filter.Kind, filter.Thing, filter.Organization = "", "", id
+	}
+	return filter, err
+}
+
+// exportChanges answers GET /console/record/changes/export with one entry a line, oldest first, like the admin API.
+func (c *Console) exportChanges(w http.ResponseWriter, r *http.Request) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	filter, err := changeFormOf(v.URL.Query()).read(v)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", `attachment; filename="audit.ndjson"`)
+	err = adminapi.WriteRecord(w, func(each func(query.RecordEntry) error) error {
+		return c.Queries.EachRecordEntry(r.Context(), filter, each)
+	})
+	if err != nil {
+		c.Log.WarnContext(r.Context(), "audit export interrupted", "error", err)
+		panic(http.ErrAbortHandler)
+	}
+}

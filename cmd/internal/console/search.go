@@ -1,0 +1,129 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/wire"
+	"carillon/query"
+)
+
+func (c *Console) searchRoutes(r chi.Router) { r.Get("/search", c.search) }
+
+// searchResults is the number of results of a kind.
+const searchResults = 10
+
+// hit is a result of a search.
+type hit struct{ Kind, Name, Path string }
+
+// searchPage is the result of a search.
+type searchPage struct {
+	Text string
+	Hits []hit
+	More bool // whether a kind has more than searchResults
+}
+
+func (p *searchPage) add(kind, name, path string) {
+	p.Hits = append(p.Hits, hit{Kind: kind, Name: name, Path: path})
+}
+
+// search answers GET /console/search. It redirects to the page of the only result.
+func (c *Console) search(w http.ResponseWriter, r *http.Request) {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	shown := searchPage{Text: strings.TrimSpace(v.URL.Query().Get("q"))}
+	if err := c.find(v, &shown); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if len(shown.Hits) == 1 {
+		http.Redirect(w, r, shown.Hits[0].Path, http.StatusSeeOther)
+		return
+	}
+	c.render(w, r, screen{Title: "Search", Template: "search", Data: shown})
+}
+
+func (c *Console) find(v *visit, shown *searchPage) error {
+	if shown.Text == "" {
+		return nil
+	}
+	if err := searchable("q", shown.Text); err != nil {
+		return err
+	}
+	if id, ok := wire.ParseUUID(shown.Text); ok {
+		return c.findID(v, shown, id)
+	}
+	return errors.Join(c.findDestinations(v, shown), c.findFeeds(v, shown), c.findEvents(v, shown))
+}
+
+func (c *Console) findID(v *visit, shown *searchPage, id uuid.UUID) error {
+	found, err := c.Queries.Locate(v.Context(), v.organization(), id)
+	switch {
+	case errors.Is(err, query.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	path := "/" + found.Kind + "s/" + id.String()
+	switch found.Kind {
+	case "delivery":
+		path = "/deliveries/" + id.String()
+	case "subscription":
+		path = "/destinations/" + found.Of.String() + "#subscriptions"
+	case "item":
+		path = "/feeds/" + found.Of.String() + "/items/" + id.String()
+	}
+	shown.add(found.Kind, id.String(), v.to(path))
+	return nil
+}
+
+// findDestinations finds destinations by name, host and external id, and by the external ids of their subscriptions.
+func (c *Console) findDestinations(v *visit, shown *searchPage) error {
+	found, total, err := c.Queries.FindDestinations(v.Context(), v.organization(), query.DestinationFilter{
+		Text:  shown.Text,
+		Limit: searchResults,
+	})
+	if err != nil {
+		return err
+	}
+	shown.More = shown.More || total > searchResults
+	for _, d := range found {
+		shown.add("destination", d.Name, v.destinationPath(d.ID, ""))
+	}
+	named, err := c.Queries.SubscriptionsNamed(v.Context(), v.organization(), shown.Text, searchResults)
+	for _, s := range named {
+		shown.add("subscription", s.ExternalID, v.destinationPath(s.Destination, "")+"#subscriptions")
+	}
+	return err
+}
+
+func (c *Console) findFeeds(v *visit, shown *searchPage) error {
+	found, err := c.Queries.FeedsNamed(v.Context(), v.organization(), shown.Text, searchResults+1)
+	for i, f := range found {
+		if i == searchResults {
+			shown.More = true
+			break
+		}
+		shown.add("feed", f.Name, v.to("/feeds/"+f.ID.String()))
+	}
+	return err
+}
+
+// findEvents finds events by their subject.
+func (c *Console) findEvents(v *visit, shown *searchPage) error {
+	found, err := c.Queries.PublishedEvents(v.Context(), v.organization(), query.EventFilter{
+		Subject: shown.Text,
+		Limit:   searchResults + 1,
+	})
+	for i, e := range found {
+		if i == searchResults {
+			shown.More = true
+			break
+		}
+		shown.add("event", e.Type+", "+when(e.Time), v.to("/events/"+e.ID.String()))
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+// Scripts of pages that also work without them. Visible texts are in the templates.
+"use strict";
+
+// Times are shown in the zone of the visitor; their title is UTC.
+const zone = new Intl.DateTimeFormat("en-GB", {
+  day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+});
+const length = (s) => {
+  if (s < 120) return `${Math.floor(s)} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} min`;
+  return s < 172800 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} days`;
+};
+const ago = (at) => {
+  const s = (Date.now() - at) / 1000;
+  if (s < -1) return `in ${length(-s)}`;
+  return s < 2 ? "just now" : `${length(s)} ago`;
+};
+const local = (page) => {
+  for (const time of page.querySelectorAll("time[data-local]")) time.textContent = zone.format(new Date(time.dateTime));
+  for (const time of page.querySelectorAll("time[data-ago]")) time.textContent = ago(Date.parse(time.dateTime));
+  for (const cell of page.querySelectorAll(".wide tbody td:not([colspan], [data-label])")) { // for cards
+    const label = cell.closest("table").tHead?.rows[0]?.cells[cell.cellIndex]?.textContent.trim();
+    if (label) cell.dataset.label = label;
+  }
+};
+local(document);
+setInterval(() => document.hidden || local(document), 10_000);
+for (const footer of zone.resolvedOptions().timeZone === "UTC" ? [] : document.querySelectorAll("[data-zone]"))
+  footer.textContent = `Times are of ${zone.resolvedOptions().timeZone}; point at one for UTC. Filters and charts are UTC, events of feeds in their own zone.`;
+
+// The slider of a time line loads its moment when it is released, or with Enter. Its address is absolute.
+for (const slider of document.querySelectorAll(".slider input[type=range]")) {
+  const { from, until } = slider.form.dataset;
+  const at = () => new Date(Date.parse(from) + ((Date.parse(until) - Date.parse(from)) * slider.value) / slider.max);
+  const go = (event) => {
+    event?.preventDefault();
+    location.href = slider.form.action + (slider.value === slider.max ? "" : "?at=" + at().toISOString());
+  };
+  let keyed = false;
+  slider.addEventListener("pointerdown", () => (keyed = false));
+  slider.addEventListener("keydown", (event) => {
+    keyed = true;
+    if (event.key === "Enter") go(event);
+  });
+  slider.addEventListener("input", () => slider.setAttribute("aria-valuetext", at().toUTCString()));
+  slider.addEventListener("change", () => keyed || go());
+  slider.form.addEventListener("submit", go);
+}
+
+// Buttons that copy a text; only pages over TLS or of this machine may.
+for (const button of navigator.clipboard ? document.querySelectorAll("[data-copy]") : []) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.classList.add("done");
+  });
+}
+
+// The answer to a form has the address of the form's page in the history, so that going back does not send the form again.
+if (document.querySelector("[data-answer]")) {
+  history.replaceState(null, "", location.href);
+}
+
+// A page with data-live is fetched every few seconds while it is visible, and its parts (data-part) are replaced. A list
+// (data-list) does not change while it is being read: a button says that there is more.
+const live = document.querySelector("[data-live]");
+
+if (live) {
+  const interval = live.dataset.live * 1000;
+  const news = document.querySelector("[data-news]");
+  const parts = () => document.querySelectorAll("[data-part]");
+  let timer;
+  let last = Promise.resolve(); // the last refresh: one runs at a time
+
+  const reading = (part) =>
+    part.contains(document.activeElement) || ("list" in part.dataset && (part.matches(":hover") || part.getBoundingClientRect().top < 0));
+
+  const replace = (part, html) => {
+    const opened = [...part.querySelectorAll("details")].map((details) => details.open);
+    part.innerHTML = html;
+    part.querySelectorAll("details").forEach((details, i) => (details.open = opened[i]));
+  };
+
+  // Shows the state of the connection: cut, refused, or connected ("").
+  const connection = (state) => {
+    live.toggleAttribute("data-connected", !state);
+    for (const notice of document.querySelectorAll("[data-connection]")) notice.hidden = notice.dataset.connection !== state;
+  };
+
+  const fresh = async () => {
+    const answer = await fetch(location.href, { credentials: "same-origin" });
+    if (answer.status >= 500 || answer.status === 429) throw new Error(answer.statusText);
+    if (!answer.ok || answer.redirected) return undefined;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    local(page);
+    return page;
+  };
+
+  const load = async (force) => {
+    clearTimeout(timer);
+    let refused = false;
+    try {
+      const page = await fresh();
+      local(document); // ages grow on both
+      refused = !page;
+      connection(refused ? "refused" : "");
+      let held = false;
+      for (const part of page ? parts() : []) {
+        const now = page.querySelector(`[data-part="${part.dataset.part}"]`);
+        if (!now || now.innerHTML === part.innerHTML) continue;
+        if (force || !reading(part)) replace(part, now.innerHTML);
+        else if ("list" in part.dataset) held = true;
+      }
+      if (news) news.hidden = !held;
+    } catch {
+      connection("cut");
+    }
+    if (!refused && !document.hidden) timer = setTimeout(refresh, interval);
+  };
+  const refresh = (force) => (last = last.then(() => load(force)));
+
+  news?.addEventListener("click", async () => {
+    await refresh(true);
+    document.querySelector("[data-list] a")?.focus();
+  });
+  document.addEventListener("visibilitychange", () => (document.hidden ? clearTimeout(timer) : refresh()));
+  timer = setTimeout(refresh, interval);
+  live.toggleAttribute("data-connected", true);
+}

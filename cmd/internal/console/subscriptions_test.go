@@ -1,0 +1,214 @@
+package console_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/subscription"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/feeds"
+	"carillon/projections/subscriptions"
+	"carillon/query"
+)
+
+// submit sends a form with several values of a name.
+func (b *browser) submit(t *testing.T, path string, form url.Values) page {
+	t.Helper()
+	return b.send(t, http.MethodPost, path, form, nil)
+}
+
+// only returns the only subscription of a destination.
+func (w *world) only(tb testing.TB, destination uuid.UUID) query.Subscription {
+	tb.Helper()
+	found, _, err := w.Queries.Subscriptions(tb.Context(), w.org, destination, 10, 0)
+	if err != nil || len(found) != 1 {
+		tb.Fatalf("%+v, %v; want one subscription", found, err)
+	}
+	return found[0]
+}
+
+// namedFeed creates a feed.
+func (w *world) namedFeed(t *testing.T, name string) uuid.UUID {
+	t.Helper()
+	made, err := w.Commands.CreateFeed(t.Context(), command.Caller{
+		Organization: w.org,
+		Actor:        "key:test",
+		RequestID:    uuid.New(),
+	}, command.CreateFeed{Name: name, Description: "In town"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, made.Position, feeds.ReadModel.Name)
+	return made.ID
+}
+
+// TestNewDestination_withEvents: the form of a destination has its event types; the next page has the secret, for a
+// quarter of an hour, and a test.
+func TestNewDestination_withEvents(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	concerts := w.namedFeed(t, "Concerts <b>")
+	b.get(t, "/console/destinations/new").expect(t, 200, "news.*", "A news item was added to a news feed.",
+		"factcheck.status.changed", "Concerts <b>")
+	address := receiver(t, 204, "")
+	form := url.Values{
+		"name": {"Hook"}, "url": {address}, "debounce": {"0"}, "types": {"event.item.added", "news.*"}, "scope": {"feeds"},
+	}
+	b.submit(t, "/console/destinations/new", form).expect(t, 400, "Feeds must be chosen",
+		`value="news.*" checked`, `value="feeds" selected`, `value="Hook"`)
+	for value, refusal := range map[string]string{
+		"event/" + uuid.NewString(): "there is no event feed",
+		"event/x":                   "feeds",
+		"x/" + concerts.String():    "must be",
+	} {
+		form["feeds"] = []string{value}
+		if p := b.submit(t, "/console/destinations/new", form); p.status < 400 || !strings.Contains(p.body, refusal) {
+			t.Errorf("feed %s: %d\n%s", value, p.status, p.body)
+		}
+	}
+	form["feeds"], form["types"] = []string{"event/" + concerts.String()}, []string{"no.such"}
+	b.submit(t, "/console/destinations/new", form).expect(t, 400, "Events include a type that is not known",
+		`value="no.such" checked`)
+	if _, total, err := w.Queries.FindDestinations(t.Context(), w.org, query.DestinationFilter{Limit: 1}); err != nil ||
+		total != 0 {
+		t.Fatalf("%d destinations were created by refused forms, %v", total, err)
+	}
+	form["types"] = []string{"event.item.added", "news.*"}
+	made := b.submit(t, "/console/destinations/new", form)
+	path, _, _ := strings.Cut(made.location, "/start?")
+	id := mustID(t, strings.TrimPrefix(path, "/console/destinations/"))
+	found := w.only(t, id)
+	if !found.Active || strings.Join(found.EventTypes, " ") != "event.item.added news.*" || len(found.Feeds) != 1 ||
+		found.Feeds[0].FeedID != concerts {
+		t.Errorf("it has %+v", found)
+	}
+	first := b.get(t, made.location).expect(t, 200, "The destination was created.", "Send a test", "whsec_")
+	if strings.Contains(first.body, "It has no subscription") || !regexp.MustCompile(
+		`data-copy="whsec_[^"]{40,}"`).MatchString(first.body) {
+		t.Errorf("no secret to copy, or no subscription:\n%s", first.body)
+	}
+	if w.lastDisclosure(t, id) == eventstore.Start {
+		t.Error("that the secret was shown is not recorded")
+	}
+	b.get(t, path).expect(t, 200, "event.item.added", "news.*", "Concerts <b>")
+	for _, key := range []*browser{w.signIn(t, w.scoped(t, "read", "write")), w.operator(t)} {
+		at := path
+		if key.at != nil {
+			at = strings.Replace(path, "/console", "/console/organizations/"+w.org.String(), 1)
+		}
+		if p := key.get(t, at+"/start").expect(t, 200, "Somebody who may see secrets"); regexp.MustCompile(
+			`whsec_[A-Za-z0-9+/]`).MatchString(p.body) {
+			t.Errorf("a secret is shown to one who may not see it:\n%s", p.body)
+		}
+	}
+	w.later.Store(int64(16 * 60e9))
+	if p := b.get(t, path+"/start").expect(t, 200); strings.Contains(p.body, "data-copy") {
+		t.Error("the secret is still there after a quarter of an hour")
+	}
+}
+
+// TestSubscriptions: subscriptions are added, changed, switched off and on, and deleted.
+func TestSubscriptions(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	id := w.destination(t, "Hook", receiver(t, 204, ""))
+	path := "/console/destinations/" + id.String()
+	concerts := w.namedFeed(t, "Concerts")
+	b.get(t, path).expect(t, 200, "nothing is sent to this destination", path+"/subscriptions/new")
+	b.get(t, path+"/subscriptions/new").expect(t, 200, "New subscription", "Concerts")
+	b.submit(t, path+"/subscriptions/new", url.Values{"scope": {"all"}, "externalId": {"mine"}}).expect(t, 400,
+		"Events must be chosen", `value="mine"`)
+	b.submit(t, path+"/subscriptions/new", url.Values{"scope": {"all"}, "types": {"*"}, "externalId": {"mine"}}).
+		leadsTo(t, path+"?done=subscribed#subscriptions")
+	b.submit(t, path+"/subscriptions/new", url.Values{"scope": {"all"}, "types": {"*"}, "externalId": {"mine"}}).
+		expect(t, 409, "External id is taken", `value="*" checked`)
+	found := w.only(t, id)
+	at := path + "/subscriptions/" + found.ID.String()
+	opened := b.get(t, at+"/edit").expect(t, 200, `value="*" checked`, `value="mine"`).seenBy(t)
+
+	change := url.Values{
+		"seen": {opened}, "types": {"event.*"}, "scope": {"feeds"}, "feeds": {"event/" + concerts.String()},
+		"externalId": {"mine"},
+	}
+	b.submit(t, at+"/edit", change).leadsTo(t, path+"?done=saved#subscriptions")
+	change["types"] = []string{"news.*"}
+	again := b.submit(t, at+"/edit", change).expect(t, 409, "changed since you opened the form", "It is now:",
+		`value="news.*" checked`)
+	if found = w.only(t, id); strings.Join(found.EventTypes, " ") != "event.*" || len(found.Feeds) != 1 {
+		t.Errorf("an old form overwrote it: %+v", found)
+	}
+	change["seen"], change["scope"] = []string{again.seenBy(t)}, []string{"feed_type:news"}
+	b.submit(t, at+"/edit", change).leadsTo(t, path+"?done=saved#subscriptions")
+	if found = w.only(t, id); found.ScopeKind != "feed_type" || found.FeedType != "news" || len(found.Feeds) != 0 {
+		t.Errorf("it is %+v", found)
+	}
+
+	b.get(t, at+"/disable").expect(t, 200, "Nothing is sent for it")
+	b.post(t, at+"/disable").leadsTo(t, path+"?done=subscription-off#subscriptions")
+	b.get(t, path).expect(t, 200, "switched off", "Switch on")
+	b.get(t, at+"/enable").expect(t, 200, "Matching events are sent")
+	b.post(t, at+"/enable").leadsTo(t, path+"?done=subscription-on#subscriptions")
+	known, err := subscription.Aggregate.Load(t.Context(), w.Store, found.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := subscription.Aggregate.Execute(t.Context(), w.Store, found.ID, subscription.Deactivate{
+		Switches: known.State.Switches,
+		Reason:   "a pinned feed was deleted",
+		At:       w.now(),
+	}, subscription.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, out.Position, subscriptions.ReadModel.Name)
+	b.get(t, path).expect(t, 200, "a pinned feed was deleted")
+	b.get(t, at+"/enable").expect(t, 200, "It is off because a pinned feed was deleted")
+	b.post(t, at+"/enable").leadsTo(t, path+"?done=subscription-on#subscriptions")
+	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "a pinned feed was deleted") {
+		t.Error("the reason outlives the switch")
+	}
+	b.get(t, at+"/delete").expect(t, 200, "can't be undone")
+	b.post(t, at+"/delete").leadsTo(t, path+"?done=unsubscribed#subscriptions")
+	b.get(t, at+"/edit").expect(t, 404, "Not found")
+}
+
+// TestSubscriptions_hostile: a key without write changes no subscription, other organizations find none, and pages of
+// other origins change nothing.
+func TestSubscriptions_hostile(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
+	path := "/console/destinations/" + id.String()
+	at := path + "/subscriptions/" + w.only(t, id).ID.String()
+	_, otherKey := w.Organization(t, "Library")
+	reader, other, owner := w.signIn(t, w.scoped(t, "read", "secrets")), w.signIn(t, otherKey), w.signIn(t, w.key)
+	form := url.Values{"scope": {"all"}, "types": {"*"}, "seen": {"0"}}
+	if p := reader.get(t, path).expect(t, 200); strings.Contains(p.body, "/subscriptions/") {
+		t.Error("a reader is shown changes of subscriptions")
+	}
+	for _, page := range []string{
+		path + "/subscriptions/new", at + "/edit", at + "/enable", at + "/disable", at + "/delete",
+	} {
+		reader.get(t, page).expect(t, 403, "lacks the scope write")
+		reader.submit(t, page, form).expect(t, 403, "lacks the scope write")
+		other.get(t, page).expect(t, 404, "Not found")
+		other.submit(t, page, form).expect(t, 404, "Not found")
+		owner.send(t, http.MethodPost, page, form, http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400)
+	}
+	other.get(t, path+"/start").expect(t, 404)
+	elsewhere := w.destination(t, "Other", receiver(t, 204, ""))
+	owner.get(t, strings.Replace(at, id.String(), elsewhere.String(), 1)+"/edit").expect(t, 404, "Not found")
+	writer := w.signIn(t, w.scoped(t, "read", "write"))
+	writer.get(t, at+"/edit").expect(t, 200) // it shows no secrets
+	if found := w.only(t, id); !found.Active || found.Revision != 0 {
+		t.Errorf("it was changed: %+v", found)
+	}
+}

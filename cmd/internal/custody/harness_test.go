@@ -1,0 +1,252 @@
+package custody_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/destination"
+	"carillon/cmd/internal/custody"
+	"carillon/command/sealing"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/clientcertificates"
+	"carillon/projections/destinations"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+)
+
+var (
+	alice  = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	master = bytes.Repeat([]byte{7}, 32)
+	second = bytes.Repeat([]byte{8}, 32)
+)
+
+// world is an installation: a Postgres, an event store, and directories.
+type world struct {
+	*testing.T
+	pool      *pgxpool.Pool
+	store     *esdb.Store
+	dir, copy string
+	masters   [][]byte
+	database  string // of the copy; empty: the directory
+	later     time.Duration
+	former    string // the directory of the home by other settings
+	// The home is the directory, beside an embedded store; else Postgres, and the directory has a copy.
+	beside bool
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	t.Parallel()
+	w := &world{
+		T:       t,
+		store:   nodetest.Start(t),
+		dir:     filepath.Join(t.TempDir(), "keys"),
+		copy:    t.TempDir(),
+		masters: [][]byte{master},
+	}
+	w.newPostgres()
+	return w
+}
+
+// newPostgres replaces Postgres, as if it was lost.
+func (w *world) newPostgres() {
+	w.Helper()
+	w.pool = projecttest.Pool(w.T)
+	for _, model := range []projections.ReadModel{destinations.ReadModel, clientcertificates.ReadModel} {
+		if err := projections.EnsureSchema(w.Context(), w.pool, model); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// process is one process of the installation, as far as its keys go.
+type process struct {
+	*custody.Custody
+	vault *sealing.Vault
+}
+
+func (w *world) make() process {
+	w.Helper()
+	ring, err := sealing.NewRing(w.masters[0], w.masters[1:]...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	cfg := custody.Config{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Ring:     ring,
+		Store:    w.store,
+		Dir:      w.dir,
+		DataDir:  w.copy,
+		Former:   w.former,
+		Database: w.database,
+		Now:      func() time.Time { return time.Now().Add(w.later) },
+		Log:      slog.New(slog.NewTextHandler(w.Output(), nil)),
+	}
+	if w.beside {
+		cfg.File = w.dir
+	}
+	if w.beside || w.database != "" {
+		cfg.Dir = ""
+	}
+	c, err := custody.New(cfg)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(c.Close)
+	return process{c, sealing.NewVaultOn(c, ring)}
+}
+
+func (w *world) open() process {
+	w.Helper()
+	p := w.make()
+	if err := p.Compare(w.Context()); err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+// create makes a destination whose secret is its own id.
+func (w *world) create(p process) uuid.UUID {
+	w.Helper()
+	id := uuid.New()
+	if err := p.vault.Create(w.Context(), id); err != nil {
+		w.Fatal(err)
+	}
+	sealed, err := p.vault.Seal(w.Context(), id, sealing.Secret, id[:])
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.execute(id, destination.Create{
+		Organization: alice,
+		SecretID:     id,
+		Secret:       sealed,
+		At:           time.Now(),
+		Settings:     destination.Settings{Name: "CRM", URL: nowhere},
+	})
+	return id
+}
+
+const nowhere = "https://example.org/hook"
+
+func (w *world) execute(id uuid.UUID, command destination.Command) {
+	w.Helper()
+	if _, err := destination.Aggregate.Execute(w.Context(), w.store, id, command,
+		destination.Options{CommandID: uuid.New()}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// delete ends a destination; its key is yet to be shredded.
+func (w *world) delete(id uuid.UUID) {
+	w.Helper()
+	w.execute(id, destination.Delete{Organization: alice, At: time.Now()})
+}
+
+// opens expects that a process opens the secrets of destinations.
+func (w *world) opens(p process, ids ...uuid.UUID) {
+	w.Helper()
+	for _, id := range ids {
+		known, err := destination.Aggregate.Load(w.Context(), w.store, id)
+		if err != nil {
+			w.Fatal(err)
+		}
+		plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed)
+		if err != nil || !bytes.Equal(plain, id[:]) {
+			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
+		}
+	}
+}
+
+func (w *world) exec(sql string, arguments ...any) {
+	w.Helper()
+	if _, err := w.pool.Exec(w.Context(), sql, arguments...); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) row(id uuid.UUID) (wrapped []byte) {
+	w.Helper()
+	if err := w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
+		id).Scan(&wrapped); err != nil {
+		w.Fatal(err)
+	}
+	return wrapped
+}
+
+// file returns the path of the file of a key.
+func (w *world) file(id uuid.UUID) string { return filepath.Join(w.dir, id.String()) }
+
+func (w *world) there(id uuid.UUID) bool {
+	_, err := os.Stat(w.file(id))
+	return err == nil
+}
+
+// epochFiles returns the paths of the epoch keys in both directories.
+func (w *world) epochFiles() (paths []string) {
+	w.Helper()
+	for _, dir := range []string{w.dir, w.copy} {
+		found, err := filepath.Glob(filepath.Join(dir, "epoch-*"))
+		if err != nil {
+			w.Fatal(err)
+		}
+		paths = append(paths, found...)
+	}
+	return paths
+}
+
+// kinds runs a test for a home in Postgres with a copy, and for a directory alone.
+func kinds(t *testing.T, test func(*testing.T, *world)) {
+	t.Helper()
+	for name, beside := range map[string]bool{"postgres": false, "directory": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.beside = beside
+			test(t, w)
+		})
+	}
+}
+
+// rows returns how many keys Postgres has.
+func (w *world) rows() (n int) {
+	w.Helper()
+	if err := w.pool.QueryRow(w.Context(), "SELECT count(*) FROM carillon.data_keys").Scan(&n); err != nil {
+		w.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) read(path string) []byte {
+	w.Helper()
+	data, err := os.ReadFile(path) //nolint:gosec // the test's own
+	if err != nil {
+		w.Fatal(err)
+	}
+	return data
+}
+
+func (w *world) write(path string, data []byte) {
+	w.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func unhex(t *testing.T, text string) []byte {
+	t.Helper()
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}

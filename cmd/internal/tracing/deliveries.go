@@ -1,0 +1,59 @@
+package tracing
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"carillon/command/delivery"
+	"carillon/command/webhook"
+)
+
+var _ delivery.Tracer = (*Tracing)(nil)
+
+// Dispatch implements delivery.Tracer.
+func (t *Tracing) Dispatch(
+	ctx context.Context, traceparent, eventType string, deliveries int,
+) (_ context.Context, own string, end func(error)) {
+	//nolint:spancheck // the caller ends it
+	ctx, span := t.tracer.Start(below(ctx, traceparent), "dispatch", trace.WithAttributes(
+		attribute.String("carillon.event.type", eventType),
+		attribute.Int("carillon.deliveries", deliveries),
+	))
+	return ctx, traceparentOf(span.SpanContext()), func(err error) { //nolint:spancheck // as above
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// Attempt implements delivery.Tracer. The span has no address: it may contain credentials.
+func (t *Tracing) Attempt(
+	ctx context.Context, traceparent string, job *delivery.Job,
+) (_ context.Context, own string, end func(webhook.Result)) {
+	//nolint:spancheck // the caller ends it
+	ctx, span := t.tracer.Start(below(ctx, traceparent), "attempt", trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("carillon.destination.id", job.Destination.String()),
+			attribute.String("carillon.delivery.id", job.ID.String()),
+			attribute.Int("carillon.attempt", job.Attempts+1),
+		))
+	return ctx, traceparentOf(span.SpanContext()), func(result webhook.Result) { //nolint:spancheck // as above
+		outcome := "succeeded"
+		switch {
+		case result.Aborted:
+			outcome = "aborted"
+		case !result.OK():
+			outcome = result.FailureReason
+			span.SetStatus(codes.Error, outcome)
+		}
+		span.SetAttributes(attribute.String("carillon.outcome", outcome))
+		if result.StatusCode != 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", result.StatusCode))
+		}
+		span.End()
+	}
+}

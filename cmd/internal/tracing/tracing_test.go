@@ -1,0 +1,122 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/uuid"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"carillon/eventstore"
+)
+
+func TestSwitchedOn(t *testing.T) {
+	const endpoint = "http://collector:4318"
+	for name, c := range map[string]struct {
+		set     map[string]string
+		on, err bool
+	}{
+		"without variables":  {nil, false, false},
+		"endpoint":           {map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}, true, false},
+		"endpoint of traces": {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": endpoint}, true, false},
+		"exporter":           {map[string]string{"OTEL_TRACES_EXPORTER": "otlp"}, true, false},
+		"none": {map[string]string{
+			"OTEL_TRACES_EXPORTER":        "none",
+			"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+		}, false, false},
+		"disabled": {map[string]string{
+			"OTEL_SDK_DISABLED":           "true",
+			"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+		}, false, false},
+		"unknown exporter": {map[string]string{"OTEL_TRACES_EXPORTER": "zipkin"}, false, true},
+		"unknown protocol": {map[string]string{
+			"OTEL_TRACES_EXPORTER":        "otlp",
+			"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+		}, false, true},
+		"protocol of traces": {map[string]string{
+			"OTEL_TRACES_EXPORTER":               "otlp",
+			"OTEL_EXPORTER_OTLP_PROTOCOL":        "grpc",
+			"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf",
+		}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, variable := range []string{"OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT",
+				"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"} {
+				t.Setenv(variable, c.set[variable])
+			}
+			on, err := switchedOn()
+			if on != c.on || (err != nil) != c.err {
+				t.Errorf("on = %v, %v", on, err)
+			}
+		})
+	}
+}
+
+// appends is a store that keeps the last append.
+type appends struct {
+	Backend
+
+	last []eventstore.Proposed
+	err  error
+}
+
+func (a *appends) Append(
+	_ context.Context, _ string, _ eventstore.Revision, events []eventstore.Proposed,
+) (eventstore.Appended, error) {
+	a.last = events
+	return eventstore.Appended{}, a.err
+}
+
+// Only events of a sampled span get its traceparent. The caller's own, and untraced ones, stay as they are.
+func TestStoreMarksSampledAppends(t *testing.T) {
+	t.Parallel()
+	spans := tracetest.NewInMemoryExporter()
+	provider := sdk.NewTracerProvider(sdk.WithSyncer(spans))
+	tracing := &Tracing{provider: provider, tracer: provider.Tracer("test")}
+	backend := &appends{}
+	store := tracing.Store(backend)
+	proposed := []eventstore.Proposed{{ID: uuid.New(), Metadata: []byte(`{"actor":"me","schemaVersion":1}`)}}
+	untraced := func(ctx context.Context) {
+		t.Helper()
+		if _, err := store.Append(ctx, "item-1", eventstore.NoStream, proposed); err != nil {
+			t.Fatal(err)
+		}
+		if &backend.last[0] != &proposed[0] || len(spans.GetSpans()) != 0 {
+			t.Errorf("events = %+v, spans = %v", backend.last, spans.GetSpans())
+		}
+	}
+	untraced(t.Context())
+	untraced(below(t.Context(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"))
+
+	const sampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	backend.err = errors.New("refused")
+	_, err := store.Append(below(t.Context(), sampled), "item-1", eventstore.NoStream, proposed)
+	if !errors.Is(err, backend.err) {
+		t.Errorf("err = %v", err)
+	}
+	recorded := eventstore.Recorded{Metadata: backend.last[0].Metadata}
+	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+	if err != nil || metadata.Actor != "me" || recorded.Traceparent() != sampled {
+		t.Errorf("metadata = %s, %v", recorded.Metadata, err)
+	}
+	if string(proposed[0].Metadata) != `{"actor":"me","schemaVersion":1}` {
+		t.Errorf("the caller's event became %s", proposed[0].Metadata)
+	}
+	if got := spans.GetSpans(); len(got) != 1 || got[0].Name != "append item" || got[0].Status.Description != "refused" {
+		t.Errorf("spans = %v", got)
+	}
+}
+
+// An append that is not traced allocates nothing more. Allocations are counted, so that it can't run in parallel.
+func TestStoreUntracedAllocatesNothing(t *testing.T) {
+	provider := sdk.NewTracerProvider()
+	store := (&Tracing{provider: provider, tracer: provider.Tracer("test")}).Store(&appends{})
+	ctx, events := t.Context(), []eventstore.Proposed{{}}
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = store.Append(ctx, "item-1", eventstore.NoStream, events)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

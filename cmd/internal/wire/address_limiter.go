@@ -1,0 +1,54 @@
+package wire
+
+import (
+	"net/netip"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const maxAddresses = 10_000
+
+// AddressLimiter has a token bucket for each address. An IPv6 address counts as its network. If there are too many
+// addresses, the one that has been quiet for longest is forgotten. It is safe for concurrent use.
+type AddressLimiter struct {
+	limit rate.Limit
+	burst int
+	all   *Recent[netip.Prefix, *rate.Limiter]
+}
+
+// NewAddressLimiter returns a limiter that has seen no address. Buckets hold burst tokens, and are filled in a time.
+func NewAddressLimiter(burst int, in time.Duration) *AddressLimiter {
+	return &AddressLimiter{
+		limit: rate.Limit(float64(burst) / in.Seconds()),
+		burst: burst,
+		all:   NewRecent[netip.Prefix, *rate.Limiter](maxAddresses),
+	}
+}
+
+// Take takes a token, and reports whether there was one.
+func (l *AddressLimiter) Take(from netip.Addr, now time.Time) bool { return l.of(from).AllowN(now, 1) }
+
+// GiveBack returns a token that was taken.
+func (l *AddressLimiter) GiveBack(from netip.Addr, now time.Time) { l.of(from).AllowN(now, -1) }
+
+// Wait returns the time until an address has a token.
+func (l *AddressLimiter) Wait(from netip.Addr, now time.Time) time.Duration {
+	bucket, known := l.all.Get(NetworkOf(from))
+	if !known {
+		return 0
+	}
+	missing := 1 - bucket.TokensAt(now)
+	return max(0, time.Duration(missing/float64(l.limit)*float64(time.Second)))
+}
+
+// of returns the bucket of an address.
+func (l *AddressLimiter) of(from netip.Addr) (bucket *rate.Limiter) {
+	l.all.Change(NetworkOf(from), func(before *rate.Limiter, known bool) *rate.Limiter {
+		if bucket = before; !known {
+			bucket = rate.NewLimiter(l.limit, l.burst)
+		}
+		return bucket
+	})
+	return bucket
+}

@@ -1,0 +1,60 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/netip"
+	"time"
+)
+
+// Limits of look-ups of unknown credentials from one address: a thousand at once, a hundred a second.
+const (
+	unknownBurst = 1000
+	unknownIn    = 10 * time.Second
+
+	maxCredentials = 10_000
+)
+
+// Credentials remembers API keys, tokens or sessions that were valid when they were looked up last, and limits the
+// look-ups of others from one address. Valid ones don't count, so that many callers behind one address get through.
+type Credentials struct {
+	what    string
+	invalid error // of a look-up
+	unknown *AddressLimiter
+	valid   *Recent[[sha256.Size]byte, struct{}]
+}
+
+// NewCredentials returns empty Credentials. what names their kind, and a look-up of an invalid one fails with the error
+// invalid.
+func NewCredentials(what string, invalid error) *Credentials {
+	return &Credentials{
+		what:    what,
+		invalid: invalid,
+		unknown: NewAddressLimiter(unknownBurst, unknownIn),
+		valid:   NewRecent[[sha256.Size]byte, struct{}](maxCredentials),
+	}
+}
+
+// LookUp calls find for a credential. An address that has shown too many invalid ones is refused until it slows down,
+// except for known ones.
+func (c *Credentials) LookUp(hash [sha256.Size]byte, from netip.Addr, now time.Time, find func() error) error {
+	_, known := c.valid.Get(hash)
+	if !known && !c.unknown.Take(from, now) {
+		return &Failure{
+			Kind:       RateLimited,
+			RetryAfter: time.Second,
+			Issue:      "too many " + c.what + " that are not valid came from this address; try again in a second",
+		}
+	}
+	if err := find(); err != nil {
+		if errors.Is(err, c.invalid) {
+			c.valid.Forget(hash)
+		}
+		return err
+	}
+	if !known {
+		c.unknown.GiveBack(from, now)
+	}
+	c.valid.Set(hash, struct{}{})
+	return nil
+}

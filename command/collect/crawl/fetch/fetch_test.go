@@ -1,0 +1,401 @@
+package fetch_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/crawl/fetch"
+)
+
+// site serves handlers on loopback; other paths are a 404.
+func site(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	for path, handler := range handlers {
+		mux.HandleFunc(path, handler)
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func text(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func redirect(to string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
+}
+
+func newFetcher(t *testing.T, o fetch.Options) *fetch.Fetcher {
+	t.Helper()
+	if o.Transport == nil {
+		transport := &http.Transport{}
+		t.Cleanup(transport.CloseIdleConnections)
+		o.Transport = transport
+	}
+	if o.Interval == 0 {
+		o.Interval = -1
+	}
+	f, err := fetch.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	var agent, encoding atomic.Value
+	server := site(t, map[string]http.HandlerFunc{
+		"/page": func(w http.ResponseWriter, r *http.Request) {
+			agent.Store(r.UserAgent())
+			encoding.Store(r.Header.Get("Accept-Encoding"))
+			w.Header().Set("Content-Type", "Text/HTML; charset=utf-8")
+			w.Header().Set("ETag", `"1"`)
+			_, _ = io.WriteString(w, "hello")
+		},
+		"/old": redirect("/page#part"),
+	})
+	f := newFetcher(t, fetch.Options{UserAgent: fetch.UserAgent("1.2", "https://carillon.example/about")})
+	page, err := f.Get(t.Context(), server.URL+"/old", fetch.Validators{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page.Body) != "hello" || page.MediaType != "text/html" || page.URL.String() != server.URL+"/page" {
+		t.Errorf("got %q, %q at %s", page.Body, page.MediaType, page.URL)
+	}
+	if want := (fetch.Validators{URL: server.URL + "/page", ETag: `"1"`}); page.Validators != want {
+		t.Errorf("validators %+v, want %+v", page.Validators, want)
+	}
+	if agent.Load() != "Carillon/1.2 (+https://carillon.example/about)" || encoding.Load() != "gzip" {
+		t.Errorf("asked as %q, accepting %q", agent.Load(), encoding.Load())
+	}
+}
+
+func TestNotModified(t *testing.T) {
+	t.Parallel()
+	const modified = "Fri, 20 Nov 2026 10:00:00 GMT"
+	server := site(t, map[string]http.HandlerFunc{
+		"/page": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"1"`)
+			if r.Header.Get("If-None-Match") == `"1"` && r.Header.Get("If-Modified-Since") == modified {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			w.Header().Set("Last-Modified", modified)
+			_, _ = io.WriteString(w, "hello")
+		},
+		"/moved":  redirect("/page"),
+		"/broken": status(http.StatusNotModified),
+	})
+	f := newFetcher(t, fetch.Options{})
+	first, err := f.Get(t.Context(), server.URL+"/moved", fetch.Validators{})
+	if err != nil || first.NotModified {
+		t.Fatalf("first: %+v, %v", first, err)
+	}
+	second, err := f.Get(t.Context(), server.URL+"/moved", first.Validators)
+	if err != nil || !second.NotModified || second.Validators != first.Validators {
+		t.Errorf("second: %+v, %v", second, err)
+	}
+	if _, err := f.Get(t.Context(), server.URL+"/broken", first.Validators); !errors.Is(err, collect.ErrHTTPStatus) {
+		t.Errorf("a 304 to an unconditional request gives %v", err)
+	}
+}
+
+var errRefused = errors.New("refused by the guard")
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}
+	bomb := func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = z.Write(make([]byte, 1<<20))
+		_ = z.Close()
+	}
+	server := site(t, map[string]http.HandlerFunc{
+		"/robots.txt": text("text/plain", "User-agent: *\nDisallow: /private"),
+		"/private":    text("text/html", "x"),
+		"/to-private": redirect("/private"),
+		"/loop":       redirect("/loop"),
+		"/to-file":    redirect("file:///etc/passwd"),
+		"/gone":       status(http.StatusGone),
+		"/choices":    status(http.StatusMultipleChoices),
+		"/large":      text("text/html", strings.Repeat("x", 2000)),
+		"/bomb":       bomb,
+		"/brotli": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = io.WriteString(w, "x")
+		},
+		"/hang":    hang,
+		"/guarded": text("text/html", "x"),
+	})
+	t.Cleanup(func() { close(release) })
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	patient := newFetcher(t, fetch.Options{
+		MaxBytes: 1000,
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/guarded" {
+				return nil, fmt.Errorf("dial: %w", errRefused)
+			}
+			return transport.RoundTrip(r)
+		}),
+		Blocked: func(err error) bool { return errors.Is(err, errRefused) },
+	})
+	hasty := newFetcher(t, fetch.Options{Timeout: 100 * time.Millisecond})
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+
+	tests := []struct {
+		url  string
+		want error
+	}{
+		{server.URL + "/private?token=s3cret", collect.ErrRobotsDisallowed},
+		{server.URL + "/to-private?token=s3cret", collect.ErrRobotsDisallowed},
+		{server.URL + "/loop", collect.ErrTooManyRedirects},
+		{server.URL + "/to-file", collect.ErrBadURL},
+		{server.URL + "/gone?token=s3cret", collect.ErrHTTPStatus},
+		{server.URL + "/choices", collect.ErrHTTPStatus},
+		{server.URL + "/large", collect.ErrTooLarge},
+		{server.URL + "/bomb", collect.ErrTooLarge},
+		{server.URL + "/brotli", collect.ErrUnsupportedContent},
+		{server.URL + "/hang", collect.ErrTimeout},
+		{server.URL + "/guarded", collect.ErrBlockedAddress},
+		{closed.URL + "/x?token=s3cret", collect.ErrConnection},
+		{"ftp://a.example/x", collect.ErrBadURL},
+		{"http:///x", collect.ErrBadURL},
+		{"http://user:s3cret@a.example/x", collect.ErrBadURL},
+		{"http://a.example/%zz?token=s3cret", collect.ErrBadURL},
+	}
+	for _, tt := range tests {
+		t.Run(tt.url[strings.LastIndex(tt.url, "/"):], func(t *testing.T) {
+			t.Parallel()
+			f := patient
+			if errors.Is(tt.want, collect.ErrTimeout) {
+				f = hasty
+			}
+			_, err := f.Get(t.Context(), tt.url, fetch.Validators{})
+			var failure *collect.FetchError
+			if !errors.Is(err, tt.want) || !errors.As(err, &failure) {
+				t.Fatalf("got %v, want %v", err, tt.want)
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestCancelledByTheCaller(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	server := site(t, map[string]http.HandlerFunc{
+		"/page": func(_ http.ResponseWriter, r *http.Request) {
+			cancel()
+			<-r.Context().Done()
+		},
+	})
+	_, err := newFetcher(t, fetch.Options{}).Get(ctx, server.URL+"/page", fetch.Validators{})
+	if !errors.Is(err, context.Canceled) || errors.Is(err, collect.ErrTimeout) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	server := site(t, map[string]http.HandlerFunc{
+		"/seconds": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "120")
+			w.WriteHeader(http.StatusTooManyRequests)
+		},
+		"/date": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+		"/never": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "99999999")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	})
+	for path, want := range map[string][2]time.Duration{
+		"/seconds": {2 * time.Minute, 2 * time.Minute},
+		"/date":    {59 * time.Minute, time.Hour},
+		"/never":   {24 * time.Hour, 24 * time.Hour},
+	} {
+		_, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL+path, fetch.Validators{})
+		var got *collect.StatusError
+		if !errors.As(err, &got) || got.RetryAfter < want[0] || got.RetryAfter > want[1] {
+			t.Errorf("%s: %v, %+v", path, err, got)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, contentType, body, want string }{
+		{"header", "text/html; charset=iso-8859-1", "Caf\xe9", "Café"},
+		{"meta", "text/html", "<meta charset=shift_jis>\x89\xb9\x8a\x79", "<meta charset=shift_jis>音楽"},
+		{"byte order mark", "text/html; charset=iso-8859-1", "\xef\xbb\xbfCafé", "Café"},
+		{"utf-8 beyond the part that is sniffed", "text/html", strings.Repeat(" ", 2000) + "Café", strings.Repeat(" ", 2000) +
+			"Café"},
+		{"nothing said", "", "Caf\xe9", "Café"},
+		{"broken utf-8", "text/html; charset=utf-8", "Caf\xe9!", "Caf\ufffd!"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := site(t, map[string]http.HandlerFunc{"/": text(tt.contentType, tt.body)})
+			page, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL, fetch.Validators{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := page.Text(); err != nil || got != tt.want {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, "hello")
+	_ = z.Close()
+	server := site(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped.Bytes())
+	}})
+	page, err := newFetcher(t, fetch.Options{}).Get(t.Context(), server.URL, fetch.Validators{})
+	if err != nil || string(page.Body) != "hello" {
+		t.Errorf("got %v, %v", page, err)
+	}
+}
+
+// Stay forbids redirects to another site, and requests for its robots.txt.
+func TestStay(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	other := site(t, map[string]http.HandlerFunc{"/": func(http.ResponseWriter, *http.Request) { asked.Add(1) }})
+	server := site(t, map[string]http.HandlerFunc{
+		"/page": text("text/plain", "hello"), "/here": redirect("/page"), "/there": redirect(other.URL + "/page"),
+		"/private": redirect("http://10.0.0.1/"),
+	})
+	f := newFetcher(t, fetch.Options{})
+	if page, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + "/here", Stay: true}); err != nil ||
+		string(page.Body) != "hello" {
+		t.Errorf("a redirect within the site gives %v, %v", page, err)
+	}
+	for _, path := range []string{"/there", "/private"} {
+		if _, err := f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Stay: true}); !errors.Is(err, collect.ErrBadURL) {
+			t.Errorf("%s gives %v", path, err)
+		}
+	}
+	if asked.Load() != 0 {
+		t.Errorf("the other site was asked %d times", asked.Load())
+	}
+}
+
+// A body can be read while it arrives, within a separate limit.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const limit = 1 << 20
+	release := make(chan struct{})
+	server := site(t, map[string]http.HandlerFunc{
+		"/two": func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "first ")
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-release: // the reader has the first part
+			case <-r.Context().Done():
+			}
+			_, _ = io.WriteString(w, "second")
+		},
+		"/long": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", limit+1)) },
+		"/bomb": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = io.WriteString(z, strings.Repeat("x", limit+1))
+			_ = z.Close()
+		},
+		"/broken": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = io.WriteString(w, "x")
+		},
+		"/gone": status(http.StatusGone),
+	})
+	f := newFetcher(t, fetch.Options{MaxBytes: 10})
+	read := func(path string, take func(io.Reader) error) (*fetch.Page, error) {
+		return f.Do(t.Context(), fetch.Ask{URL: server.URL + path, Limit: limit,
+			Read: func(_ *fetch.Page, body io.Reader) error {
+				return take(body)
+			}})
+	}
+	all := func(body io.Reader) error { _, err := io.Copy(io.Discard, body); return err }
+
+	var got []byte
+	page, err := read("/two", func(body io.Reader) error {
+		first := make([]byte, 6)
+		if _, err := io.ReadFull(body, first); err != nil {
+			return err
+		}
+		close(release)
+		rest, err := io.ReadAll(body)
+		got = slices.Concat(first, rest)
+		return err
+	})
+	if err != nil || string(got) != "first second" || page.Body != nil || page.URL.Path != "/two" {
+		t.Errorf("got %q, %+v, %v", got, page, err)
+	}
+	for path, want := range map[string]error{
+		"/long": collect.ErrTooLarge, "/bomb": collect.ErrTooLarge, "/broken": collect.ErrConnection,
+		"/gone": collect.ErrHTTPStatus,
+	} {
+		if _, err := read(path, all); !errors.Is(err, want) {
+			t.Errorf("%s gives %v", path, err)
+		}
+	}
+	// The reader's result counts: it may stop early, or fail.
+	if _, err := read("/long", func(body io.Reader) error { _ = all(body); return nil }); err != nil {
+		t.Errorf("a reader that has enough: %v", err)
+	}
+	if _, err := read("/long", func(io.Reader) error { return errRefused }); !errors.Is(err, errRefused) {
+		t.Errorf("a reader that refuses: %v", err)
+	}
+}

@@ -1,0 +1,55 @@
+package frontier_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/crawl/frontier"
+	"carillon/command/collect/crawl/frontier/frontiertest"
+)
+
+// aging is a Memory with a clock.
+type aging struct {
+	*frontier.Memory
+
+	now time.Time
+}
+
+func (a *aging) Begin(_ *testing.T, start []collect.Link)     { a.Memory.Begin(start, a.now) }
+func (a *aging) Record(_ *testing.T, visited collect.Visited) { a.Memory.Record(visited, a.now) }
+func (a *aging) Age(_ *testing.T, d time.Duration)            { a.now = a.now.Add(d) }
+
+func TestMemoryKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	frontiertest.Run(t, func(*testing.T) frontiertest.Subject {
+		return &aging{frontier.New(nil, time.Now()), time.Now()}
+	})
+}
+
+func TestProgressAndUnlisted(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	root, a := collect.Link{Address: "root", List: true}, collect.Link{Address: "a"}
+	m := frontier.New([]collect.Link{root}, now)
+	m.Record(collect.Visited{Known: next(t, m), Page: collect.Page{Links: []collect.Link{a}}}, now)
+	if done, all := m.Progress(); done != 1 || all != 2 {
+		t.Errorf("progress %d of %d", done, all)
+	}
+	m.Record(collect.Visited{Known: next(t, m)}, now)
+	m.Begin([]collect.Link{root}, now)
+	m.Record(collect.Visited{Known: next(t, m)}, now)
+	if gone := m.Unlisted(); !slices.Equal(gone, []string{"a"}) {
+		t.Errorf("unlisted %v", gone)
+	}
+}
+
+func next(t *testing.T, m *frontier.Memory) collect.Known {
+	t.Helper()
+	known, ok, err := m.Next(t.Context())
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	return known
+}

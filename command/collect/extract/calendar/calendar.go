@@ -1,0 +1,125 @@
+// Package calendar reads happenings out of iCalendar files, RFC 5545.
+//
+//	text ──▶ lines ──▶ components ──▶ series: an event with its overrides ──▶ candidates ──▶ observations
+//	                       └──▶ zones                └── rules, within the window
+//
+// Calendars are written by many programs and by hand. Unreadable parts cost as little as possible: a line, an instance
+// or an event, each with a note, but never the file. Only the window is expanded, and no event can use up the budget
+// of the others.
+package calendar
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/identity"
+)
+
+// MediaType is the media type of calendars.
+const MediaType = "text/calendar"
+
+// Is reports whether a text is a calendar, whatever its media type.
+func Is(text string) bool {
+	const begin = "BEGIN:VCALENDAR"
+	text = strings.TrimLeft(text, "\ufeff \t\r\n")
+	return len(text) >= len(begin) && strings.EqualFold(text[:len(begin)], begin)
+}
+
+// Page is a calendar to read.
+type Page struct {
+	// URL is the address of the file.
+	URL *url.URL
+	// Text is the file in UTF-8, after [Unfold].
+	Text string
+	// Timezone is the source's configured zone. Optional.
+	Timezone string
+	Window   timing.Window
+}
+
+const (
+	// maxEvents limits the happenings of one file, maxHoldings their instances.
+	maxEvents   = 10_000
+	maxHoldings = 80_000
+)
+
+// Read returns the happenings of a calendar. It fails with [collect.ErrTooComplex] or the context's error if the
+// budget ends before the file does.
+func Read(b *budget.Budget, p Page) (candidate.Result, error) {
+	page, found, notes := Candidates(b, p)
+	result := candidate.Observe(b, page, found)
+	if err := b.Err(); err != nil {
+		return candidate.Result{}, fmt.Errorf("read calendar: %w", err)
+	}
+	result.Notes = append(notes, result.Notes...)
+	return result, nil
+}
+
+// Candidates returns the events of a calendar within the window, and the page that they belong to, for callers that
+// combine them with those of pages. The results are invalid if the budget has ended.
+func Candidates(b *budget.Budget, p Page) (page candidate.Page, found []*candidate.Candidate, notes collect.Notes) {
+	page = candidate.Page{
+		URL:      p.URL,
+		Timezone: p.Timezone,
+		Window:   p.Window,
+		Many:     true,
+		Limit:    maxEvents,
+	}
+	found = candidates(b, &notes, p)
+	return page, found, notes
+}
+
+func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Candidate {
+	f := &file{
+		budget: b,
+		notes:  notes,
+		page:   identity.Clean(p.URL),
+		home:   p.Timezone,
+		window: p.Window,
+	}
+	f.parse(p.Text)
+	all := f.series()
+	f.expandAll(all)
+	var found []*candidate.Candidate
+	left := f.dropped
+	for _, s := range all {
+		switch {
+		case b.Err() != nil:
+			return nil
+		case len(s.holdings) == 0 && !s.cut:
+			f.explain(s)
+			continue
+		case len(found) == maxEvents || len(s.holdings) == 0:
+			left++
+			continue
+		}
+		f.explain(s)
+		found = append(found, f.candidate(p.URL, s))
+		s.holdings = nil
+	}
+	if left > 0 {
+		notes.Add(collect.NoteTruncated, "the calendar shows %d events more than the %d that are read", left, len(found))
+	}
+	return found
+}
+
+// explain notes the parts of an event that were left out.
+func (f *file) explain(s *series) {
+	_, hasStart := s.master.first("DTSTART")
+	start := s.master.value("DTSTART")
+	switch {
+	case s.unfinished:
+		f.notes.Add(collect.NoteTruncated, "%q repeats by a rule that takes too much work, not all of it was followed",
+			f.title(s.master))
+	case s.cut:
+		f.notes.Add(collect.NoteTruncated, "%q has more than %d instances, the rest was left out", f.title(s.master), s.limit)
+	case len(s.holdings) == 0 && s.start.wall.IsZero() && hasStart:
+		f.notes.Add(collect.NoteSkippedEvent, "%q was left out, for its date can't be read: %.40q", f.title(s.master), start)
+	case len(s.holdings) == 0 && s.start.wall.IsZero():
+		f.notes.Add(collect.NoteSkippedEvent, "%q was left out, for it has no date", f.title(s.master))
+	}
+}

@@ -1,0 +1,259 @@
+package calendar_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/calendar"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/timing"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// read reads a calendar as if it had been found at an address.
+func read(t *testing.T, timezone, text string) candidate.Result {
+	t.Helper()
+	result, err := calendar.Read(budget.New(t.Context()), calendar.Page{
+		URL:      &url.URL{Scheme: "https", Host: "kajhallen.example", Path: "/programme.ics"},
+		Text:     string(calendar.Unfold([]byte(text))),
+		Timezone: timezone,
+		Window:   timing.WindowAt(now),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func fixture(t testing.TB, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// outline lists for each observation its details, and its instances in local time.
+func outline(t *testing.T, observations []collect.Observation) string {
+	t.Helper()
+	var b strings.Builder
+	for _, o := range observations {
+		d := o.Details
+		fmt.Fprintf(&b, "%s %s %s\n", d.Title, d.Time.TemporalPattern, d.Time.Timezone)
+		loc, err := time.LoadLocation(d.Time.Timezone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, instance := range d.Instances {
+			fmt.Fprintf(&b, "  %s:", instance.Status)
+			for _, c := range instance.Occurrences {
+				fmt.Fprintf(&b, " %s", c.Start.In(loc).Format("2006-01-02T15:04"))
+				if c.End != nil {
+					fmt.Fprintf(&b, "/%s", c.End.In(loc).Format("02T15:04"))
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func compare(t *testing.T, got, want string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestProgramme(t *testing.T) {
+	t.Parallel()
+	result := read(t, "", fixture(t, "programme.ics"))
+	compare(t, outline(t, result.Observations), `
+Harbour Jazz Night, with bands singular Europe/Copenhagen
+  scheduled: 2026-12-05T20:00/06T01:30
+Pub quiz recurring Europe/Paris
+  scheduled: 2026-11-04T19:00/04T21:00
+  rescheduled: 2026-11-12T20:00/12T22:00
+  scheduled: 2026-11-25T19:00/25T21:00
+  cancelled: 2026-12-02T19:00/02T21:00
+  scheduled: 2026-12-09T19:00/09T21:00
+  scheduled: 2026-12-13T15:00/13T19:00
+Open house singular Europe/Copenhagen
+  scheduled: 2026-12-12T00:00/13T00:00 2026-12-13T00:00/14T00:00
+Talk singular Europe/Copenhagen
+  scheduled: 2026-12-10T19:00`)
+	if len(result.Notes) != 0 {
+		t.Errorf("notes %+v", result.Notes)
+	}
+	quiz := result.Observations[1]
+	if want := "id:kajhallen.example|uid|quiz@kajhallen.example"; len(quiz.Keys) != 1 || quiz.Keys[0] != want ||
+		quiz.Key != want {
+		t.Errorf("keys %q, %q, want %q", quiz.Key, quiz.Keys, want)
+	}
+	// A moved instance keeps its id.
+	if want := happening.DeriveInstanceID(quiz.Key, "2026-11-11T19:00:00"); quiz.Details.Instances[1].ID != want {
+		t.Errorf("instance id %s, want %s", quiz.Details.Instances[1].ID, want)
+	}
+	if l := result.Observations[2].Details.Location; l == nil || l.Online == nil || l.Online.Platform != "Zoom" {
+		t.Errorf("a link in the place of a location gives %+v", l)
+	}
+}
+
+func TestFields(t *testing.T) {
+	t.Parallel()
+	o := read(t, "", fixture(t, "programme.ics")).Observations[0]
+	want := happening.Details{
+		Title:            "Harbour Jazz Night, with bands",
+		Description:      "<p>Three <b>bands</b>.</p>",
+		ShortDescription: "Three bands.",
+		Time:             o.Details.Time,
+		Location: &happening.Location{
+			Venue:          &happening.Venue{Name: "Kajhallen", Address: "Havnegade 1, 8000 Aarhus, Denmark"},
+			Coordinates:    &happening.Coordinates{Lat: 56.1572, Lng: 10.2107},
+			Online:         &happening.Online{Platform: "YouTube", URL: "https://www.youtube.com/live/abc"},
+			DisplayAddress: "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark",
+		},
+		Organizer:        &happening.Organizer{Name: "Kajhallen A/S", Contact: "post@kajhallen.example"},
+		PrimaryImage:     "https://kajhallen.example/media/1.jpg",
+		SupportingImages: []string{"https://kajhallen.example/media/2.png"},
+		PrimaryURL:       "https://kajhallen.example/programme/harbour-jazz-night",
+		URLs:             []string{"https://kajhallen.example/programme/harbour-jazz-night"},
+		GeoLocations:     o.Details.GeoLocations,
+		Instances:        o.Details.Instances,
+	}
+	if diff := cmp.Diff(want, o.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
+		t.Errorf("published at %v", o.PublishedAt)
+	}
+	said := map[collect.Field]collect.Origin{}
+	for _, origin := range o.Origins {
+		said[origin.Field] = origin
+	}
+	if want := (collect.Origin{
+		Field:   collect.FieldStart,
+		Page:    "https://kajhallen.example/programme.ics",
+		Syntax:  collect.ICalendar,
+		Path:    "VEVENT.DTSTART",
+		Element: "VEVENT[1]",
+		Text:    "20261205T200000",
+	}); said[collect.FieldStart] != want {
+		t.Errorf("the origin of the start is %+v, want %+v", said[collect.FieldStart], want)
+	}
+	for _, field := range []collect.Field{
+		collect.FieldTitle, collect.FieldDescription, collect.FieldEnd, collect.FieldStatus, collect.FieldTimezone,
+		collect.FieldLocation, collect.FieldCoordinates, collect.FieldOnline, collect.FieldOrganizer, collect.FieldImage,
+		collect.FieldURL,
+		collect.FieldPublished,
+		collect.FieldIdentity,
+	} {
+		if said[field].Text == "" {
+			t.Errorf("%s has no origin", field)
+		}
+	}
+}
+
+// An unreadable part costs a line or an event, with a note, and never the file.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	result := read(t, "Europe/Rome", fixture(t, "broken.ics"))
+	compare(t, outline(t, result.Observations), `
+Kept although a singular Europe/Rome
+  scheduled: 2026-12-05T19:00
+A rule that can't be read singular Europe/Rome
+  scheduled: 2026-12-06T00:00/07T00:00
+Not closed singular Europe/Rome
+  scheduled: 2026-12-07T19:00
+In lower case singular Europe/Rome
+  scheduled: 2026-12-08T00:00/09T00:00
+Another calendar singular Europe/Rome
+  scheduled: 2026-12-10T19:30/10T20:00`)
+	notes := ""
+	for _, n := range result.Notes {
+		notes += string(n.Code) + ": " + n.Text + "\n"
+	}
+	compare(t, notes, `
+broken-markup: a line of the calendar can't be read: "this line has no name"
+broken-markup: 2 lines of the calendar can't be read
+assumed-timezone: the calendar's timezone "Nowhere/At-All" is unknown: its times are read as those that name none
+broken-markup: "A rule that can't be read" repeats by a rule that can't be read: "FREQ=FORTNIGHTLY"
+skipped-event: "No date that can be read" was left out, for its date can't be read: "next friday"
+skipped-event: an event without a title was left out`)
+}
+
+func TestZones(t *testing.T) {
+	t.Parallel()
+	result := read(t, "Europe/Rome", fixture(t, "zones.ics"))
+	var got strings.Builder
+	for _, o := range result.Observations {
+		fmt.Fprintf(&got, "%s: %s %s\n", o.Details.Title, o.Details.Time.Timezone,
+			o.Details.Instances[0].Occurrences[0].Start.Format("02T15:04"))
+	}
+	compare(t, got.String(), `
+IANA: Asia/Tokyo 05T11:00
+Microsoft: Europe/Berlin 05T18:00
+Lotus: America/Los_Angeles 06T03:00
+path: America/Argentina/Ushuaia 05T23:00
+quoted: America/Chicago 06T01:00
+Outlook: Europe/Rome 05T18:00
+own rules: Etc/GMT-10 05T10:00
+fixed: UTC 06T00:45
+unknown: Europe/Lisbon 05T19:00
+skipped: Europe/Paris 28T01:30
+twice: Europe/Paris 25T00:30
+floating: Europe/Lisbon 05T19:00
+UTC: Europe/Lisbon 05T20:00`)
+}
+
+func TestUnfold(t *testing.T) {
+	t.Parallel()
+	for folded, want := range map[string]string{
+		"A:b\r\n c\r\nD:e\r\n":          "A:bc\r\nD:e\r\n",
+		"A:b\n\tc\n  d\n":               "A:bc d\n",
+		"A:caf\xc3\r\n \xa9\r\n":        "A:café\r\n",
+		"A\n\n :b\nC:d":                 "A:b\nC:d",
+		"A:b\r\n\r\nC:d\r\n":            "A:b\r\n\r\nC:d\r\n",
+		"A:b\n ":                        "A:b",
+		" A:b":                          " A:b",
+		strings.Repeat("A:b\r\n c", 50): strings.Repeat("A:bc", 50),
+	} {
+		if got := string(calendar.Unfold([]byte(folded))); got != want {
+			t.Errorf("%q gives %q, want %q", folded, got, want)
+		}
+	}
+}
+
+func TestIs(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"BEGIN:VCALENDAR\r\n": true, "\ufeff\r\n begin:vcalendar": true, "<html>BEGIN:VCALENDAR": false, "BEGIN:VCARD": false,
+		"": false,
+	} {
+		if calendar.Is(text) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// A calendar is not an event's own page, even if it has a single one.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	result := read(t, "Europe/Copenhagen", "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz\r\n"+
+		"DTSTART:20261205T200000\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n")
+	if len(result.Observations) != 1 || result.Observations[0].Standing != happening.FromListing {
+		t.Errorf("got %+v", result.Observations)
+	}
+}

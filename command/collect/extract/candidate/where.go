@@ -1,0 +1,172 @@
+package candidate
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect/extract/markup"
+	"carillon/command/collect/extract/place"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/identity"
+)
+
+// Where is the place of an event.
+type Where struct {
+	Venue string
+	// Within names the places that contain the venue, as a house contains a room, the nearest first. Optional.
+	Within  []string
+	Address place.Address
+	// AddressText is an address in text.
+	AddressText string
+	Geo         *happening.Coordinates
+	// Online is a link, Platform a name; IsOnline marks an online part even if neither is known.
+	Online   string
+	Platform string
+	IsOnline bool
+	// Hours are opening hours, for events of weeks.
+	Hours timing.Hours
+}
+
+// onlineWords are words in place of a venue.
+var onlineWords = map[string]bool{
+	"online": true, "virtual": true, "zoom": true, "webinar": true, "livestream": true, "live stream": true,
+	"online event": true, "virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
+	"microsoft teams": true, "google meet": true, "youtube": true, "via zoom": true,
+}
+
+// noPlatforms are those of them that name no platform.
+var noPlatforms = map[string]bool{
+	"online": true, "virtual": true, "webinar": true, "livestream": true, "live stream": true, "online event": true,
+	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
+}
+
+// IsOnlineWord reports whether a name in place of a venue means the online part.
+func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] }
+
+// Text parses a location in text: a link, a venue or an address. link returns a displayable link, "" for other texts.
+func (w *Where) Text(text string, link func(string) string) {
+	if lower := strings.ToLower(text); strings.HasPrefix(lower, "http://") || strings.HasPrefix(lower, "https://") {
+		w.IsOnline = true
+		w.Online = cmp.Or(w.Online, link(text))
+		return
+	}
+	text = markup.Plain(text)
+	switch {
+	case text == "" || w.Known():
+	case IsOnlineWord(text):
+		w.IsOnline = true
+		w.OnPlatform(text)
+	case strings.Contains(text, ","):
+		w.AddressText, w.Address = text, place.ParseAddress(text)
+	default:
+		w.Venue = text
+		w.Address = place.ParseAddress(text)
+		w.Address.Street = ""
+	}
+}
+
+// OnPlatform sets the platform, unless the name means just "online" or one is known.
+func (w *Where) OnPlatform(name string) {
+	if !noPlatforms[strings.ToLower(name)] {
+		w.Platform = cmp.Or(w.Platform, name)
+	}
+}
+
+// Known reports whether a physical place is known.
+func (w *Where) Known() bool {
+	return w.Venue != "" || w.AddressText != "" || !w.Address.IsZero() || w.Geo != nil
+}
+
+// location returns the displayed place; nil if it is unknown. The fallbacks are links for an online event without one.
+func (w *Where) location(fallbacks ...string) *happening.Location {
+	if !w.Known() && !w.IsOnline {
+		return nil
+	}
+	address := w.fullAddress()
+	l := &happening.Location{Coordinates: w.Geo, DisplayAddress: address}
+	if w.Venue != "" {
+		l.Venue = &happening.Venue{Name: w.Venue, Address: address}
+		if !strings.Contains(" "+identity.Words(address)+" ", " "+identity.Words(w.Venue)+" ") {
+			l.DisplayAddress = w.Venue
+			if address != "" {
+				l.DisplayAddress += ", " + address
+			}
+		}
+	}
+	if w.IsOnline {
+		link := cmp.Or(append([]string{w.Online}, fallbacks...)...)
+		l.Online = &happening.Online{Platform: cmp.Or(w.Platform, place.Platform(link)), URL: link}
+		if l.DisplayAddress == "" {
+			l.DisplayAddress = "Online"
+		}
+	}
+	return l
+}
+
+// fullAddress returns the address after the names of the containing places, unless it has them.
+func (w *Where) fullAddress() string {
+	address := cmp.Or(w.AddressText, w.Address.String())
+	for _, name := range slices.Backward(w.Within) {
+		known := " " + identity.Words(w.Venue) + " " + identity.Words(address) + " "
+		if words := identity.Words(name); words == "" || strings.Contains(known, " "+words+" ") {
+			continue
+		}
+		if address = name + ", " + address; strings.HasSuffix(address, ", ") {
+			address = name
+		}
+	}
+	return address
+}
+
+func (w *Where) geoLocations() []happening.GeoLocation {
+	return place.GeoLocations(w.Venue, w.Address, w.Geo)
+}
+
+func (w *Where) zones(home string) (zones []string, sure bool) {
+	if !w.Known() {
+		return nil, false
+	}
+	return place.Zones(w.Address, w.Geo, home)
+}
+
+// complete takes over missing fields, and reports which.
+func (w *Where) complete(other *Where) (place, coordinates, online bool) {
+	if w.Venue == "" && other.Venue != "" {
+		w.Venue, place = other.Venue, true
+	}
+	if len(w.Within) == 0 && len(other.Within) > 0 && w.Venue == other.Venue {
+		w.Within, place = other.Within, true
+	}
+	if parts(other.Address) > parts(w.Address) {
+		// The parts are more precise than a text that was split into some of them.
+		w.Address, w.AddressText, place = other.Address, other.AddressText, true
+	}
+	if w.AddressText == "" && w.Address.IsZero() && other.AddressText != "" {
+		w.AddressText, place = other.AddressText, true
+	}
+	if w.Geo == nil && other.Geo != nil {
+		w.Geo, coordinates = other.Geo, true
+	}
+	if other.IsOnline {
+		online = !w.IsOnline
+		w.IsOnline = true
+		w.Online, w.Platform = cmp.Or(w.Online, other.Online), cmp.Or(w.Platform, other.Platform)
+	}
+	if len(w.Hours) == 0 {
+		w.Hours = other.Hours
+	}
+	return place, coordinates, online
+}
+
+// parts counts the known parts of an address.
+func parts(a place.Address) int {
+	n := 0
+	for _, part := range []string{a.Street, a.Locality, a.Region, a.PostalCode, a.Country} {
+		if part != "" {
+			n++
+		}
+	}
+	return n
+}

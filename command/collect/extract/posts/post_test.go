@@ -1,0 +1,145 @@
+package posts_test
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/extract/posts"
+)
+
+func read(text, zone string) (dates, titles []string, passed []posts.Passed) {
+	found, passed := posts.Read(nil, posts.Post{
+		Text:      text,
+		Field:     "message",
+		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
+		Zone:      zone,
+	})
+	dates, titles = instances(found)
+	return dates, titles, passed
+}
+
+// TestDates covers the rules of the gate one by one.
+func TestDates(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ text, zone, want string }{
+		{"Concert 5 December 2026, 8pm", "", "2026-12-05T20:00"},
+		{"Concert £10, 8pm", "", ""},
+		{"Concert 24/7", "", ""},
+		{"Concert on 6/12 at 8pm", "Europe/London", "2026-12-06T20:00"},
+		{"Concert on 6/12 at 8pm", "America/Chicago", "2027-06-12T20:00"},
+		{"Concert on 12/6 at 8pm", "America/Chicago", "2026-12-06T20:00"},
+		{"Concert on 12/24 at 8pm", "Europe/London", "2026-12-24T20:00"},
+		{"Concert on 18 November, 8pm", "", ""},
+		{"Concert on 19 November, 8pm", "", "2026-11-19T20:00"},
+		{"Concert on 19 November, 7am", "", ""}, // three hours before the post
+		{"Concert on 19 May 2028, 8pm", "", "2028-05-19T20:00"},
+		{"Concert on 20 May 2028, 8pm", "", ""}, // more than 18 months
+		{"Concert on 31 November, 8pm", "", ""},
+		{"Concert on Friday 5 December 2026, 8pm", "", ""}, // a Saturday
+		{"Concert tomorrow at 8pm", "Pacific/Auckland", "2026-11-20T20:00"},
+		{"Concert tonight at 8pm", "Pacific/Auckland", ""}, // it is eleven at night there
+		{"Concert tonight at 8pm", "Europe/London", "2026-11-19T20:00"},
+		{"Concert every Saturday at 8pm", "", ""},
+		{"Concert until 5 December, 8pm", "", ""},
+		{"5 December 2026, 8pm", "", ""}, // no title
+		{"Concert 5 December, doors 7pm", "", "2026-12-05"},
+		{"Concert 5 December, doors 7pm, start 8pm", "", "2026-12-05T20:00"},
+		{"Concert 5 December, 11pm-3am", "", "2026-12-05T23:00/2026-12-06T03:00"},
+		{"Konzert 5. Dezember, 20 Uhr", "", "2026-12-05T20:00"},
+		{"Concert le 5 décembre à 20h30", "", "2026-12-05T20:30"},
+		{"Concierto el 5 de diciembre a las 8 de la tarde", "", "2026-12-05T20:00"},
+		{"Concerto il 5 dicembre, ore 21", "", "2026-12-05T21:00"},
+		{"コンサート 12月5日(土)19時30分開演", "Asia/Tokyo", "2026-12-05T19:30"},
+		{"𝗖𝗼𝗻𝗰𝗲𝗿𝘁 𝟱 𝗗𝗲𝗰𝗲𝗺𝗯𝗲𝗿, 𝟴𝗽𝗺", "", "2026-12-05T20:00"},
+		{"Festival 30 December – 2 January", "", "2026-12-30/2027-01-02"},
+		{"Concert 10 out of 10, call 020 7946 0123", "", ""},
+	}
+	for _, tt := range tests {
+		dates, _, passed := read(tt.text, tt.zone)
+		if got := strings.Join(dates, " "); got != tt.want {
+			t.Errorf("%s: %q, want %q (%v)", tt.text, got, tt.want, passed)
+		}
+	}
+}
+
+// The origins of events and the reasons for passed dates are recorded.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	link, err := url.Parse("https://x.com/kajhallen/status/1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, passed := posts.Read(nil, posts.Post{
+		Text: "Open rehearsal on Saturday 5 December at 14:00.\n📍 Havnegade 1, Aarhus\nApplications close on 30 " +
+			"November.",
+		Field:     "message",
+		CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC),
+		Permalink: link,
+	})
+	if len(found) != 1 || len(passed) != 1 || passed[0].Words != "30 November" || !strings.Contains(passed[0].Why,
+		"deadline") {
+		t.Fatalf("%d found, passed %+v", len(found), passed)
+	}
+	says := map[collect.Field]string{}
+	for _, o := range found[0].Origins {
+		says[o.Field] = o.Path + "|" + o.Element + "|" + o.Text
+	}
+	for field, want := range map[collect.Field]string{
+		collect.FieldStart:    "message|line 1|Saturday 5 December at 14:00 (a time, a weekday",
+		collect.FieldTitle:    "message|line 1|Open rehearsal",
+		collect.FieldLocation: "message||📍 Havnegade 1, Aarhus",
+		collect.FieldURL:      "permalink||https://x.com/kajhallen/status/1",
+	} {
+		if !strings.HasPrefix(says[field], want) {
+			t.Errorf("%s: %q, want %q", field, says[field], want)
+		}
+	}
+	if where := found[0].Where; where.AddressText != "Havnegade 1, Aarhus" || found[0].Syntax != collect.PostText {
+		t.Errorf("where = %+v, syntax %s", where, found[0].Syntax)
+	}
+}
+
+// A post may cancel, postpone or move an event.
+func TestFate(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"ABGESAGT: Das Konzert am 5. Dezember fällt leider aus.":     "2026-12-05 cancelled",
+		"Le concert du 5 décembre à 20h est annulé.":                 "2026-12-05T20:00 cancelled",
+		"Il concerto del 5 dicembre è rinviato a data da destinarsi": "2026-12-05 postponed",
+		"The concert on 5 December will now take place on 12 December 2026 at " +
+			"20:00.": "2026-12-12T20:00 rescheduled from 2026-12-05T20:00",
+		"The concert on 5 December 2026 at 20:00 takes place, whatever others were telling you.": "2026-12-05T20:00 ",
+	} {
+		found, passed := posts.Read(nil, posts.Post{Text: text, CreatedAt: time.Date(2026, 11, 19, 10, 0, 0, 0, time.UTC)})
+		var got []string
+		for _, c := range found {
+			for _, h := range c.Holdings {
+				told := shown(h.When.Start) + " " + string(h.Status)
+				if h.Original != nil {
+					told += " from " + shown(*h.Original)
+				}
+				got = append(got, told)
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q (%v)", text, got, want, passed)
+		}
+	}
+}
+
+// A list of dates with titles is several events, a list of dates of one title is one.
+func TestSeveralEvents(t *testing.T) {
+	t.Parallel()
+	_, titles, _ := read("December at the hall:\n5 December: Jazz in the foyer, 8pm\n12 December: Tango night, 8pm", "")
+	if !slices.Equal(titles, []string{"Jazz in the foyer", "Tango night"}) {
+		t.Errorf("titles %q", titles)
+	}
+	dates, titles, _ := read("The Tempest, a play, on 5, 6 and 12 December at 8pm", "")
+	if len(titles) != 1 || len(dates) != 3 {
+		t.Errorf("titles %q, dates %q", titles, dates)
+	}
+}

@@ -1,0 +1,86 @@
+// Package structured reads happenings out of the structured data of a page.
+//
+//	page ──▶ a reader for each syntax ──▶ graph of items ──▶ candidates ──▶ observations
+//
+// A syntax needs only a reader that adds its items to the graph, with the terms of schema.org. Their meaning is
+// independent of the syntax, so that a page leads to the same happenings in any syntax. The steps after candidates are
+// the same for calendars and posts: see package candidate.
+package structured
+
+import (
+	"fmt"
+	"net/url"
+
+	"golang.org/x/net/html"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/timing"
+)
+
+// Page is a page to read.
+type Page struct {
+	// URL is the address of the page.
+	URL *url.URL
+	// Root is the parsed page, see [Parse].
+	Root *html.Node
+	// Timezone is the source's configured zone. Optional.
+	Timezone string
+	// Window is the window of endless repetitions.
+	Window timing.Window
+}
+
+const (
+	// maxEvents and maxSchedules limit the work for one page.
+	maxEvents    = 5000
+	maxSchedules = 2000
+)
+
+// readers has one reader for each syntax.
+var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
+
+// Read returns the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error if the budget
+// ends before the page does.
+func Read(b *budget.Budget, p Page) (candidate.Result, error) {
+	page, found, notes := Candidates(b, p)
+	result := candidate.Observe(b, page, found)
+	if err := b.Err(); err != nil {
+		return candidate.Result{}, fmt.Errorf("read structured data: %w", err)
+	}
+	result.Notes = append(notes, result.Notes...)
+	return result, nil
+}
+
+// Candidates returns the events of a page and their context, for callers that combine them with those of other pages.
+// The results are invalid if the budget has ended.
+func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidate, collect.Notes) {
+	d := newDocument(p, b)
+	g := newGraph(d, b)
+	for _, read := range readers {
+		read(d, g)
+	}
+	events := g.events()
+	if len(events) > maxEvents {
+		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
+		events = events[:maxEvents]
+	}
+	m := &mapper{
+		document:  d,
+		graph:     g,
+		window:    p.Window,
+		expanded:  map[scheduled]expansion{},
+		sanitised: map[string]string{},
+	}
+	found := m.candidates(events)
+	return candidate.Page{
+		URL:         p.URL,
+		Canonical:   d.canonical,
+		Base:        d.base,
+		Timezone:    p.Timezone,
+		Headings:    d.headings,
+		Description: d.description,
+		Image:       d.image,
+		Window:      p.Window,
+	}, found, d.notes
+}

@@ -1,0 +1,239 @@
+package structured
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+	"golang.org/x/net/publicsuffix"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/markup"
+	"carillon/command/collect/identity"
+)
+
+// document is a page with its metadata and the positions of its structured data.
+type document struct {
+	page   Page
+	budget *budget.Budget
+	// base is the base of relative URLs.
+	base *url.URL
+	// canonical is the URL that the page names as its own, if it is on the same host.
+	canonical *url.URL
+	language  string
+	// headings are the subjects of the page, prepared for comparison.
+	headings    []string
+	description string
+	image       string
+	monthFirst  bool
+	notes       collect.Notes
+
+	// blocks are the scripts with JSON-LD.
+	blocks []block
+	// scopes are the outermost elements of Microdata.
+	scopes []*html.Node
+	// hasRDFa and hasMicroformats mark pages that may have events in these syntaxes.
+	hasRDFa, hasMicroformats bool
+	// byID has the elements with an id, nil before the first lookup.
+	byID map[string]*html.Node
+}
+
+// block is a script with JSON-LD; number counts the scripts of the page from 1.
+type block struct {
+	text   string
+	number int
+}
+
+// found has the metadata of a page before its base is known.
+type found struct {
+	base, canonical, title string
+	metas                  map[string]string
+	scripts                int
+}
+
+const (
+	// maxHeadings and maxHeading limit the headings of a page; the latter is in bytes.
+	maxHeadings = 100
+	maxHeading  = 600
+)
+
+// newDocument reads the metadata of a page in one pass.
+func newDocument(p Page, b *budget.Budget) *document {
+	d := &document{
+		page:      p,
+		budget:    b,
+		base:      p.URL,
+		canonical: p.URL,
+	}
+	f := found{metas: map[string]string{}}
+	var headings []string
+	for n := range p.Root.Descendants() {
+		if !b.Work(1) {
+			break
+		}
+		if n.Type == html.ElementNode {
+			f.element(d, n, &headings)
+			d.mark(n)
+		}
+	}
+	if u := d.resolve(f.base); u != nil {
+		d.base = u
+	}
+	if u := d.resolve(f.canonical); u != nil && identity.SameSite(u, p.URL) {
+		d.canonical = u
+	}
+	// Only English has the month first, and only in some countries.
+	english := d.language == "" || strings.HasPrefix(d.language, "en")
+	d.monthFirst = d.language == "en-us" || english && strings.HasPrefix(p.Timezone, "America/")
+	for _, text := range append([]string{f.metas["og:title"], f.title}, headings...) {
+		if text = identity.Words(text); text != "" {
+			d.headings = append(d.headings, text)
+		}
+	}
+	d.description = markup.Plain(cut(cmp.Or(f.metas["og:description"], f.metas["description"]), maxName))
+	d.image = d.picture(f.metas["og:image"])
+	return d
+}
+
+// element reads the metadata in an element.
+func (f *found) element(d *document, n *html.Node, headings *[]string) {
+	switch n.DataAtom {
+	case atom.Html:
+		d.language = cmp.Or(d.language, strings.ToLower(strings.TrimSpace(attr(n, "lang"))))
+	case atom.Base:
+		f.base = cmp.Or(f.base, attr(n, "href"))
+	case atom.Link:
+		if f.canonical == "" && slices.Contains(strings.Fields(cut(attr(n, "rel"), maxDate)), "canonical") {
+			f.canonical = attr(n, "href")
+		}
+	case atom.Title:
+		f.title = cmp.Or(f.title, textOf(n, maxHeading))
+	case atom.H1:
+		if len(*headings) < maxHeadings {
+			*headings = append(*headings, textOf(n, maxHeading))
+		}
+	case atom.Meta:
+		for _, name := range []string{attr(n, "property"), attr(n, "name")} {
+			if content := strings.TrimSpace(attr(n, "content")); pageMeta[name] && f.metas[name] == "" {
+				f.metas[name] = content
+			}
+		}
+	case atom.Script:
+		f.scripts++
+		if kind := attr(n, "type"); strings.Contains(strings.ToLower(cut(kind, maxDate)), "ld+json") && n.FirstChild != nil {
+			d.blocks = append(d.blocks, block{n.FirstChild.Data, f.scripts})
+		}
+	default:
+	}
+}
+
+// mark records the syntaxes of an element.
+func (d *document) mark(n *html.Node) {
+	scope, prop := false, false
+	for i := range n.Attr {
+		switch a := &n.Attr[i]; a.Key {
+		case "itemscope":
+			scope = true
+		case "itemprop":
+			prop = strings.TrimSpace(a.Val) != ""
+		case "typeof":
+			d.hasRDFa = true
+		case "class":
+			d.hasMicroformats = d.hasMicroformats || strings.Contains(a.Val, "h-event") || strings.Contains(a.Val, "vevent")
+		}
+	}
+	if scope && !prop {
+		d.scopes = append(d.scopes, n)
+	}
+}
+
+// pageMeta are the meta elements about the page as a whole.
+var pageMeta = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true}
+
+// textOf returns the text of an element, up to a number of bytes.
+func textOf(n *html.Node, limit int) string {
+	var b strings.Builder
+	for t := range n.Descendants() {
+		if t.Type != html.TextNode {
+			continue
+		}
+		if b.WriteString(cut(t.Data, limit-b.Len())); b.Len() >= limit {
+			break
+		}
+	}
+	return b.String()
+}
+
+// fileEndings are top-level domains that are mostly file extensions.
+var fileEndings = map[string]bool{"pl": true, "py": true, "md": true, "sh": true, "zip": true, "mov": true, "rs": true,
+	"ps": true, "cc": true}
+
+// ampersands replaces those that were escaped twice.
+var ampersands = strings.NewReplacer("&amp;", "&", "&#038;", "&", "&#38;", "&")
+
+// resolve returns the absolute URL of a reference in the page; nil if it is not one of http or https.
+func (d *document) resolve(ref string) *url.URL {
+	if strings.Contains(ref, "&") {
+		ref = ampersands.Replace(ref)
+	}
+	ref = strings.TrimSpace(ref)
+	if ref == "" || strings.ContainsAny(ref, "<>\n\"") {
+		return nil
+	}
+	if host, _, _ := strings.Cut(ref, "/"); !strings.Contains(ref, "://") && !strings.Contains(host, ":") && isHost(host) {
+		ref = "https://" + ref
+	}
+	u, err := d.base.Parse(ref)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil
+	}
+	return u
+}
+
+// isHost reports whether a text such as "tickets.example.com/x" is a URL without a scheme. "page.html" is a file.
+func isHost(s string) bool {
+	s = strings.ToLower(s)
+	labels := strings.Split(s, ".")
+	if len(labels) < 2 || labels[0] == "" || strings.Contains(s, " ") {
+		return false
+	}
+	suffix, known := publicsuffix.PublicSuffix(s)
+	return known && suffix != s && (len(labels) > 2 || !fileEndings[labels[1]])
+}
+
+// link returns a displayable URL, "" for other references.
+func (d *document) link(ref string) string {
+	u := d.resolve(ref)
+	if u == nil {
+		return ""
+	}
+	return identity.Clean(u)
+}
+
+// placeholders are the files in place of images that load later.
+var placeholders = map[string]bool{"blank": true, "spacer": true, "placeholder": true, "pixel": true,
+	"transparent": true, "loading": true}
+
+// picture returns the URL of an image, "" for other references.
+func (d *document) picture(ref string) string {
+	u := d.resolve(ref)
+	if u == nil || strings.HasSuffix(u.Path, "/") && u.RawQuery == "" {
+		return ""
+	}
+	if isPlaceholder(u.Path) {
+		return ""
+	}
+	return identity.Clean(u)
+}
+
+// isPlaceholder reports whether the path of a picture is that of a placeholder.
+func isPlaceholder(path string) bool {
+	path, _, _ = strings.Cut(path, "?")
+	file := strings.ToLower(path[strings.LastIndex(path, "/")+1:])
+	name, _, _ := strings.Cut(file, ".")
+	return placeholders[name]
+}

@@ -1,0 +1,263 @@
+package structured
+
+import (
+	"cmp"
+	"strings"
+
+	"carillon/command/collect"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/markup"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/identity"
+)
+
+// mapper maps event items to candidates.
+type mapper struct {
+	*document
+	graph  *graph
+	window timing.Window
+	// expanded caches the results of schedules, which are used twice.
+	expanded map[scheduled]expansion
+	// sanitised caches descriptions, which events may share.
+	sanitised map[string]string
+}
+
+// scheduled is a schedule with its event.
+type scheduled struct{ event, schedule *item }
+
+// expansion is the result of a schedule. clock is a start with the offset of its clock. Optional.
+type expansion struct {
+	ranges []timing.Range
+	clock  *timing.Stamp
+}
+
+// candidateBytes is the size of a candidate in memory without texts.
+const candidateBytes = 4 << 10
+
+// candidates maps the events of a page. Sub-events that repeat an event become holdings of it.
+func (m *mapper) candidates(events []*item) []*candidate.Candidate {
+	parts := m.repetitions(events)
+	found := make([]*candidate.Candidate, 0, len(events))
+	for _, it := range events {
+		if !m.graph.budget.Work(100) || !m.graph.budget.Memory(candidateBytes) {
+			return nil
+		}
+		if !parts.isPart[it] {
+			found = append(found, m.candidate(it, parts.of[it]))
+		}
+	}
+	return found
+}
+
+// repetitionsOf has the sub-events that repeat an event, by that event.
+type repetitionsOf struct {
+	of     map[*item][]*item
+	isPart map[*item]bool
+}
+
+// repetitions finds the sub-events that repeat an event: they have its title, or none.
+func (m *mapper) repetitions(events []*item) repetitionsOf {
+	r := repetitionsOf{of: map[*item][]*item{}, isPart: map[*item]bool{}}
+	link := func(whole, part *item) {
+		// An event can't be part of its part.
+		if whole == part || r.isPart[part] || r.isPart[whole] || len(r.of[part]) > 0 || !part.isEvent() ||
+			!m.repeats(whole, part) {
+			return
+		}
+		r.isPart[part] = true
+		r.of[whole] = append(r.of[whole], part)
+	}
+	for _, it := range events {
+		for _, prop := range []string{"subEvent", "subEvents"} {
+			for _, part := range m.graph.things(it, prop) {
+				link(it, part)
+			}
+		}
+		for _, whole := range m.graph.things(it, "superEvent") {
+			if whole.is("EventSeries") {
+				link(whole, it)
+			}
+		}
+	}
+	return r
+}
+
+func (m *mapper) repeats(whole, part *item) bool {
+	if len(m.ranges(part)) == 0 && len(m.schedules(part)) == 0 {
+		return false
+	}
+	name := identity.Title(m.graph.plain(part, "name"))
+	return name == "" && len(m.graph.things(part, "location")) == 0 ||
+		name == identity.Title(m.graph.plain(whole, "name")) && name != ""
+}
+
+// candidate maps an event.
+func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
+	c := &candidate.Candidate{Syntax: it.syntax, Exhibition: it.is("ExhibitionEvent")}
+	c.Title = m.title(c, it)
+	m.when(c, it, parts)
+	m.where(c, it)
+	m.zone(c, it)
+	m.local(c, it)
+	m.descriptions(c, it)
+	m.capacity(c, it)
+	m.organizer(c, it)
+	m.images(c, it)
+	m.links(c, it)
+	m.published(c, it)
+	return c
+}
+
+// says records a property as origin of a field, with the position of its first value.
+func (m *mapper) says(c *candidate.Candidate, field collect.Field, it *item, prop string) {
+	for _, v := range it.values(prop) {
+		text, at := v.text, v.node
+		if v.item != nil {
+			text, at = cmp.Or(v.item.naming(), v.item.id), v.item.node
+		}
+		if strings.TrimSpace(text) == "" && v.item == nil {
+			continue
+		}
+		c.Says(field, it.path()+"."+prop, it.element(at), text)
+		return
+	}
+}
+
+// descriptions sets the long and the short description of an event.
+func (m *mapper) descriptions(c *candidate.Candidate, it *item) {
+	if text := it.inLanguage("description", m.language); text != "" {
+		c.Description = m.html(text)
+		m.says(c, collect.FieldDescription, it, "description")
+	}
+	if c.ShortDescription = m.graph.plain(it, "disambiguatingDescription"); c.ShortDescription != "" {
+		m.says(c, collect.FieldShortDescription, it, "disambiguatingDescription")
+	}
+}
+
+// maxDescription limits how much of a description is read, in bytes.
+const maxDescription = 256 << 10
+
+// html returns a sanitized description.
+func (m *mapper) html(text string) string {
+	text = cut(text, maxDescription)
+	if have, ok := m.sanitised[text]; ok && m.graph.budget.Work(1+len(text)/64) {
+		return have
+	}
+	if !m.graph.budget.Work(1+len(text)) || !m.graph.budget.Memory(len(text)) {
+		return ""
+	}
+	m.sanitised[text] = markup.HTML(text)
+	return m.sanitised[text]
+}
+
+// title returns the event's name, or else that of the thing that contains it.
+func (m *mapper) title(c *candidate.Candidate, it *item) string {
+	for _, prop := range []string{"name", "headline"} {
+		if title := m.graph.plain(it, prop); title != "" {
+			m.says(c, collect.FieldTitle, it, prop)
+			return title
+		}
+	}
+	var others []*item
+	if it.around != nil && (it.within == "event" || it.within == "events" || it.within == "subEvent" ||
+		it.within == "publication") {
+		others = append(others, it.around)
+	}
+	for _, prop := range []string{"superEvent", "workPerformed", "workFeatured", "workPresented", "performer"} {
+		others = append(others, m.graph.things(it, prop)...)
+	}
+	for _, other := range others {
+		if title := m.graph.plain(other, "name"); title != "" {
+			m.says(c, collect.FieldTitle, other, "name")
+			return title
+		}
+	}
+	return ""
+}
+
+// links sets the URLs of an event, and those that identify it.
+func (m *mapper) links(c *candidate.Candidate, it *item) {
+	seen := map[string]bool{}
+	for _, prop := range []string{"url", "mainEntityOfPage"} {
+		for _, ref := range m.refs(it, prop) {
+			if u := m.resolve(ref); u != nil && !seen[ref] {
+				seen[ref] = true
+				if len(c.Addresses) == 0 {
+					m.says(c, collect.FieldURL, it, prop)
+				}
+				c.Addresses = append(c.Addresses, u)
+			}
+		}
+	}
+	for _, ref := range append(m.offers(it), m.refs(it, "sameAs")...) {
+		if link := m.link(ref); link != "" && !seen[link] {
+			seen[link] = true
+			c.Links = append(c.Links, link)
+		}
+	}
+	m.identify(c, it)
+}
+
+// offers returns the URLs of an event's offers. An offer may be just a URL.
+func (m *mapper) offers(it *item) []string {
+	var found []string
+	for _, prop := range []string{"offers", "hasParticipationOffer"} {
+		for _, v := range it.values(prop) {
+			if v.item == nil {
+				found = append(found, v.text)
+			} else {
+				found = append(found, m.refs(v.item, "url")...)
+			}
+		}
+	}
+	return found
+}
+
+// identify sets the identifiers of an event.
+func (m *mapper) identify(c *candidate.Candidate, it *item) {
+	if it.id != "" && !it.sharesID && !strings.HasPrefix(it.id, "_:") {
+		c.ID = it.id
+		if u := m.resolve(it.id); u != nil {
+			c.ID = u.String()
+		}
+		c.Says(collect.FieldIdentity, it.path(), it.element(nil), c.ID)
+	}
+	for _, t := range m.graph.things(it, "identifier") {
+		if kind, v := t.one("propertyID"), t.one("value"); kind != "" && v != "" {
+			c.IDs = append(c.IDs, identity.IDKey(strings.ToLower(m.page.URL.Hostname())+"|"+kind+"|"+v))
+			m.says(c, collect.FieldIdentity, it, "identifier")
+		}
+	}
+}
+
+// maxRefs limits the URLs of a property.
+const maxRefs = 50
+
+// refs returns the URLs of a property, which are texts or items.
+func (m *mapper) refs(it *item, prop string) []string {
+	var found []string
+	for _, v := range it.values(prop) {
+		if len(found) == maxRefs || !m.graph.budget.Work(20) {
+			break
+		}
+		ref := v.text
+		if v.item != nil {
+			ref = cmp.Or(v.item.one("url"), v.item.one("contentUrl"), v.item.id)
+		}
+		if m.resolve(ref) != nil {
+			found = append(found, ref)
+		}
+	}
+	return found
+}
+
+func (m *mapper) published(c *candidate.Candidate, it *item) {
+	s := m.stamp(it.one("datePublished"))
+	if s == nil || !s.HasTime {
+		return
+	}
+	loc, _ := timing.Resolve(timing.Clues{Home: m.page.Timezone, Start: *s})
+	t := s.In(loc).UTC()
+	c.PublishedAt = &t
+	m.says(c, collect.FieldPublished, it, "datePublished")
+}

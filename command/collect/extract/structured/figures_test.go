@@ -1,0 +1,293 @@
+package structured_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/extract/markup"
+	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/identity"
+)
+
+// figures count the results of a group of the corpus in one syntax.
+type figures struct {
+	// Expected events have a name and a date; Found ones are observed.
+	Expected, Found int
+	// Right, Wrong and Missing count the fields of those.
+	Right, Wrong, Missing int
+}
+
+// wanted is an event from another extractor: texts by our names of fields.
+type wanted map[string]string
+
+// The figures of each group and syntax must not fall.
+func TestFigures(t *testing.T) {
+	t.Parallel()
+	floor := map[string]figures{
+		"city-scrapers json-ld": {
+			Expected: 10,
+			Found:    10,
+			Right:    50,
+			Missing:  6,
+		}, // the page's address as image
+		"city-scrapers microdata": {Expected: 13, Found: 13, Right: 81},
+		"extruct json-ld": {
+			Expected: 58,
+			Found:    58,
+			Right:    246,
+			Wrong:    1,
+		}, // two of one title on one day
+		"microformats hcalendar": {
+			Expected: 6,
+			Found:    6,
+			Right:    18,
+			Missing:  1,
+		}, // "2013-034" as the end of three starts
+		"microformats microformats": {
+			Expected: 8,
+			Found:    8,
+			Right:    22,
+			Missing:  1,
+		}, // the same
+		"schemaorg json-ld": {
+			Expected: 17,
+			Found:    17,
+			Right:    73,
+			Wrong:    1,
+		}, // a place that is a link and an address
+		"schemaorg microdata": {
+			Expected: 9,
+			Found:    9,
+			Right:    33,
+			Wrong:    1,
+		}, // the same
+		"schemaorg rdfa": {
+			Expected: 9,
+			Found:    9,
+			Right:    31,
+			Wrong:    1,
+		}, // "Sun 31 January 2016" beside a content
+	}
+	got := map[string]figures{}
+	for key, file := range expectations(t) {
+		group, syntax, _ := strings.Cut(key, " ")
+		for name, events := range file {
+			page, err := os.ReadFile(filepath.Join(corpus, filepath.FromSlash(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(page)
+			if syntax == string(collect.Microdata) {
+				text = scripts.ReplaceAllString(text, "") // JSON-LD alone doesn't count
+			}
+			f := got[key]
+			f.add(t, group+" "+name, read(t, "https://example.org/page", "America/Chicago", text).Observations, events)
+			got[key] = f
+		}
+	}
+	for key, want := range floor {
+		f := got[key]
+		t.Logf("%-28s %3d expected %3d found %4d fields right %2d wrong %2d missing", key, f.Expected, f.Found, f.Right,
+			f.Wrong, f.Missing)
+		if f.Expected < want.Expected || f.Found < want.Found || f.Right < want.Right || f.Wrong > want.Wrong ||
+			f.Missing > want.Missing {
+			t.Errorf("%s: %+v, want %+v", key, f, want)
+		}
+	}
+}
+
+var scripts = regexp.MustCompile(`(?is)<script[^>]*ld\+json.*?</script>`)
+
+func (f *figures) add(t *testing.T, where string, observations []collect.Observation, events []wanted) {
+	t.Helper()
+	for _, e := range events {
+		start, err := timing.Parse(e["start"], false)
+		if e["title"] == "" || err != nil {
+			continue
+		}
+		if !start.HasTime {
+			e["start"] = start.Wall.Format(time.DateOnly)
+		}
+		if !strings.Contains(e["status"], "Event") {
+			delete(e, "status") // "on-schedule" is not in the vocabulary
+		}
+		if e["image"] == e["url"] {
+			delete(e, "image")
+		}
+		f.Expected++
+		var found *collect.Observation
+		for i, o := range observations {
+			if identity.Words(o.Details.Title) == identity.Words(markup.Plain(e["title"])) && startsAt(o, e["start"]) {
+				found = &observations[i]
+				break
+			}
+		}
+		if found == nil {
+			t.Logf("%s: %q on %s is not found", where, e["title"], e["start"])
+			continue
+		}
+		f.Found++
+		for field, want := range e {
+			got := shownAs(*found, field)
+			switch {
+			case want == "":
+			case agrees(*found, field, want, got):
+				f.Right++
+			case got == "":
+				t.Logf("%s: %q has no %s, want %.80q", where, e["title"], field, want)
+				f.Missing++
+			default:
+				t.Logf("%s: %q has %s %.80q, want %.80q", where, e["title"], field, got, want)
+				f.Wrong++
+			}
+		}
+	}
+}
+
+// shownAs returns a field of an observation as text.
+func shownAs(o collect.Observation, field string) string {
+	d := o.Details
+	switch field {
+	case "title":
+		return d.Title
+	case "description":
+		return markup.Plain(d.Description)
+	case "url":
+		return strings.Join(d.URLs, " ")
+	case "image":
+		return strings.Join(append([]string{d.PrimaryImage}, d.SupportingImages...), " ")
+	case "status":
+		return string(d.Instances[0].Status)
+	case "location":
+		if d.Location == nil {
+			return ""
+		}
+		text := d.Location.DisplayAddress
+		if d.Location.Online != nil {
+			text += " " + d.Location.Online.URL
+		}
+		return text
+	case "end":
+		var ends []string
+		for _, instance := range d.Instances {
+			for _, c := range instance.Occurrences {
+				if c.End != nil {
+					ends = append(ends, c.End.Format("2006-01-02T15:04"))
+				}
+			}
+		}
+		return strings.Join(ends, " ")
+	}
+	return d.Time.DisplayText
+}
+
+func agrees(o collect.Observation, field, want, got string) bool {
+	switch field {
+	case "start":
+		return true // found by it
+	case "end":
+		return endsAt(o, want)
+	case "status":
+		return strings.Contains(strings.ToLower(strings.ReplaceAll(want, "Canceled", "Cancelled")), got)
+	case "url", "image":
+		u, err := url.Parse(strings.TrimSpace(want))
+		return err == nil && strings.Contains(got, identity.Clean(u))
+	case "description":
+		want = markup.Plain(markup.HTML(want))
+	}
+	run := func(text string) string { return strings.ReplaceAll(identity.Words(text), " ", "") }
+	return strings.Contains(run(got), run(markup.Plain(want)))
+}
+
+// endsAt reports whether the last occurrence ends when the other extractor's does: at the instant, or on the local
+// day.
+func endsAt(o collect.Observation, end string) bool {
+	for _, instance := range o.Details.Instances {
+		last := instance.Occurrences[len(instance.Occurrences)-1]
+		if last.End == nil {
+			last.End = &last.Start
+		}
+		moved := o
+		moved.Details.Instances = nil
+		for _, minutes := range []int{0, -1} { // a day ends at the midnight that begins the next
+			c := last
+			c.Start = last.End.Add(time.Duration(minutes) * time.Minute)
+			i := instance
+			i.Occurrences = append(i.Occurrences[:0:0], c)
+			moved.Details.Instances = append(moved.Details.Instances, i)
+		}
+		if startsAt(moved, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// expectations returns the wanted events by group and syntax, and by file.
+func expectations(t *testing.T) map[string]map[string][]wanted {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(corpus, "oracle-extruct.json"))
+	if err != nil {
+		t.Skip("the corpus isn't here")
+	}
+	var all struct {
+		Files map[string]map[string]struct{ Events []any }
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]map[string][]wanted{}
+	add := func(syntax, name string, e wanted) {
+		group, _, _ := strings.Cut(name, "/")
+		key := group + " " + syntax
+		if found[key] == nil {
+			found[key] = map[string][]wanted{}
+		}
+		found[key][name] = append(found[key][name], e)
+	}
+	for name, syntaxes := range all.Files {
+		for syntax, s := range syntaxes {
+			for _, e := range s.Events {
+				add(syntax, name, schemaEvent(e))
+			}
+		}
+	}
+	err = filepath.WalkDir(filepath.Join(corpus, "microformats"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".json") {
+			return err
+		}
+		name, err := filepath.Rel(corpus, strings.TrimSuffix(path, ".json")+".html")
+		if err != nil {
+			return err
+		}
+		syntax := "microformats"
+		if strings.Contains(name, "microformats-v1") {
+			syntax = "hcalendar"
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var parsed any
+		if err := json.Unmarshal(data, &parsed); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, e := range mfEvents(parsed) {
+			add(syntax, filepath.ToSlash(name), e)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

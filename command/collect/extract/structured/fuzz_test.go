@@ -1,0 +1,94 @@
+package structured_test
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/structured"
+	"carillon/command/collect/extract/timing"
+)
+
+// FuzzRead shows that no page makes a reader panic, hang, or break its contract.
+func FuzzRead(f *testing.F) {
+	pages, err := filepath.Glob(filepath.Join("testdata", "*.html"))
+	if err != nil || len(pages) == 0 {
+		f.Fatal("no fixtures", err)
+	}
+	for _, name := range pages {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(page))
+	}
+	for _, block := range []string{
+		event(`,"subEvent":{"@id":"#a"},"superEvent":{"@id":"#a"},"@id":"#a"`),
+		event(`,"eventSchedule":{"repeatFrequency":"P1D","startDate":"0001-01-01","endDate":"9999-12-31","byDay":["-9MO"],` +
+			`"byMonthDay":[-40,40]}`),
+		event(`,"endDate":"9999-12-31T23:59:59+14:00","duration":"P99999Y","location":{"geo":{"latitude":"NaN"}}`),
+		`[{"@graph":{"@graph":[[[{"@type":[["Event"]],"name":{"@value":{"@value":"x"}},` +
+			`"startDate":{"@list":["2026-12-05"]}}]]]}}`,
+		`{"@context":{"a":"@id","b":"@type","c":{"@id":"@graph"}},"c":{"a":"_:x","b":"Event"}}`,
+	} {
+		f.Add(`<script type="application/ld+json">` + block + `</script>`)
+	}
+	for _, m := range mappings {
+		f.Add(`<div itemscope itemtype="https://schema.org/Event" itemref="x"><b itemprop="name">Gig</b>` +
+			`<time itemprop="startDate">5 December 2026</time>` + m.schema + `</div><p id="x">`)
+		f.Add(`<div vocab="https://schema.org/" typeof="Event" resource="#1"><b property="name">Gig</b>` +
+			`<time property="startDate">2026-12-05</time>` + asRDFa(m.schema) + `</div>`)
+		f.Add(`<div class="h-event"><b class="p-name">Gig</b><time class="dt-start">2026-12-05</time>` + m.h + `</div>`)
+		f.Add(`<div class="vevent" itemref="x"><b class="summary">Gig</b><abbr class="dtstart" title="2026-12-05"></abbr>` +
+			m.classic + `</div><p id="x"><a class="include" href="#x">`)
+	}
+	f.Fuzz(func(t *testing.T, page string) {
+		b := budget.New(t.Context())
+		root, err := structured.Parse(b, page)
+		if err != nil {
+			return
+		}
+		result, err := structured.Read(b, structured.Page{
+			URL:      &url.URL{Scheme: "https", Host: "a.example", Path: "/programme"},
+			Root:     root,
+			Timezone: "Europe/London",
+			Window:   timing.WindowAt(now),
+		})
+		if err != nil && !errors.Is(err, collect.ErrTooComplex) {
+			t.Fatal(err)
+		}
+		keys := map[string]bool{}
+		for _, o := range result.Observations {
+			if o.Key == "" || keys[o.Key] {
+				t.Errorf("key %q is empty or there twice", o.Key)
+			}
+			keys[o.Key] = true
+			if o.Details.Title == "" || len(o.Details.Instances) == 0 {
+				t.Errorf("%q lacks a title or a date", o.Key)
+			}
+			for _, instance := range o.Details.Instances {
+				checkInstance(t, instance)
+			}
+		}
+	})
+}
+
+func checkInstance(t *testing.T, instance happening.Instance) {
+	t.Helper()
+	if len(instance.Occurrences) == 0 {
+		t.Error("an instance has no occurrence")
+	}
+	for i, c := range instance.Occurrences {
+		if c.End != nil && c.End.Before(c.Start) {
+			t.Errorf("an occurrence ends at %s, before its start at %s", c.End, c.Start)
+		}
+		if i > 0 && !c.Start.After(instance.Occurrences[i-1].Start) {
+			t.Errorf("occurrences are out of order at %s", c.Start)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package structured_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/structured"
+	"carillon/command/collect/extract/timing"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// read reads a page as if it had been found at the address.
+func read(t *testing.T, address, timezone, html string) candidate.Result {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := budget.New(t.Context())
+	root, err := structured.Parse(b, html)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, err := structured.Read(b, structured.Page{
+		URL:      u,
+		Root:     root,
+		Timezone: timezone,
+		Window:   timing.WindowAt(now),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// outline lists for each observation its identity, and its occurrences in local time.
+func outline(observations []collect.Observation) string {
+	var b strings.Builder
+	for _, o := range observations {
+		d := o.Details
+		fmt.Fprintf(&b, "%s [%s] %s %s %q\n", d.Title, o.Key, d.Time.TemporalPattern, d.Time.Timezone, d.Time.DisplayText)
+		loc, err := time.LoadLocation(d.Time.Timezone)
+		if err != nil {
+			fmt.Fprintln(&b, err)
+			continue
+		}
+		for _, instance := range d.Instances {
+			fmt.Fprintf(&b, "  %s:", instance.Status)
+			for i, c := range instance.Occurrences {
+				if i == 4 {
+					fmt.Fprintf(&b, " … %d in all", len(instance.Occurrences))
+					break
+				}
+				fmt.Fprintf(&b, " %s", c.Start.In(loc).Format("2006-01-02T15:04"))
+				if c.End != nil {
+					fmt.Fprintf(&b, "/%s", c.End.In(loc).Format("02T15:04"))
+				}
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func compare(t *testing.T, got, want string) {
+	t.Helper()
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDetailPage(t *testing.T) {
+	t.Parallel()
+	result := read(t, "https://kajhallen.example/en/programme/harbour-jazz-night?utm_source=x", "",
+		fixture(t, "detail.html"))
+	if len(result.Observations) != 1 || len(result.Notes) != 0 {
+		t.Fatalf("got %+v", result)
+	}
+	o := result.Observations[0]
+	compare(t, outline(result.Observations), `
+Harbour Jazz Night [url:kajhallen.example/en/programme/harbour-jazz-night] singular Europe/Copenhagen "Sat 5 Dec `+
+		`2026, 20:00–01:30"
+  rescheduled: 2026-12-05T20:00/06T01:30`)
+
+	total, available := 350, 12
+	want := happening.Details{
+		Title:            "Harbour Jazz Night",
+		Description:      "<p>Three <strong>bands</strong>.</p>",
+		ShortDescription: "Three bands, one stage & the sea.",
+		Time:             o.Details.Time,
+		Location: &happening.Location{
+			Venue:          &happening.Venue{Name: "Kajhallen", Address: "Havnegade 1, 8000 Aarhus, Denmark"},
+			Coordinates:    &happening.Coordinates{Lat: 56.1572, Lng: 10.2107},
+			Online:         &happening.Online{Platform: "YouTube", URL: "https://www.youtube.com/live/abc"},
+			DisplayAddress: "Kajhallen, Havnegade 1, 8000 Aarhus, Denmark",
+		},
+		Capacity: &happening.Capacity{Total: &total, Available: &available},
+		Organizer: &happening.Organizer{Name: "Kajhallen A/S", URL: "https://kajhallen.example/",
+			Contact: "post@kajhallen.example"},
+		PrimaryImage:     "https://kajhallen.example/media/1.jpg",
+		SupportingImages: []string{"https://kajhallen.example/media/2.jpg"},
+		PrimaryURL:       "https://www.kajhallen.example/en/programme/harbour-jazz-night",
+		URLs: []string{"https://www.kajhallen.example/en/programme/harbour-jazz-night",
+			"https://tickets.example/hj1?id=7", "https://www.facebook.com/events/1"},
+		GeoLocations: o.Details.GeoLocations,
+		Instances:    o.Details.Instances,
+	}
+	if diff := cmp.Diff(want, o.Details); diff != "" {
+		t.Errorf("details (-want +got):\n%s", diff)
+	}
+	if g := o.Details.GeoLocations; len(g) != 1 || g[0].Description != "Kajhallen" ||
+		g[0].RelationType != happening.AtLocation || g[0].Score != 100 {
+		t.Errorf("geo locations %+v", g)
+	}
+	if want := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC); o.PublishedAt == nil || !o.PublishedAt.Equal(want) {
+		t.Errorf("published at %v", o.PublishedAt)
+	}
+	// The id depends on the first start, so that it survives the next move.
+	if want := happening.DeriveInstanceID(o.Key, "2026-11-28T20:00:00"); o.Details.Instances[0].ID != want {
+		t.Errorf("instance id %s, want %s", o.Details.Instances[0].ID, want)
+	}
+}
+
+func TestListing(t *testing.T) {
+	t.Parallel()
+	result := read(t, "https://theatre.example/whats-on", "Europe/London", fixture(t, "listing.html"))
+	compare(t, outline(result.Observations), `
+Hamlet [url:theatre.example/whats-on?show=hamlet] recurring Europe/London "Sat 5 Dec 2026, 14:00–17:00; Sat 5 Dec `+
+		`2026, 19:30–22:30"
+  scheduled: 2026-12-05T14:00/05T17:00
+  scheduled: 2026-12-05T19:30/05T22:30
+Open day [page:theatre.example/whats-on|open day|town theatre] singular Europe/London "Sun 6 Dec 2026"
+  scheduled: 2026-12-06T00:00/07T00:00
+Backstage tour [page:theatre.example/whats-on|backstage tour|town theatre] singular Europe/London "Mon 7 Dec 2026, `+
+		`11:00"
+  scheduled: 2026-12-07T11:00`)
+	if len(result.Notes) != 1 || result.Notes[0].Code != collect.NoteSkippedEvent {
+		t.Errorf("notes %+v", result.Notes)
+	}
+	if keys := result.Observations[1].Keys; len(keys) != 0 {
+		t.Errorf("a title on a page is no evidence elsewhere, but %q is given", keys)
+	}
+}
+
+func TestSeries(t *testing.T) {
+	t.Parallel()
+	result := read(t, "https://a.example/programme", "Europe/Paris", fixture(t, "series.html"))
+	compare(t, outline(result.Observations), `
+Tai chi [url:a.example/tai-chi] recurring Europe/London "Wed 2 Dec 2026, 10:00; Wed 9 Dec 2026, 10:00; Wed 16 Dec `+
+		`2026, 10:00"
+  scheduled: 2026-12-02T10:00
+  cancelled: 2026-12-09T10:00
+  scheduled: 2026-12-16T10:00
+Tai chi for beginners [page:a.example/programme|tai chi for beginners|park] singular Europe/London "Thu 3 Dec 2026, `+
+		`10:00"
+  scheduled: 2026-12-03T10:00
+Book club [page:a.example/programme|book club|library] recurring Europe/Dublin "Tue 1 Dec 2026, 18:00–19:30; Tue 2 `+
+		`Feb 2027, 18:00–19:30; Tue 2 Mar 2027, 18:00–19:30"
+  scheduled: 2026-12-01T18:00/01T19:30
+  scheduled: 2027-02-02T18:00/02T19:30
+  scheduled: 2027-03-02T18:00/02T19:30
+Shoes [page:a.example/programme|shoes|museum] ongoing Europe/London "1–15 Dec 2026, 10:00–17:30"
+  scheduled: 2026-12-01T10:00/01T17:30 2026-12-03T10:00/03T17:30 2026-12-08T10:00/08T17:30 2026-12-10T10:00/10T17:30 `+
+		`… 5 in all
+Summer [page:a.example/programme|summer|field] singular Europe/Paris "4–6 Jun 2027"
+  scheduled: 2027-06-04T00:00/05T00:00 2027-06-05T00:00/06T00:00 2027-06-06T00:00/07T00:00`)
+}

@@ -1,0 +1,410 @@
+package timing_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"carillon/command/collect/extract/timing"
+)
+
+var window = timing.WindowAt(time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC))
+
+func stamp(t *testing.T, text string) timing.Stamp {
+	t.Helper()
+	s, err := timing.Parse(text, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func zone(t *testing.T, name string) *time.Location {
+	t.Helper()
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loc
+}
+
+// shown formats spans as "5 20:00-23:00", "6" for a whole day, "7 20:00-" for one without an end; an end on a later
+// date has its day.
+func shown(spans []timing.Span, loc *time.Location) string {
+	var parts []string
+	for _, s := range spans {
+		start := s.Start.In(loc)
+		if s.AllDay {
+			end := s.End.In(loc)
+			if start.Format("15:04") != "00:00" || end.Format("15:04") != "00:00" || end.AddDate(0, 0, -1).Day() != start.Day() {
+				parts = append(parts, "no whole day:")
+			}
+			parts = append(parts, start.Format("2"))
+			continue
+		}
+		text := start.Format("2 15:04-")
+		if s.End != nil {
+			layout := "15:04"
+			if end := s.End.In(loc); end.Day() != start.Day() {
+				layout = "2.15:04"
+			}
+			text += s.End.In(loc).Format(layout)
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, " | ")
+}
+
+func TestSpans(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, start, end string
+		length           timing.Length
+		want             string
+	}{
+		{name: "start alone", start: "2027-03-05T20:00", want: "5 20:00-"},
+		{
+			name:  "start and end",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-05T23:00",
+			want:  "5 20:00-23:00",
+		},
+		{
+			name:   "duration",
+			start:  "2027-03-05T20:00",
+			length: timing.Length{Clock: 90 * time.Minute},
+			want:   "5 20:00-21:30",
+		},
+		{
+			name:   "duration of whole days",
+			start:  "2027-03-05",
+			length: timing.Length{Days: 3},
+			want:   "5 | 6 | 7",
+		},
+		{
+			name:  "a night is one",
+			start: "2027-03-05T22:00",
+			end:   "2027-03-06T03:00",
+			want:  "5 22:00-6.03:00",
+		},
+		{
+			name:  "a long night is one",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-06T11:00",
+			want:  "5 20:00-6.11:00",
+		},
+		{
+			name:  "a night until midnight",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-06T00:00",
+			want:  "5 20:00-6.00:00",
+		},
+		{
+			name:  "a night with the date of its start",
+			start: "2027-03-05T22:00",
+			end:   "2027-03-05T03:00",
+			want:  "5 22:00-6.03:00",
+		},
+		{
+			name:  "nights of a festival",
+			start: "2027-03-05T18:00",
+			end:   "2027-03-08T03:00",
+			want:  "5 18:00-6.03:00 | 6 18:00-7.03:00 | 7 18:00-8.03:00",
+		},
+		{
+			name:  "hours of a conference",
+			start: "2027-03-05T09:00",
+			end:   "2027-03-07T17:00",
+			want:  "5 09:00-17:00 | 6 09:00-17:00 | 7 09:00-17:00",
+		},
+		{
+			name:  "from evening to afternoon",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-07T16:00",
+			want:  "5 20:00-6.00:00 | 6 | 7 00:00-16:00",
+		},
+		{name: "a date", start: "2027-03-05", want: "5"},
+		{
+			name:  "dates, the last one too",
+			start: "2027-03-05",
+			end:   "2027-03-07",
+			want:  "5 | 6 | 7",
+		},
+		{
+			name:  "the same date twice",
+			start: "2027-03-05",
+			end:   "2027-03-05",
+			want:  "5",
+		},
+		{
+			name:  "a time, then a date",
+			start: "2027-03-05T19:00",
+			end:   "2027-03-06",
+			want:  "5 19:00- | 6 19:00-",
+		},
+		{
+			name:  "a time, then the same date",
+			start: "2027-03-05T19:00",
+			end:   "2027-03-05",
+			want:  "5 19:00-",
+		},
+		{
+			name:  "a date, then a time",
+			start: "2027-03-05",
+			end:   "2027-03-06T17:00",
+			want:  "5 | 6",
+		},
+		{name: "midnights name whole days", start: "2027-03-05T00:00:00", want: "5"},
+		{
+			name:  "the same midnight",
+			start: "2027-03-05T00:00:00",
+			end:   "2027-03-05T00:00:00",
+			want:  "5",
+		},
+		{
+			name:  "to the next midnight",
+			start: "2027-03-05T00:00:00",
+			end:   "2027-03-07T00:00:00",
+			want:  "5 | 6",
+		},
+		{
+			name:  "to a minute before",
+			start: "2027-03-05T00:00:00",
+			end:   "2027-03-06T23:59:59",
+			want:  "5 | 6",
+		},
+		{
+			name:  "midnight and a date",
+			start: "2027-03-05T00:00:00",
+			end:   "2027-03-06",
+			want:  "5 | 6",
+		},
+		{
+			name:  "a party that begins at midnight",
+			start: "2027-03-05T00:00:00",
+			end:   "2027-03-05T04:00",
+			want:  "5 00:00-04:00",
+		},
+		{
+			name:  "the end on a day before",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-01T23:00",
+			want:  "5 20:00-",
+		},
+		{
+			name:  "no time passes",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-05T20:00",
+			want:  "5 20:00-",
+		},
+		{
+			name:  "offsets",
+			start: "2027-03-05T19:00:00Z",
+			end:   "2027-03-05T21:30:00Z",
+			want:  "5 20:00-22:30",
+		},
+		{
+			name:  "only the start has an offset",
+			start: "2027-03-05T19:00:00Z",
+			end:   "2027-03-05T21:30:00",
+			want:  "5 20:00-22:30",
+		},
+		{name: "midnight UTC is some evening or night", start: "2027-03-05T00:00:00Z", want: "5 01:00-"},
+		{name: "local midnight in UTC is a whole day", start: "2027-03-04T23:00:00Z", want: "5"},
+		{
+			name:  "the night that summer time begins",
+			start: "2027-03-27T22:00",
+			end:   "2027-03-28T04:00",
+			want:  "27 22:00-28.04:00",
+		},
+		{
+			name:  "days around it",
+			start: "2027-03-27",
+			end:   "2027-03-29",
+			want:  "27 | 28 | 29",
+		},
+	}
+	loc := zone(t, "Europe/Copenhagen")
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := timing.Range{Start: stamp(t, tt.start), Length: tt.length}
+			if tt.end != "" {
+				end := stamp(t, tt.end)
+				r.End = &end
+			}
+			spans := r.Spans(loc, window)
+			if got := shown(spans, loc); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+			for i, s := range spans {
+				if s.Day != i {
+					t.Errorf("day %d counts as %d", i, s.Day)
+				}
+			}
+		})
+	}
+}
+
+// At the end of summer time 02:30 occurs twice; the stated instant counts.
+func TestSpans_repeatedHour(t *testing.T) {
+	t.Parallel()
+	loc := zone(t, "Europe/Copenhagen")
+	for _, text := range []string{"2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"} {
+		want, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spans := timing.Range{Start: stamp(t, text)}.Spans(loc, window)
+		if len(spans) != 1 || !spans[0].Start.Equal(want) {
+			t.Errorf("%s gives %v", text, spans)
+		}
+	}
+}
+
+func TestSpans_longRange(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ start, end, first, last string }{
+		{"2015-06-13", "2016-01-31", "2015-06-13", "2016-01-31"}, // not that long
+		{"2000-01-01", "2099-12-31", "2026-10-01", "2027-12-31"},
+		{"2000-01-01", "2026-11-30", "2026-10-01", "2026-11-30"},
+		{"2027-12-01", "9999-12-31", "2027-12-01", "2027-12-31"},
+		{"2000-01-01", "2010-12-31", "2010-12-31", "2010-12-31"},
+		{"2090-01-01", "2099-12-31", "2090-01-01", "2090-01-01"},
+	}
+	for _, tt := range tests {
+		end := stamp(t, tt.end)
+		spans := timing.Range{Start: stamp(t, tt.start), End: &end}.Spans(time.UTC, window)
+		first, last := spans[0].Start.Format(time.DateOnly), spans[len(spans)-1].Start.Format(time.DateOnly)
+		if first != tt.first || last != tt.last {
+			t.Errorf("%s to %s gives %s to %s", tt.start, tt.end, first, last)
+		}
+	}
+}
+
+func TestWindowMovesOnceAMonth(t *testing.T) {
+	t.Parallel()
+	at := func(m time.Month, d int) timing.Window {
+		return timing.WindowAt(time.Date(2026, m, d, 23, 59, 0, 0, time.UTC))
+	}
+	if at(11, 1) != at(11, 30) || at(11, 30) == at(12, 1) || at(11, 1).Key() == at(12, 1).Key() {
+		t.Error("the window moves within a month, or not with it")
+	}
+	if w := at(11, 1); w.From.Format(time.DateOnly) != "2026-10-01" || w.To.Format(time.DateOnly) != "2028-01-01" {
+		t.Errorf("window is %s to %s", w.From, w.To)
+	}
+}
+
+func TestHours(t *testing.T) {
+	t.Parallel()
+	h := timing.Hours{}
+	h.AddText("Tu-Th 10:00-17:00")
+	h.AddText("Fr 10:00-12:00")
+	h.AddText("Fr 14:00-20:00")
+	h.AddText("Sa,Su 11:00 – 00:00")
+	h.AddText("by appointment")
+	end := stamp(t, "2027-03-08")
+	spans := timing.Range{Start: stamp(t, "2027-03-03"), End: &end}.Spans(time.UTC, window) // a Wednesday
+	want := "3 10:00-17:00 | 4 10:00-17:00 | 5 10:00-20:00 | 6 11:00-7.00:00 | 7 11:00-8.00:00"
+	if got := shown(h.Apply(spans, time.UTC), time.UTC); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	monday := timing.Range{Start: stamp(t, "2027-03-08")}.Spans(time.UTC, window)
+	if got := shown(h.Apply(monday, time.UTC), time.UTC); got != "8" {
+		t.Errorf("a day when closed is all there is, and gives %s", got)
+	}
+	timed := timing.Range{Start: stamp(t, "2027-03-08T19:00")}.Spans(time.UTC, window)
+	if got := shown(h.Apply(timed, time.UTC), time.UTC); got != "8 19:00-" {
+		t.Errorf("a stated time gives way to opening hours: %s", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	loc := zone(t, "Europe/Copenhagen")
+	type dates [][2]string
+	weekly := make(dates, 0, 5)
+	for i := range 5 {
+		d := time.Date(2027, 3, 3+7*i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+		weekly = append(weekly, [2]string{d + "T19:00", d + "T20:00"})
+	}
+	tests := []struct {
+		dates dates
+		want  string
+	}{
+		{nil, ""},
+		{dates{{"2027-03-05T20:00", ""}}, "Fri 5 Mar 2027, 20:00"},
+		{dates{{"2027-03-05T19:00Z", "2027-03-05T22:00Z"}}, "Fri 5 Mar 2027, 20:00–23:00"},
+		{dates{{"2027-03-05", ""}}, "Fri 5 Mar 2027"},
+		{dates{{"2027-03-05", "2027-03-07"}}, "5–7 Mar 2027"},
+		{dates{{"2027-03-05T09:00", "2027-04-07T17:00"}}, "5 Mar – 7 Apr 2027, 09:00–17:00"},
+		{dates{{"2026-12-05", "2027-01-07"}}, "5 Dec 2026 – 7 Jan 2027"},
+		{dates{{"2027-03-05T20:00", "2027-03-07T16:00"}}, "5 Mar 2027, 20:00 – 7 Mar 2027, 16:00"},
+		{dates{{"2027-03-05T14:00", ""}, {"2027-03-05T20:00", ""}}, "Fri 5 Mar 2027, 14:00; Fri 5 Mar 2027, 20:00"},
+		{weekly, "Wednesdays, 19:00–20:00, 3–31 Mar 2027"},
+		{append(weekly[:4:4], dates{{"2027-04-30T19:00", ""}}...), "5 dates, 3 Mar – 30 Apr 2027"},
+	}
+	for _, tt := range tests {
+		var instances [][]timing.Span
+		for _, d := range tt.dates {
+			r := timing.Range{Start: stamp(t, d[0])}
+			if d[1] != "" {
+				end := stamp(t, d[1])
+				r.End = &end
+			}
+			instances = append(instances, r.Spans(loc, window))
+		}
+		if got := timing.Words(instances, loc); got != tt.want {
+			t.Errorf("%s: got %q, want %q", fmt.Sprint(tt.dates), got, tt.want)
+		}
+	}
+}
+
+// TestClockChanges covers the nights of clock changes: no end is lost, and none precedes its start.
+func TestClockChanges(t *testing.T) {
+	t.Parallel()
+	berlin := zone(t, "Europe/Berlin")
+	for _, c := range []struct{ name, start, end, length, want string }{
+		{"end in the gap", "2026-03-29T01:30", "2026-03-29T02:30", "", "00:30/01:30"},
+		{"start in the gap, end at its end", "2026-03-29T02:00", "2026-03-29T03:00", "", "01:00/02:00"},
+		{"start in the gap, end after it", "2026-03-29T02:30", "2026-03-29T03:00", "", "01:30/02:00"},
+		{"start in the gap, end later", "2026-03-29T02:30", "2026-03-29T05:00", "", "01:30/03:00"},
+		{"both in the gap", "2026-03-29T02:15", "2026-03-29T02:45", "", "01:15/01:45"},
+		{"length from the gap", "2026-03-29T02:30", "", "PT1H", "01:30/02:30"},
+		{"length over the gap", "2026-03-29T01:30", "", "PT1H", "00:30/01:30"},
+		{"a day over the gap", "2026-03-28T20:00", "", "P1D", "19:00/23:00 23:00/18:00"},
+		{"a night over the gap", "2026-03-28T22:00", "2026-03-29T04:00", "", "21:00/02:00"},
+		{"a night that ends in the gap", "2026-03-28T22:00", "2026-03-29T02:30", "", "21:00/01:30"},
+		{"the hour that comes twice, by its length", "2026-10-25T02:30", "", "PT1H", "00:30/01:30"},
+		{"from the first to the second", "2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "", "00:30/01:30"},
+		{"from the first to earlier in the second", "2026-10-25T02:30:00+02:00", "2026-10-25T02:15:00+01:00", "",
+			"00:30/01:15"},
+		{"from the clock to the second", "2026-10-25T02:30", "2026-10-25T01:15:00Z", "", "00:30/01:15"},
+		{"the second alone", "2026-10-25T02:30:00+01:00", "2026-10-25T03:00:00+01:00", "", "01:30/02:00"},
+		{"over both", "2026-10-25T01:30", "2026-10-25T03:30", "", "23:30/02:30"},
+		{"the same date for both", "2026-10-24T22:00", "2026-10-24T02:30", "", "20:00/00:30"},
+	} {
+		r := timing.Range{Start: stamp(t, c.start)}
+		if c.end != "" {
+			end := stamp(t, c.end)
+			r.End = &end
+		}
+		if c.length != "" {
+			r.Length, _ = timing.ParseLength(c.length)
+		}
+		spans := r.Spans(berlin, window)
+		got := ""
+		for i, s := range spans {
+			if i > 0 {
+				got += " "
+			}
+			if got += s.Start.UTC().Format("15:04"); s.End != nil {
+				got += "/" + s.End.UTC().Format("15:04")
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+package site_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/command/collect"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/sources/site"
+)
+
+const feed = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:1\r\nSUMMARY:Jazz night\r\n" +
+	"DTSTART;TZID=Europe/Copenhagen:20261205T200000\r\n" +
+	"DTEND;TZID=Europe/Copenhagen:20261205T233000\r\nDESCRIPTION:Caf\xc3\r\n \xa9 open\r\nEND:VEVENT\r\n" +
+	"BEGIN:VEVENT\r\nUID:2\r\nSUMMARY:Quiz\r\nDTSTART;TZID=Europe/Copenhagen:20261201T190000\r\n" +
+	"RRULE:FREQ=WEEKLY;COUNT=3\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+
+func titles(result collect.Page) string {
+	all := make([]string, 0, len(result.Observations))
+	for _, o := range result.Observations {
+		all = append(all, fmt.Sprintf("%s %d", o.Details.Title, len(o.Details.Instances)))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// A calendar is recognized by its type or its beginning.
+func TestCalendarOfAnyType(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ contentType, body string }{
+		{"text/calendar; charset=utf-8", feed}, {"text/calendar", feed}, {"text/plain", feed}, {"application/octet-stream",
+			"\ufeff\r\n" + feed},
+		{"text/html", feed}, {"", feed}, {"application/pdf", strings.ToLower(feed[:15]) + feed[15:]},
+	} {
+		t.Run(tt.contentType, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, page(tt.contentType, tt.body))
+			result := s.collect(t, nil)
+			if got := titles(result); got != "Jazz night 1, Quiz 3" || len(result.Notes) != 0 || result.Requests != 1 {
+				t.Fatalf("got %s, %+v", got, result.Notes)
+			}
+			if got := result.Observations[0].Details.Description; got != "Café open" {
+				t.Errorf("description %q", got)
+			}
+			if again := s.collect(t, result.State); !again.Unchanged {
+				t.Error("the calendar is read again though it has not changed")
+			}
+			// Endless repetitions move with the months, even in an unchanged calendar.
+			s.now = s.now.AddDate(0, 3, 0)
+			if again := s.collect(t, result.State); again.Unchanged || titles(again) != "" ||
+				again.Notes[0].Code != collect.NoteNoEvents {
+				t.Errorf("three months later: %s, %+v", titles(again), again.Notes)
+			}
+		})
+	}
+}
+
+func TestWebcal(t *testing.T) {
+	t.Parallel()
+	s := serve(t, page("text/calendar", feed))
+	s.source.URL = strings.Replace(s.source.URL, "http:", "webcal:", 1)
+	result := s.collect(t, nil)
+	if got := titles(result); got != "Jazz night 1, Quiz 3" || !strings.HasSuffix(s.source.URL,
+		strings.TrimPrefix(result.Observations[0].Source.URL, "http")+"events") {
+		t.Errorf("got %s from %s", got, result.Observations[0].Source.URL)
+	}
+	s.source.URL = strings.Replace(s.source.URL, "webcal:", "webcals:", 1)
+	if _, err := s.read(t.Context(), nil); !errors.Is(err, collect.ErrConnection) {
+		t.Errorf("webcals: without TLS gives %v", err)
+	}
+}
+
+// linking serves a page that links calendars, and counts requests.
+type linking struct {
+	mu    sync.Mutex
+	page  string
+	files map[string]string // "" for a failure
+	asked []string
+}
+
+func (l *linking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = append(l.asked, r.URL.Path)
+	body, ok := l.files[r.URL.Path]
+	if r.URL.Path == "/events" {
+		body, ok = l.page, true
+	}
+	tag := fmt.Sprintf(`"%d-%x"`, len(body), body[:min(8, len(body))])
+	switch {
+	case !ok:
+		http.NotFound(w, r)
+	case body == "":
+		w.WriteHeader(http.StatusInternalServerError)
+	case r.Header.Get("If-None-Match") == tag:
+		w.WriteHeader(http.StatusNotModified)
+	default:
+		w.Header().Set("Etag", tag)
+		if strings.HasSuffix(r.URL.Path, ".ics") {
+			w.Header().Set("Content-Type", "text/calendar")
+		} else {
+			w.Header().Set("Content-Type", "text/html")
+		}
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func (l *linking) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked = nil
+	f()
+}
+
+func (l *linking) seen() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.asked, " ")
+}
+
+func TestLinkedCalendars(t *testing.T) {
+	t.Parallel()
+	l := &linking{
+		page: `<html><head><link rel="alternate" type="text/calendar" href="/feed.ics?ical=1"></head><body><h1>Programme</h1>
+			<script type="application/ld+json">{"@type":"Event","name":"Jazz night","url":"/e/jazz",` +
+			`"startDate":"2026-12-05T20:00","location":{"@type":"Place","name":"Kajhallen"}}</script>
+			<a href="/other.pdf">PDF</a></body></html>`,
+		files: map[string]string{"/feed.ics": feed},
+	}
+	s := serve(t, l.ServeHTTP)
+	first := s.collect(t, nil)
+	if got := titles(first); got != "Jazz night 1, Quiz 3" || first.Requests != 2 || len(first.Notes) != 0 {
+		t.Fatalf("got %s of %d pages, %+v", got, first.Requests, first.Notes)
+	}
+	// The page's and the calendar's version of one event are combined: the place from the page, the end and the
+	// description from the calendar.
+	i := slices.IndexFunc(first.Observations, func(o collect.Observation) bool { return o.Details.Title == "Jazz night" })
+	jazz := first.Observations[i]
+	if d := jazz.Details; d.Location == nil || d.Location.Venue.Name != "Kajhallen" || d.Description != "Café open" ||
+		d.Instances[0].Occurrences[0].End == nil {
+		t.Errorf("jazz is %+v", d)
+	}
+	if !slices.ContainsFunc(jazz.Origins, func(o collect.Origin) bool {
+		return o.Field == collect.FieldDescription && o.Syntax == collect.ICalendar && strings.HasSuffix(o.Page,
+			"/feed.ics?ical=1")
+	}) {
+		t.Errorf("the description's origin is missing: %+v", jazz.Origins)
+	}
+
+	l.change(func() {})
+	if second := s.collect(t, first.State); !second.Unchanged || l.seen() != "/events /feed.ics" {
+		t.Errorf("nothing changed: %+v, asked for %s", second, l.seen())
+	}
+	l.change(func() { l.files["/feed.ics"] = strings.Replace(feed, "Quiz", "Pub quiz", 1) })
+	third := s.collect(t, first.State)
+	if got := titles(third); got != "Jazz night 1, Pub quiz 3" || l.seen() != "/events /feed.ics /events" {
+		t.Errorf("the calendar changed: %s, asked for %s", got, l.seen())
+	}
+	l.change(func() { l.files["/feed.ics"] = "" })
+	failed := s.collect(t, third.State)
+	if got := titles(failed); got != "Jazz night 1" || len(failed.Notes) != 1 ||
+		failed.Notes[0].Code != collect.NotePageFailed {
+		t.Errorf("the calendar fails: %s, %+v", got, failed.Notes)
+	}
+	l.change(func() { l.files["/feed.ics"] = feed })
+	if back := s.collect(t, failed.State); titles(back) != "Jazz night 1, Quiz 3" {
+		t.Errorf("the calendar is back: %s, %+v", titles(back), back.Notes)
+	}
+	l.change(func() { l.files["/feed.ics"] = "<html>Sign in" })
+	if none := s.collect(t, nil); titles(none) != "Jazz night 1" {
+		t.Errorf("a page in the place of the calendar: %s, %+v", titles(none), none.Notes)
+	}
+}
+
+func TestLinkedCalendars_selection(t *testing.T) {
+	t.Parallel()
+	other := &linking{files: map[string]string{"/named.ics": feed, "/unnamed.ics": feed}}
+	elsewhere := serve(t, other.ServeHTTP)
+	_, port, _ := strings.Cut(strings.TrimPrefix(elsewhere.source.URL, "http://"), ":")
+	host := "http://localhost:" + strings.TrimSuffix(port, "/events") // another site than 127.0.0.1
+	calendar := func(title string) string { return strings.Replace(feed, "Jazz night", title, 1) }
+	l := &linking{files: map[string]string{}}
+	for i := range 9 {
+		l.files[fmt.Sprintf("/%d.ics", i)] = calendar(fmt.Sprint("Night ", i))
+	}
+	s := serve(t, l.ServeHTTP)
+	here := strings.TrimSuffix(strings.TrimPrefix(s.source.URL, "http:"), "/events")
+	l.page = `<html><body><a href="/0.ics">1</a><a href="0.ics#x">1 again</a><a href="` + host +
+		`/unnamed.ics">not ours</a>
+		<a href="webcal:` + here + `/1.ics">2</a><a rel="alternate" type="text/calendar" href="` + host +
+		`/named.ics">named</a>
+		<a href="mailto:a@b.example">x</a><a href="webcal://user:secret@` + here[2:] +
+		`/2.ics">no</a><a href="/download?f=2.ics">no file</a>
+		<a href="/3.ics">3</a><a href="/4.ics">4</a><a href="/5.ics">5</a><a href="/6.ics">6</a></body></html>`
+	result := s.collect(t, nil)
+	if result.Requests != 6 || len(result.Notes) != 0 {
+		t.Errorf("%d pages, %+v", result.Requests, result.Notes)
+	}
+	if got := l.seen(); got != "/events /1.ics /0.ics /3.ics /4.ics" {
+		t.Errorf("asked for %s here", got)
+	}
+	if got := other.seen(); got != "/named.ics" {
+		t.Errorf("asked for %s elsewhere", got)
+	}
+	if len(result.State) > 4<<10 {
+		t.Errorf("the state has %d bytes", len(result.State))
+	}
+	for path := range l.files {
+		l.files[path] = ""
+	}
+	// Validators that are too long are omitted.
+	l.change(func() {
+		l.page = strings.ReplaceAll(l.page, ".ics", ".ics?"+strings.Repeat("x", 900))
+		for i := range 9 {
+			l.files[fmt.Sprintf("/%d.ics", i)] = feed
+		}
+	})
+	if long := s.collect(t, nil); len(long.State) > 4<<10 {
+		t.Errorf("the state has %d bytes", len(long.State))
+	}
+}
+
+// slowCalendars serves large pages, each with a link to a calendar that takes a second, and counts the waiting pages.
+type slowCalendars struct {
+	mu           sync.Mutex
+	pages        int
+	inside, most int
+}
+
+func (s *slowCalendars) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}},
+		ContentLength: -1}
+	body := ""
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch r.URL.Path {
+	case "/programme":
+		s.pages++
+		body = `<link rel="alternate" type="text/calendar" href="/all.ics">` +
+			ld(`{"@type":"Event","name":"Opera","startDate":"2026-12-05"}`) + strings.Repeat("x", 2<<20)
+	case "/all.ics":
+		s.inside++
+		s.most = max(s.most, s.inside)
+		s.mu.Unlock()
+		<-time.After(time.Second) // in synctest time
+		s.mu.Lock()
+		s.inside--
+		body = feed
+	}
+	answer.Body = io.NopCloser(strings.NewReader(body))
+	return answer, nil
+}
+
+// One large page at a time waits for its calendars, because its contents are kept meanwhile.
+func TestLargePagesWaitOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowCalendars{}
+		fetcher, err := fetch.New(fetch.Options{Transport: s, Interval: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		collector := site.New(fetcher, func() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) })
+		var visits sync.WaitGroup
+		for i := range 5 {
+			visits.Go(func() {
+				source := collect.Source{Type: site.Type, URL: fmt.Sprintf("https://%d.example/programme", i),
+					Timezone: "Europe/Copenhagen"}
+				result, err := collector.Read(t.Context(), source, collect.Known{Link: collector.Start(source)[0], Root: true})
+				if got := titles(result); err != nil || got != "Jazz night 1, Opera 1, Quiz 3" || len(result.Notes) != 0 {
+					t.Errorf("got %s, %+v, %v", got, result.Notes, err)
+				}
+			})
+		}
+		visits.Wait()
+		if s.most != 1 || s.pages > 10 {
+			t.Errorf("%d pages waited at one time; pages were asked for %d times", s.most, s.pages)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package site
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/crawl/fetch"
+)
+
+func TestReaderPanics(t *testing.T) {
+	t.Parallel()
+	page := &fetch.Page{URL: &url.URL{
+		Scheme:   "https",
+		User:     url.User("me"),
+		Host:     "a.example",
+		Path:     "/programme",
+		RawQuery: "token=secret",
+	}}
+	_, err := guarded(t.Context(), page.URL, weightOf(page), func(*budget.Budget) (content, error) {
+		none := make([]int, len(page.Body))
+		return content{}, errors.New(string(rune(none[len(page.Body)])))
+	})
+	var panicked *collect.PanicError
+	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) ||
+		panicked.Place != "https://a.example/programme" {
+		t.Fatalf("got %v", err)
+	}
+	if !strings.Contains(string(panicked.Stack), "TestReaderPanics") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v\n%s", err, panicked.Stack)
+	}
+}

@@ -1,0 +1,226 @@
+package site_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/sources/site"
+)
+
+const calendar = `<html><head><title>Programme</title>
+<script type="application/ld+json">[
+{"@context":"https://schema.org","@type":"Event","name":"Jazz night","url":"/e/jazz","startDate":"2026-12-05T20:00",` +
+	`"endDate":"2026-12-05T23:30","location":{"@type":"Place","name":"Kajhallen"}},
+{"@context":"https://schema.org","@type":"Event","name":"Quiz","url":"/e/quiz","eventSchedule":{"@type":"Schedule",` +
+	`"byDay":"Wednesday","startTime":"19:00","repeatFrequency":"P1W"}}
+]</script></head><body><h1>Programme</h1></body></html>`
+
+// served is a server on loopback with a collector of its pages.
+type served struct {
+	source    collect.Source
+	collector *site.Collector
+	now       time.Time
+}
+
+func serve(t *testing.T, handler http.HandlerFunc) *served {
+	t.Helper()
+	s := &served{now: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		handler(w, r)
+	}))
+	t.Cleanup(server.Close)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.collector = site.New(fetcher, func() time.Time { return s.now })
+	s.source = collect.Source{
+		ID:       uuid.New(),
+		Type:     site.Type,
+		URL:      server.URL + "/events",
+		Timezone: "Europe/Copenhagen",
+	}
+	return s
+}
+
+func (s *served) collect(t *testing.T, from collect.State) collect.Page {
+	t.Helper()
+	result, err := s.read(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func (s *served) read(ctx context.Context, from collect.State) (collect.Page, error) {
+	return s.collector.Read(ctx, s.source, collect.Known{Link: s.collector.Start(s.source)[0], State: from})
+}
+
+func page(contentType, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	s := serve(t, page("text/html; charset=utf-8", calendar))
+	result := s.collect(t, nil)
+	if len(result.Observations) != 2 || result.Unchanged || result.Requests != 1 || len(result.Notes) != 0 {
+		t.Fatalf("got %+v", result)
+	}
+	jazz := result.Observations[0]
+	host := strings.TrimPrefix(s.source.URL, "http://")
+	if want := "url:" + strings.TrimSuffix(host, "events") + "e/jazz"; jazz.Key != want || len(jazz.Keys) != 1 ||
+		jazz.Keys[0] != want {
+		t.Errorf("key is %s, want %s", jazz.Key, want)
+	}
+	if want := (happening.Block{Type: "site", URL: s.source.URL}); jazz.Source != want {
+		t.Errorf("source block is %+v", jazz.Source)
+	}
+	end := time.Date(2026, 12, 5, 22, 30, 0, 0, time.UTC)
+	instance := happening.DeriveInstanceID(jazz.Key, "2026-12-05T20:00:00")
+	want := []happening.Instance{{ID: instance, Status: happening.Scheduled, Occurrences: []happening.Occurrence{{
+		ID:     happening.DeriveOccurrenceID(instance, 0),
+		Start:  time.Date(2026, 12, 5, 19, 0, 0, 0, time.UTC),
+		End:    &end,
+		Status: happening.Scheduled,
+	}}}}
+	if diff := cmp.Diff(want, jazz.Details.Instances); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	if got := result.Observations[1].Details.Time.TemporalPattern; got != happening.Recurring {
+		t.Errorf("the quiz is %s", got)
+	}
+}
+
+func TestObserveTwice(t *testing.T) {
+	t.Parallel()
+	s := serve(t, page("text/html", calendar))
+	first := s.collect(t, nil)
+	s.now = s.now.AddDate(0, 0, 8)
+	second := s.collect(t, nil)
+	for i := range first.Observations {
+		if !first.Observations[i].Details.Equal(second.Observations[i].Details) ||
+			first.Observations[i].Key != second.Observations[i].Key {
+			t.Errorf("%s differs a week later", first.Observations[i].Key)
+		}
+	}
+}
+
+func TestNotModified(t *testing.T) {
+	t.Parallel()
+	s := serve(t, page("text/html", calendar))
+	first := s.collect(t, nil)
+	second := s.collect(t, first.State)
+	if !second.Unchanged || len(second.Observations) != 0 || second.Requests != 1 {
+		t.Errorf("second: %+v", second)
+	}
+	third := s.collect(t, second.State)
+	if !third.Unchanged {
+		t.Error("the state of an unmodified page is of no use")
+	}
+
+	source, now, state := s.source, s.now, third.State
+	for name, change := range map[string]func(){
+		"a new month":        func() { s.now = s.now.AddDate(0, 1, 0) },
+		"another timezone":   func() { s.source.Timezone = "Europe/Paris" },
+		"another address":    func() { s.source.URL += "?x=1" },
+		"a state of another": func() { state = collect.State(`{"page":3}`) },
+		"no state at all":    func() { state = collect.State(`?`) },
+	} {
+		s.source, s.now, state = source, now, third.State
+		change()
+		if again := s.collect(t, state); again.Unchanged || len(again.Observations) != 2 {
+			t.Errorf("with %s the page isn't read again", name)
+		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		body string
+		want collect.NoteCode
+	}{
+		"no events":    {"<p>" + strings.Repeat("Welcome to our page. ", 20), collect.NoteNoEvents},
+		"a short page": {"<p>Hello", collect.NoteNoEvents},
+		"needs JavaScript": {`<div id="root"></div><noscript>You need to enable JavaScript.</noscript><script ` +
+			`src="/app.js"></script>`, collect.NoteNeedsJavaScript},
+		"undated": {`<script type="application/ld+json">{"@type":"Event","name":"x"}</script>` +
+			strings.Repeat("text ", 99), collect.NoteSkippedEvent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := serve(t, page("text/html", "<html><body>"+tt.body)).collect(t, nil)
+			if len(result.Observations) != 0 || len(result.Notes) == 0 || result.Notes[0].Code != tt.want {
+				t.Errorf("got %+v", result)
+			}
+		})
+	}
+}
+
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	pdf := serve(t, page("application/pdf", "%PDF"))
+	if _, err := pdf.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
+		t.Errorf("a PDF gives %v", err)
+	}
+	deep := serve(t, page("text/html", strings.Repeat("<div>", 5000)))
+	if _, err := deep.read(t.Context(), nil); !errors.Is(err, collect.ErrUnsupportedContent) {
+		t.Errorf("a page that can't be parsed gives %v", err)
+	}
+	gone := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) })
+	var status *collect.StatusError
+	if _, err := gone.read(t.Context(), nil); !errors.As(err, &status) || status.Code != http.StatusGone {
+		t.Errorf("a page that is gone gives %v", err)
+	}
+}
+
+func TestCharset(t *testing.T) {
+	t.Parallel()
+	s := serve(t, page("text/html; charset=iso-8859-1", `<script type="application/ld+json">{"@type":"Event","name":"Caf`+
+		"\xe9"+`","startDate":"2027-03-05"}</script>`))
+	if got := s.collect(t, nil); len(got.Observations) != 1 || got.Observations[0].Details.Title != "Café" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func ld(block string) string { return `<script type="application/ld+json">` + block + "</script>" }
+
+// times repeats a piece with its number, joined by commas in JSON.
+func times(n int, piece string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 && (piece[0] == '{' || piece[0] == '"') {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, piece, i)
+	}
+	return b.String()
+}

@@ -1,0 +1,185 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/command/delivery/schedule"
+	"carillon/eventstore"
+)
+
+const (
+	// The number of newest publications kept; their dispatches follow them closely.
+	keptPublications     = 2048
+	keptPublicationBytes = 4 << 20
+	maxRefusals          = 100 // destinations that are named at one time
+	// announceEvery is a little shorter than the beat of the session that it goes with.
+	announceEvery = 900 * time.Millisecond
+	// farewell is the time until dispatchers know that there is no room any more, and the lag of a reader.
+	farewell = 100 * time.Millisecond
+)
+
+// Capacity is announced by a deliverer to the processes that dispatch.
+type Capacity struct {
+	Fresh   int         // deliveries that may be handed over, one for each 2 KiB of the event's data
+	Claims  int         // deliveries that it may claim
+	Refused []uuid.UUID // destinations refused since its last announcement
+}
+
+// Capacity returns how much room there is for claims, and half of the room for fresh deliveries: an organization that
+// is alone may use two thirds of it.
+func (d *Deliverer) Capacity() (c Capacity) {
+	d.init()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx == nil || !d.restsKnown || !d.suspended.ready() {
+		return c
+	}
+	fresh, claims := d.schedule.Free()
+	if c.Claims = claims; !d.following {
+		return c
+	}
+	c.Fresh = fresh / 2
+	for id := range d.refused {
+		if len(c.Refused) < maxRefusals { // else it is refused again
+			c.Refused = append(c.Refused, id)
+		}
+	}
+	clear(d.refused)
+	return c
+}
+
+// announce publishes how much room there is until the context ends, at once after a refusal, and then that there is
+// none. Deliveries that are handed over before that is heard are still taken on.
+func (d *Deliverer) announce(ctx context.Context) {
+	tick := time.NewTicker(announceEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			d.Queue.Announce(d.Capacity())
+			continue
+		case <-d.refuses:
+			d.Queue.Announce(d.Capacity())
+			continue
+		case <-ctx.Done():
+		}
+		d.Queue.Announce(Capacity{})
+		if d.ReadsDispatches {
+			<-time.After(farewell)
+		}
+		return
+	}
+}
+
+// recentPublications keeps the newest ones as they are recorded.
+type recentPublications struct {
+	byID  map[uuid.UUID]*eventstore.Recorded
+	order []*eventstore.Recorded // oldest first
+	bytes int
+}
+
+func (p *recentPublications) add(recorded *eventstore.Recorded) {
+	if p.byID == nil {
+		p.byID = map[uuid.UUID]*eventstore.Recorded{}
+	}
+	p.byID[recorded.StreamID()] = recorded
+	p.order = append(p.order, recorded)
+	p.bytes += len(recorded.Data)
+	for len(p.order) > keptPublications || p.bytes > keptPublicationBytes && len(p.order) > 1 {
+		oldest := p.order[0]
+		delete(p.byID, oldest.StreamID())
+		p.order = p.order[1:]
+		p.bytes -= len(oldest.Data)
+	}
+}
+
+// body makes the body of a publication. A body no longer kept is read.
+func (p *recentPublications) body(ctx context.Context, store eventstore.Store, id uuid.UUID) (*Body, error) {
+	recorded := p.byID[id]
+	if recorded == nil {
+		for first, err := range store.Read(ctx, publication.Aggregate.Stream(id), 0) {
+			if err != nil {
+				return nil, err
+			}
+			recorded = &first
+			break
+		}
+	}
+	if recorded == nil {
+		return nil, eventstore.ErrUnavailable
+	}
+	event, err := publication.Events.Decode(recorded)
+	if err != nil {
+		return nil, err
+	}
+	switch e := event.(type) {
+	case publication.Published:
+		return NewBody(id, e, publishedAt(recorded)), nil
+	}
+	return nil, eventstore.ErrUnavailable
+}
+
+// publishedAt returns when an event was published, as its webhooks show it.
+func publishedAt(recorded *eventstore.Recorded) time.Time {
+	return recorded.Created.UTC().Truncate(time.Microsecond)
+}
+
+// dispatched accepts deliveries leased to this worker by the dispatcher of another process. An older lease is left
+// alone: this process was stopped, or cut off, and others may have taken the delivery over. Recover releases it.
+func (d *Deliverer) dispatched(ctx context.Context, recorded *eventstore.Recorded) {
+	event, err := dispatch.Events.Decode(recorded)
+	if err != nil {
+		d.Log.Error("deliverer can't read a dispatch", "error", err)
+		return // as for destinations
+	}
+	switch e := event.(type) {
+	case dispatch.DeliveriesScheduled:
+		worker, _ := d.Queue.Worker()
+		notBefore := d.Queue.Now().Add(d.lease() - freshFor)
+		var mine []dispatch.Scheduled
+		for _, s := range e.Deliveries {
+			if s.Worker == worker && s.LeasedUntil.After(notBefore) {
+				mine = append(mine, s)
+			}
+		}
+		if len(mine) == 0 {
+			return
+		}
+		body, err := d.published.body(ctx, d.Store, e.Publication)
+		if err != nil {
+			d.Log.Warn("handed over deliveries go back to the queue", "event", e.Publication, "error", err)
+			return
+		}
+		if d.Tracer != nil {
+			body.Traceparent = recorded.Traceparent()
+		}
+		jobs := make([]Job, len(mine))
+		for i := range mine {
+			jobs[i] = freshJob(e.Publication, &mine[i], body)
+		}
+		d.Offer(jobs)
+	}
+}
+
+// freshJob is a delivery that is recorded as leased.
+func freshJob(event uuid.UUID, s *dispatch.Scheduled, body *Body) Job {
+	return Job{
+		ID:            dispatch.DeliveryID(event, s.Destination),
+		Destination:   s.Destination,
+		Organization:  s.Organization,
+		Body:          body,
+		Subscriptions: s.Subscriptions,
+		Worker:        s.Worker,
+		Known:         &eventstore.Loaded[delivery.State]{Revision: eventstore.NoStream},
+		LeasedUntil:   s.LeasedUntil,
+	}
+}
+
+// Weight returns how much a body uses of the room for fresh deliveries.
+func (b *Body) Weight() int { return 1 + b.size/schedule.SmallBody }

@@ -1,0 +1,286 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/command/catalog"
+	"carillon/eventstore"
+)
+
+// notices makes deliveries to the destinations that organizations and operators name for notices. A notice is a
+// publication that belongs to its destination instead of an organization: no feed, subscription or backfill finds it,
+// and it is sent, retried and shown as any delivery. It is not safe for concurrent use.
+type notices struct {
+	store     eventstore.Store
+	addresses *eventstore.SavedTable[uuid.UUID, noticeAddress] // by destination
+	byOrg     map[uuid.UUID]uuid.UUID                          // to the destination, if it is enabled
+	paces     *eventstore.SavedTable[windowKey, noticePace]    // by kind and destination
+	down      *eventstore.SavedTable[uuid.UUID, struct{}]      // auto-disabled, without a success since
+	newest    time.Time                                        // when the newest event was recorded
+}
+
+// noticeAddress is a destination that gets notices.
+type noticeAddress struct {
+	Organization uuid.UUID `json:"organization"`
+	Off          bool      `json:"off,omitzero"` // disabled
+}
+
+// notice is a message about a destination, or a source, to the receivers of notices.
+type notice struct {
+	kind         string
+	organization uuid.UUID
+	data         noticeData
+}
+
+// subject returns what the notice is about, and the source of its event.
+func (n notice) subject() (id uuid.UUID, source string) {
+	if n.data.Source != uuid.Nil {
+		return n.data.Source, sourcesPath + n.data.Source.String()
+	}
+	return n.data.Destination, testSource + n.data.Destination.String()
+}
+
+// noticeData is the data of a notice.
+type noticeData struct {
+	Organization uuid.UUID   `json:"organizationId,omitzero"` // for operators
+	Destination  uuid.UUID   `json:"destinationId,omitzero"`
+	Source       uuid.UUID   `json:"sourceId,omitzero"`
+	Reason       string      `json:"reason,omitzero"` // of a source: a stable name
+	Count        int         `json:"count"`           // of what happened since the last notice
+	Message      string      `json:"message"`
+	Delivery     uuid.UUID   `json:"deliveryId,omitzero"`
+	Subscription uuid.UUID   `json:"subscriptionId,omitzero"`
+	Secrets      []uuid.UUID `json:"secretIds,omitempty"`
+	ExpiresAt    time.Time   `json:"expiresAt,omitzero"`
+}
+
+func newNotices(store eventstore.Store, state *eventstore.ProcessState) *notices {
+	n := &notices{
+		store:     store,
+		addresses: eventstore.NewSavedTable[uuid.UUID, noticeAddress](state, "notice_address", uuid.Parse),
+		byOrg:     map[uuid.UUID]uuid.UUID{},
+		paces:     eventstore.NewSavedTable[windowKey, noticePace](state, "notice_pace", parseWindowKey),
+		down:      eventstore.NewSavedTable[uuid.UUID, struct{}](state, "down", uuid.Parse),
+	}
+	n.addresses.Indexed = func(id uuid.UUID, before, after *noticeAddress) {
+		if before != nil && n.byOrg[before.Organization] == id {
+			delete(n.byOrg, before.Organization)
+		}
+		if after != nil && !after.Off {
+			n.byOrg[after.Organization] = id
+		}
+	}
+	return n
+}
+
+// afterChange takes in a change of a destination.
+func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, event destination.Event) error {
+	id := cause.StreamID()
+	switch e := event.(type) {
+	case destination.Created:
+		n.name(id, e.Organization, e.Settings)
+	case destination.Revised:
+		if n.addresses.Get(id) == nil && e.ExternalID != destination.NoticesExternalID {
+			return nil
+		}
+		organization, err := organizationOf(cause)
+		if err != nil {
+			return err
+		}
+		n.name(id, organization, e.Settings)
+	case destination.Enabled:
+		n.turn(id, false)
+	case destination.Disabled:
+		n.turn(id, true)
+	case destination.AutoDisabled:
+		n.turn(id, true)
+		n.down.Set(id, &struct{}{})
+		return n.about(ctx, cause, catalog.DestinationAutoDisabled, noticeData{Destination: id, Message: e.Reason})
+	case destination.SecretRotated:
+		if len(e.Expiring) > 0 {
+			return n.about(ctx, cause, catalog.SecretExpiring, noticeData{
+				Destination: id,
+				Message:     "The secret was rotated: the earlier ones sign until they expire",
+				Secrets:     e.Expiring,
+				ExpiresAt:   e.ExpiresAt,
+			})
+		}
+	case destination.Deleted:
+		n.addresses.Set(id, nil)
+		n.down.Set(id, nil)
+	case destination.SecretMinted, destination.SecretExpired: // the owner knows
+	}
+	return nil
+}
+
+// name takes in whether a destination is the one for notices.
+func (n *notices) name(id, organization uuid.UUID, s destination.Settings) {
+	known := n.addresses.Get(id)
+	switch is := s.ExternalID == destination.NoticesExternalID; {
+	case is && known == nil:
+		n.addresses.Set(id, &noticeAddress{Organization: organization})
+	case !is && known != nil:
+		n.addresses.Set(id, nil)
+	}
+}
+
+// turn takes in that a destination is disabled or enabled.
+func (n *notices) turn(id uuid.UUID, off bool) {
+	if known := n.addresses.Get(id); known != nil && known.Off != off {
+		n.addresses.Set(id, &noticeAddress{Organization: known.Organization, Off: off})
+	}
+}
+
+// afterAttempt takes in an attempt: the last of a delivery, or the first success of a destination that was disabled.
+func (n *notices) afterAttempt(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted) error {
+	switch {
+	case a.Succeeded() && n.down.Get(a.Destination) != nil:
+		n.down.Set(a.Destination, nil)
+		return n.send(ctx, cause, notice{catalog.DestinationRecovered, a.Organization, noticeData{
+			Destination: a.Destination,
+			Message:     "The first success since the destination was disabled automatically",
+			Delivery:    cause.StreamID(),
+		}})
+	case a.Status == delivery.StatusFailed && a.Trigger == delivery.Automatic && !a.LostRace():
+		return n.send(ctx, cause, notice{catalog.DeliveryExhausted, a.Organization, noticeData{
+			Destination: a.Destination,
+			Message:     "The last attempt failed, and no other follows: " + a.FailureReason,
+			Delivery:    cause.StreamID(),
+		}})
+	}
+	return nil
+}
+
+// afterSubscription takes in a subscription that was deactivated because its organization lost a feed.
+func (n *notices) afterSubscription(ctx context.Context, cause *eventstore.Recorded) error {
+	event, err := subscription.Events.Decode(cause)
+	if err != nil {
+		return err
+	}
+	switch e := event.(type) {
+	case subscription.Deactivated:
+		if e.Reason != "" { // without one a caller did it
+			return n.deactivated(ctx, cause, e.Reason)
+		}
+	case subscription.Created, subscription.Revised, subscription.Activated, subscription.Deleted: // callers' doing
+	}
+	return nil
+}
+
+func (n *notices) deactivated(ctx context.Context, cause *eventstore.Recorded, reason string) error {
+	of, err := subscription.Aggregate.Load(ctx, n.store, cause.StreamID())
+	if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
+		return fmt.Errorf("read subscription: %w", err)
+	}
+	if of.State.Destination == uuid.Nil {
+		return nil // deleted meanwhile
+	}
+	return n.send(ctx, cause, notice{catalog.SubscriptionDeactivated, of.State.Organization, noticeData{
+		Destination:  of.State.Destination,
+		Message:      reason,
+		Subscription: cause.StreamID(),
+	}})
+}
+
+// about sends a notice to the organization that an event's metadata name.
+func (n *notices) about(ctx context.Context, cause *eventstore.Recorded, kind string, data noticeData) error {
+	organization, err := organizationOf(cause)
+	if err != nil {
+		return err
+	}
+	return n.send(ctx, cause, notice{kind, organization, data})
+}
+
+func organizationOf(recorded *eventstore.Recorded) (uuid.UUID, error) {
+	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+	return metadata.Organization, err
+}
+
+// send sends a notice to its organization and to the operators. There are none about the address of the operators.
+func (n *notices) send(ctx context.Context, cause *eventstore.Recorded, about notice) error {
+	if about.organization == destination.Operators {
+		return nil
+	}
+	err := n.sendTo(ctx, cause, about.organization, about.kind, about)
+	if err == nil {
+		about.data.Organization = about.organization
+		err = n.sendTo(ctx, cause, destination.Operators, about.kind+" to operators", about)
+	}
+	return err
+}
+
+// sendTo records a notice to an organization and its delivery, unless it has no address for it or it is about that.
+// name distinguishes it from the other notices that follow from the cause.
+func (n *notices) sendTo(ctx context.Context, cause *eventstore.Recorded, organization uuid.UUID, name string,
+	about notice) error {
+	to, wanted := n.byOrg[organization]
+	if !wanted || to == about.data.Destination {
+		return nil
+	}
+	id := uuid.NewSHA1(cause.ID, []byte(name))
+	subject, from := about.subject()
+	scheduled := dispatch.Scheduled{Destination: to, Organization: organization, Subscriptions: []uuid.UUID{}}
+	pace := n.pace(windowKey(name+" "+subject.String()), dispatch.DeliveryID(id, to), recordedAt(cause), &scheduled)
+	about.data.Count = pace.Count
+	data, err := json.Marshal(about.data)
+	if err != nil {
+		return fmt.Errorf("encode notice: %w", err)
+	}
+	metadata := eventstore.Metadata{
+		Organization:  organization,
+		CorrelationID: id,
+		CausationID:   cause.ID,
+		Actor:         DestinationHealthName,
+	}
+	published := publication.Published{
+		Organization: to,
+		Type:         about.kind,
+		Source:       from,
+		Subject:      subject.String(),
+		Time:         recordedAt(cause),
+		Data:         data,
+	}
+	_, err = publication.Aggregate.Execute(ctx, n.store, id, publication.Publish{Published: published},
+		publication.Options{CommandID: eventstore.EventID(id, 0), Metadata: metadata})
+	if err != nil {
+		return fmt.Errorf("publish notice: %w", err)
+	}
+	return n.schedule(ctx, id, published, scheduled, metadata)
+}
+
+// schedule records the delivery of a notice, and ends the one that waited before.
+func (n *notices) schedule(ctx context.Context, id uuid.UUID, p publication.Published, s dispatch.Scheduled,
+	metadata eventstore.Metadata) error {
+	_, err := dispatch.Aggregate.Execute(ctx, n.store, id, dispatch.Schedule{
+		DeliveriesScheduled: dispatch.DeliveriesScheduled{
+			Publication: id,
+			Event:       summaryOf(p),
+			Deliveries:  []dispatch.Scheduled{s},
+			At:          p.Time,
+		},
+	}, dispatch.Options{CommandID: eventstore.EventID(id, 1), Metadata: metadata})
+	if err != nil {
+		return fmt.Errorf("schedule notice: %w", err)
+	}
+	if s.Supersedes == uuid.Nil {
+		return nil
+	}
+	newer := dispatch.DeliveryID(id, s.Destination)
+	_, err = delivery.Aggregate.Execute(ctx, n.store, s.Supersedes, delivery.Supersede{By: newer, At: p.Time},
+		delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: metadata})
+	if err != nil {
+		return fmt.Errorf("supersede notice: %w", err)
+	}
+	return nil
+}

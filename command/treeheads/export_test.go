@@ -1,0 +1,147 @@
+package treeheads_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"carillon/command/treeheads"
+	"carillon/eventstore/seal"
+)
+
+var trusted = []ed25519.PublicKey{own.Public().(ed25519.PublicKey)}
+
+// export is the export of two streams, which continues the first head.
+func export(t *testing.T) (lines []string, heads []seal.Head) {
+	t.Helper()
+	l, heads := sealed(t)
+	l.add(t, 7)
+	var out bytes.Buffer
+	streams := []string{(*l)[0].Stream, (*l)[1].Stream}
+	if err := sealer(l).Export(t.Context(), &out, streams, heads[0].Size, nil); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(strings.Lines(out.String())), heads
+}
+
+func verifyExport(t *testing.T, lines []string, elsewhere ...seal.Head) seal.Verified {
+	t.Helper()
+	verified, err := seal.VerifyExport(strings.NewReader(strings.Join(lines, "")), trusted, elsewhere)
+	if err != nil {
+		verified.Faults = append(verified.Faults, err.Error())
+	}
+	return verified
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	lines, heads := export(t)
+	verified := verifyExport(t, lines, heads[0], heads[3])
+	if len(verified.Faults) > 0 || verified.Events != len(lines)-2 || verified.Unsealed != 2 || verified.Elsewhere != 2 {
+		t.Errorf("%+v", verified)
+	}
+	forged := heads[0]
+	forged.Root = bytes.Repeat([]byte("x"), 32)
+	for _, kept := range []seal.Head{forged, heads[1]} { // of another log, and one that no proof is about
+		if verified := verifyExport(t, lines, kept); len(verified.Faults) == 0 {
+			t.Errorf("fits a head of %d events", kept.Size)
+		}
+	}
+}
+
+func TestExportOfNothing(t *testing.T) {
+	t.Parallel()
+	l := &log{}
+	l.add(t, 3)
+	for want, of := range map[error]*log{treeheads.ErrUnsealed: l, treeheads.ErrNothing: first(sealed(t))} {
+		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, []string{"feed-none"}, 0, nil); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
+
+func first(l *log, _ []seal.Head) *log { return l }
+
+// Any change of a file is found: of each member of each line, and of the lines themselves.
+func TestExportDoctored(t *testing.T) {
+	t.Parallel()
+	lines, _ := export(t)
+	all := doctored(t, lines)
+	for name, lines := range all {
+		if verified := verifyExport(t, lines); len(verified.Faults) == 0 {
+			t.Errorf("not found: %s", name)
+		}
+	}
+	t.Logf("%d doctored files", len(all))
+}
+
+// doctored are the lines of an export, changed in every way by itself.
+func doctored(t *testing.T, lines []string) map[string][]string {
+	t.Helper()
+	all := map[string][]string{"nothing": nil}
+	for i, line := range lines {
+		all[fmt.Sprintf("line %d is cut", i)] = slices.Delete(slices.Clone(lines), i, i+1)
+		all[fmt.Sprintf("line %d is there twice", i)] = slices.Insert(slices.Clone(lines), i, line)
+		if i > 0 {
+			swapped := slices.Clone(lines)
+			swapped[i-1], swapped[i] = swapped[i], swapped[i-1]
+			all[fmt.Sprintf("line %d is moved", i)] = swapped
+		}
+		var members map[string]any
+		if err := json.Unmarshal([]byte(line), &members); err != nil {
+			t.Fatal(err)
+		}
+		for path, changed := range variants(members) {
+			text, err := json.Marshal(changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := slices.Clone(lines)
+			other[i] = string(text) + "\n"
+			all[fmt.Sprintf("%s of line %d", path, i)] = other
+		}
+	}
+	return all
+}
+
+// variants are objects of which one member is another.
+func variants(members map[string]any) map[string]map[string]any {
+	all := map[string]map[string]any{}
+	for name, value := range members {
+		with := func(path string, value any) {
+			other := map[string]any{}
+			for name, value := range members {
+				other[name] = value
+			}
+			other[name] = value
+			all[path] = other
+		}
+		switch value := value.(type) {
+		case string:
+			with(name, flip(value))
+		case float64:
+			with(name, value+1)
+		case map[string]any:
+			for path, inner := range variants(value) {
+				with(name+"."+path, inner)
+			}
+		case []any:
+			with(name, value[1:])
+			with(name+"[0]", append([]any{flip(value[0].(string))}, value[1:]...))
+		}
+	}
+	return all
+}
+
+// flip changes the first character of a text to another that is as good.
+func flip(text string) string {
+	if strings.HasPrefix(text, "0") {
+		return "1" + text[1:]
+	}
+	return "0" + text[1:]
+}

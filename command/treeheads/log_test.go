@@ -1,0 +1,180 @@
+package treeheads_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/treehead"
+	"carillon/command/treeheads"
+	"carillon/eventstore"
+	"carillon/eventstore/seal"
+)
+
+var (
+	noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	own  = ed25519.NewKeyFromSeed([]byte(strings.Repeat("k", ed25519.SeedSize)))
+	evil = ed25519.NewKeyFromSeed([]byte(strings.Repeat("e", ed25519.SeedSize)))
+	by   = eventstore.Metadata{Actor: "carillon"}
+)
+
+// log is an event store that a test can write into like somebody with the disk in hands.
+type log []eventstore.Recorded
+
+func (l *log) Append(
+	_ context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
+) (done eventstore.Appended, err error) {
+	done.Revision = eventstore.NoStream
+	for _, e := range *l {
+		if e.Stream == stream {
+			done.Revision = e.Revision
+		}
+	}
+	if done.Revision != expected {
+		return done, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}
+	}
+	for _, e := range events {
+		done.Revision++
+		at := uint64(len(*l) + 1)
+		done.Position = eventstore.Position{Commit: at, Prepare: at}
+		*l = append(*l, eventstore.Recorded{
+			ID:       e.ID,
+			Stream:   stream,
+			Revision: done.Revision,
+			Position: done.Position,
+			Type:     e.Type,
+			Data:     e.Data,
+			Metadata: e.Metadata,
+			Created:  noon.Add(time.Duration(at) * time.Second),
+		})
+	}
+	return done, nil
+}
+
+func (l *log) Read(
+	_ context.Context, stream string, from eventstore.Revision,
+) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) {
+		for _, e := range *l {
+			if e.Stream == stream && e.Revision >= from && !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (l *log) Subscribe(
+	_ context.Context, after eventstore.Position, _ eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for _, e := range slices.Clone(*l) {
+			if after.Before(e.Position) && !yield(eventstore.Message{Event: &e, Position: e.Position}, nil) {
+				return
+			}
+		}
+		yield(eventstore.Message{CaughtUp: true}, nil)
+	}
+}
+
+func (l *log) Head(context.Context) (eventstore.Position, error) {
+	if len(*l) == 0 {
+		return eventstore.Start, nil
+	}
+	return (*l)[len(*l)-1].Position, nil
+}
+
+func (l *log) all(context.Context) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) {
+		for _, e := range *l {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// clone is a copy that may be changed. Events keep their bytes.
+func (l *log) clone() *log {
+	other := slices.Clone(*l)
+	return &other
+}
+
+// number assigns positions to the events in the order that they have now.
+func (l *log) number() {
+	for i := range *l {
+		at := uint64(i + 1)
+		(*l)[i].Position = eventstore.Position{Commit: at, Prepare: at}
+	}
+}
+
+// add appends events to streams of their own category, a few to each.
+func (l *log) add(t testing.TB, count int) {
+	t.Helper()
+	for range count {
+		n := len(*l)
+		stream := eventstore.StreamName("feed", uuid.NewSHA1(uuid.Nil, []byte{byte(n % 7)}))
+		last := eventstore.NoStream
+		for _, e := range *l {
+			if e.Stream == stream {
+				last = e.Revision
+			}
+		}
+		_, err := l.Append(t.Context(), stream, last, []eventstore.Proposed{{
+			ID:       uuid.NewSHA1(uuid.Nil, fmt.Append(nil, "event ", n)),
+			Type:     "feed.revised.v1",
+			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, n),
+			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func sealer(l eventstore.Store) *treeheads.Sealer {
+	return &treeheads.Sealer{Store: l, Key: own, Now: func() time.Time { return noon }}
+}
+
+// sealed is a log of some events with heads among them, and the heads as they were kept elsewhere.
+func sealed(t testing.TB) (*log, []seal.Head) {
+	t.Helper()
+	l, heads := &log{}, []seal.Head(nil)
+	s := sealer(l)
+	for range 4 {
+		l.add(t, 10)
+		more, err := s.Seal(t.Context(), by)
+		if err != nil || len(more) != 1 {
+			t.Fatalf("%d heads, %v", len(more), err)
+		}
+		heads = append(heads, more...)
+	}
+	return l, heads
+}
+
+func verify(t testing.TB, l *log, elsewhere []seal.Head) *treeheads.Report {
+	t.Helper()
+	v := treeheads.Verification{
+		Store:     l,
+		All:       l.all,
+		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
+		Elsewhere: elsewhere,
+	}
+	report, err := v.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// headAt is the place of a head in the log.
+func (l *log) headAt(number uint64) int {
+	stream := treehead.Aggregate.Stream(treehead.StreamID(number))
+	return slices.IndexFunc(*l, func(e eventstore.Recorded) bool { return e.Stream == stream })
+}

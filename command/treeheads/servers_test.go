@@ -1,0 +1,133 @@
+package treeheads_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/command/treeheads"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/nodetest"
+	"carillon/eventstore/seal"
+)
+
+// burst appends several events at once to a stream of their own.
+func burst(t testing.TB, store eventstore.Store, count int) (stream string) {
+	t.Helper()
+	stream = eventstore.StreamName("feed", uuid.New())
+	events := make([]eventstore.Proposed, count)
+	for i := range events {
+		events[i] = eventstore.Proposed{
+			ID:       uuid.New(),
+			Type:     "feed.revised.v1",
+			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, i),
+			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
+		}
+	}
+	if _, err := store.Append(t.Context(), stream, eventstore.NoStream, events); err != nil {
+		t.Error(err)
+	}
+	return stream
+}
+
+// verifyWhole verifies a server as "carillon audit verify" does, the store's own events included.
+func verifyWhole(t testing.TB, store *esdb.Store, elsewhere []seal.Head) *treeheads.Report {
+	t.Helper()
+	v := treeheads.Verification{
+		Store: store,
+		All: func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
+			return func(yield func(eventstore.Recorded, error) bool) {
+				for entry, err := range store.All(ctx, eventstore.Start) {
+					if !yield(entry.Recorded, err) {
+						return
+					}
+				}
+			}
+		},
+		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
+		Elsewhere: elsewhere,
+	}
+	report, err := v.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// The embedded node and servers like 23.10 and 25.0 are sealed while bursts of events arrive, verified with a stream
+// that metadata shortens and a deleted one, and sealed further by a process that starts. An export proves.
+func TestSealOnServers(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	for name, start := range map[string]func(t *testing.T) *esdb.Store{
+		"embedded": func(t *testing.T) *esdb.Store { t.Helper(); return nodetest.Start(t) },
+		"23.10": func(t *testing.T) *esdb.Store {
+			t.Helper()
+			return nodetest.StartStrict(t, &stricttest.Strict{}, log)
+		},
+		"25.0": func(t *testing.T) *esdb.Store {
+			t.Helper()
+			return nodetest.StartStrict(t, &stricttest.Strict{Later: true}, log)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := start(t)
+			var heads []seal.Head
+			s, streams := sealer(store), []string(nil)
+			for range 10 {
+				var busy sync.WaitGroup
+				busy.Go(func() { burst(t, store, 50) })
+				streams = append(streams, burst(t, store, 4))
+				more, err := s.Seal(t.Context(), by)
+				if err != nil {
+					t.Fatal(err)
+				}
+				busy.Wait()
+				heads = append(heads, more...)
+			}
+			for stream, metadata := range map[string]string{
+				streams[1]: `{"$tb":2}`, streams[2]: `{"$tb":9223372036854775807}`,
+			} {
+				_, err := store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
+					JSON:     true,
+					Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(metadata)},
+				}})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			streams = append(streams, burst(t, store, 4))
+			more, err := sealer(store).Seal(t.Context(), by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heads = append(heads, more...)
+			report := verifyWhole(t, store, heads)
+			events := 10*54 + 4 + len(heads) - 1
+			if !report.OK() || report.Events != uint64(events) || report.Unsealed != 1 ||
+				report.Elsewhere != uint64(len(heads)) || len(report.Shortened) != 2 {
+				t.Errorf("want %d events: %+v", events, report)
+			}
+			var out bytes.Buffer
+			if err := sealer(store).Export(t.Context(), &out, slices.Concat(streams[:1], streams[10:]), heads[0].Size,
+				nil); err != nil {
+				t.Fatal(err)
+			}
+			verified, err := seal.VerifyExport(&out, trusted, heads[:1])
+			if err != nil || len(verified.Faults) > 0 || verified.Events != 8 || verified.Elsewhere != 1 {
+				t.Errorf("%+v, %v", verified, err)
+			}
+		})
+	}
+}

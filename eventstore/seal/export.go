@@ -1,0 +1,119 @@
+package seal
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// Format names the form of an export.
+const Format = "carillon.export.v1"
+
+// ExportHead is the first line of an export.
+type ExportHead struct {
+	Format      string   `json:"export"`
+	Head        Head     `json:"head"`
+	Unsealed    int      `json:"unsealed"` // events of the streams that are newer than the head, and left out
+	Since       uint64   `json:"since,omitempty"`
+	Consistency [][]byte `json:"consistency,omitempty"` // proves that the tree of size Since is the beginning
+}
+
+// ExportEvent is an event of an export, as it is stored, with the proof that it is in the tree.
+type ExportEvent struct {
+	Index    uint64              `json:"index"` // in the order of all events
+	Stream   string              `json:"stream"`
+	Revision eventstore.Revision `json:"revision"`
+	ID       uuid.UUID           `json:"id"`
+	Type     string              `json:"type"`
+	Data     []byte              `json:"data"`
+	Metadata []byte              `json:"metadata"`
+	Proof    [][]byte            `json:"proof"`
+}
+
+// exportEnd is the last line of an export.
+type exportEnd struct {
+	Events    int    `json:"events"`
+	SHA256    []byte `json:"sha256"` // of all lines before
+	Signature []byte `json:"signature"`
+}
+
+func (e *exportEnd) text() []byte {
+	return fmt.Appendf(nil, "carillon export v1\n%d\n%s\n", e.Events, base64.StdEncoding.EncodeToString(e.SHA256))
+}
+
+// ExportWriter writes an export, a JSON object a line.
+type ExportWriter struct {
+	to     io.Writer
+	sum    hash.Hash
+	events int
+}
+
+// NewExportWriter begins an export.
+func NewExportWriter(to io.Writer, head *ExportHead) (*ExportWriter, error) {
+	w := &ExportWriter{to: to, sum: sha256.New()}
+	head.Format = Format
+	err := w.line(head)
+	return w, err
+}
+
+func (w *ExportWriter) line(value any) error {
+	line, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = io.MultiWriter(w.to, w.sum).Write(append(line, '\n'))
+	return err
+}
+
+// Event writes an event with its proof.
+func (w *ExportWriter) Event(e *eventstore.Recorded, index uint64, proof [][]byte) error {
+	w.events++
+	return w.line(ExportEvent{
+		Index:    index,
+		Stream:   e.Stream,
+		Revision: e.Revision,
+		ID:       e.ID,
+		Type:     e.Type,
+		Data:     e.Data,
+		Metadata: eventstore.CarriedMetadata(e),
+		Proof:    proof,
+	})
+}
+
+// End ends the export with a signature over all of it.
+func (w *ExportWriter) End(key ed25519.PrivateKey) error {
+	end := exportEnd{Events: w.events, SHA256: w.sum.Sum(nil)}
+	end.Signature = ed25519.Sign(key, end.text())
+	return w.line(end)
+}
+
+// Recorded returns the event.
+func (e *ExportEvent) Recorded() *eventstore.Recorded {
+	return &eventstore.Recorded{
+		ID:       e.ID,
+		Stream:   e.Stream,
+		Revision: e.Revision,
+		Type:     e.Type,
+		Data:     e.Data,
+		Metadata: e.Metadata,
+	}
+}
+
+// leaf returns the event's leaf. The metadata is used as it stands, with the time of recording.
+func (e *ExportEvent) leaf() Hash { return leafOf(encode(e.Recorded(), e.Metadata)) }
+
+// strictly decodes a line that has the members of a value and no others.
+func strictly(line []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	return decoder.Decode(into)
+}

@@ -1,0 +1,109 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Head is a signed tree head: the state of the log at a moment.
+type Head struct {
+	Size      uint64    `json:"size"` // events in the tree
+	Root      []byte    `json:"root"`
+	At        time.Time `json:"at"`
+	Kept      []byte    `json:"kept"` // SHA-256 of the leaves that are kept with it
+	Key       []byte    `json:"key"`  // the public key
+	Signature []byte    `json:"signature"`
+}
+
+// headTime is the form of the time in the signed text.
+const headTime = "2006-01-02T15:04:05.000000Z"
+
+// text returns what is signed.
+func (h *Head) text() []byte {
+	return fmt.Appendf(nil, "carillon tree head v1\n%d\n%s\n%s\n%s\n", h.Size, base64.StdEncoding.EncodeToString(h.Root),
+		h.At.UTC().Format(headTime), base64.StdEncoding.EncodeToString(h.Kept))
+}
+
+// Sign returns the head of a tree, with the leaves that are kept with it.
+func Sign(tree *Tree, kept []byte, at time.Time, key ed25519.PrivateKey) Head {
+	root, digest := tree.Root(), sha256.Sum256(kept)
+	h := Head{
+		Size: tree.Size(),
+		Root: root[:],
+		At:   at.UTC().Truncate(time.Microsecond),
+		Kept: digest[:],
+		Key:  public(key),
+	}
+	h.Signature = ed25519.Sign(key, h.text())
+	return h
+}
+
+func public(key ed25519.PrivateKey) []byte {
+	return key[ed25519.PrivateKeySize-ed25519.PublicKeySize:]
+}
+
+var (
+	errSignature = errors.New("its signature does not fit: it was forged, or changed")
+	errKey       = errors.New("it is signed by a key that is not trusted; name a former key by --key, if it is one")
+)
+
+// Check verifies the signature of a head, and that its key is a trusted one. Without trusted keys any will do.
+func (h *Head) Check(trusted []ed25519.PublicKey) error {
+	if len(h.Key) != ed25519.PublicKeySize || len(h.Root) != sha256.Size ||
+		!ed25519.Verify(h.Key, h.text(), h.Signature) {
+		return errSignature
+	}
+	return trust(h.Key, trusted)
+}
+
+func trust(key []byte, trusted []ed25519.PublicKey) error {
+	for _, one := range trusted {
+		if bytes.Equal(one, key) {
+			return nil
+		}
+	}
+	if len(trusted) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", errKey, base64.StdEncoding.EncodeToString(key))
+}
+
+// maxHeadLine is longer than any head is.
+const maxHeadLine = 1 << 20
+
+// ReadHeads reads heads that were kept, one JSON object a line, such as CARILLON_SEAL_TO has them, or a log in JSON.
+// Lines without a head are passed over.
+func ReadHeads(from io.Reader) (heads []Head, err error) {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, maxHeadLine)
+	for lines.Scan() {
+		var h Head
+		if json.Unmarshal(lines.Bytes(), &h) == nil && len(h.Root) > 0 && len(h.Signature) > 0 {
+			heads = append(heads, h)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(heads) == 0 {
+		return nil, errors.New("no tree head in it: a line must be a JSON object with size, root, at, kept, key, signature")
+	}
+	return heads, nil
+}
+
+// Line returns a head as one line of JSON, as ReadHeads takes it.
+func (h *Head) Line() ([]byte, error) {
+	line, err := json.Marshal(h)
+	return append(line, '\n'), err
+}
+
+// KeyText returns a public key as people and --key write it.
+func KeyText(key ed25519.PublicKey) string { return base64.StdEncoding.EncodeToString(key) }

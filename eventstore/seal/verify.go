@@ -1,0 +1,139 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"carillon/eventstore"
+)
+
+// Verified is the outcome of the verification of an export.
+type Verified struct {
+	Head      Head     `json:"head"`
+	Events    int      `json:"events"`    // that are in the tree
+	Unsealed  int      `json:"unsealed"`  // that were left out, as they are newer than the head
+	Elsewhere int      `json:"elsewhere"` // heads kept elsewhere that the export's head fits
+	Faults    []string `json:"faults"`
+}
+
+// maxExportLine is longer than any event with its proof: an event has 1 MiB at most.
+const maxExportLine = 4 << 20
+
+// VerifyExport verifies an export without a server: the head by its signature and the trusted keys (any, if there are
+// none), each event by its proof, the file by its signature, and the head by those that were kept elsewhere.
+func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head) (Verified, error) {
+	v := &verification{lines: bufio.NewScanner(from), next: map[string]eventstore.Revision{}}
+	v.lines.Buffer(nil, maxExportLine)
+	if !v.lines.Scan() {
+		return v.Verified, errors.Join(errors.New("the file is empty"), v.lines.Err())
+	}
+	first := bytes.Clone(v.lines.Bytes())
+	var head ExportHead
+	if err := strictly(first, &head); err != nil || head.Format != Format {
+		return v.Verified, fmt.Errorf("line 1 does not begin an export: it must have \"export\": %q (%w)", Format, err)
+	}
+	v.Head, v.Unsealed = head.Head, head.Unsealed
+	if err := v.Head.Check(trusted); err != nil {
+		v.fault("the head: %v", err)
+	}
+	v.compare(&head, trusted, elsewhere)
+	v.events(first)
+	return v.Verified, v.lines.Err()
+}
+
+type verification struct {
+	Verified
+
+	lines *bufio.Scanner
+	next  map[string]eventstore.Revision // by streams: what comes after the last event
+}
+
+func (v *verification) fault(format string, args ...any) {
+	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
+}
+
+// compare compares the head with those that were kept elsewhere.
+func (v *verification) compare(export *ExportHead, trusted []ed25519.PublicKey, elsewhere []Head) {
+	for i := range elsewhere {
+		kept := &elsewhere[i]
+		var err error
+		switch kept.Size {
+		case v.Head.Size:
+			if !bytes.Equal(kept.Root, v.Head.Root) {
+				err = errors.New("its root is another")
+			}
+		case export.Since:
+			err = v.Head.Continues(kept, export.Consistency)
+		default:
+			continue // no proof in the file is about it
+		}
+		if err = errors.Join(err, kept.Check(trusted)); err != nil {
+			v.fault("the head does not fit the one that was kept elsewhere and covers %d events: %v", kept.Size, err)
+			continue
+		}
+		v.Elsewhere++
+	}
+	if len(elsewhere) > 0 && v.Elsewhere == 0 && len(v.Faults) == 0 {
+		v.fault("no head that was kept elsewhere has the size of the export's (%d), or of the one that it continues (%d): "+
+			"export it with --head", v.Head.Size, export.Since)
+	}
+}
+
+// events verifies all lines after the first.
+func (v *verification) events(first []byte) {
+	sum, lines, ended := sha256.New(), 1, false
+	_, _ = sum.Write(append(first, '\n')) // never fails
+	for v.lines.Scan() {
+		lines++
+		if ended {
+			v.fault("line %d follows the end of the export", lines)
+			continue
+		}
+		line := v.lines.Bytes()
+		var end exportEnd
+		if strictly(line, &end) == nil && end.Signature != nil {
+			ended = true
+			v.end(&end, sum.Sum(nil), lines-2) //nolint:mnd // the first line, and this one
+			continue
+		}
+		_, _ = sum.Write(append(bytes.Clone(line), '\n'))
+		var e ExportEvent
+		if err := strictly(line, &e); err != nil {
+			v.fault("line %d is no event: %v", lines, err)
+			continue
+		}
+		v.event(&e, lines)
+	}
+	if !ended {
+		v.fault("the end is missing: the file was cut, or the export broke off")
+	}
+}
+
+func (v *verification) event(e *ExportEvent, line int) {
+	where := fmt.Sprintf("line %d, event %d of %s", line, e.Revision, e.Stream)
+	if err := v.Head.Included(e.Index, e.leaf(), e.Proof); err != nil {
+		v.fault("%s: it is not in the tree of the head: it, its index or its proof was changed", where)
+	} else {
+		v.Events++
+	}
+	if next, known := v.next[e.Stream]; known && e.Revision != next {
+		v.fault("%s: event %d should follow there", where, next)
+	}
+	v.next[e.Stream] = e.Revision + 1
+}
+
+func (v *verification) end(end *exportEnd, sum []byte, events int) {
+	switch {
+	case len(v.Head.Key) != ed25519.PublicKeySize || !ed25519.Verify(v.Head.Key, end.text(), end.Signature):
+		v.fault("the signature of the file does not fit: its last line was changed")
+	case !bytes.Equal(sum, end.SHA256):
+		v.fault("the file was changed since it was signed: its SHA-256 is another")
+	case end.Events != events:
+		v.fault("the file was changed since it was signed: it has %d events instead of %d", events, end.Events)
+	}
+}

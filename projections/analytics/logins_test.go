@@ -1,0 +1,114 @@
+package analytics_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/projections/analytics"
+)
+
+// newLogin returns a login whose name no other test of the server has; it goes with the test.
+func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
+	t.Helper()
+	name = "ana_" + strings.ToLower(rand.Text())
+	connection, err := logins.Create(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		err := logins.Delete(context.WithoutCancel(t.Context()), name)
+		if err != nil && !errors.Is(err, analytics.ErrNoLogin) {
+			t.Error(err)
+		}
+	})
+	return name, connection
+}
+
+// A login reads the views with its password, writes nothing, and sees no table.
+func TestLoginReadsViewsOnly(t *testing.T) {
+	t.Parallel()
+	logins := analytics.Logins{Pool: made(t)}
+	name, connection := newLogin(t, logins)
+	conn, err := pgx.Connect(t.Context(), connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	for _, view := range views {
+		if _, err := conn.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1"); err != nil {
+			t.Errorf("%s: %v", view, err)
+		}
+	}
+	for _, statement := range []string{
+		"SELECT * FROM destinations.secrets",
+		"SELECT rolpassword FROM pg_authid",
+		"CREATE TABLE analytics.mine (a int)",
+		"SET default_transaction_read_only = off; CREATE TABLE public.mine (a int)",
+		"ALTER ROLE " + name + " SUPERUSER",
+	} {
+		_, err := conn.Exec(t.Context(), statement)
+		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "42501" && refused.Code != "25006" {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+}
+
+// Without its password, and after its end, a login opens nothing; sessions end with it.
+func TestLoginNeedsPassword(t *testing.T) {
+	t.Parallel()
+	logins := analytics.Logins{Pool: made(t)}
+	name, connection := newLogin(t, logins)
+	config, err := pgx.ParseConfig(connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	wrong := config.Copy()
+	wrong.Password += "x"
+	if _, err := pgx.ConnectConfig(t.Context(), wrong); err == nil {
+		t.Error("a wrong password was accepted")
+	}
+	if err := logins.Delete(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil {
+		t.Error("the session went on")
+	}
+	if _, err := pgx.ConnectConfig(t.Context(), config); err == nil {
+		t.Error("the deleted login was accepted")
+	}
+}
+
+func TestLoginNames(t *testing.T) {
+	t.Parallel()
+	logins := analytics.Logins{Pool: made(t)}
+	name, _ := newLogin(t, logins)
+	if _, err := logins.Create(t.Context(), name); !errors.Is(err, analytics.ErrLoginTaken) {
+		t.Errorf("created twice: %v", err)
+	}
+	listed, err := logins.List(t.Context())
+	if err != nil || !strings.Contains(strings.Join(listed, " "), name) {
+		t.Errorf("listed %v, %v", listed, err)
+	}
+	for _, bad := range []string{
+		"", "Ana", "1ana", "ana; DROP TABLE x", `a"b`, "pg_monitor", "postgres", "carillon", "carillon_analyst",
+		strings.Repeat("a", 64),
+	} {
+		if _, err := logins.Create(t.Context(), bad); !errors.Is(err, analytics.ErrLoginName) {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if err := logins.Delete(t.Context(), bad); !errors.Is(err, analytics.ErrNoLogin) {
+			t.Errorf("%q deleted: %v", bad, err)
+		}
+	}
+}

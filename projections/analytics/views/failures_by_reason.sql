@@ -1,0 +1,18 @@
+CREATE VIEW analytics.failures_by_reason AS
+    SELECT (a.attempted_at AT TIME ZONE 'UTC')::date AS day, d.organization AS organization_id, d.destination AS destination_id,
+        n.name AS destination_name, a.failure_reason AS reason, a.response_status AS http_status,
+        count(*) AS attempts, count(DISTINCT a.delivery) AS deliveries, max(a.attempted_at) AS last_attempt_at
+    FROM deliveries.attempts a JOIN deliveries.deliveries d ON d.id = a.delivery
+    LEFT JOIN destinations.destinations n ON n.id = d.destination
+    WHERE a.failure_reason IS NOT NULL
+    GROUP BY 1, d.destination, d.organization, n.name, a.failure_reason, a.response_status;
+COMMENT ON VIEW analytics.failures_by_reason IS 'Failed attempts by UTC day, destination and reason. It reads all attempts: a long history takes time.';
+COMMENT ON COLUMN analytics.failures_by_reason.day IS 'UTC day of the attempts';
+COMMENT ON COLUMN analytics.failures_by_reason.organization_id IS 'owner of the destination';
+COMMENT ON COLUMN analytics.failures_by_reason.destination_id IS 'destination of the attempts';
+COMMENT ON COLUMN analytics.failures_by_reason.destination_name IS 'current name of the destination';
+COMMENT ON COLUMN analytics.failures_by_reason.reason IS 'the stable name of the failure, such as http_status, timeout or dns';
+COMMENT ON COLUMN analytics.failures_by_reason.http_status IS 'status of the response; null if there was none';
+COMMENT ON COLUMN analytics.failures_by_reason.attempts IS 'attempts that failed so';
+COMMENT ON COLUMN analytics.failures_by_reason.deliveries IS 'deliveries that these attempts belong to';
+COMMENT ON COLUMN analytics.failures_by_reason.last_attempt_at IS 'time of the last of these attempts';

@@ -1,0 +1,51 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Describe returns an entry of the record in words: the event's name, then the members of its detail.
+func Describe(eventType string, detail jsontext.Value) string {
+	name, _, _ := strings.Cut(eventType, ".v")
+	text := strings.NewReplacer(".", " ", "-", " ").Replace(name)
+	var members map[string]any
+	if json.Unmarshal(detail, &members) != nil { // the projector wrote it
+		return text
+	}
+	var parts []string
+	for _, member := range slices.Sorted(maps.Keys(members)) {
+		if value := valueText(members[member]); value != "" {
+			parts = append(parts, member+" "+value)
+		}
+	}
+	if len(parts) == 0 {
+		return text
+	}
+	return text + ": " + strings.Join(parts, ", ")
+}
+
+func valueText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, name+" "+valueText(v[name]))
+		}
+		return strings.Join(parts, " ")
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			parts[i] = valueText(v[i])
+		}
+		return strings.Join(parts, " ")
+	}
+	return fmt.Sprint(value)
+}

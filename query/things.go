@@ -1,0 +1,128 @@
+package query
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// RecordEntry is one change of anything that people change.
+type RecordEntry struct {
+	Kind          string // of the thing that was changed: see audit.Kinds
+	Thing         string // its id or name
+	Stream        string
+	Revision      int64     // in that stream
+	Organization  uuid.UUID // uuid.Nil if it belongs to none
+	Type          string    // the stored event's name
+	At            time.Time // when the change took effect
+	RecordedAt    time.Time // when the store recorded it
+	EventID       uuid.UUID
+	Commit        int64 // with Prepare, its position in the global order
+	Prepare       int64
+	Actor         string
+	Reason        string
+	CorrelationID uuid.UUID      // uuid.Nil if there is none
+	CausationID   uuid.UUID      // uuid.Nil if there is none
+	Detail        jsontext.Value // the event without its secrets
+}
+
+// RecordCursor is a place in the record: after an entry.
+type RecordCursor struct{ Commit, Prepare, Revision int64 }
+
+// Cursor returns the place after an entry.
+func (e RecordEntry) Cursor() RecordCursor { return RecordCursor{e.Commit, e.Prepare, e.Revision} }
+
+// EntryFilter selects entries of the record. Zero fields don't restrict.
+type EntryFilter struct {
+	Kind         string    // with Thing: the thing that entries are about; alone: the kind of what was changed
+	Thing        string    // Optional. Needs Kind
+	Organization uuid.UUID // whose entries
+	Actor        string
+	Since        time.Time // both ends included
+	Until        time.Time
+	After        *RecordCursor // nil means from the start
+	Forward      bool          // oldest first; default: newest first
+	Limit        int
+}
+
+// RecordEntries returns a page of the record.
+func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEntry, error) {
+	args := arguments{}
+	where := "true"
+	if f.Thing == "" {
+		where = "main"
+	}
+	if f.Kind != "" {
+		where += " AND kind = " + args.add(f.Kind)
+	}
+	if f.Thing != "" {
+		where += " AND thing = " + args.add(f.Thing)
+	}
+	if f.Organization != uuid.Nil {
+		where += " AND organization = " + args.add(f.Organization)
+	}
+	if f.Actor != "" {
+		where += " AND actor = " + args.add(f.Actor)
+	}
+	if !f.Since.IsZero() {
+		where += " AND at >= " + args.add(f.Since)
+	}
+	if !f.Until.IsZero() {
+		where += " AND at <= " + args.add(f.Until)
+	}
+	than, order := "<", " DESC"
+	if f.Forward {
+		than, order = ">", ""
+	}
+	if f.After != nil {
+		where += fmt.Sprintf(" AND (commit_position, prepare_position, revision) %s (%s, %s, %s)", than,
+			args.add(f.After.Commit), args.add(f.After.Prepare), args.add(f.After.Revision))
+	}
+	rows, err := q.Pool.Query(ctx, `
+		SELECT kind, thing, stream, revision, organization, type, at, recorded_at, event_id, commit_position,
+			prepare_position, actor, coalesce(reason, ''), correlation, causation, detail
+		FROM audit.record WHERE `+where+" ORDER BY commit_position"+order+", prepare_position"+order+", revision"+order+
+		" LIMIT "+args.add(f.Limit), args...)
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e RecordEntry, err error) {
+		var organization, correlation, causation uuid.NullUUID
+		var detail []byte
+		err = row.Scan(&e.Kind, &e.Thing, &e.Stream, &e.Revision, &organization, &e.Type, &e.At, &e.RecordedAt, &e.EventID,
+			&e.Commit, &e.Prepare, &e.Actor, &e.Reason, &correlation, &causation, &detail)
+		e.Organization, e.CorrelationID, e.CausationID = organization.UUID, correlation.UUID, causation.UUID
+		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
+		return e, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("record: %w", err)
+	}
+	return page, nil
+}
+
+// EachRecordEntry calls each for all entries, oldest first. It holds no connection during the calls, and stops at the
+// first error of each and returns it.
+func (q *Queries) EachRecordEntry(ctx context.Context, f EntryFilter, each func(RecordEntry) error) error {
+	f.Forward, f.Limit = true, historyPage
+	for {
+		page, err := q.RecordEntries(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, e := range page {
+			if err := each(e); err != nil {
+				return err
+			}
+		}
+		if len(page) < historyPage {
+			return nil
+		}
+		last := page[len(page)-1].Cursor()
+		f.After = &last
+	}
+}
