@@ -81,6 +81,12 @@ func (l *throttled) end(s *schedule.Scheduler, d schedule.Delivery, o schedule.O
 	l.pump(s)
 }
 
+// pass lets time pass, and all that falls due in it come to its end: what is read after it has no other writer.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock of the test
+	synctest.Wait()
+}
+
 // mostIn returns the most requests within any span of a length.
 func (l *throttled) mostIn(span time.Duration) (most int) {
 	for i, from := range l.got {
@@ -124,8 +130,7 @@ func TestLimitHoldsAcrossSchedulers(t *testing.T) {
 			for n := range 2 {
 				l.offer(schedule.New(settings), c.deliveries, n)
 			}
-			time.Sleep(c.within) //nolint:forbidigo // the clock of the test
-			synctest.Wait()
+			pass(c.within)
 			if len(l.got) != 2*c.deliveries || l.returned > 0 {
 				t.Fatalf("%g/s: %d of %d got within %s, %d returned", c.perSecond, len(l.got), 2*c.deliveries, c.within,
 					l.returned)
@@ -144,8 +149,7 @@ func TestNoLimitNeedsNoTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &throttled{}
 		l.offer(schedule.New(settings), 100, 0)
-		synctest.Wait()
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of the test
+		pass(time.Second)
 		if len(l.got) != 100 || l.turns > 0 {
 			t.Errorf("%d of 100 sent with %d turns, want none", len(l.got), l.turns)
 		}
@@ -175,13 +179,13 @@ func TestLimitChangesAndRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, s := &throttled{perSecond: 0.1}, schedule.New(settings)
 		l.offer(s, 1, 0)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of the test
+		pass(time.Second)
 		l.mu.Lock()
 		now := time.Now()
 		s.Rest(id(1, 1), now.Add(13*time.Second), now)
 		l.mu.Unlock()
 		l.offer(s, 1, 1)
-		time.Sleep(12 * time.Second) //nolint:forbidigo // the clock of the test
+		pass(12 * time.Second)
 		if len(l.got) != 1 {
 			t.Errorf("%d got, want one before the rest", len(l.got))
 		}
@@ -190,8 +194,7 @@ func TestLimitChangesAndRests(t *testing.T) {
 		s.Changed(id(1, 1), time.Now())
 		l.mu.Unlock()
 		l.offer(s, 3, 2)
-		time.Sleep(time.Second) //nolint:forbidigo // the clock of the test
-		synctest.Wait()
+		pass(time.Second)
 		if len(l.got) != 5 {
 			t.Errorf("%d got, want all 5 without a limit", len(l.got))
 		}
