@@ -59,7 +59,7 @@ func (f *fold) writeTallies(batch *pgx.Batch) {
 		if r.before == r.status {
 			continue
 		}
-		day := floorDiv(r.createdAt.Unix(), daySeconds)
+		day := r.createdAt.Unix() / daySeconds
 		key, sum := tallyKey{r.destination, day, r.event.Type, r.event.FeedID}, outcomesKey{r.organization, day}
 		tallies[key], outcomes[sum] = tallies[key].after(r), outcomes[sum].after(r)
 	}
@@ -109,12 +109,3 @@ func numbers[K comparable]() []column.Column[change[K]] {
 }
 
 func date(day int64) time.Time { return time.Unix(day*daySeconds, 0).UTC() }
-
-// floorDiv rounds down, also for times before 1970.
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
-}
