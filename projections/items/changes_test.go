@@ -152,6 +152,7 @@ func TestRemoveAndAddAgain(t *testing.T) {
 	id := uuid.New()
 	itemID := f.add(id, on("Concert", day))
 	f.Project()
+	f.expect(usual(), 1, "Concert") // and kept in memory from now on
 	f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
 	f.Project()
 	f.expect(usual(), 0)
