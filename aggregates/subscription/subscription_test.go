@@ -148,6 +148,8 @@ func TestMatches(t *testing.T) {
 			"event.item.added", "event", other, true},
 		{"other feed kind", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"},
 			"event.item.added", "event", other, false},
+		{"feed kind, no feed", subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feed_type", FeedType: "news"},
+			"news.item.added", "news", uuid.Nil, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -87,6 +87,19 @@ func TestHealth(t *testing.T) {
 			steps{created, fail(1, delivery.Automatic), fail(2, delivery.ManualReplay)},
 			[]row{{2, after(1), nil, after(2), new("no answer")}},
 		},
+		"an attempt that two processes made counts once": {
+			steps{created, fail(1, delivery.Automatic), func(l *projecttest.Log) {
+				projecttest.Stream(l, delivery.Aggregate, uuid.New(), noon)(delivery.Attempted{
+					Destination:    alpha,
+					Number:         2,
+					RenumberedFrom: 1,
+					Trigger:        delivery.Automatic,
+					Outcome:        delivery.Outcome{FailureReason: "timeout"},
+					At:             noon.Add(time.Hour),
+				})
+			}},
+			[]row{{1, after(1), nil, after(1), new("no answer")}},
+		},
 		"a success ends a streak": {
 			steps{created, fail(1, delivery.Automatic), succeed(2)},
 			[]row{{0, nil, after(2), nil, nil}},
