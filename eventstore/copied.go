@@ -37,25 +37,27 @@ const sizeLimit = 1 << 20
 // CarriedMetadata returns the metadata that a copy of an event has: with the time when it was first recorded, if the
 // metadata is a JSON object or empty, lacks that time, and has room for it. A server would refuse an event that became
 // too large by it.
-func CarriedMetadata(e *Recorded) []byte {
-	property := `"` + OriginalCreated + `":"` + e.Created.Format(time.RFC3339Nano) + `"`
+func CarriedMetadata(e *Recorded) []byte { return AppendCarriedMetadata(nil, e) }
+
+// AppendCarriedMetadata appends what CarriedMetadata returns.
+func AppendCarriedMetadata(out []byte, e *Recorded) []byte {
+	var room [80]byte
+	property := append(append(room[:0], originalCreatedKey...), ':', '"')
+	property = append(e.Created.AppendFormat(property, time.RFC3339Nano), '"')
 	object := bytes.TrimSpace(e.Metadata)
+	size := len(e.Data) + len(property) + 2*len(e.Type)
 	switch {
-	case len(object) == 0 && len(e.Data)+len("{}")+len(property)+2*len(e.Type) > sizeLimit:
-		return e.Metadata
-	case len(object) == 0:
-		return []byte("{" + property + "}")
-	case object[0] != '{' || bytes.Contains(object, []byte(`"`+OriginalCreated+`"`)) || !json.Valid(object):
-		return e.Metadata
+	case len(object) == 0 && size+len("{}") <= sizeLimit:
+		return append(append(append(out, '{'), property...), '}')
+	case len(object) == 0, object[0] != '{', size+len(object)+len(",") > sizeLimit,
+		bytes.Contains(object, originalCreatedKey), !json.Valid(object):
+		return append(out, e.Metadata...)
 	}
-	if len(e.Data)+len(object)+len(",")+len(property)+2*len(e.Type) > sizeLimit {
-		return e.Metadata
+	out = append(out, object[:len(object)-1]...)
+	if inside := bytes.TrimSpace(object[1 : len(object)-1]); len(inside) > 0 {
+		out = append(out, ',')
 	}
-	inside := bytes.TrimSpace(object[1 : len(object)-1])
-	if len(inside) > 0 {
-		property = "," + property
-	}
-	return append(append(bytes.Clone(object[:len(object)-1]), property...), '}')
+	return append(append(out, property...), '}')
 }
 
 // IdentityOf names the store whose first event is given, and which recorded it at a time, as distinct from any other

@@ -18,6 +18,29 @@ func Follow(ctx context.Context, store Store, after Position, filter Filter, log
 	return FollowUnbroken(ctx, store, after, filter, log, func() {})
 }
 
+// Between yields the events after a position, up to another one, in global order. The sequence ends after the first
+// error.
+func Between(ctx context.Context, store Store, after, end Position, filter Filter) iter.Seq2[*Recorded, error] {
+	return func(yield func(*Recorded, error) bool) {
+		if !after.Before(end) {
+			return
+		}
+		for message, err := range store.Subscribe(ctx, after, filter) {
+			switch {
+			case err != nil:
+				yield(nil, err)
+				return
+			case message.CaughtUp, end.Before(message.Position),
+				message.Event != nil && !yield(message.Event, nil), message.Position == end:
+				return
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
 // FollowUnbroken is Subscribe under supervision: when the connection breaks or the store restarts, it subscribes again
 // after the last position it yielded, with a growing pause, until the context ends. It never yields an event twice. It
 // ends before the context does, with a line in the log, if the store does not have that position (ErrInvalidPosition),

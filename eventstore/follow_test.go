@@ -5,6 +5,7 @@ import (
 	"iter"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -139,4 +140,50 @@ func TestFollowEndsBeyondTheEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBetween(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	at := []eventstore.Position{eventstore.Start}
+	for range 4 {
+		done, err := counter.Execute(t.Context(), store, uuid.New(), count{By: 1, Limit: 100}, options{Metadata: test()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = append(at, done.Position)
+	}
+	head, err := store.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after, end eventstore.Position
+		want       []eventstore.Position
+	}{
+		{at[0], head, at[1:]},
+		{at[1], at[3], at[2:4]},
+		{at[2], at[2], nil},
+		{at[3], at[1], nil},
+	} {
+		var got []eventstore.Position
+		for e, err := range eventstore.Between(t.Context(), store, c.after, c.end, eventstore.Categories("counter")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, e.Position)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("between %s and %s: %v, want %v", c.after, c.end, got, c.want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range eventstore.Between(ended, store, eventstore.Start, head, eventstore.Filter{}) {
+		if err == nil {
+			t.Error("an event of an ended context")
+		}
+		return
+	}
+	t.Error("no error of an ended context")
 }

@@ -127,6 +127,44 @@ func TestSealedLogScavenged(t *testing.T) {
 	}
 }
 
+// Leaves are hashes of stored bytes: the log and its exports still prove when the data key of their secrets is shredded.
+func TestSealedLogShredded(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	dir, data := shortDir(t), s.server[1]
+	at := func(name string) string { return filepath.Join(dir, name) }
+	org := s.ok("org", "create", "Town hall")
+	id := s.liveDestination(org)
+	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
+	s.ok("audit", "export", id.String(), "--proof", "-o", at("before"))
+	line, err := sealed.Head.Line()
+	if err == nil {
+		err = os.WriteFile(at("heads"), line, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dataKey := filepath.Join(data, "keys", id.String())
+	if _, err := os.Stat(dataKey); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(org, id)
+	if _, err := os.Stat(dataKey); !os.IsNotExist(err) {
+		t.Fatalf("the data key is not shredded: %v", err)
+	}
+	s.ok("audit", "export", id.String(), "--proof", "-o", at("after"), "--head", at("heads"))
+	report := answer[treeheads.Report](t, "audit", "verify", "--data-dir", data, "--head", at("heads"))
+	if !report.OK() || report.Elsewhere != 1 || report.Events <= sealed.Head.Size {
+		t.Errorf("the log: %+v", report)
+	}
+	for file, events := range map[string]int{"before": 3, "after": 4} {
+		proof := answer[seal.Verified](t, "audit", "verify", at(file), "--key", seal.KeyText(sealed.Key))
+		if len(proof.Faults) > 0 || proof.Events != events {
+			t.Errorf("the export %s: %+v", file, proof)
+		}
+	}
+}
+
 // A log on a separate event store is sealed and verified as an embedded one is; so is its copy in another.
 func TestSealedLogOnServer(t *testing.T) {
 	t.Parallel()

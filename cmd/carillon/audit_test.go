@@ -21,21 +21,35 @@ import (
 // destination makes one, rotates its secret and deletes it.
 func (s shell) destination(org string) uuid.UUID {
 	s.Helper()
-	by := command.Caller{Organization: uuid.MustParse(org), Actor: "key:ab12CD34", RequestID: uuid.New()}
-	created, err := s.app.Commands.CreateDestination(s.Context(), by,
+	id := s.liveDestination(org)
+	s.delete(org, id)
+	return id
+}
+
+func caller(org string) command.Caller {
+	return command.Caller{Organization: uuid.MustParse(org), Actor: "key:ab12CD34", RequestID: uuid.New()}
+}
+
+// liveDestination creates a destination with two secrets.
+func (s shell) liveDestination(org string) uuid.UUID {
+	s.Helper()
+	created, err := s.app.Commands.CreateDestination(s.Context(), caller(org),
 		command.CreateDestination{Name: "CRM", URL: "https://carillon.invalid/hook"})
+	if err == nil {
+		_, err = s.app.Commands.RotateSecret(s.Context(), caller(org), command.RotateSecret{Destination: created.ID})
+	}
 	if err != nil {
 		s.Fatal(err)
 	}
-	if _, err := s.app.Commands.RotateSecret(s.Context(), by,
-		command.RotateSecret{Destination: created.ID}); err != nil {
-		s.Fatal(err)
-	}
-	if _, err := s.app.Commands.DeleteDestination(s.Context(), by,
-		command.DeleteDestination{ID: created.ID}); err != nil {
-		s.Fatal(err)
-	}
 	return created.ID
+}
+
+func (s shell) delete(org string, id uuid.UUID) {
+	s.Helper()
+	_, err := s.app.Commands.DeleteDestination(s.Context(), caller(org), command.DeleteDestination{ID: id})
+	if err != nil {
+		s.Fatal(err)
+	}
 }
 
 // An analyst's login is created, listed and deleted; its name is checked.

@@ -94,20 +94,25 @@ func (s *Sealer) seal(ctx context.Context, by eventstore.Metadata) (heads []seal
 		return nil, err
 	}
 	b := batch{news: s.last == nil}
-	err = until(ctx, s.Store, s.after, end, func(e *eventstore.Recorded) error {
-		b.add(e)
-		if b.count < maxLeaves {
-			return nil
+	for e, err := range eventstore.Between(ctx, s.Store, s.after, end, eventstore.Filter{}) {
+		switch {
+		case err != nil:
+			return heads, err
+		case !seal.Covers(e):
+			continue
+		}
+		if b.add(e); b.count < maxLeaves {
+			continue
 		}
 		head, err := s.sign(ctx, &b, by)
-		if err == nil {
-			heads = append(heads, head)
-			b = batch{}
+		if err != nil {
+			return heads, err
 		}
-		return err
-	})
-	if err != nil || b.count == 0 || !b.news && len(heads) == 0 {
-		return heads, err
+		heads = append(heads, head)
+		b = batch{hashes: b.hashes[:0], leaves: b.leaves[:0]}
+	}
+	if b.count == 0 || !b.news && len(heads) == 0 {
+		return heads, nil
 	}
 	head, err := s.sign(ctx, &b, by)
 	if err == nil {
@@ -222,16 +227,21 @@ func (s *Sealer) locate(ctx context.Context, e *treehead.Signed) (eventstore.Pos
 		return eventstore.Start, err
 	}
 	found, counted := eventstore.Start, uint64(0)
-	err = until(ctx, s.Store, eventstore.Start, end, func(e *eventstore.Recorded) error {
-		if counted++; covered[place{seal.TagOf(e.Stream), e.Revision}] {
-			found = e.Position
+	for recorded, err := range eventstore.Between(ctx, s.Store, eventstore.Start, end, eventstore.Filter{}) {
+		switch {
+		case err != nil:
+			return found, err
+		case !seal.Covers(recorded):
+			continue
 		}
-		return nil
-	})
-	if err == nil && found == eventstore.Start && counted > 0 {
-		err = fmt.Errorf("none of the events of tree head %d is left: the log can't be sealed further", e.Number)
+		if counted++; covered[place{seal.TagOf(recorded.Stream), recorded.Revision}] {
+			found = recorded.Position
+		}
 	}
-	return found, err
+	if found == eventstore.Start && counted > 0 {
+		return found, fmt.Errorf("none of the events of tree head %d is left: the log can't be sealed further", e.Number)
+	}
+	return found, nil
 }
 
 // place is a place in a stream.
@@ -241,31 +251,6 @@ type place struct {
 }
 
 func placeOf(l seal.Leaf) place { return place{l.Tag, l.Revision} }
-
-// until calls visit for the events of the tree after a position, to an end.
-func until(
-	ctx context.Context, store eventstore.Store, after, end eventstore.Position, visit func(*eventstore.Recorded) error,
-) error {
-	if !after.Before(end) {
-		return nil
-	}
-	for message, err := range store.Subscribe(ctx, after, eventstore.Filter{}) {
-		switch {
-		case err != nil:
-			return err
-		case message.CaughtUp, end.Before(message.Position):
-			return nil
-		case message.Event != nil && seal.Covers(message.Event):
-			if err := visit(message.Event); err != nil {
-				return err
-			}
-		}
-		if !message.Position.Before(end) {
-			return nil
-		}
-	}
-	return ctx.Err()
-}
 
 // Public returns the key that heads are verified by.
 func (s *Sealer) Public() ed25519.PublicKey {

@@ -109,7 +109,7 @@ func (e *ExportEvent) Recorded() *eventstore.Recorded {
 }
 
 // leaf returns the event's leaf. The metadata is used as it stands, with the time of recording.
-func (e *ExportEvent) leaf() Hash { return leafOf(encode(e.Recorded(), e.Metadata)) }
+func (e *ExportEvent) leaf() Hash { return leafOfExported(e.Recorded()) }
 
 // strictly decodes a line that has the members of a value and no others.
 func strictly(line []byte, into any) error {

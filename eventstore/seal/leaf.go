@@ -20,37 +20,46 @@ func Covers(e *eventstore.Recorded) bool {
 	return !strings.HasPrefix(e.Type, "$") && !strings.HasPrefix(e.Stream, "$") && e.Type != eventstore.Filler
 }
 
-// Encode returns the bytes that a leaf is the hash of: stream, revision, id, type, data and metadata of an event, each
-// text after its length. The metadata has the time of recording (see eventstore.CarriedMetadata). The position is not
-// part of it, as each store gives its own.
-func Encode(e *eventstore.Recorded) []byte { return encode(e, eventstore.CarriedMetadata(e)) }
-
-func encode(e *eventstore.Recorded, metadata []byte) []byte {
-	out := make([]byte, 0, len(e.Stream)+len(e.Type)+len(e.Data)+len(metadata)+4*4+8+len(e.ID))
-	out = appendText(out, []byte(e.Stream))
-	out = binary.BigEndian.AppendUint64(out, uint64(e.Revision)) //nolint:gosec // not negative
-	out = append(out, e.ID[:]...)
-	out = appendText(out, []byte(e.Type))
-	out = appendText(out, e.Data)
-	return appendText(out, metadata)
+// LeafHash returns the leaf of an event: the hash of its stream, revision, id, type, data and metadata, each text after
+// its length. The metadata has the time of recording (see eventstore.CarriedMetadata). The position is not part of it,
+// as each store gives its own.
+func LeafHash(e *eventstore.Recorded) Hash {
+	var room [leafRoom]byte
+	out := appendLeaf(room[:0], e)
+	before := len(out)
+	out = eventstore.AppendCarriedMetadata(append(out, 0, 0, 0, 0), e)
+	binary.BigEndian.PutUint32(out[before:], uint32(len(out)-before-4)) //nolint:gosec // at most 1 MiB
+	return sha256.Sum256(out)
 }
 
-func appendText(out, text []byte) []byte {
+// leafOfExported returns the leaf of an event whose metadata has the time of recording already.
+func leafOfExported(e *eventstore.Recorded) Hash {
+	return sha256.Sum256(appendText(appendLeaf(nil, e), e.Metadata))
+}
+
+// leafRoom is the size of events up to which their leaves take no memory.
+const leafRoom = 2 << 10
+
+// appendLeaf appends what a leaf is the hash of, up to the metadata.
+func appendLeaf(out []byte, e *eventstore.Recorded) []byte {
+	out = appendText(append(out, rfc6962.RFC6962LeafHashPrefix), e.Stream)
+	out = binary.BigEndian.AppendUint64(out, uint64(e.Revision)) //nolint:gosec // not negative
+	out = append(out, e.ID[:]...)
+	return appendText(appendText(out, e.Type), e.Data)
+}
+
+func appendText[T string | []byte](out []byte, text T) []byte {
 	out = binary.BigEndian.AppendUint32(out, uint32(len(text))) //nolint:gosec // at most 1 MiB
 	return append(out, text...)
 }
-
-// LeafHash returns the leaf of an event.
-func LeafHash(e *eventstore.Recorded) Hash { return leafOf(Encode(e)) }
-
-func leafOf(encoded []byte) Hash { return Hash(rfc6962.DefaultHasher.HashLeaf(encoded)) }
 
 // Tag is the beginning of the hash of a stream's name.
 type Tag [8]byte
 
 // TagOf returns the tag of a stream.
 func TagOf(stream string) Tag {
-	sum := sha256.Sum256([]byte(stream))
+	var room [128]byte // for most names
+	sum := sha256.Sum256(append(room[:0], stream...))
 	return Tag(sum[:len(Tag{})])
 }
 

@@ -1,6 +1,7 @@
 package seal_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"slices"
 	"testing"
@@ -28,10 +29,34 @@ func recorded() eventstore.Recorded {
 // A leaf must never change: heads that were signed before would not fit any more.
 func TestLeafNeverChanges(t *testing.T) {
 	t.Parallel()
-	e := recorded()
-	hash := seal.LeafHash(&e)
-	if got := hex.EncodeToString(hash[:]); got != "ccefb59616d65cadc68dc9b1558b28a4b1d3a92b98c86a64bff06e8d6f3ee1a4" {
-		t.Errorf("the leaf is %s now", got)
+	const dated = `{"actor":"operator","$originalCreatedDate":"2026-01-01T00:00:00Z"}`
+	for _, c := range []struct {
+		name, metadata string
+		data           int // bytes; 0 means those of recorded
+		want           string
+	}{
+		{"usual", `{"actor":"operator"}`, 0, "ccefb59616d65cadc68dc9b1558b28a4b1d3a92b98c86a64bff06e8d6f3ee1a4"},
+		{"no metadata", "", 0, "cef47545fbcbe0cb374dcd4da852b3b0a99db27d8f6fd4142b0c8b4218702b8c"},
+		{"empty object", "{}", 0, "cef47545fbcbe0cb374dcd4da852b3b0a99db27d8f6fd4142b0c8b4218702b8c"},
+		{"spaces", " { \n} ", 0, "950c8cc700c8aaeec54afe4526eceb81d0292e884bfc1ab8336518ab619ddedd"},
+		{"dated", dated, 0, "0741fe16d8c8bb42de1516fc37f4d761b0c4c14474c67c109369b3b6f8f44afa"},
+		{"malformed", `{"actor":`, 0, "faffc25e5b6add00654ca9661d8440a53c4c194b037b36e200a19195ed0d0fb5"},
+		{"no object", `["operator"]`, 0, "3650c11e45888bb99c4fc4fd1ebf89e01330963cc3467b74d977bdb075ebe43c"},
+		{"large", `{"actor":"operator"}`, 3000, "8eadbd687b0cd3665c529a27a9fe4d07f77567bd1148a504435c3f0e3d909dc7"},
+		{"full", "{}", 1<<20 - 86, "d818fedf598fd45c2b47f768f12f962870f779df440c641dea3f68b65ce71050"},
+		{"too full", "{}", 1<<20 - 85, "1b8a3dabee155c6de599237706b915d74931a6be67a11ffb64d9675c092a29fa"},
+		{"full, no metadata", "", 1<<20 - 85, "b08a381b961e4987b3f99bbadcea78fbc31abea525f7eabd1f91ebb498b3752e"},
+		{"too full, no metadata", "", 1<<20 - 84, "dc998e5ce2d100ab6bd2f916f541f9d6329be695e2718a4862d5d41e2aa06506"},
+	} {
+		e := recorded()
+		e.Metadata = []byte(c.metadata)
+		if c.data > 0 {
+			e.Data = bytes.Repeat([]byte{'x'}, c.data)
+		}
+		hash := seal.LeafHash(&e)
+		if got := hex.EncodeToString(hash[:]); got != c.want {
+			t.Errorf("%s: the leaf is %s now", c.name, got)
+		}
 	}
 }
 

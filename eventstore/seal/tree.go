@@ -11,7 +11,14 @@ import (
 	"github.com/transparency-dev/merkle/rfc6962"
 )
 
-var factory = compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
+var factory = compact.RangeFactory{Hash: hashChildren}
+
+// hashChildren is that of rfc6962.DefaultHasher with less memory.
+func hashChildren(left, right []byte) []byte {
+	var room [1 + 2*sha256.Size]byte
+	sum := sha256.Sum256(append(append(append(room[:0], rfc6962.RFC6962NodeHashPrefix), left...), right...))
+	return sum[:]
+}
 
 // Tree is a tree that grows. It has the hashes of its full subtrees only, one for each bit of its size.
 type Tree struct {

@@ -40,7 +40,7 @@ func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 				return found, err
 			}
 		}
-		if found.partial || !after.Before(head) {
+		if found.partial {
 			continue
 		}
 		if found.partial, err = c.readEvents(ctx, k, found, after, head); err != nil {
@@ -54,7 +54,7 @@ func (c *Custody) alive(ctx context.Context) (found alive, err error) {
 func (c *Custody) readEvents(
 	ctx context.Context, k kind, found alive, after, head eventstore.Position,
 ) (partial bool, err error) {
-	for message, err := range c.Store.Subscribe(ctx, after, eventstore.Categories(k.category)) {
+	for event, err := range eventstore.Between(ctx, c.Store, after, head, eventstore.Categories(k.category)) {
 		if errors.Is(err, eventstore.ErrUnavailable) {
 			c.Log.Warn("event store can't be read to its end, data keys are compared again later", "error", err)
 			return true, nil
@@ -62,13 +62,8 @@ func (c *Custody) readEvents(
 		if err != nil {
 			return false, fmt.Errorf("read owners of data keys: %w", err)
 		}
-		if message.Event != nil {
-			if err := k.apply(found, message.Event); err != nil {
-				return false, err
-			}
-		}
-		if message.CaughtUp || !message.Position.Before(head) {
-			break
+		if err := k.apply(found, event); err != nil {
+			return false, err
 		}
 	}
 	return false, nil

@@ -74,21 +74,25 @@ func (s *Store) page(
 
 // recorded copies a record.
 func recorded(record store.Record) (eventstore.Recorded, error) {
-	record = record.Clone()
 	stream, eventType, err := record.Names()
 	if err != nil {
 		return eventstore.Recorded{}, err
 	}
-	metadata, data, err := record.Content()
+	return namedRecorded(record, string(stream), string(eventType))
+}
+
+// namedRecorded copies a record whose names are known.
+func namedRecorded(record store.Record, stream, eventType string) (eventstore.Recorded, error) {
+	metadata, data, err := record.Clone().Content()
 	if err != nil {
 		return eventstore.Recorded{}, err
 	}
 	return eventstore.Recorded{
 		ID:       uuid.UUID(record.ID()),
-		Stream:   string(stream),
+		Stream:   stream,
 		Revision: eventstore.Revision(record.Revision()), //nolint:gosec // at most store.MaxRevision
 		Position: position(record.Position),
-		Type:     string(eventType),
+		Type:     eventType,
 		Data:     data,
 		Metadata: metadata,
 		Created:  eventstore.FirstCreated(metadata, record.CreatedAt()),

@@ -117,7 +117,7 @@ func (s *subscription) look(record store.Record, size int) (int, error) {
 	if string(eventType) == eventstore.Filler {
 		return size, nil // the position of the next event or checkpoint is beyond it
 	}
-	event, err := recorded(record)
+	event, err := namedRecorded(record, string(stream), string(eventType))
 	if err != nil {
 		return size, err
 	}
