@@ -82,11 +82,13 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 		where += fmt.Sprintf(" AND (commit_position, prepare_position, revision) %s (%s, %s, %s)", than,
 			args.add(f.After.Commit), args.add(f.After.Prepare), args.add(f.After.Revision))
 	}
+	by := " ORDER BY commit_position" + order + ", prepare_position" + order + ", revision" + order
 	rows, err := q.Pool.Query(ctx, `
-		SELECT kind, thing, stream, revision, organization, type, at, recorded_at, event_id, commit_position,
+		SELECT changed.kind, changed.thing, stream, revision, organization, type, at, recorded_at, event_id, commit_position,
 			prepare_position, actor, coalesce(reason, ''), correlation, causation, detail
-		FROM audit.record WHERE `+where+" ORDER BY commit_position"+order+", prepare_position"+order+", revision"+order+
-		" LIMIT "+args.add(f.Limit), args...)
+		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
+		CROSS JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
+			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed`+by, args...)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}

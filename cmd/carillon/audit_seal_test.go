@@ -127,7 +127,7 @@ func TestSealedLogScavenged(t *testing.T) {
 	}
 }
 
-// Leaves are hashes of stored bytes: the log and its exports still prove when the data key of their secrets is shredded.
+// Leaves are hashes of stored bytes: the log and its exports still prove when the data key of secrets is shredded.
 func TestSealedLogShredded(t *testing.T) {
 	t.Parallel()
 	s := open(t)

@@ -111,9 +111,21 @@ func TestRecordByThing(t *testing.T) {
 		feed.Shared{With: org, At: noon})
 	log.Project()
 	q := &query.Queries{Pool: pool}
+	of := map[string]string{
+		"organization.registered.v1": org.String(),
+		"organization.key-issued.v2": "ab12CD34",
+		"feed.created.v1":            programme.String(),
+		"feed.source-attached.v1":    programme.String(),
+		"subscription.created.v1":    alpha.String(),
+		"feed.registered.v1":         with.String(),
+		"feed.shared.v1":             with.String(),
+	}
 	types := func(f query.EntryFilter) (got []string) {
 		if err := q.EachRecordEntry(t.Context(), f, func(e query.RecordEntry) error {
 			got = append(got, e.Type)
+			if e.Thing != of[e.Type] {
+				t.Errorf("%+v: %s is of %s %s", f, e.Type, e.Kind, e.Thing)
+			}
 			return nil
 		}); err != nil {
 			t.Fatal(err)
