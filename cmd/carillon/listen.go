@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/listen"
@@ -18,6 +19,8 @@ import (
 
 type listenCommand struct {
 	config.API `group:"Server"`
+
+	AdminAddr string `env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" placeholder:"HOST:PORT" group:"Server" help:"Address of the admin API, for the example of carillon trigger (${default})."`
 
 	Types   []string      `default:"*" help:"Event types, such as news.item.added, news.* or * (all)."`
 	Feeds   []anID        `name:"feed" placeholder:"ID" help:"Only events of this feed. Can be repeated."`
@@ -108,6 +111,7 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 		Status:    c.Status,
 		Delay:     c.Delay,
 		JSON:      c.JSON,
+		Example:   c.example(),
 		Out:       t.out,
 		Notes:     t.err,
 	})
@@ -115,6 +119,25 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 
 // streams reports whether webhooks come from a stream: this program needs no address that the server can reach then.
 func (c *listenCommand) streams() bool { return c.Stream || !c.OnThisMachine() }
+
+// example returns the command line that publishes to the server, or "" for a server elsewhere, which takes events from
+// its operators alone.
+func (c *listenCommand) example() string {
+	if !c.OnThisMachine() {
+		return ""
+	}
+	command := "carillon trigger news.item.added"
+	if c.DataDir != "./data" {
+		command += " --data-dir " + app.Quoted(c.DataDir)
+	}
+	switch {
+	case c.AdminAddr != "127.0.0.1:8081":
+		command += " --admin-addr " + app.Quoted(c.AdminAddr)
+	case c.HTTPAddr != "127.0.0.1:8080": // the admin API is at another address most likely
+		command += " --admin-addr HOST:PORT"
+	}
+	return command
+}
 
 // secret returns the one that is given, or that of the development server's data directory.
 func (c *listenCommand) secret() (string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -31,8 +32,9 @@ type heard struct {
 type listening struct {
 	shell
 
-	lines *bufio.Scanner
-	stop  func() (code int, notes string)
+	lines     *bufio.Scanner
+	beginning string // of the notes
+	stop      func() (code int, notes string)
 }
 
 func (s shell) api() []string {
@@ -59,10 +61,11 @@ func (s shell) listen(args ...string) listening {
 		rest <- string(text)
 	}()
 	s.Cleanup(cancel)
-	return listening{shell: s, lines: bufio.NewScanner(out), stop: func() (int, string) {
+	stop := func() (int, string) {
 		cancel()
 		return <-exited, beginning + <-rest
-	}}
+	}
+	return listening{s, bufio.NewScanner(out), beginning, stop}
 }
 
 // listenSecret asks for the secret alone.
@@ -186,6 +189,42 @@ func TestListenForwardsByteForByte(t *testing.T) {
 	if code != 0 || id == "" || !strings.Contains(notes, secret+"\n") ||
 		strings.Contains(s.destinations(), `"`+id+`"`) {
 		t.Errorf("after Ctrl-C: exit %d, %q is left\n%s", code, id, notes)
+	}
+}
+
+// TestListenExampleFindsServer pastes the line that the server prints, and then the one that the listener prints.
+func TestListenExampleFindsServer(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	var welcome bytes.Buffer
+	if err := s.app.Welcome(t.Context(), &welcome); err != nil {
+		t.Fatal(err)
+	}
+	_, command, _ := strings.Cut(welcome.String(), " listen ")
+	command, _, _ = strings.Cut(command, "\n")
+	l := s.listen(strings.Fields(command)...)
+	_, command, _ = strings.Cut(l.beginning, "carillon trigger ")
+	command, _, _ = strings.Cut(command, "\n")
+	subject := uuid.NewString()
+	args := append([]string{"trigger", "--subject", subject}, strings.Fields(command)...)
+	if code, _, errors := runIn(t.Context(), "", args...); code != 0 {
+		t.Fatalf("carillon %v: exit %d %s\n%s", args, code, errors, l.beginning)
+	}
+	if got := l.next(subject); got.Type != "news.item.added" {
+		t.Errorf("heard %+v", got)
+	}
+	l.stop()
+	for want, c := range map[string]listenCommand{
+		"carillon trigger news.item.added": {API: config.API{HTTPAddr: "127.0.0.1:8080", DataDir: "./data"}},
+		"carillon trigger news.item.added --data-dir d --admin-addr HOST:PORT": {
+			API: config.API{HTTPAddr: "localhost:9090", DataDir: "d"},
+		},
+		"": {API: config.API{HTTPAddr: "https://carillon.example", DataDir: "./data"}},
+	} {
+		c.AdminAddr = "127.0.0.1:8081"
+		if got := c.example(); got != want {
+			t.Errorf("beside %s: %q, want %q", c.HTTPAddr, got, want)
+		}
 	}
 }
 

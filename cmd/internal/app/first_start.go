@@ -142,31 +142,34 @@ func (a *App) demoCommand() string {
 		return "make demo"
 	}
 	command := fmt.Sprintf("%s demo --data-dir %s --http-addr %s --admin-addr %s",
-		quoted(os.Args[0]), quoted(a.cfg.DataDir), hostPort(a.APIAddr()), hostPort(a.AdminAddr()))
+		Quoted(os.Args[0]), Quoted(a.cfg.DataDir), hostPort(a.APIAddr()), hostPort(a.AdminAddr()))
 	if a.cfg.TLSCert != "" {
-		command += " --tls-cert " + quoted(a.cfg.TLSCert)
+		command += " --tls-cert " + Quoted(a.cfg.TLSCert)
 	}
 	return command
 }
 
 // listenCommand returns the command line that receives this server's webhooks.
 func (a *App) listenCommand() string {
-	command := quoted(os.Args[0]) + " listen"
+	command := Quoted(os.Args[0]) + " listen"
 	if a.cfg.DataDir != "./data" {
-		command += " --data-dir " + quoted(a.cfg.DataDir)
+		command += " --data-dir " + Quoted(a.cfg.DataDir)
 	}
 	if a.cfg.HTTPAddr != "127.0.0.1:8080" {
 		command += " --http-addr " + hostPort(a.APIAddr())
 	}
+	if a.cfg.AdminAddr != "127.0.0.1:8081" {
+		command += " --admin-addr " + hostPort(a.AdminAddr())
+	}
 	if a.cfg.TLSCert != "" {
-		command += " --tls-cert " + quoted(a.cfg.TLSCert)
+		command += " --tls-cert " + Quoted(a.cfg.TLSCert)
 	}
 	return command
 }
 
-// quoted is a word as a shell reads it, in quotes if it needs them.
-func quoted(word string) string {
-	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-") == "" {
+// Quoted returns a word as a shell reads it, in quotes if it needs them.
+func Quoted(word string) string {
+	if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/.:_-") == "" {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"

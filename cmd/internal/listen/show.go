@@ -92,6 +92,8 @@ func (l *listener) welcome(externalID string) {
 		l.note("Webhooks go on to %s.", l.Forward)
 	}
 	l.note("Secret:  %s", l.Secret)
-	l.note("Publish an example:  carillon trigger news.item.added")
+	if l.Example != "" {
+		l.note("Publish an example:  %s", l.Example)
+	}
 	l.note("Ctrl-C stops and removes the destination.")
 }
