@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/webhook"
+	"carillon/projections/audit"
 	"carillon/projections/auditors"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
@@ -225,8 +227,9 @@ func TestLoginLink_onceOnAllNodes(t *testing.T) {
 	}
 }
 
-// The operators' own address fails: the overview names it, without a link into an organization that is not there.
-func TestOverviewNamesOperatorsAddress(t *testing.T) {
+// The operators' own address fails: the overview names it, without a link into an organization that is not there, and
+// the record names its owner.
+func TestOperatorsAddressIsNamed(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	secret, err := webhook.ParseSecret("whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ==")
@@ -237,7 +240,8 @@ func TestOverviewNamesOperatorsAddress(t *testing.T) {
 		command.SetOperatorWebhook{URL: receiver(t, 204, ""), Secret: secret}); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Progress.Settle(t.Context(), w.Store, destinations.ReadModel); err != nil {
+	if err := errors.Join(w.Progress.Settle(t.Context(), w.Store, destinations.ReadModel),
+		w.Progress.Settle(t.Context(), w.Store, audit.ReadModel)); err != nil {
 		t.Fatal(err)
 	}
 	id, err := w.Queries.DestinationID(t.Context(), destination.Operators, destination.NoticesExternalID)
@@ -245,9 +249,12 @@ func TestOverviewNamesOperatorsAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.attempted(t, w.publish(t, "storm"), id, 500, "no")
-	shown := w.operator(t).get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>")
+	operator := w.operator(t)
+	shown := operator.get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>", "<td>the operators</td>")
 	if strings.Contains(shown.body, destination.Operators.String()) {
 		t.Error("it links to an organization that is not there")
 	}
+	operator.get(t, "/console/record").expect(t, 200, "<bdi>the operators</bdi>")
+	operator.get(t, "/console/record/"+id.String()).expect(t, 200, "of the operators, ")
 	w.signIn(t, w.key).get(t, "/console/destinations").expect(t, 200, "There are none yet")
 }

@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
@@ -64,6 +66,7 @@ var functions = template.FuncMap{
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
 	"host": host, "add": add, "upper": upperFirst, "reason": reasonWords,
 	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
+	"ofOperators": func(organization uuid.UUID) bool { return organization == destination.Operators },
 }
 
 const (
