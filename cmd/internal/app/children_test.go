@@ -66,8 +66,10 @@ func serverChild() error {
 		DeliveryTimeout: 20 * time.Second,
 		DeliveryRetrySchedule: []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second,
 			5 * time.Second, 10 * time.Second, 20 * time.Second, 20 * time.Second, 20 * time.Second},
-		AutoDisableAfter:     1_000_000,
-		AutoDisableMinStreak: time.Hour,
+		AutoDisableAfter:      1_000_000,
+		AutoDisableMinStreak:  time.Hour,
+		OperatorWebhook:       config.Address(os.Getenv("CHILD_OPERATORS")),
+		OperatorWebhookSecret: operatorSecret,
 	}
 	var err error
 	if cfg.HTTPListener, err = inherited(0); err != nil {
