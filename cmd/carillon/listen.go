@@ -120,10 +120,10 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 // streams reports whether webhooks come from a stream: this program needs no address that the server can reach then.
 func (c *listenCommand) streams() bool { return c.Stream || !c.OnThisMachine() }
 
-// example returns the command line that publishes to the server, or "" for a server elsewhere, which takes events from
-// its operators alone.
+// example returns the command line that publishes to the server, or "" if it may not be a development server: only the
+// organization of one gets examples.
 func (c *listenCommand) example() string {
-	if !c.OnThisMachine() {
+	if key, err := dev.ReadKey(c.DataDir); err != nil || c.APIKey != "" && c.APIKey.Reveal() != key || !c.OnThisMachine() {
 		return ""
 	}
 	command := "carillon trigger news.item.added"

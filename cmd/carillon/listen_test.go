@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
@@ -214,16 +215,25 @@ func TestListenExampleFindsServer(t *testing.T) {
 		t.Errorf("heard %+v", got)
 	}
 	l.stop()
-	for want, c := range map[string]listenCommand{
-		"carillon trigger news.item.added": {API: config.API{HTTPAddr: "127.0.0.1:8080", DataDir: "./data"}},
-		"carillon trigger news.item.added --data-dir d --admin-addr HOST:PORT": {
-			API: config.API{HTTPAddr: "localhost:9090", DataDir: "d"},
-		},
-		"": {API: config.API{HTTPAddr: "https://carillon.example", DataDir: "./data"}},
-	} {
-		c.AdminAddr = "127.0.0.1:8081"
-		if got := c.example(); got != want {
-			t.Errorf("beside %s: %q, want %q", c.HTTPAddr, got, want)
+	dir := t.TempDir()
+	if err := dev.KeepKey(dir, "ck_of_developers"); err != nil {
+		t.Fatal(err)
+	}
+	at := func(address, key string) string {
+		c := listenCommand{AdminAddr: "127.0.0.1:8081"}
+		c.HTTPAddr, c.APIKey, c.DataDir = address, config.Secret(key), dir
+		return c.example()
+	}
+	const local = "127.0.0.1:8080"
+	if got := at(local, ""); got != "carillon trigger news.item.added --data-dir "+dir {
+		t.Errorf("at the default address: %s", got)
+	}
+	if got := at("localhost:9090", ""); !strings.HasSuffix(got, " --admin-addr HOST:PORT") {
+		t.Errorf("at another address: %s", got)
+	}
+	for address, key := range map[string]string{local: "ck_of_others", "https://carillon.example": "ck_of_developers"} {
+		if got := at(address, key); got != "" {
+			t.Errorf("at %s with %s: %s", address, key, got)
 		}
 	}
 }
