@@ -106,6 +106,9 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 
 // connect says how the installation's parts are reached.
 func (c *installation) connect(t terminal, log *slog.Logger) (*backup.Installation, error) {
+	if err := config.CheckWriter(c.DataDir); err != nil {
+		return nil, err
+	}
 	cfg := config.Config{
 		DataDir:       c.DataDir,
 		EventStoreURL: c.EventStoreURL,

@@ -197,6 +197,9 @@ func (c *eventstoreCopyCommand) target(log *slog.Logger) (*esdb.Store, func(), e
 
 // openDirectory runs the node of a directory for this process alone.
 func openDirectory(dir string, log *slog.Logger) (*esdb.Store, func(), error) {
+	if err := config.CheckWriter(dir); err != nil {
+		return nil, nil, err
+	}
 	n, err := node.Open(node.Config{Dir: dir, Logger: log})
 	if err != nil {
 		return nil, nil, err

@@ -6,10 +6,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -132,4 +134,60 @@ func TestEventstoreCommands(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", args, code, errors)
 		}
 	}
+}
+
+// Root writes nothing into a stopped server's directory, whose user could not read it.
+func TestEventstoreOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	const nobody = 65534
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := shortDir(t)
+	data := filepath.Join(dir, "data")
+	node := filepath.Join(data, "eventstore")
+	url, stop := standalone(t, node)
+	publishThings(t, url, 7)
+	stop()
+	each := func(of func(path string, owner uint32)) {
+		if err := filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := entry.Info()
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+				of(path, stat.Uid)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each(func(path string, _ uint32) {
+		if err := os.Chown(path, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+	})
+	to := filepath.Join(dir, "to")
+	for _, args := range [][]string{
+		{"backup", to, "--data-dir", data},
+		{"restore", dir, "--data-dir", data},
+		{"eventstore", "backup", to, "--data-dir", data},
+		{"eventstore", "scavenge", "--data-dir", data},
+		{"eventstore", "repair", "--data-dir", data},
+		{"eventstore", "restore", dir, "--data", filepath.Join(data, "another")},
+		{"eventstore", "copy", "--from", node, "--to", to},
+	} {
+		if code, out, errors := runIn(t.Context(), "", args...); code != 1 || !strings.Contains(errors, "as its owner") {
+			t.Errorf("carillon %v: exit %d %s%s", args, code, out, errors)
+		}
+	}
+	if code, _, errors := runIn(t.Context(), "", "eventstore", "verify", "--data-dir", data); code != 0 {
+		t.Errorf("verify: exit %d %s", code, errors)
+	}
+	each(func(path string, owner uint32) {
+		if owner != nobody {
+			t.Errorf("%s belongs to user %d", path, owner)
+		}
+	})
 }

@@ -30,6 +30,19 @@ func CheckOwner(path string, info fs.FileInfo) error {
 	return nil
 }
 
+// CheckWriter refuses root a directory of another user, who could not read what root adds to it.
+func CheckWriter(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return nil //nolint:nilerr // it is created, or opening it fails
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 {
+		return fmt.Errorf("%s belongs to user %d, who could not read what root adds to it: run this as its owner "+
+			"(runuser -u USER -- carillon …)", dir, stat.Uid)
+	}
+	return nil
+}
+
 // checkOwners refuses a data directory, or secrets in it, that another user can have put there.
 func (c *Config) checkOwners() error {
 	for _, name := range []string{"", MasterKeyFile, nextMasterKeyFile, AdminTokenFile, SealKeyFile} {

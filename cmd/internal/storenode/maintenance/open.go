@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"carillon/cmd/internal/config"
 	"carillon/eventstore/node"
 )
 
@@ -59,6 +60,9 @@ func Repair(ctx context.Context, dir string, acceptLoss bool, log *slog.Logger) 
 			dir)
 	case !Holds(dir):
 		return node.Repaired{}, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	}
+	if err := config.CheckWriter(dir); err != nil {
+		return node.Repaired{}, err
 	}
 	return node.Repair(node.Config{Dir: dir, Logger: log}, acceptLoss)
 }
@@ -174,6 +178,9 @@ func (c *client) Scavenge(ctx context.Context, progress node.Progress) (node.Sca
 type closed struct{ config node.Config }
 
 func (c closed) open(use func(*node.Node) error) error {
+	if err := config.CheckWriter(c.config.Dir); err != nil {
+		return err
+	}
 	n, err := node.Open(c.config)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"carillon/cmd/internal/config"
 	"carillon/eventstore/durable"
 	"carillon/eventstore/node"
 )
@@ -20,6 +21,9 @@ import (
 func Restore(
 	ctx context.Context, backup, dir string, log *slog.Logger, copying, verifying node.Progress,
 ) (node.Report, error) {
+	if err := config.CheckWriter(filepath.Dir(dir)); err != nil {
+		return node.Report{}, err
+	}
 	if !Holds(backup) {
 		return node.Report{}, fmt.Errorf("%s: %w", backup, ErrNoStore)
 	}
