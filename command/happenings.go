@@ -49,6 +49,10 @@ func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappen
 			pairs = append(pairs, SplitOff{Happening: other, From: in.Happening})
 		}
 	}
+	action := RecordAction{Action: "split-happening", Subject: in.Happening.String()}
+	if err := c.RecordAction(ctx, by, action); err != nil { // events of happenings are no part of the record
+		return nil, err
+	}
 	for i := range pairs {
 		if pairs[i].Position, err = c.split(ctx, by, pairs[i]); err != nil {
 			return nil, err

@@ -84,11 +84,12 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 	}
 	by := " ORDER BY commit_position" + order + ", prepare_position" + order + ", revision" + order
 	rows, err := q.Pool.Query(ctx, `
-		SELECT changed.kind, changed.thing, stream, revision, organization, type, at, recorded_at, event_id, commit_position,
-			prepare_position, actor, coalesce(reason, ''), correlation, causation, detail
+		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), stream, revision, organization, type,
+			at, recorded_at, event_id, commit_position, prepare_position, actor, coalesce(reason, ''), correlation,
+			causation, detail
 		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
-		CROSS JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
-			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed`+by, args...)
+		LEFT JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
+			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed ON true`+by, args...)
 	if err != nil {
 		return nil, fmt.Errorf("record: %w", err)
 	}

@@ -23,7 +23,7 @@ type recording struct {
 	Export string `placeholder:"FILE" help:"Write all of them to a file as NDJSON, oldest first; - is standard output."`
 }
 
-// list prints a page of the record, or writes the export.
+// list prints a page of the record, or writes the export. Without kinds, the thing is of a kind.
 func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind string) error {
 	client, err := r.client()
 	if err != nil {
@@ -31,6 +31,9 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 	}
 	filter := url.Values{}
 	flags := map[string]string{"since": r.Since, "until": r.Until, "actor": r.Actor, "kind": kind, "cursor": r.Cursor}
+	if kinds == "" {
+		flags["thing"] = thing
+	}
 	for name, value := range flags {
 		if value != "" {
 			filter.Set(name, value)
@@ -47,7 +50,7 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 	return r.print(t.out, page, func(w io.Writer) {
 		row(w, "TIME (UTC)", "BY", "CHANGE", "OF", "REASON")
 		for _, e := range page.Items {
-			row(w, e.At.UTC().Format(whenFormat), e.Actor, clip(audit.Describe(e.Type, e.Detail), maxChange), of(e),
+			row(w, e.At.UTC().Format(whenFormat), e.Actor, clip(audit.Describe(e.Stream, e.Type, e.Detail), maxChange), of(e),
 				orDash(e.Reason))
 		}
 		if page.Next != nil {
@@ -83,12 +86,13 @@ type exported struct {
 
 type auditListCommand struct {
 	recording
-	Kind string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor."`
+	Kind  string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person."`
+	Thing string `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. A destination has those of its subscriptions, too."`
 }
 
 // Run lists the changes of everything.
 func (c *auditListCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "", "", c.Kind)
+	return c.list(ctx, t, "", c.Thing, c.Kind)
 }
 
 type auditOrganizationCommand struct {

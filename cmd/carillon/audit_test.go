@@ -172,4 +172,55 @@ func TestAuditRecord(t *testing.T) {
 		}
 	}
 	s.refused("kind must be one of", "audit", "list", "--kind", "wishes")
+	s.refused("thing needs its kind", "audit", "list", "--thing", org)
+}
+
+// Whatever becomes of keys and tokens is on record with who did it, when and why.
+func TestAuditRecordOfTokens(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	id := func(kind credential.Kind, token string) string {
+		parsed, ok := credential.Parse(kind, token)
+		if !ok {
+			t.Fatalf("issued %q", token)
+		}
+		return parsed.ID
+	}
+	org := s.ok("org", "create", "Town hall")
+	first := id(credential.APIKey, s.ok("key", "issue", org, "--reason", "for the site"))
+	s.ok("operator", "issue", "ann", "--reason", "new here")
+	ann := s.ok("operator", "rotate", "ann", "--reason", "lost", "--overlap", "0s")
+	second := id(credential.APIKey, s.ok("key", "rotate", org, first, "--reason", "quarterly", "--admin-token", ann))
+	s.ok("key", "revoke", org, second, "--reason", "leaked", "--admin-token", ann)
+	auditor := id(credential.AuditorToken, s.ok("auditor", "issue", "Court", "--reason", "of 2026", "--admin-token", ann))
+	s.ok("auditor", "revoke", auditor, "--reason", "it is over", "--admin-token", ann)
+	s.ok("operator", "revoke", "ann", "--reason", "left")
+
+	const at = `(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +`
+	issued := at + `operator +organization key issued: .* key ` + first + ` +for the site$`
+	rotated := at + `operator:ann +organization key rotated: .* key ` + second + ` +quarterly$`
+	revoked := at + `operator:ann +organization key revoked: .* key ` + second + ` +leaked$`
+	ended := at + `operator:ann +auditor token revoked: .* auditor ` + auditor + ` +it is over$`
+	left := []string{
+		at + `operator +operator token issued: .* operator ann +new here$`,
+		at + `operator +operator token rotated: .* operator ann +lost$`,
+		at + `operator +operator revoked: .* operator ann +left$`,
+	}
+	for command, want := range map[string][]string{
+		"audit key " + first:                {issued, rotated},
+		"audit key " + second:               {rotated, revoked},
+		"audit organization " + org:         {issued, rotated, revoked},
+		"audit operator ann":                append([]string{rotated, revoked, ended}, left...),
+		"audit operator":                    left,
+		"audit list --kind auditor":         {at + `operator:ann +auditor token issued: .* of 2026$`, ended},
+		"audit --actor operator:ann":        {rotated, revoked, ended},
+		"audit --kind key --thing " + first: {issued, rotated},
+	} {
+		got := s.ok(strings.Fields(command)...)
+		for _, line := range want {
+			if !regexp.MustCompile(line).MatchString(got) {
+				t.Errorf("%s lacks %q:\n%s", command, line, got)
+			}
+		}
+	}
 }

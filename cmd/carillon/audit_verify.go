@@ -117,7 +117,7 @@ func reportSeal(w io.Writer, r *treeheads.Report) {
 		row(w, fmt.Sprintf("%d newer than the last head, not sealed yet", r.Unsealed))
 	}
 	if r.Elsewhere > 0 {
-		row(w, fmt.Sprintf("%d heads that were kept elsewhere fit", r.Elsewhere))
+		row(w, "it fits "+counted(r.Elsewhere, "head")+" kept elsewhere")
 	}
 	for _, s := range r.Shortened {
 		row(w, fmt.Sprintf("stream %s is shortened by its metadata (%s): %d events removed, their leaves kept", s.Stream,
@@ -160,7 +160,7 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 			row(w, fmt.Sprintf("%d newer ones were not sealed yet, and are left out", verified.Unsealed))
 		}
 		if verified.Elsewhere > 0 {
-			row(w, fmt.Sprintf("fits %d heads that were kept elsewhere", verified.Elsewhere))
+			row(w, "it fits "+counted(uint64(verified.Elsewhere), "head")+" kept elsewhere")
 		}
 		if len(trusted) == 0 {
 			row(w, "signed by "+seal.KeyText(verified.Head.Key)+", which no --key confirms to be the server's")

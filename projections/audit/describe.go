@@ -8,12 +8,18 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"carillon/aggregates/subscription"
 )
 
-// Describe returns an entry of the record in words: the event's name, then the members of its detail.
-func Describe(eventType string, detail jsontext.Value) string {
+// Describe returns an entry of the record in words: the event's name, then the members of its detail. A subscription,
+// which is on record as a part of its destination, is named by its id.
+func Describe(stream, eventType string, detail jsontext.Value) string {
 	name, _, _ := strings.Cut(eventType, ".v")
 	text := strings.NewReplacer(".", " ", "-", " ").Replace(name)
+	if id, is := strings.CutPrefix(stream, subscription.Aggregate.Category+"-"); is {
+		text = strings.Replace(text, " ", " "+id+" ", 1)
+	}
 	var members map[string]any
 	if json.Unmarshal(detail, &members) != nil { // the projector wrote it
 		return text

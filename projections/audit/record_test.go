@@ -85,6 +85,27 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 	}
 }
 
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	id := uuid.NewString()
+	for want, e := range map[string]query.RecordEntry{
+		"feed revised: name Concerts": {
+			Stream: "feed-" + id,
+			Type:   "feed.revised.v1",
+			Detail: []byte(`{"name":"Concerts","to":null}`),
+		},
+		"subscription " + id + " deleted": {
+			Stream: "subscription-" + id,
+			Type:   "subscription.deleted.v1",
+			Detail: []byte("{}"),
+		},
+	} {
+		if got := audit.Describe(e.Stream, e.Type, e.Detail); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestRecordByThing(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)

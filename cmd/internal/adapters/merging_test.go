@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/google/uuid"
@@ -128,6 +129,9 @@ func TestMergeAndSplit(t *testing.T) {
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
 	if err != nil || len(split) != 1 || split[0].From != first {
 		t.Fatalf("split: %+v, %v", split, err)
+	}
+	if acts := w.recorded("operator.acted.v1"); len(acts) != 1 || !bytes.Contains(acts[0].Data, []byte(second.String())) {
+		t.Errorf("the audit trail has %d acts", len(acts))
 	}
 	w.await(split[0].Position, nil, items.ReadModel.Name)
 	w.eventuallyItems(byHall, "Anna Schmidt Quartett")

@@ -87,9 +87,10 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 }
 
 func recordFilter(r *http.Request) (query.EntryFilter, error) {
-	q := wire.Events.ParseQuery(r, "kind", "organization", "actor", "since", "until", "cursor", "limit")
+	q := wire.Events.ParseQuery(r, "kind", "thing", "organization", "actor", "since", "until", "cursor", "limit")
 	filter := query.EntryFilter{
 		Kind:         q.OneOf("kind", audit.Kinds()...),
+		Thing:        q.Text("thing"),
 		Organization: q.UUID("organization"),
 		Actor:        q.Text("actor"),
 		Since:        q.DateOrTime("since"),
@@ -106,6 +107,9 @@ func recordFilter(r *http.Request) (query.EntryFilter, error) {
 	kind := chi.URLParam(r, "kind")
 	if kind != "" && kind != "organizations" && q.Has("kind") {
 		q.Fail("kind", "has no effect beside a kind in the path, except organizations: leave it out")
+	}
+	if filter.Thing != "" && (filter.Kind == "" || kind != "") {
+		q.Fail("thing", "needs its kind, and has no effect beside a thing in the path")
 	}
 	if err := q.Err(); err != nil {
 		return filter, err

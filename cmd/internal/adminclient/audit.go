@@ -24,10 +24,10 @@ func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (a
 	return audit, err
 }
 
-// RecordPath is the path of a part of the record: of everything, or of a thing.
+// RecordPath is the path of a part of the record: of everything, without kinds, or of a thing.
 func RecordPath(kinds, thing string, filter url.Values) string {
 	path := "/admin/audit"
-	if thing != "" {
+	if kinds != "" {
 		path += "/" + kinds + "/" + url.PathEscape(thing)
 	}
 	if len(filter) > 0 {
