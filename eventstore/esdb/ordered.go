@@ -63,23 +63,38 @@ type ordering struct {
 	failure error // of an append that can't be sent
 }
 
-// run makes appends by one call until all are answered or the call breaks.
-func (o *ordering) run(ctx context.Context, l *link, w *wait) (err error) {
+// run makes appends until all are answered or a call breaks: by one call or, where the server refuses batches, by a
+// call each.
+func (o *ordering) run(ctx context.Context, l *link, w *wait) error {
 	if o.failure != nil {
 		return o.failure
 	}
-	var call *batch // nil if the server refuses batches
 	if !l.noBatches.Load() {
-		if call, err = l.beginBatch(o.window, orderedStall); err != nil {
+		err := o.together(ctx, l, w)
+		if codeOf(err) != codes.Unimplemented {
 			return err
 		}
+		l.noBatches.Store(true)
 	}
-	defer func() { o.hangUp(call) }()
+	return o.settle(ctx, l, w, nil)
+}
+
+func (o *ordering) together(ctx context.Context, l *link, w *wait) error {
+	call, err := l.beginBatch(o.window, orderedStall)
+	if err != nil {
+		return err
+	}
+	defer o.hangUp(call)
 	for _, one := range o.open {
 		if err := one.submit(ctx, call); err != nil {
 			return err
 		}
 	}
+	return o.settle(ctx, l, w, call)
+}
+
+// settle takes appends and waits for their answers, until the sequence ends. Without a call each is a call of its own.
+func (o *ordering) settle(ctx context.Context, l *link, w *wait, call *batch) error {
 	for {
 		waited := w.pause()
 		err := o.take(ctx, call)
@@ -93,13 +108,7 @@ func (o *ordering) run(ctx context.Context, l *link, w *wait) (err error) {
 		} else {
 			_, err = l.appendAlone(ctx, oldest.proposal)
 		}
-		switch {
-		case codeOf(err) == codes.Unimplemented && call != nil:
-			l.noBatches.Store(true)
-			o.hangUp(call)
-			call = nil
-			continue
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("append to %s after revision %d: %w", oldest.Stream, oldest.Expected, err)
 		}
 		o.answered()
@@ -156,9 +165,6 @@ func (o *ordering) answered() {
 
 // hangUp ends a call, waits until nothing more is sent through it, and settles what it has answered.
 func (o *ordering) hangUp(call *batch) {
-	if call == nil {
-		return
-	}
 	call.cancel()
 	<-call.ended
 	for len(o.open) > 0 && o.open[0].sent != nil && len(o.open[0].sent.answer) > 0 {
