@@ -284,8 +284,9 @@ const keepCopy = `DROP SCHEMA IF EXISTS copy CASCADE; CREATE SCHEMA copy;
 	CREATE TABLE copy.happenings AS SELECT * FROM feed_curation.happenings;
 	CREATE TABLE copy.carried AS SELECT * FROM feed_curation.carried;`
 
-const restoreCopy = `TRUNCATE feed_curation.state, feed_curation.happenings, feed_curation.carried,
-	carillon.checkpoints;
+// The checkpoint is first, as for who writes it: the transaction of a run that was cut off may still be ending.
+const restoreCopy = `TRUNCATE carillon.checkpoints, feed_curation.state, feed_curation.happenings,
+	feed_curation.carried;
 	INSERT INTO carillon.checkpoints SELECT * FROM copy.checkpoints;
 	INSERT INTO feed_curation.state SELECT * FROM copy.state;
 	INSERT INTO feed_curation.happenings SELECT * FROM copy.happenings;
