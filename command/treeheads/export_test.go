@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -96,6 +97,14 @@ func doctored(t *testing.T, lines []string) map[string][]string {
 		if err := json.Unmarshal([]byte(line), &members); err != nil {
 			t.Fatal(err)
 		}
+		written := slices.Clone(lines)
+		written[i] = strings.TrimSuffix(line, "\n") + " 1\n"
+		all[fmt.Sprintf("line %d has another value", i)] = written
+		if i < len(lines)-1 {
+			ended := slices.Clone(lines)
+			ended[i] = strings.TrimSuffix(line, "\n") + "\r\n"
+			all[fmt.Sprintf("line %d has another end", i)] = ended
+		}
 		for path, changed := range variants(members) {
 			text, err := json.Marshal(changed)
 			if err != nil {
@@ -111,19 +120,19 @@ func doctored(t *testing.T, lines []string) map[string][]string {
 
 // variants are objects of which one member is another.
 func variants(members map[string]any) map[string]map[string]any {
-	all := map[string]map[string]any{}
+	more := maps.Clone(members)
+	more["more"] = "1"
+	all := map[string]map[string]any{"more": more}
 	for name, value := range members {
 		with := func(path string, value any) {
-			other := map[string]any{}
-			for name, value := range members {
-				other[name] = value
-			}
+			other := maps.Clone(members)
 			other[name] = value
 			all[path] = other
 		}
 		switch value := value.(type) {
 		case string:
 			with(name, flip(value))
+			with(name+" with more", value+"!")
 		case float64:
 			with(name, value+1)
 		case map[string]any:

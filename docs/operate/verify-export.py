@@ -72,6 +72,10 @@ def sha256(*parts):
     return hashlib.sha256(b"".join(parts)).digest()
 
 
+def decode(text):
+    return base64.b64decode(text, validate=True)
+
+
 def leaf(event):
     """The leaf hash of an event: its stored bytes, each text after its length."""
     def text(value):
@@ -79,7 +83,7 @@ def leaf(event):
 
     return sha256(b"\0", text(event["stream"].encode()), struct.pack(">Q", event["revision"]),
                   uuid.UUID(event["id"]).bytes, text(event["type"].encode()),
-                  text(base64.b64decode(event["data"])), text(base64.b64decode(event["metadata"])))
+                  text(decode(event["data"])), text(decode(event["metadata"])))
 
 
 def root(index, size, value, proof):
@@ -106,7 +110,7 @@ def verify(path, trusted):
     with open(path, "rb") as file:
         lines = file.read().splitlines(keepends=True)
     first, end = json.loads(lines[0]), json.loads(lines[-1])
-    head, decode = first["head"], base64.b64decode
+    head = first["head"]
     if first["export"] != "carillon.export.v1":
         faults.append("it is not an export")
     if trusted and head["key"] != trusted:
@@ -128,7 +132,7 @@ def verify(path, trusted):
     text = "carillon export v1\n{}\n{}\n".format(end["events"], end["sha256"])
     if not signed(decode(head["key"]), text.encode(), decode(end["signature"])):
         faults.append("the signature of the file does not fit")
-    if end["events"] != len(lines) - 2 or decode(end["sha256"]) != sha256(*lines[:-1]):
+    if len(end) != 3 or end["events"] != len(lines) - 2 or decode(end["sha256"]) != sha256(*lines[:-1]):
         faults.append("the file was changed since it was signed")
     return faults, "{} events are in the tree of {} events of {}, signed by {}".format(
         len(lines) - 2, head["size"], head["at"], head["key"])

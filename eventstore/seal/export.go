@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -111,9 +112,15 @@ func (e *ExportEvent) Recorded() *eventstore.Recorded {
 // leaf returns the event's leaf. The metadata is used as it stands, with the time of recording.
 func (e *ExportEvent) leaf() Hash { return leafOfExported(e.Recorded()) }
 
-// strictly decodes a line that has the members of a value and no others.
+// strictly decodes a line that has the members of a value and nothing else.
 func strictly(line []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
-	return decoder.Decode(into)
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // it is never wrapped
+		return errors.New("it has more than one value")
+	}
+	return nil
 }

@@ -29,6 +29,7 @@ const maxExportLine = 4 << 20
 func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head) (Verified, error) {
 	v := &verification{lines: bufio.NewScanner(from), next: map[string]eventstore.Revision{}}
 	v.lines.Buffer(nil, maxExportLine)
+	v.lines.Split(splitLines)
 	if !v.lines.Scan() {
 		return v.Verified, errors.Join(errors.New("the file is empty"), v.lines.Err())
 	}
@@ -44,6 +45,17 @@ func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head)
 	v.compare(&head, trusted, elsewhere)
 	v.events(first)
 	return v.Verified, v.lines.Err()
+}
+
+// splitLines is bufio.ScanLines that leaves carriage returns where they are: they change a file as other bytes do.
+func splitLines(data []byte, atEnd bool) (advance int, line []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	if atEnd && len(data) > 0 {
+		return len(data), data, nil
+	}
+	return 0, nil, nil
 }
 
 type verification struct {
