@@ -9,7 +9,6 @@ import (
 
 	"carillon/aggregates/auditor"
 	"carillon/command/credential"
-	"carillon/eventstore"
 )
 
 // IssueAuditorToken is an operator's input.
@@ -22,27 +21,17 @@ type IssueAuditorToken struct {
 // RevokeAuditorToken is an operator's input: a token by its public part.
 type RevokeAuditorToken struct{ TokenID string }
 
-// AuditorTokenIssued answers IssueAuditorToken. Token is the whole token: it can't be shown again.
-type AuditorTokenIssued struct {
-	ID    string
-	Token credential.Credential // Reveal returns the text to hand out
-}
-
-// IssueAuditorToken makes a token that reads the audit trail.
+// IssueAuditorToken makes a token that reads the audit trail. It can't be shown again.
 func (c *Commands) IssueAuditorToken(
 	ctx context.Context, by Caller, in IssueAuditorToken,
-) (AuditorTokenIssued, eventstore.Position, error) {
+) (issued Result[credential.Credential], err error) {
 	if err := requireText("name", in.Name, maxNameLength); err != nil {
-		return AuditorTokenIssued{}, eventstore.Start, err
+		return issued, err
 	}
 	if in.Organization != uuid.Nil {
 		if err := c.requireOrganization(ctx, "organization", in.Organization); err != nil {
-			return AuditorTokenIssued{}, eventstore.Start, err
+			return issued, err
 		}
-	}
-	if in.ExpiresAt != nil {
-		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
-		in.ExpiresAt = &expiry
 	}
 	for {
 		token := credential.New(credential.AuditorToken)
@@ -51,24 +40,25 @@ func (c *Commands) IssueAuditorToken(
 			Name:         in.Name,
 			Organization: in.Organization,
 			Hash:         token.Hash(),
-			ExpiresAt:    in.ExpiresAt,
+			ExpiresAt:    expiry(in.ExpiresAt),
 			At:           c.now(),
 		}, auditor.Options{Metadata: by.metadata()})
 		if errors.Is(err, auditor.ErrTaken) {
 			continue // by chance, about once in 2·10¹⁴: the next id is free
 		}
 		if err != nil {
-			return AuditorTokenIssued{}, eventstore.Start, refused(err)
+			return issued, refused(err)
 		}
-		return AuditorTokenIssued{ID: token.ID, Token: token}, out.Position, nil
+		return Result[credential.Credential]{Value: token, Position: out.Position}, nil
 	}
 }
 
 // RevokeAuditorToken ends a token at once. Revoking it again changes nothing.
 func (c *Commands) RevokeAuditorToken(
 	ctx context.Context, by Caller, in RevokeAuditorToken,
-) (eventstore.Position, error) {
-	out, err := auditor.Aggregate.Execute(ctx, c.Store, auditor.StreamID(in.TokenID),
-		auditor.Revoke{At: c.now()}, auditor.Options{Metadata: by.metadata()})
-	return out.Position, refused(err)
+) (Result[auditor.State], error) {
+	id := auditor.StreamID(in.TokenID)
+	out, err := auditor.Aggregate.Execute(ctx, c.Store, id, auditor.Revoke{At: c.now()},
+		auditor.Options{Metadata: by.metadata()})
+	return resultOf(id, out.Loaded), refused(err)
 }

@@ -54,25 +54,21 @@ var errTooMany = errors.New("too many events")
 // have none yet, and makes discarded ones pending again. It makes all of them or, if the window holds too many, none.
 func (c *Commands) BackfillDestination(
 	ctx context.Context, by Caller, in BackfillDestination,
-) (Backfill, eventstore.Position, error) {
+) (none Result[Backfill], err error) {
 	if err := in.check(); err != nil {
-		return Backfill{}, eventstore.Start, err
+		return none, err
 	}
 	wanted, err := c.wanted(ctx, by, in)
 	if err != nil {
-		return Backfill{}, eventstore.Start, err
+		return none, err
 	}
 	if len(wanted) == 0 {
-		return Backfill{}, eventstore.Start, nil
+		return none, nil
 	}
-	result := Backfill{EventsScanned: len(wanted)}
-	at := eventstore.Start
 	counted := amount{by.Organization, organization.LimitRedeliveries, uuid.New(), len(wanted)}
-	err = c.within(ctx, counted, func() (eventstore.Position, error) {
-		result.DeliveriesCreated, at, err = c.schedule(ctx, by, wanted, in.Each)
-		return at, err
+	return within(ctx, c.Quotas, counted, func() (Result[Backfill], error) {
+		return c.schedule(ctx, by, wanted, in.Each)
 	})
-	return result, at, err
 }
 
 // CountBackfill returns the number of events of a backfill, of which some may have their delivery already.
@@ -130,7 +126,8 @@ func (in BackfillDestination) check() error {
 // schedule makes the deliveries that are yet to be made, and counts them. If it fails with errPartly, these are made.
 func (c *Commands) schedule(
 	ctx context.Context, by Caller, wanted []dispatch.Schedule, each func(),
-) (created int, at eventstore.Position, err error) {
+) (result Result[Backfill], err error) {
+	result.Value.EventsScanned = len(wanted)
 	made := make([]eventstore.Position, len(wanted))
 	group, appending := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentBackfills)
@@ -148,18 +145,18 @@ func (c *Commands) schedule(
 		if position == eventstore.Start {
 			continue
 		}
-		created++
-		if at.Before(position) {
-			at = position
+		result.Value.DeliveriesCreated++
+		if result.Position.Before(position) {
+			result.Position = position
 		}
 	}
 	switch {
-	case err != nil && created > 0:
+	case err != nil && result.Value.DeliveriesCreated > 0:
 		err = fmt.Errorf("backfill: %w: %w", errPartly, err)
 	case err != nil:
 		err = fmt.Errorf("backfill: %w", err)
 	}
-	return created, at, err
+	return result, err
 }
 
 // scheduleOne makes the delivery of an event, or makes it pending again if it is discarded, and reports if it recorded

@@ -9,7 +9,6 @@ import (
 	"carillon/aggregates/clientcertificate"
 	"carillon/command/mtls"
 	"carillon/command/sealing"
-	"carillon/eventstore"
 )
 
 // SetClientCertificate is an operator's input: the certificate that an organization's requests present from now on.
@@ -27,7 +26,7 @@ type RemoveClientCertificate struct{ Organization uuid.UUID }
 // key was lost.
 func (c *Commands) SetClientCertificate(
 	ctx context.Context, by Caller, in SetClientCertificate,
-) (set Written[clientcertificate.State], err error) {
+) (set Result[clientcertificate.State], err error) {
 	read, err := mtls.Read(in.Certificate, in.PrivateKey, c.now())
 	if wrong, ok := errors.AsType[*mtls.Error](err); ok {
 		return set, &Refusal{
@@ -71,7 +70,8 @@ func (c *Commands) SetClientCertificate(
 		return set, err // it may have been recorded: then the key has to stay
 	}
 	ended := c.shredEnded(ctx, out.Events)
-	set = Written[clientcertificate.State]{ID: id, Created: len(out.Events) > ended, Loaded: out.Loaded}
+	set = resultOf(id, out.Loaded)
+	set.Created = len(out.Events) > ended
 	if out.State.Certificate.ID != id { // it was shown already, and nothing was recorded of this one
 		_ = c.Vault.Shred(ctx, id)
 	}
@@ -103,12 +103,12 @@ func (c *Commands) lostCertificate(ctx context.Context, organization uuid.UUID) 
 // RemoveClientCertificate ends that an organization shows a certificate. Its private key is shredded.
 func (c *Commands) RemoveClientCertificate(
 	ctx context.Context, by Caller, in RemoveClientCertificate,
-) (eventstore.Position, error) {
+) (Result[clientcertificate.State], error) {
 	by.Organization = in.Organization
 	out, err := clientcertificate.Aggregate.Execute(ctx, c.Store, in.Organization, clientcertificate.Remove{At: c.now()},
 		clientcertificate.Options{Metadata: by.metadata()})
 	c.shredEnded(ctx, out.Events)
-	return out.Position, refused(err)
+	return resultOf(in.Organization, out.Loaded), refused(err)
 }
 
 // shredEnded shreds the data keys of certificates that ended, and counts them. If that fails, or this process dies

@@ -1,6 +1,6 @@
 // Package command changes things: each exported method of Commands is one use case. Its input is the struct of the same
-// name. A use case checks its input, calls one aggregate through the load–decide–append loop, and returns what it
-// recorded with its position, so that the caller can answer at once, or wait until readers see it.
+// name. A use case checks its input, calls one aggregate through the load–decide–append loop, and returns a Result, so
+// that the caller can answer at once, or wait until readers see it.
 //
 // Background work (collecting, dispatching, delivering) is in the packages below this one.
 package command
@@ -70,11 +70,34 @@ type Caller struct {
 	Reason       string    // Optional. Free text for auditors, checked by CheckReason
 }
 
-// Written is the result of a use case: the state in the event store, independent of the read models.
-type Written[S any] struct {
-	ID      uuid.UUID
-	Created bool // of an upsert: it is new
-	eventstore.Loaded[S]
+// Result holds the value that a use case recorded in the event store, independent of the read models.
+type Result[T any] struct {
+	Value    T                   // the state of the aggregate, or what is known only now, such as a new key
+	Position eventstore.Position // readers at or past it see the value; Start means that nothing was recorded
+
+	// Of what was made or changed; zero where Value is no state.
+	ID       uuid.UUID
+	Revision eventstore.Revision // of the aggregate
+	Created  bool                // of an upsert: it is new
+}
+
+// resultOf returns the result of a use case that made or changed id.
+func resultOf[S any](id uuid.UUID, known eventstore.Loaded[S]) Result[S] {
+	return Result[S]{
+		Value:    known.State,
+		Position: known.Position,
+		ID:       id,
+		Revision: known.Revision,
+	}
+}
+
+// expiry is an instant in the form that events keep; nil means never.
+func expiry(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	kept := at.UTC().Truncate(time.Microsecond)
+	return &kept
 }
 
 // metadata is the origin in the events of the caller's commands.

@@ -48,7 +48,7 @@ func (in ReviseDestination) setsSome() bool {
 // ReplaceDestination makes everything that may change of a destination what the input says. Its name stays.
 func (c *Commands) ReplaceDestination(
 	ctx context.Context, by Caller, in ReplaceDestination,
-) (Written[destination.State], error) {
+) (Result[destination.State], error) {
 	return c.ReviseDestination(ctx, by, ReviseDestination{
 		ID:                    in.ID,
 		Name:                  &in.Name,
@@ -63,7 +63,7 @@ func (c *Commands) ReplaceDestination(
 // ReviseDestination changes what the input names. An input that changes nothing records nothing.
 func (c *Commands) ReviseDestination(
 	ctx context.Context, by Caller, in ReviseDestination,
-) (changed Written[destination.State], err error) {
+) (changed Result[destination.State], err error) {
 	if err := c.checkPatch(ctx, in); err != nil {
 		return changed, err
 	}
@@ -83,7 +83,7 @@ func (c *Commands) ReviseDestination(
 		func(ctx context.Context) (reservation.Renaming, error) {
 			known, err := c.knownDestination(ctx, by, in.ID)
 			if err == nil && seen != nil && !seen.Equal(known.State.Settings) { // before a name is reserved for it
-				changed, err = Written[destination.State]{ID: in.ID, Loaded: known}, refused(destination.ErrRevisedSince)
+				changed, err = resultOf(in.ID, known), refused(destination.ErrRevisedSince)
 			}
 			old := known.State.Settings.ExternalID
 			return reservation.Renaming{Old: old, Rename: func(ctx context.Context) (err error) {
@@ -98,7 +98,7 @@ func (c *Commands) ReviseDestination(
 // ErrWrongRevision.
 func (c *Commands) replaceNamed(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
-) (changed Written[destination.State], err error) {
+) (changed Result[destination.State], err error) {
 	known, err := destination.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
@@ -144,7 +144,7 @@ func (c *Commands) seenSettings(ctx context.Context, in ReviseDestination) (*des
 // reviseDestination records a change. Its name is left out, unless the destination is renamed: that is right only at
 // the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
-	seen *destination.Settings, rename bool, in ReviseDestination) (changed Written[destination.State], err error) {
+	seen *destination.Settings, rename bool, in ReviseDestination) (changed Result[destination.State], err error) {
 	if in.URL == nil && in.setsSome() && known.State.Settings.Exposed() { // no new event has it in the open
 		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil {
 			return changed, c.unsealable(ctx, in.ID, err)
@@ -180,7 +180,7 @@ func (c *Commands) reviseDestination(ctx context.Context, by Caller, known event
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})
-	return Written[destination.State]{ID: in.ID, Loaded: out.Loaded}, refused(err)
+	return resultOf(in.ID, out.Loaded), refused(err)
 }
 
 // unsealable returns why nothing can be sealed for a destination. Its data key goes with it when it is deleted; that of

@@ -56,7 +56,7 @@ type ExpireSecret struct{ Destination, Secret uuid.UUID }
 
 // ProbedDestination is the answer of a create or upsert: the destination with a probe.
 type ProbedDestination struct {
-	Written[destination.State]
+	Result[destination.State]
 	Validation webhook.Reachability // zero if the destination is not new
 }
 
@@ -68,7 +68,7 @@ func (c *Commands) CreateDestination(
 		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
-		made.Written, err = c.recordDestination(ctx, by, id, in)
+		made.Result, err = c.recordDestination(ctx, by, id, in)
 		return err
 	}
 	if in.ExternalID == "" {
@@ -97,11 +97,11 @@ func (c *Commands) UpsertDestination(
 		return made, err
 	}
 	create := func(ctx context.Context, id uuid.UUID) (err error) {
-		made.Written, err = c.recordDestination(ctx, by, id, whole)
+		made.Result, err = c.recordDestination(ctx, by, id, whole)
 		return err
 	}
 	replace := func(ctx context.Context, id uuid.UUID) (err error) {
-		made.Written, err = c.replaceNamed(ctx, by, id, whole)
+		made.Result, err = c.replaceNamed(ctx, by, id, whole)
 		return err
 	}
 	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{
@@ -120,12 +120,9 @@ func (c *Commands) UpsertDestination(
 // recordDestination begins the stream of a destination. Where another request began it, it fails with ErrWrongRevision.
 func (c *Commands) recordDestination(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
-) (made Written[destination.State], err error) {
-	err = c.within(ctx, amount{by.Organization, organization.LimitDestinations, id, 1},
-		func() (at eventstore.Position, err error) {
-			made, err = c.beginDestination(ctx, by, id, in)
-			return made.Position, err
-		})
+) (made Result[destination.State], err error) {
+	made, err = within(ctx, c.Quotas, amount{by.Organization, organization.LimitDestinations, id, 1},
+		func() (Result[destination.State], error) { return c.beginDestination(ctx, by, id, in) })
 	if !errors.Is(err, eventstore.ErrWrongRevision) && !errors.Is(err, sealing.ErrShredded) {
 		return made, err
 	}
@@ -142,7 +139,7 @@ func (c *Commands) recordDestination(
 
 func (c *Commands) beginDestination(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateDestination,
-) (made Written[destination.State], err error) {
+) (made Result[destination.State], err error) {
 	if err := c.Vault.Create(ctx, id); err != nil {
 		return made, err
 	}
@@ -177,14 +174,16 @@ func (c *Commands) beginDestination(
 	}, destination.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
 	})
-	return Written[destination.State]{ID: id, Created: true, Loaded: out.Loaded}, err
+	made = resultOf(id, out.Loaded)
+	made.Created = true
+	return made, err
 }
 
 // DeleteDestination ends a destination. Its data key is shredded at once, and with it all sealed data. If the key can't
 // be deleted now, or this process dies before, the cascade of deletions does it.
 func (c *Commands) DeleteDestination(
 	ctx context.Context, by Caller, in DeleteDestination,
-) (Written[destination.State], error) {
+) (Result[destination.State], error) {
 	deleted, err := c.onDestination(ctx, by, in.ID, destination.Delete{Organization: by.Organization, At: c.now()}, nil)
 	if err != nil {
 		return deleted, err
@@ -192,16 +191,16 @@ func (c *Commands) DeleteDestination(
 	_ = c.Vault.Shred(ctx, in.ID)
 	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{
 		Scope:      by.Organization,
-		ExternalID: deleted.State.Settings.ExternalID,
+		ExternalID: deleted.Value.Settings.ExternalID,
 	}, in.ID)
 	return deleted, nil
 }
 
 // RotateSecret adds a secret; the others that never expired overlap for 24 hours.
-func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret) (Written[destination.State], error) {
+func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret) (Result[destination.State], error) {
 	known, err := c.knownDestination(ctx, by, in.Destination)
 	if err != nil {
-		return Written[destination.State]{}, err
+		return Result[destination.State]{}, err
 	}
 	secret, err := c.sealSecret(ctx, in.Destination, in.Secret)
 	renewed := keyLost(err)
@@ -212,7 +211,7 @@ func (c *Commands) RotateSecret(ctx context.Context, by Caller, in RotateSecret)
 		}
 	}
 	if err != nil {
-		return Written[destination.State]{}, refused(err)
+		return Result[destination.State]{}, refused(err)
 	}
 	rotated, err := c.onDestination(ctx, by, in.Destination, destination.Rotate{
 		Organization: by.Organization,
@@ -233,7 +232,7 @@ func keyLost(err error) bool {
 }
 
 // ExpireSecret retires one secret at once.
-func (c *Commands) ExpireSecret(ctx context.Context, by Caller, in ExpireSecret) (Written[destination.State], error) {
+func (c *Commands) ExpireSecret(ctx context.Context, by Caller, in ExpireSecret) (Result[destination.State], error) {
 	return c.onDestination(ctx, by, in.Destination, destination.ExpireSecret{
 		Organization: by.Organization, SecretID: in.Secret, At: c.now(),
 	}, nil)
@@ -241,12 +240,12 @@ func (c *Commands) ExpireSecret(ctx context.Context, by Caller, in ExpireSecret)
 
 // onDestination runs a command of the destination aggregate. known may be nil.
 func (c *Commands) onDestination(ctx context.Context, by Caller, id uuid.UUID, command destination.Command,
-	known *eventstore.Loaded[destination.State]) (Written[destination.State], error) {
+	known *eventstore.Loaded[destination.State]) (Result[destination.State], error) {
 	out, err := destination.Aggregate.Execute(ctx, c.Store, id, command, destination.Options{
 		Metadata: by.metadata(),
 		Known:    known,
 	})
-	return Written[destination.State]{ID: id, Loaded: out.Loaded}, refused(err)
+	return resultOf(id, out.Loaded), refused(err)
 }
 
 func (c *Commands) mintSealed(ctx context.Context, id uuid.UUID) ([]byte, error) {

@@ -13,7 +13,6 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/source"
-	"carillon/eventstore"
 )
 
 // CreateFeed is the input of a create.
@@ -73,7 +72,7 @@ type DetachSource struct {
 const defaultConfigVersion = 1
 
 // CreateFeed makes an event feed of the caller's organization.
-func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (made Written[feed.State], err error) {
+func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (made Result[feed.State], err error) {
 	if err := checkFeed(&in.Name, &in.Description); err != nil {
 		return made, err
 	}
@@ -85,17 +84,14 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (ma
 		version = *in.ConfigVersion
 	}
 	id := uuid.New()
-	err = c.within(ctx, amount{by.Organization, organization.LimitFeeds, id, 1},
-		func() (at eventstore.Position, err error) {
-			made, err = c.onFeed(ctx, by, id, feed.Create{
-				Organization: by.Organization,
-				Enabled:      enabled,
-				At:           c.now(),
-				Settings:     feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
-			})
-			return made.Position, err
-		})
-	return made, err
+	create := feed.Create{
+		Organization: by.Organization,
+		Enabled:      enabled,
+		At:           c.now(),
+		Settings:     feed.Settings{Name: in.Name, Description: in.Description, Config: feed.Config{Version: version}},
+	}
+	return within(ctx, c.Quotas, amount{by.Organization, organization.LimitFeeds, id, 1},
+		func() (Result[feed.State], error) { return c.onFeed(ctx, by, id, create) })
 }
 
 // checkFeed checks the texts of a feed. nil means that one stays as it is. Its error joins the refusals of both.
@@ -111,7 +107,7 @@ func checkFeed(name, description *string) error {
 }
 
 // ReviseFeed changes an event feed.
-func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Written[feed.State], error) {
+func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Result[feed.State], error) {
 	revise := feed.Revise{
 		Organization: by.Organization,
 		Seen:         in.Seen,
@@ -122,7 +118,7 @@ func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Wr
 		At:           c.now(),
 	}
 	if err := checkFeed(in.Name, in.Description); err != nil {
-		return Written[feed.State]{}, err
+		return Result[feed.State]{}, err
 	}
 	if in.ConfigVersion != nil {
 		revise.Config = &feed.Config{Version: *in.ConfigVersion}
@@ -131,12 +127,12 @@ func (c *Commands) ReviseFeed(ctx context.Context, by Caller, in ReviseFeed) (Wr
 }
 
 // DeleteFeed deletes an event feed with its associations and items. The second time it is not found.
-func (c *Commands) DeleteFeed(ctx context.Context, by Caller, in DeleteFeed) (Written[feed.State], error) {
+func (c *Commands) DeleteFeed(ctx context.Context, by Caller, in DeleteFeed) (Result[feed.State], error) {
 	return c.onFeed(ctx, by, in.ID, feed.Delete{Organization: by.Organization, At: c.now()})
 }
 
 // RegisterFeed makes a feed known that another system owns, so that it can be shared and pinned.
-func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed) (made Written[feed.State], err error) {
+func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed) (made Result[feed.State], err error) {
 	if !slices.Contains([]string{feed.TypeNews, feed.TypeEvent}, in.FeedType) {
 		return made, refuse(Malformed, "feedType", "feedType must be news or event")
 	}
@@ -160,15 +156,15 @@ func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed)
 }
 
 // ShareFeed lets an organization read a feed and get its events. The same again changes nothing.
-func (c *Commands) ShareFeed(ctx context.Context, by Caller, in ShareFeed) (Written[feed.State], error) {
+func (c *Commands) ShareFeed(ctx context.Context, by Caller, in ShareFeed) (Result[feed.State], error) {
 	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {
-		return Written[feed.State]{}, err
+		return Result[feed.State]{}, err
 	}
 	return c.onFeed(ctx, by, in.FeedID, feed.Share{FeedType: in.FeedType, With: in.Organization, At: c.now()})
 }
 
 // UnshareFeed ends what ShareFeed began.
-func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (Written[feed.State], error) {
+func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (Result[feed.State], error) {
 	return c.onFeed(ctx, by, in.FeedID, feed.Unshare{FeedType: in.FeedType, With: in.Organization, At: c.now()})
 }
 
@@ -177,7 +173,7 @@ func (c *Commands) UnshareFeed(ctx context.Context, by Caller, in UnshareFeed) (
 // source adds the known ones only. Attaching an attached one changes nothing.
 func (c *Commands) AttachSource(
 	ctx context.Context, by Caller, in AttachSource,
-) (attached Written[feed.State], err error) {
+) (attached Result[feed.State], err error) {
 	if !slices.Contains(source.Types(), in.SourceType) {
 		return attached, refuse(Malformed, "sourceType", "sourceType must be one of %s", strings.Join(source.Types(), ", "))
 	}
@@ -197,8 +193,8 @@ func (c *Commands) AttachSource(
 		return attached, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	association := uuid.New()
-	attach := func() (at eventstore.Position, err error) {
-		attached, err = c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
+	attach := func() (Result[feed.State], error) {
+		return c.onFeed(ctx, by, in.FeedID, feed.AttachSource{
 			Organization:  by.Organization,
 			AssociationID: association,
 			SourceID:      in.SourceID,
@@ -206,7 +202,6 @@ func (c *Commands) AttachSource(
 			Known:         current,
 			At:            c.now(),
 		})
-		return attached.Position, err
 	}
 	of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
 	if err != nil {
@@ -214,15 +209,13 @@ func (c *Commands) AttachSource(
 	}
 	// nothing is attached, or it is refused
 	if _, is := of.State.SourceAssociation(in.SourceID); is || of.State.Organization != by.Organization {
-		_, err = attach()
-		return attached, err
+		return attach()
 	}
-	err = c.within(ctx, amount{by.Organization, organization.LimitSources, association, 1}, attach)
-	return attached, err
+	return within(ctx, c.Quotas, amount{by.Organization, organization.LimitSources, association, 1}, attach)
 }
 
 // DetachSource ends an association. Items that no other source of the feed carries leave it.
-func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource) (Written[feed.State], error) {
+func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource) (Result[feed.State], error) {
 	return c.onFeed(ctx, by, in.FeedID, feed.DetachSource{
 		Organization: by.Organization, AssociationID: in.AssociationID, At: c.now(),
 	})
@@ -231,7 +224,7 @@ func (c *Commands) DetachSource(ctx context.Context, by Caller, in DetachSource)
 // onFeed runs a command of the feed aggregate.
 func (c *Commands) onFeed(
 	ctx context.Context, by Caller, id uuid.UUID, command feed.Command,
-) (Written[feed.State], error) {
+) (Result[feed.State], error) {
 	out, err := feed.Aggregate.Execute(ctx, c.Store, id, command, feed.Options{Metadata: by.metadata()})
-	return Written[feed.State]{ID: id, Loaded: out.Loaded}, refused(err)
+	return resultOf(id, out.Loaded), refused(err)
 }

@@ -58,14 +58,14 @@ func onFeeds(t *testing.T) *feedSide {
 
 func (f *feedSide) organization(name string) command.Caller {
 	f.t.Helper()
-	id, _, err := f.RegisterOrganization(f.t.Context(), operator, command.RegisterOrganization{Name: name})
+	made, err := f.RegisterOrganization(f.t.Context(), operator, command.RegisterOrganization{Name: name})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return command.Caller{Organization: id, Actor: "key:test", RequestID: uuid.New()}
+	return command.Caller{Organization: made.ID, Actor: "key:test", RequestID: uuid.New()}
 }
 
-func (f *feedSide) feed() command.Written[feed.State] {
+func (f *feedSide) feed() command.Result[feed.State] {
 	f.t.Helper()
 	concerts, err := f.CreateFeed(f.t.Context(), f.by, command.CreateFeed{Name: "Concerts", Description: "In town"})
 	if err != nil {
@@ -76,14 +76,14 @@ func (f *feedSide) feed() command.Written[feed.State] {
 
 func (f *feedSide) site() uuid.UUID {
 	f.t.Helper()
-	id, _, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{
+	made, err := f.RegisterSource(f.t.Context(), operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/" + uuid.NewString(),
 	})
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return id
+	return made.ID
 }
 
 // refused checks a refusal: its kind and the field that it names.
@@ -103,7 +103,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
 	expiry := noon.Add(time.Hour + time.Nanosecond)
-	issued, _, err := f.IssueKey(t.Context(), operator, command.IssueKey{
+	issued, err := f.IssueKey(t.Context(), operator, command.IssueKey{
 		Organization: f.org,
 		Name:         "web",
 		ExpiresAt:    &expiry,
@@ -111,7 +111,7 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := issued.Key.Reveal()[12:]
+	secret := issued.Value.Reveal()[12:]
 	for recorded, err := range f.Store.Read(t.Context(), organization.Aggregate.Stream(f.org), 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -124,22 +124,35 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e, ok := event.(organization.KeyIssued); ok {
-			if e.KeyID != issued.ID || !bytes.Equal(e.Hash, issued.Key.Hash()) || !e.ExpiresAt.Equal(noon.Add(time.Hour)) {
+			key, ends := issued.Value, noon.Add(time.Hour)
+			if e.KeyID != key.ID || !bytes.Equal(e.Hash, key.Hash()) || !e.ExpiresAt.Equal(ends) {
 				t.Errorf("issued = %+v", e)
 			}
 		}
 	}
-	if _, err := f.RevokeKey(t.Context(), operator, command.RevokeKey{Organization: f.org, KeyID: issued.ID}); err != nil {
+	revoke := command.RevokeKey{Organization: f.org, KeyID: issued.Value.ID}
+	if _, err := f.RevokeKey(t.Context(), operator, revoke); err != nil {
 		t.Error(err)
 	}
-	_, err = f.RevokeKey(t.Context(), operator, command.RevokeKey{Organization: f.reader.Organization, KeyID: issued.ID})
+	revoke.Organization = f.reader.Organization
+	_, err = f.RevokeKey(t.Context(), operator, revoke)
 	refused(t, err, command.NotFound, "")
-	_, _, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: uuid.New()})
+	_, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: uuid.New()})
 	refused(t, err, command.NotFound, "")
-	_, _, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: f.org, ExpiresAt: &noon})
+	_, err = f.IssueKey(t.Context(), operator, command.IssueKey{Organization: f.org, ExpiresAt: &noon})
 	refused(t, err, command.Malformed, "expiresAt")
-	_, _, err = f.RegisterOrganization(t.Context(), operator, command.RegisterOrganization{})
+	_, err = f.RegisterOrganization(t.Context(), operator, command.RegisterOrganization{})
 	refused(t, err, command.Malformed, "name")
+}
+
+func TestRegisterOrganization_deleted(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	if _, err := f.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: f.org}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := f.RegisterOrganization(t.Context(), operator, command.RegisterOrganization{ID: f.org, Name: "Town hall"})
+	refused(t, err, command.NotFound, "")
 }
 
 func TestRegisterSource(t *testing.T) {
@@ -180,7 +193,7 @@ func TestRegisterSource(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			id, at, err := f.RegisterSource(t.Context(), operator, tt.in)
+			made, err := f.RegisterSource(t.Context(), operator, tt.in)
 			if tt.field != "" {
 				refused(t, err, command.Malformed, tt.field)
 				return
@@ -188,9 +201,9 @@ func TestRegisterSource(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, sameAt, err := f.RegisterSource(t.Context(), operator, tt.in)
-			if err != nil || again != id || sameAt != at {
-				t.Errorf("the same again: %s at %s, %v; want %s at %s", again, sameAt, err, id, at)
+			again, err := f.RegisterSource(t.Context(), operator, tt.in)
+			if diff := cmp.Diff(made, again); diff != "" || err != nil {
+				t.Errorf("the same again (-first +again):\n%s%v", diff, err)
 			}
 		})
 	}
@@ -211,7 +224,7 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 		CreatedAt:    noon,
 		UpdatedAt:    noon,
 	}
-	if diff := cmp.Diff(want, concerts.State); diff != "" {
+	if diff := cmp.Diff(want, concerts.Value); diff != "" {
 		t.Errorf("created (-want +got):\n%s", diff)
 	}
 	name, off, version := "Gigs", false, 2.0
@@ -228,7 +241,7 @@ func TestFeedsFromCreateToDelete(t *testing.T) {
 	}
 	want.Status, want.EnabledBy, want.UpdatedAt = feed.StatusDisabled, feed.ByAPI, later
 	want.Settings.Name, want.Settings.Config.Version = "Gigs", 2
-	if diff := cmp.Diff(want, revised.State); diff != "" {
+	if diff := cmp.Diff(want, revised.Value); diff != "" {
 		t.Errorf("revised (-want +got):\n%s", diff)
 	}
 	if _, err := f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}); err != nil {
@@ -332,10 +345,10 @@ func TestAttachAndDetach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(first.State.Associations) != 1 {
-		t.Fatalf("associations: %+v, want one", first.State.Associations)
+	if len(first.Value.Associations) != 1 {
+		t.Fatalf("associations: %+v, want one", first.Value.Associations)
 	}
-	association := first.State.Associations[0].ID
+	association := first.Value.Associations[0].ID
 	want := []feed.Association{{
 		ID:         association,
 		SourceType: "site",
@@ -343,8 +356,8 @@ func TestAttachAndDetach(t *testing.T) {
 		At:         noon,
 	}}
 	again, err := f.AttachSource(t.Context(), f.by, in)
-	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.State.Associations,
-		again.State.Associations}); diff != "" || err != nil {
+	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.Value.Associations,
+		again.Value.Associations}); diff != "" || err != nil {
 		t.Errorf("associations (-want +got), %v:\n%s", err, diff)
 	}
 	for _, tt := range []struct {
@@ -387,11 +400,11 @@ func TestGiveFeedback(t *testing.T) {
 	}
 	given := map[uuid.UUID]bool{}
 	for range 2 {
-		feedback, _, err := f.GiveFeedback(t.Context(), f.by, in)
+		feedback, err := f.GiveFeedback(t.Context(), f.by, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		given[feedback] = true
+		given[feedback.ID] = true
 	}
 	if len(given) != 2 {
 		t.Error("feedback is additive: two of them have one id")
@@ -413,14 +426,14 @@ func TestGiveFeedback(t *testing.T) {
 	} {
 		other := in
 		tt.change(&other)
-		_, _, err := f.GiveFeedback(t.Context(), tt.by, other)
+		_, err := f.GiveFeedback(t.Context(), tt.by, other)
 		refused(t, err, tt.kind, tt.field)
 	}
 	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
 	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := f.GiveFeedback(t.Context(), f.reader, in); err != nil {
+	if _, err := f.GiveFeedback(t.Context(), f.reader, in); err != nil {
 		t.Errorf("a reader's feedback: %v", err)
 	}
 }
@@ -458,11 +471,11 @@ func TestStoreGone(t *testing.T) {
 			return err
 		},
 		"feedback": func() error {
-			_, _, err := f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: concerts.ID, Rating: "neutral"})
+			_, err := f.GiveFeedback(ctx, f.by, command.GiveFeedback{FeedID: concerts.ID, Rating: "neutral"})
 			return err
 		},
 		"key": func() error {
-			_, _, err := f.IssueKey(ctx, operator, command.IssueKey{Organization: f.org})
+			_, err := f.IssueKey(ctx, operator, command.IssueKey{Organization: f.org})
 			return err
 		},
 		"share": func() error {

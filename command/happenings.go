@@ -18,21 +18,20 @@ import (
 type SplitHappening struct{ Happening uuid.UUID }
 
 // SplitOff is a happening that was split off another one.
-type SplitOff struct {
-	Happening, From uuid.UUID
-	Position        eventstore.Position
-}
+type SplitOff struct{ Happening, From uuid.UUID }
 
 // SplitHappening undoes merges: of a remaining happening all that were merged into it, of another its own merge. They
 // are never merged again. Splitting again changes nothing.
-func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappening) ([]SplitOff, error) {
+func (c *Commands) SplitHappening(
+	ctx context.Context, by Caller, in SplitHappening,
+) (split Result[[]SplitOff], err error) {
 	loaded, err := happening.Aggregate.Load(ctx, c.Store, in.Happening)
 	if err != nil {
-		return nil, err
+		return split, err
 	}
 	state := loaded.State
 	if len(state.Tellings) == 0 {
-		return nil, &Refusal{Kind: NotFound, Message: "no event has this id: it is the eventId of items"}
+		return split, &Refusal{Kind: NotFound, Message: "no event has this id: it is the eventId of items"}
 	}
 	var pairs []SplitOff
 	if state.Into != uuid.Nil {
@@ -42,7 +41,7 @@ func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappen
 		pairs = append(pairs, SplitOff{Happening: held, From: in.Happening})
 	}
 	if len(pairs) == 0 && len(state.Apart) == 0 {
-		return nil, &Refusal{Kind: Conflict, Message: "this event is not merged with another one"}
+		return split, &Refusal{Kind: Conflict, Message: "this event is not merged with another one"}
 	}
 	if len(pairs) == 0 { // a split that was cut off goes on
 		for _, other := range slices.SortedFunc(maps.Keys(state.Apart), compareIDs) {
@@ -51,19 +50,19 @@ func (c *Commands) SplitHappening(ctx context.Context, by Caller, in SplitHappen
 	}
 	action := RecordAction{Action: "split-happening", Subject: in.Happening.String()}
 	if err := c.RecordAction(ctx, by, action); err != nil { // events of happenings are no part of the record
-		return nil, err
+		return split, err
 	}
-	for i := range pairs {
-		if pairs[i].Position, err = c.split(ctx, by, pairs[i]); err != nil {
-			return nil, err
+	for _, pair := range pairs {
+		at, err := Separate(ctx, c.Store, pair.From, pair.Happening, c.now(), by.metadata())
+		if err != nil {
+			return split, err
+		}
+		if split.Position.Before(at) {
+			split.Position = at
 		}
 	}
-	return pairs, nil
-}
-
-// split records the split.
-func (c *Commands) split(ctx context.Context, by Caller, pair SplitOff) (eventstore.Position, error) {
-	return Separate(ctx, c.Store, pair.From, pair.Happening, c.now(), by.metadata())
+	split.Value = pairs
+	return split, nil
 }
 
 // Separate records that a happening is not the one into which it was merged: in that one, in those into which the two

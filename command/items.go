@@ -10,7 +10,6 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/item"
 	"carillon/aggregates/organization"
-	"carillon/eventstore"
 )
 
 // maxComment bounds the comment of a feedback, in characters.
@@ -27,26 +26,26 @@ type GiveFeedback struct {
 	Comment string // may be empty
 }
 
-// GiveFeedback records an opinion about an item of a feed that the caller's organization may read, and returns its id.
-// There may be many about one item.
+// GiveFeedback records an opinion about an item of a feed that the caller's organization may read. The result has the
+// id of the opinion. There may be many about one item.
 func (c *Commands) GiveFeedback(
 	ctx context.Context, by Caller, in GiveFeedback,
-) (uuid.UUID, eventstore.Position, error) {
+) (given Result[item.State], err error) {
 	if !slices.Contains([]string{item.Positive, item.Negative, item.Neutral}, in.Rating) {
-		return uuid.Nil, eventstore.Start, refuse(Malformed, "rating", "rating must be positive, negative or neutral")
+		return given, refuse(Malformed, "rating", "rating must be positive, negative or neutral")
 	}
 	if err := checkText("comment", in.Comment, maxComment); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return given, err
 	}
 	of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
 	switch {
 	case err != nil:
-		return uuid.Nil, eventstore.Start, err
+		return given, err
 	case of.State.FeedType != feed.TypeEvent || !of.State.VisibleTo(by.Organization):
-		return uuid.Nil, eventstore.Start, refuse(NotFound, "", "feed not found")
+		return given, refuse(NotFound, "", "feed not found")
 	}
 	if err := c.spend(ctx, by.Organization, organization.LimitFeedbackPerDay, feedbackWindow); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return given, err
 	}
 	id := uuid.New()
 	out, err := item.Aggregate.Execute(ctx, c.Store, in.ItemID, item.GiveFeedback{
@@ -57,5 +56,5 @@ func (c *Commands) GiveFeedback(
 		Comment:      in.Comment,
 		At:           c.now(),
 	}, item.Options{Metadata: by.metadata()})
-	return id, out.Position, refused(err)
+	return resultOf(id, out.Loaded), refused(err)
 }

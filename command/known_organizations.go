@@ -10,16 +10,15 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
-	"carillon/eventstore"
 )
 
 // PublishForOthers is Publish for callers that name the organization: an unknown one is refused, since its event would
 // reach no receiver.
 func (c *Commands) PublishForOthers(
 	ctx context.Context, by Caller, in Publish,
-) (uuid.UUID, eventstore.Position, error) {
+) (Result[publication.State], error) {
 	if err := c.requireKnown(ctx, in.Organization); err != nil {
-		return in.ID, eventstore.Start, err
+		return Result[publication.State]{ID: in.ID}, err
 	}
 	return c.Publish(ctx, by, in)
 }

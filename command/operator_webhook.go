@@ -35,7 +35,7 @@ func (c *Commands) SetOperatorWebhook(ctx context.Context, by Caller, in SetOper
 	if err != nil || made.Created {
 		return err
 	}
-	signs, err := c.signs(ctx, made.ID, made.State, in.Secret)
+	signs, err := c.signs(ctx, made.ID, made.Value, in.Secret)
 	if err != nil || signs {
 		return err
 	}

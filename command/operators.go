@@ -9,7 +9,6 @@ import (
 
 	"carillon/aggregates/operator"
 	"carillon/command/credential"
-	"carillon/eventstore"
 )
 
 // UsualOverlap is how long a rotated token of an operator, or a rotated API key, stays valid by default.
@@ -44,67 +43,59 @@ type RotateOperatorToken struct {
 // RevokeOperator is an operator's input.
 type RevokeOperator struct{ Name string }
 
-// OperatorTokenIssued answers IssueOperatorToken and RotateOperatorToken. Token is the whole token: it can't be shown
-// again.
-type OperatorTokenIssued struct {
-	ID    string
-	Token credential.Credential // Reveal returns the text to hand out
-}
-
-// IssueOperatorToken admits an operator by name.
+// IssueOperatorToken admits an operator by name. The token can't be shown again.
 func (c *Commands) IssueOperatorToken(
 	ctx context.Context, by Caller, in IssueOperatorToken,
-) (OperatorTokenIssued, eventstore.Position, error) {
+) (issued Result[credential.Credential], err error) {
 	if !operatorName.MatchString(in.Name) {
-		return OperatorTokenIssued{}, eventstore.Start, refuse(Malformed, "name",
+		return issued, refuse(Malformed, "name",
 			"name must have 1 to 64 characters of a-z 0-9 . _ @ - and begin with a letter or digit, such as ann or "+
 				"ann@example.org")
 	}
-	if in.ExpiresAt != nil {
-		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
-		in.ExpiresAt = &expiry
-	}
 	token := credential.New(credential.OperatorToken)
-	at, err := c.onOperator(ctx, by, in.Name, operator.Issue{
+	out, err := c.onOperator(ctx, by, in.Name, operator.Issue{
 		Name:      in.Name,
 		TokenID:   token.ID,
 		Hash:      token.Hash(),
-		ExpiresAt: in.ExpiresAt,
+		ExpiresAt: expiry(in.ExpiresAt),
 		At:        c.now(),
 	})
 	if err != nil {
-		return OperatorTokenIssued{}, eventstore.Start, err
+		return issued, err
 	}
-	return OperatorTokenIssued{ID: token.ID, Token: token}, at, nil
+	return Result[credential.Credential]{Value: token, Position: out.Position}, nil
 }
 
 // RotateOperatorToken issues another token for an operator; the former ones end after the overlap.
 func (c *Commands) RotateOperatorToken(
 	ctx context.Context, by Caller, in RotateOperatorToken,
-) (OperatorTokenIssued, eventstore.Position, error) {
-	if in.Overlap < 0 || in.Overlap > maxOverlap {
-		return OperatorTokenIssued{}, eventstore.Start, badOverlap()
+) (issued Result[credential.Credential], err error) {
+	if err := checkOverlap(in.Overlap); err != nil {
+		return issued, err
 	}
 	token := credential.New(credential.OperatorToken)
-	at, err := c.onOperator(ctx, by, in.Name, operator.Rotate{
+	out, err := c.onOperator(ctx, by, in.Name, operator.Rotate{
 		TokenID: token.ID,
 		Hash:    token.Hash(),
 		Overlap: in.Overlap,
 		At:      c.now(),
 	})
 	if err != nil {
-		return OperatorTokenIssued{}, eventstore.Start, err
+		return issued, err
 	}
-	return OperatorTokenIssued{ID: token.ID, Token: token}, at, nil
+	return Result[credential.Credential]{Value: token, Position: out.Position}, nil
 }
 
-func badOverlap() error {
-	return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days",
-		int(maxOverlap.Seconds()))
+func checkOverlap(overlap time.Duration) error {
+	if overlap < 0 || overlap > maxOverlap {
+		return refuse(Malformed, "overlapSeconds", "overlapSeconds must be 0 to %d, which is 30 days",
+			int(maxOverlap.Seconds()))
+	}
+	return nil
 }
 
 // RevokeOperator ends all tokens of an operator at once. Revoking them again changes nothing.
-func (c *Commands) RevokeOperator(ctx context.Context, by Caller, in RevokeOperator) (eventstore.Position, error) {
+func (c *Commands) RevokeOperator(ctx context.Context, by Caller, in RevokeOperator) (Result[operator.State], error) {
 	return c.onOperator(ctx, by, in.Name, operator.Revoke{At: c.now()})
 }
 
@@ -127,8 +118,8 @@ func (c *Commands) RecordAction(ctx context.Context, by Caller, in RecordAction)
 
 func (c *Commands) onOperator(
 	ctx context.Context, by Caller, name string, command operator.Command,
-) (eventstore.Position, error) {
-	out, err := operator.Aggregate.Execute(ctx, c.Store, operator.StreamID(name), command,
-		operator.Options{Metadata: by.metadata()})
-	return out.Position, refused(err)
+) (Result[operator.State], error) {
+	id := operator.StreamID(name)
+	out, err := operator.Aggregate.Execute(ctx, c.Store, id, command, operator.Options{Metadata: by.metadata()})
+	return resultOf(id, out.Loaded), refused(err)
 }

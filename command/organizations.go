@@ -8,7 +8,6 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/command/credential"
-	"carillon/eventstore"
 )
 
 // RegisterOrganization is an operator's input. A zero ID gets a fresh one; with an ID, the same again changes nothing.
@@ -32,89 +31,75 @@ type RotateKey struct {
 	Overlap      time.Duration // how long the key goes on beside its successor; 0: it ends at once
 }
 
-// KeyIssued answers IssueKey and RotateKey. Key is the whole key: it can't be shown again.
-type KeyIssued struct {
-	ID  string
-	Key credential.Credential // Reveal returns the text to hand out
-}
-
 // RevokeKey is an operator's input.
 type RevokeKey struct {
 	Organization uuid.UUID
 	KeyID        string
 }
 
-// RegisterOrganization makes an organization and returns its id.
+// RegisterOrganization makes an organization.
 func (c *Commands) RegisterOrganization(
 	ctx context.Context, by Caller, in RegisterOrganization,
-) (uuid.UUID, eventstore.Position, error) {
+) (Result[organization.State], error) {
 	if err := requireText("name", in.Name, maxNameLength); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return Result[organization.State]{}, err
 	}
 	id := in.ID
 	if id == uuid.Nil {
 		id = uuid.New()
 	}
-	by.Organization = id
-	out, err := organization.Aggregate.Execute(ctx, c.Store, id,
-		organization.Register{Name: in.Name, At: c.now()}, organization.Options{Metadata: by.metadata()})
-	return id, out.Position, err
+	return c.onOrganization(ctx, by, id, organization.Register{Name: in.Name, At: c.now()})
 }
 
-// IssueKey makes an API key of an organization.
-func (c *Commands) IssueKey(ctx context.Context, by Caller, in IssueKey) (KeyIssued, eventstore.Position, error) {
+// IssueKey makes an API key of an organization, which can't be shown again.
+func (c *Commands) IssueKey(
+	ctx context.Context, by Caller, in IssueKey,
+) (issued Result[credential.Credential], err error) {
 	if err := checkText("name", in.Name, maxNameLength); err != nil {
-		return KeyIssued{}, eventstore.Start, err
-	}
-	if in.ExpiresAt != nil {
-		expiry := in.ExpiresAt.UTC().Truncate(time.Microsecond)
-		in.ExpiresAt = &expiry
+		return issued, err
 	}
 	if len(in.Scopes) == 0 {
 		in.Scopes = organization.AllScopes()
 	}
-	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
-	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.IssueKey{
+	out, err := c.onOrganization(ctx, by, in.Organization, organization.IssueKey{
 		KeyID:     key.ID,
 		Name:      in.Name,
 		Hash:      key.Hash(),
 		Scopes:    in.Scopes,
-		ExpiresAt: in.ExpiresAt,
+		ExpiresAt: expiry(in.ExpiresAt),
 		At:        c.now(),
-	}, organization.Options{Metadata: by.metadata()})
+	})
 	if err != nil {
-		return KeyIssued{}, eventstore.Start, refused(err)
+		return issued, err
 	}
-	return KeyIssued{ID: key.ID, Key: key}, out.Position, nil
+	return Result[credential.Credential]{Value: key, Position: out.Position}, nil
 }
 
 // RotateKey makes a key with the name, scopes and expiry of another one, which goes on for the overlap.
-func (c *Commands) RotateKey(ctx context.Context, by Caller, in RotateKey) (KeyIssued, eventstore.Position, error) {
-	if in.Overlap < 0 || in.Overlap > maxOverlap {
-		return KeyIssued{}, eventstore.Start, badOverlap()
+func (c *Commands) RotateKey(
+	ctx context.Context, by Caller, in RotateKey,
+) (issued Result[credential.Credential], err error) {
+	if err := checkOverlap(in.Overlap); err != nil {
+		return issued, err
 	}
-	by.Organization = in.Organization
 	key := credential.New(credential.APIKey)
-	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization, organization.RotateKey{
+	out, err := c.onOrganization(ctx, by, in.Organization, organization.RotateKey{
 		KeyID:   key.ID,
 		Of:      in.KeyID,
 		Hash:    key.Hash(),
 		Overlap: in.Overlap,
 		At:      c.now(),
-	}, organization.Options{Metadata: by.metadata()})
+	})
 	if err != nil {
-		return KeyIssued{}, eventstore.Start, refused(err)
+		return issued, err
 	}
-	return KeyIssued{ID: key.ID, Key: key}, out.Position, nil
+	return Result[credential.Credential]{Value: key, Position: out.Position}, nil
 }
 
 // RevokeKey ends a key at once. Revoking it again changes nothing.
-func (c *Commands) RevokeKey(ctx context.Context, by Caller, in RevokeKey) (eventstore.Position, error) {
-	by.Organization = in.Organization
-	out, err := organization.Aggregate.Execute(ctx, c.Store, in.Organization,
-		organization.RevokeKey{KeyID: in.KeyID, At: c.now()}, organization.Options{Metadata: by.metadata()})
-	return out.Position, refused(err)
+func (c *Commands) RevokeKey(ctx context.Context, by Caller, in RevokeKey) (Result[organization.State], error) {
+	return c.onOrganization(ctx, by, in.Organization, organization.RevokeKey{KeyID: in.KeyID, At: c.now()})
 }
 
 // SetLimits is an operator's input: all limits that differ from the defaults.
@@ -124,7 +109,7 @@ type SetLimits struct {
 }
 
 // SetLimits replaces the limits of an organization. Things beyond them are kept.
-func (c *Commands) SetLimits(ctx context.Context, by Caller, in SetLimits) (eventstore.Position, error) {
+func (c *Commands) SetLimits(ctx context.Context, by Caller, in SetLimits) (Result[organization.State], error) {
 	return c.onOrganization(ctx, by, in.Organization, organization.SetLimits{Limits: in.Limits, At: c.now()})
 }
 
@@ -137,9 +122,9 @@ type SuspendOrganization struct {
 // SuspendOrganization lets no key of an organization open anything, and its deliveries wait, until it is resumed.
 func (c *Commands) SuspendOrganization(
 	ctx context.Context, by Caller, in SuspendOrganization,
-) (eventstore.Position, error) {
+) (Result[organization.State], error) {
 	if err := checkText("reason", in.Reason, maxReasonLength); err != nil {
-		return eventstore.Start, err
+		return Result[organization.State]{}, err
 	}
 	suspend := organization.Suspend{Reason: in.Reason, At: c.now()}
 	return c.onOrganization(ctx, by.because(in.Reason), in.Organization, suspend)
@@ -151,7 +136,7 @@ type ResumeOrganization struct{ Organization uuid.UUID }
 // ResumeOrganization ends a suspension.
 func (c *Commands) ResumeOrganization(
 	ctx context.Context, by Caller, in ResumeOrganization,
-) (eventstore.Position, error) {
+) (Result[organization.State], error) {
 	return c.onOrganization(ctx, by, in.Organization, organization.Resume{At: c.now()})
 }
 
@@ -162,18 +147,19 @@ type DeleteOrganization struct{ Organization uuid.UUID }
 // its feeds, its destinations with all that was sealed for them, and their subscriptions and deliveries.
 func (c *Commands) DeleteOrganization(
 	ctx context.Context, by Caller, in DeleteOrganization,
-) (eventstore.Position, error) {
-	at, err := c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
+) (Result[organization.State], error) {
+	deleted, err := c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
 	c.known.forget(in.Organization)
-	return at, err
+	return deleted, err
 }
 
+// onOrganization runs a command of the organization aggregate.
 func (c *Commands) onOrganization(
 	ctx context.Context, by Caller, id uuid.UUID, command organization.Command,
-) (eventstore.Position, error) {
+) (Result[organization.State], error) {
 	by.Organization = id
 	out, err := organization.Aggregate.Execute(ctx, c.Store, id, command, organization.Options{Metadata: by.metadata()})
-	return out.Position, refused(err)
+	return resultOf(id, out.Loaded), refused(err)
 }
 
 // requireOrganization refuses an organization that does not exist.

@@ -29,11 +29,11 @@ func TestSubscription_destinationDeletedMeanwhile(t *testing.T) {
 	if f.Catalog, err = catalog.New(); err != nil {
 		t.Fatal(err)
 	}
-	for name, subscribe := range map[string]func(command.CreateSubscription) (command.Written[subscription.State], error){
-		"POST": func(in command.CreateSubscription) (command.Written[subscription.State], error) {
+	for name, subscribe := range map[string]func(command.CreateSubscription) (command.Result[subscription.State], error){
+		"POST": func(in command.CreateSubscription) (command.Result[subscription.State], error) {
 			return f.CreateSubscription(t.Context(), f.by, in)
 		},
-		"PUT": func(in command.CreateSubscription) (command.Written[subscription.State], error) {
+		"PUT": func(in command.CreateSubscription) (command.Result[subscription.State], error) {
 			return f.UpsertSubscription(t.Context(), f.by, command.UpsertSubscription(in))
 		},
 	} {

@@ -38,10 +38,10 @@ type Publish struct {
 
 // Publish records an event, which is then dispatched to its subscribers. Repeating an event records nothing; another
 // one with the same id is refused.
-func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUID, eventstore.Position, error) {
+func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (Result[publication.State], error) {
 	command, err := c.publication(&in)
 	if err != nil {
-		return in.ID, eventstore.Start, err
+		return Result[publication.State]{ID: in.ID}, err
 	}
 	metadata := by.metadata()
 	metadata.Organization, metadata.CorrelationID = in.Organization, in.ID
@@ -50,7 +50,7 @@ func (c *Commands) Publish(ctx context.Context, by Caller, in Publish) (uuid.UUI
 		Metadata:  metadata,
 		Known:     &eventstore.Loaded[publication.State]{Revision: eventstore.NoStream}, // most are new: try without reading
 	})
-	return in.ID, out.Position, refusePublish(in.ID, err)
+	return resultOf(in.ID, out.Loaded), refusePublish(in.ID, err)
 }
 
 // publication checks an event, and fills in omitted fields.

@@ -48,25 +48,27 @@ func PatternsClaim(subscription uuid.UUID) uuid.UUID {
 	return subscription
 }
 
-// within makes things if their organization has room for them. record reports whether it recorded them.
-func (c *Commands) within(ctx context.Context, a amount, record func() (eventstore.Position, error)) error {
-	if c.Quotas == nil {
-		_, err := record()
-		return err
+// within makes things if their organization has room for them. quotas nil means that nothing is counted.
+func within[T any](
+	ctx context.Context, quotas Quotas, a amount, record func() (Result[T], error),
+) (recorded Result[T], err error) {
+	if quotas == nil {
+		return record()
 	}
-	if err := c.Quotas.Claim(ctx, a.of, a.limit, a.id, a.n); err != nil {
-		return limitRefusal(err)
+	if err := quotas.Claim(ctx, a.of, a.limit, a.id, a.n); err != nil {
+		return recorded, limitRefusal(err)
 	}
-	at, err := record()
+	recorded, err = record()
+	at := recorded.Position
 	if err != nil && !errors.Is(err, errPartly) {
 		at = eventstore.Start
 	}
 	if !errors.Is(err, eventstore.ErrUnavailable) && ctx.Err() == nil { // else it may have been recorded
 		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
-		c.Quotas.Settle(settling, a.id, at)
+		quotas.Settle(settling, a.id, at)
 	}
-	return err
+	return recorded, err
 }
 
 // spend refuses what is too much for a window of time.

@@ -8,7 +8,6 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
-	"carillon/eventstore"
 )
 
 // ReplayDelivery names a delivery as the read model knows it.
@@ -18,34 +17,34 @@ type ReplayDelivery struct {
 	FeedID      uuid.UUID // of its event; zero: no feed
 }
 
-// ReplayDelivery asks for one more attempt of a delivery that has come to its end. It returns the id of the run.
+// ReplayDelivery asks for one more attempt of a delivery that has come to its end. The result has the id of
+// the run.
 func (c *Commands) ReplayDelivery(
 	ctx context.Context, by Caller, in ReplayDelivery,
-) (uuid.UUID, eventstore.Position, error) {
+) (replayed Result[delivery.State], err error) {
 	if in.FeedID != uuid.Nil {
 		of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
 		switch {
 		case err != nil:
-			return uuid.Nil, eventstore.Start, err
+			return replayed, err
 		case len(of.State.Readers()) == 0:
-			return uuid.Nil, eventstore.Start, refuse(Exists, "",
+			return replayed, refuse(Exists, "",
 				"the delivery can't be replayed: the feed of its event was deleted")
 		case !of.State.VisibleTo(by.Organization):
-			return uuid.Nil, eventstore.Start, refuse(Exists, "",
+			return replayed, refuse(Exists, "",
 				"the delivery can't be replayed: your organization no longer has access to the feed of its event")
 		}
 	}
 	run := uuid.New()
-	var out eventstore.Outcome[delivery.State, delivery.Event]
-	err := c.within(ctx, amount{by.Organization, organization.LimitRedeliveries, run, 1},
-		func() (at eventstore.Position, err error) {
-			out, err = delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
+	replayed, err = within(ctx, c.Quotas, amount{by.Organization, organization.LimitRedeliveries, run, 1},
+		func() (Result[delivery.State], error) {
+			out, err := delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
 				Organization: by.Organization,
 				Destination:  in.Destination,
 				Replay:       run,
 				At:           c.now(),
 			}, delivery.Options{Metadata: by.metadata()})
-			return out.Position, err
+			return resultOf(run, out.Loaded), err
 		})
-	return run, out.Position, refused(err)
+	return replayed, refused(err)
 }

@@ -44,9 +44,10 @@ func (c *Commands) SourceAt(ctx context.Context, by Caller, in SourceAt) (uuid.U
 	}
 	if id == uuid.Nil {
 		by.Organization = uuid.Nil // sources belong to no organization
-		id, _, err = c.RegisterSource(ctx, by, RegisterSource{Type: in.Type, URL: in.URL, Timezone: in.Timezone})
+		made, err := c.RegisterSource(ctx, by, RegisterSource{Type: in.Type, URL: in.URL, Timezone: in.Timezone})
+		return made.ID, err
 	}
-	return id, err
+	return id, nil
 }
 
 // FindSourceAt returns the id of the source at an address, or uuid.Nil if SourceAt would register one. If there is none

@@ -12,7 +12,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
-	"carillon/eventstore"
 )
 
 // maxSourceURL bounds a source's URL, as destination URLs are bounded.
@@ -41,50 +40,49 @@ type ResumeSource struct{ Source uuid.UUID }
 // handlePattern allows what the four platforms allow in names and numeric ids, with or without the leading "@".
 var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
 
-// RegisterSource makes a source and returns its id. Registering the same again changes nothing.
+// RegisterSource makes a source. Registering the same again changes nothing.
 func (c *Commands) RegisterSource(
 	ctx context.Context, by Caller, in RegisterSource,
-) (uuid.UUID, eventstore.Position, error) {
+) (Result[source.State], error) {
 	if err := in.check(); err != nil {
-		return uuid.Nil, eventstore.Start, err
+		return Result[source.State]{}, err
 	}
 	in.Handle = strings.TrimPrefix(in.Handle, "@")
 	id := source.ID(in.Type, in.URL, in.Handle, in.Timezone)
-	out, err := source.Aggregate.Execute(ctx, c.Store, id, source.Register{
+	return c.onSource(ctx, by, id, source.Register{
 		Type:     in.Type,
 		URL:      in.URL,
 		Handle:   in.Handle,
 		Timezone: in.Timezone,
 		At:       c.now(),
-	}, source.Options{Metadata: by.metadata()})
-	return id, out.Position, err
+	})
 }
 
 // CollectSource asks for a collection as soon as a collector is free.
-func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSource) (eventstore.Position, error) {
+func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSource) (Result[source.State], error) {
 	return c.onSource(ctx, by, in.Source, source.Request{At: c.now()})
 }
 
 // PauseSource stops visits of a source until it is resumed. A visit that is in progress ends at its next page. Pausing
 // it again sets another reason.
-func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (eventstore.Position, error) {
+func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (Result[source.State], error) {
 	if err := requireText("reason", in.Reason, maxReasonLength); err != nil {
-		return eventstore.Start, err
+		return Result[source.State]{}, err
 	}
 	return c.onSource(ctx, by.because(in.Reason), in.Source, source.Pause{Reason: in.Reason, At: c.now()})
 }
 
 // ResumeSource ends a pause: the source is visited at once.
-func (c *Commands) ResumeSource(ctx context.Context, by Caller, in ResumeSource) (eventstore.Position, error) {
+func (c *Commands) ResumeSource(ctx context.Context, by Caller, in ResumeSource) (Result[source.State], error) {
 	return c.onSource(ctx, by, in.Source, source.Resume{At: c.now()})
 }
 
 // onSource runs a command of the source aggregate.
 func (c *Commands) onSource(
 	ctx context.Context, by Caller, id uuid.UUID, command source.Command,
-) (eventstore.Position, error) {
+) (Result[source.State], error) {
 	out, err := source.Aggregate.Execute(ctx, c.Store, id, command, source.Options{Metadata: by.metadata()})
-	return out.Position, refused(err)
+	return resultOf(id, out.Loaded), refused(err)
 }
 
 func (in RegisterSource) check() error {

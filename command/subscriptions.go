@@ -52,7 +52,7 @@ type DeleteSubscription struct{ Destination, ID uuid.UUID }
 // CreateSubscription subscribes a destination.
 func (c *Commands) CreateSubscription(
 	ctx context.Context, by Caller, in CreateSubscription,
-) (made Written[subscription.State], err error) {
+) (made Result[subscription.State], err error) {
 	if err := c.checkSettings(ctx, by, in); err != nil {
 		return made, err
 	}
@@ -73,7 +73,7 @@ func (c *Commands) CreateSubscription(
 // UpsertSubscription creates or replaces the subscription with the settings' externalId.
 func (c *Commands) UpsertSubscription(
 	ctx context.Context, by Caller, in UpsertSubscription,
-) (made Written[subscription.State], err error) {
+) (made Result[subscription.State], err error) {
 	whole := CreateSubscription(in)
 	if err := c.checkSettings(ctx, by, whole); err != nil {
 		return made, err
@@ -113,14 +113,11 @@ func (c *Commands) checkForm(d subscription.Settings) error {
 // ErrWrongRevision.
 func (c *Commands) recordSubscription(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
-) (made Written[subscription.State], err error) {
-	err = c.within(ctx, amount{by.Organization, organization.LimitSubscriptions, id, 1},
-		func() (eventstore.Position, error) {
-			err := c.within(ctx, patternsAndPins(by, id, in.Settings), func() (at eventstore.Position, err error) {
-				made, err = c.beginSubscription(ctx, by, id, in)
-				return made.Position, err
-			})
-			return made.Position, err
+) (made Result[subscription.State], err error) {
+	begin := func() (Result[subscription.State], error) { return c.beginSubscription(ctx, by, id, in) }
+	made, err = within(ctx, c.Quotas, amount{by.Organization, organization.LimitSubscriptions, id, 1},
+		func() (Result[subscription.State], error) {
+			return within(ctx, c.Quotas, patternsAndPins(by, id, in.Settings), begin)
 		})
 	if err != nil {
 		return made, err
@@ -149,7 +146,7 @@ func patternsAndPins(by Caller, id uuid.UUID, s subscription.Settings) amount {
 
 func (c *Commands) beginSubscription(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
-) (Written[subscription.State], error) {
+) (Result[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, id, subscription.Create{
 		Organization: by.Organization,
 		Destination:  in.Destination,
@@ -159,14 +156,16 @@ func (c *Commands) beginSubscription(
 		Metadata: by.metadata(), Known: &eventstore.Loaded[subscription.State]{Revision: eventstore.NoStream},
 		OnlyKnown: true,
 	})
-	return Written[subscription.State]{ID: id, Created: true, Loaded: out.Loaded}, refused(err)
+	made := resultOf(id, out.Loaded)
+	made.Created = true
+	return made, refused(err)
 }
 
 // replaceNamedSubscription replaces the subscription that has the settings' name. If it does not have it any more, it
 // fails with ErrWrongRevision.
 func (c *Commands) replaceNamedSubscription(
 	ctx context.Context, by Caller, id uuid.UUID, in CreateSubscription,
-) (changed Written[subscription.State], err error) {
+) (changed Result[subscription.State], err error) {
 	known, err := subscription.Aggregate.Load(ctx, c.Store, id)
 	switch {
 	case err != nil:
@@ -184,12 +183,12 @@ func (c *Commands) replaceNamedSubscription(
 // ReplaceSubscription makes all settings but the name what the input says. Access to the pinned feeds is checked again.
 func (c *Commands) ReplaceSubscription(
 	ctx context.Context, by Caller, in ReplaceSubscription,
-) (Written[subscription.State], error) {
+) (Result[subscription.State], error) {
 	if err := c.checkSettings(ctx, by, CreateSubscription{
 		Destination: in.Destination,
 		Settings:    in.Settings,
 	}); err != nil {
-		return Written[subscription.State]{}, err
+		return Result[subscription.State]{}, err
 	}
 	return c.ReviseSubscription(ctx, by, replacing(in.Destination, in.ID, in.Settings))
 }
@@ -210,7 +209,7 @@ func replacing(dest, id uuid.UUID, d subscription.Settings) ReviseSubscription {
 // checks access to every pinned feed, the stored ones included.
 func (c *Commands) ReviseSubscription(
 	ctx context.Context, by Caller, in ReviseSubscription,
-) (changed Written[subscription.State], err error) {
+) (changed Result[subscription.State], err error) {
 	if in.ExternalID == nil {
 		known, err := c.knownSubscription(ctx, by, in)
 		if err != nil {
@@ -248,7 +247,7 @@ func (c *Commands) knownSubscription(
 // reviseSubscription records a change. Its name is left out, unless the subscription is renamed: that is right only at
 // the revision that is known.
 func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known eventstore.Loaded[subscription.State],
-	rename bool, in ReviseSubscription) (changed Written[subscription.State], err error) {
+	rename bool, in ReviseSubscription) (changed Result[subscription.State], err error) {
 	if in.Expected != nil && known.Revision != *in.Expected {
 		return changed, refused(subscription.ErrRevisedSince)
 	}
@@ -277,36 +276,33 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 			return changed, err
 		}
 	}
-	revise := func() (eventstore.Position, error) {
+	revise := func() (Result[subscription.State], error) {
 		out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, command,
 			subscription.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename || in.Expected != nil})
 		if in.Expected != nil && errors.Is(err, eventstore.ErrWrongRevision) {
 			err = subscription.ErrRevisedSince
 		}
-		changed = Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}
-		return out.Position, refused(err)
+		return resultOf(in.ID, out.Loaded), refused(err)
 	}
 	if merged.Size() <= known.State.Settings.Size() {
-		_, err = revise()
-		return changed, err
+		return revise()
 	}
-	err = c.within(ctx, patternsAndPins(by, in.ID, merged), revise)
-	return changed, err
+	return within(ctx, c.Quotas, patternsAndPins(by, in.ID, merged), revise)
 }
 
 // DeleteSubscription ends a subscription; deliveries that only it asked for are discarded.
 func (c *Commands) DeleteSubscription(
 	ctx context.Context, by Caller, in DeleteSubscription,
-) (Written[subscription.State], error) {
+) (Result[subscription.State], error) {
 	out, err := subscription.Aggregate.Execute(ctx, c.Store, in.ID, subscription.Delete{
 		Organization: by.Organization, Destination: in.Destination, At: c.now(),
 	}, subscription.Options{Metadata: by.metadata()})
 	if err != nil {
-		return Written[subscription.State]{}, refused(err)
+		return Result[subscription.State]{}, refused(err)
 	}
 	name := reservation.Name{Scope: in.Destination, ExternalID: out.State.Settings.ExternalID}
 	c.subscriptionNames().Release(ctx, by.metadata(), name, in.ID)
-	return Written[subscription.State]{ID: in.ID, Loaded: out.Loaded}, nil
+	return resultOf(in.ID, out.Loaded), nil
 }
 
 func (c *Commands) checkSettings(ctx context.Context, by Caller, in CreateSubscription) error {

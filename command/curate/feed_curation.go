@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/item/shape"
+	"carillon/aggregates/publication"
 	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/eventstore"
@@ -34,7 +35,7 @@ const (
 
 // Publisher publishes events; command.Commands is one. Publishing an id again does nothing.
 type Publisher interface {
-	Publish(ctx context.Context, by command.Caller, in command.Publish) (uuid.UUID, eventstore.Position, error)
+	Publish(ctx context.Context, by command.Caller, in command.Publish) (command.Result[publication.State], error)
 }
 
 // FeedCuration is the process manager that adds happenings to the feeds that their sources fill, and removes them
@@ -290,7 +291,7 @@ func (c *FeedCuration) execute(ctx context.Context, id uuid.UUID, t task) error 
 // publish publishes the event of an item. Its id is derived too.
 func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind string, data []byte) error {
 	by := command.Caller{Organization: t.organization, Actor: FeedCurationName, RequestID: t.metadata.CorrelationID}
-	_, _, err := c.publisher.Publish(ctx, by, command.Publish{
+	_, err := c.publisher.Publish(ctx, by, command.Publish{
 		ID:           uuid.NewSHA1(t.cause, []byte(kind+id.String())),
 		Type:         kind,
 		Source:       feedsEventSource + t.feed.String(),

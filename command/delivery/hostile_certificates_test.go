@@ -77,12 +77,12 @@ func (neverEnding) Read(p []byte) (int, error) { return len(p), nil }
 
 func (s *shop) organization() uuid.UUID {
 	s.Helper()
-	id, _, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"},
+	made, err := s.commands.RegisterOrganization(s.Context(), command.Caller{Actor: "operator"},
 		command.RegisterOrganization{Name: "O"})
 	if err != nil {
 		s.Fatal(err)
 	}
-	return id
+	return made.ID
 }
 
 // set sets an organization's certificate by a name.
@@ -94,7 +94,7 @@ func (s *shop) set(organization uuid.UUID, name string) clientcertificate.Certif
 	if err != nil {
 		s.Fatal(err)
 	}
-	return set.State.Certificate
+	return set.Value.Certificate
 }
 
 func (s *shop) remove(organization uuid.UUID) {
@@ -340,7 +340,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 			s := openShop(t, asking, nil)
 			ours, theirs := s.organization(), s.organization()
 			pair := s.authority.Issue("ours", nil)
-			set := func() command.Written[clientcertificate.State] {
+			set := func() command.Result[clientcertificate.State] {
 				set, err := s.commands.SetClientCertificate(t.Context(), command.Caller{},
 					command.SetClientCertificate{Organization: ours, Certificate: pair.Chain, PrivateKey: pair.Key})
 				if err != nil {
@@ -353,7 +353,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Error("set again, it is another one")
 			}
 			s.set(theirs, "theirs")
-			if err := lose(s, first.State.Certificate); err != nil {
+			if err := lose(s, first.Value.Certificate); err != nil {
 				t.Fatal(err)
 			}
 			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
@@ -366,7 +366,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Errorf("the probe found %+v", reached)
 			}
 			p.sends(theirs)
-			if mended := set(); mended.State.Certificate.ID == first.State.Certificate.ID {
+			if mended := set(); mended.Value.Certificate.ID == first.Value.Certificate.ID {
 				t.Error("it was not set again")
 			}
 			s.eventually("it is shown", func() bool {

@@ -360,13 +360,13 @@ func TestSiteFromPageToItems(t *testing.T) {
 	w.attach(feed, source, "site")
 	w.eventuallyItems(feed, "Jazz night")
 	itemID := w.titles(feed)["Jazz night"]
-	id, at, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{
+	made, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{
 		FeedID: feed,
 		ItemID: itemID,
 		Rating: item.Positive,
 	})
-	w.await(at, err, items.ReadModel.Name)
-	if id == uuid.Nil {
+	w.await(made.Position, err, items.ReadModel.Name)
+	if made.ID == uuid.Nil {
 		t.Error("feedback has no id")
 	}
 	if body, err := w.queries.Item(t.Context(), w.by.Organization, feed, itemID, true, time.Now()); err != nil ||

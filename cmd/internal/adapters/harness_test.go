@@ -201,10 +201,10 @@ func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *wo
 	if w.began, err = p.store.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	org, at, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
+	org, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
 		command.RegisterOrganization{Name: "Town hall"})
-	w.await(at, err, organizations.ReadModel.Name)
-	w.by = command.Caller{Organization: org, Actor: "key:test", RequestID: uuid.New()}
+	w.await(org.Position, err, organizations.ReadModel.Name)
+	w.by = command.Caller{Organization: org.ID, Actor: "key:test", RequestID: uuid.New()}
 	w.stop = w.curateAndMonitor(collectors)
 	return w
 }
@@ -292,9 +292,9 @@ func (w *world) await(at eventstore.Position, err error, readModels ...string) {
 
 func (w *world) source(in command.RegisterSource) uuid.UUID {
 	w.t.Helper()
-	id, at, err := w.commands.RegisterSource(w.t.Context(), command.Caller{Actor: "operator"}, in)
-	w.await(at, err, sources.ReadModel.Name)
-	return id
+	made, err := w.commands.RegisterSource(w.t.Context(), command.Caller{Actor: "operator"}, in)
+	w.await(made.Position, err, sources.ReadModel.Name)
+	return made.ID
 }
 
 func (w *world) feed() uuid.UUID {
@@ -312,16 +312,16 @@ func (w *world) attach(feed, source uuid.UUID, sourceType string) uuid.UUID {
 		SourceID:   source,
 	})
 	w.await(attached.Position, err, feeds.ReadModel.Name, sources.ReadModel.Name, items.ReadModel.Name)
-	a, _ := attached.State.SourceAssociation(source)
+	a, _ := attached.Value.SourceAssociation(source)
 	return a.ID
 }
 
 // collect asks for a collection.
 func (w *world) collect(source uuid.UUID) {
 	w.t.Helper()
-	at, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"},
+	changed, err := w.commands.CollectSource(w.t.Context(), command.Caller{Actor: "operator"},
 		command.CollectSource{Source: source})
-	w.await(at, err, sources.ReadModel.Name)
+	w.await(changed.Position, err, sources.ReadModel.Name)
 }
 
 // titles of the items of a feed, with their ids.

@@ -127,13 +127,13 @@ func TestMergeAndSplit(t *testing.T) {
 
 	// A split gives each feed the views of its sources, and publishes nothing.
 	split, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: second})
-	if err != nil || len(split) != 1 || split[0].From != first {
+	if err != nil || len(split.Value) != 1 || split.Value[0].From != first {
 		t.Fatalf("split: %+v, %v", split, err)
 	}
 	if acts := w.recorded("operator.acted.v1"); len(acts) != 1 || !bytes.Contains(acts[0].Data, []byte(second.String())) {
 		t.Errorf("the audit trail has %d acts", len(acts))
 	}
-	w.await(split[0].Position, nil, items.ReadModel.Name)
+	w.await(split.Position, nil, items.ReadModel.Name)
 	w.eventuallyItems(byHall, "Anna Schmidt Quartett")
 	w.eventuallyItems(byTown, "SOLD OUT: Anna Schmidt Quartet")
 	w.eventuallyItems(both, "Anna Schmidt Quartett", "SOLD OUT: Anna Schmidt Quartet")
@@ -147,7 +147,7 @@ func TestMergeAndSplit(t *testing.T) {
 		return err == nil && n == 1
 	})
 	if again, err := w.commands.SplitHappening(t.Context(), w.by, command.SplitHappening{Happening: first}); err != nil ||
-		len(again) != 1 {
+		len(again.Value) != 1 {
 		t.Errorf("split again: %+v, %v", again, err)
 	}
 	if n := len(w.recorded("happening.merged.v1")); n != 2 {
@@ -193,7 +193,7 @@ func TestLateMergeIsNoNews(t *testing.T) {
 	w.attach(byTown, town, "facebook")
 	w.eventuallyItems(byTown, "Konzert im Advent")
 	w.eventuallyState(town, 1, "ok")
-	given, _, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{
+	given, err := w.commands.GiveFeedback(t.Context(), w.by, command.GiveFeedback{
 		FeedID: byTown,
 		ItemID: item.ID(byTown, second),
 		Rating: item.Positive,
@@ -211,7 +211,7 @@ func TestLateMergeIsNoNews(t *testing.T) {
 		t.Errorf("%d events are published", n)
 	}
 	var of uuid.UUID
-	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given).
+	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given.ID).
 		Scan(&of); err != nil || of != item.ID(byTown, second) {
 		t.Errorf("the feedback is of %s, %v", of, err)
 	}

@@ -72,14 +72,14 @@ func (b *booklet) of(handle string) (requests, pages int) {
 
 func (w *world) pause(source uuid.UUID, reason string) {
 	w.t.Helper()
-	at, err := w.commands.PauseSource(w.t.Context(), operator, command.PauseSource{Source: source, Reason: reason})
-	w.await(at, err, sources.ReadModel.Name)
+	changed, err := w.commands.PauseSource(w.t.Context(), operator, command.PauseSource{Source: source, Reason: reason})
+	w.await(changed.Position, err, sources.ReadModel.Name)
 }
 
 func (w *world) resume(source uuid.UUID) {
 	w.t.Helper()
-	at, err := w.commands.ResumeSource(w.t.Context(), operator, command.ResumeSource{Source: source})
-	w.await(at, err, sources.ReadModel.Name)
+	changed, err := w.commands.ResumeSource(w.t.Context(), operator, command.ResumeSource{Source: source})
+	w.await(changed.Position, err, sources.ReadModel.Name)
 }
 
 func (w *world) listed(source uuid.UUID) query.Source {

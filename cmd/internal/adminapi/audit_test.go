@@ -168,7 +168,7 @@ func TestAuditSubscriptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := "/admin/audit/destinations/" + created.ID.String()
-	at := made.State.CreatedAt
+	at := made.Value.CreatedAt
 	want := []adminapi.AuditSubscription{{
 		ID:         made.ID,
 		EventTypes: []string{"concert.*"},

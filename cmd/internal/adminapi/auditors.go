@@ -47,14 +47,14 @@ func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueAuditorToken(r.Context(), operator(r), command.IssueAuditorToken{
+	issued, err := a.Commands.IssueAuditorToken(r.Context(), operator(r), command.IssueAuditorToken{
 		Name: body.Name.Value, Organization: body.organization, ExpiresAt: body.expires,
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, auditors.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+	a.await(r.Context(), issued.Position, auditors.ReadModel.Name)
+	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
 }
 
 // listAuditorTokens answers GET /admin/auditors.
@@ -76,10 +76,10 @@ func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), command.RevokeAuditorToken{TokenID: id})
+	changed, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), command.RevokeAuditorToken{TokenID: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, auditors.ReadModel.Name)
+	a.await(r.Context(), changed.Position, auditors.ReadModel.Name)
 	return wire.Done(), nil
 }

@@ -86,7 +86,7 @@ func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.await(r.Context(), set.Position, clientcertificates.ReadModel.Name)
-	shown := set.State.Certificate
+	shown := set.Value.Certificate
 	answer := ClientCertificate{
 		Certificate: shown.Chain,
 		Subject:     shown.Subject,
@@ -96,7 +96,7 @@ func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
 		NotBefore:   shown.NotBefore,
 		NotAfter:    shown.NotAfter,
 		DaysLeft:    daysLeft(shown.NotAfter, a.Now()),
-		SetAt:       set.State.SetAt,
+		SetAt:       set.Value.SetAt,
 	}
 	if set.Created {
 		return wire.Created(answer), nil
@@ -113,11 +113,11 @@ func (a *API) deleteClientCertificate(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r),
+	changed, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r),
 		command.RemoveClientCertificate{Organization: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, clientcertificates.ReadModel.Name)
+	a.await(r.Context(), changed.Position, clientcertificates.ReadModel.Name)
 	return wire.Done(), nil
 }

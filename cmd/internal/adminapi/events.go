@@ -139,7 +139,7 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.intake.beside()
-	if _, _, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input); err != nil {
+	if _, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input); err != nil {
 		return wire.Reply{}, err
 	}
 	return wire.OK(Published{Published: 1}), nil
@@ -242,7 +242,7 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 		return
 	}
 	defer left()
-	if _, _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
+	if _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
 		state.fail(l.number, err)
 		return
 	}

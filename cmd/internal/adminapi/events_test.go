@@ -213,25 +213,25 @@ func TestPublishForUnknownOrganization(t *testing.T) {
 	}
 
 	other := &command.Commands{Store: s.Store, Now: time.Now, Catalog: s.Commands.Catalog} // of another process
-	made, _, err := other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
+	made, err := other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
 		command.RegisterOrganization{Name: "Library"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil)
-	by := command.Caller{Organization: made, Actor: "operator"}
+	s.do(t, "POST", "/admin/events", event(made.ID, uuid.NewString(), "claim-1")).into(t, 200, nil)
+	by := command.Caller{Organization: made.ID, Actor: "operator"}
 	if _, err := other.SuspendOrganization(t.Context(), by, command.SuspendOrganization{
-		Organization: made,
+		Organization: made.ID,
 		Reason:       "unpaid",
 	}); err != nil {
 		t.Fatal(err)
 	}
-	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).into(t, 200, nil) // which waits
-	s.do(t, "DELETE", "/admin/organizations/"+made.String(), "").into(t, 200, nil)
-	s.do(t, "POST", "/admin/events", event(made, uuid.NewString(), "claim-1")).refused(t, 404, "NOT_FOUND",
+	s.do(t, "POST", "/admin/events", event(made.ID, uuid.NewString(), "claim-1")).into(t, 200, nil) // which waits
+	s.do(t, "DELETE", "/admin/organizations/"+made.ID.String(), "").into(t, 200, nil)
+	s.do(t, "POST", "/admin/events", event(made.ID, uuid.NewString(), "claim-1")).refused(t, 404, "NOT_FOUND",
 		"organizationId")
-	s.do(t, "POST", "/admin/events", strings.Replace(event(made, uuid.NewString(), "claim-1"),
-		`"organizationId":"`+made.String()+`",`, "", 1)).
+	s.do(t, "POST", "/admin/events", strings.Replace(event(made.ID, uuid.NewString(), "claim-1"),
+		`"organizationId":"`+made.ID.String()+`",`, "", 1)).
 		refused(t, 400, "VALIDATION_FAILED", "feedId or an organizationId")
 }
 

@@ -163,14 +163,14 @@ func (a *API) splitHappening(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	pairs, err := a.Commands.SplitHappening(r.Context(), operator(r), command.SplitHappening{Happening: id})
+	split, err := a.Commands.SplitHappening(r.Context(), operator(r), command.SplitHappening{Happening: id})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	answer := HappeningSplit{Split: make([]HappeningPair, len(pairs))}
-	for i, pair := range pairs {
+	a.await(r.Context(), split.Position, items.ReadModel.Name)
+	answer := HappeningSplit{Split: make([]HappeningPair, len(split.Value))}
+	for i, pair := range split.Value {
 		answer.Split[i] = HappeningPair{ID: pair.Happening, From: pair.From}
-		a.await(r.Context(), pair.Position, items.ReadModel.Name)
 	}
 	return wire.OK(answer), nil
 }

@@ -6,7 +6,6 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections/organizations"
 )
 
@@ -95,11 +94,14 @@ func (a *API) putLimits(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{Organization: id, Limits: body.limits})
+	changed, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{
+		Organization: id,
+		Limits:       body.limits,
+	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
+	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
 	set := map[string]int64{}
 	for limit, most := range body.limits {
 		set[string(limit)] = int64(most)
@@ -124,11 +126,11 @@ func (a *API) suspendOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{
+	changed, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{
 		Organization: id,
 		Reason:       body.Reason.Value,
 	})
-	return a.organizationChanged(r, at, err)
+	return a.organizationChanged(r, changed, err)
 }
 
 // resumeOrganization answers POST /admin/organizations/{id}/resume.
@@ -140,8 +142,8 @@ func (a *API) resumeOrganization(r *http.Request) (wire.Reply, error) {
 	if err := wire.DecodeNothing(r); err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
-	return a.organizationChanged(r, at, err)
+	changed, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
+	return a.organizationChanged(r, changed, err)
 }
 
 // deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; its destinations and feeds end soon
@@ -151,14 +153,16 @@ func (a *API) deleteOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
-	return a.organizationChanged(r, at, err)
+	changed, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
+	return a.organizationChanged(r, changed, err)
 }
 
-func (a *API) organizationChanged(r *http.Request, at eventstore.Position, err error) (wire.Reply, error) {
+func (a *API) organizationChanged(
+	r *http.Request, changed command.Result[organization.State], err error,
+) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
+	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
 	return wire.Done(), nil
 }

@@ -52,15 +52,15 @@ func (a *API) issueOperatorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{
+	issued, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{
 		Name:      body.Name.Value,
 		ExpiresAt: body.expires,
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, operators.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+	a.await(r.Context(), issued.Position, operators.ReadModel.Name)
+	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
 }
 
 // listOperatorTokens answers GET /admin/operators.
@@ -101,15 +101,15 @@ func (a *API) rotateOperatorToken(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{
+	issued, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{
 		Name:    name,
 		Overlap: body.overlap(),
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, operators.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.ID, Token: issued.Token.Reveal()}), nil
+	a.await(r.Context(), issued.Position, operators.ReadModel.Name)
+	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
 }
 
 // revokeOperator answers DELETE /admin/operators/{name}.
@@ -118,11 +118,11 @@ func (a *API) revokeOperator(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RevokeOperator(r.Context(), operator(r), command.RevokeOperator{Name: name})
+	changed, err := a.Commands.RevokeOperator(r.Context(), operator(r), command.RevokeOperator{Name: name})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, operators.ReadModel.Name)
+	a.await(r.Context(), changed.Position, operators.ReadModel.Name)
 	return wire.Done(), nil
 }
 

@@ -88,13 +88,13 @@ func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.RegisterOrganization(r.Context(), operator(r),
+	made, err := a.Commands.RegisterOrganization(r.Context(), operator(r),
 		command.RegisterOrganization{Name: body.Name.Value})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
-	return wire.Created(Created{ID: id}), nil
+	a.await(r.Context(), made.Position, organizations.ReadModel.Name)
+	return wire.Created(Created{ID: made.ID}), nil
 }
 
 // listOrganizations answers GET /admin/organizations.
@@ -140,7 +140,7 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{
+	issued, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{
 		Organization: id,
 		Name:         body.Name.Value,
 		Scopes:       body.Scopes.Value,
@@ -149,8 +149,8 @@ func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
-	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
+	a.await(r.Context(), issued.Position, organizations.ReadModel.Name)
+	return wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()}), nil
 }
 
 // listKeys answers GET /admin/organizations/{id}/keys.
@@ -189,11 +189,11 @@ func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	at, err := a.Commands.RevokeKey(r.Context(), operator(r), command.RevokeKey{Organization: id, KeyID: keyID})
+	changed, err := a.Commands.RevokeKey(r.Context(), operator(r), command.RevokeKey{Organization: id, KeyID: keyID})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
+	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
 	return wire.Done(), nil
 }
 
@@ -207,7 +207,7 @@ func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	issued, at, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{
+	issued, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{
 		Organization: id,
 		KeyID:        keyID,
 		Overlap:      body.overlap(),
@@ -215,6 +215,6 @@ func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, organizations.ReadModel.Name)
-	return wire.Created(IssuedKey{ID: issued.ID, Key: issued.Key.Reveal()}), nil
+	a.await(r.Context(), issued.Position, organizations.ReadModel.Name)
+	return wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()}), nil
 }

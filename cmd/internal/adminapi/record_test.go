@@ -121,18 +121,18 @@ func TestRecordRefusals(t *testing.T) {
 	s.do(t, "GET", "/admin/audit/organizations/x", "").refused(t, 400, "INVALID_PARAMS", "must be a UUID")
 
 	// An auditor of one organization sees that one alone.
-	issued, at, err := s.Commands.IssueAuditorToken(t.Context(), command.Caller{Actor: "operator"},
+	issued, err := s.Commands.IssueAuditorToken(t.Context(), command.Caller{Actor: "operator"},
 		command.IssueAuditorToken{Name: "Ann", Organization: org})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, auditors.ReadModel.Name, audit.ReadModel.Name)
+	s.Await(t, issued.Position, auditors.ReadModel.Name, audit.ReadModel.Name)
 	for path, entries := range map[string]int{
 		"/admin/audit?kind=organization": 1, "/admin/audit/organizations/" + org.String() + "?kind=organization": 1,
 		"/admin/audit/organizations/" + library.String(): 0, "/admin/audit/operators/operator?limit=200": -1,
 	} {
 		var page adminapi.RecordPage
-		s.as(t, issued.Token.Reveal(), "GET", path, "").into(t, 200, &page)
+		s.as(t, issued.Value.Reveal(), "GET", path, "").into(t, 200, &page)
 		for _, e := range page.Items {
 			if e.Organization == nil || *e.Organization != org {
 				t.Errorf("%s shows %+v", path, e)

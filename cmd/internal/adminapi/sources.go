@@ -13,7 +13,6 @@ import (
 	"carillon/command"
 	"carillon/command/collect"
 	"carillon/command/visiting"
-	"carillon/eventstore"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -174,7 +173,7 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	id, at, err := a.Commands.RegisterSource(r.Context(), operator(r), command.RegisterSource{
+	made, err := a.Commands.RegisterSource(r.Context(), operator(r), command.RegisterSource{
 		Type:     body.Type.Value,
 		URL:      body.URL.Value,
 		Handle:   body.Handle.Value,
@@ -183,8 +182,8 @@ func (a *API) addSource(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, sources.ReadModel.Name)
-	return wire.Created(Created{ID: id}), nil
+	a.await(r.Context(), made.Position, sources.ReadModel.Name)
+	return wire.Created(Created{ID: made.ID}), nil
 }
 
 // listSources answers GET /admin/sources.
@@ -230,9 +229,9 @@ func (a *API) countSources(r *http.Request) (wire.Reply, error) {
 
 // collectSource answers POST /admin/sources/{id}/collect.
 func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
 		if err := wire.DecodeNothing(r); err != nil {
-			return eventstore.Start, err
+			return command.Result[source.State]{}, err
 		}
 		return a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
 	})
@@ -248,10 +247,10 @@ func (b *pauseBody) Check(c *wire.Checks) { c.Require("reason", b.Reason.Set) }
 
 // pauseSource answers POST /admin/sources/{id}/pause.
 func (a *API) pauseSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
 		body, err := wire.Decode[pauseBody](r)
 		if err != nil {
-			return eventstore.Start, err
+			return command.Result[source.State]{}, err
 		}
 		return a.Commands.PauseSource(r.Context(), operator(r), command.PauseSource{Source: id, Reason: body.Reason.Value})
 	})
@@ -260,9 +259,9 @@ func (a *API) pauseSource(r *http.Request) (wire.Reply, error) {
 
 // resumeSource answers POST /admin/sources/{id}/resume.
 func (a *API) resumeSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (eventstore.Position, error) {
+	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
 		if err := wire.DecodeNothing(r); err != nil {
-			return eventstore.Start, err
+			return command.Result[source.State]{}, err
 		}
 		return a.Commands.ResumeSource(r.Context(), operator(r), command.ResumeSource{Source: id})
 	})
@@ -270,15 +269,17 @@ func (a *API) resumeSource(r *http.Request) (wire.Reply, error) {
 }
 
 // onSource changes the source that the path names, and waits until readers see it.
-func (a *API) onSource(r *http.Request, change func(id uuid.UUID) (eventstore.Position, error)) (uuid.UUID, error) {
+func (a *API) onSource(
+	r *http.Request, change func(id uuid.UUID) (command.Result[source.State], error),
+) (uuid.UUID, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
 	if err != nil {
 		return id, err
 	}
-	at, err := change(id)
+	changed, err := change(id)
 	if err != nil {
 		return id, err
 	}
-	a.await(r.Context(), at, sources.ReadModel.Name)
+	a.await(r.Context(), changed.Position, sources.ReadModel.Name)
 	return id, nil
 }

@@ -79,15 +79,15 @@ func TestBurst_delaysNoOtherOrganization(t *testing.T) {
 	began := time.Now()
 	var all []string
 	for range others {
-		theirs, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+		theirs, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
 			command.RegisterOrganization{Name: "Other"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.quickCrowd(theirs)
-		all = append(all, theirs.String())
+		p.quickCrowd(theirs.ID)
+		all = append(all, theirs.ID.String())
 		flooding.Go(func() {
-			if !send(t, "http://"+p.app.AdminAddr().String(), token, burst(theirs, each)) {
+			if !send(t, "http://"+p.app.AdminAddr().String(), token, burst(theirs.ID, each)) {
 				t.Error("a burst was not taken")
 			}
 		})

@@ -69,12 +69,12 @@ func TestCollecting_metricsAndDemo(t *testing.T) {
 			Handle: "kajhallen",
 		},
 	} {
-		id, _, err := p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s)
+		made, err := p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
-			command.CollectSource{Source: id}); err != nil {
+			command.CollectSource{Source: made.ID}); err != nil {
 			t.Fatal(err)
 		}
 	}

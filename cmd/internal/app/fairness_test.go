@@ -72,7 +72,7 @@ func (c *crowd) publish(events int) {
 	for worker := range 8 {
 		publishing.Go(func() {
 			for i := worker; i < events; i += 8 {
-				_, _, err := c.p.app.Commands.Publish(c.p.Context(), operator(), command.Publish{
+				_, err := c.p.app.Commands.Publish(c.p.Context(), operator(), command.Publish{
 					Type:         "news.item.added",
 					Source:       "/crowd",
 					Organization: c.organization,
@@ -235,11 +235,12 @@ func TestDeliveryFairness(t *testing.T) {
 				}
 				theirs := organization
 				if !strings.Contains(of, "own") {
-					var err error
-					if theirs, _, err = p.app.Commands.RegisterOrganization(t.Context(), operator(),
-						command.RegisterOrganization{Name: "Crowd"}); err != nil {
+					made, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+						command.RegisterOrganization{Name: "Crowd"})
+					if err != nil {
 						t.Fatal(err)
 					}
+					theirs = made.ID
 				}
 				c := p.crowd(theirs, tt.destinations)
 				if tt.warm {

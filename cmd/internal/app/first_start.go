@@ -37,13 +37,13 @@ func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 		return key, err
 	}
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
-	if _, _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{
+	if _, err := a.Commands.RegisterOrganization(ctx, by, command.RegisterOrganization{
 		ID:   DevelopmentOrganization,
 		Name: "Development",
 	}); err != nil {
 		return "", fmt.Errorf("development organization: %w", err)
 	}
-	issued, at, err := a.Commands.IssueKey(ctx, by, command.IssueKey{
+	issued, err := a.Commands.IssueKey(ctx, by, command.IssueKey{
 		Organization: DevelopmentOrganization,
 		Name:         "development",
 	})
@@ -53,20 +53,20 @@ func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 	if err := a.exampleSource(ctx, by); err != nil {
 		return "", err
 	}
-	key = issued.Key.Reveal()
+	key = issued.Value.Reveal()
 	if err := dev.KeepKey(a.cfg.DataDir, key); err != nil {
 		return "", err
 	}
-	a.Progress.Await(ctx, at, organizations.ReadModel.Name)
+	a.Progress.Await(ctx, issued.Position, organizations.ReadModel.Name)
 	return key, nil
 }
 
 // exampleSource makes the source that the examples of the API's document attach.
 func (a *App) exampleSource(ctx context.Context, by command.Caller) error {
-	id, _, err := a.Commands.RegisterSource(ctx, by, command.RegisterSource{Type: source.TypeSite, URL: dev.ExampleSource})
+	made, err := a.Commands.RegisterSource(ctx, by, command.RegisterSource{Type: source.TypeSite, URL: dev.ExampleSource})
 	if err == nil {
 		const reason = "an example for the API's documentation"
-		_, err = a.Commands.PauseSource(ctx, by, command.PauseSource{Source: id, Reason: reason})
+		_, err = a.Commands.PauseSource(ctx, by, command.PauseSource{Source: made.ID, Reason: reason})
 	}
 	if err != nil {
 		return fmt.Errorf("example source: %w", err)

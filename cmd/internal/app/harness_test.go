@@ -23,7 +23,6 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 )
@@ -56,19 +55,19 @@ func shared(t *testing.T) *process {
 	t.Parallel()
 	p := *whole(t)
 	p.TB = t
-	var err error
-	var at eventstore.Position
-	if p.organization, at, err = p.app.Commands.RegisterOrganization(t.Context(), operator(),
-		command.RegisterOrganization{Name: t.Name()}); err != nil {
-		t.Fatal(err)
-	}
-	p.app.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
-	issued, at, err := p.app.Commands.IssueKey(t.Context(), operator(), command.IssueKey{Organization: p.organization})
+	made, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+		command.RegisterOrganization{Name: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
-	p.key = issued.Key.Reveal()
+	p.organization = made.ID
+	p.app.Progress.Await(t.Context(), made.Position, organizations.ReadModel.Name)
+	issued, err := p.app.Commands.IssueKey(t.Context(), operator(), command.IssueKey{Organization: p.organization})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.app.Progress.Await(t.Context(), issued.Position, organizations.ReadModel.Name)
+	p.key = issued.Value.Reveal()
 	return &p
 }
 
@@ -291,7 +290,7 @@ func (p *process) await(arrived <-chan received) received {
 
 func (p *process) publish() uuid.UUID {
 	p.Helper()
-	id, _, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()},
+	made, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()},
 		command.Publish{
 			Type:         "news.item.added",
 			Source:       "/news",
@@ -302,7 +301,7 @@ func (p *process) publish() uuid.UUID {
 	if err != nil {
 		p.Fatal(err)
 	}
-	return id
+	return made.ID
 }
 
 // settled polls a delivery until it has a status.

@@ -67,11 +67,11 @@ func (p *process) announce(subject string, feed uuid.UUID) uuid.UUID {
 	} else {
 		in.FeedType, in.FeedID = "news", feed
 	}
-	id, _, err := p.app.Commands.Publish(p.Context(), operator(), in)
+	made, err := p.app.Commands.Publish(p.Context(), operator(), in)
 	if err != nil {
 		p.Fatal(err)
 	}
-	return id
+	return made.ID
 }
 
 func operator() command.Caller { return command.Caller{Actor: "operator", RequestID: uuid.New()} }
@@ -124,14 +124,14 @@ func TestSubscription_lostAccess(t *testing.T) {
 	url, arrived := p.endpoint(statuses(200))
 	p.call(http.MethodPut, destinations+"crm", map[string]any{"name": "CRM", "config": map[string]any{"url": url}},
 		http.StatusCreated)
-	library, _, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
+	library, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
 		command.RegisterOrganization{Name: "Library"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	registered, err := p.app.Commands.RegisterFeed(t.Context(), operator(), command.RegisterFeed{
 		FeedType:     "news",
-		Organization: library,
+		Organization: library.ID,
 		Name:         "City",
 	})
 	if err != nil {

@@ -77,14 +77,14 @@ func TestSessionsEnd(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
-	at, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+	changed, err := w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
 		Organization: w.org,
 		KeyID:        keys[0].ID,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	revoked.get(t, "/console/").leadsTo(t, "/console/sign-in")
 
 	old := w.enter(t, w.link(t))

@@ -179,12 +179,12 @@ func (c *Console) replay(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, at, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
+	replayed, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
 		Delivery: found.ID, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
 	if err != nil {
 		return "", err
 	}
-	c.await(v.Context(), at, deliveries.ReadModel.Name)
+	c.await(v.Context(), replayed.Position, deliveries.ReadModel.Name)
 	return v.to("/deliveries/"+found.ID.String()) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
 }

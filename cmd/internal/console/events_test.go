@@ -33,13 +33,13 @@ func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 	if event.Time.IsZero() {
 		event.Time = time.Now()
 	}
-	id, at, err := w.Commands.Publish(t.Context(), apitest.Operator, event)
+	made, err := w.Commands.Publish(t.Context(), apitest.Operator, event)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, publications.ReadModel.Name, delivery.DispatcherName)
+	w.Await(t, made.Position, publications.ReadModel.Name, delivery.DispatcherName)
 	w.settled(t)
-	return id
+	return made.ID
 }
 
 // subscribe subscribes a destination to a pattern of types.
@@ -228,7 +228,7 @@ func TestLists_continueAfterPage(t *testing.T) {
 			Organization: w.org,
 			Time:         base.Add(time.Duration(i) * time.Second),
 		}
-		if _, _, err := w.Commands.Publish(t.Context(), apitest.Operator, event); err != nil {
+		if _, err := w.Commands.Publish(t.Context(), apitest.Operator, event); err != nil {
 			t.Fatal(err)
 		}
 	}

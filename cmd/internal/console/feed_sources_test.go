@@ -75,14 +75,14 @@ func (w *world) attachesSources(t *testing.T) {
 		t.Errorf("attached %+v, %v; want the known source and %s", attached, err, own)
 	}
 
-	at, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: w.org,
 		Limits:       organization.Limits{organization.LimitSourceAddressesPerDay: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	b.post(t, form, "where", own+"?2", "type", "site").expect(t, 429, "Limit sourceAddressesPerDay", own+"?2")
 	tries := 0
 	for p := (page{status: 200}); p.status != 429 && tries < 20; tries++ {

@@ -156,7 +156,7 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 		return "", err
 	}
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
-	_, at, err := c.Commands.GiveFeedback(v.Context(), v.caller(), command.GiveFeedback{
+	given, err := c.Commands.GiveFeedback(v.Context(), v.caller(), command.GiveFeedback{
 		FeedID:  feed,
 		ItemID:  id,
 		Rating:  v.PostFormValue("rating"),
@@ -165,7 +165,7 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.await(v.Context(), at, items.ReadModel.Name)
+	c.await(v.Context(), given.Position, items.ReadModel.Name)
 	return v.to("/feeds/" + feed.String() + "/items/" + id.String() + "?done=feedback"), nil
 }
 

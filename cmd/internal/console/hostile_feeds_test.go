@@ -150,15 +150,16 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 		operator.post(t, "/console/sources/new", "where", text, "type", "site", "timezone",
 			text[:min(len(text), 500)]).asked().harmless(t, fmt.Sprintf("%d: a source that is added", i))
 		address := "https://example.org/" + text[:min(len(text), 1000)]
-		id, at, err := w.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		made, err := w.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 			Type: "site",
 			URL:  address,
 		})
 		if err != nil {
 			continue
 		}
-		w.Await(t, at, sources.ReadModel.Name)
-		operator.get(t, "/console/sources/"+id.String()).expect(t, 200).asked().harmless(t, fmt.Sprintf("%d: a source", i))
+		w.Await(t, made.Position, sources.ReadModel.Name)
+		operator.get(t, "/console/sources/"+made.ID.String()).expect(t, 200).asked().
+			harmless(t, fmt.Sprintf("%d: a source", i))
 	}
 	if read < len(texts)/2 {
 		t.Errorf("%d of %d pages told an event", read, len(texts))

@@ -117,7 +117,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+		_, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 			Type:         "news.item.added",
 			Source:       "/feeds/x",
 			Subject:      text[:min(len(text), 200)],

@@ -148,13 +148,13 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 	w.handler = c
 	_, other := w.Organization(t, "Somebody else")
 	one, two, theirs, operator := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other), w.operator(t)
-	at, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: w.org, Limits: organization.Limits{organization.LimitRequestsPerSecond: 1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	w.later.Store(int64(2 * time.Second)) // releases what was reserved under the previous limit
 	passed := 0
 	const tries = 10

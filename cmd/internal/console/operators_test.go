@@ -31,13 +31,13 @@ func (w *world) operator(tb testing.TB) *browser {
 // auditor signs an auditor in, and returns the id of the token.
 func (w *world) auditor(tb testing.TB) (b *browser, id string) {
 	tb.Helper()
-	issued, at, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
+	issued, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
 		command.IssueAuditorToken{Name: "Revision office"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.Await(tb, at, auditors.ReadModel.Name)
-	return w.signInAt(tb, w.admin, issued.Token.Reveal()), issued.ID
+	w.Await(tb, issued.Position, auditors.ReadModel.Name)
+	return w.signInAt(tb, w.admin, issued.Value.Reveal()), issued.Value.ID
 }
 
 func (w *world) signInAt(tb testing.TB, at http.Handler, token string) *browser {
@@ -155,11 +155,11 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	w := open(t)
 	auditor, id := w.auditor(t)
 	auditor.get(t, "/console/organizations").expect(t, 403, "auditor's token")
-	at, err := w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator, command.RevokeAuditorToken{TokenID: id})
+	revoked, err := w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator, command.RevokeAuditorToken{TokenID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, auditors.ReadModel.Name)
+	w.Await(t, revoked.Position, auditors.ReadModel.Name)
 	auditor.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
 
 	operator := w.operator(t)
@@ -174,25 +174,26 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 	w.later.Store(0)
 	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
-	at, err = w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	for _, b := range []*browser{guest, linked} {
 		b.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	}
 	w.operator(t).get(t, "/console/organizations?q="+w.org.String()).expect(t, 200, "suspended")
 
 	// After a resumption the key works again, but only new login links do.
-	at, err = w.Commands.ResumeOrganization(t.Context(), apitest.Operator, command.ResumeOrganization{Organization: w.org})
+	changed, err = w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+		command.ResumeOrganization{Organization: w.org})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	guest.get(t, "/console/").expect(t, 200)
 	linked.get(t, "/console/").leadsTo(t, "/console/sign-in")
 	(&browser{world: w}).post(t, "/console/enter", "token", unopened).expect(t, 401, "works once")

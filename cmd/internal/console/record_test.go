@@ -149,15 +149,15 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Await(t, theirs.Position, audit.ReadModel.Name)
-	issued, at, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{
+	issued, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{
 		Name:         "Its board",
 		Organization: w.org,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, auditors.ReadModel.Name)
-	b := w.signInAt(t, w.admin, issued.Token.Reveal())
+	w.Await(t, issued.Position, auditors.ReadModel.Name)
+	b := w.signInAt(t, w.admin, issued.Value.Reveal())
 	for _, query := range []string{"", "?organization=" + library.String()} {
 		if p := b.get(t, "/console/record"+query).expect(t, 200, "Kept", "1 destination"); strings.Contains(p.body,
 			"library") {

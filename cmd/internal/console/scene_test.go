@@ -75,7 +75,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	site, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	site, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/concerts/" + s.org.String(),
 	})
@@ -85,12 +85,12 @@ func (s *scene) fillFeed(tb testing.TB) {
 	attached, err := s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
 		FeedID:     feed.ID,
 		SourceType: "site",
-		SourceID:   site,
+		SourceID:   site.ID,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	spare, _, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	spare, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/theatre/" + s.org.String(),
 	})
@@ -99,7 +99,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 	}
 	s.Await(tb, attached.Position, feeds.ReadModel.Name)
 	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
-		s.observe(tb, site, title, i)
+		s.observe(tb, site.ID, title, i)
 	}
 	now := time.Now().UTC()
 	var page []struct {
@@ -120,7 +120,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 		tb.Fatal(err)
 	}
 	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
-		all[0].ID.String(), spare.String()
+		all[0].ID.String(), spare.ID.String()
 }
 
 // observe records an observation of a source: an event of this month, with a place and a picture.
@@ -213,7 +213,7 @@ func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 // publish publishes news, and waits until its deliveries can be read.
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
-	event, at, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
+	event, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/concerts",
 		Subject:      subject,
@@ -223,9 +223,9 @@ func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.Await(tb, at, dispatching.DispatcherName, publications.ReadModel.Name)
+	w.Await(tb, event.Position, dispatching.DispatcherName, publications.ReadModel.Name)
 	w.settled(tb)
-	return event
+	return event.ID
 }
 
 // settled waits until the dispatched deliveries can be read.

@@ -116,13 +116,13 @@ func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Positi
 // scoped creates a key with some scopes.
 func (w *world) scoped(t *testing.T, scopes ...organization.Scope) string {
 	t.Helper()
-	issued, at, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+	issued, err := w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
 		Organization: w.org,
 		Scopes:       scopes,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
-	return issued.Key.Reveal()
+	w.Await(t, issued.Position, organizations.ReadModel.Name)
+	return issued.Value.Reveal()
 }

@@ -93,11 +93,11 @@ func (c *Console) rotate(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	c.awaitDestination(v.Context(), changed.Position)
-	shown := secretInFull{Destination: id, Name: changed.State.Settings.Name, New: true}
+	shown := secretInFull{Destination: id, Name: changed.Value.Settings.Name, New: true}
 	if !v.session.May(organization.ScopeSecrets) {
 		return shown.screen(), nil
 	}
-	made := changed.State.Secrets[len(changed.State.Secrets)-1]
+	made := changed.Value.Secrets[len(changed.Value.Secrets)-1]
 	return c.showInFull(v, shown, made.ID, made.Sealed)
 }
 

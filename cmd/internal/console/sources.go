@@ -14,7 +14,6 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections/sources"
 	"carillon/query"
 )
@@ -140,7 +139,7 @@ func (c *Console) confirmSource(v *visit) (screen, error) {
 
 // collect answers POST /console/sources/{id}/collect.
 func (c *Console) collect(v *visit) (string, error) {
-	return c.changeSource(v, "collecting", func(id uuid.UUID) (eventstore.Position, error) {
+	return c.changeSource(v, "collecting", func(id uuid.UUID) (command.Result[source.State], error) {
 		return c.Commands.CollectSource(v.Context(), v.caller(), command.CollectSource{Source: id})
 	})
 }
@@ -149,28 +148,29 @@ func (c *Console) collect(v *visit) (string, error) {
 func (c *Console) pause(v *visit) (string, error) {
 	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
-	return c.changeSource(v, "paused", func(id uuid.UUID) (eventstore.Position, error) {
+	return c.changeSource(v, "paused", func(id uuid.UUID) (command.Result[source.State], error) {
 		return c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{Source: id, Reason: reason})
 	})
 }
 
 // resume answers POST /console/sources/{id}/resume.
 func (c *Console) resume(v *visit) (string, error) {
-	return c.changeSource(v, "resumed", func(id uuid.UUID) (eventstore.Position, error) {
+	return c.changeSource(v, "resumed", func(id uuid.UUID) (command.Result[source.State], error) {
 		return c.Commands.ResumeSource(v.Context(), v.caller(), command.ResumeSource{Source: id})
 	})
 }
 
-func (c *Console) changeSource(v *visit, done string, change func(uuid.UUID) (eventstore.Position, error)) (
-	string, error) {
+func (c *Console) changeSource(
+	v *visit, done string, change func(uuid.UUID) (command.Result[source.State], error),
+) (string, error) {
 	id, err := v.id("id")
 	if err != nil {
 		return "", err
 	}
-	at, err := change(id)
+	changed, err := change(id)
 	if err != nil {
 		return "", err
 	}
-	c.await(v.Context(), at, sources.ReadModel.Name)
+	c.await(v.Context(), changed.Position, sources.ReadModel.Name)
 	return Base + "/sources/" + id.String() + "?done=" + done, nil
 }

@@ -39,7 +39,7 @@ func (c *Console) registerSource(v *visit, typed trial) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	id, at, err := c.Commands.RegisterSource(v.Context(), v.caller(), command.RegisterSource{
+	made, err := c.Commands.RegisterSource(v.Context(), v.caller(), command.RegisterSource{
 		Type:     named.Type,
 		URL:      named.URL,
 		Handle:   named.Handle,
@@ -48,6 +48,6 @@ func (c *Console) registerSource(v *visit, typed trial) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.await(v.Context(), at, sources.ReadModel.Name)
-	return Base + "/sources/" + id.String() + "?done=registered", nil
+	c.await(v.Context(), made.Position, sources.ReadModel.Name)
+	return Base + "/sources/" + made.ID.String() + "?done=registered", nil
 }

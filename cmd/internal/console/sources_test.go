@@ -19,7 +19,7 @@ import (
 
 func (w *world) source(tb testing.TB, address string) uuid.UUID {
 	tb.Helper()
-	id, at, err := w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	made, err := w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type:     "site",
 		URL:      address,
 		Timezone: "Europe/Rome",
@@ -27,8 +27,8 @@ func (w *world) source(tb testing.TB, address string) uuid.UUID {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w.Await(tb, at, sources.ReadModel.Name)
-	return id
+	w.Await(tb, made.Position, sources.ReadModel.Name)
+	return made.ID
 }
 
 func (w *world) showsSources(t *testing.T) {

@@ -95,14 +95,14 @@ func TestStanding(t *testing.T) {
 		t.Error("all of it can be read")
 	}
 	operator := w.operator(t)
-	at, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, organizations.ReadModel.Name)
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	inside := strings.Replace(waits, "/console", "/console/organizations/"+w.org.String(), 1)
 	operator.get(t, inside).expect(t, 200, "It waits because the organization is suspended")
 	if err := w.Commands.Vault.Shred(t.Context(), id); err != nil {
@@ -191,7 +191,7 @@ func TestDeliveryPageSize(t *testing.T) {
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	event, at, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/x",
 		Subject:      strings.Repeat(`"`, 200),
@@ -201,14 +201,14 @@ func TestDeliveryPageSize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Await(t, at, dispatching.DispatcherName)
+	w.Await(t, event.Position, dispatching.DispatcherName)
 	for i := range 30 {
-		w.attemptedAs(t, event, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{
+		w.attemptedAs(t, event.ID, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{
 			Number:  i + 1,
 			Trigger: delivery.ManualReplay,
 		})
 	}
-	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String()).expect(t, 200, "attempts 1 to 18",
+	p := b.get(t, "/console/deliveries/"+dispatch.DeliveryID(event.ID, id).String()).expect(t, 200, "attempts 1 to 18",
 		"attempt 30", "10000 bytes in all", "Those before the latest 12 are not shown.")
 	if len(p.body) > maxPageBytes {
 		t.Errorf("%d bytes", len(p.body))

@@ -355,7 +355,7 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 	group.SetLimit(maxReplayers)
 	for _, d := range part {
 		group.Go(func() error {
-			_, _, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
+			_, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
 				Delivery: d.ID, Destination: d.Destination, FeedID: d.Event.FeedID,
 			})
 			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) && refusal.Kind == command.Exists {
@@ -374,7 +374,7 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) error {
 	w.Done = 0
 	var mu sync.Mutex
-	result, at, err := c.Commands.BackfillDestination(ctx, by, command.BackfillDestination{
+	done, err := c.Commands.BackfillDestination(ctx, by, command.BackfillDestination{
 		Destination: w.Destination,
 		Since:       w.Since,
 		Until:       w.Until,
@@ -389,9 +389,10 @@ func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) erro
 	if err != nil {
 		return err
 	}
-	w.Total, w.Done, w.Refused = result.EventsScanned, result.EventsScanned, result.EventsScanned-result.DeliveriesCreated
-	if result.DeliveriesCreated > 0 {
-		c.await(ctx, at, deliveries.ReadModel.Name)
+	events, created := done.Value.EventsScanned, done.Value.DeliveriesCreated
+	w.Total, w.Done, w.Refused = events, events, events-created
+	if created > 0 {
+		c.await(ctx, done.Position, deliveries.ReadModel.Name)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			return await(ctx, to, consumers...)
 		}
 	})
-	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/news",
 		Organization: s.org,
@@ -78,7 +78,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			} `json:"data"`
 		} `json:"event"`
 	}
-	id := dispatch.DeliveryID(event, uuid.MustParse(destination.ID))
+	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination.ID))
 	apitest.Eventually(t, "the delivery is there", func() bool {
 		var there bool
 		err := s.Pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM deliveries.deliveries WHERE id = $1)", id).

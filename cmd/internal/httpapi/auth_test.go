@@ -35,11 +35,11 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	expired := s.IssueKey(t, s.org, &expires)
 	revoked := s.IssueKey(t, s.org, nil)
 	id := strings.Split(revoked, "_")[1]
-	at, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: s.org, KeyID: id})
+	changed, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: s.org, KeyID: id})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	c.pass(time.Hour - time.Millisecond)
 	if got := s.do(t, request{path: "/feeds/events", key: expired}); got.status != http.StatusOK {
 		t.Fatalf("before the key expires: %d %s", got.status, got.body)
@@ -94,14 +94,14 @@ func TestKeyStopsWorkingOnceRevoked(t *testing.T) {
 	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusOK {
 		t.Fatalf("answered %d %s", got.status, got.body)
 	}
-	at, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+	changed, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
 		Organization: s.org,
 		KeyID:        strings.Split(key, "_")[1],
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	c.pass(time.Second / 2) // the rest of the second that it may take is the read model's
 	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusUnauthorized {
 		t.Errorf("the revoked key is answered %d", got.status)

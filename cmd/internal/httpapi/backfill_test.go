@@ -199,7 +199,7 @@ func TestFailedBackfillCounts(t *testing.T) {
 		Quotas:  s.Commands.Quotas,
 		Store:   refusing{s.Store, dispatch.Aggregate.Stream(last), make(chan struct{}, 10), 2},
 	}
-	_, _, err := commands.BackfillDestination(t.Context(), command.Caller{Organization: s.org},
+	_, err := commands.BackfillDestination(t.Context(), command.Caller{Organization: s.org},
 		command.BackfillDestination{
 			Destination: uuid.MustParse(late.ID), Since: time.Now().Add(-time.Hour), Until: time.Now(),
 		})

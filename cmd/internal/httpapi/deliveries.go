@@ -126,14 +126,14 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "delivery")
 	}
-	run, at, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
+	run, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
 		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, deliveries.ReadModel.Name)
-	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run}), nil
+	a.await(r.Context(), run.Position, deliveries.ReadModel.Name)
+	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run.ID}), nil
 }
 
 type deliveryJSON struct {

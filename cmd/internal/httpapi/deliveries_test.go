@@ -34,11 +34,11 @@ func (s *server) published(t *testing.T, destination string, in command.Publish)
 	if in.FeedID == uuid.Nil {
 		in.Organization = s.org
 	}
-	event, _, err := s.Commands.Publish(t.Context(), apitest.Operator, in)
+	event, err := s.Commands.Publish(t.Context(), apitest.Operator, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := dispatch.DeliveryID(event, uuid.MustParse(destination)).String()
+	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination)).String()
 	apitest.Eventually(t, "the delivery can be read", func() bool {
 		return s.do(t, request{path: "/events/deliveries/" + id}).status == http.StatusOK
 	})

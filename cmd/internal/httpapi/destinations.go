@@ -62,7 +62,7 @@ func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
 
 // createdDestination is the answer to a create, the only answer about a destination that has its secret in full.
 func (a *API) createdDestination(r *http.Request, made command.ProbedDestination) (wire.Reply, error) {
-	shown, err := a.changedDestination(r, made.Written, fullSecrets)
+	shown, err := a.changedDestination(r, made.Result, fullSecrets)
 	return wire.Created(createdDestinationJSON{shown, validationOf(made.Validation)}), err
 }
 
@@ -70,7 +70,7 @@ func (a *API) createdDestination(r *http.Request, made command.ProbedDestination
 // destinations and the named others have seen the write. If the destination is not there then, it was deleted in the
 // meantime.
 func (a *API) changedDestination(
-	r *http.Request, w command.Written[destination.State], show secretView, more ...string,
+	r *http.Request, w command.Result[destination.State], show secretView, more ...string,
 ) (destinationJSON, error) {
 	there := a.awaitRouting(r.Context(), w.Position, append(more, destinations.ReadModel.Name)...)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
@@ -78,7 +78,7 @@ func (a *API) changedDestination(
 		return destinationJSON{}, wire.NotFoundError(err, "destination")
 	}
 	shown := writtenDestination(w, a.Now())
-	shown.Health = healthOf(found.Health, w.State)
+	shown.Health = healthOf(found.Health, w.Value)
 	return a.destinationOf(r.Context(), shown, show)
 }
 
@@ -197,7 +197,7 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 	case made.Created:
 		return a.createdDestination(r, made)
 	}
-	shown, err := a.changedDestination(r, made.Written, maskedSecrets)
+	shown, err := a.changedDestination(r, made.Result, maskedSecrets)
 	return wire.OK(shown), err
 }
 
@@ -307,12 +307,12 @@ func (a *API) backfill(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	done, at, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), command.BackfillDestination{
+	done, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), command.BackfillDestination{
 		Destination: id, Since: body.since, Until: body.until,
 	})
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, deliveries.ReadModel.Name)
-	return wire.OK(backfillJSON(done)), nil
+	a.await(r.Context(), done.Position, deliveries.ReadModel.Name)
+	return wire.OK(backfillJSON(done.Value)), nil
 }

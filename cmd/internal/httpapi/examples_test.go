@@ -38,11 +38,11 @@ func TestExamplesOfRequestsAreAccepted(t *testing.T) {
 	s := serve(t)
 	w := s.filledFeed(t)
 	example := command.RegisterSource{Type: "site", URL: dev.ExampleSource}
-	_, at, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, example)
+	made, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, example)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, sources.ReadModel.Name)
+	s.Await(t, made.Position, sources.ReadModel.Name)
 	paths := documented.Document(t).Paths.Map()
 	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "news", "{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {

@@ -19,7 +19,7 @@ func TestAttachSourceByURL(t *testing.T) {
 	s := serveAlone(t)
 	_, path := s.eventFeed(t)
 	address := "https://example.org/" + uuid.NewString()
-	known, at, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	known, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type:     "site",
 		URL:      address,
 		Timezone: "Europe/Rome",
@@ -27,7 +27,7 @@ func TestAttachSourceByURL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, sources.ReadModel.Name)
+	s.Await(t, known.Position, sources.ReadModel.Name)
 	attach := func(key, more string) response {
 		return s.do(t, request{
 			method: "POST",
@@ -40,8 +40,8 @@ func TestAttachSourceByURL(t *testing.T) {
 		SourceID uuid.UUID `json:"sourceId"`
 	}
 	attach("", "").into(t, 201, &made)
-	if made.SourceID != known {
-		t.Errorf("attached %s, want %s, which has the address", made.SourceID, known)
+	if made.SourceID != known.ID {
+		t.Errorf("attached %s, want %s, which has the address", made.SourceID, known.ID)
 	}
 	attach("", `","timezone":"Europe/Oslo`).refused(t, 404, "NOT_FOUND", "ask your operator")
 	attach("", "?own").refused(t, 404, "NOT_FOUND", "ask your operator")

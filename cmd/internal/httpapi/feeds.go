@@ -155,7 +155,7 @@ type (
 	}
 )
 
-func changedFeedOf(w command.Written[feed.State]) changedFeedJSON {
+func changedFeedOf(w command.Result[feed.State]) changedFeedJSON {
 	shown := writtenFeed(w)
 	return changedFeedJSON{feedOf(shown), shown.EnabledReason}
 }

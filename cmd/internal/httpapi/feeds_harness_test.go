@@ -26,14 +26,14 @@ func (s *server) eventFeed(t *testing.T) (feedView, string) {
 // site makes a source.
 func (s *server) site(t *testing.T) uuid.UUID {
 	t.Helper()
-	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	source, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/" + uuid.NewString(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return source
+	return source.ID
 }
 
 // attach returns the id of the association.

@@ -65,7 +65,7 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 func TestSourceIsAttachedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	source, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	source, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/events",
 	})
@@ -88,12 +88,12 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		t.Errorf("a new feed has sources %v", list)
 	}
 	var first, again view
-	body := `{"sourceType":"site","sourceId":"` + source.String() + `"}`
+	body := `{"sourceType":"site","sourceId":"` + source.ID.String() + `"}`
 	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &first)
 	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &again)
 	s.do(t, request{path: path}).into(t, 200, &list)
 	if diff := cmp.Diff([]view{first}, list); diff != "" || first != again || first.EventFeedID != feed.ID ||
-		first.SourceID != source.String() {
+		first.SourceID != source.ID.String() {
 		t.Errorf("attached %+v, again %+v, list (-attached +listed):\n%s", first, again, diff)
 	}
 	for body, want := range map[string][3]string{
@@ -103,10 +103,10 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		`{"sourceType":"site","sourceId":"7"}`: {
 			"400", "BAD_REQUEST", "sourceId must be a UUID",
 		},
-		`{"sourceType":"radio","sourceId":"` + source.String() + `"}`: {
+		`{"sourceType":"radio","sourceId":"` + source.ID.String() + `"}`: {
 			"400", "BAD_REQUEST", "sourceType must be one of site, sitemap",
 		},
-		`{"sourceType":"sitemap","sourceId":"` + source.String() + `"}`: {
+		`{"sourceType":"sitemap","sourceId":"` + source.ID.String() + `"}`: {
 			"400", "BAD_REQUEST", "is of type site",
 		},
 		`{"sourceType":"site"}`: {
@@ -124,10 +124,10 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		`{"sourceType":"site","url":"https://example.org/","timezone":"Mars"}`: {
 			"400", "BAD_REQUEST", "IANA",
 		},
-		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.String() + `"}`: {
+		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.ID.String() + `"}`: {
 			"400", "BAD_REQUEST", "beside sourceId",
 		},
-		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.String() + `"}`: {
+		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.ID.String() + `"}`: {
 			"400", "BAD_REQUEST", "beside url",
 		},
 	} {
@@ -220,15 +220,15 @@ func TestSourcesOfAllTypesAreAttached(t *testing.T) {
 		if source.IsPage(sourceType) {
 			in = command.RegisterSource{Type: sourceType, URL: "https://example.org/" + sourceType}
 		}
-		id, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, in)
+		made, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, in)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var attached association
 		var listed []association
-		body := `{"sourceType":"` + sourceType + `","sourceId":"` + id.String() + `"}`
+		body := `{"sourceType":"` + sourceType + `","sourceId":"` + made.ID.String() + `"}`
 		s.do(t, request{method: "POST", path: path + "/sources", body: body}).into(t, 201, &attached)
-		if attached.SourceType != sourceType || attached.SourceID != id.String() {
+		if attached.SourceType != sourceType || attached.SourceID != made.ID.String() {
 			t.Errorf("attached %+v", attached)
 		}
 		s.do(t, request{path: path + "/sources"}).into(t, 200, &listed)

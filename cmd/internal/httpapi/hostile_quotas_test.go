@@ -17,11 +17,14 @@ import (
 
 func (s *server) limit(t *testing.T, limits organization.Limits) {
 	t.Helper()
-	at, err := s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{Organization: s.org, Limits: limits})
+	changed, err := s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+		Organization: s.org,
+		Limits:       limits,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 }
 
 // Of many who make things at the same time, as many get through as the limit lets, and one more for each that is
@@ -42,14 +45,14 @@ func TestHostileNumbersOfThings(t *testing.T) {
 		into(t, 201, &home)
 	sources := make([]uuid.UUID, tries)
 	for i := range sources {
-		id, _, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		made, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 			Type: "site",
 			URL:  fmt.Sprintf("https://example.org/%d", i),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sources[i] = id
+		sources[i] = made.ID
 	}
 	for limit, tt := range map[string]struct {
 		path, code string
@@ -160,26 +163,26 @@ func TestHostileOrganizationIsSuspended(t *testing.T) {
 		s.do(t, request{path: "/feeds/events", key: other}).into(t, 200, new([]any))
 	}
 	expect(200)
-	at, err := s.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed, err := s.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: s.org,
 		Reason:       "unpaid",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	expect(401)
-	if at, err = s.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+	if changed, err = s.Commands.ResumeOrganization(t.Context(), apitest.Operator,
 		command.ResumeOrganization{Organization: s.org}); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	expect(200)
-	if at, err = s.Commands.DeleteOrganization(t.Context(), apitest.Operator,
+	if changed, err = s.Commands.DeleteOrganization(t.Context(), apitest.Operator,
 		command.DeleteOrganization{Organization: s.org}); err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
+	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	expect(401)
 	if types := strings.Join(s.EventTypes(t, "organization-"+s.org.String()), " "); !strings.HasSuffix(types,
 		"organization.deleted.v1") {

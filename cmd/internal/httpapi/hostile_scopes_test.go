@@ -21,15 +21,15 @@ import (
 // scoped makes a key of the server's organization.
 func (s *server) scoped(t *testing.T, scopes ...organization.Scope) (key, id string) {
 	t.Helper()
-	issued, at, err := s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+	issued, err := s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
 		Organization: s.org,
 		Scopes:       scopes,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, organizations.ReadModel.Name)
-	return issued.Key.Reveal(), issued.ID
+	s.Await(t, issued.Position, organizations.ReadModel.Name)
+	return issued.Value.Reveal(), issued.Value.ID
 }
 
 // neededFor is which scopes each route needs. A route that is not here fails the test: decide.
@@ -220,7 +220,7 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 		"no such route")
 	rotate := func(of string, overlap time.Duration) (id, key string) {
 		t.Helper()
-		made, at, err := s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{
+		made, err := s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{
 			Organization: s.org,
 			KeyID:        of,
 			Overlap:      overlap,
@@ -228,8 +228,8 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Await(t, at, organizations.ReadModel.Name)
-		return made.ID, made.Key.Reveal()
+		s.Await(t, made.Position, organizations.ReadModel.Name)
+		return made.Value.ID, made.Value.Reveal()
 	}
 	made, madeKey := rotate(id, time.Hour)
 	valid(old, true)

@@ -181,7 +181,7 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 	if _, err := a.Queries.Item(r.Context(), callerOf(r).Organization, feedID, itemID, false, a.Now()); err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "item")
 	}
-	id, at, err := a.Commands.GiveFeedback(r.Context(), callerOf(r), command.GiveFeedback{
+	given, err := a.Commands.GiveFeedback(r.Context(), callerOf(r), command.GiveFeedback{
 		FeedID:  feedID,
 		ItemID:  itemID,
 		Rating:  body.Rating.Value,
@@ -190,8 +190,8 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	a.await(r.Context(), at, items.ReadModel.Name)
-	return wire.OK(feedbackJSON{ID: id}), nil
+	a.await(r.Context(), given.Position, items.ReadModel.Name)
+	return wire.OK(feedbackJSON{ID: given.ID}), nil
 }
 
 type feedbackBody struct {

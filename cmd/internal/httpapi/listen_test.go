@@ -76,11 +76,11 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
 	_, keyID, _ := strings.Cut(s.key, "_")
 	keyID, _, _ = strings.Cut(keyID, "_")
-	at, err := s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID})
+	changed, err := s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Progress.Await(t.Context(), at, organizations.ReadModel.Name)
+	s.Progress.Await(t.Context(), changed.Position, organizations.ReadModel.Name)
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), "data") {
 			t.Errorf("after the end of its key: %s", lines.Text())

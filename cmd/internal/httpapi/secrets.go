@@ -52,7 +52,7 @@ func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed.State, a.Now()))
+	return a.secretsReply(r, id, activeSecrets(changed.Value, a.Now()))
 }
 
 // expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
@@ -76,7 +76,7 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed.State, a.Now()))
+	return a.secretsReply(r, id, activeSecrets(changed.Value, a.Now()))
 }
 
 // activeSecrets are those of a destination that sign at a time, the newest first, as the read model lists them.

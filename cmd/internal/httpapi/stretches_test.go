@@ -66,12 +66,12 @@ func (s *server) publish(t *testing.T, in command.Publish) uuid.UUID {
 		in.Organization = s.org
 	}
 	in.Source = "/news"
-	id, at, err := s.Commands.Publish(t.Context(), apitest.Operator, in)
+	made, err := s.Commands.Publish(t.Context(), apitest.Operator, in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, at, publications.ReadModel.Name, dispatching.DispatcherName)
-	return id
+	s.Await(t, made.Position, publications.ReadModel.Name, dispatching.DispatcherName)
+	return made.ID
 }
 
 // shown waits until deliveries to a destination can be read.

@@ -45,9 +45,9 @@ func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
 
 // changedSubscription shows a subscription after a write. If the read model has seen the write and does not have the
 // subscription, it was deleted in the meantime.
-func (a *API) changedSubscription(r *http.Request, w command.Written[subscription.State]) (subscriptionJSON, error) {
+func (a *API) changedSubscription(r *http.Request, w command.Result[subscription.State]) (subscriptionJSON, error) {
 	there := a.awaitRouting(r.Context(), w.Position, subscriptions.ReadModel.Name)
-	_, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, w.State.Destination, w.ID.String())
+	_, err := a.Queries.Subscription(r.Context(), callerOf(r).Organization, w.Value.Destination, w.ID.String())
 	if there && errors.Is(err, query.ErrNotFound) {
 		return subscriptionJSON{}, wire.NotFoundError(err, "subscription")
 	}

@@ -15,8 +15,8 @@ import (
 // functions here give it the form in which the read models show it, so that both are rendered alike.
 
 // writtenDestination leaves the health out: no write of a caller changes it.
-func writtenDestination(w command.Written[destination.State], now time.Time) query.Destination {
-	s := w.State
+func writtenDestination(w command.Result[destination.State], now time.Time) query.Destination {
+	s := w.Value
 	return query.Destination{
 		ID:                    w.ID,
 		Organization:          s.Organization,
@@ -37,8 +37,8 @@ func writtenDestination(w command.Written[destination.State], now time.Time) que
 	}
 }
 
-func writtenSubscription(w command.Written[subscription.State]) query.Subscription {
-	s := w.State
+func writtenSubscription(w command.Result[subscription.State]) query.Subscription {
+	s := w.Value
 	shown := query.Subscription{
 		ID:           w.ID,
 		Organization: s.Organization,
@@ -58,8 +58,8 @@ func writtenSubscription(w command.Written[subscription.State]) query.Subscripti
 	return shown
 }
 
-func writtenFeed(w command.Written[feed.State]) query.Feed {
-	s := w.State
+func writtenFeed(w command.Result[feed.State]) query.Feed {
+	s := w.Value
 	return query.Feed{
 		ID:            w.ID,
 		Name:          s.Settings.Name,
@@ -74,8 +74,8 @@ func writtenFeed(w command.Written[feed.State]) query.Feed {
 }
 
 // writtenAssociation is the one of a feed with a source that was attached to it.
-func writtenAssociation(w command.Written[feed.State], in command.AttachSource) query.Association {
-	a, _ := w.State.SourceAssociation(in.SourceID)
+func writtenAssociation(w command.Result[feed.State], in command.AttachSource) query.Association {
+	a, _ := w.Value.SourceAssociation(in.SourceID)
 	return query.Association{
 		ID:         a.ID,
 		FeedID:     w.ID,

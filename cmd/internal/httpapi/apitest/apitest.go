@@ -238,25 +238,25 @@ func (p *Fixture) StopStore() { p.stopStore() }
 // Organization makes one, with an API key that works.
 func (p *Fixture) Organization(tb testing.TB, name string) (id uuid.UUID, key string) {
 	tb.Helper()
-	id, _, err := p.Commands.RegisterOrganization(tb.Context(), Operator, command.RegisterOrganization{Name: name})
+	made, err := p.Commands.RegisterOrganization(tb.Context(), Operator, command.RegisterOrganization{Name: name})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return id, p.IssueKey(tb, id, nil)
+	return made.ID, p.IssueKey(tb, made.ID, nil)
 }
 
 // IssueKey makes a key that works until it expires.
 func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.Time) string {
 	tb.Helper()
-	issued, at, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{
+	issued, err := p.Commands.IssueKey(tb.Context(), Operator, command.IssueKey{
 		Organization: organization,
 		ExpiresAt:    expires,
 	})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.Await(tb, at, organizations.ReadModel.Name)
-	return issued.Key.Reveal()
+	p.Await(tb, issued.Position, organizations.ReadModel.Name)
+	return issued.Value.Reveal()
 }
 
 // Await waits until read models show the event at a position.
