@@ -87,3 +87,24 @@ func loadHead(reader pebble.Reader, stream string) (head, error) {
 
 // exists reports whether the stream has events that a reader could ever see again.
 func (h head) exists() bool { return h.last >= 0 && !h.tombstoned && !h.settings.softDeleted() }
+
+// lookUpHead reads the head of a stream for the sequencer, with one cursor for each batch: to make one takes longer
+// than a look. The cursor does not see what the batch itself writes; the cache has that.
+func (s *Store) lookUpHead(stream string) (h head, err error) {
+	if s.lookups == nil {
+		if s.lookups, err = s.newCursor(); err != nil {
+			return head{}, err
+		}
+	}
+	return s.lookups.head(stream)
+}
+
+// endLookups closes the cursor of a batch.
+func (s *Store) endLookups() error {
+	if s.lookups == nil {
+		return nil
+	}
+	cursor := s.lookups
+	s.lookups = nil
+	return cursor.close()
+}

@@ -126,6 +126,9 @@ func (q *sequencing) cut() error {
 	if err := q.Err(); err != nil {
 		return err
 	}
+	if err := q.endLookups(); err != nil {
+		return err
+	}
 	if q.batch != nil {
 		for _, h := range q.heads.dirty {
 			q.key = headKey(q.key[:0], h.stream)

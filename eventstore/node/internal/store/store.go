@@ -28,9 +28,10 @@ type Store struct {
 
 	// Owned by the sequencer.
 	heads       *headCache
-	next        uint64 // position of the next event
-	erasedBytes uint64 // of the log, ever
-	accounted   bool   // whether they are known
+	lookups     *cursor // of heads for the present batch; nil if it needed none
+	next        uint64  // position of the next event
+	erasedBytes uint64  // of the log, ever
+	accounted   bool    // whether they are known
 	lastCreated int64
 	recent      *recentIDs
 
@@ -63,7 +64,7 @@ func Open(options Options) (*Store, error) {
 	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
 	s.space.manifestSynced = s.said.manifestSynced
 	s.fs = s.space
-	s.heads = newHeadCache(options.Heads, func(stream string) (head, error) { return loadHead(s.db, stream) })
+	s.heads = newHeadCache(options.Heads, s.lookUpHead)
 	if err := s.openDatabase(); err != nil {
 		return nil, err
 	}
