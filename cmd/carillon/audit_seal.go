@@ -18,7 +18,7 @@ import (
 )
 
 type auditSealCommand struct {
-	remote
+	changing
 
 	Show bool `help:"Show the last tree head and the public key, and sign none."`
 }

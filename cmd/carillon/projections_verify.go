@@ -11,7 +11,7 @@ import (
 )
 
 type projectionsVerifyCommand struct {
-	remote
+	changing
 	Name   string  `arg:"" help:"Name, as in the status."`
 	Sample float64 `help:"Compare this percentage of the rows, chosen by chance." placeholder:"PERCENT" default:"100"`
 }

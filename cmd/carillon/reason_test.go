@@ -21,7 +21,7 @@ func TestReasonFlagIsSent(t *testing.T) {
 	address := strings.TrimPrefix(server.URL, "http://")
 	id := "0d000000-0000-4000-8000-000000000001"
 	for _, args := range [][]string{
-		{"org", "create", "Town hall"}, {"keys", "renew"}, {"deliveries", "replay", id, "--org", id},
+		{"org", "create", "Town hall"}, {"keys", "renew"}, {"deliveries", "replay", id, "--org", id}, {"audit", "seal"},
 	} {
 		var out, errors bytes.Buffer
 		args = append(args, "--reason", "ticket 7", "--admin-addr", address, "--admin-token", "secret")
@@ -29,7 +29,7 @@ func TestReasonFlagIsSent(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", args, code, errors.String())
 		}
 	}
-	if want := "POST ticket 7,POST ticket 7,POST ticket 7"; strings.Join(got, ",") != want {
+	if want := "POST ticket 7,POST ticket 7,POST ticket 7,POST ticket 7"; strings.Join(got, ",") != want {
 		t.Errorf("the server got %q", got)
 	}
 }

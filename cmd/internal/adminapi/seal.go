@@ -80,6 +80,7 @@ func (a *API) sealNow(r *http.Request) (wire.Reply, error) {
 		Actor:         by.Actor,
 		CorrelationID: by.RequestID,
 		CausationID:   by.RequestID,
+		Reason:        by.Reason,
 	})
 	if err != nil {
 		return wire.Reply{}, err

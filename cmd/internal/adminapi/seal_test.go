@@ -2,12 +2,15 @@ package adminapi_test
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/treehead"
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore/seal"
 )
@@ -21,7 +24,15 @@ func TestSealAndExport(t *testing.T) {
 	s.do(t, "GET", path, "").refused(t, 409, "CONFLICT", "no tree head yet")
 	var before, sealed, again adminapi.SealState
 	s.do(t, "GET", "/admin/seal", "").into(t, 200, &before)
-	s.do(t, "POST", "/admin/seal", "").into(t, 200, &sealed)
+	r := httptest.NewRequestWithContext(t.Context(), "POST", "/admin/seal", nil)
+	r.Header.Set("Authorization", "Bearer "+token)
+	r.Header.Set(wire.ReasonHeader, "before the audit")
+	s.send(r).into(t, 200, &sealed)
+	for head, err := range s.Store.Read(t.Context(), treehead.Aggregate.Stream(treehead.StreamID(0)), 0) {
+		if err != nil || !strings.Contains(string(head.Metadata), `"reason":"before the audit"`) {
+			t.Errorf("the head has the metadata %s, %v", head.Metadata, err)
+		}
+	}
 	s.do(t, "POST", "/admin/seal", "").into(t, 200, &again)
 	if before.Head != nil || sealed.Head == nil || sealed.New != 1 || again.New != 0 ||
 		again.Head.Size != sealed.Head.Size {
