@@ -130,7 +130,7 @@ func TestTimeoutNamesItsStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() }) // the kernel accepts, without a handshake
-	sender := NewSender(egress.NewTransport(loopback, egress.Options{}), Options{Timeout: 100 * time.Millisecond})
+	sender := NewSender(egress.NewTransport(loopback, egress.Options{}), Options{Timeout: time.Second})
 	got := sender.Send(t.Context(), Request{
 		URL:     "https://" + listener.Addr().String(),
 		Secrets: []Secret{mint(t)},

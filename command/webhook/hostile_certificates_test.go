@@ -160,7 +160,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 		},
 	}, nil)
 	t.Cleanup(func() { close(released) })
-	result := NewSender(showing(t, r, nil), Options{Timeout: 300 * time.Millisecond}).
+	result := NewSender(showing(t, r, nil), Options{Timeout: time.Second}).
 		Send(t.Context(), Request{
 			URL:     r.URL,
 			Secrets: []Secret{mint(t)},

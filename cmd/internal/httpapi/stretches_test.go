@@ -16,7 +16,6 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	dispatching "carillon/command/delivery"
-	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 	"carillon/projections/publications"
 )
@@ -346,7 +345,7 @@ func TestEventsOfOneOrganization(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Await(t, shared.Position, feeds.ReadModel.Name, deliveries.ReadModel.Name)
+	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	has("", theirs, check, own)
 	has("&feedId="+feed.String(), theirs)
 }

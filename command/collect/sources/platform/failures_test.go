@@ -410,16 +410,22 @@ func TestNoAnswer(t *testing.T) {
 	closed.Close()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	for base, want := range map[string]error{hang.URL: collect.ErrTimeout, closed.URL: collect.ErrConnection} {
+	for base, test := range map[string]struct {
+		timeout time.Duration
+		want    error
+	}{
+		hang.URL:   {50 * time.Millisecond, collect.ErrTimeout},
+		closed.URL: {time.Minute, collect.ErrConnection},
+	} {
 		o := platform.Options{
 			Base:      base,
 			Transport: transport,
-			Timeout:   50 * time.Millisecond,
+			Timeout:   test.timeout,
 			Now:       func() time.Time { return now },
 		}
 		for name, c := range collectors(o) {
-			if got := walk(t, c, account(name), nil); !errors.Is(got.err, want) {
-				t.Errorf("%s: %v, want %v", name, got.err, want)
+			if got := walk(t, c, account(name), nil); !errors.Is(got.err, test.want) {
+				t.Errorf("%s: %v, want %v", name, got.err, test.want)
 			}
 		}
 	}
