@@ -149,9 +149,8 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 	$(TOOL) govulncheck $(if $(VULNDB),-db '$(VULNDB)') ./...
 
 .PHONY: containers
-containers: image ## Test the image in containers (needs a Docker engine)
-	TESTCONTAINERS_RYUK_DISABLED=true TESTCONTAINERS_HOST_OVERRIDE=localhost \
-		$(GO) test -tags containers,pebblegozstd -count=1 -timeout 30m -v ./cmd/internal/containers
+containers: ## Test the image in containers (needs a Docker engine)
+	$(GO) test -tags containers,pebblegozstd -count=1 -timeout 30m -v ./cmd/internal/containers
 
 # The list of modules (SBOM) is read from the binary. The same commit gives the same tarball.
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
@@ -166,6 +165,11 @@ dist: ## Build a tarball: binary, systemd unit, SBOM, checksums
 	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C bin/dist -c carillon | \
 		gzip -9n >bin/dist/$(PACKED).tar.gz
 	cd bin/dist && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
+
+# Upgrades from the release that TestUpgradeAndRollback names.
+.PHONY: try-install
+try-install: dist ## Install, upgrade and roll back on a bare Debian (root)
+	sh deploy/try-install.sh "$$(sed -n 's/^const releaseBefore = "\(.*\)"/\1/p' cmd/carillon/upgrade_test.go)"
 
 .PHONY: torture
 torture: postgres ## Kill servers and stores under load (KILLS=100)

@@ -4,7 +4,6 @@ package containers_test
 
 import (
 	"bytes"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,12 +73,7 @@ func newCluster(t *testing.T) *cluster {
 		networks:     map[string]*testcontainers.DockerNetwork{"all": i.net},
 		containers:   map[string]*testcontainers.DockerContainer{},
 		admins:       map[string]string{},
-		client: http.Client{
-			Timeout: 10 * time.Second,
-			Transport: &http.Transport{
-				TLSClientConfig: &tls.Config{RootCAs: i.authority.Pool(), MinVersion: tls.VersionTLS12},
-			},
-		},
+		client:       i.client(),
 	}
 	for _, name := range []string{"store", "postgres"} {
 		made, err := network.New(t.Context())

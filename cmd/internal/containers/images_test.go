@@ -1,54 +1,68 @@
-//go:build containers
+//go:build nightly || containers
 
 package containers_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"github.com/testcontainers/testcontainers-go"
 )
 
 const (
-	carillonImage = "carillon" // make image
-	postgresImage = "carillon-test-postgres"
+	carillonImage = "carillon-test"
 	receiverImage = "carillon-test-receiver"
 )
 
-// hasImage reports whether the engine has an image.
-func hasImage(t *testing.T, name string) bool {
-	t.Helper()
-	return exec.CommandContext(t.Context(), "docker", "image", "inspect", name).Run() == nil
+// TestMain sets what testcontainers can't find out: its reaper has no image here, and ports are at this machine.
+func TestMain(m *testing.M) {
+	for name, value := range map[string]string{
+		"TESTCONTAINERS_RYUK_DISABLED": "true",
+		"TESTCONTAINERS_HOST_OVERRIDE": "localhost",
+	} {
+		if os.Getenv(name) == "" {
+			_ = os.Setenv(name, value)
+		}
+	}
+	os.Exit(m.Run())
 }
 
-// needPostgres makes an image of Postgres 15 from Debian's packages, unless the engine has one already.
-func needPostgres(t *testing.T) {
+// needImages makes the images from this source. Without an engine, or if it can't, the test is skipped.
+func needImages(t *testing.T) {
 	t.Helper()
-	if hasImage(t, postgresImage) {
-		return
-	}
-	if _, err := exec.LookPath("debootstrap"); err != nil || os.Getuid() != 0 {
-		t.Skipf("an image %s, or debootstrap and root, are needed for Postgres", postgresImage)
-	}
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
 	dir := t.TempDir()
-	run(t, "", "debootstrap", "--variant=minbase", "--include=postgresql-15", "bookworm", dir)
-	run(t, "", "sh", "-c", `tar -C "$1" -c . | docker import - "$2"`, "sh", dir, postgresImage)
-}
-
-// makeReceiver makes an image that receives webhooks.
-func makeReceiver(t *testing.T) {
-	t.Helper()
-	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(dir, "receiver"), "./testdata/receiver")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	dockerfile := "FROM scratch\nCOPY receiver /receiver\nENTRYPOINT [\"/receiver\"]\n"
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(dockerfile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "docker", "build", "-q", "-t", receiverImage, ".")
+	for _, arguments := range [][]string{
+		{"docker", "version"},
+		{"make", "-C", "../../..", "image", "IMAGE=" + carillonImage},
+		{"env", "CGO_ENABLED=0", "GOOS=linux", "go", "build", "-o", filepath.Join(dir, "receiver"), "./testdata/receiver"},
+		{"docker", "build", "-q", "-t", receiverImage, dir},
+	} {
+		out, err := exec.CommandContext(ctx, arguments[0], arguments[1:]...).CombinedOutput() //nolint:gosec // see above
+		if err != nil {
+			t.Skipf("%v: %v: %s", arguments, err, out[max(0, len(out)-500):])
+		}
+	}
+}
+
+// postgresBinaries is the directory of Postgres' programs on this machine.
+func postgresBinaries(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if err != nil || len(found) == 0 {
+		t.Skip("there is no /usr/lib/postgresql")
+	}
+	return filepath.Dir(found[len(found)-1])
 }
 
 func run(t *testing.T, dir, name string, arguments ...string) string {
