@@ -76,8 +76,10 @@ func admitted(cfg Config) string {
 	}
 	guests := "+" + cfg.Guests
 	rules = "local all " + guests + " scram-sha-256\n" + rules
-	if cfg.host() != "" {
-		rules += "host all " + guests + " samehost scram-sha-256\n"
+	if cfg.host() != "" { // not samehost: it needs netlink, which a hardened service may be without
+		for _, addresses := range []string{"127.0.0.0/8", "::1/128"} {
+			rules += "host all " + guests + " " + addresses + " scram-sha-256\n"
+		}
 	}
 	return rules
 }
