@@ -152,7 +152,9 @@ func (c *client) Backup(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.run(ctx, taskBackup, body, nil)
+	if _, err = c.run(ctx, taskBackup, body, nil); err != nil && !errors.Is(err, ErrBusy) {
+		return fmt.Errorf("the running server, which writes the copy: %w", err)
+	}
 	return err
 }
 
