@@ -7,6 +7,7 @@ import (
 
 // Postgres finds out addresses of the host by netlink, which the systemd unit does not allow.
 func TestAdmittedNamesLoopbackAddresses(t *testing.T) {
+	t.Parallel()
 	if rules := admitted(Config{Guests: "readers"}); strings.Contains(rules, "host ") {
 		t.Errorf("without an address: %s", rules)
 	}
