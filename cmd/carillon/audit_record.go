@@ -48,6 +48,10 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 		return err
 	}
 	return r.print(t.out, page, func(w io.Writer) {
+		if len(page.Items) == 0 {
+			row(w, "nothing on record: check id, name and times")
+			return
+		}
 		row(w, "TIME (UTC)", "BY", "CHANGE", "OF", "REASON")
 		for _, e := range page.Items {
 			row(w, e.At.UTC().Format(whenFormat), e.Actor, clip(audit.Describe(e.Stream, e.Type, e.Detail), maxChange), of(e),

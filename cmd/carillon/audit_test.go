@@ -161,7 +161,7 @@ func TestAuditRecord(t *testing.T) {
 		"audit operator":                            {"action make-console-link"},
 		"audit operator operator":                   {"organization deleted", "action make-console-link"},
 		"audit --kind operator --limit 1 --json":    {`"type": "operator.acted.v1"`},
-		"audit key nokey000":                        {"TIME (UTC)"},
+		"audit key nokey000":                        {"nothing on record"},
 		"audit organization " + org + " --export -": {`"reason":"contract ended"`},
 	} {
 		got := s.ok(strings.Fields(command)...)

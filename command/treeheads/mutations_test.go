@@ -268,3 +268,14 @@ func TestTruncatedStream(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// A forged head among those that were kept elsewhere is named, and says nothing about the log.
+func TestForgedHeadElsewhere(t *testing.T) {
+	t.Parallel()
+	l, heads := sealed(t)
+	heads[1].Size--
+	report := verify(t, l, heads)
+	if report.Count != 1 || report.Faults[0].Kind != treeheads.HeadFault || report.Elsewhere != 3 {
+		t.Errorf("%+v", report)
+	}
+}

@@ -46,19 +46,22 @@ func (v *Verification) Run(ctx context.Context) (*Report, error) {
 // run verifies by a number of heads. It also returns how many there are if one that was counted as the last is missing.
 func (v *Verification) run(ctx context.Context, count uint64) (report *Report, beyond uint64, err error) {
 	report = &Report{}
+	var elsewhere []seal.Head // without forged ones, which say nothing about the log
+	for _, head := range v.Elsewhere {
+		if err := head.Check(v.Trusted); err != nil {
+			report.fault(Fault{Kind: HeadFault, Text: fmt.Sprintf("head that was kept elsewhere, of %d events: %v", head.Size,
+				err)})
+			continue
+		}
+		elsewhere = append(elsewhere, head)
+	}
 	w := &walk{
-		kept:      newKept(v.Store, count, v.Elsewhere, report),
+		kept:      newKept(v.Store, count, elsewhere, report),
 		report:    report,
 		gone:      map[place]uint64{},
 		shortened: map[seal.Tag]*settings{},
 	}
 	w.kept.trusted = v.Trusted
-	for i := range v.Elsewhere {
-		if err := v.Elsewhere[i].Check(v.Trusted); err != nil {
-			report.fault(Fault{Kind: HeadFault, Text: fmt.Sprintf("head that was kept elsewhere, of %d events: %v",
-				v.Elsewhere[i].Size, err)})
-		}
-	}
 	for e, err := range v.All(ctx) {
 		if err == nil {
 			err = w.take(ctx, &e)
