@@ -214,16 +214,13 @@ func (i *installation) postgres(options ...testcontainers.ContainerCustomizer) *
 		}
 	}
 	return i.start("postgres", receiverImage, append([]testcontainers.ContainerCustomizer{
-		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) {
-			c.Binds = binds
-			c.Tmpfs = map[string]string{"/tmp": ""}
-		}),
+		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) { c.Binds = binds }),
 		testcontainers.WithConfigModifier(func(c *container.Config) { c.User = strconv.Itoa(owner) }),
 		testcontainers.WithEntrypoint("/bin/sh", "-c", `set -e
 			PATH=`+postgresBinaries(i.T)+`:/usr/bin:/bin
 			[ -s /db/pg_hba.conf ] || { initdb -N -U postgres -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf; }
 			rm -f /db/postmaster.pid
-			exec postgres -D /db -k /tmp -c listen_addresses="*"`),
+			exec postgres -D /db -k /db -c listen_addresses="*"`),
 		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)),
 	}, options...)...)
 }
