@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What was missed when the unit ran under systemd.
+// TestServiceUnitKeepsSettings names settings that the server needs under systemd.
 func TestServiceUnitKeepsSettings(t *testing.T) {
 	t.Parallel()
 	unit, err := os.ReadFile(filepath.Join(root, "deploy/carillon.service"))
