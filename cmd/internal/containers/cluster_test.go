@@ -272,3 +272,26 @@ func (c *cluster) cut(server, peer, network string) (mend func()) {
 		c.inside(server, "iptables", "-F", "OUTPUT")
 	}
 }
+
+// store starts an event store.
+func (i *installation) store() *testcontainers.DockerContainer {
+	i.Helper()
+	return i.start("store", carillonImage,
+		hardened(),
+		testcontainers.WithCmd("eventstore", "--addr", ":2113", "--data", "/data/events", "--user", "admin",
+			"--tls-cert", "/shared/store.crt", "--tls-key", "/shared/store.key"),
+		testcontainers.WithEnv(map[string]string{"CARILLON_EVENTSTORE_PASSWORD": "local-only"}),
+		testcontainers.WithWaitStrategy(wait.ForListeningPort("2113/tcp").SkipInternalCheck()),
+		testcontainers.WithExposedPorts("2113/tcp"))
+}
+
+func run(t *testing.T, dir, name string, arguments ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, arguments...) //nolint:gosec // of this test
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}

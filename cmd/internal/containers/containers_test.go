@@ -198,7 +198,7 @@ func (i *installation) api(c *testcontainers.DockerContainer, key string) func(m
 }
 
 // postgres starts a Postgres that trusts everybody in its network, from the programs of this machine.
-func (i *installation) postgres(options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+func (i *installation) postgres() *testcontainers.DockerContainer {
 	i.Helper()
 	owner, data := os.Geteuid(), i.TempDir()
 	if owner == 0 {
@@ -213,7 +213,7 @@ func (i *installation) postgres(options ...testcontainers.ContainerCustomizer) *
 			binds = append(binds, dir+":"+dir+":ro")
 		}
 	}
-	return i.start("postgres", receiverImage, append([]testcontainers.ContainerCustomizer{
+	return i.start("postgres", receiverImage,
 		testcontainers.WithHostConfigModifier(func(c *container.HostConfig) { c.Binds = binds }),
 		testcontainers.WithConfigModifier(func(c *container.Config) { c.User = strconv.Itoa(owner) }),
 		testcontainers.WithEntrypoint("/bin/sh", "-c", `set -e
@@ -221,21 +221,7 @@ func (i *installation) postgres(options ...testcontainers.ContainerCustomizer) *
 			[ -s /db/pg_hba.conf ] || { initdb -N -U postgres -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf; }
 			rm -f /db/postmaster.pid
 			exec postgres -D /db -k /db -c listen_addresses="*"`),
-		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)),
-	}, options...)...)
-}
-
-// store starts an event store.
-func (i *installation) store(options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
-	i.Helper()
-	return i.start("store", carillonImage, append([]testcontainers.ContainerCustomizer{
-		hardened(),
-		testcontainers.WithCmd("eventstore", "--addr", ":2113", "--data", "/data/events", "--user", "admin",
-			"--tls-cert", "/shared/store.crt", "--tls-key", "/shared/store.key"),
-		testcontainers.WithEnv(map[string]string{"CARILLON_EVENTSTORE_PASSWORD": "local-only"}),
-		testcontainers.WithWaitStrategy(wait.ForListeningPort("2113/tcp").SkipInternalCheck()),
-		testcontainers.WithExposedPorts("2113/tcp"),
-	}, options...)...)
+		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)))
 }
 
 // The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and stops

@@ -64,14 +64,3 @@ func postgresBinaries(t *testing.T) string {
 	}
 	return filepath.Dir(found[len(found)-1])
 }
-
-func run(t *testing.T, dir, name string, arguments ...string) string {
-	t.Helper()
-	command := exec.CommandContext(t.Context(), name, arguments...) //nolint:gosec // of this test
-	command.Dir = dir
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v: %s", name, err, out)
-	}
-	return string(out)
-}
