@@ -106,15 +106,7 @@ func (c *Commands) replaceNamed(
 	case known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != in.ExternalID:
 		return changed, eventstore.ErrWrongRevision
 	}
-	changed, err = c.reviseDestination(ctx, by, known, nil, false, ReviseDestination{
-		ID:                    id,
-		Name:                  &in.Name,
-		URL:                   &in.URL,
-		Headers:               &in.Headers,
-		DebounceWindowSeconds: &in.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
-		Traceparent:           &in.Traceparent,
-	})
+	changed, err = c.reviseDestination(ctx, by, known, nil, false, in.settingsOf(id))
 	if errors.Is(err, destination.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}

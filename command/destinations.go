@@ -320,17 +320,24 @@ func invalidConfig(ctx context.Context, field string, err error) error {
 
 // CheckDestination refuses settings with which no destination can be made. Its error joins the refusals of all fields.
 func (c *Commands) CheckDestination(ctx context.Context, in CreateDestination) error {
-	patch := ReviseDestination{
+	patch := in.settingsOf(uuid.Nil)
+	if in.ExternalID != "" {
+		patch.ExternalID = &in.ExternalID
+	}
+	return c.checkPatch(ctx, patch)
+}
+
+// settingsOf returns the change that gives a destination all settings of the input but the name.
+func (in CreateDestination) settingsOf(id uuid.UUID) ReviseDestination {
+	return ReviseDestination{
+		ID:                    id,
 		Name:                  &in.Name,
 		URL:                   &in.URL,
 		Headers:               &in.Headers,
 		DebounceWindowSeconds: &in.DebounceWindowSeconds,
 		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
+		Traceparent:           &in.Traceparent,
 	}
-	if in.ExternalID != "" {
-		patch.ExternalID = &in.ExternalID
-	}
-	return c.checkPatch(ctx, patch)
 }
 
 func (c *Commands) checkPatch(ctx context.Context, p ReviseDestination) error {

@@ -57,7 +57,7 @@ func (c *Commands) FindSourceAt(ctx context.Context, in SourceAt) (uuid.UUID, er
 		return uuid.Nil, refuse(Malformed, "sourceType",
 			"sourceType must be site, sitemap or siteIndexPage for a source that is named by its url")
 	}
-	if err := (RegisterSource{Type: in.Type, URL: in.URL, Timezone: in.Timezone}).check(); err != nil {
+	if err := (RegisterSource{Type: in.Type, URL: in.URL, Timezone: in.Timezone}).Check(); err != nil {
 		return uuid.Nil, err
 	}
 	id, err := c.Walks.SourceAt(ctx, in.Type, in.URL, in.Timezone)

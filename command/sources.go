@@ -44,7 +44,7 @@ var handlePattern = regexp.MustCompile(`^@?[A-Za-z0-9._-]{1,100}$`)
 func (c *Commands) RegisterSource(
 	ctx context.Context, by Caller, in RegisterSource,
 ) (Result[source.State], error) {
-	if err := in.check(); err != nil {
+	if err := in.Check(); err != nil {
 		return Result[source.State]{}, err
 	}
 	in.Handle = strings.TrimPrefix(in.Handle, "@")
@@ -85,7 +85,8 @@ func (c *Commands) onSource(
 	return resultOf(id, out.Loaded), refused(err)
 }
 
-func (in RegisterSource) check() error {
+// Check refuses a source that can't be registered. Its error joins the refusals of all fields.
+func (in RegisterSource) Check() error {
 	if !slices.Contains(source.Types(), in.Type) {
 		return refuse(Malformed, "type", "type must be one of %s", strings.Join(source.Types(), ", "))
 	}

@@ -9,7 +9,6 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/collect"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/sources"
@@ -106,11 +105,7 @@ func (c *Console) tryForFeed(v *visit, typed *attachment) (string, error) {
 	if err := c.Limiter.Take(v.Context(), v.organization()); err != nil {
 		return "", err
 	}
-	return "", c.run(v.Context(), v.organization(), collect.Source{
-		Type:     typed.Type,
-		URL:      typed.Where,
-		Timezone: typed.Timezone,
-	}, &typed.trial)
+	return "", c.run(v.Context(), v.organization(), &typed.trial)
 }
 
 // attachSource answers POST /console/feeds/{feed}/sources/new.

@@ -67,10 +67,6 @@ func TestForm_allErrors(t *testing.T) {
 	source := url.Values{"where": {"ftp://example.org/"}, "type": {"site"}, "timezone": {"Moon"}}
 	zone := "Default time zone must be an IANA name such as Europe/Rome."
 	ofSource := map[string]string{
-		"where":    "Address must be that of a page, such as https://example.org/events.",
-		"timezone": zone,
-	}
-	attached := map[string]string{
 		"where":    "Address must be absolute and begin with https://, http://, webcal:// or webcals://.",
 		"timezone": zone,
 	}
@@ -86,8 +82,8 @@ func TestForm_allErrors(t *testing.T) {
 		{b, "/console/destinations/{works}/subscriptions/{subscription}/edit", subscription, ofSubscription},
 		{b, "/console/feeds/new", feed, ofFeed},
 		{b, "/console/feeds/{feed}/edit", feed, ofFeed},
-		{b, "/console/feeds/{feed}/sources/new", source, attached},
-		{b, "/console/feeds/{feed}/sources/try", source, attached},
+		{b, "/console/feeds/{feed}/sources/new", source, ofSource},
+		{b, "/console/feeds/{feed}/sources/try", source, ofSource},
 		{operator, "/console/sources/new", source, ofSource},
 		{operator, "/console/sources/try", source, ofSource},
 	} {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"carillon/aggregates/source"
-	"carillon/command"
 	"carillon/projections/sources"
 )
 
@@ -35,16 +34,7 @@ func (c *Console) addSource(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) registerSource(v *visit, typed trial) (string, error) {
-	named, err := typed.source()
-	if err != nil {
-		return "", err
-	}
-	made, err := c.Commands.RegisterSource(v.Context(), v.caller(), command.RegisterSource{
-		Type:     named.Type,
-		URL:      named.URL,
-		Handle:   named.Handle,
-		Timezone: named.Timezone,
-	})
+	made, err := c.Commands.RegisterSource(v.Context(), v.caller(), typed.source())
 	if err != nil {
 		return "", err
 	}

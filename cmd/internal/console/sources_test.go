@@ -110,9 +110,10 @@ func (w *world) triesSources(t *testing.T) {
 	try(409, site.URL+"/private", "site", "robots.txt", "What to do:")
 	try(409, site.URL+"/gone", "site", "404")
 	try(409, "http://10.0.0.1/", "site", "can't be read", "private address")
+	try(409, "webcal://10.0.0.1/events.ics", "site", "can't be read", "private address")
 	try(409, "http://169.254.169.254/latest/meta-data", "site", "can't be read")
-	for where, says := range map[string]string{"": "Address must be", "ftp://example.org/": "Address must be",
-		"javascript:alert(1)": "Address must be", "https://user:pass@example.org/": "Address must be",
+	for where, says := range map[string]string{"": "Address must not be empty", "ftp://example.org/": "Address must be",
+		"javascript:alert(1)": "Address must be", "https://user:pass@example.org/": "Address must not hold",
 		"/x": "Address must be"} {
 		try(400, where, "site", says)
 	}

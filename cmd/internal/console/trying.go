@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/command/collect"
 	"carillon/command/visiting"
 )
@@ -85,41 +85,24 @@ func (c *Console) try(w http.ResponseWriter, r *http.Request) {
 		Types:    source.Types(),
 		Now:      c.Now().UTC(),
 	}
-	tried, err := shown.source()
+	err := shown.source().Check()
 	if err == nil {
-		err = c.run(r.Context(), v.organization(), tried, &shown)
+		err = c.run(r.Context(), v.organization(), &shown)
 	}
 	c.submitted(w, r, "", err, &shown.remarks, func() screen {
 		return screen{Title: "Try a source", Template: "try", Data: shown}
 	})
 }
 
-// source returns the source to try, or the joined refusals of all fields.
-func (t *trial) source() (collect.Source, error) {
-	tried := collect.Source{Type: t.Type, Timezone: t.Timezone}
-	var wrong []error
-	if !slices.Contains(t.Types, t.Type) {
-		wrong = append(wrong, wire.Fail(wire.Invalid, "type", "must be one of %s", words(t.Types)))
-	}
-	if _, err := time.LoadLocation(t.Timezone); err != nil || t.Timezone == "Local" {
-		wrong = append(wrong, wire.Fail(wire.Invalid, "timezone", "must be an IANA name such as Europe/Rome"))
-	}
-	if err := searchable("url", t.Where); err != nil {
-		return tried, errors.Join(append(wrong, err)...)
-	}
+// source returns the source to try, or to add.
+func (t *trial) source() command.RegisterSource {
+	typed := command.RegisterSource{Type: t.Type, Timezone: t.Timezone}
 	if source.IsPage(t.Type) {
-		tried.URL = t.Where
-		u, err := url.Parse(t.Where)
-		if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-			wrong = append(wrong, wire.Fail(wire.Invalid, "url", "must be that of a page, such as https://example.org/events"))
-		}
-		return tried, errors.Join(wrong...)
+		typed.URL = t.Where
+	} else {
+		typed.Handle = t.Where
 	}
-	if tried.Handle = strings.TrimPrefix(t.Where, "@"); tried.Handle == "" || strings.ContainsAny(tried.Handle, "/?#: ") {
-		wrong = append(wrong, wire.Fail(wire.Invalid, "handle", "must be its name as the platform shows it, such as "+
-			"@townhall"))
-	}
-	return tried, errors.Join(wrong...)
+	return typed
 }
 
 // trials are the trials that run, by their organization; operators' own have none.
@@ -154,7 +137,8 @@ func (t *trials) end(of uuid.UUID) {
 }
 
 // run tries a source, if there is room for another trial.
-func (c *Console) run(ctx context.Context, of uuid.UUID, tried collect.Source, shown *trial) error {
+func (c *Console) run(ctx context.Context, of uuid.UUID, shown *trial) error {
+	tried := shown.source()
 	collector := c.Collectors[tried.Type]
 	if collector == nil {
 		return wire.Fail(wire.Invalid, "type", "can't be collected by this version")
@@ -167,7 +151,12 @@ func (c *Console) run(ctx context.Context, of uuid.UUID, tried collect.Source, s
 	defer cancel()
 	began := time.Now()
 	found, err := visiting.Trial{
-		Source:    tried,
+		Source: collect.Source{
+			Type:     tried.Type,
+			URL:      tried.URL,
+			Handle:   strings.TrimPrefix(tried.Handle, "@"),
+			Timezone: tried.Timezone,
+		},
 		Collector: collector,
 		Most:      maxTrialPages,
 		Now:       shown.Now,
