@@ -31,6 +31,9 @@ const holding = `
 
 // TakeBack frees deliveries of dead workers, and those held for longer than their lease. The read model must know of
 // every attempt that was recorded until now, or deliveries are sent again.
+//
+// The last statement takes an array instead of a join: a plan from a small table joined 2,000 held deliveries to a
+// million waiting ones by a nested loop, which took over 15 s; so it takes 20 ms.
 func TakeBack(ctx context.Context, pool *pgxpool.Pool, dead []int32, now time.Time) error {
 	var batch pgx.Batch
 	batch.Queue(planByIndex)
@@ -52,7 +55,7 @@ func TakeBack(ctx context.Context, pool *pgxpool.Pool, dead []int32, now time.Ti
 		), lost AS (
 			SELECT id FROM orphaned UNION ALL SELECT id FROM expired
 		)
-		UPDATE deliveries.due SET worker = NULL, available_at = due_at FROM lost WHERE due.id = lost.id`,
+		UPDATE deliveries.due SET worker = NULL, available_at = due_at WHERE id = ANY(ARRAY(SELECT id FROM lost))`,
 		append([]int32{}, dead...), now) // never NULL, which would match nothing
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("take back deliveries: %w", err)

@@ -149,9 +149,10 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 
 // planByIndex keeps the planner from plans for the current sizes of tables: a plan is kept while the tables grow from
 // empty to millions of rows. Plans by indexes alone are the same for all values, so each statement is planned once.
+// With a plan from five rows and a million due, a claim took over 15 s by sequential scans (8 ms without), and an
+// update of 200 deliveries took over 15 s by a hash join (1 ms without).
 const planByIndex = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-	set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
-	set_config('enable_sort', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
+	set_config('enable_mergejoin', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const readRows = `
 	SELECT id, organization, destination, created_at, completed_at, attempts, automatic, revision, status, type, feed_id,
