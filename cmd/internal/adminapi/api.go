@@ -66,7 +66,6 @@ type Uses interface {
 }
 
 const (
-	awaitLimit   = 2 * time.Second
 	readyTimeout = 3 * time.Second
 	maxScrapes   = 8 // of the metrics at one time; each takes their whole text into memory
 )
@@ -144,13 +143,11 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.Serve
 
 // awaitCascade waits until what follows from a deletion can be read.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	wire.AwaitCascade(ctx, a.Cascaded, to, awaitLimit)
+	if a.Cascaded != nil {
+		wire.Await(ctx, func(ctx context.Context) bool { return a.Cascaded(ctx, to) })
+	}
 }
 
 func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	if !a.Await(ctx, to, projections...) {
-		wire.Note(ctx, slog.Bool("notYetReadable", true))
-	}
+	wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, projections...) })
 }

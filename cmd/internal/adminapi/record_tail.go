@@ -38,7 +38,7 @@ func (t *recordTail) advance(s search) search {
 // awaitRecord waits until the read model has all events so far: an auditor sees all changes, whichever node or process
 // manager made them. If the event store does not answer, the present rows are shown.
 func (a *API) awaitRecord(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
+	ctx, cancel := context.WithTimeout(ctx, wire.AwaitLimit)
 	defer cancel()
 	newest, err := a.newestOnRecord(ctx)
 	if err != nil {

@@ -31,20 +31,9 @@ func (a *App) startCollection(s *stage) error {
 		return nil
 	}
 	metrics, backlog := a.newCollectMetrics(), &visiting.Backlog{}
-	collectors, err := Collectors(Collecting{
-		Answered:  metrics.answered,
-		Contact:   a.cfg.CollectContact,
-		Allow:     a.collectable(),
-		Deny:      a.cfg.EgressDenyCIDRs,
-		From:      a.cfg.EgressAddr,
-		Files:     a.files,
-		Hosts:     adapters.Hosts{Pool: a.base.pool},
-		Now:       time.Now,
-		Platforms: a.cfg.Platforms,
-		Roots:     a.roots,
-		Unhurried: a.Unhurried,
-		Room:      backlog.Wait,
-	})
+	visits := a.collecting()
+	visits.Answered, visits.Room = metrics.answered, backlog.Wait
+	collectors, err := Collectors(visits)
 	if err != nil {
 		return err
 	}

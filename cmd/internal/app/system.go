@@ -77,7 +77,14 @@ func diskOf(dir string) console.Disk {
 // triers are the collectors that operators and organizations try sources with: they ask hosts with the
 // pace that all processes share.
 func (a *App) triers() (map[string]collect.Collector, error) {
-	return Collectors(Collecting{
+	trials := a.collecting()
+	trials.Parallel = trialRequests
+	return Collectors(trials)
+}
+
+// collecting returns how this process collects: at the pace of hosts that all processes share.
+func (a *App) collecting() Collecting {
+	return Collecting{
 		Contact:   a.cfg.CollectContact,
 		Allow:     a.collectable(),
 		Deny:      a.cfg.EgressDenyCIDRs,
@@ -87,9 +94,8 @@ func (a *App) triers() (map[string]collect.Collector, error) {
 		Now:       time.Now,
 		Roots:     a.roots,
 		Platforms: a.cfg.Platforms,
-		Parallel:  trialRequests,
 		Unhurried: a.Unhurried,
-	})
+	}
 }
 
 // trialRequests is how many requests of trials are in flight at one time.

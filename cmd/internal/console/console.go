@@ -24,9 +24,6 @@ import (
 // Base is the path of all pages.
 const Base = "/console"
 
-// awaitLimit bounds how long a change waits until the next page can show it.
-const awaitLimit = 2 * time.Second
-
 // Dependencies are the parts of the console. All fields except TrustedProxies and Theme are required.
 type Dependencies struct {
 	Commands *command.Commands
@@ -198,11 +195,7 @@ func (c *Console) sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// await waits until the next page can show a change, up to awaitLimit.
+// await waits until the next page can show a change, up to wire.AwaitLimit.
 func (c *Console) await(ctx context.Context, to eventstore.Position, consumers ...string) {
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	if !c.Await(ctx, to, consumers...) {
-		wire.Note(ctx, slog.Bool("notYetReadable", true))
-	}
+	wire.Await(ctx, func(ctx context.Context) bool { return c.Await(ctx, to, consumers...) })
 }

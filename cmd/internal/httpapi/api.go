@@ -29,10 +29,6 @@ import (
 )
 
 const (
-	// awaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the
-	// same.
-	awaitLimit = 2 * time.Second
-
 	usualPage = 50 // items of a page of the lists under /events if the caller names no limit
 	mostPage  = 100
 )
@@ -191,21 +187,17 @@ func surfaceOf(r *http.Request) wire.Surface {
 }
 
 // await waits until the named consumers have applied a write, so that its caller can read it. It reports whether they
-// have: after awaitLimit the write is answered all the same.
+// have: after wire.AwaitLimit the write is answered all the same.
 func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	ctx, cancel := context.WithTimeout(ctx, awaitLimit)
-	defer cancel()
-	there := a.Await(ctx, to, consumers...)
-	if !there {
-		wire.Note(ctx, slog.Bool("notYetReadable", true))
-	}
-	return there
+	return wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, consumers...) })
 }
 
 // awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that
 // are switched off.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	wire.AwaitCascade(ctx, a.Cascaded, to, awaitLimit)
+	if a.Cascaded != nil {
+		wire.Await(ctx, func(ctx context.Context) bool { return a.Cascaded(ctx, to) })
+	}
 }
 
 // awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that events published
