@@ -22,7 +22,7 @@ type noticed struct {
 	hold chan struct{}             // closed by the request that is held. Optional
 }
 
-func (n *noticed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *noticed) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		return // the probe
 	}

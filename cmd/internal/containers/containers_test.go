@@ -148,7 +148,7 @@ func (i *installation) reach(receiver *testcontainers.DockerContainer) {
 	}
 	client := i.client()
 	for try := 0; ; try++ {
-		request, err := http.NewRequestWithContext(i.Context(), http.MethodGet, "https://localhost:"+port.Port(), nil)
+		request, err := http.NewRequestWithContext(i.Context(), http.MethodGet, "https://localhost:"+port.Port(), http.NoBody)
 		if err != nil {
 			i.Fatal(err)
 		}
