@@ -27,7 +27,8 @@ const (
 // History is the read model of published events.
 type History interface {
 	// History goes through the events that an organization can see, by their time, both ends included.
-	History(ctx context.Context, organization uuid.UUID, since, until time.Time,
+	// Those published before a time are retired, or about to be, and left out; zero means none is.
+	History(ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 		each func(uuid.UUID, dispatch.Summary) error) error
 	// SubscriptionSettings lists the active subscriptions of a destination.
 	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings,
@@ -166,6 +167,9 @@ func (c *Commands) scheduleOne(
 ) (eventstore.Position, error) {
 	made, err := dispatch.Aggregate.Execute(ctx, c.Store, scheduled.Publication,
 		dispatch.Schedule{DeliveriesScheduled: scheduled}, dispatch.Options{Metadata: by.metadata()})
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return eventstore.Start, nil // retired right now
+	}
 	if err != nil {
 		return eventstore.Start, err
 	}
@@ -179,6 +183,7 @@ func (c *Commands) scheduleOne(
 		Destination:   to.Destination,
 		Subscriptions: to.Subscriptions,
 		At:            c.now(),
+		RetiredBefore: c.retiredBefore(),
 	}, delivery.Options{Metadata: by.metadata()})
 	if err != nil || len(again.Events) == 0 {
 		return eventstore.Start, err
@@ -194,7 +199,7 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 	}
 	var wanted []dispatch.Schedule
 	now := c.now()
-	err = c.History.History(ctx, by.Organization, in.Since, in.Until, func(id uuid.UUID, event dispatch.Summary) error {
+	each := func(id uuid.UUID, event dispatch.Summary) error {
 		var matching []uuid.UUID
 		for sub, declaration := range settings {
 			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
@@ -218,7 +223,8 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 			}},
 		}})
 		return nil
-	})
+	}
+	err = c.History.History(ctx, by.Organization, in.Since, in.Until, c.retiredBefore(), each)
 	if errors.Is(err, errTooMany) {
 		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
 			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)

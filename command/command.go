@@ -32,6 +32,10 @@ type Commands struct {
 	Walks   Walks
 	Quotas  Quotas // nil means nothing is counted
 
+	// Retain is how long deliveries are kept after they have ended; 0 means forever. Older ones can't be sent again,
+	// whether they are removed yet or not.
+	Retain time.Duration
+
 	// OrganizationSources reports whether organizations may register sources by their addresses.
 	OrganizationSources bool
 
@@ -117,6 +121,14 @@ func (c Caller) because(reason string) Caller {
 		c.Reason = reason
 	}
 	return c
+}
+
+// retiredBefore is the time before which deliveries are retired; zero means none is.
+func (c *Commands) retiredBefore() time.Time {
+	if c.Retain == 0 {
+		return time.Time{}
+	}
+	return c.now().Add(-c.Retain)
 }
 
 // now is the time in the form that events keep: UTC, microseconds as in Postgres.

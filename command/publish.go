@@ -80,6 +80,12 @@ func publishID(in Publish) uuid.UUID {
 }
 
 func refusePublish(id uuid.UUID, err error) error {
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		refusal := refuse(Conflict, "id", "id %s was published before, and is retired: publish another event under "+
+			"another id", id)
+		refusal.Err = err
+		return refusal
+	}
 	if differs, ok := errors.AsType[*publication.DiffersError](err); ok {
 		refusal := refuse(Conflict, "id", "id %s is published already and differs in %s: publish another event under "+
 			"another id",

@@ -68,6 +68,7 @@ var refusals = []struct {
 	{delivery.ErrReplaying, Exists, "", "%v"},
 	{delivery.ErrSuperseded, Exists, "", "%v"},
 	{delivery.ErrDiscarded, Exists, "", "%v"},
+	{delivery.ErrRetired, Exists, "", "%v"},
 
 	{destination.ErrUnknown, NotFound, "", ""},
 	{sealing.ErrShredded, NotFound, "", destination.ErrUnknown.Error()}, // deleted right now

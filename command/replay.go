@@ -2,12 +2,14 @@ package command
 
 import (
 	"context"
+	"errors"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
+	"carillon/eventstore"
 )
 
 // ReplayDelivery names a delivery as the read model knows it.
@@ -43,8 +45,23 @@ func (c *Commands) ReplayDelivery(
 				Destination:  in.Destination,
 				Replay:       run,
 				At:           c.now(),
+
+				RetiredBefore: c.retiredBefore(),
 			}, delivery.Options{Metadata: by.metadata()})
 			return resultOf(run, out.Loaded), err
 		})
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		err = delivery.ErrRetired
+	}
 	return replayed, refused(err)
+}
+
+// RefuseRetired refuses a replay of a delivery that the read model does not have, if it is retired. It can't say whose
+// it was: ids of deliveries can't be guessed, and that it is retired is all there is to know.
+func (c *Commands) RefuseRetired(ctx context.Context, id uuid.UUID) error {
+	_, err := delivery.Aggregate.Load(ctx, c.Store, id)
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		err = delivery.ErrRetired
+	}
+	return refused(err)
 }

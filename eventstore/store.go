@@ -59,8 +59,8 @@ type Store interface {
 	Head(ctx context.Context) (Position, error)
 }
 
-// Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all but
-// the store's own system events.
+// Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all. The
+// store's own system events, such as tombstones, are never among them.
 type Filter struct{ Prefixes []string }
 
 // Categories is the filter for all streams of some categories.

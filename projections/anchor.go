@@ -29,21 +29,23 @@ func (a anchor) after(batch []eventstore.Recorded) anchor {
 	return anchor{stream: last.Stream, revision: last.Revision, event: last.ID}
 }
 
-// find looks the anchor up in a store.
-func (a anchor) find(ctx context.Context, store eventstore.Store) (at eventstore.Position, found bool, err error) {
+// find looks the anchor up in a store. An event whose stream has ended is retired: it was there, and has no position.
+func (a anchor) find(
+	ctx context.Context, store eventstore.Store,
+) (at eventstore.Position, found, retired bool, err error) {
 	if a.stream == "" {
-		return eventstore.Start, false, nil
+		return eventstore.Start, false, false, nil
 	}
 	for recorded, err := range store.Read(ctx, a.stream, a.revision) {
 		switch {
 		case errors.Is(err, eventstore.ErrStreamDeleted):
-			return eventstore.Start, false, nil
+			return eventstore.Start, false, true, nil
 		case err != nil:
-			return eventstore.Start, false, fmt.Errorf("find the last event: %w", err)
+			return eventstore.Start, false, false, fmt.Errorf("find the last event: %w", err)
 		}
-		return recorded.Position, recorded.ID == a.event && recorded.Revision == a.revision, nil
+		return recorded.Position, recorded.ID == a.event && recorded.Revision == a.revision, false, nil
 	}
-	return eventstore.Start, false, nil
+	return eventstore.Start, false, false, nil
 }
 
 // verdict is the decision about a checkpoint.
@@ -71,7 +73,7 @@ func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	if c.position == eventstore.Start {
 		return v, nil
 	}
-	at, found, err := c.anchor.find(ctx, r.Store)
+	at, found, retired, err := c.anchor.find(ctx, r.Store)
 	if err != nil {
 		return verdict{}, err
 	}
@@ -93,7 +95,7 @@ func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 		}, nil
 	case head.Before(c.position):
 		v.why = "the event store ends before the checkpoint: it was restored from an older backup"
-	case c.anchor.stream != "" && !found:
+	case c.anchor.stream != "" && !found && !retired:
 		v.why = "the event store does not have the last event that was taken in"
 	}
 	v.resume, v.at = found, at

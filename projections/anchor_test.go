@@ -190,6 +190,21 @@ func TestAnchor_sameStoreContinues(t *testing.T) {
 	}
 }
 
+// The last event that was taken in may be retired by the next start.
+func TestAnchor_retiredEventContinues(t *testing.T) {
+	w := newWorld(t)
+	store, stream := w.embedded(), eventstore.StreamName("thing", uuid.New())
+	w.lives(store, w.put(store, stream, eventstore.NoStream, things(2)))
+	if err := store.Tombstone(w.ctx, stream); err != nil {
+		t.Fatal(err)
+	}
+	list, other := things(1), eventstore.StreamName("thing", uuid.New())
+	seen := w.lives(store, w.put(store, other, eventstore.NoStream, list))
+	if !slices.Equal(seen, ids(list)) {
+		t.Errorf("given %d events, want the new one", len(seen))
+	}
+}
+
 func TestAnOlderBackupBeginsFromNothing(t *testing.T) {
 	w := newWorld(t)
 	dir, socket := t.TempDir(), nodetest.SocketDir(t)

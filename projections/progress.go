@@ -217,6 +217,12 @@ func (p *Progress) waitersOf(name string) *waiters {
 	return w
 }
 
+// Stored returns the checkpoint of a consumer: all is recorded that follows from the events up to it. It is Start if it
+// can't be read.
+func (p *Progress) Stored(ctx context.Context, name string) eventstore.Position {
+	return p.stored(ctx, name)
+}
+
 // stored reads a checkpoint; any failure reads as "not there yet", because waiting is bounded by the caller.
 func (p *Progress) stored(ctx context.Context, name string) eventstore.Position {
 	var commit, prepare int64

@@ -13,8 +13,8 @@ import (
 const historyPage = 1000
 
 // History calls each for the published events that an organization can see now, by time, oldest first, both ends
-// included. It stops at the first error of each and returns it.
-func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until time.Time,
+// included, without those that were published before a time. It stops at the first error of each and returns it.
+func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until, publishedSince time.Time,
 	each func(EventSummary) error) error {
 	after, id := since, uuid.Nil
 	for {
@@ -25,14 +25,15 @@ func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, un
 					UNION SELECT f.id, f.feed_type FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
 					WHERE s.organization = $1) visible
 				CROSS JOIN LATERAL (SELECT * FROM publications.publications p
-					WHERE p.feed_id = visible.id AND (p.time, p.id) > ($2, $3) AND p.time <= $4
+					WHERE p.feed_id = visible.id AND (p.time, p.id) > ($2, $3) AND p.time <= $4 AND p.published_at >= $6
 					ORDER BY p.time, p.id LIMIT $5) p
 				WHERE p.feed_type = visible.feed_type
 				UNION ALL
 				(SELECT p.id, p.type, p.source, coalesce(p.subject, ''), p.time, '', NULL::uuid FROM publications.publications p
 				WHERE p.feed_id IS NULL AND p.organization = $1 AND (p.time, p.id) > ($2, $3) AND p.time <= $4
+					AND p.published_at >= $6
 				ORDER BY p.time, p.id LIMIT $5)) seen
-			ORDER BY time, id LIMIT $5`, organization, after, id, until, historyPage)
+			ORDER BY time, id LIMIT $5`, organization, after, id, until, historyPage, publishedSince)
 		if err != nil {
 			return fmt.Errorf("history: %w", err)
 		}

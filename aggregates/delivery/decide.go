@@ -14,6 +14,9 @@ var (
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
 	ErrDiscarded  = errors.New("the delivery was discarded with its subscription: a backfill of the destination " +
 		"makes it pending again")
+	// ErrRetired also answers for deliveries whose stream is gone.
+	ErrRetired = errors.New("the delivery is retired: it was over for longer than this installation keeps deliveries " +
+		"(CARILLON_RETAIN_DELIVERIES), and can't be sent again")
 )
 
 // DiscardedError is ErrDiscarded with its cause.
@@ -59,6 +62,7 @@ type (
 		Destination   uuid.UUID
 		Subscriptions []uuid.UUID // those that match it now
 		At            time.Time
+		RetiredBefore time.Time // Optional. A delivery without a change since counts as retired.
 	}
 	// DropReplay ends a replay that is not sent yet.
 	DropReplay struct {
@@ -72,6 +76,8 @@ type (
 		Destination  uuid.UUID
 		Replay       uuid.UUID
 		At           time.Time
+		// Optional. A delivery without a change since counts as retired, though its stream may be there.
+		RetiredBefore time.Time
 	}
 )
 
@@ -151,10 +157,15 @@ func (c Discard) decide(s State) ([]Event, error) {
 }
 
 func (c Reinstate) decide(s State) ([]Event, error) {
-	if s.status() != StatusDiscarded {
+	if s.status() != StatusDiscarded || s.ChangedAt.Before(c.RetiredBefore) {
 		return nil, nil
 	}
-	return []Event{Reinstated(c)}, nil
+	return []Event{Reinstated{
+		Organization:  c.Organization,
+		Destination:   c.Destination,
+		Subscriptions: c.Subscriptions,
+		At:            c.At,
+	}}, nil
 }
 
 func (c DropReplay) decide(s State) ([]Event, error) {
@@ -170,10 +181,17 @@ func (c RequestReplay) decide(s State) ([]Event, error) {
 		return nil, nil
 	case s.Replay != uuid.Nil:
 		return nil, ErrReplaying
+	case s.Over() && s.ChangedAt.Before(c.RetiredBefore):
+		return nil, ErrRetired
 	}
 	switch s.status() {
 	case StatusSucceeded, StatusFailed:
-		return []Event{ReplayRequested(c)}, nil
+		return []Event{ReplayRequested{
+			Organization: c.Organization,
+			Destination:  c.Destination,
+			Replay:       c.Replay,
+			At:           c.At,
+		}}, nil
 	case StatusSuperseded:
 		return nil, ErrSuperseded
 	case StatusDiscarded:

@@ -116,7 +116,11 @@ type State struct {
 	NextAttemptAt time.Time // if the status is pending and there were attempts
 	Replay        uuid.UUID // requested and not attempted yet
 	Reason        string    // reason of the discarding
+	ChangedAt     time.Time // the end of the last attempt, or the time of a later event
 }
+
+// Over reports whether the delivery has a final status, and no replay is to be made.
+func (s State) Over() bool { return s.status() != StatusPending && s.Replay == uuid.Nil }
 
 // LostRace reports whether another driver sent the same attempt concurrently, and recorded it first. The attempt
 // counts, but neither as a step of the retry schedule nor as another failure of the destination.
@@ -127,6 +131,7 @@ func (s State) status() Status { return cmp.Or(s.Status, StatusPending) }
 
 func (e Attempted) evolve(s State) State {
 	s.Status, s.Attempts, s.NextAttemptAt = e.Status, e.Number, e.NextAttemptAt
+	s.changed(e.At.Add(e.Duration()))
 	switch {
 	case e.Trigger != Automatic:
 		s.Replay = uuid.Nil
@@ -136,16 +141,24 @@ func (e Attempted) evolve(s State) State {
 	return s
 }
 
-func (Superseded) evolve(s State) State        { s.Status = StatusSuperseded; return s }
-func (e ReplayRequested) evolve(s State) State { s.Replay = e.Replay; return s }
-func (ReplayDropped) evolve(s State) State     { s.Replay = uuid.Nil; return s }
+func (s *State) changed(at time.Time) {
+	if at.After(s.ChangedAt) {
+		s.ChangedAt = at
+	}
+}
+
+func (e Superseded) evolve(s State) State      { s.changed(e.At); s.Status = StatusSuperseded; return s }
+func (e ReplayRequested) evolve(s State) State { s.changed(e.At); s.Replay = e.Replay; return s }
+func (e ReplayDropped) evolve(s State) State   { s.changed(e.At); s.Replay = uuid.Nil; return s }
 
 func (e Discarded) evolve(s State) State {
+	s.changed(e.At)
 	s.Status, s.Reason, s.Replay = StatusDiscarded, e.Reason, uuid.Nil
 	return s
 }
 
-func (Reinstated) evolve(s State) State {
+func (e Reinstated) evolve(s State) State {
+	s.changed(e.At)
 	s.Status, s.Reason, s.Automatic, s.NextAttemptAt = StatusPending, "", 0, time.Time{}
 	return s
 }

@@ -226,7 +226,7 @@ func TestReinstate_restartsSchedule(t *testing.T) {
 
 func TestDiscardedErrorNamesCause(t *testing.T) {
 	t.Parallel()
-	request := delivery.RequestReplay(wanted)
+	request := delivery.RequestReplay{Replay: wanted.Replay, At: wanted.At}
 	for _, reason := range []string{"its last subscription was deleted", "the feed of its event was deleted"} {
 		discarded := delivery.Aggregate.Evolve(delivery.State{}, delivery.Discarded{Reason: reason})
 		_, err := delivery.Aggregate.Decide(discarded, request)
@@ -234,6 +234,24 @@ func TestDiscardedErrorNamesCause(t *testing.T) {
 			t.Errorf("%q: %v", reason, err)
 		}
 	}
+}
+
+// A delivery that is over for longer than it is kept may be removed at any moment.
+func TestReplay_retired(t *testing.T) {
+	t.Parallel()
+	gaveUp := attempted(1, refused, delivery.StatusFailed, time.Time{})
+	ends := gaveUp.At.Add(refused.Duration())
+	request := delivery.RequestReplay{Replay: wanted.Replay, At: wanted.At, RetiredBefore: ends}
+	aggregatetest.Stream(t, delivery.Aggregate).Of(gaveUp).When(request).Then(delivery.ReplayRequested{
+		Replay: wanted.Replay,
+		At:     wanted.At,
+	})
+	request.RetiredBefore = ends.Add(time.Microsecond)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(gaveUp).When(request).Refused(delivery.ErrRetired)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(attempted(1, refused, delivery.StatusPending, noon)).When(request).
+		Refused(delivery.ErrInFlight)
+	again := delivery.Reinstate{At: ends, RetiredBefore: noon.Add(time.Microsecond)}
+	aggregatetest.Stream(t, delivery.Aggregate).Of(delivery.Discarded{At: noon}).When(again).Then()
 }
 
 func TestDropReplay(t *testing.T) {

@@ -119,6 +119,9 @@ func reportSeal(w io.Writer, r *treeheads.Report) {
 	if r.Elsewhere > 0 {
 		row(w, "it fits "+counted(r.Elsewhere, "head")+" kept elsewhere")
 	}
+	if r.Retired > 0 {
+		row(w, fmt.Sprintf("%s of retired events and deliveries ended, their leaves kept", counted(r.Retired, "stream")))
+	}
 	for _, s := range r.Shortened {
 		row(w, fmt.Sprintf("stream %s is shortened by its metadata (%s): %d events removed, their leaves kept", s.Stream,
 			s.Setting, s.Removed))

@@ -303,7 +303,10 @@ func (c *FeedCuration) publish(ctx context.Context, id uuid.UUID, t task, kind s
 		Data:         data,
 	})
 	var refusal *command.Refusal
-	if errors.As(err, &refusal) {
+	switch {
+	case errors.Is(err, eventstore.ErrStreamDeleted):
+		return nil // it was published, and is retired
+	case errors.As(err, &refusal):
 		// The change is recorded; retrying would stop all feeds for one unpublishable event.
 		c.log.Error("event not published", "type", kind, "item", id, "error", err)
 		return nil

@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
@@ -94,6 +95,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) (err error) {
 			Metadata:  f.metadata(f.published.Organization),
 			Known:     known,
 		})
+		if errors.Is(err, eventstore.ErrStreamDeleted) {
+			return nil // it was dispatched, and is retired
+		}
 		if err != nil {
 			return fmt.Errorf("dispatch %s: %w", f.id, err)
 		}
@@ -173,7 +177,7 @@ func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
 		_, err := delivery.Aggregate.Execute(ctx, store, s.Supersedes,
 			delivery.Supersede{By: newer, At: f.at},
 			delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: f.metadata(s.Organization)})
-		if err != nil {
+		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) { // that one is retired
 			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
 		}
 	}

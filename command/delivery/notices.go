@@ -253,6 +253,9 @@ func (n *notices) sendTo(ctx context.Context, cause *eventstore.Recorded, organi
 	}
 	_, err = publication.Aggregate.Execute(ctx, n.store, id, publication.Publish{Published: published},
 		publication.Options{CommandID: eventstore.EventID(id, 0), Metadata: metadata})
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return nil // it was made, and is retired
+	}
 	if err != nil {
 		return fmt.Errorf("publish notice: %w", err)
 	}

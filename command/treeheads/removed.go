@@ -89,6 +89,10 @@ func (w *walk) judge() {
 		})
 	}
 	for _, s := range w.shortened {
+		if s.tombstone && slices.Contains(retiring, categoryOf(s.stream)) {
+			w.report.Retired++
+			continue
+		}
 		if text := s.text(); text != "" {
 			w.report.Shortened = append(w.report.Shortened, Shortened{
 				Stream:  s.stream,
@@ -98,6 +102,14 @@ func (w *walk) judge() {
 		}
 	}
 	slices.SortFunc(w.report.Shortened, func(a, b Shortened) int { return cmp.Compare(a.Stream, b.Stream) })
+}
+
+// retiring are the categories whose streams end when they are retired: there are many.
+var retiring = []string{"publication", "dispatch", "delivery"}
+
+func categoryOf(stream string) string {
+	category, _, _ := strings.Cut(stream, "-")
+	return category
 }
 
 // unnamed begins the name of a stream of which only the beginning of its name's hash is known.

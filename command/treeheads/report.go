@@ -47,8 +47,10 @@ type Report struct {
 	Elsewhere uint64      `json:"elsewhere"` // heads kept elsewhere that the log fits
 	Last      *seal.Head  `json:"last"`      // nil means the log has no head
 	Shortened []Shortened `json:"shortened"`
-	Faults    []Fault     `json:"faults"` // the first ones
-	Count     uint64      `json:"count"`  // of all faults
+	// Retired is how many streams of published events, dispatches and deliveries have ended. They are not named.
+	Retired uint64  `json:"retired"`
+	Faults  []Fault `json:"faults"` // the first ones
+	Count   uint64  `json:"count"`  // of all faults
 }
 
 // OK reports whether there is no fault.

@@ -131,7 +131,7 @@ func stepOf(message *streams.ReadResp) (step eventstore.Message, known bool) {
 			return step, false
 		}
 		entry := entryOf(event)
-		if entry.Type == eventstore.Filler {
+		if entry.Type == eventstore.Filler || strings.HasPrefix(entry.Type, "$") { // such as the tombstone of a stream
 			return eventstore.Message{Position: entry.Position}, true
 		}
 		return eventstore.Message{Event: &entry.Recorded, Position: entry.Position}, true

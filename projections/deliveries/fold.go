@@ -8,6 +8,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/retirement"
 	"carillon/projections/column"
 )
 
@@ -17,6 +18,7 @@ type fold struct {
 	byID    map[uuid.UUID]*row
 	gone    map[uuid.UUID]struct{} // deleted destinations: later events are dropped
 	deleted column.UUIDs           // deleted in this batch
+	retired retired
 }
 
 // row is a delivery in the making. A zero before means that it is new.
@@ -75,6 +77,8 @@ func (f *fold) apply(s step) {
 			r.revision, r.touched = int64(s.revision), true
 			r.apply(event)
 		}
+	case retirement.Event:
+		f.retire(retiredBy(event))
 	}
 }
 
@@ -135,6 +139,7 @@ func (f *fold) drop(destination uuid.UUID) {
 	}
 	f.rows = kept
 	f.gone[destination] = struct{}{}
+	f.retired.drop(destination)
 	f.deleted = append(f.deleted, destination)
 }
 

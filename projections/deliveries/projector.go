@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/retirement"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
@@ -33,10 +34,10 @@ var schema string
 // ReadModel is the read model of deliveries, and the queue of due ones.
 var ReadModel = projections.ReadModel{
 	Name:    "deliveries",
-	Version: 3, // 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes
+	Version: 4, // 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes; 4: retirement
 	Schema:  schema,
 	Filter: eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category,
-		destination.Aggregate.Category),
+		destination.Aggregate.Category, retirement.Aggregate.Category),
 	Project: project,
 	Carry:   carryLeases,
 	Unverified: map[string][]string{
@@ -99,6 +100,11 @@ func decode(batch []eventstore.Recorded) (steps []step, used int, err error) {
 			event, err = dispatch.Events.Decode(recorded)
 			rows += len(scheduledBy(event).Deliveries)
 			s.event = event
+		case retirement.Aggregate.Category:
+			var event retirement.Event
+			event, err = retirement.Events.Decode(recorded)
+			rows += len(deliveriesOf(retiredBy(event)))
+			s.event = event
 		default:
 			s.event, err = destination.Events.Decode(recorded)
 		}
@@ -126,6 +132,16 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 		case delivery.Event:
 			if _, here := made[s.id]; !here {
 				wanted = append(wanted, s.id)
+			}
+		case retirement.Event:
+			retired := retiredBy(event)
+			for _, id := range deliveriesOf(retired) {
+				if _, here := made[id]; !here {
+					wanted = append(wanted, id)
+				}
+			}
+			for _, d := range retired.Destinations {
+				destinations[d.ID] = struct{}{}
 			}
 		}
 	}

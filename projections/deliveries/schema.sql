@@ -112,5 +112,51 @@ CREATE TABLE outcomes (
     PRIMARY KEY (organization, day)
 ) WITH (fillfactor = 45);
 
+-- Deliveries that are retired: no row of them is left, and no tally; the outcomes count them still. Each destination and
+-- day of theirs has few rows, however many they were.
+CREATE TABLE retired (
+    destination  uuid NOT NULL,
+    organization uuid NOT NULL,
+    day          date NOT NULL,
+    type         text NOT NULL,
+    feed_id      uuid NOT NULL,                   -- zero: no feed
+    total        bigint NOT NULL,
+    succeeded    bigint NOT NULL,
+    failed       bigint NOT NULL,
+    superseded   bigint NOT NULL,
+    discarded    bigint NOT NULL,
+    PRIMARY KEY (destination, organization, day, type, feed_id)
+);
+
+-- Their attempts.
+CREATE TABLE retired_attempts (
+    destination     uuid NOT NULL,
+    day             date NOT NULL,                -- of the attempts
+    failure_reason  text NOT NULL,                -- empty: a success
+    response_status integer NOT NULL,             -- 0: no answer
+    duration_micros bigint NOT NULL,              -- two significant digits
+    attempts        bigint NOT NULL,
+    deliveries      bigint NOT NULL,              -- that failed first on the day with the reason and status
+    last_at         timestamptz,                  -- of failures
+    PRIMARY KEY (destination, day, failure_reason, response_status, duration_micros)
+);
+
+-- For analysts: with those that are retired.
+CREATE VIEW all_tallies AS
+    SELECT destination, day, type, feed_id, total, succeeded, failed, superseded, discarded FROM tallies
+    UNION ALL
+    SELECT destination, day, type, feed_id, total, succeeded, failed, superseded, discarded FROM retired;
+
+-- The same of attempts, a row each. A retired one names no delivery: first is 1 where it stands for one more.
+CREATE VIEW all_attempts AS
+    SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date AS day, a.delivery, 0 AS first,
+        a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
+    FROM attempts a JOIN deliveries d ON d.id = a.delivery
+    UNION ALL
+    SELECT o.organization, r.destination, r.day, NULL, (n <= r.deliveries)::integer, nullif(r.failure_reason, ''),
+        nullif(r.response_status, 0), r.duration_micros, r.last_at
+    FROM retired_attempts r CROSS JOIN LATERAL generate_series(1, r.attempts) n
+    JOIN (SELECT DISTINCT destination, organization FROM retired) o ON o.destination = r.destination;
+
 -- Deleted destinations: a delivery that was scheduled at the same time is dropped when it arrives.
 CREATE TABLE gone (destination uuid PRIMARY KEY);

@@ -63,6 +63,7 @@ func (f *fold) writeTallies(batch *pgx.Batch) {
 		key, sum := tallyKey{r.destination, day, r.event.Type, r.event.FeedID}, outcomesKey{r.organization, day}
 		tallies[key], outcomes[sum] = tallies[key].after(r), outcomes[sum].after(r)
 	}
+	f.retired.count(tallies, outcomes)
 	addTallies.Queue(batch, changesOf(tallies))
 	addOutcomes.Queue(batch, changesOf(outcomes))
 }

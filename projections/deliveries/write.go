@@ -18,11 +18,13 @@ import (
 func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	var batch pgx.Batch
 	f.writeDeleted(&batch)
+	f.retired.write(&batch)
 	f.writeInserts(&batch)
 	f.writeAttempts(&batch)
 	f.writeUpdates(&batch)
 	f.writeDue(tx, &batch)
 	f.writeTallies(&batch)
+	f.retired.forgetEmpty(&batch)
 	if batch.Len() == 0 {
 		return nil
 	}
@@ -31,6 +33,10 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	}
 	return nil
 }
+
+// ownerOfGone selects the organization of a destination that has, or had, deliveries.
+const ownerOfGone = `(SELECT organization FROM deliveries WHERE destination = gone.id LIMIT 1)
+	UNION (SELECT organization FROM retired WHERE destination = gone.id LIMIT 1)`
 
 func (f *fold) writeDeleted(batch *pgx.Batch) {
 	if len(f.deleted) == 0 {
@@ -42,17 +48,19 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 		FROM (SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
 				sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
 			FROM unnest($1::uuid[]) gone(id)
-			CROSS JOIN LATERAL (SELECT organization FROM deliveries d WHERE d.destination = gone.id LIMIT 1) w
-			JOIN tallies t ON t.destination = gone.id GROUP BY 1, 2) s
+			CROSS JOIN LATERAL (`+ownerOfGone+`) w
+			JOIN all_tallies t ON t.destination = gone.id GROUP BY 1, 2) s
 		WHERE o.organization = s.organization AND o.day = s.day`, f.deleted)
 	batch.Queue(`DELETE FROM outcomes o USING unnest($1::uuid[]) gone(id)
-			CROSS JOIN LATERAL (SELECT organization FROM deliveries d WHERE d.destination = gone.id LIMIT 1) w
+			CROSS JOIN LATERAL (`+ownerOfGone+`) w
 		WHERE o.organization = w.organization AND o.total = 0`, f.deleted)
 	batch.Queue(`DELETE FROM earlier_attempts a USING deliveries d
 		WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`, f.deleted)
 	batch.Queue("DELETE FROM due WHERE destination = ANY($1)", f.deleted)
 	batch.Queue("DELETE FROM deliveries WHERE destination = ANY($1)", f.deleted)
-	batch.Queue("DELETE FROM tallies WHERE destination = ANY($1)", f.deleted)
+	for _, table := range []string{"tallies", "retired", "retired_attempts"} {
+		batch.Queue("DELETE FROM "+table+" WHERE destination = ANY($1)", f.deleted)
+	}
 	batch.Queue("INSERT INTO gone SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING", f.deleted)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/retirement"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
@@ -27,9 +28,10 @@ var schema string
 // ReadModel is the read model of how destinations answer.
 var ReadModel = projections.ReadModel{
 	Name:    "health",
-	Version: 2, // 2: an attempt that lost its race is no separate failure
+	Version: 3, // 2: an attempt that lost its race is no separate failure; 3: retirement
 	Schema:  schema,
-	Filter:  eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category),
+	Filter: eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category,
+		retirement.Aggregate.Category),
 	Project: project,
 }
 
@@ -86,7 +88,10 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 	}
 	for i := range batch {
 		recorded := &batch[i]
-		if recorded.Category() == delivery.Aggregate.Category {
+		switch recorded.Category() {
+		case retirement.Aggregate.Category:
+			continue
+		case delivery.Aggregate.Category:
 			event, err := delivery.Events.Decode(recorded)
 			if err != nil {
 				return nil, nil, err
@@ -150,6 +155,24 @@ var updateHealth = column.SQL(`
 
 // project applies a batch.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
+	for len(batch) > 0 {
+		before, retired, after, err := beforeRetired(batch)
+		if err == nil {
+			err = write(ctx, tx, before)
+		}
+		if err == nil && retired != nil {
+			err = retire(ctx, tx, retired)
+		}
+		if err != nil {
+			return err
+		}
+		batch = after
+	}
+	return nil
+}
+
+// write applies a batch without retirements.
+func write(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	changes, counted, err := fold(batch)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
@@ -22,9 +23,9 @@ var schema string
 // ReadModel is the read model of published events.
 var ReadModel = projections.ReadModel{
 	Name:    "publications",
-	Version: 2,
+	Version: 3, // 3: retirement
 	Schema:  schema,
-	Filter:  eventstore.Categories(publication.Aggregate.Category),
+	Filter:  eventstore.Categories(publication.Aggregate.Category, retirement.Aggregate.Category),
 	Project: project,
 }
 
@@ -50,7 +51,14 @@ var insertRows = column.Insert("publications",
 // project applies a batch.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
 	rows := make([]row, 0, len(batch))
+	var retired retired
 	for i := range batch {
+		if batch[i].Category() == retirement.Aggregate.Category {
+			if err := retired.apply(&batch[i]); err != nil {
+				return err
+			}
+			continue
+		}
 		event, err := publication.Events.Decode(&batch[i])
 		if err != nil {
 			return err
@@ -62,8 +70,41 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 	}
 	var statements pgx.Batch
 	insertRows.Queue(&statements, rows)
+	retired.queue(&statements)
 	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("write publications: %w", err)
 	}
 	return nil
+}
+
+// retired lists the events that a batch retires. None is published after that.
+type retired struct {
+	ids      column.UUIDs
+	revision eventstore.Revision
+	any      bool
+}
+
+func (r *retired) apply(recorded *eventstore.Recorded) error {
+	event, err := retirement.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	switch e := event.(type) {
+	case retirement.Retired:
+		for _, p := range e.Publications {
+			r.ids = append(r.ids, p.ID)
+		}
+		r.revision, r.any = recorded.Revision, true
+	case retirement.Removed: // their streams
+	}
+	return nil
+}
+
+func (r *retired) queue(statements *pgx.Batch) {
+	if !r.any {
+		return
+	}
+	statements.Queue("DELETE FROM publications WHERE id = ANY($1)", r.ids)
+	statements.Queue("INSERT INTO retirement (revision) VALUES ($1) ON CONFLICT (singleton) DO UPDATE SET revision = "+
+		"excluded.revision", int64(r.revision))
 }

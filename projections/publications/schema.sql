@@ -20,3 +20,11 @@ CREATE INDEX ON publications (feed_id, type, time, id) WHERE feed_id IS NOT NULL
 CREATE INDEX ON publications (organization, type, time, id) WHERE feed_id IS NULL;
 -- By a digest, because a subject may be longer than an index takes.
 CREATE INDEX ON publications (hashtextextended(subject, 0), time, id) WHERE subject IS NOT NULL;
+-- For the retirement of what is old.
+CREATE INDEX ON publications (published_at, id);
+
+-- The last event of the stream of retirements that is applied. The row is there once there was one.
+CREATE TABLE retirement (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    revision  bigint NOT NULL
+);

@@ -29,14 +29,15 @@ var _ command.History = History{}
 
 // History implements command.History. It sees what was published before it was asked.
 func (h History) History(
-	ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error,
+	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
+	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
 	settling, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
 	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil && settling.Err() == nil {
 		return err
 	}
-	return h.Queries.History(ctx, organization, since, until, func(e query.EventSummary) error {
+	return h.Queries.History(ctx, organization, since, until, retiredBefore, func(e query.EventSummary) error {
 		return each(e.ID, dispatch.Summary{
 			Type:     e.Type,
 			Source:   e.Source,

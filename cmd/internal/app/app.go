@@ -189,6 +189,7 @@ func (a *App) Run(ctx context.Context) error {
 		working.run(a.setOperatorWebhook)
 	}
 	a.startSealing(working)
+	a.startRetiring(working)
 	a.startDelivery(working, projecting)
 	fail(a.startCollection(working))
 	a.startServers(serving)

@@ -156,6 +156,7 @@ func (a *App) connectCommands(with sending) error {
 		Quotas:  &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log},
 		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 
+		Retain:              a.cfg.RetainDeliveries,
 		OrganizationSources: bool(a.cfg.OrgSources) || a.cfg.Dev,
 	}
 	a.holdings = adapters.Holdings{

@@ -1,12 +1,14 @@
 package app
 
 import (
+	"context"
 	"log/slog"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/audit"
@@ -73,13 +75,14 @@ type processManager struct {
 
 // reactions holds the dependencies of process managers.
 type reactions struct {
-	store    eventstore.Store
-	commands *command.Commands
-	holdings delivery.Holdings
-	handoff  delivery.Handoff
-	tracer   delivery.Tracer
-	policy   delivery.HealthPolicy
-	log      *slog.Logger
+	store     eventstore.Store
+	tombstone func(ctx context.Context, stream string) error
+	commands  *command.Commands
+	holdings  delivery.Holdings
+	handoff   delivery.Handoff
+	tracer    delivery.Tracer
+	policy    delivery.HealthPolicy
+	log       *slog.Logger
 }
 
 // processManagers lists every process manager. Without reactions they have names and filters, and can't be run.
@@ -99,5 +102,6 @@ func processManagers(with reactions) []processManager {
 		{config.RoleCollect, func() eventstore.ProcessManager {
 			return adapters.NewFeedCuration(with.store, with.commands, with.log)
 		}},
+		{config.RoleDispatch, func() eventstore.ProcessManager { return retire.NewRemover(with.store, with.tombstone) }},
 	}
 }

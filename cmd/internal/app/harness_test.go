@@ -55,20 +55,26 @@ func shared(t *testing.T) *process {
 	t.Parallel()
 	p := *whole(t)
 	p.TB = t
-	made, err := p.app.Commands.RegisterOrganization(t.Context(), operator(),
-		command.RegisterOrganization{Name: t.Name()})
+	return p.another(t.Name())
+}
+
+// another is the same process for another organization, which it makes.
+func (p *process) another(name string) *process {
+	p.Helper()
+	q := *p
+	made, err := q.app.Commands.RegisterOrganization(q.Context(), operator(), command.RegisterOrganization{Name: name})
 	if err != nil {
-		t.Fatal(err)
+		q.Fatal(err)
 	}
-	p.organization = made.ID
-	p.app.Progress.Await(t.Context(), made.Position, organizations.ReadModel.Name)
-	issued, err := p.app.Commands.IssueKey(t.Context(), operator(), command.IssueKey{Organization: p.organization})
+	q.organization = made.ID
+	q.app.Progress.Await(q.Context(), made.Position, organizations.ReadModel.Name)
+	issued, err := q.app.Commands.IssueKey(q.Context(), operator(), command.IssueKey{Organization: q.organization})
 	if err != nil {
-		t.Fatal(err)
+		q.Fatal(err)
 	}
-	p.app.Progress.Await(t.Context(), issued.Position, organizations.ReadModel.Name)
-	p.key = issued.Value.Reveal()
-	return &p
+	q.app.Progress.Await(q.Context(), issued.Position, organizations.ReadModel.Name)
+	q.key = issued.Value.Reveal()
+	return &q
 }
 
 // start runs a process of this test alone, beside other tests.

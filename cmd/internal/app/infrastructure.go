@@ -46,7 +46,11 @@ type eventStore interface {
 
 // infrastructure holds the event store and Postgres, embedded or elsewhere.
 type infrastructure struct {
-	store    eventStore
+	store eventStore
+	// tombstone ends a stream of the store permanently.
+	tombstone func(ctx context.Context, stream string) error
+	// scavenge gives the space of deleted streams back; nil if the store is elsewhere.
+	scavenge func(ctx context.Context) error
 	server   *esdb.Store // the store, if it is a server elsewhere; nil if it is embedded
 	pool     *pgxpool.Pool
 	locks    *sessionlock.Locks
@@ -154,7 +158,7 @@ func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (
 		if in.server, err = esdb.Open(url, log); err != nil {
 			return fmt.Errorf("CARILLON_EVENTSTORE_URL: %w", err)
 		}
-		in.store = in.server
+		in.store, in.tombstone = in.server, in.server.Tombstone
 		in.closers = append(in.closers, func() { _ = in.server.Close() })
 		return nil
 	}
@@ -193,7 +197,14 @@ func (in *infrastructure) openEventStore(cfg *config.Config, log *slog.Logger) (
 		case <-closed:
 		}
 	}()
-	in.store = embedded.Store()
+	in.store, in.tombstone = embedded.Store(), embedded.Store().Tombstone
+	in.scavenge = func(ctx context.Context) error {
+		removed, err := embedded.Scavenge(ctx, nil)
+		if removed.Events > 0 {
+			log.Info("event store scavenged", "events", removed.Events, "bytes", removed.Bytes)
+		}
+		return err
+	}
 	in.closers = append(in.closers, embedded.Store().Close)
 	return nil
 }

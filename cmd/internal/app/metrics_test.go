@@ -21,7 +21,7 @@ func TestMetrics_consumersAndPages(t *testing.T) {
 	p.connect("crm", url, 0)
 	p.publish()
 	p.await(arrived)
-	const processManagers = 4
+	const processManagers = 5
 	var metrics string
 	there, current := map[string]bool{}, map[string]bool{}
 	p.eventually("all consumers have caught up", func() bool { // each at some time: other tests publish as well

@@ -47,12 +47,13 @@ func (a *App) startReadModels(s *stage) {
 // startProcessManagers runs those that belong to the process's roles.
 func (a *App) startProcessManagers(s *stage) {
 	with := reactions{
-		store:    a.base.store,
-		commands: a.Commands,
-		log:      a.log,
-		holdings: a.holdings,
-		policy:   a.healthPolicy(),
-		handoff:  a.deliverers,
+		store:     a.base.store,
+		tombstone: a.base.tombstone,
+		commands:  a.Commands,
+		log:       a.log,
+		holdings:  a.holdings,
+		policy:    a.healthPolicy(),
+		handoff:   a.deliverers,
 	}
 	if a.tracing != nil {
 		with.tracer = a.tracing

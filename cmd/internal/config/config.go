@@ -58,6 +58,8 @@ type Config struct {
 	AutoDisableAfter      int             `env:"CARILLON_AUTO_DISABLE_AFTER" default:"100" placeholder:"N" help:"Consecutive failed attempts after which a destination is auto-disabled (${default})."`
 	AutoDisableMinStreak  time.Duration   `env:"CARILLON_AUTO_DISABLE_MIN_STREAK" default:"1h" placeholder:"TIME" help:"Minimum duration of the failures before auto-disabling (${default})."`
 
+	RetainDeliveries time.Duration `env:"CARILLON_RETAIN_DELIVERIES" default:"0s" placeholder:"TIME" help:"How long events and their deliveries are kept after all of them have ended, such as 2160h for 90 days; counts stay. 0: forever."`
+
 	OperatorWebhook       Address `env:"CARILLON_OPERATOR_WEBHOOK" placeholder:"URL" help:"An address of yours that gets the notices of all organizations, and sources that need somebody. Empty: none."`
 	OperatorWebhookSecret Secret  `env:"CARILLON_OPERATOR_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs them: whsec_ and 24 to 64 bytes in base64."`
 
@@ -138,6 +140,7 @@ const (
 	minTokenLength  = 32
 	maxRetries      = 50
 	maxWait         = 7 * 24 * time.Hour
+	minRetention    = 7 * 24 * time.Hour
 	minTimeout      = 100 * time.Millisecond
 	maxTimeout      = 5 * time.Minute
 	maxDisableAfter = 1_000_000
@@ -156,6 +159,7 @@ func (c *Config) Validate() error {
 		c.checkSeal,
 		c.checkEgress,
 		c.checkDelivery,
+		c.checkRetention,
 		c.checkOperatorWebhook,
 		c.Platforms.Validate,
 		c.checkTLS,
@@ -351,6 +355,14 @@ func (c *Config) checkDelivery() error {
 		return wrong("CARILLON_AUTO_DISABLE_MIN_STREAK", "must not be negative; it is %s", c.AutoDisableMinStreak)
 	}
 	return CheckContact(c.CollectContact)
+}
+
+func (c *Config) checkRetention() error {
+	if c.RetainDeliveries != 0 && c.RetainDeliveries < minRetention {
+		return wrong("CARILLON_RETAIN_DELIVERIES", "must be 0 (forever) or at least %s; it is %s", minRetention,
+			c.RetainDeliveries)
+	}
+	return nil
 }
 
 func (c *Config) checkTLS() error {

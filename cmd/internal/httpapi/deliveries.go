@@ -64,7 +64,7 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	}
 	found, err := a.wholeDelivery(r, id)
 	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "delivery")
+		return wire.Reply{}, a.noDelivery(r, id, err, wire.NotFound)
 	}
 	shown, err := a.deliveryDetailOf(r.Context(), found)
 	if err != nil {
@@ -113,6 +113,21 @@ func (a *API) wholeDelivery(r *http.Request, id uuid.UUID) (query.DeliveryDetail
 	return a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 }
 
+// noDelivery is the answer about a delivery that can't be read. If it is missing because it is retired, that is what
+// the answer says, as a failure of a kind.
+func (a *API) noDelivery(r *http.Request, id uuid.UUID, err error, kind wire.Kind) error {
+	if errors.Is(err, query.ErrNotFound) {
+		failed := a.Commands.RefuseRetired(r.Context(), id)
+		if refusal, ok := errors.AsType[*command.Refusal](failed); ok {
+			return &wire.Failure{Kind: kind, Issue: refusal.Message, Cause: failed}
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	return wire.NotFoundError(err, "delivery")
+}
+
 // replayDelivery answers POST /events/deliveries/{id}/replay.
 func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	id, err := wire.PathUUID(r, "id", wire.BadParam)
@@ -124,7 +139,7 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	}
 	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 	if err != nil {
-		return wire.Reply{}, wire.NotFoundError(err, "delivery")
+		return wire.Reply{}, a.noDelivery(r, id, err, wire.Exists)
 	}
 	run, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
 		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,

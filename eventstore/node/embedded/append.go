@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -28,6 +29,19 @@ func (s *Store) Append(
 		return eventstore.Appended{}, translate(err)
 	}
 	return eventstore.Appended{Revision: eventstore.Revision(result.Revision), Position: position(result.Position)}, nil
+}
+
+// Tombstone ends a stream permanently: its events can't be read any more, and the next scavenge removes them. A stream
+// that has ended stays so.
+func (s *Store) Tombstone(ctx context.Context, stream string) error {
+	if err := ctx.Err(); err != nil {
+		return translate(err)
+	}
+	_, err := s.data.Tombstone(ctx, stream, store.Any())
+	if err != nil && !errors.Is(err, store.ErrStreamDeleted) {
+		return fmt.Errorf("tombstone %s: %w", stream, translate(err))
+	}
+	return nil
 }
 
 func expectation(expected eventstore.Revision) store.Expected {

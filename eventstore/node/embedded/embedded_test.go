@@ -293,3 +293,34 @@ func TestEmbedded_sameOverNetwork(t *testing.T) {
 		t.Errorf("-by gRPC +here:\n%s", diff)
 	}
 }
+
+// A tombstone is in the stream that it ends, and no event of the program.
+func TestTombstone(t *testing.T) {
+	t.Parallel()
+	store := open(t, vfs.NewMem()).Store()
+	put(t, store, "thing-1", eventstore.NoStream, proposed(1))
+	for range 2 {
+		if err := store.Tombstone(t.Context(), "thing-1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, store, "thing-2", eventstore.NoStream, proposed(1))
+	var streams []string
+	for message, err := range store.Subscribe(t.Context(), eventstore.Start, eventstore.Categories("thing")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message.CaughtUp {
+			break
+		}
+		if message.Event != nil {
+			streams = append(streams, message.Event.Stream+" "+message.Event.Type)
+		}
+	}
+	if diff := cmp.Diff([]string{"thing-1 thing.happened.v1", "thing-2 thing.happened.v1"}, streams); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if _, err := store.Append(t.Context(), "thing-1", 0, proposed(1)); !errors.Is(err, eventstore.ErrStreamDeleted) {
+		t.Errorf("append: %v", err)
+	}
+}

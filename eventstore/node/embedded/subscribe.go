@@ -56,7 +56,7 @@ func (s *Store) wait(ctx context.Context, advanced <-chan struct{}) error {
 // subscription is a reader of the log.
 type subscription struct {
 	store    *Store
-	prefixes [][]byte // of the streams it wants; none means all events but the store's own
+	prefixes [][]byte // of the streams it wants; none means all
 	after    uint64   // position of the last event looked at
 	known    uint64   // position that the subscriber knows of
 	passed   int      // events since then
@@ -125,13 +125,18 @@ func (s *subscription) look(record store.Record, size int) (int, error) {
 	return size + len(event.Data) + len(event.Metadata), nil
 }
 
+// wants reports whether the subscriber wants an event. The store's own are for no one, such as the tombstone that is in
+// the stream it ends.
 func (s *subscription) wants(stream, eventType []byte) bool {
+	if bytes.HasPrefix(eventType, []byte{'$'}) {
+		return false
+	}
 	for _, prefix := range s.prefixes {
 		if bytes.HasPrefix(stream, prefix) {
 			return true
 		}
 	}
-	return len(s.prefixes) == 0 && !bytes.HasPrefix(eventType, []byte{'$'})
+	return len(s.prefixes) == 0
 }
 
 func (s *subscription) add(message eventstore.Message) {

@@ -3,7 +3,7 @@ CREATE VIEW analytics.deliveries_by_day AS
         sum(t.total)::bigint AS deliveries, sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed,
         sum(t.superseded)::bigint AS superseded, sum(t.discarded)::bigint AS discarded,
         sum(t.total - t.succeeded - t.failed - t.superseded - t.discarded)::bigint AS pending
-    FROM deliveries.tallies t LEFT JOIN destinations.destinations d ON d.id = t.destination
+    FROM deliveries.all_tallies t LEFT JOIN destinations.destinations d ON d.id = t.destination
     GROUP BY t.day, t.destination, d.organization, d.name, t.type
     HAVING sum(t.total) > 0;
 COMMENT ON VIEW analytics.deliveries_by_day IS 'Deliveries by UTC day of creation, destination and event type, counted by the status that they have now. Deleted destinations have none.';

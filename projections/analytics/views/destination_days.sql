@@ -5,12 +5,12 @@ CREATE VIEW analytics.destination_days AS
         coalesce(a.attempts, 0) AS attempts, coalesce(a.failed_attempts, 0) AS failed_attempts, a.p50_ms, a.p99_ms
     FROM (SELECT destination, day, sum(total)::bigint AS deliveries, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed,
             sum(total - succeeded - failed - superseded - discarded)::bigint AS pending
-        FROM deliveries.tallies GROUP BY destination, day HAVING sum(total) > 0) t
-    FULL JOIN (SELECT d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date AS day, count(*) AS attempts,
+        FROM deliveries.all_tallies GROUP BY destination, day HAVING sum(total) > 0) t
+    FULL JOIN (SELECT a.destination, a.day, count(*) AS attempts,
             count(a.failure_reason) AS failed_attempts,
             round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p50_ms,
             round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms
-        FROM deliveries.attempts a JOIN deliveries.deliveries d ON d.id = a.delivery GROUP BY 1, 2) a
+        FROM deliveries.all_attempts a GROUP BY 1, 2) a
         ON a.destination = t.destination AND a.day = t.day
     JOIN destinations.destinations n ON n.id = coalesce(t.destination, a.destination);
 COMMENT ON VIEW analytics.destination_days IS 'A row per destination and UTC day: the deliveries created on it, and the attempts made on it. It reads all attempts: a long history takes time.';

@@ -3,7 +3,7 @@ CREATE VIEW analytics.destinations AS
         h.consecutive_failures, h.streak_started_at, h.last_success_at, h.last_failure_at, t.pending, t.succeeded, t.failed
     FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id
     LEFT JOIN (SELECT destination, sum(total - succeeded - failed - superseded - discarded)::bigint AS pending, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed
-        FROM deliveries.tallies GROUP BY destination) t ON t.destination = d.id;
+        FROM deliveries.all_tallies GROUP BY destination) t ON t.destination = d.id;
 COMMENT ON VIEW analytics.destinations IS 'Destinations as they are now, and how they answer.';
 COMMENT ON COLUMN analytics.destinations.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.destinations.destination_id IS 'where deliveries go to';

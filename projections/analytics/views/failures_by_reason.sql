@@ -1,11 +1,10 @@
 CREATE VIEW analytics.failures_by_reason AS
-    SELECT (a.attempted_at AT TIME ZONE 'UTC')::date AS day, d.organization AS organization_id, d.destination AS destination_id,
+    SELECT a.day, a.organization AS organization_id, a.destination AS destination_id,
         n.name AS destination_name, a.failure_reason AS reason, a.response_status AS http_status,
-        count(*) AS attempts, count(DISTINCT a.delivery) AS deliveries, max(a.attempted_at) AS last_attempt_at
-    FROM deliveries.attempts a JOIN deliveries.deliveries d ON d.id = a.delivery
-    LEFT JOIN destinations.destinations n ON n.id = d.destination
+        count(*) AS attempts, count(DISTINCT a.delivery) + sum(a.first) AS deliveries, max(a.attempted_at) AS last_attempt_at
+    FROM deliveries.all_attempts a LEFT JOIN destinations.destinations n ON n.id = a.destination
     WHERE a.failure_reason IS NOT NULL
-    GROUP BY 1, d.destination, d.organization, n.name, a.failure_reason, a.response_status;
+    GROUP BY 1, a.destination, a.organization, n.name, a.failure_reason, a.response_status;
 COMMENT ON VIEW analytics.failures_by_reason IS 'Failed attempts by UTC day, destination and reason. It reads all attempts: a long history takes time.';
 COMMENT ON COLUMN analytics.failures_by_reason.day IS 'UTC day of the attempts';
 COMMENT ON COLUMN analytics.failures_by_reason.organization_id IS 'owner of the destination';

@@ -1,13 +1,12 @@
 CREATE VIEW analytics.latency_percentiles AS
-    SELECT (a.attempted_at AT TIME ZONE 'UTC')::date AS day, d.organization AS organization_id, d.destination AS destination_id,
+    SELECT a.day, a.organization AS organization_id, a.destination AS destination_id,
         n.name AS destination_name, count(*) AS attempts,
         round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p50_ms,
         round((percentile_cont(0.9) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p90_ms,
         round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms,
         round(max(a.duration_micros)::numeric / 1000, 3) AS max_ms
-    FROM deliveries.attempts a JOIN deliveries.deliveries d ON d.id = a.delivery
-    LEFT JOIN destinations.destinations n ON n.id = d.destination
-    GROUP BY 1, d.destination, d.organization, n.name;
+    FROM deliveries.all_attempts a LEFT JOIN destinations.destinations n ON n.id = a.destination
+    GROUP BY 1, a.destination, a.organization, n.name;
 COMMENT ON VIEW analytics.latency_percentiles IS 'How long endpoints took to answer, by UTC day and destination: from the beginning of an attempt to its outcome, failed attempts and timeouts included. It reads all attempts: over a long history give it time.';
 COMMENT ON COLUMN analytics.latency_percentiles.day IS 'UTC day of the attempts';
 COMMENT ON COLUMN analytics.latency_percentiles.organization_id IS 'owner of the destination';

@@ -3,7 +3,7 @@ CREATE VIEW analytics.success_rates AS
         sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed,
         round(sum(t.succeeded)::numeric / nullif(sum(t.succeeded + t.failed), 0), 4) AS success_rate
     FROM (VALUES (1), (7), (30), (90)) AS p (days)
-    JOIN deliveries.tallies t ON t.day > (now() AT TIME ZONE 'UTC')::date - p.days
+    JOIN deliveries.all_tallies t ON t.day > (now() AT TIME ZONE 'UTC')::date - p.days
     LEFT JOIN destinations.destinations d ON d.id = t.destination
     GROUP BY t.destination, d.organization, d.name, p.days
     HAVING sum(t.succeeded + t.failed) > 0;

@@ -135,14 +135,15 @@ type patient struct{ history }
 
 // History implements command.History.
 func (h patient) History(
-	ctx context.Context, organization uuid.UUID, since, until time.Time, each func(uuid.UUID, dispatch.Summary) error,
+	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
+	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
 	settling, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
 	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil {
 		return err
 	}
-	return h.history.History(ctx, organization, since, until, each)
+	return h.history.History(ctx, organization, since, until, retiredBefore, each)
 }
 
 // For returns the parts for one of the tests that share them: with commands and a log of the test's own, which shows

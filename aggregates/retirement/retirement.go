@@ -1,0 +1,148 @@
+// Package retirement records which published events leave the system because they are over for longer than
+// CARILLON_RETAIN_DELIVERIES, and keeps what has to outlive them: the counts of their deliveries and attempts.
+//
+//	LogID:     (none) ──Retire──▶ retired ──Retire──▶ retired …
+//	the batch: (none) ──Remove──▶ removed (final)
+//
+// All batches are in one stream, so that its revision says which are known: who decides on the rows of a read model
+// that has applied revision n appends at n, and no event is retired twice. That the streams of a batch are removed is
+// in a stream of the batch.
+//
+// The counts are recorded before anything is removed. A read model that has the rows of a batch drops them; one that is
+// rebuilt without them takes the counts.
+package retirement
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/eventstore"
+)
+
+// LogID is the id of the stream of all batches.
+var LogID = uuid.MustParse("5d0c9a66-53f5-4e0a-8f5e-5b1f2a0f7c31")
+
+// Event is a stored fact about a batch.
+//
+//sumtype:decl
+type Event interface{ evolve(State) State }
+
+type (
+	// Retired lists published events that leave the system with all their deliveries, which have come to their end.
+	Retired struct {
+		Batch        uuid.UUID     `json:"batch"`
+		Before       time.Time     `json:"before"` // nothing happened to them since
+		Publications []Publication `json:"publications"`
+		Destinations []Destination `json:"destinations,omitempty"` // others refer to them by their index
+		Outcomes     []Outcomes    `json:"outcomes,omitempty"`
+		Attempts     []Attempts    `json:"attempts,omitempty"`
+		At           time.Time     `json:"at"`
+	}
+	// Removed records that the streams of the batch are deleted.
+	Removed struct {
+		At time.Time `json:"at"`
+	}
+)
+
+// Publication is a published event, with the destinations of its deliveries.
+type Publication struct {
+	ID uuid.UUID `json:"id"`
+	To []int     `json:"to,omitempty"`
+}
+
+// Destination is a destination of retired deliveries, with its health when they were retired: the attempts that it
+// follows from may be among them.
+type Destination struct {
+	ID           uuid.UUID `json:"id"`
+	Organization uuid.UUID `json:"organization"`
+	Health       Health    `json:"health,omitzero"`
+}
+
+// Health is how a destination has answered.
+type Health struct {
+	ConsecutiveFailures int       `json:"consecutiveFailures,omitzero"`
+	StreakStartedAt     time.Time `json:"streakStartedAt,omitzero"`
+	LastSuccessAt       time.Time `json:"lastSuccessAt,omitzero"`
+	LastFailureAt       time.Time `json:"lastFailureAt,omitzero"` // since the last success
+	LastErrorMessage    string    `json:"lastErrorMessage,omitempty"`
+}
+
+// Outcomes counts deliveries to a destination that were created on a UTC day.
+type Outcomes struct {
+	To         int       `json:"to"`
+	Day        string    `json:"day"` // 2026-11-27
+	Type       string    `json:"type"`
+	FeedID     uuid.UUID `json:"feedId,omitzero"`
+	Succeeded  int64     `json:"succeeded,omitzero"`
+	Failed     int64     `json:"failed,omitzero"`
+	Superseded int64     `json:"superseded,omitzero"`
+	Discarded  int64     `json:"discarded,omitzero"`
+}
+
+// Attempts counts attempts at a destination on a UTC day that ended in the same way and took about as long.
+type Attempts struct {
+	To             int       `json:"to"`
+	Day            string    `json:"day"`
+	FailureReason  string    `json:"failureReason,omitempty"` // empty for successes
+	ResponseStatus int       `json:"responseStatus,omitzero"`
+	DurationMicros int64     `json:"durationMicros"` // two significant digits
+	Count          int64     `json:"count"`
+	Deliveries     int64     `json:"deliveries,omitzero"` // that failed first on that day with this reason and status
+	LastAt         time.Time `json:"lastAt,omitzero"`     // of failures
+}
+
+// Total is the number of deliveries.
+func (o Outcomes) Total() int64 { return o.Succeeded + o.Failed + o.Superseded + o.Discarded }
+
+// State is the state for decisions.
+type State struct {
+	Batch   uuid.UUID // the last one
+	Removed bool
+}
+
+func (e Retired) evolve(s State) State { s.Batch = e.Batch; return s }
+func (Removed) evolve(s State) State   { s.Removed = true; return s }
+
+// Command is an intention.
+//
+//sumtype:decl
+type Command interface{ decide(State) ([]Event, error) }
+
+type (
+	// Retire records a batch.
+	Retire Retired
+	// Remove records that a batch is removed.
+	Remove Removed
+)
+
+func (c Retire) decide(s State) ([]Event, error) {
+	if s.Batch == c.Batch {
+		return nil, nil
+	}
+	return []Event{Retired(c)}, nil
+}
+
+func (c Remove) decide(s State) ([]Event, error) {
+	if s.Removed {
+		return nil, nil
+	}
+	return []Event{Removed(c)}, nil
+}
+
+// Events maps stored names to facts. Never rename; add ".v2" and upcast.
+var Events = eventstore.NewCodec(
+	eventstore.Case[Event, Retired]("retirement.events-retired.v1"),
+	eventstore.Case[Event, Removed]("retirement.events-removed.v1"),
+)
+
+// Aggregate binds the functions to the streams "retirement-<uuid>".
+var Aggregate = eventstore.Aggregate[State, Event, Command]{
+	Category: "retirement",
+	Codec:    Events,
+	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
+}
+
+// Options are the options of Aggregate.Execute.
+type Options = eventstore.Options[State]

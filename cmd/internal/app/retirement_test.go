@@ -1,0 +1,306 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/config"
+	"carillon/command"
+	"carillon/command/retire"
+	"carillon/command/treeheads"
+	"carillon/eventstore"
+	"carillon/eventstore/esdb"
+	"carillon/projections/deliveries"
+	"carillon/projections/health"
+	"carillon/projections/publications"
+)
+
+// kept is how long the processes of these tests keep deliveries.
+const kept = 7 * 24 * time.Hour
+
+func retaining(c *config.Config) { c.RetainDeliveries = kept }
+
+// analysis returns the views of days and destinations for analysts, as JSON.
+func (p *process) analysis() string {
+	p.Helper()
+	var all strings.Builder
+	for _, view := range []string{
+		"deliveries_by_day", "success_rates", "destinations", "organizations", "failures_by_reason",
+		"(SELECT day, destination_id, deliveries, succeeded, failed, pending, attempts, failed_attempts FROM " +
+			"analytics.destination_days)",
+		"(SELECT day, destination_id, attempts FROM analytics.latency_percentiles)",
+	} {
+		from := view
+		if !strings.HasPrefix(view, "(") {
+			from = "analytics." + view
+		}
+		var rows json.RawMessage
+		err := p.app.Queries.Pool.QueryRow(p.Context(), "SELECT coalesce(jsonb_agg(to_jsonb(v) ORDER BY v), '[]') FROM "+from+
+			" v").Scan(&rows)
+		if err != nil {
+			p.Fatal(err)
+		}
+		all.WriteString(view + ": " + string(rows) + "\n")
+	}
+	return all.String()
+}
+
+// rebuilt makes the read models again from what is in the store.
+func (p *process) rebuilt() {
+	p.Helper()
+	for _, name := range []string{deliveries.ReadModel.Name, publications.ReadModel.Name, health.ReadModel.Name} {
+		if err := p.operator().Rebuild(p.Context(), name); err != nil {
+			p.Fatal(err)
+		}
+	}
+	p.eventually("the read models are rebuilt", func() bool {
+		list, err := p.operator().Projections(p.Context())
+		if err != nil {
+			p.Fatal(err)
+		}
+		for _, one := range list {
+			if one.Rebuild != nil {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// streams counts the streams of a category that can be read.
+func (p *process) streams(category string) (n int) {
+	p.Helper()
+	head, err := p.app.Commands.Store.Head(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	seen := map[string]struct{}{}
+	for message, err := range p.app.Commands.Store.Subscribe(p.Context(), eventstore.Start,
+		eventstore.Categories(category)) {
+		if err != nil {
+			p.Fatal(err)
+		}
+		if message.Event != nil {
+			seen[message.Event.Stream] = struct{}{}
+		}
+		if message.CaughtUp || !message.Position.Before(head) {
+			return len(seen)
+		}
+	}
+	return len(seen)
+}
+
+// verified compares the log with its tree heads.
+func (p *process) verified() *treeheads.Report {
+	p.Helper()
+	store, err := esdb.OpenUnix(filepath.Join(p.cfg.DataDir, "eventstore.sock"), slog.New(slog.DiscardHandler))
+	if err != nil {
+		p.Fatal(err)
+	}
+	defer func() { _ = store.Close() }()
+	v := treeheads.Verification{
+		Store: store,
+		All: func(ctx context.Context) iter.Seq2[eventstore.Recorded, error] {
+			return func(yield func(eventstore.Recorded, error) bool) {
+				for entry, err := range store.All(ctx, eventstore.Start) {
+					if !yield(entry.Recorded, err) {
+						return
+					}
+				}
+			}
+		},
+	}
+	report, err := v.Run(p.Context())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return report
+}
+
+// later is a time at which all that happens in these tests is over for long enough.
+func later() time.Time { return time.Now().Add(kept + 2*time.Hour) }
+
+func TestRetirement(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, retaining)
+	ok, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusOK) })
+	bad, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadRequest) })
+	good := p.connect("good", ok, 0)
+	failing := p.connect("failing", bad, 0)
+	first, second := p.publish(), p.publish()
+	for _, event := range []uuid.UUID{first, second} {
+		p.settled(deliveryOf(event, good), "succeeded")
+		p.settled(deliveryOf(event, failing), "failed")
+	}
+	// Another organization sees none of this, and its deliveries count for themselves.
+	other := p.another("Other")
+	others := other.connect("theirs", ok, 0)
+	other.settled(deliveryOf(other.publish(), others), "succeeded")
+	if _, err := p.operator().Seal(p.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := p.analysis()
+	if n, err := p.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
+		t.Fatalf("%d young events retired, %v", n, err)
+	}
+	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 3 || err != nil {
+		t.Fatalf("%d events retired, %v", n, err)
+	}
+	check := func(when string) {
+		t.Helper()
+		if diff := cmp.Diff(before, p.analysis()); diff != "" {
+			t.Errorf("analysts see another past %s (-before +after):\n%s", when, diff)
+		}
+		for _, name := range []string{"good", "failing"} {
+			if n := p.total(destinations + name + "/deliveries"); n != 0 {
+				t.Errorf("%v deliveries to %s are listed %s", n, name, when)
+			}
+		}
+		id := deliveryOf(first, good)
+		text := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict, "ALREADY_EXISTS")
+		gone := p.refused(http.MethodGet, "/events/deliveries/"+id, nil, http.StatusNotFound, "NOT_FOUND")
+		for _, text := range []string{text, gone} {
+			if !strings.Contains(text, "CARILLON_RETAIN_DELIVERIES") {
+				t.Errorf("%s the answer is %q", when, text)
+			}
+		}
+		p.refused(http.MethodPost, "/events/deliveries/"+uuid.NewString()+"/replay", nil, http.StatusNotFound, "NOT_FOUND")
+	}
+	check("after the retirement")
+	for _, category := range []string{"publication", "dispatch", "delivery"} {
+		if n := p.streams(category); n != 0 {
+			t.Errorf("%d streams of %s are left", n, category)
+		}
+	}
+	if report := p.verified(); !report.OK() || report.Removed == 0 || report.Retired != 11 || len(report.Shortened) != 0 {
+		t.Errorf("the log differs from its tree heads: %+v", report)
+	}
+	p.rebuilt()
+	check("after a rebuild")
+	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
+		t.Errorf("%d events retired again, %v", n, err)
+	}
+	p.restart()
+	check("after a restart")
+	// The id of a retired event is taken.
+	_, err := p.app.Commands.Publish(t.Context(), command.Caller{Actor: "operator"}, command.Publish{
+		ID:           first,
+		Type:         "news.item.added",
+		Source:       "/news",
+		Organization: p.organization,
+		Data:         []byte(`{"id":"7","title":"Storm"}`),
+	})
+	if refusal, is := errors.AsType[*command.Refusal](err); !is || refusal.Kind != command.Conflict {
+		t.Errorf("published again: %v", err)
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// A process may be killed between any two steps: another one goes on.
+// An event stays as long as one of its deliveries waits.
+func TestRetirement_pending(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, func(c *config.Config) {
+		retaining(c)
+		c.DeliveryRetrySchedule = []time.Duration{7 * 24 * time.Hour}
+	})
+	ok, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusOK) })
+	bad, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusBadRequest) })
+	good, failing := p.connect("good", ok, 0), p.connect("failing", bad, 0)
+	event := p.publish()
+	p.settled(deliveryOf(event, good), "succeeded")
+	p.attempted(deliveryOf(event, failing), 1)
+	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
+		t.Fatalf("%d events retired, %v", n, err)
+	}
+	p.settled(deliveryOf(event, good), "succeeded")
+	// Of a destination that is deleted none waits any more.
+	p.call(http.MethodDelete, destinations+"failing", nil, http.StatusOK)
+	before := p.analysis()
+	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 1 || err != nil {
+		t.Fatalf("%d events retired, %v", n, err)
+	}
+	p.rebuilt()
+	if diff := cmp.Diff(before, p.analysis()); diff != "" {
+		t.Errorf("analysts see another past (-before +after):\n%s", diff)
+	}
+}
+
+// Nothing is retired that the dispatcher has yet to take on: it would never be delivered.
+func TestRetirement_notDispatched(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, retaining)
+	p.publish()
+	n, err := p.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) {
+		r.Dispatched = func(context.Context) eventstore.Position { return eventstore.Start }
+	})
+	if n != 0 || err != nil {
+		t.Errorf("%d events retired, %v", n, err)
+	}
+}
+
+func TestRetirement_killed(t *testing.T) {
+	t.Parallel()
+	p := newProcess(t, retaining)
+	ok, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusOK) })
+	good := p.connect("good", ok, 0)
+	event := p.publish()
+	p.settled(deliveryOf(event, good), "succeeded")
+	before := p.analysis()
+	steps := []func(*retire.Retirer){
+		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
+			oldest := r.Oldest
+			r.Oldest = func(ctx context.Context, before time.Time, after retire.Published, limit int) (
+				[]retire.Published, eventstore.Revision, error,
+			) {
+				page, revision, err := oldest(ctx, before, after, limit)
+				if after == (retire.Published{}) {
+					if _, err := p.app.RetireAt(ctx, later(), func(r *retire.Retirer) { r.Oldest = oldest }); err != nil {
+						t.Error(err)
+					}
+				}
+				return page, revision, err
+			}
+		},
+		func(r *retire.Retirer) {
+			r.Await = func(context.Context, eventstore.Position) error { return errKilled }
+		},
+		func(r *retire.Retirer) {
+			r.Removed = func(context.Context, eventstore.Position) error { return errKilled }
+		},
+		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
+	}
+	for i, step := range steps {
+		event := p.publish()
+		p.settled(deliveryOf(event, good), "succeeded")
+		before = p.analysis()
+		if _, err := p.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
+			t.Fatalf("step %d was not the last", i)
+		}
+		p.restart()
+		// Once the read model has applied the last retirement, and the streams are deleted, there is space to be given back.
+		p.eventually("it is retired, and its streams are gone", func() bool {
+			_, err := p.app.RetireAt(t.Context(), later(), nil)
+			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
+				t.Fatal(err)
+			}
+			return err == nil && p.streams("delivery") == 0
+		})
+		p.rebuilt()
+		if diff := cmp.Diff(before, p.analysis()); diff != "" {
+			t.Errorf("killed at step %d, analysts see another past (-before +after):\n%s", i, diff)
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package retire //nolint:testpackage // the decision is not exported
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/retirement"
+)
+
+var (
+	noon  = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	event = uuid.MustParse("11111111-1111-4111-8111-111111111111")
+	feed  = uuid.MustParse("22222222-2222-4222-8222-222222222222")
+	alpha = uuid.MustParse("aaaaaaaa-0000-4000-8000-000000000001") // destinations of two organizations
+	beta  = uuid.MustParse("bbbbbbbb-0000-4000-8000-000000000002")
+	one   = uuid.MustParse("33333333-3333-4333-8333-333333333333")
+	other = uuid.MustParse("44444444-4444-4444-8444-444444444444")
+)
+
+func attempted(number int, at time.Time, status delivery.Status, outcome delivery.Outcome) delivery.Attempted {
+	return delivery.Attempted{
+		Number:  number,
+		Trigger: delivery.Automatic,
+		At:      at,
+		Status:  status,
+		Outcome: outcome,
+	}
+}
+
+var (
+	taken   = delivery.Outcome{ResponseStatus: 200, DurationMicros: 1234}
+	refused = delivery.Outcome{ResponseStatus: 500, FailureReason: "http_status", DurationMicros: 98_765}
+)
+
+// sent is an event with a delivery to each of two organizations.
+func sent(toAlpha, toBeta []delivery.Event) *published {
+	return &published{
+		id: event,
+		at: noon,
+		dispatched: []dispatch.DeliveriesScheduled{{
+			Publication: event,
+			Event:       dispatch.Summary{Type: "news.item.added", FeedID: feed},
+			Deliveries: []dispatch.Scheduled{
+				{Destination: alpha, Organization: one},
+				{Destination: beta, Organization: other},
+			},
+			At: noon,
+		}},
+		deliveries: map[uuid.UUID][]delivery.Event{
+			dispatch.DeliveryID(event, alpha): toAlpha,
+			dispatch.DeliveryID(event, beta):  toBeta,
+		},
+		deleted: map[uuid.UUID]struct{}{},
+	}
+}
+
+func TestOver(t *testing.T) {
+	t.Parallel()
+	arrived := []delivery.Event{attempted(1, noon, delivery.StatusSucceeded, taken)}
+	gaveUp := attempted(1, noon, delivery.StatusFailed, refused)
+	replay := delivery.ReplayRequested{Replay: uuid.New(), At: noon}
+	before := noon.Add(time.Hour)
+	for name, c := range map[string]struct {
+		toBeta []delivery.Event
+		before time.Time
+		change func(p *published)
+		want   bool
+	}{
+		"all ended":       {toBeta: []delivery.Event{gaveUp}, want: true},
+		"not attempted":   {},
+		"to be retried":   {toBeta: []delivery.Event{attempted(1, noon, delivery.StatusPending, refused)}},
+		"to be replayed":  {toBeta: []delivery.Event{gaveUp, replay}},
+		"replay dropped":  {toBeta: []delivery.Event{gaveUp, replay, delivery.ReplayDropped{At: noon}}, want: true},
+		"superseded":      {toBeta: []delivery.Event{delivery.Superseded{At: noon}}, want: true},
+		"discarded":       {toBeta: []delivery.Event{delivery.Discarded{At: noon}}, want: true},
+		"pending again":   {toBeta: []delivery.Event{delivery.Discarded{At: noon}, delivery.Reinstated{At: noon}}},
+		"replayed lately": {toBeta: []delivery.Event{gaveUp, attempted(2, before, delivery.StatusFailed, refused)}},
+		"its destination is deleted": {
+			change: func(p *published) { p.deleted[beta] = struct{}{} },
+			want:   true,
+		},
+		"published lately": {toBeta: arrived, change: func(p *published) { p.at = before }},
+		"backfilled lately": {
+			toBeta: arrived,
+			change: func(p *published) { p.dispatched[0].At = before },
+		},
+		"nobody wanted it": {change: func(p *published) { p.dispatched = nil }, want: true},
+	} {
+		p := sent(arrived, c.toBeta)
+		if c.change != nil {
+			c.change(p)
+		}
+		if got := p.over(before); got != c.want {
+			t.Errorf("%s: over is %v", name, got)
+		}
+	}
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	b := newBatch(noon.AddDate(1, 0, 0))
+	failedTwice := []delivery.Event{
+		attempted(1, noon, delivery.StatusPending, refused),
+		attempted(2, noon.Add(time.Minute), delivery.StatusPending, refused),
+		attempted(3, noon.AddDate(0, 0, 1), delivery.StatusSucceeded, taken),
+	}
+	if !b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusSucceeded, taken)}, failedTwice)) {
+		t.Fatal("there was no room")
+	}
+	want := retirement.Retired{
+		Batch:        b.retired.Batch,
+		Before:       noon.AddDate(1, 0, 0),
+		Publications: []retirement.Publication{{ID: event, To: []int{0, 1}}},
+		Destinations: []retirement.Destination{{ID: alpha, Organization: one}, {ID: beta, Organization: other}},
+		Outcomes: []retirement.Outcomes{
+			{
+				To:        0,
+				Day:       "2026-11-21",
+				Type:      "news.item.added",
+				FeedID:    feed,
+				Succeeded: 1,
+			},
+			{
+				To:        1,
+				Day:       "2026-11-21",
+				Type:      "news.item.added",
+				FeedID:    feed,
+				Succeeded: 1,
+			},
+		},
+		Attempts: []retirement.Attempts{
+			{
+				To:             0,
+				Day:            "2026-11-21",
+				ResponseStatus: 200,
+				DurationMicros: 1200,
+				Count:          1,
+			},
+			{
+				To:             1,
+				Day:            "2026-11-21",
+				FailureReason:  "http_status",
+				ResponseStatus: 500,
+				DurationMicros: 99_000,
+				Count:          2,
+				Deliveries:     1,
+				LastAt:         noon.Add(time.Minute),
+			},
+			{
+				To:             1,
+				Day:            "2026-11-22",
+				ResponseStatus: 200,
+				DurationMicros: 1200,
+				Count:          1,
+			},
+		},
+	}
+	if diff := cmp.Diff(want, b.retired); diff != "" {
+		t.Errorf("batch (-want +got):\n%s", diff)
+	}
+}
+
+// However many deliveries an event has, what is recorded of them fits into an append, or the event stays.
+func TestBatchFitsAppend(t *testing.T) {
+	t.Parallel()
+	fits := 0
+	for _, n := range []int{100, 500, 5000} {
+		p := sent(nil, nil)
+		p.dispatched[0].Deliveries = nil
+		for i := range n {
+			to := uuid.NewSHA1(feed, fmt.Append(nil, i))
+			scheduled := dispatch.Scheduled{Destination: to, Organization: one}
+			p.dispatched[0].Deliveries = append(p.dispatched[0].Deliveries, scheduled)
+			p.deliveries[dispatch.DeliveryID(event, to)] = []delivery.Event{
+				attempted(1, noon.AddDate(0, 0, i), delivery.StatusPending, refused),
+				attempted(2, noon.AddDate(0, 0, i), delivery.StatusFailed, refused),
+			}
+		}
+		b := newBatch(noon.AddDate(100, 0, 0))
+		if !b.add(p) {
+			continue
+		}
+		fits++
+		_, data, err := retirement.Events.Encode(b.retired)
+		if err != nil || len(data) > 1<<20 {
+			t.Errorf("%d deliveries take %d bytes, %v", n, len(data), err)
+		}
+	}
+	if fits != 2 {
+		t.Errorf("%d events fit", fits)
+	}
+}

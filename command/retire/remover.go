@@ -1,0 +1,115 @@
+package retire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
+	"carillon/eventstore"
+)
+
+// RemoverName is the name of the process manager.
+const RemoverName = "retirement"
+
+// atOnce is how many streams are deleted at the same time.
+const atOnce = 16
+
+// Remover is the process manager that deletes the streams of retired events. It runs whatever the setting is: what was
+// retired is removed.
+type Remover struct {
+	eventstore.ProcessState
+
+	store     eventstore.Store
+	tombstone func(ctx context.Context, stream string) error
+}
+
+var _ eventstore.ProcessManager = (*Remover)(nil)
+
+// NewRemover makes a remover, with the function that ends a stream of the store permanently; each run of it wants a
+// fresh one.
+func NewRemover(store eventstore.Store, tombstone func(ctx context.Context, stream string) error) *Remover {
+	return &Remover{store: store, tombstone: tombstone}
+}
+
+// Name implements eventstore.ProcessManager.
+func (*Remover) Name() string { return RemoverName }
+
+// Version implements eventstore.ProcessManager.
+func (*Remover) Version() int { return 1 }
+
+// Lingers implements eventstore.Lingerer.
+func (*Remover) Lingers() bool { return true }
+
+// Filter implements eventstore.ProcessManager.
+func (*Remover) Filter() eventstore.Filter {
+	return eventstore.Categories(retirement.Aggregate.Category)
+}
+
+// React implements eventstore.ProcessManager.
+func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error {
+	for i := range batch {
+		event, err := retirement.Events.Decode(&batch[i])
+		if err != nil {
+			return err
+		}
+		switch e := event.(type) {
+		case retirement.Retired:
+			if err := r.remove(ctx, &batch[i], e); err != nil {
+				return err
+			}
+		case retirement.Removed: // its own
+		}
+	}
+	return nil
+}
+
+// remove deletes the streams of a batch: the published events first, so that nothing is dispatched again, and the
+// dispatches before the deliveries that they list. A kill leaves some, and the same batch comes again.
+func (r *Remover) remove(ctx context.Context, recorded *eventstore.Recorded, e retirement.Retired) error {
+	var publications, dispatches, deliveries []string
+	for _, p := range e.Publications {
+		publications = append(publications, publication.Aggregate.Stream(p.ID))
+		if len(p.To) > 0 {
+			dispatches = append(dispatches, dispatch.Aggregate.Stream(p.ID))
+		}
+		for _, to := range p.To {
+			id := dispatch.DeliveryID(p.ID, e.Destinations[to].ID)
+			deliveries = append(deliveries, delivery.Aggregate.Stream(id))
+		}
+	}
+	for _, streams := range [][]string{publications, dispatches, deliveries} {
+		if err := r.end(ctx, streams); err != nil {
+			return err
+		}
+	}
+	// It is also the newest event then: what waits for the head of the store sees no tombstones.
+	_, err := retirement.Aggregate.Execute(ctx, r.store, e.Batch,
+		retirement.Remove{At: recorded.Created.UTC().Truncate(time.Microsecond)},
+		retirement.Options{
+			CommandID: uuid.NewSHA1(e.Batch, []byte("removed")),
+			Metadata:  eventstore.Metadata{Actor: actor, CausationID: recorded.ID},
+		})
+	return err
+}
+
+func (r *Remover) end(ctx context.Context, streams []string) error {
+	ending, ctx := errgroup.WithContext(ctx)
+	ending.SetLimit(atOnce)
+	for _, stream := range streams {
+		ending.Go(func() error {
+			if err := r.tombstone(ctx, stream); err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
+				return fmt.Errorf("delete stream: %w", err)
+			}
+			return nil
+		})
+	}
+	return ending.Wait()
+}

@@ -1,0 +1,96 @@
+package retire_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
+	"carillon/command/retire"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+var errKilled = errors.New("killed")
+
+// A remover that is killed after any stream is followed by another one, which gets the batch again.
+func TestRemover(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	event, to := uuid.New(), uuid.New()
+	retired := retirement.Retired{
+		Batch:        uuid.New(),
+		Publications: []retirement.Publication{{ID: event, To: []int{0}}},
+		Destinations: []retirement.Destination{{ID: to}},
+		At:           now,
+	}
+	streams := []string{
+		publication.Aggregate.Stream(event), dispatch.Aggregate.Stream(event),
+		"delivery-" + dispatch.DeliveryID(event, to).String(),
+	}
+	for _, stream := range streams {
+		_, err := store.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{
+			{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := retirement.Aggregate.Execute(t.Context(), store, retirement.LogID, retirement.Retire(retired),
+		retirement.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded []eventstore.Recorded
+	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(retirement.LogID), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded = append(recorded, e)
+	}
+	for killedAt := range len(streams) + 2 {
+		var ended []string
+		remover := retire.NewRemover(store, func(ctx context.Context, stream string) error {
+			if len(ended) == killedAt {
+				return errKilled
+			}
+			ended = append(ended, stream)
+			return store.Tombstone(ctx, stream)
+		})
+		err := remover.React(t.Context(), recorded)
+		if (err != nil) != (killedAt < len(streams)) || !slices.Equal(ended, streams[:min(killedAt, len(streams))]) {
+			t.Errorf("killed at %d: %v were deleted, %v", killedAt, ended, err)
+		}
+	}
+	for _, stream := range streams {
+		for _, err := range store.Read(t.Context(), stream, 0) {
+			if !errors.Is(err, eventstore.ErrStreamDeleted) {
+				t.Errorf("%s: %v", stream, err)
+			}
+		}
+	}
+	removed, err := retirement.Aggregate.Load(t.Context(), store, retired.Batch)
+	if err != nil || !removed.State.Removed || removed.Revision != 0 {
+		t.Errorf("removed %v at revision %d, %v", removed.State.Removed, removed.Revision, err)
+	}
+	// Subscribers get events of the program alone, in a stream that has ended too.
+	all := eventstore.Categories("publication", "retirement")
+	for message, err := range store.Subscribe(t.Context(), eventstore.Start, all) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if message.CaughtUp {
+			break
+		}
+		if message.Event != nil && message.Event.Type[0] == '$' {
+			t.Errorf("subscribers get %s of %s", message.Event.Type, message.Event.Stream)
+		}
+	}
+}

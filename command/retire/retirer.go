@@ -1,0 +1,279 @@
+package retire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
+	"carillon/eventstore"
+)
+
+const (
+	turnEvery = time.Hour
+	turnFirst = 10 * time.Minute // after the start
+	pageSize  = 500              // events that are looked at
+	readers   = 8                // streams that are read at once
+	// grace separates the last moment of a replay from the removal, in case clocks differ or an append is slow.
+	grace = time.Hour
+	// MinAge is the shortest time that deliveries are kept.
+	MinAge = 7 * 24 * time.Hour
+)
+
+// ErrRetiring means that another process retires now.
+var ErrRetiring = errors.New("another process retires")
+
+// actor is the actor of the events.
+const actor = "retirement"
+
+// Published is a published event of the read model.
+type Published struct {
+	ID uuid.UUID
+	At time.Time // when the store recorded it
+}
+
+// Retirer retires what is over, every hour, in one process of all.
+type Retirer struct {
+	Store eventstore.Store
+	// Oldest lists events that were published before a time, in the order of their publishing, after one of them (the
+	// zero value: from the first). revision is the last one of the stream of batches that these rows have applied.
+	Oldest func(ctx context.Context, before time.Time, after Published, limit int) (
+		page []Published, revision eventstore.Revision, err error)
+	// Health returns the health of destinations.
+	Health func(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]retirement.Health, error)
+	// Await waits until the read models have applied the event at a position.
+	Await func(ctx context.Context, at eventstore.Position) error
+	// Dispatched returns a position up to which all that is published has its deliveries.
+	Dispatched func(ctx context.Context) eventstore.Position
+	// Removed waits until the streams of the batch at a position are deleted.
+	Removed func(ctx context.Context, at eventstore.Position) error
+	// Scavenge gives the space of deleted streams back. nil means that the store does that by itself.
+	Scavenge func(ctx context.Context) error
+	// Lock takes the lock of the process that retires, or fails with ErrRetiring.
+	Lock func(ctx context.Context) (release func(), err error)
+	Keep time.Duration // since the last change
+	Now  func() time.Time
+	Log  *slog.Logger
+
+	scavenged bool // since this process started, and nothing was retired since
+}
+
+// Run retires until the context ends.
+func (r *Retirer) Run(ctx context.Context) error {
+	wait := turnFirst
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+			r.turn(ctx)
+			wait = turnEvery
+		}
+	}
+}
+
+// turn retires what is over, unless another process does.
+func (r *Retirer) turn(ctx context.Context) {
+	release, err := r.Lock(ctx)
+	if err == nil {
+		defer release()
+		_, err = r.Retire(ctx)
+	}
+	if err != nil && !errors.Is(err, ErrRetiring) && ctx.Err() == nil {
+		r.Log.Error("retirement failed, tried again", "after", turnEvery, "error", err)
+	}
+}
+
+// Retire retires all that is over by now, and returns the number of published events. The caller holds the lock.
+func (r *Retirer) Retire(ctx context.Context) (events int, err error) {
+	before := r.Now().Add(-r.Keep - grace).UTC().Truncate(time.Microsecond)
+	began, last := r.Now(), eventstore.Start
+	deliveries := 0
+	for after := (Published{}); ; {
+		page, revision, err := r.Oldest(ctx, before, after, pageSize)
+		if err != nil {
+			return events, err
+		}
+		if len(page) == 0 {
+			break
+		}
+		b := newBatch(before)
+		b.dispatched = r.Dispatched(ctx)
+		looked, err := r.fill(ctx, b, page)
+		if err != nil {
+			return events, err
+		}
+		after = page[looked-1]
+		if len(b.retired.Publications) == 0 {
+			continue
+		}
+		if last, err = r.record(ctx, b, revision); err != nil {
+			return events, err
+		}
+		events, deliveries = events+len(b.retired.Publications), deliveries+b.deliveries
+		r.scavenged = false
+	}
+	if events > 0 {
+		r.Log.Info("events retired", "events", events, "deliveries", deliveries, "before", before,
+			"took", r.Now().Sub(began).Round(time.Millisecond))
+	}
+	return events, r.scavenge(ctx, last)
+}
+
+// fill adds the events of a page that are over to a batch, until that is full, and returns how many it has looked at,
+// at least one.
+func (r *Retirer) fill(ctx context.Context, b *batch, page []Published) (looked int, err error) {
+	for looked < len(page) {
+		part := page[looked:min(looked+readers, len(page))]
+		all := make([]*published, len(part))
+		reading, readingCtx := errgroup.WithContext(ctx)
+		for i, p := range part {
+			reading.Go(func() (err error) {
+				all[i], err = r.read(readingCtx, p, b)
+				if errors.Is(err, eventstore.ErrStreamDeleted) {
+					return nil // retired before, and the row is yet to follow
+				}
+				return err
+			})
+		}
+		if err := reading.Wait(); err != nil {
+			return looked, err
+		}
+		for _, p := range all {
+			if p != nil && !b.add(p) {
+				if len(b.retired.Publications) > 0 {
+					return looked, nil
+				}
+				r.Log.Warn("event has too many deliveries to be retired", "event", p.id)
+			}
+			looked++
+		}
+	}
+	return looked, nil
+}
+
+// read reads an event with all its deliveries; nil if it is not over.
+func (r *Retirer) read(ctx context.Context, of Published, b *batch) (*published, error) {
+	p := &published{
+		id:         of.ID,
+		at:         of.At,
+		deliveries: map[uuid.UUID][]delivery.Event{},
+		deleted:    map[uuid.UUID]struct{}{},
+	}
+	recorded, err := publication.Aggregate.Load(ctx, r.Store, p.id)
+	if err != nil || b.dispatched.Before(recorded.Position) {
+		return nil, err
+	}
+	dispatched, err := events(ctx, r.Store, dispatch.Aggregate, p.id)
+	if err != nil {
+		return nil, err
+	}
+	for _, event := range dispatched {
+		switch e := event.(type) {
+		case dispatch.DeliveriesScheduled:
+			p.dispatched = append(p.dispatched, e)
+		}
+	}
+	for i := range p.dispatched {
+		for _, scheduled := range p.dispatched[i].Deliveries {
+			if err := r.readDelivery(ctx, p, scheduled.Destination); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !p.over(b.retired.Before) {
+		return nil, nil //nolint:nilnil // it stays, which is no error
+	}
+	return p, nil
+}
+
+func (r *Retirer) readDelivery(ctx context.Context, p *published, to uuid.UUID) error {
+	id := dispatch.DeliveryID(p.id, to)
+	happened, err := events(ctx, r.Store, delivery.Aggregate, id)
+	if err != nil {
+		return err
+	}
+	p.deliveries[id] = happened
+	var state delivery.State
+	for _, event := range happened {
+		state = delivery.Aggregate.Evolve(state, event)
+	}
+	if state.Over() {
+		return nil
+	}
+	of, err := destination.Aggregate.Load(ctx, r.Store, to)
+	if err == nil && of.State.Status == destination.StatusDeleted {
+		p.deleted[to] = struct{}{}
+	}
+	return err
+}
+
+// events reads a stream.
+func events[S, E, C any](
+	ctx context.Context, store eventstore.Store, a eventstore.Aggregate[S, E, C], id uuid.UUID,
+) (list []E, err error) {
+	for recorded, err := range store.Read(ctx, a.Stream(id), 0) {
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", a.Stream(id), err)
+		}
+		event, err := a.Codec.Decode(&recorded)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, event)
+	}
+	return list, nil
+}
+
+// record appends a batch at the revision that its events were chosen by, and waits until the rows are gone.
+func (r *Retirer) record(
+	ctx context.Context, b *batch, revision eventstore.Revision,
+) (at eventstore.Position, err error) {
+	ids := make([]uuid.UUID, len(b.retired.Destinations))
+	for i := range ids {
+		ids[i] = b.retired.Destinations[i].ID
+	}
+	states, err := r.Health(ctx, ids)
+	if err != nil {
+		return eventstore.Start, err
+	}
+	for i, id := range ids {
+		b.retired.Destinations[i].Health = states[id]
+	}
+	b.retired.At = r.Now().UTC().Truncate(time.Microsecond)
+	out, err := retirement.Aggregate.Execute(ctx, r.Store, retirement.LogID, retirement.Retire(b.retired),
+		retirement.Options{
+			CommandID: b.retired.Batch,
+			Metadata:  eventstore.Metadata{Actor: actor},
+			Known:     &eventstore.Loaded[retirement.State]{Revision: revision},
+			OnlyKnown: true,
+		})
+	if err != nil {
+		return eventstore.Start, fmt.Errorf("record retired events: %w", err)
+	}
+	return out.Position, r.Await(ctx, out.Position)
+}
+
+// scavenge removes the events of deleted streams, unless nothing was retired since it did.
+func (r *Retirer) scavenge(ctx context.Context, last eventstore.Position) error {
+	if r.Scavenge == nil || r.scavenged {
+		return nil
+	}
+	if last != eventstore.Start {
+		if err := r.Removed(ctx, last); err != nil {
+			return fmt.Errorf("wait for deleted streams: %w", err)
+		}
+	}
+	err := r.Scavenge(ctx)
+	r.scavenged = err == nil
+	return err
+}

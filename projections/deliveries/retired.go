@@ -1,0 +1,226 @@
+package deliveries
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/retirement"
+	"carillon/projections/column"
+)
+
+// retired holds what a fold retires. Counts come from the events alone: a stored row may be there or not, as it is
+// after a rebuild from a log that has lost its deliveries.
+type retired struct {
+	ids        column.UUIDs // stored rows to be deleted
+	rows       []*row       // the same
+	deliveries map[retiredKey]tally
+	attempts   map[attemptsKey]attempts
+}
+
+// retiredKey names a row of the table retired.
+type retiredKey struct {
+	tallyKey
+
+	organization uuid.UUID
+}
+
+// attemptsKey names a row of retired_attempts.
+type attemptsKey struct {
+	destination    uuid.UUID
+	day            int64
+	failureReason  string
+	responseStatus int
+	durationMicros int64
+}
+
+// attempts are the additions to a row of retired_attempts.
+type attempts struct {
+	attempts, deliveries int64
+	lastAt               time.Time
+}
+
+func retiredBy(event retirement.Event) (retired retirement.Retired) {
+	switch e := event.(type) {
+	case retirement.Retired:
+		retired = e
+	case retirement.Removed: // their streams
+	}
+	return retired
+}
+
+func deliveriesOf(event retirement.Retired) (ids []uuid.UUID) {
+	for _, p := range event.Publications {
+		for _, to := range p.To {
+			ids = append(ids, dispatch.DeliveryID(p.ID, event.Destinations[to].ID))
+		}
+	}
+	return ids
+}
+
+// retire drops the rows of the deliveries, and adds the counts of those whose destination is there.
+func (f *fold) retire(event retirement.Retired) {
+	over := map[*row]struct{}{}
+	for _, id := range deliveriesOf(event) {
+		r := f.byID[id]
+		if r == nil {
+			continue
+		}
+		over[r] = struct{}{}
+		delete(f.byID, id)
+		if r.before != "" {
+			f.retired.ids, f.retired.rows = append(f.retired.ids, id), append(f.retired.rows, r)
+		}
+	}
+	kept := f.rows[:0]
+	for _, r := range f.rows {
+		if _, drop := over[r]; !drop {
+			kept = append(kept, r)
+		}
+	}
+	f.rows = kept
+	f.retired.add(event, f.gone)
+}
+
+func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
+	if r.deliveries == nil {
+		r.deliveries, r.attempts = map[retiredKey]tally{}, map[attemptsKey]attempts{}
+	}
+	for _, o := range event.Outcomes {
+		to := event.Destinations[o.To]
+		if _, deleted := gone[to.ID]; deleted || o.Total() == 0 {
+			continue
+		}
+		key := retiredKey{tallyKey{to.ID, dayOf(o.Day), o.Type, o.FeedID}, to.Organization}
+		t := r.deliveries[key]
+		t.add(tally{o.Total(), o.Succeeded, o.Failed, o.Superseded, o.Discarded}, 1)
+		r.deliveries[key] = t
+	}
+	for _, a := range event.Attempts {
+		to := event.Destinations[a.To].ID
+		if _, deleted := gone[to]; deleted {
+			continue
+		}
+		key := attemptsKey{to, dayOf(a.Day), a.FailureReason, a.ResponseStatus, a.DurationMicros}
+		sum := r.attempts[key]
+		sum.attempts += a.Count
+		sum.deliveries += a.Deliveries
+		if a.LastAt.After(sum.lastAt) {
+			sum.lastAt = a.LastAt
+		}
+		r.attempts[key] = sum
+	}
+}
+
+// drop forgets what a destination that is deleted has had: its rows and counts go with it.
+func (r *retired) drop(destination uuid.UUID) {
+	r.rows = slices.DeleteFunc(r.rows, func(r *row) bool { return r.destination == destination })
+	for key := range r.deliveries {
+		if key.destination == destination {
+			delete(r.deliveries, key)
+		}
+	}
+	for key := range r.attempts {
+		if key.destination == destination {
+			delete(r.attempts, key)
+		}
+	}
+}
+
+// count takes the rows from the tallies, and keeps the outcomes as they are, rows or not.
+func (r *retired) count(tallies map[tallyKey]tally, outcomes map[outcomesKey]tally) {
+	for _, row := range r.rows {
+		day := row.createdAt.Unix() / daySeconds
+		counted := tally{total: 1}
+		counted.count(row.before, 1)
+		addTo(tallies, tallyKey{row.destination, day, row.event.Type, row.event.FeedID}, counted, -1)
+		addTo(outcomes, outcomesKey{row.organization, day}, counted, -1)
+	}
+	for key, t := range r.deliveries {
+		addTo(outcomes, outcomesKey{key.organization, key.day}, t, 1)
+	}
+}
+
+func addTo[K comparable](all map[K]tally, key K, by tally, sign int64) {
+	t := all[key]
+	t.add(by, sign)
+	all[key] = t
+}
+
+func (t *tally) add(by tally, sign int64) {
+	t.total += sign * by.total
+	t.succeeded += sign * by.succeeded
+	t.failed += sign * by.failed
+	t.superseded += sign * by.superseded
+	t.discarded += sign * by.discarded
+}
+
+// dayOf parses a day, in days since 1970.
+func dayOf(text string) int64 {
+	day, _ := time.Parse(time.DateOnly, text) // as recorded by this program
+	return day.Unix() / daySeconds
+}
+
+var addRetired = column.Add("retired", []string{"destination", "organization", "day", "type", "feed_id"},
+	append([]column.Column[change[retiredKey]]{
+		column.New[column.UUIDs]("destination", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.destination }),
+		column.New[column.UUIDs]("organization", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.organization }),
+		column.New[[]time.Time]("day", "date", func(c change[retiredKey]) time.Time { return date(c.key.day) }),
+		column.New[[]string]("type", "text", func(c change[retiredKey]) string { return c.key.eventType }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.feed }),
+	}, numbers[retiredKey]()...)...)
+
+// retiredAttempts is one row of retired_attempts with its additions.
+type retiredAttempts struct {
+	attemptsKey
+	attempts
+}
+
+var addAttempts = column.SQL(`
+	INSERT INTO retired_attempts AS r (destination, day, failure_reason, response_status, duration_micros, attempts,
+		deliveries, last_at)
+	SELECT u.destination, u.day, u.failure_reason, u.response_status, u.duration_micros, u.attempts, u.deliveries,
+		u.last_at
+	FROM %s
+	ON CONFLICT (destination, day, failure_reason, response_status, duration_micros) DO UPDATE SET
+		attempts = r.attempts + excluded.attempts, deliveries = r.deliveries + excluded.deliveries,
+		last_at = greatest(r.last_at, excluded.last_at)`,
+	column.New[column.UUIDs]("destination", "uuid", func(a retiredAttempts) uuid.UUID { return a.destination }),
+	column.New[[]time.Time]("day", "date", func(a retiredAttempts) time.Time { return date(a.day) }),
+	column.New[[]string]("failure_reason", "text", func(a retiredAttempts) string { return a.failureReason }),
+	column.New[[]int]("response_status", "integer", func(a retiredAttempts) int { return a.responseStatus }),
+	column.New[[]int64]("duration_micros", "bigint", func(a retiredAttempts) int64 { return a.durationMicros }),
+	column.New[[]int64]("attempts", "bigint", func(a retiredAttempts) int64 { return a.attempts.attempts }),
+	column.New[[]int64]("deliveries", "bigint", func(a retiredAttempts) int64 { return a.deliveries }),
+	column.New[column.Times]("last_at", "timestamptz", func(a retiredAttempts) time.Time { return a.lastAt }),
+)
+
+// forgetEmpty deletes tallies of nothing, after all additions: a rebuild does not make them.
+func (r *retired) forgetEmpty(batch *pgx.Batch) {
+	of := map[uuid.UUID]struct{}{}
+	for _, row := range r.rows {
+		of[row.destination] = struct{}{}
+	}
+	if len(of) > 0 {
+		batch.Queue("DELETE FROM tallies WHERE destination = ANY($1) AND total = 0",
+			column.UUIDs(slices.Collect(maps.Keys(of))))
+	}
+}
+
+func (r *retired) write(batch *pgx.Batch) {
+	if len(r.ids) > 0 {
+		batch.Queue("DELETE FROM earlier_attempts WHERE delivery = ANY($1)", r.ids)
+		batch.Queue("DELETE FROM due WHERE id = ANY($1)", r.ids)
+		batch.Queue("DELETE FROM deliveries WHERE id = ANY($1)", r.ids)
+	}
+	addRetired.Queue(batch, changesOf(r.deliveries))
+	all := make([]retiredAttempts, 0, len(r.attempts))
+	for key, sum := range r.attempts {
+		all = append(all, retiredAttempts{key, sum})
+	}
+	addAttempts.Queue(batch, all)
+}
