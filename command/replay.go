@@ -55,13 +55,3 @@ func (c *Commands) ReplayDelivery(
 	}
 	return replayed, refused(err)
 }
-
-// RefuseRetired refuses a replay of a delivery that the read model does not have, if it is retired. It can't say whose
-// it was: ids of deliveries can't be guessed, and that it is retired is all there is to know.
-func (c *Commands) RefuseRetired(ctx context.Context, id uuid.UUID) error {
-	_, err := delivery.Aggregate.Load(ctx, c.Store, id)
-	if errors.Is(err, eventstore.ErrStreamDeleted) {
-		err = delivery.ErrRetired
-	}
-	return refused(err)
-}

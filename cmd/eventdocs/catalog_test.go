@@ -20,6 +20,7 @@ import (
 	"carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
 	"carillon/aggregates/subscription"
 	"carillon/aggregates/treehead"
@@ -56,7 +57,8 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 		dispatch.Events.Names(), externalid.Events.Names(),
 		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(),
 		organization.Events.Names(),
-		publication.Events.Names(), source.Events.Names(), subscription.Events.Names(), treehead.Events.Names(),
+		publication.Events.Names(), retirement.Events.Names(), source.Events.Names(), subscription.Events.Names(),
+		treehead.Events.Names(),
 	} {
 		names = append(names, list...)
 	}

@@ -6,7 +6,21 @@ import (
 
 	"carillon/command/retire"
 	"carillon/eventstore"
+	"carillon/projections"
+	"carillon/projections/deliveries"
+	"carillon/projections/health"
+	"carillon/projections/publications"
 )
+
+// Settle waits until the read models that a retirement changes show all that is recorded by now.
+func (a *App) Settle(ctx context.Context) error {
+	for _, model := range []projections.ReadModel{deliveries.ReadModel, publications.ReadModel, health.ReadModel} {
+		if err := a.Progress.Settle(ctx, a.base.store, model); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // RetireAt retires, at another time than now, what is over for longer than the process keeps it. All is dispatched:
 // tests don't wait until the dispatcher saves its checkpoint.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -64,7 +65,7 @@ func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
 	}
 	found, err := a.wholeDelivery(r, id)
 	if err != nil {
-		return wire.Reply{}, a.noDelivery(r, id, err, wire.NotFound)
+		return wire.Reply{}, a.noDelivery(err)
 	}
 	shown, err := a.deliveryDetailOf(r.Context(), found)
 	if err != nil {
@@ -113,16 +114,15 @@ func (a *API) wholeDelivery(r *http.Request, id uuid.UUID) (query.DeliveryDetail
 	return a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 }
 
-// noDelivery is the answer about a delivery that can't be read. If it is missing because it is retired, that is what
-// the answer says, as a failure of a kind.
-func (a *API) noDelivery(r *http.Request, id uuid.UUID, err error, kind wire.Kind) error {
-	if errors.Is(err, query.ErrNotFound) {
-		failed := a.Commands.RefuseRetired(r.Context(), id)
-		if refusal, ok := errors.AsType[*command.Refusal](failed); ok {
-			return &wire.Failure{Kind: kind, Issue: refusal.Message, Cause: failed}
-		}
-		if failed != nil {
-			return failed
+// noDelivery is the answer about a delivery that can't be read. A retired one, another organization's and an unknown
+// one look alike.
+func (a *API) noDelivery(err error) error {
+	if keep := a.Commands.Retain; keep > 0 && errors.Is(err, query.ErrNotFound) {
+		return &wire.Failure{
+			Kind: wire.NotFound,
+			Issue: fmt.Sprintf("delivery not found: deliveries are kept for %.0f days after the last one of their event "+
+				"has ended, then they are retired", keep.Hours()/24),
+			Cause: err,
 		}
 	}
 	return wire.NotFoundError(err, "delivery")
@@ -139,7 +139,7 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	}
 	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 	if err != nil {
-		return wire.Reply{}, a.noDelivery(r, id, err, wire.Exists)
+		return wire.Reply{}, a.noDelivery(err)
 	}
 	run, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
 		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
