@@ -61,7 +61,7 @@ func (p *process) ranBy(process string) bool {
 			n++
 		}
 	}
-	const processManagers = 3 // of the roles that it has
+	const processManagers = 4 // of the roles that it has
 	return n == len(app.ReadModels())+processManagers
 }
 
