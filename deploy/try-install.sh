@@ -19,8 +19,8 @@ commands() {
 }
 
 within() {
-	chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-		LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -eu -c ". /root/steps; $1"
+	chroot "$root" env -i HOME=/srv PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -eu -c ". /srv/steps; $1"
 }
 
 if [ "$1" = --serve ]; then # in namespaces of its own
@@ -41,13 +41,13 @@ git clone -q "$here" "$work/before"
 git -C "$work/before" checkout -q "$1"
 make -C "$work/before" dist
 debootstrap --variant=minbase bookworm "$root" >"$work/log" || { tail "$work/log" >&2; exit 1; }
-mkdir "$root/root/before" "$root/root/this"
-cp "$work/before/bin/dist"/*.tar.gz "$work/before/bin/dist/SHA256SUMS" "$root/root/before"
-cp "$here/bin/dist"/*.tar.gz "$here/bin/dist/SHA256SUMS" "$root/root/this"
-commands systemd >"$root/root/install"
-commands 'Upgrade with systemd' >"$root/root/upgrade"
+mkdir "$root/srv/before" "$root/srv/this"
+cp "$work/before/bin/dist"/*.tar.gz "$work/before/bin/dist/SHA256SUMS" "$root/srv/before"
+cp "$here/bin/dist"/*.tar.gz "$here/bin/dist/SHA256SUMS" "$root/srv/this"
+commands systemd >"$root/srv/install"
+commands 'Upgrade with systemd' >"$root/srv/upgrade"
 
-cat >"$root/root/steps" <<'END'
+cat >"$root/srv/steps" <<'END'
 log=/var/log/carillon.log
 
 # follow prints commands and runs them.
@@ -98,39 +98,39 @@ events=0
 deliver() {
 	events=$((events + 1))
 	follow "carillon version
-carillon publish /root/event.json"
-	await '[ "$(grep -c "\"verified\":true,.*\"answered\":204" /root/webhooks)" = "$events" ]'
-	tail -n 1 /root/webhooks | cut -c 1-160
+carillon publish /srv/event.json"
+	await '[ "$(grep -c "\"verified\":true,.*\"answered\":204" /srv/webhooks)" = "$events" ]'
+	tail -n 1 /srv/webhooks | cut -c 1-160
 }
 
 install_before() {
-	cd /root/before
-	follow "$(sed '/^systemctl/,$d' /root/install)"
+	cd /srv/before
+	follow "$(sed '/^systemctl/,$d' /srv/install)"
 }
 
 serve() {
-	cd /root/before
-	follow "$(sed -n '/^systemctl/,$p' /root/install)"
+	cd /srv/before
+	follow "$(sed -n '/^systemctl/,$p' /srv/install)"
 	organization=$(carillon org create "City of Ghent" --json | sed -n 's/.*"id": *"\([^"]*\)".*/\1/p')
 	key=$(carillon key issue "$organization" --json | sed -n 's/.*"key": *"\([^"]*\)".*/\1/p')
-	cat >/root/event.json <<EVENT
+	cat >/srv/event.json <<EVENT
 {"type":"news.item.added","source":"/news","organizationId":"$organization","data":{"id":"1","title":"Fair"}}
 EVENT
 	export CARILLON_API_KEY="$key"
 	printf '\n$ carillon listen --stream --json\n'
-	carillon listen --stream --json >/root/webhooks 2>/root/listen &
+	carillon listen --stream --json >/srv/webhooks 2>/srv/listen &
 	listener=$!
-	await 'grep Listening /root/listen'
+	await 'grep Listening /srv/listen'
 	deliver
-	cd /root/this
+	cd /srv/this
 	tar -xzf ./*.tar.gz
-	follow "$(cat /root/upgrade)"
+	follow "$(cat /srv/upgrade)"
 	deliver
-	cd /root/before
-	follow "$(sed /backup/d /root/upgrade)"
+	cd /srv/before
+	follow "$(sed /backup/d /srv/upgrade)"
 	deliver
-	cd /root/this
-	follow "$(sed /backup/d /root/upgrade)"
+	cd /srv/this
+	follow "$(sed /backup/d /srv/upgrade)"
 	deliver
 	follow "carillon projections verify deliveries
 carillon audit seal

@@ -41,16 +41,20 @@ func (p *published) over(before time.Time) bool {
 			if _, deleted := p.deleted[scheduled.Destination]; deleted {
 				continue
 			}
-			var state delivery.State
-			for _, event := range p.deliveries[dispatch.DeliveryID(p.id, scheduled.Destination)] {
-				state = delivery.Aggregate.Evolve(state, event)
-			}
+			state := stateAfter(p.deliveries[dispatch.DeliveryID(p.id, scheduled.Destination)])
 			if !state.Over() || !state.ChangedAt.Before(before) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+func stateAfter(events []delivery.Event) (state delivery.State) {
+	for _, event := range events {
+		state = delivery.Aggregate.Evolve(state, event)
+	}
+	return state
 }
 
 // batch is a retirement in the making.
@@ -122,10 +126,9 @@ func (b *batch) count(p *published, d *dispatch.DeliveriesScheduled, scheduled *
 			Organization: scheduled.Organization,
 		})
 	}
-	var state delivery.State
+	happened := p.deliveries[dispatch.DeliveryID(p.id, scheduled.Destination)]
 	failures := map[retirement.Attempts]struct{}{}
-	for _, event := range p.deliveries[dispatch.DeliveryID(p.id, scheduled.Destination)] {
-		state = delivery.Aggregate.Evolve(state, event)
+	for _, event := range happened {
 		switch e := event.(type) {
 		case delivery.Attempted:
 			b.attempted(to, e, failures)
@@ -138,7 +141,7 @@ func (b *batch) count(p *published, d *dispatch.DeliveriesScheduled, scheduled *
 		Day:    day(d.At),
 		Type:   d.Event.Type,
 		FeedID: d.Event.FeedID,
-	}, state.Status)
+	}, stateAfter(happened).Status)
 	return to
 }
 

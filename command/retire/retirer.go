@@ -203,11 +203,7 @@ func (r *Retirer) readDelivery(ctx context.Context, p *published, to uuid.UUID) 
 		return err
 	}
 	p.deliveries[id] = happened
-	var state delivery.State
-	for _, event := range happened {
-		state = delivery.Aggregate.Evolve(state, event)
-	}
-	if state.Over() {
+	if stateAfter(happened).Over() {
 		return nil
 	}
 	of, err := destination.Aggregate.Load(ctx, r.Store, to)

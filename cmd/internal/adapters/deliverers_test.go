@@ -116,6 +116,6 @@ func TestDeliverers_turns(t *testing.T) {
 		t.Errorf("%d of ten had a turn", len(had))
 	}
 	if empty := announced(nil); !empty.Turn(7, begins) {
-		t.Error("as long as nothing was heard nobody looks")
+		t.Error("it has no turn, although nothing was heard yet")
 	}
 }
