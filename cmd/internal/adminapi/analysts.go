@@ -17,9 +17,9 @@ type Analysts interface {
 }
 
 func (a *API) analystRoutes(r routes) {
-	r.operators.Post("/admin/analytics/logins", wire.Events.Handle(a.createAnalystLogin))
-	r.operators.Get("/admin/analytics/logins", wire.Events.Handle(a.listAnalystLogins))
-	r.operators.Delete("/admin/analytics/logins/{name}", wire.Events.Handle(a.deleteAnalystLogin))
+	r.operators.Post("/admin/analytics/logins", handle(wire.With(wire.Decode[analystBody], a.createAnalystLogin)))
+	r.operators.Get("/admin/analytics/logins", handle(a.listAnalystLogins))
+	r.operators.Delete("/admin/analytics/logins/{name}", handle(wire.With(pathName, a.deleteAnalystLogin)))
 }
 
 // AnalystLogin is a login of a list.
@@ -46,11 +46,7 @@ func (b *analystBody) Check(c *wire.Checks) {
 }
 
 // createAnalystLogin answers POST /admin/analytics/logins.
-func (a *API) createAnalystLogin(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[analystBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) createAnalystLogin(r *http.Request, body analystBody) (wire.Reply, error) {
 	if err := a.record(r, "create-analyst-login", body.Name.Value); err != nil {
 		return wire.Reply{}, err
 	}
@@ -67,19 +63,11 @@ func (a *API) listAnalystLogins(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[AnalystLogin]{Items: make([]AnalystLogin, len(names))}
-	for i, name := range names {
-		list.Items[i] = AnalystLogin{Name: name}
-	}
-	return wire.OK(list), nil
+	return listed(names, func(name string) AnalystLogin { return AnalystLogin{Name: name} }), nil
 }
 
 // deleteAnalystLogin answers DELETE /admin/analytics/logins/{name}.
-func (a *API) deleteAnalystLogin(r *http.Request) (wire.Reply, error) {
-	name, err := wire.PathText(r, "name")
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteAnalystLogin(r *http.Request, name string) (wire.Reply, error) {
 	if err := a.record(r, "delete-analyst-login", name); err != nil {
 		return wire.Reply{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -93,8 +94,8 @@ func New(deps Dependencies) *API {
 	unobserved := func(string, string, int, time.Duration) {}
 	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface),
 		wire.HeadAsGet)
-	a.router.Get("/healthz", wire.Events.Handle(alive))
-	a.router.Get("/readyz", wire.Events.Handle(a.ready))
+	a.router.Get("/healthz", handle(alive))
+	a.router.Get("/readyz", handle(a.ready))
 	a.router.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(deps.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes, ErrorLog: slog.NewLogLogger(deps.Log.Handler(), slog.LevelError),
 	}))
@@ -151,3 +152,24 @@ func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
 func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
 	wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, projections...) })
 }
+
+// changed answers a change that was recorded at a position, once readers see it, or its refusal.
+func (a *API) changed(
+	r *http.Request, to eventstore.Position, refused error, reply wire.Reply, projections ...string,
+) (wire.Reply, error) {
+	if refused != nil {
+		return wire.Reply{}, refused
+	}
+	a.await(r.Context(), to, projections...)
+	return reply, nil
+}
+
+// handle makes an http.Handler of a handler.
+func handle(h wire.Handler) http.HandlerFunc { return wire.Events.Handle(h) }
+
+// pathID, pathName and pathToken read the part of a path that says what a request is about.
+func pathID(r *http.Request) (uuid.UUID, error) { return wire.PathUUID(r, "id", wire.BadParam) }
+
+func pathName(r *http.Request) (string, error) { return wire.PathText(r, "name") }
+
+func pathToken(r *http.Request) (string, error) { return wire.PathText(r, "id") }

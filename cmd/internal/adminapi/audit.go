@@ -102,14 +102,10 @@ func (a *API) audit(w http.ResponseWriter, r *http.Request) {
 		a.exportAudit(w, r)
 		return
 	}
-	wire.Events.Handle(a.showAudit)(w, r)
+	handle(wire.With(pathID, a.showAudit))(w, r)
 }
 
-func (a *API) showAudit(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) showAudit(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "at", "changes")
 	at, brief := q.Time("at"), q.OneOf("changes", "none") != ""
 	if err := q.Err(); err != nil {

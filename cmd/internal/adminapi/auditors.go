@@ -9,12 +9,13 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/auditors"
+	"carillon/query"
 )
 
 func (a *API) auditorRoutes(r routes) {
-	r.operators.Post("/admin/auditors", wire.Events.Handle(a.issueAuditorToken))
-	r.operators.Get("/admin/auditors", wire.Events.Handle(a.listAuditorTokens))
-	r.operators.Delete("/admin/auditors/{id}", wire.Events.Handle(a.revokeAuditorToken))
+	r.operators.Post("/admin/auditors", handle(wire.With(wire.Decode[auditorBody], a.issueAuditorToken)))
+	r.operators.Get("/admin/auditors", handle(a.listAuditorTokens))
+	r.operators.Delete("/admin/auditors/{id}", handle(wire.With(pathToken, a.revokeAuditorToken)))
 }
 
 // Auditor is an auditor's token of a list.
@@ -42,19 +43,11 @@ func (b *auditorBody) Check(c *wire.Checks) {
 }
 
 // issueAuditorToken answers POST /admin/auditors.
-func (a *API) issueAuditorToken(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[auditorBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) issueAuditorToken(r *http.Request, body auditorBody) (wire.Reply, error) {
 	issued, err := a.Commands.IssueAuditorToken(r.Context(), operator(r), command.IssueAuditorToken{
 		Name: body.Name.Value, Organization: body.organization, ExpiresAt: body.expires,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), issued.Position, auditors.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
+	return a.tokenIssued(r, issued, err, auditors.ReadModel.Name)
 }
 
 // listAuditorTokens answers GET /admin/auditors.
@@ -63,23 +56,13 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[Auditor]{Items: make([]Auditor, len(tokens))}
-	for i, t := range tokens {
-		list.Items[i] = Auditor{Credential: credentialOf(t.Credential), Organization: t.Organization}
-	}
-	return wire.OK(list), nil
+	return listed(tokens, func(t query.AuditorCredential) Auditor {
+		return Auditor{Credential: Credential(t.Credential), Organization: t.Organization}
+	}), nil
 }
 
 // revokeAuditorToken answers DELETE /admin/auditors/{id}.
-func (a *API) revokeAuditorToken(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathText(r, "id")
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) revokeAuditorToken(r *http.Request, id string) (wire.Reply, error) {
 	changed, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), command.RevokeAuditorToken{TokenID: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, auditors.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, changed.Position, err, wire.Done(), auditors.ReadModel.Name)
 }

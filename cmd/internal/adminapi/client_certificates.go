@@ -5,15 +5,19 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/clientcertificates"
 )
 
 func (a *API) clientCertificateRoutes(r routes) {
-	r.operators.Get("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.getClientCertificate))
-	r.operators.Put("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.putClientCertificate))
-	r.operators.Delete("/admin/organizations/{id}/client-certificate", wire.Events.Handle(a.deleteClientCertificate))
+	r.operators.Get("/admin/organizations/{id}/client-certificate", handle(wire.With(pathID, a.getClientCertificate)))
+	r.operators.Put("/admin/organizations/{id}/client-certificate",
+		handle(wire.With2(pathID, wire.Decode[clientCertificateBody], a.putClientCertificate)))
+	r.operators.Delete("/admin/organizations/{id}/client-certificate",
+		handle(wire.With(pathID, wire.Empty(a.deleteClientCertificate))))
 }
 
 // ClientCertificate is presented by an organization's requests to receivers that ask. There is no private key in it.
@@ -34,11 +38,7 @@ type ClientCertificate struct {
 func daysLeft(until, now time.Time) int { return int(math.Floor(until.Sub(now).Hours() / 24)) }
 
 // getClientCertificate answers GET /admin/organizations/{id}/client-certificate.
-func (a *API) getClientCertificate(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) getClientCertificate(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.Queries.ClientCertificate(r.Context(), id)
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "client certificate")
@@ -49,10 +49,10 @@ func (a *API) getClientCertificate(r *http.Request) (wire.Reply, error) {
 		Issuer:      found.Issuer,
 		Serial:      found.Serial,
 		Fingerprint: found.Fingerprint,
-		NotBefore:   found.NotBefore.UTC(),
-		NotAfter:    found.NotAfter.UTC(),
+		NotBefore:   found.NotBefore,
+		NotAfter:    found.NotAfter,
 		DaysLeft:    daysLeft(found.NotAfter, a.Now()),
-		SetAt:       found.SetAt.UTC(),
+		SetAt:       found.SetAt,
 		SetBy:       found.SetBy,
 	}), nil
 }
@@ -70,22 +70,10 @@ func (b *clientCertificateBody) Check(c *wire.Checks) {
 
 // putClientCertificate answers PUT /admin/organizations/{id}/client-certificate. The private key comes in and never
 // goes out again.
-func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[clientCertificateBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) putClientCertificate(r *http.Request, id uuid.UUID, body clientCertificateBody) (wire.Reply, error) {
 	set, err := a.Commands.SetClientCertificate(r.Context(), operator(r), command.SetClientCertificate{
 		Organization: id, Certificate: body.Certificate.Value, PrivateKey: body.PrivateKey.Value,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), set.Position, clientcertificates.ReadModel.Name)
 	shown := set.Value.Certificate
 	answer := ClientCertificate{
 		Certificate: shown.Chain,
@@ -98,26 +86,16 @@ func (a *API) putClientCertificate(r *http.Request) (wire.Reply, error) {
 		DaysLeft:    daysLeft(shown.NotAfter, a.Now()),
 		SetAt:       set.Value.SetAt,
 	}
+	reply := wire.OK(answer)
 	if set.Created {
-		return wire.Created(answer), nil
+		reply = wire.Created(answer)
 	}
-	return wire.OK(answer), nil
+	return a.changed(r, set.Position, err, reply, clientcertificates.ReadModel.Name)
 }
 
 // deleteClientCertificate answers DELETE /admin/organizations/{id}/client-certificate: none is shown from now on.
-func (a *API) deleteClientCertificate(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteClientCertificate(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r),
 		command.RemoveClientCertificate{Organization: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, clientcertificates.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, changed.Position, err, wire.Done(), clientcertificates.ReadModel.Name)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func (a *API) consoleRoutes(r routes) {
-	r.operators.Post("/admin/organizations/{id}/console-link", wire.Events.Handle(a.consoleLink))
+	r.operators.Post("/admin/organizations/{id}/console-link",
+		handle(wire.With2(pathID, wire.Decode[consoleLinkBody], a.consoleLink)))
 }
 
 // ConsoleLink signs its bearer in at the console, once: it is as good as a key until it expires.
@@ -43,15 +44,7 @@ func (b *consoleLinkBody) Check(c *wire.Checks) {
 }
 
 // consoleLink answers POST /admin/organizations/{id}/console-link.
-func (a *API) consoleLink(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[consoleLinkBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) consoleLink(r *http.Request, id uuid.UUID, body consoleLinkBody) (wire.Reply, error) {
 	if err := command.CheckPerson("as", body.As.Value); err != nil {
 		return wire.Reply{}, err
 	}

@@ -33,7 +33,7 @@ const (
 )
 
 func (a *API) eventRoutes(r routes) {
-	r.operators.With(a.unhurried).Post("/admin/events", wire.Events.Handle(a.publish))
+	r.operators.With(a.unhurried).Post("/admin/events", handle(a.publish))
 }
 
 // unhurried lifts the limit on the time for reading a body: many events may take longer than the server grants any

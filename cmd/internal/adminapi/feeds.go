@@ -12,9 +12,10 @@ import (
 )
 
 func (a *API) feedRoutes(r routes) {
-	r.operators.Post("/admin/feeds", wire.Events.Handle(a.registerFeed))
-	r.operators.Put("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.shareFeed))
-	r.operators.Delete("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", wire.Events.Handle(a.unshareFeed))
+	r.operators.Post("/admin/feeds", handle(wire.With(wire.Decode[feedBody], a.registerFeed)))
+	r.operators.Put("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}", handle(wire.With(shareOf, a.shareFeed)))
+	r.operators.Delete("/admin/feeds/{feedType}/{feedId}/shares/{organizationId}",
+		handle(wire.With(shareOf, a.unshareFeed)))
 }
 
 type feedBody struct {
@@ -40,44 +41,24 @@ func (b *feedBody) Check(c *wire.Checks) {
 }
 
 // registerFeed answers POST /admin/feeds.
-func (a *API) registerFeed(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[feedBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) registerFeed(r *http.Request, body feedBody) (wire.Reply, error) {
 	made, err := a.Commands.RegisterFeed(r.Context(), operator(r), command.RegisterFeed{
 		ID:           body.id,
 		FeedType:     body.FeedType.Value,
 		Organization: body.owner,
 		Name:         body.Name.Value,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), made.Position, feeds.ReadModel.Name)
-	return wire.Created(Created{ID: made.ID}), nil
+	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), feeds.ReadModel.Name)
 }
 
 // shareFeed answers PUT /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
-func (a *API) shareFeed(r *http.Request) (wire.Reply, error) {
-	share, err := shareOf(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) shareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, error) {
 	shared, err := a.Commands.ShareFeed(r.Context(), operator(r), share)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), shared.Position, feeds.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, shared.Position, err, wire.Done(), feeds.ReadModel.Name)
 }
 
 // unshareFeed answers DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
-func (a *API) unshareFeed(r *http.Request) (wire.Reply, error) {
-	share, err := shareOf(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) unshareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, error) {
 	shared, err := a.Commands.UnshareFeed(r.Context(), operator(r), command.UnshareFeed(share))
 	if err != nil {
 		return wire.Reply{}, err

@@ -19,8 +19,8 @@ import (
 )
 
 func (a *API) happeningRoutes(r routes) {
-	r.operators.Get("/admin/happenings/{id}", wire.Events.Handle(a.showHappening))
-	r.operators.Post("/admin/happenings/{id}/split", wire.Events.Handle(a.splitHappening))
+	r.operators.Get("/admin/happenings/{id}", handle(wire.With(pathID, a.showHappening)))
+	r.operators.Post("/admin/happenings/{id}/split", handle(wire.With(pathID, wire.Empty(a.splitHappening))))
 }
 
 // Happening is an event of the outside world and the sources' views of it.
@@ -106,19 +106,20 @@ type HappeningItem struct {
 }
 
 // showHappening answers GET /admin/happenings/{id}.
-func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	rows, shownBy, err := a.Queries.Tellings(r.Context(), id)
 	if errors.Is(err, query.ErrNotFound) {
-		return wire.Reply{}, noHappening(err)
+		err = &wire.Failure{Kind: wire.NotFound, Issue: "no event has this id: it is the eventId of items", Cause: err}
 	}
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h := Happening{ID: id, Sources: make([]HappeningTelling, len(rows)), Items: make([]HappeningItem, len(shownBy))}
+	h := Happening{
+		ID:         id,
+		StaleSince: staleSince(rows),
+		Sources:    make([]HappeningTelling, len(rows)),
+		Items:      wire.ListOf(shownBy, func(i query.ShownItem) HappeningItem { return HappeningItem(i) }),
+	}
 	tellings := make([]happening.Telling, len(rows))
 	for i, row := range rows {
 		if tellings[i], err = telling(row); err != nil {
@@ -126,57 +127,31 @@ func (a *API) showHappening(r *http.Request) (wire.Reply, error) {
 		}
 		h.Sources[i] = tellingShown(row, &tellings[i])
 	}
-	h.StaleSince = staleSince(rows)
 	h.Fields = fieldsOf(rows, tellings)
 	into, from, compared, err := a.Queries.Likeness(r.Context(), id)
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	h.MergedInto, h.Merged, h.Compared = wire.Nullable(into), append([]uuid.UUID{}, from...), make([]HappeningLikeness,
-		len(compared))
-	for i, c := range compared {
-		h.Compared[i] = HappeningLikeness{
+	h.MergedInto, h.Merged = wire.Nullable(into), append([]uuid.UUID{}, from...)
+	h.Compared = wire.ListOf(compared, func(c query.Comparison) HappeningLikeness {
+		return HappeningLikeness{
 			With:   c.With,
 			Same:   c.Same,
 			Reason: c.Reason,
 			Score:  math.Round(float64(c.Score)*100) / 100,
-			At:     c.ComparedAt.UTC(),
+			At:     c.ComparedAt,
 		}
-	}
-	for i, item := range shownBy {
-		h.Items[i] = HappeningItem{
-			ID:       item.ID,
-			FeedID:   item.FeedID,
-			SourceID: item.SourceID,
-			AddedAt:  item.AddedAt.UTC(),
-		}
-	}
+	})
 	return wire.OK(h), nil
 }
 
 // splitHappening answers POST /admin/happenings/{id}/split.
-func (a *API) splitHappening(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) splitHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	split, err := a.Commands.SplitHappening(r.Context(), operator(r), command.SplitHappening{Happening: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), split.Position, items.ReadModel.Name)
-	answer := HappeningSplit{Split: make([]HappeningPair, len(split.Value))}
-	for i, pair := range split.Value {
-		answer.Split[i] = HappeningPair{ID: pair.Happening, From: pair.From}
-	}
-	return wire.OK(answer), nil
-}
-
-func noHappening(err error) error {
-	return &wire.Failure{Kind: wire.NotFound, Issue: "no event has this id: it is the eventId of items", Cause: err}
+	pairs := wire.ListOf(split.Value, func(off command.SplitOff) HappeningPair {
+		return HappeningPair{ID: off.Happening, From: off.From}
+	})
+	return a.changed(r, split.Position, err, wire.OK(HappeningSplit{Split: pairs}), items.ReadModel.Name)
 }
 
 func telling(row query.Telling) (happening.Telling, error) {
@@ -203,11 +178,11 @@ func tellingShown(row query.Telling, t *happening.Telling) HappeningTelling {
 		Of:          wire.Nullable(row.Of),
 		Standing:    t.Standing.String(),
 		Source:      t.Source,
-		PublishedAt: wire.UTC(row.PublishedAt),
-		Since:       row.Since.UTC(),
-		DatedAt:     row.DatedAt.UTC(),
-		ToldAt:      row.ToldAt.UTC(),
-		StaleSince:  wire.UTC(row.StaleAt),
+		PublishedAt: row.PublishedAt,
+		Since:       row.Since,
+		DatedAt:     row.DatedAt,
+		ToldAt:      row.ToldAt,
+		StaleSince:  row.StaleAt,
 	}
 	if row.URL != nil {
 		shown.URL = *row.URL
@@ -229,7 +204,7 @@ func staleSince(rows []query.Telling) *time.Time {
 			last = row.StaleAt
 		}
 	}
-	return wire.UTC(last)
+	return last
 }
 
 func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningField {
@@ -262,7 +237,7 @@ func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningFie
 			origin := HappeningOrigin{
 				SourceID: t.SourceID,
 				Of:       wire.Nullable(t.Of),
-				At:       rows[i].ToldAt.UTC(),
+				At:       rows[i].ToldAt,
 				Value:    says,
 				Stale:    t.Stale,
 			}

@@ -16,8 +16,8 @@ type Keys interface {
 }
 
 func (a *API) keyRoutes(r routes) {
-	r.operators.Post("/admin/keys/rotate-master", wire.Events.Handle(a.rotateMaster))
-	r.operators.Post("/admin/keys/renew", wire.Events.Handle(a.renewKeys))
+	r.operators.Post("/admin/keys/rotate-master", handle(a.rotateMaster))
+	r.operators.Post("/admin/keys/renew", handle(a.renewKeys))
 }
 
 // rotateMaster answers POST /admin/keys/rotate-master when everything is wrapped by the next master key. It continues

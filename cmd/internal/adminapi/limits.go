@@ -3,6 +3,8 @@ package adminapi
 import (
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -10,11 +12,13 @@ import (
 )
 
 func (a *API) limitRoutes(r routes) {
-	r.operators.Get("/admin/organizations/{id}/limits", wire.Events.Handle(a.getLimits))
-	r.operators.Put("/admin/organizations/{id}/limits", wire.Events.Handle(a.putLimits))
-	r.operators.Post("/admin/organizations/{id}/suspend", wire.Events.Handle(a.suspendOrganization))
-	r.operators.Post("/admin/organizations/{id}/resume", wire.Events.Handle(a.resumeOrganization))
-	r.operators.Delete("/admin/organizations/{id}", wire.Events.Handle(a.deleteOrganization))
+	r.operators.Get("/admin/organizations/{id}/limits", handle(wire.With(pathID, a.getLimits)))
+	r.operators.Put("/admin/organizations/{id}/limits",
+		handle(wire.With2(pathID, wire.Decode[limitsBody], a.putLimits)))
+	r.operators.Post("/admin/organizations/{id}/suspend",
+		handle(wire.With2(pathID, wire.Decode[suspendBody], a.suspendOrganization)))
+	r.operators.Post("/admin/organizations/{id}/resume", handle(wire.With(pathID, wire.Empty(a.resumeOrganization))))
+	r.operators.Delete("/admin/organizations/{id}", handle(wire.With(pathID, a.deleteOrganization)))
 }
 
 // Limits are those of an organization as they hold, and which of them were set.
@@ -24,11 +28,7 @@ type Limits struct {
 }
 
 // getLimits answers GET /admin/organizations/{id}/limits.
-func (a *API) getLimits(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) getLimits(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.Queries.Organization(r.Context(), id)
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "organization")
@@ -85,28 +85,16 @@ func (b *limitsBody) Check(c *wire.Checks) {
 }
 
 // putLimits answers PUT /admin/organizations/{id}/limits: omitted limits are the defaults.
-func (a *API) putLimits(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[limitsBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) putLimits(r *http.Request, id uuid.UUID, body limitsBody) (wire.Reply, error) {
 	changed, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{
 		Organization: id,
 		Limits:       body.limits,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
 	set := map[string]int64{}
 	for limit, most := range body.limits {
 		set[string(limit)] = int64(most)
 	}
-	return wire.OK(limitsOf(set)), nil
+	return a.changed(r, changed.Position, err, wire.OK(limitsOf(set)), organizations.ReadModel.Name)
 }
 
 type suspendBody struct {
@@ -117,52 +105,23 @@ type suspendBody struct {
 func (*suspendBody) Check(*wire.Checks) {}
 
 // suspendOrganization answers POST /admin/organizations/{id}/suspend.
-func (a *API) suspendOrganization(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[suspendBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) suspendOrganization(r *http.Request, id uuid.UUID, body suspendBody) (wire.Reply, error) {
 	changed, err := a.Commands.SuspendOrganization(r.Context(), operator(r), command.SuspendOrganization{
 		Organization: id,
 		Reason:       body.Reason.Value,
 	})
-	return a.organizationChanged(r, changed, err)
+	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // resumeOrganization answers POST /admin/organizations/{id}/resume.
-func (a *API) resumeOrganization(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) resumeOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
-	return a.organizationChanged(r, changed, err)
+	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; its destinations and feeds end soon
 // after.
-func (a *API) deleteOrganization(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
-	return a.organizationChanged(r, changed, err)
-}
-
-func (a *API) organizationChanged(
-	r *http.Request, changed command.Result[organization.State], err error,
-) (wire.Reply, error) {
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }

@@ -6,20 +6,31 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/credential"
 	"carillon/projections/operators"
+	"carillon/query"
 )
 
 func (a *API) operatorRoutes(r routes) {
-	r.operators.Post("/admin/operators", wire.Events.Handle(a.issueOperatorToken))
-	r.operators.Get("/admin/operators", wire.Events.Handle(a.listOperatorTokens))
-	r.operators.Post("/admin/operators/{name}/rotate", wire.Events.Handle(a.rotateOperatorToken))
-	r.operators.Delete("/admin/operators/{name}", wire.Events.Handle(a.revokeOperator))
+	r.operators.Post("/admin/operators", handle(wire.With(wire.Decode[operatorBody], a.issueOperatorToken)))
+	r.operators.Get("/admin/operators", handle(a.listOperatorTokens))
+	r.operators.Post("/admin/operators/{name}/rotate",
+		handle(wire.With2(pathName, wire.DecodeOptional[overlapBody], a.rotateOperatorToken)))
+	r.operators.Delete("/admin/operators/{name}", handle(wire.With(pathName, a.revokeOperator)))
 }
 
 // IssuedToken is a new token of an operator or auditor. It can't be shown again.
 type IssuedToken struct {
 	ID    string `json:"id"`
 	Token string `json:"token"`
+}
+
+// tokenIssued answers with a new token.
+func (a *API) tokenIssued(
+	r *http.Request, issued command.Result[credential.Credential], refused error, projection string,
+) (wire.Reply, error) {
+	reply := wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()})
+	return a.changed(r, issued.Position, refused, reply, projection)
 }
 
 type operatorBody struct {
@@ -47,20 +58,12 @@ func expiry(c *wire.Checks, given *string) *time.Time {
 }
 
 // issueOperatorToken answers POST /admin/operators.
-func (a *API) issueOperatorToken(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[operatorBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) issueOperatorToken(r *http.Request, body operatorBody) (wire.Reply, error) {
 	issued, err := a.Commands.IssueOperatorToken(r.Context(), operator(r), command.IssueOperatorToken{
 		Name:      body.Name.Value,
 		ExpiresAt: body.expires,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), issued.Position, operators.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
+	return a.tokenIssued(r, issued, err, operators.ReadModel.Name)
 }
 
 // listOperatorTokens answers GET /admin/operators.
@@ -69,11 +72,7 @@ func (a *API) listOperatorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[Credential]{Items: make([]Credential, len(tokens))}
-	for i, t := range tokens {
-		list.Items[i] = credentialOf(t)
-	}
-	return wire.OK(list), nil
+	return listed(tokens, func(t query.Credential) Credential { return Credential(t) }), nil
 }
 
 // overlapBody is how long a rotated key or token stays valid.
@@ -92,38 +91,18 @@ func (b *overlapBody) overlap() time.Duration {
 }
 
 // rotateOperatorToken answers POST /admin/operators/{name}/rotate.
-func (a *API) rotateOperatorToken(r *http.Request) (wire.Reply, error) {
-	name, err := wire.PathText(r, "name")
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.DecodeOptional[overlapBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) rotateOperatorToken(r *http.Request, name string, body overlapBody) (wire.Reply, error) {
 	issued, err := a.Commands.RotateOperatorToken(r.Context(), operator(r), command.RotateOperatorToken{
 		Name:    name,
 		Overlap: body.overlap(),
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), issued.Position, operators.ReadModel.Name)
-	return wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()}), nil
+	return a.tokenIssued(r, issued, err, operators.ReadModel.Name)
 }
 
 // revokeOperator answers DELETE /admin/operators/{name}.
-func (a *API) revokeOperator(r *http.Request) (wire.Reply, error) {
-	name, err := wire.PathText(r, "name")
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) revokeOperator(r *http.Request, name string) (wire.Reply, error) {
 	changed, err := a.Commands.RevokeOperator(r.Context(), operator(r), command.RevokeOperator{Name: name})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, operators.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, changed.Position, err, wire.Done(), operators.ReadModel.Name)
 }
 
 // record has it on record that an operator begins something that leaves no other event.

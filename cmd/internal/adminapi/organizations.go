@@ -9,17 +9,19 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/credential"
 	"carillon/projections/organizations"
 	"carillon/query"
 )
 
 func (a *API) organizationRoutes(r routes) {
-	r.operators.Post("/admin/organizations", wire.Events.Handle(a.registerOrganization))
-	r.operators.Get("/admin/organizations", wire.Events.Handle(a.listOrganizations))
-	r.operators.Post("/admin/organizations/{id}/keys", wire.Events.Handle(a.issueKey))
-	r.operators.Get("/admin/organizations/{id}/keys", wire.Events.Handle(a.listKeys))
-	r.operators.Delete("/admin/organizations/{id}/keys/{keyId}", wire.Events.Handle(a.revokeKey))
-	r.operators.Post("/admin/organizations/{id}/keys/{keyId}/rotate", wire.Events.Handle(a.rotateKey))
+	r.operators.Post("/admin/organizations", handle(wire.With(wire.Decode[organizationBody], a.registerOrganization)))
+	r.operators.Get("/admin/organizations", handle(a.listOrganizations))
+	r.operators.Post("/admin/organizations/{id}/keys", handle(wire.With2(pathID, wire.Decode[keyBody], a.issueKey)))
+	r.operators.Get("/admin/organizations/{id}/keys", handle(wire.With(pathID, a.listKeys)))
+	r.operators.Delete("/admin/organizations/{id}/keys/{keyId}", handle(wire.With(pathKey, a.revokeKey)))
+	r.operators.Post("/admin/organizations/{id}/keys/{keyId}/rotate",
+		handle(wire.With2(pathKey, wire.DecodeOptional[overlapBody], a.rotateKey)))
 }
 
 // Created answers every create.
@@ -30,6 +32,11 @@ type Created struct {
 // List is a whole list.
 type List[T any] struct {
 	Items []T `json:"items"`
+}
+
+// listed answers with a whole list.
+func listed[T, S any](all []T, shown func(T) S) wire.Reply {
+	return wire.OK(List[S]{Items: wire.ListOf(all, shown)})
 }
 
 // Organization is one of a list.
@@ -64,17 +71,6 @@ type Key struct {
 	SuccessorOf *string  `json:"successorOf"` // the key in whose place it came; null: none
 }
 
-func credentialOf(c query.Credential) Credential {
-	return Credential{
-		ID:         c.ID,
-		Name:       c.Name,
-		CreatedAt:  c.CreatedAt.UTC(),
-		ExpiresAt:  wire.UTC(c.ExpiresAt),
-		RevokedAt:  wire.UTC(c.RevokedAt),
-		LastUsedAt: wire.UTC(c.LastUsedAt),
-	}
-}
-
 type organizationBody struct {
 	Name wire.Optional[string] `json:"name"`
 }
@@ -83,18 +79,10 @@ type organizationBody struct {
 func (b *organizationBody) Check(c *wire.Checks) { c.Require("name", b.Name.Set) }
 
 // registerOrganization answers POST /admin/organizations.
-func (a *API) registerOrganization(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[organizationBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) registerOrganization(r *http.Request, body organizationBody) (wire.Reply, error) {
 	made, err := a.Commands.RegisterOrganization(r.Context(), operator(r),
 		command.RegisterOrganization{Name: body.Name.Value})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), made.Position, organizations.ReadModel.Name)
-	return wire.Created(Created{ID: made.ID}), nil
+	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), organizations.ReadModel.Name)
 }
 
 // listOrganizations answers GET /admin/organizations.
@@ -103,16 +91,14 @@ func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[Organization]{Items: make([]Organization, len(organizations))}
-	for i, o := range organizations {
-		list.Items[i] = Organization{
+	return listed(organizations, func(o query.Organization) Organization {
+		return Organization{
 			ID:        o.ID,
 			Name:      o.Name,
-			CreatedAt: o.CreatedAt.UTC(),
+			CreatedAt: o.CreatedAt,
 			Status:    o.Status,
 		}
-	}
-	return wire.OK(list), nil
+	}), nil
 }
 
 type keyBody struct {
@@ -131,90 +117,67 @@ func (b *keyBody) Check(c *wire.Checks) {
 }
 
 // issueKey answers POST /admin/organizations/{id}/keys.
-func (a *API) issueKey(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[keyBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) issueKey(r *http.Request, id uuid.UUID, body keyBody) (wire.Reply, error) {
 	issued, err := a.Commands.IssueKey(r.Context(), operator(r), command.IssueKey{
 		Organization: id,
 		Name:         body.Name.Value,
 		Scopes:       body.Scopes.Value,
 		ExpiresAt:    body.expires,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), issued.Position, organizations.ReadModel.Name)
-	return wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()}), nil
+	return a.keyIssued(r, issued, err)
+}
+
+// keyIssued answers with a new key.
+func (a *API) keyIssued(
+	r *http.Request, issued command.Result[credential.Credential], refused error,
+) (wire.Reply, error) {
+	reply := wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()})
+	return a.changed(r, issued.Position, refused, reply, organizations.ReadModel.Name)
 }
 
 // listKeys answers GET /admin/organizations/{id}/keys.
-func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) listKeys(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	keys, err := a.Queries.Keys(r.Context(), id)
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "organization")
 	}
-	list := List[Key]{Items: make([]Key, len(keys))}
-	for i, k := range keys {
-		list.Items[i] = Key{
-			Credential:  credentialOf(k.Credential),
+	return listed(keys, func(k query.KeyCredential) Key {
+		return Key{
+			Credential:  Credential(k.Credential),
 			Scopes:      k.Scopes,
 			SuccessorOf: wire.Nullable(k.SuccessorOf),
 		}
-	}
-	return wire.OK(list), nil
+	}), nil
 }
 
-// keyOf reads which key of which organization a path names.
-func keyOf(r *http.Request) (organization uuid.UUID, keyID string, err error) {
-	if organization, err = wire.PathUUID(r, "id", wire.BadParam); err != nil {
-		return organization, "", err
+// namedKey is a key that a path names.
+type namedKey struct {
+	organization uuid.UUID
+	id           string
+}
+
+func pathKey(r *http.Request) (named namedKey, err error) {
+	if named.organization, err = pathID(r); err == nil {
+		named.id, err = wire.PathText(r, "keyId")
 	}
-	keyID, err = wire.PathText(r, "keyId")
-	return organization, keyID, err
+	return named, err
 }
 
 // revokeKey answers DELETE /admin/organizations/{id}/keys/{keyId}.
-func (a *API) revokeKey(r *http.Request) (wire.Reply, error) {
-	id, keyID, err := keyOf(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	changed, err := a.Commands.RevokeKey(r.Context(), operator(r), command.RevokeKey{Organization: id, KeyID: keyID})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), changed.Position, organizations.ReadModel.Name)
-	return wire.Done(), nil
+func (a *API) revokeKey(r *http.Request, named namedKey) (wire.Reply, error) {
+	changed, err := a.Commands.RevokeKey(r.Context(), operator(r), command.RevokeKey{
+		Organization: named.organization,
+		KeyID:        named.id,
+	})
+	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // rotateKey answers POST /admin/organizations/{id}/keys/{keyId}/rotate.
-func (a *API) rotateKey(r *http.Request) (wire.Reply, error) {
-	id, keyID, err := keyOf(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.DecodeOptional[overlapBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) rotateKey(r *http.Request, named namedKey, body overlapBody) (wire.Reply, error) {
 	issued, err := a.Commands.RotateKey(r.Context(), operator(r), command.RotateKey{
-		Organization: id,
-		KeyID:        keyID,
+		Organization: named.organization,
+		KeyID:        named.id,
 		Overlap:      body.overlap(),
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), issued.Position, organizations.ReadModel.Name)
-	return wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()}), nil
+	return a.keyIssued(r, issued, err)
 }

@@ -73,9 +73,10 @@ type Rebuild struct {
 }
 
 func (a *API) projectionRoutes(r routes) {
-	r.auditors.Get("/admin/projections", wire.Events.Handle(a.listProjections))
-	r.operators.Post("/admin/projections/{name}/rebuild", wire.Events.Handle(a.rebuildProjection))
-	r.operators.Post("/admin/projections/{name}/verify", wire.Events.Handle(a.verifyProjection))
+	r.auditors.Get("/admin/projections", handle(a.listProjections))
+	r.operators.Post("/admin/projections/{name}/rebuild", handle(wire.With(pathName, wire.Empty(a.rebuildProjection))))
+	r.operators.Post("/admin/projections/{name}/verify",
+		handle(wire.With2(pathName, wire.DecodeOptional[verifyBody], a.verifyProjection)))
 }
 
 // listProjections answers GET /admin/projections.
@@ -96,14 +97,7 @@ type Rebuilding struct {
 }
 
 // rebuildProjection answers POST /admin/projections/{name}/rebuild.
-func (a *API) rebuildProjection(r *http.Request) (wire.Reply, error) {
-	name, err := wire.PathText(r, "name")
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) rebuildProjection(r *http.Request, name string) (wire.Reply, error) {
 	if err := a.record(r, "rebuild-projection", name); err != nil {
 		return wire.Reply{}, err
 	}
@@ -125,15 +119,7 @@ func (b *verifyBody) Check(c *wire.Checks) {
 const wholeSample = 100
 
 // verifyProjection answers POST /admin/projections/{name}/verify.
-func (a *API) verifyProjection(r *http.Request) (wire.Reply, error) {
-	name, err := wire.PathText(r, "name")
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.DecodeOptional[verifyBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) verifyProjection(r *http.Request, name string, body verifyBody) (wire.Reply, error) {
 	if err := a.record(r, "verify-projection", name); err != nil {
 		return wire.Reply{}, err
 	}

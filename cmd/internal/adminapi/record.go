@@ -66,7 +66,7 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 		a.exportRecord(w, r, filter)
 		return
 	}
-	wire.Events.Handle(func(r *http.Request) (wire.Reply, error) {
+	handle(func(r *http.Request) (wire.Reply, error) {
 		limit := filter.Limit
 		filter.Limit++
 		found, err := a.Queries.RecordEntries(r.Context(), filter)

@@ -41,8 +41,8 @@ type Seal interface {
 }
 
 func (a *API) sealRoutes(r routes) {
-	r.bound.Get("/admin/seal", wire.Events.Handle(a.lastSeal))
-	r.operators.Post("/admin/seal", wire.Events.Handle(a.sealNow))
+	r.bound.Get("/admin/seal", handle(a.lastSeal))
+	r.operators.Post("/admin/seal", handle(a.sealNow))
 	r.bound.Get("/admin/seal/exports/{id}", a.exportProof)
 }
 

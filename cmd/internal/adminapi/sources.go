@@ -18,12 +18,12 @@ import (
 )
 
 func (a *API) sourceRoutes(r routes) {
-	r.operators.Post("/admin/sources", wire.Events.Handle(a.addSource))
-	r.operators.Get("/admin/sources", wire.Events.Handle(a.listSources))
-	r.operators.Get("/admin/sources/states", wire.Events.Handle(a.countSources))
-	r.operators.Post("/admin/sources/{id}/collect", wire.Events.Handle(a.collectSource))
-	r.operators.Post("/admin/sources/{id}/pause", wire.Events.Handle(a.pauseSource))
-	r.operators.Post("/admin/sources/{id}/resume", wire.Events.Handle(a.resumeSource))
+	r.operators.Post("/admin/sources", handle(wire.With(wire.Decode[sourceBody], a.addSource)))
+	r.operators.Get("/admin/sources", handle(a.listSources))
+	r.operators.Get("/admin/sources/states", handle(wire.NoQuery(a.countSources)))
+	r.operators.Post("/admin/sources/{id}/collect", handle(wire.With(pathID, wire.Empty(a.collectSource))))
+	r.operators.Post("/admin/sources/{id}/pause", handle(wire.With2(pathID, wire.Decode[pauseBody], a.pauseSource)))
+	r.operators.Post("/admin/sources/{id}/resume", handle(wire.With(pathID, wire.Empty(a.resumeSource))))
 }
 
 // Source is a source and the state of its collection.
@@ -101,13 +101,13 @@ func SourceOf(s query.Source) Source {
 		URL:         s.URL,
 		Handle:      s.Handle,
 		Timezone:    s.Timezone,
-		CreatedAt:   s.CreatedAt.UTC(),
+		CreatedAt:   s.CreatedAt,
 		Feeds:       s.Feeds,
 		State:       s.State,
-		Since:       s.Since.UTC(),
+		Since:       s.Since,
 		Message:     s.Message,
-		StartedAt:   wire.UTC(s.StartedAt),
-		CompletedAt: wire.UTC(s.CompletedAt),
+		StartedAt:   s.StartedAt,
+		CompletedAt: s.CompletedAt,
 		Observed:    s.Observed,
 		Pages:       s.Pages,
 		New:         s.New,
@@ -115,11 +115,11 @@ func SourceOf(s query.Source) Source {
 		Stale:       s.Stale,
 		Interval:    s.Interval,
 		Failures:    s.Failures,
-		DueAt:       wire.UTC(s.DueAt),
+		DueAt:       s.DueAt,
 		Requested:   s.Requested,
 	}
 	if s.PausedAt != nil {
-		source.Paused = &SourcePause{Reason: s.PausedFor, By: s.PausedBy, Since: s.PausedAt.UTC()}
+		source.Paused = &SourcePause{Reason: s.PausedFor, By: s.PausedBy, Since: *s.PausedAt}
 	}
 	if s.Asked != nil && s.Linked != nil {
 		source.Progress = &Progress{Asked: *s.Asked, Linked: *s.Linked}
@@ -128,8 +128,8 @@ func SourceOf(s query.Source) Source {
 		source.Backfills = append(source.Backfills, Backfill{
 			FeedID:  b.Feed,
 			Running: b.EndedAt == nil,
-			Since:   b.Since.UTC(),
-			EndedAt: wire.UTC(b.EndedAt),
+			Since:   b.Since,
+			EndedAt: b.EndedAt,
 			Added:   b.Added,
 		})
 	}
@@ -168,22 +168,14 @@ func (b *sourceBody) Check(c *wire.Checks) {
 }
 
 // addSource answers POST /admin/sources.
-func (a *API) addSource(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[sourceBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) addSource(r *http.Request, body sourceBody) (wire.Reply, error) {
 	made, err := a.Commands.RegisterSource(r.Context(), operator(r), command.RegisterSource{
 		Type:     body.Type.Value,
 		URL:      body.URL.Value,
 		Handle:   body.Handle.Value,
 		Timezone: body.Timezone.Value,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), made.Position, sources.ReadModel.Name)
-	return wire.Created(Created{ID: made.ID}), nil
+	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), sources.ReadModel.Name)
 }
 
 // listSources answers GET /admin/sources.
@@ -204,18 +196,11 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := List[Source]{Items: make([]Source, len(sources))}
-	for i, s := range sources {
-		list.Items[i] = SourceOf(s)
-	}
-	return wire.OK(list), nil
+	return listed(sources, SourceOf), nil
 }
 
 // countSources answers GET /admin/sources/states.
 func (a *API) countSources(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
 	counts, err := a.Queries.CountSources(r.Context())
 	if err != nil {
 		return wire.Reply{}, err
@@ -228,14 +213,9 @@ func (a *API) countSources(r *http.Request) (wire.Reply, error) {
 }
 
 // collectSource answers POST /admin/sources/{id}/collect.
-func (a *API) collectSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
-		if err := wire.DecodeNothing(r); err != nil {
-			return command.Result[source.State]{}, err
-		}
-		return a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
-	})
-	return wire.Accepted(Created{ID: id}), err
+func (a *API) collectSource(r *http.Request, id uuid.UUID) (wire.Reply, error) {
+	changed, err := a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
+	return a.changed(r, changed.Position, err, wire.Accepted(Created{ID: id}), sources.ReadModel.Name)
 }
 
 type pauseBody struct {
@@ -246,40 +226,16 @@ type pauseBody struct {
 func (b *pauseBody) Check(c *wire.Checks) { c.Require("reason", b.Reason.Set) }
 
 // pauseSource answers POST /admin/sources/{id}/pause.
-func (a *API) pauseSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
-		body, err := wire.Decode[pauseBody](r)
-		if err != nil {
-			return command.Result[source.State]{}, err
-		}
-		return a.Commands.PauseSource(r.Context(), operator(r), command.PauseSource{Source: id, Reason: body.Reason.Value})
+func (a *API) pauseSource(r *http.Request, id uuid.UUID, body pauseBody) (wire.Reply, error) {
+	changed, err := a.Commands.PauseSource(r.Context(), operator(r), command.PauseSource{
+		Source: id,
+		Reason: body.Reason.Value,
 	})
-	return wire.OK(Created{ID: id}), err
+	return a.changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
 }
 
 // resumeSource answers POST /admin/sources/{id}/resume.
-func (a *API) resumeSource(r *http.Request) (wire.Reply, error) {
-	id, err := a.onSource(r, func(id uuid.UUID) (command.Result[source.State], error) {
-		if err := wire.DecodeNothing(r); err != nil {
-			return command.Result[source.State]{}, err
-		}
-		return a.Commands.ResumeSource(r.Context(), operator(r), command.ResumeSource{Source: id})
-	})
-	return wire.OK(Created{ID: id}), err
-}
-
-// onSource changes the source that the path names, and waits until readers see it.
-func (a *API) onSource(
-	r *http.Request, change func(id uuid.UUID) (command.Result[source.State], error),
-) (uuid.UUID, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return id, err
-	}
-	changed, err := change(id)
-	if err != nil {
-		return id, err
-	}
-	a.await(r.Context(), changed.Position, sources.ReadModel.Name)
-	return id, nil
+func (a *API) resumeSource(r *http.Request, id uuid.UUID) (wire.Reply, error) {
+	changed, err := a.Commands.ResumeSource(r.Context(), operator(r), command.ResumeSource{Source: id})
+	return a.changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
 }

@@ -3,6 +3,7 @@ package arch
 import (
 	"go/ast"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,8 +41,9 @@ func TestHandlersNameTheirRoutes(t *testing.T) {
 	}
 }
 
-// registered reads the registration of a route, r.Get("/path", wire.Events.Handle(a.handler)), as "GET /path" and the
-// handler's name. The name is empty if a call is no registration, or the handler is a function literal.
+// registered reads the registration of a route, r.Get("/path", wire.Events.Handle(wire.With(read, a.handler))), as
+// "GET /path" and the handler's name. The name is empty if a call is no registration, or the handler is a function
+// literal.
 func registered(call *ast.CallExpr) (route, handler string) {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || len(call.Args) != 2 {
@@ -56,8 +58,8 @@ func registered(call *ast.CallExpr) (route, handler string) {
 		return "", ""
 	}
 	last := call.Args[1]
-	if wrapped, ok := last.(*ast.CallExpr); ok && len(wrapped.Args) == 1 {
-		last = wrapped.Args[0]
+	for wrapped, ok := last.(*ast.CallExpr); ok && wraps(wrapped); wrapped, ok = last.(*ast.CallExpr) {
+		last = wrapped.Args[len(wrapped.Args)-1]
 	}
 	switch h := last.(type) {
 	case *ast.Ident:
@@ -66,6 +68,17 @@ func registered(call *ast.CallExpr) (route, handler string) {
 		handler = h.Sel.Name
 	}
 	return strings.ToUpper(method.Sel.Name) + " " + pattern, handler
+}
+
+// wraps reports whether a call makes an http.Handler, or a wire.Handler, of its last argument.
+func wraps(call *ast.CallExpr) bool {
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		return f.Name == "handle"
+	case *ast.SelectorExpr:
+		return slices.Contains([]string{"Handle", "With", "With2", "Empty", "NoQuery"}, f.Sel.Name)
+	}
+	return false
 }
 
 // names reports whether a text has the words of a route one after the other.

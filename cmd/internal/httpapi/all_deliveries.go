@@ -72,10 +72,7 @@ func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]deliveryJSON, len(deliveries))
-	for i, d := range deliveries {
-		list[i] = deliveryOf(d)
-	}
+	list := wire.ListOf(deliveries, deliveryOf)
 	return wire.OK(stretchOf(list, limit, func(d deliveryJSON) mark { return mark{d.CreatedAt, d.ID} })), nil
 }
 

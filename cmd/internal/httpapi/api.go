@@ -192,6 +192,17 @@ func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...st
 	return wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, consumers...) })
 }
 
+// changed answers a change that was recorded at a position, once readers see it, or its refusal.
+func (a *API) changed(
+	r *http.Request, to eventstore.Position, refused error, reply wire.Reply, consumers ...string,
+) (wire.Reply, error) {
+	if refused != nil {
+		return wire.Reply{}, refused
+	}
+	a.await(r.Context(), to, consumers...)
+	return reply, nil
+}
+
 // awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that
 // are switched off.
 func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {

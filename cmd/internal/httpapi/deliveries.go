@@ -23,8 +23,8 @@ import (
 func (a *API) deliveryRoutes(r routes) {
 	r.read.Get("/events/destinations/{ref}/deliveries", wire.Events.Handle(a.listDeliveries))
 	r.read.Get("/events/deliveries", wire.Events.Handle(a.listAllDeliveries))
-	r.read.Get("/events/deliveries/{id}", wire.Events.Handle(a.getDelivery))
-	r.write.Post("/events/deliveries/{id}/replay", wire.Events.Handle(a.replayDelivery))
+	r.read.Get("/events/deliveries/{id}", wire.Events.Handle(wire.NoQuery(wire.With(pathID, a.getDelivery))))
+	r.write.Post("/events/deliveries/{id}/replay", wire.Events.Handle(wire.With(pathID, wire.Empty(a.replayDelivery))))
 }
 
 var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
@@ -47,22 +47,11 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]deliveryJSON, len(deliveries))
-	for i, d := range deliveries {
-		list[i] = deliveryOf(d)
-	}
-	return wire.OK(wire.PageOf(list, total, filter.Limit, filter.Offset)), nil
+	return wire.OK(wire.PageOf(wire.ListOf(deliveries, deliveryOf), total, filter.Limit, filter.Offset)), nil
 }
 
 // getDelivery answers GET /events/deliveries/{id}.
-func (a *API) getDelivery(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) getDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.wholeDelivery(r, id)
 	if err != nil {
 		return wire.Reply{}, a.noDelivery(err)
@@ -129,14 +118,7 @@ func (a *API) noDelivery(err error) error {
 }
 
 // replayDelivery answers POST /events/deliveries/{id}/replay.
-func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	if err := wire.DecodeNothing(r); err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) replayDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	found, err := a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
 	if err != nil {
 		return wire.Reply{}, a.noDelivery(err)
@@ -144,11 +126,8 @@ func (a *API) replayDelivery(r *http.Request) (wire.Reply, error) {
 	run, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
 		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), run.Position, deliveries.ReadModel.Name)
-	return wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run.ID}), nil
+	reply := wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run.ID})
+	return a.changed(r, run.Position, err, reply, deliveries.ReadModel.Name)
 }
 
 type deliveryJSON struct {

@@ -21,22 +21,28 @@ import (
 )
 
 func (a *API) destinationRoutes(r routes) {
-	r.write.Post("/events/destinations", wire.Events.Handle(a.createDestination))
+	r.write.Post("/events/destinations",
+		wire.Events.Handle(wire.With(wire.Decode[createDestinationBody], a.createDestination)))
 	a.destinationReads(r)
 	r.write.Put("/events/destinations/{ref}", wire.Events.Handle(a.putDestination))
-	r.write.Patch("/events/destinations/{ref}", wire.Events.Handle(a.patchDestination))
-	r.write.Delete("/events/destinations/{ref}", wire.Events.Handle(a.deleteDestination))
+	r.write.Patch("/events/destinations/{ref}",
+		wire.Events.Handle(wire.With2(wire.Decode[patchDestinationBody], a.destinationID, a.patchDestination)))
+	r.write.Delete("/events/destinations/{ref}", wire.Events.Handle(wire.With(a.destinationID, a.deleteDestination)))
 	r.write.Put("/events/notices", wire.Events.Handle(forNotices(a.putDestination)))
-	r.write.Delete("/events/notices", wire.Events.Handle(forNotices(a.deleteDestination)))
-	r.write.Post("/events/destinations/validate", wire.Events.Handle(a.validateConfig))
+	r.write.Delete("/events/notices", wire.Events.Handle(forNotices(wire.With(a.destinationID, a.deleteDestination))))
+	r.write.Post("/events/destinations/validate",
+		wire.Events.Handle(wire.With(wire.Decode[validateBody], a.validateConfig)))
 	r.write.Post("/events/destinations/{ref}/test", wire.Events.Handle(a.testDestination))
-	r.write.Post("/events/destinations/{ref}/backfill", wire.Events.Handle(a.backfill))
+	r.write.Post("/events/destinations/{ref}/backfill",
+		wire.Events.Handle(wire.With2(wire.Decode[backfillBody], a.destinationID, a.backfill)))
 }
 
 func (a *API) destinationReads(r routes) {
 	r.read.Get("/events/destinations", wire.Events.Handle(a.listDestinations))
-	r.read.Get("/events/destinations/{ref}", wire.Events.Handle(a.getDestination))
-	r.read.Get("/events/notices", wire.Events.Handle(forNotices(a.getDestination)))
+	r.read.Get("/events/destinations/{ref}",
+		wire.Events.Handle(wire.NoQuery(wire.With(a.destination, a.getDestination))))
+	r.read.Get("/events/notices",
+		wire.Events.Handle(forNotices(wire.NoQuery(wire.With(a.destination, a.getDestination)))))
 }
 
 // forNotices answers GET, PUT and DELETE /events/notices: those of the destination for notices.
@@ -48,11 +54,7 @@ func forNotices(of wire.Handler) wire.Handler {
 }
 
 // createDestination answers POST /events/destinations.
-func (a *API) createDestination(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[createDestinationBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) createDestination(r *http.Request, body createDestinationBody) (wire.Reply, error) {
 	made, err := a.Commands.CreateDestination(r.Context(), callerOf(r), body.create())
 	if err != nil {
 		return wire.Reply{}, err
@@ -134,14 +136,7 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 }
 
 // getDestination answers GET /events/destinations/{ref}.
-func (a *API) getDestination(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	found, err := a.destination(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) getDestination(r *http.Request, found query.Destination) (wire.Reply, error) {
 	shown, err := a.destinationOf(r.Context(), found, maskedSecrets)
 	return wire.OK(shown), err
 }
@@ -202,15 +197,7 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 }
 
 // patchDestination answers PATCH /events/destinations/{ref}.
-func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[patchDestinationBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	id, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) patchDestination(r *http.Request, body patchDestinationBody, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), body.revise(id))
 	if err != nil {
 		return wire.Reply{}, err
@@ -224,11 +211,7 @@ func (a *API) patchDestination(r *http.Request) (wire.Reply, error) {
 }
 
 // deleteDestination answers DELETE /events/destinations/{ref}.
-func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
-	id, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteDestination(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), command.DeleteDestination{ID: id})
 	if err != nil {
 		return wire.Reply{}, err
@@ -239,11 +222,7 @@ func (a *API) deleteDestination(r *http.Request) (wire.Reply, error) {
 }
 
 // validateConfig answers POST /events/destinations/validate.
-func (a *API) validateConfig(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[validateBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) validateConfig(r *http.Request, body validateBody) (wire.Reply, error) {
 	if err := a.Limiter.Take(r.Context(), callerOf(r).Organization); err != nil {
 		return wire.Reply{}, err
 	}
@@ -298,21 +277,9 @@ func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
 }
 
 // backfill answers POST /events/destinations/{ref}/backfill.
-func (a *API) backfill(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[backfillBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	id, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) backfill(r *http.Request, body backfillBody, id uuid.UUID) (wire.Reply, error) {
 	done, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), command.BackfillDestination{
 		Destination: id, Since: body.since, Until: body.until,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), done.Position, deliveries.ReadModel.Name)
-	return wire.OK(backfillJSON(done.Value)), nil
+	return a.changed(r, done.Position, err, wire.OK(backfillJSON(done.Value)), deliveries.ReadModel.Name)
 }

@@ -9,14 +9,11 @@ import (
 )
 
 func (a *API) catalogRoutes(r routes) {
-	r.read.Get("/events/types", wire.Events.Handle(a.listEventTypes))
+	r.read.Get("/events/types", wire.Events.Handle(wire.NoQuery(a.listEventTypes)))
 }
 
 // listEventTypes answers GET /events/types.
 func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
 	types := a.Commands.Catalog.Types()
 	list := make([]eventTypeJSON, len(types))
 	for i, t := range types {

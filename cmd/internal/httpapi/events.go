@@ -39,10 +39,7 @@ func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]publishedJSON, len(events))
-	for i, e := range events {
-		list[i] = publishedOf(e)
-	}
+	list := wire.ListOf(events, publishedOf)
 	return wire.OK(stretchOf(list, limit, func(e publishedJSON) mark { return mark{e.Time, e.ID} })), nil
 }
 
@@ -73,15 +70,11 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]recipientJSON, len(page.Recipients))
-	for i, to := range page.Recipients {
-		list[i] = recipientOf(to)
-	}
 	shown := publishedDetailJSON{
 		publishedJSON: publishedOf(event),
 		ReceivedBy:    page.Got,
 		MissedBy:      page.Missed,
-		Recipients:    wire.PageOf(list, page.Total, filter.Limit, filter.Offset),
+		Recipients:    wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
 	}
 	rendered, err := withData(shown, event.Data)
 	return wire.OK(rendered), err

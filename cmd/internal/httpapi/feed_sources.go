@@ -15,23 +15,22 @@ import (
 )
 
 func (a *API) feedSourceRoutes(r routes) {
-	r.write.Post("/feeds/events/{id}/sources", wire.Feeds.Handle(a.attachSource))
-	r.read.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(a.listFeedSources))
-	r.write.Delete("/feeds/events/{id}/sources/{sourceId}", wire.Feeds.Handle(a.detachSource))
+	r.write.Post("/feeds/events/{id}/sources",
+		wire.Feeds.Handle(wire.With2(pathFeed, wire.Decode[attachSourceBody], a.attachSource)))
+	r.read.Get("/feeds/events/{id}/sources", wire.Feeds.Handle(wire.With(pathFeed, a.listFeedSources)))
+	r.write.Delete("/feeds/events/{id}/sources/{sourceId}",
+		wire.Feeds.Handle(wire.With2(pathFeed, pathAssociation, a.detachSource)))
+}
+
+func pathAssociation(r *http.Request) (uuid.UUID, error) {
+	return wire.PathUUID(r, "sourceId", wire.NotFound)
 }
 
 // attachSource answers POST /feeds/events/{id}/sources.
-func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
-	feed, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[attachSourceBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) attachSource(r *http.Request, feed uuid.UUID, body attachSourceBody) (wire.Reply, error) {
 	in := command.AttachSource{FeedID: feed, SourceType: body.SourceType.Value, SourceID: body.id}
 	if body.URL.Set {
+		var err error
 		if in.SourceID, err = a.Commands.SourceAt(r.Context(), callerOf(r), command.SourceAt{
 			FeedID:   feed,
 			Type:     body.SourceType.Value,
@@ -42,50 +41,27 @@ func (a *API) attachSource(r *http.Request) (wire.Reply, error) {
 		}
 	}
 	attached, err := a.Commands.AttachSource(r.Context(), callerOf(r), in)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), attached.Position, feeds.ReadModel.Name)
-	return wire.Created(associationOf(writtenAssociation(attached, in))), nil
+	reply := wire.Created(associationJSON(writtenAssociation(attached, in)))
+	return a.changed(r, attached.Position, err, reply, feeds.ReadModel.Name)
 }
 
 // listFeedSources answers GET /feeds/events/{id}/sources.
-func (a *API) listFeedSources(r *http.Request) (wire.Reply, error) {
-	feed, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) listFeedSources(r *http.Request, feed uuid.UUID) (wire.Reply, error) {
 	associations, err := a.Queries.Associations(r.Context(), callerOf(r).Organization, feed)
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "feed")
 	}
-	list := make([]associationJSON, len(associations))
-	for i, association := range associations {
-		list[i] = associationOf(association)
-	}
-	return wire.OK(list), nil
+	return wire.OK(wire.ListOf(associations, func(a query.Association) associationJSON { return associationJSON(a) })), nil
 }
 
 // detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names:
 // the source itself stays, because other feeds may have it too.
-func (a *API) detachSource(r *http.Request) (wire.Reply, error) {
-	feed, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	association, err := wire.PathUUID(r, "sourceId", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) detachSource(r *http.Request, feed uuid.UUID, association uuid.UUID) (wire.Reply, error) {
 	detached, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{
 		FeedID:        feed,
 		AssociationID: association,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), detached.Position, feeds.ReadModel.Name, items.ReadModel.Name)
-	return wire.Done(), nil
+	return a.changed(r, detached.Position, err, wire.Done(), feeds.ReadModel.Name, items.ReadModel.Name)
 }
 
 type attachSourceBody struct {
@@ -112,19 +88,9 @@ func (b *attachSourceBody) Check(c *wire.Checks) {
 }
 
 type associationJSON struct {
-	ID          uuid.UUID `json:"id"`
-	EventFeedID uuid.UUID `json:"eventFeedId"`
-	SourceType  string    `json:"sourceType"`
-	SourceID    uuid.UUID `json:"sourceId"`
-	CreatedAt   time.Time `json:"createdAt"`
-}
-
-func associationOf(a query.Association) associationJSON {
-	return associationJSON{
-		ID:          a.ID,
-		EventFeedID: a.FeedID,
-		SourceType:  a.SourceType,
-		SourceID:    a.SourceID,
-		CreatedAt:   a.CreatedAt.UTC(),
-	}
+	ID         uuid.UUID `json:"id"`
+	FeedID     uuid.UUID `json:"eventFeedId"`
+	SourceType string    `json:"sourceType"`
+	SourceID   uuid.UUID `json:"sourceId"`
+	CreatedAt  time.Time `json:"createdAt"`
 }

@@ -15,30 +15,23 @@ import (
 )
 
 func (a *API) feedRoutes(r routes) {
-	r.write.Post("/feeds/events", wire.Feeds.Handle(a.createFeed))
+	r.write.Post("/feeds/events", wire.Feeds.Handle(wire.With(wire.Decode[createFeedBody], a.createFeed)))
 	r.read.Get("/feeds/events", wire.Feeds.Handle(a.listFeeds))
-	r.read.Get("/feeds/events/{id}", wire.Feeds.Handle(a.getFeed))
-	r.write.Patch("/feeds/events/{id}", wire.Feeds.Handle(a.patchFeed))
-	r.write.Delete("/feeds/events/{id}", wire.Feeds.Handle(a.deleteFeed))
+	r.read.Get("/feeds/events/{id}", wire.Feeds.Handle(wire.With(pathFeed, a.getFeed)))
+	r.write.Patch("/feeds/events/{id}",
+		wire.Feeds.Handle(wire.With2(pathFeed, wire.Decode[patchFeedBody], a.patchFeed)))
+	r.write.Delete("/feeds/events/{id}", wire.Feeds.Handle(wire.With(pathFeed, a.deleteFeed)))
 }
 
 // createFeed answers POST /feeds/events.
-func (a *API) createFeed(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[createFeedBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) createFeed(r *http.Request, body createFeedBody) (wire.Reply, error) {
 	written, err := a.Commands.CreateFeed(r.Context(), callerOf(r), command.CreateFeed{
 		Name:          body.Name.Value,
 		Description:   body.Description.Value,
 		Enabled:       body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), written.Position, feeds.ReadModel.Name)
-	return wire.Created(changedFeedOf(written)), nil
+	return a.changed(r, written.Position, err, wire.Created(changedFeedOf(written)), feeds.ReadModel.Name)
 }
 
 // listFeeds answers GET /feeds/events.
@@ -49,25 +42,13 @@ func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
 }
 
 // getFeed answers GET /feeds/events/{id}.
-func (a *API) getFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) getFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	feed, err := a.Queries.Feed(r.Context(), callerOf(r).Organization, id)
 	return wire.OK(readFeedJSON{feedOf(feed), feed.EnabledReason}), wire.NotFoundError(err, "feed")
 }
 
 // patchFeed answers PATCH /feeds/events/{id}.
-func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[patchFeedBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) patchFeed(r *http.Request, id uuid.UUID, body patchFeedBody) (wire.Reply, error) {
 	written, err := a.Commands.ReviseFeed(r.Context(), callerOf(r), command.ReviseFeed{
 		ID:            id,
 		Name:          body.Name.Pointer(),
@@ -75,20 +56,12 @@ func (a *API) patchFeed(r *http.Request) (wire.Reply, error) {
 		Enabled:       body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	// which ranks by name and description
-	a.await(r.Context(), written.Position, feeds.ReadModel.Name, items.ReadModel.Name)
-	return wire.OK(changedFeedOf(written)), nil
+	reply := wire.OK(changedFeedOf(written)) // items are ranked by name and description
+	return a.changed(r, written.Position, err, reply, feeds.ReadModel.Name, items.ReadModel.Name)
 }
 
 // deleteFeed answers DELETE /feeds/events/{id}.
-func (a *API) deleteFeed(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.NotFound)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), command.DeleteFeed{ID: id})
 	if err != nil {
 		return wire.Reply{}, err

@@ -187,11 +187,7 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 		Rating:  body.Rating.Value,
 		Comment: body.Comment.Value,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), given.Position, items.ReadModel.Name)
-	return wire.OK(feedbackJSON{ID: given.ID}), nil
+	return a.changed(r, given.Position, err, wire.OK(feedbackJSON{ID: given.ID}), items.ReadModel.Name)
 }
 
 type feedbackBody struct {

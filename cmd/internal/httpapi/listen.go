@@ -17,7 +17,8 @@ import (
 
 func (a *API) listenRoutes(r routes) {
 	r.write.Get("/events/destinations/{ref}/listen", a.listen)
-	r.write.Post("/events/destinations/{ref}/listen/{id}", wire.Events.Handle(a.answerListened))
+	r.write.Post("/events/destinations/{ref}/listen/{id}",
+		wire.Events.Handle(wire.With2(pathID, wire.Decode[answerBody], a.answerListened)))
 }
 
 // Relay connects listeners with the deliverers of all processes; adapters.Relay does.
@@ -146,15 +147,7 @@ func (b *answerBody) Check(c *wire.Checks) {
 }
 
 // answerListened answers POST /events/destinations/{ref}/listen/{id}.
-func (a *API) answerListened(r *http.Request) (wire.Reply, error) {
-	id, err := wire.PathUUID(r, "id", wire.BadParam)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	body, err := wire.Decode[answerBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) answerListened(r *http.Request, id uuid.UUID, body answerBody) (wire.Reply, error) {
 	token, err := a.relayToken(r)
 	if err != nil {
 		return wire.Reply{}, err

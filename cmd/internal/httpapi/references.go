@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/google/uuid"
+
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 )
@@ -18,6 +20,11 @@ func reference(r *http.Request, name string) (string, error) {
 	}
 	return ref, checkReference(wire.BadParam, name, ref)
 }
+
+// pathID and pathFeed read the id of what a request is about: the answer to a malformed one is 404 under /feeds.
+func pathID(r *http.Request) (uuid.UUID, error) { return wire.PathUUID(r, "id", wire.BadParam) }
+
+func pathFeed(r *http.Request) (uuid.UUID, error) { return wire.PathUUID(r, "id", wire.NotFound) }
 
 // checkReference refuses what is neither a UUID nor can be an externalId.
 func checkReference(kind wire.Kind, name, ref string) error {

@@ -21,20 +21,14 @@ import (
 )
 
 func (a *API) secretRoutes(r routes) {
-	r.secrets.Get("/events/destinations/{ref}/secrets", wire.Events.Handle(a.listSecrets))
+	r.secrets.Get("/events/destinations/{ref}/secrets",
+		wire.Events.Handle(wire.NoQuery(wire.With(a.destination, a.listSecrets))))
 	r.write.Post("/events/destinations/{ref}/secrets/rotate", wire.Events.Handle(a.rotateSecret))
 	r.write.Post("/events/destinations/{ref}/secrets/{secretId}/expire", wire.Events.Handle(a.expireSecret))
 }
 
 // listSecrets answers GET /events/destinations/{ref}/secrets.
-func (a *API) listSecrets(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	found, err := a.destination(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) listSecrets(r *http.Request, found query.Destination) (wire.Reply, error) {
 	return a.secretsReply(r, found.ID, found.Secrets)
 }
 

@@ -15,24 +15,22 @@ import (
 )
 
 func (a *API) subscriptionRoutes(r routes) {
-	r.write.Post("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.createSubscription))
+	r.write.Post("/events/destinations/{ref}/subscriptions",
+		wire.Events.Handle(wire.With2(wire.Decode[createSubscriptionBody], a.destinationID, a.createSubscription)))
 	r.read.Get("/events/destinations/{ref}/subscriptions", wire.Events.Handle(a.listSubscriptions))
-	r.read.Get("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.getSubscription))
+	r.read.Get("/events/destinations/{ref}/subscriptions/{subRef}",
+		wire.Events.Handle(wire.NoQuery(wire.With(a.subscription, a.getSubscription))))
 	r.write.Put("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.putSubscription))
-	r.write.Patch("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.patchSubscription))
-	r.write.Delete("/events/destinations/{ref}/subscriptions/{subRef}", wire.Events.Handle(a.deleteSubscription))
+	r.write.Patch("/events/destinations/{ref}/subscriptions/{subRef}",
+		wire.Events.Handle(wire.With2(wire.Decode[patchSubscriptionBody], a.subscription, a.patchSubscription)))
+	r.write.Delete("/events/destinations/{ref}/subscriptions/{subRef}",
+		wire.Events.Handle(wire.With(a.subscription, a.deleteSubscription)))
 }
 
 // createSubscription answers POST /events/destinations/{ref}/subscriptions.
-func (a *API) createSubscription(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[createSubscriptionBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	destination, err := a.destinationID(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) createSubscription(
+	r *http.Request, body createSubscriptionBody, destination uuid.UUID,
+) (wire.Reply, error) {
 	made, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), command.CreateSubscription{
 		Destination: destination, Settings: body.settings(body.ExternalID.Value),
 	})
@@ -69,20 +67,12 @@ func (a *API) listSubscriptions(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]subscriptionJSON, len(subscriptions))
-	for i, s := range subscriptions {
-		list[i] = subscriptionOf(s)
-	}
-	return wire.OK(wire.PageOf(list, total, limit, offset)), nil
+	return wire.OK(wire.PageOf(wire.ListOf(subscriptions, subscriptionOf), total, limit, offset)), nil
 }
 
 // getSubscription answers GET /events/destinations/{ref}/subscriptions/{subRef}.
-func (a *API) getSubscription(r *http.Request) (wire.Reply, error) {
-	if err := wire.Events.ParseQuery(r).Err(); err != nil {
-		return wire.Reply{}, err
-	}
-	found, err := a.subscription(r)
-	return wire.OK(subscriptionOf(found)), err
+func (a *API) getSubscription(_ *http.Request, found query.Subscription) (wire.Reply, error) {
+	return wire.OK(subscriptionOf(found)), nil
 }
 
 // subscription finds the one that the path's {subRef} names, of the destination that its {ref} names.
@@ -145,15 +135,9 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 }
 
 // patchSubscription answers PATCH /events/destinations/{ref}/subscriptions/{subRef}.
-func (a *API) patchSubscription(r *http.Request) (wire.Reply, error) {
-	body, err := wire.Decode[patchSubscriptionBody](r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	found, err := a.subscription(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) patchSubscription(
+	r *http.Request, body patchSubscriptionBody, found query.Subscription,
+) (wire.Reply, error) {
 	changed, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), body.revise(found.Destination, found.ID))
 	if err != nil {
 		return wire.Reply{}, err
@@ -163,11 +147,7 @@ func (a *API) patchSubscription(r *http.Request) (wire.Reply, error) {
 }
 
 // deleteSubscription answers DELETE /events/destinations/{ref}/subscriptions/{subRef}.
-func (a *API) deleteSubscription(r *http.Request) (wire.Reply, error) {
-	found, err := a.subscription(r)
-	if err != nil {
-		return wire.Reply{}, err
-	}
+func (a *API) deleteSubscription(r *http.Request, found query.Subscription) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), command.DeleteSubscription{
 		Destination: found.Destination, ID: found.ID,
 	})
