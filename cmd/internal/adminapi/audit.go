@@ -7,11 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
-	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 	"carillon/query"
 )
@@ -132,16 +130,12 @@ func (a *API) showAudit(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		Disclosures:  []AuditEntry{},
 	}
 	if !brief {
-		for _, e := range history {
-			answer.Entries = append(answer.Entries, AuditEntryOf(e))
-		}
+		answer.Entries = wire.ListOf(history, AuditEntryOf)
 		disclosures, err := a.Queries.Disclosures(r.Context(), id, mostDisclosures)
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		for _, e := range disclosures {
-			answer.Disclosures = append(answer.Disclosures, AuditEntryOf(e))
-		}
+		answer.Disclosures = wire.ListOf(disclosures, AuditEntryOf)
 	}
 	state := query.AuditStateAt(history, at)
 	if !q.Has("at") {
@@ -185,26 +179,19 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 			return noHistory(query.ErrNotFound)
 		}
 		if written == 0 {
-			w.Header().Set("Content-Type", mediaNDJSON)
-			w.Header().Set("Cache-Control", "no-store")
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.Header().Set("Content-Disposition", `attachment; filename="audit-`+id.String()+`.ndjson"`)
+			ExportHeaders(w, "audit-"+id.String())
 		}
 		written++
-		line, err := json.Marshal(AuditEntryOf(e), instant.JSON)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(append(line, '\n'))
-		return err
+		return writeLine(w, AuditEntryOf(e))
 	}
 	err = a.Queries.AuditEntries(r.Context(), id, 0, write)
 	if err == nil && written > 0 {
 		err = a.Queries.DisclosureEntries(r.Context(), id, write)
 	}
+	if err == nil && written == 0 {
+		err = noHistory(query.ErrNotFound)
+	}
 	switch {
-	case err == nil && written == 0:
-		wire.Events.WriteError(w, r, noHistory(query.ErrNotFound))
 	case err != nil && written == 0:
 		wire.Events.WriteError(w, r, err)
 	case err != nil:
@@ -228,7 +215,7 @@ func auditState(s *query.AuditState) *AuditState {
 	if s == nil {
 		return nil
 	}
-	state := AuditState{
+	return &AuditState{
 		Status:                s.Status,
 		StatusReason:          wire.Nullable(s.StatusReason),
 		ExternalID:            wire.Nullable(s.ExternalID),
@@ -239,17 +226,10 @@ func auditState(s *query.AuditState) *AuditState {
 		DebounceWindowSeconds: s.DebounceWindowSeconds,
 		MaxRequestsPerSecond:  wire.Nullable(s.MaxRequestsPerSecond),
 		Traceparent:           s.Traceparent,
-		Secrets:               make([]AuditSecret, len(s.Secrets)),
+		Secrets:               wire.ListOf(s.Secrets, func(s query.AuditSecret) AuditSecret { return AuditSecret(s) }),
 		Revision:              s.Revision,
-		Subscriptions:         []AuditSubscription{},
+		Subscriptions:         wire.ListOf(s.Subscriptions, auditSubscription),
 	}
-	for i, secret := range s.Secrets {
-		state.Secrets[i] = AuditSecret(secret)
-	}
-	for _, sub := range s.Subscriptions {
-		state.Subscriptions = append(state.Subscriptions, auditSubscription(sub))
-	}
-	return &state
 }
 
 func auditSubscription(s query.Subscription) AuditSubscription {

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -73,15 +74,12 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		page := RecordPage{Items: []RecordEntry{}}
+		var page RecordPage
 		if len(found) > limit {
 			found = found[:limit]
-			next := CursorText(found[limit-1].Cursor())
-			page.Next = &next
+			page.Next = new(CursorText(found[limit-1].Cursor()))
 		}
-		for _, e := range found {
-			page.Items = append(page.Items, RecordEntryOf(e))
-		}
+		page.Items = wire.ListOf(found, RecordEntryOf)
 		return wire.OK(page), nil
 	})(w, r)
 }
@@ -145,29 +143,37 @@ func recordFilter(r *http.Request) (query.EntryFilter, error) {
 }
 
 func (a *API) exportRecord(w http.ResponseWriter, r *http.Request, filter query.EntryFilter) {
-	w.Header().Set("Content-Type", mediaNDJSON)
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Content-Disposition", `attachment; filename="audit.ndjson"`)
-	err := WriteRecord(w, func(each func(query.RecordEntry) error) error {
-		return a.Queries.EachRecordEntry(r.Context(), filter, each)
-	})
-	if err != nil {
+	ExportHeaders(w, "audit")
+	if err := a.Queries.EachRecordEntry(r.Context(), filter, RecordLines(w)); err != nil {
 		a.Log.WarnContext(r.Context(), "audit export broke off", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// WriteRecord writes an entry a line, as they are read.
-func WriteRecord(w http.ResponseWriter, read func(each func(query.RecordEntry) error) error) error {
-	return read(func(e query.RecordEntry) error {
-		line, err := json.Marshal(RecordEntryOf(e), instant.JSON)
-		if err != nil {
-			return err
-		}
+// ExportHeaders begins an answer of lines that browsers save as a file.
+func ExportHeaders(w http.ResponseWriter, name string) {
+	w.Header().Set("Content-Type", mediaNDJSON)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.ndjson"`)
+}
+
+// RecordLines returns a function that writes an entry of the record as a line.
+func RecordLines(w io.Writer) func(query.RecordEntry) error {
+	return func(e query.RecordEntry) error { return writeLine(w, RecordEntryOf(e)) }
+}
+
+// AuditLines returns a function that writes a change of a destination as a line.
+func AuditLines(w io.Writer) func(query.AuditEntry) error {
+	return func(e query.AuditEntry) error { return writeLine(w, AuditEntryOf(e)) }
+}
+
+func writeLine(w io.Writer, entry any) error {
+	line, err := json.Marshal(entry, instant.JSON)
+	if err == nil {
 		_, err = w.Write(append(line, '\n'))
-		return err
-	})
+	}
+	return err
 }
 
 // CursorText returns a cursor as callers send it back.

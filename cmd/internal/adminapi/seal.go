@@ -110,10 +110,7 @@ func (a *API) exportProof(w http.ResponseWriter, r *http.Request) {
 	begun := false
 	err := a.writeProof(w, r, func(id uuid.UUID) {
 		begun = true
-		w.Header().Set("Content-Type", mediaNDJSON)
-		w.Header().Set("Cache-Control", "no-store")
-		w.Header().Set("X-Content-Type-Options", "nosniff")
-		w.Header().Set("Content-Disposition", `attachment; filename="proof-`+id.String()+`.ndjson"`)
+		ExportHeaders(w, "proof-"+id.String())
 	})
 	switch {
 	case err != nil && begun:

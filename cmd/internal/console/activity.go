@@ -6,6 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
 
@@ -40,7 +41,8 @@ func (c *Console) showActivity(v *visit) (screen, error) {
 	if shown.More = len(list) > maxActivity; shown.More {
 		list = list[:maxActivity]
 	}
-	names, err := c.Queries.DestinationNames(v.Context(), v.organization(), changedDestinations(list))
+	changed := wire.ListOf(list, func(e query.AuditEntry) uuid.UUID { return e.Destination })
+	names, err := c.Queries.DestinationNames(v.Context(), v.organization(), changed)
 	for _, e := range list {
 		shown.Entries = append(shown.Entries, activityEntry{
 			entry: entry{AuditEntry: e, What: describe(e, query.AuditDetail{}), Link: v.destinationPath(e.Destination, "")},
@@ -48,12 +50,4 @@ func (c *Console) showActivity(v *visit) (screen, error) {
 		})
 	}
 	return screen{Title: "Activity", Template: "activity", Data: shown}, err
-}
-
-func changedDestinations(list []query.AuditEntry) []uuid.UUID {
-	ids := make([]uuid.UUID, len(list))
-	for i, e := range list {
-		ids[i] = e.Destination
-	}
-	return ids
 }

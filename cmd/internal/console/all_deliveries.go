@@ -16,16 +16,15 @@ func (c *Console) allDeliveryRoutes(r chi.Router) {
 
 // allDeliveries is a page of the deliveries to all destinations of an organization.
 type allDeliveries struct {
+	stretch
+
 	Deliveries []query.Delivery
 	Names      map[uuid.UUID]string // of destinations
 	Statuses   []string
 	Feeds      []query.FeedName
 	Filter     deliveryForm
 	Presets    []preset
-	Live       bool   // whether the page follows new deliveries: the first one does
-	Later      bool   // whether the page is not the first
-	First      string // of the first page
-	Next       string // of the next page; empty if there is none
+	Live       bool // whether the page follows new deliveries: the first one does
 	Now        time.Time
 }
 
@@ -35,11 +34,9 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	list := allDeliveries{
 		Statuses: deliveryStatuses,
 		Now:      c.Now().UTC(),
-		Later:    values.Get("before") != "",
-		First:    withParameter(v.URL, "before", ""),
 		Filter:   formOf(values, c.Now().UTC()),
 	}
-	list.Live, list.Presets = !list.Later, list.Filter.presets(v.URL.Path)
+	list.Presets = list.Filter.presets(v.URL.Path)
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err
@@ -55,24 +52,16 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	}, list.Now); err != nil {
 		return screen{}, err
 	}
-	if len(list.Deliveries) > pageSize {
-		list.Deliveries = list.Deliveries[:pageSize]
-		last := list.Deliveries[pageSize-1]
-		list.Next = withParameter(v.URL, "before", formatMark(last.CreatedAt, last.ID))
-	}
+	list.Deliveries, list.stretch = stretchOf(v.URL, "before", list.Deliveries, func(d query.Delivery) string {
+		return formatMark(d.CreatedAt, d.ID)
+	})
+	list.Live = !list.Later
 	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices); err != nil {
 		return screen{}, err
 	}
-	list.Names, err = c.Queries.DestinationNames(v.Context(), v.organization(), destinationsOf(list.Deliveries))
+	destinations := wire.ListOf(list.Deliveries, func(d query.Delivery) uuid.UUID { return d.Destination })
+	list.Names, err = c.Queries.DestinationNames(v.Context(), v.organization(), destinations)
 	return screen{Title: "Deliveries", Template: "all-deliveries", Data: list}, err
-}
-
-func destinationsOf(deliveries []query.Delivery) []uuid.UUID {
-	ids := make([]uuid.UUID, len(deliveries))
-	for i, d := range deliveries {
-		ids[i] = d.Destination
-	}
-	return ids
 }
 
 // readFeed reads the id of a feed, if there is one.

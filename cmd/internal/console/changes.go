@@ -15,13 +15,12 @@ import (
 
 // changeList is a page of the changes of everything, newest first.
 type changeList struct {
+	stretch
+
 	Changes []change
 	Filter  changeForm
 	Kinds   []string
 	Export  string // the address of the export
-	Later   bool   // whether it is not the first page
-	First   string
-	Next    string // the address of the next page; empty if there is none
 }
 
 // change is a change in words.
@@ -49,14 +48,12 @@ func (c *Console) listChanges(v *visit) (screen, error) {
 		if err != nil {
 			return screen{}, wire.Fail(wire.BadQuery, "cursor", "must be that of a page before")
 		}
-		filter.After, list.Later = &cursor, true
+		filter.After = &cursor
 	}
 	found, err := c.Queries.RecordEntries(v.Context(), filter)
-	if len(found) > pageSize {
-		found = found[:pageSize]
-		list.Next = withParameter(v.URL, "cursor", adminapi.CursorText(found[pageSize-1].Cursor()))
-	}
-	list.First = withParameter(v.URL, "cursor", "")
+	found, list.stretch = stretchOf(v.URL, "cursor", found, func(e query.RecordEntry) string {
+		return adminapi.CursorText(e.Cursor())
+	})
 	export := *v.URL
 	export.Path += "/export"
 	list.Export = withParameter(&export, "cursor", "")
@@ -111,20 +108,13 @@ func (f changeForm) read(v *visit) (filter query.EntryFilter, err error) {
 }
 
 // exportChanges answers GET /console/record/changes/export with one entry a line, oldest first, like the admin API.
-func (c *Console) exportChanges(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
+func (c *Console) exportChanges(w http.ResponseWriter, v *visit) error {
 	filter, err := changeFormOf(v.URL.Query()).read(v)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Content-Disposition", `attachment; filename="audit.ndjson"`)
-	err = adminapi.WriteRecord(w, func(each func(query.RecordEntry) error) error {
-		return c.Queries.EachRecordEntry(r.Context(), filter, each)
+	c.export(w, v, "audit", func() error {
+		return c.Queries.EachRecordEntry(v.Context(), filter, adminapi.RecordLines(w))
 	})
-	if err != nil {
-		c.Log.WarnContext(r.Context(), "audit export interrupted", "error", err)
-		panic(http.ErrAbortHandler)
-	}
+	return nil
 }

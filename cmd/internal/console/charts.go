@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
 
@@ -304,10 +305,7 @@ const (
 
 // sparks draws the last day of some destinations.
 func (c *Console) sparks(v *visit, destinations []query.Destination, now time.Time) (map[uuid.UUID]spark, error) {
-	ids := make([]uuid.UUID, len(destinations))
-	for i, d := range destinations {
-		ids[i] = d.ID
-	}
+	ids := wire.ListOf(destinations, func(d query.Destination) uuid.UUID { return d.ID })
 	from := now.UTC().Truncate(time.Hour).Add(-(sparkHours - 1) * time.Hour)
 	found, err := c.Queries.AnswersByHour(v.Context(), v.organization(), ids, from)
 	if err != nil {

@@ -148,10 +148,7 @@ func (c *Console) showDelivery(v *visit) (screen, error) {
 
 func (c *Console) delivery(v *visit) (shown deliveryView, err error) {
 	shown.Now = c.Now().UTC()
-	id, err := v.id("id")
-	if err != nil {
-		return shown, err
-	}
+	id := v.id("id")
 	if shown.DeliveryDetail, err = c.Queries.Delivery(v.Context(), v.organization(), id, shown.Now); err != nil {
 		return shown, err
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -117,10 +116,7 @@ const maxSubscriptions, maxDeliveries, maxDisclosures = 100, 10, 20
 // showDestination answers GET /console/destinations/{id}. With the parameter at, or moment from the slider, it shows
 // the state at that time; a deleted destination is shown from its history alone.
 func (c *Console) showDestination(v *visit) (screen, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return screen{}, err
-	}
+	id := v.id("id")
 	history, err := c.Queries.Audit(v.Context(), id)
 	if err != nil {
 		return screen{}, err
@@ -230,27 +226,16 @@ func (c *Console) awaitDestination(ctx context.Context, to eventstore.Position, 
 }
 
 func (c *Console) destination(v *visit) (query.Destination, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return query.Destination{}, err
-	}
-	return c.Queries.Destination(v.Context(), v.organization(), id.String(), c.Now())
+	return c.Queries.Destination(v.Context(), v.organization(), v.id("id").String(), c.Now())
 }
 
 // enable answers POST /console/destinations/{id}/enable. If missed events are requested, it redirects to the page
 // that sends them.
 func (c *Console) enable(v *visit) (string, error) {
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
-	if err := v.ParseForm(); err != nil {
-		return "", wire.Fail(wire.Invalid, "form", "can't be read")
-	}
 	if v.PostForm.Get("missed") == "" {
 		return c.switchTo(v, true, "enabled")
 	}
-	id, err := v.id("id")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("id")
 	missed, err := c.Commands.MissedEvents(v.Context(), v.caller(), id)
 	if err != nil {
 		return "", err
@@ -270,10 +255,7 @@ func (c *Console) enable(v *visit) (string, error) {
 func (c *Console) disable(v *visit) (string, error) { return c.switchTo(v, false, "disabled") }
 
 func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("id")
 	changed, err := c.Commands.ReviseDestination(v.Context(), v.caller(), command.ReviseDestination{
 		ID:      id,
 		Enabled: &enabled,
@@ -287,10 +269,7 @@ func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) 
 
 // deleteDestination answers POST /console/destinations/{id}/delete.
 func (c *Console) deleteDestination(v *visit) (string, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("id")
 	deleted, err := c.Commands.DeleteDestination(v.Context(), v.caller(), command.DeleteDestination{ID: id})
 	if err != nil {
 		return "", err

@@ -22,14 +22,13 @@ func (c *Console) eventRoutes(r chi.Router) {
 
 // eventList is a page of published events.
 type eventList struct {
+	stretch
+
 	Events []query.PublishedEvent
 	Types  []string
 	Feeds  []query.FeedName
 	Filter eventForm
-	Asked  bool   // whether the filter restricts
-	Later  bool   // whether the page is not the first
-	First  string // address of the first page
-	Next   string // of the next page; empty if there is none
+	Asked  bool // whether the filter restricts
 	Now    time.Time
 }
 
@@ -44,7 +43,7 @@ const maxFeedChoices = 200
 // listEvents answers GET /console/events.
 func (c *Console) listEvents(v *visit) (screen, error) {
 	values := v.URL.Query()
-	list := eventList{Now: c.Now().UTC(), Later: values.Get("before") != "", Filter: eventForm{
+	list := eventList{Now: c.Now().UTC(), Filter: eventForm{
 		Name:  strings.TrimSpace(values.Get("q")),
 		Type:  values.Get("type"),
 		Feed:  values.Get("feed"),
@@ -65,12 +64,9 @@ func (c *Console) listEvents(v *visit) (screen, error) {
 	if list.Events, err = c.Queries.PublishedEvents(v.Context(), v.organization(), filter); err != nil {
 		return screen{}, err
 	}
-	list.First = withParameter(v.URL, "before", "")
-	if len(list.Events) > pageSize {
-		list.Events = list.Events[:pageSize]
-		last := list.Events[pageSize-1]
-		list.Next = withParameter(v.URL, "before", formatMark(last.Time, last.ID))
-	}
+	list.Events, list.stretch = stretchOf(v.URL, "before", list.Events, func(e query.PublishedEvent) string {
+		return formatMark(e.Time, e.ID)
+	})
 	return screen{Title: "Events", Template: "events", Data: list}, nil
 }
 
@@ -104,6 +100,24 @@ func (c *Console) readEvents(f eventForm, before string) (filter query.EventFilt
 	at, id, err := readMark("before", before)
 	filter.Before = query.EventMark{Time: at, ID: id}
 	return filter, err
+}
+
+// stretch is the place of a page in a list that is read by marks.
+type stretch struct {
+	Later bool   // whether the page is not the first
+	First string // address of the first page
+	Next  string // of the next page; empty if there is none
+}
+
+// stretchOf returns the entries of a page, of which one more was found if there is a next page, and its place. An
+// address has the mark of the entry before in a parameter.
+func stretchOf[T any](at *url.URL, parameter string, found []T, mark func(T) string) ([]T, stretch) {
+	s := stretch{Later: at.Query().Get(parameter) != "", First: withParameter(at, parameter, "")}
+	if len(found) > pageSize {
+		found = found[:pageSize]
+		s.Next = withParameter(at, parameter, mark(found[pageSize-1]))
+	}
+	return found, s
 }
 
 // formatMark writes a position in a list for an address.
@@ -150,12 +164,9 @@ type eventView struct {
 
 // showEvent answers GET /console/events/{id}.
 func (c *Console) showEvent(v *visit) (screen, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return screen{}, err
-	}
 	shown := eventView{Now: c.Now().UTC(), Who: v.URL.Query().Get("who"), Paging: pagingOf(v.URL)}
-	if shown.PublishedEvent, err = c.Queries.PublishedEvent(v.Context(), v.organization(), id); err != nil {
+	var err error
+	if shown.PublishedEvent, err = c.Queries.PublishedEvent(v.Context(), v.organization(), v.id("id")); err != nil {
 		return screen{}, err
 	}
 	filter := recipients.Filter{Limit: pageSize, Offset: shown.Paging.offset()}

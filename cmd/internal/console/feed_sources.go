@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -17,8 +16,8 @@ import (
 
 func (c *Console) feedSourceRoutes(r chi.Router) {
 	r.Get("/feeds/{feed}/sources/new", c.page(c.showAttachSource))
-	r.Post("/feeds/{feed}/sources/new", c.attachForm(c.attachSource))
-	r.Post("/feeds/{feed}/sources/try", c.attachForm(c.tryForFeed))
+	r.Post("/feeds/{feed}/sources/new", form(c, c.readAttachment, c.attachSource))
+	r.Post("/feeds/{feed}/sources/try", form(c, c.readAttachment, c.tryForFeed))
 	r.Get("/feeds/{feed}/sources/{association}/detach", c.page(c.confirmFeed))
 	r.Post("/feeds/{feed}/sources/{association}/detach", c.act(c.detachSource))
 }
@@ -49,47 +48,25 @@ func (attachment) Kinds() []kind { return kinds }
 // Kinds returns the kinds for the form.
 func (feedView) Kinds() []kind { return kinds }
 
-// attachScreen shows the form.
-func attachScreen(typed attachment) screen {
-	typed.Types = source.Types()
-	return screen{Title: "Attach a source to " + typed.Feed.Name, Template: "attach", Data: typed}
+func (a attachment) screen() screen {
+	return screen{Title: "Attach a source to " + a.Feed.Name, Template: "attach", Data: a}
 }
 
 // showAttachSource answers GET /console/feeds/{feed}/sources/new. The address may have the fields of the form.
 func (c *Console) showAttachSource(v *visit) (screen, error) {
 	feed, err := c.feed(v)
-	values := v.URL.Query()
-	return attachScreen(attachment{Feed: feed, trial: trial{
-		Type:     values.Get("type"),
-		Where:    values.Get("where"),
-		Timezone: values.Get("timezone"),
-	}}), err
+	return attachment{Feed: feed, trial: c.readTrial(v.URL.Query().Get)}.screen(), err
 }
 
-// attachForm serves the form. If submit returns no address to go to, the form is shown with the result of its trial.
-func (c *Console) attachForm(submit func(*visit, *attachment) (next string, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		feed, err := c.feed(v)
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		typed := attachment{
-			Feed: feed,
-			ID:   strings.TrimSpace(r.PostFormValue("source")),
-			trial: trial{
-				Type:     r.PostFormValue("type"),
-				Where:    strings.TrimSpace(r.PostFormValue("where")),
-				Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
-				Now:      c.Now().UTC(),
-				Closed:   true,
-			},
-		}
-		next, err := submit(v, &typed)
-		c.submitted(w, r, next, err, &typed.remarks, func() screen { return attachScreen(typed) })
+func (c *Console) readAttachment(v *visit) (*attachment, error) {
+	feed, err := c.feed(v)
+	typed := attachment{
+		Feed:  feed,
+		ID:    strings.TrimSpace(v.PostFormValue("source")),
+		trial: c.readTrial(v.PostFormValue),
 	}
+	typed.Closed = true
+	return &typed, err
 }
 
 // tryForFeed answers POST /console/feeds/{feed}/sources/try: what a source would give, if it may be attached. Nothing
@@ -135,17 +112,10 @@ func (c *Console) attachSource(v *visit, typed *attachment) (string, error) {
 
 // detachSource answers POST /console/feeds/{feed}/sources/{association}/detach.
 func (c *Console) detachSource(v *visit) (string, error) {
-	feed, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
-	association, err := v.id("association")
-	if err != nil {
-		return "", err
-	}
+	feed := v.id("feed")
 	detached, err := c.Commands.DetachSource(v.Context(), v.caller(), command.DetachSource{
 		FeedID:        feed,
-		AssociationID: association,
+		AssociationID: v.id("association"),
 	})
 	if err != nil {
 		return "", err

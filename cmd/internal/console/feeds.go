@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -22,10 +21,10 @@ import (
 func (c *Console) feedRoutes(r chi.Router) {
 	r.Get("/feeds", c.page(c.listFeeds))
 	r.Get("/feeds/new", c.page(c.showNewFeed))
-	r.Post("/feeds/new", c.feedForm(c.createFeed))
+	r.Post("/feeds/new", form(c, readFeedSettings, c.createFeed))
 	r.Get("/feeds/{feed}", c.page(c.showFeed))
 	r.Get("/feeds/{feed}/edit", c.page(c.showEditFeed))
-	r.Post("/feeds/{feed}/edit", c.feedForm(c.editFeed))
+	r.Post("/feeds/{feed}/edit", form(c, readFeedSettings, c.editFeed))
 	r.Get("/feeds/{feed}/delete", c.page(c.confirmFeed))
 	r.Post("/feeds/{feed}/delete", c.act(c.deleteFeed))
 	c.feedSourceRoutes(r)
@@ -114,11 +113,7 @@ func (c *Console) showFeed(v *visit) (screen, error) {
 }
 
 func (c *Console) feed(v *visit) (query.Feed, error) {
-	id, err := v.id("feed")
-	if err != nil {
-		return query.Feed{}, err
-	}
-	return c.Queries.Feed(v.Context(), v.organization(), id)
+	return c.Queries.Feed(v.Context(), v.organization(), v.id("feed"))
 }
 
 // itemView is one item, with all its dates.
@@ -133,11 +128,7 @@ func (c *Console) showItem(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	id, err := v.id("item")
-	if err != nil {
-		return screen{}, err
-	}
-	body, err := c.Queries.Item(v.Context(), v.organization(), feed.ID, id, true, c.Now().UTC())
+	body, err := c.Queries.Item(v.Context(), v.organization(), feed.ID, v.id("item"), true, c.Now().UTC())
 	if err != nil {
 		return screen{}, err
 	}
@@ -147,15 +138,7 @@ func (c *Console) showItem(v *visit) (screen, error) {
 
 // giveFeedback answers POST /console/feeds/{feed}/items/{item}/feedback.
 func (c *Console) giveFeedback(v *visit) (string, error) {
-	feed, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
-	id, err := v.id("item")
-	if err != nil {
-		return "", err
-	}
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
+	feed, id := v.id("feed"), v.id("item")
 	given, err := c.Commands.GiveFeedback(v.Context(), v.caller(), command.GiveFeedback{
 		FeedID:  feed,
 		ItemID:  id,
@@ -192,40 +175,32 @@ func (s feedSettings) changed(now feedSettings) map[string]string {
 	})
 }
 
-func (s feedSettings) title() string {
+func (s feedSettings) screen() screen {
+	title := "Edit " + s.Name
 	if s.New {
-		return "New feed"
+		title = "New feed"
 	}
-	return "Edit " + s.Name
+	return screen{Title: title, Template: "feedsettings", Data: s}
 }
 
-// feedForm serves a form; see form.
-func (c *Console) feedForm(submit func(*visit, *feedSettings) (next string, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		typed := feedSettings{
-			Name:        strings.TrimSpace(r.PostFormValue("name")),
-			Description: r.PostFormValue("description"),
-			Enabled:     r.PostFormValue("enabled") != "",
-			Seen:        r.PostFormValue("seen"),
-			Back:        v.to("/feeds"),
-		}
-		next, err := submit(v, &typed)
-		c.submitted(w, r, next, err, &typed.remarks, func() screen {
-			return screen{Title: typed.title(), Template: "feedsettings", Data: typed}
-		})
-	}
+func readFeedSettings(v *visit) (*feedSettings, error) {
+	return &feedSettings{
+		Name:        strings.TrimSpace(v.PostFormValue("name")),
+		Description: v.PostFormValue("description"),
+		Enabled:     v.PostFormValue("enabled") != "",
+		Seen:        v.PostFormValue("seen"),
+		Back:        v.to("/feeds"),
+	}, nil
 }
 
 // showNewFeed answers GET /console/feeds/new.
 func (c *Console) showNewFeed(v *visit) (screen, error) {
-	return screen{Title: "New feed", Template: "feedsettings", Data: feedSettings{
+	return feedSettings{
 		New:     true,
 		Seen:    v.organization().String(),
 		Enabled: true,
 		Back:    v.to("/feeds"),
-	}}, nil
+	}.screen(), nil
 }
 
 // createFeed answers POST /console/feeds/new.
@@ -249,7 +224,7 @@ func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 // showEditFeed answers GET /console/feeds/{feed}/edit.
 func (c *Console) showEditFeed(v *visit) (screen, error) {
 	shown, err := c.feedSettingsOf(v)
-	return screen{Title: shown.title(), Template: "feedsettings", Data: shown}, err
+	return shown.screen(), err
 }
 
 func (c *Console) feedSettingsOf(v *visit) (feedSettings, error) {
@@ -265,10 +240,7 @@ func (c *Console) feedSettingsOf(v *visit) (feedSettings, error) {
 
 // editFeed answers POST /console/feeds/{feed}/edit.
 func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
-	id, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("feed")
 	typed.Back = v.to("/feeds/" + id.String())
 	in := command.ReviseFeed{
 		ID:          id,
@@ -277,6 +249,7 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 		Enabled:     &typed.Enabled,
 	}
 	if typed.Seen != "" {
+		var err error
 		if in.Seen, err = time.Parse(time.RFC3339Nano, typed.Seen); err != nil {
 			return "", wire.Fail(wire.Invalid, "form", "does not say what it was opened for: open it again")
 		}
@@ -310,13 +283,9 @@ func (c *Console) confirmFeed(v *visit) (screen, error) {
 	if chi.URLParam(v.Request, "association") == "" {
 		return screen{Title: "Delete " + feed.Name, Template: "feedchange", Data: shown}, nil
 	}
-	id, err := v.id("association")
-	if err != nil {
-		return screen{}, err
-	}
 	all, err := c.Queries.FeedSources(v.Context(), v.organization(), feed.ID)
 	for i := range all {
-		if all[i].Association == id {
+		if all[i].Association == v.id("association") {
 			shown.Source = &all[i]
 		}
 	}
@@ -328,10 +297,7 @@ func (c *Console) confirmFeed(v *visit) (screen, error) {
 
 // deleteFeed answers POST /console/feeds/{feed}/delete.
 func (c *Console) deleteFeed(v *visit) (string, error) {
-	id, err := v.id("feed")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("feed")
 	deleted, err := c.Commands.DeleteFeed(v.Context(), v.caller(), command.DeleteFeed{ID: id})
 	if err != nil {
 		return "", err

@@ -64,7 +64,7 @@ func (c *Console) operatorRoutes(r chi.Router) {
 
 // home answers GET /console/: auditors see the audit trail.
 func (c *Console) home(w http.ResponseWriter, r *http.Request) {
-	if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role == ForAuditor {
+	if visitOf(r).session.Role == ForAuditor {
 		http.Redirect(w, r, Base+"/record", http.StatusFound)
 		return
 	}
@@ -74,7 +74,7 @@ func (c *Console) home(w http.ResponseWriter, r *http.Request) {
 // onlyOperators refuses auditors, who may change nothing.
 func (c *Console) onlyOperators(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Role != ForOperator {
+		if visitOf(r).session.Role != ForOperator {
 			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: auditorsLook})
 			return
 		}
@@ -85,7 +85,7 @@ func (c *Console) onlyOperators(next http.Handler) http.Handler {
 // notBound refuses auditors of one organization: consumers concern all of them.
 func (c *Console) notBound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if v, _ := r.Context().Value(visitKey{}).(*visit); v.session.Organization != uuid.Nil {
+		if visitOf(r).session.Organization != uuid.Nil {
 			c.fail(w, r, &wire.Failure{Kind: wire.Forbidden, Issue: boundToOne})
 			return
 		}
@@ -95,25 +95,20 @@ func (c *Console) notBound(next http.Handler) http.Handler {
 
 // inside shows an operator the pages of the organization in the path.
 func (c *Console) inside(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		id, err := v.id("organization")
+	return c.handle(func(w http.ResponseWriter, v *visit) error {
+		id := v.id("organization")
+		found, err := c.Queries.Organization(v.Context(), id)
 		if err != nil {
-			c.fail(w, r, err)
-			return
+			return err
 		}
-		found, err := c.Queries.Organization(r.Context(), id)
-		if err != nil {
-			c.fail(w, r, err)
-			return
-		}
-		c.serve(w, r, visit{
+		c.serve(w, v.Request, visit{
 			session: v.session,
 			shown:   id,
 			name:    found.Name,
 			base:    c.baseOf(id),
 			reason:  v.reason,
 		}, next)
+		return nil
 	})
 }
 

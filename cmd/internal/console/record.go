@@ -4,22 +4,20 @@ import (
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
-	"carillon/eventstore/instant"
 	"carillon/query"
 )
 
 func (c *Console) recordRoutes(r chi.Router) {
 	r.Get("/record", c.page(c.listRecord))
 	r.Get("/record/changes", c.page(c.listChanges))
-	r.Get("/record/changes/export", c.exportChanges)
-	r.Get("/record/export", c.exportRecord)
+	r.Get("/record/changes/export", c.handle(c.exportChanges))
+	r.Get("/record/export", c.handle(c.exportRecord))
 	r.Get("/record/{id}", c.page(c.showRecord))
-	r.Get("/record/{id}/export", c.exportOne)
+	r.Get("/record/{id}/export", c.handle(c.exportOne))
 }
 
 // recordList is a page of all existing and deleted destinations.
@@ -116,11 +114,7 @@ func (c *Console) timeLine(v *visit, history []query.AuditEntry) (timeLine, erro
 
 // history returns the history of the destination in the path.
 func (c *Console) history(v *visit) ([]query.AuditEntry, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return nil, err
-	}
-	history, err := c.Queries.Audit(v.Context(), id)
+	history, err := c.Queries.Audit(v.Context(), v.id("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -131,54 +125,43 @@ func (c *Console) history(v *visit) ([]query.AuditEntry, error) {
 }
 
 // exportOne answers GET /console/record/{id}/export with one entry a line, like the admin API.
-func (c *Console) exportOne(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
+func (c *Console) exportOne(w http.ResponseWriter, v *visit) error {
 	history, err := c.history(v)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
 	id := history[0].Destination
-	c.export(w, r, "audit-"+id.String(), func(each func(query.AuditEntry) error) error {
+	c.export(w, v, "audit-"+id.String(), func() error {
+		write := adminapi.AuditLines(w)
 		for _, e := range history {
-			if err := each(e); err != nil {
+			if err := write(e); err != nil {
 				return err
 			}
 		}
-		return c.Queries.DisclosureEntries(r.Context(), id, each)
+		return c.Queries.DisclosureEntries(v.Context(), id, write)
 	})
+	return nil
 }
 
 // exportRecord answers GET /console/record/export: the histories of all destinations, or of those of one
 // organization.
-func (c *Console) exportRecord(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
+func (c *Console) exportRecord(w http.ResponseWriter, v *visit) error {
 	filter, err := recordForm{Organization: v.URL.Query().Get("organization")}.read(v)
 	if err != nil {
-		c.fail(w, r, err)
-		return
+		return err
 	}
-	c.export(w, r, "audit", func(each func(query.AuditEntry) error) error {
-		return c.Queries.WholeRecord(r.Context(), filter.Organization, each)
+	c.export(w, v, "audit", func() error {
+		return c.Queries.WholeRecord(v.Context(), filter.Organization, adminapi.AuditLines(w))
 	})
+	return nil
 }
 
-// export writes entries as they are read. On an error it breaks the connection, so that a part is not mistaken for
-// the whole.
-func (c *Console) export(w http.ResponseWriter, r *http.Request, name string,
-	read func(func(query.AuditEntry) error) error) {
-	header := w.Header()
-	header.Set("Content-Type", "application/x-ndjson")
-	header.Set("Content-Disposition", `attachment; filename="`+name+`.ndjson"`)
-	err := read(func(e query.AuditEntry) error {
-		line, err := json.Marshal(adminapi.AuditEntryOf(e), instant.JSON)
-		if err == nil {
-			_, err = w.Write(append(line, '\n'))
-		}
-		return err
-	})
-	if err != nil {
-		c.Log.WarnContext(r.Context(), "audit export interrupted", "error", err)
+// export answers with lines as they are written. On an error it breaks the connection, so that a part is not mistaken
+// for the whole.
+func (c *Console) export(w http.ResponseWriter, v *visit, name string, write func() error) {
+	adminapi.ExportHeaders(w, name)
+	if err := write(); err != nil {
+		c.Log.WarnContext(v.Context(), "audit export interrupted", "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -134,28 +134,46 @@ func correctable(f *wire.Failure) bool {
 	}
 }
 
-// submitted answers a form: it redirects to the next address if there is one. Otherwise it shows the form again, with
-// all refusals in its remarks.
-func (c *Console) submitted(w http.ResponseWriter, r *http.Request, next string, err error, on *remarks,
-	form func() screen) {
-	if err == nil && next != "" {
-		http.Redirect(w, r, next, http.StatusSeeOther)
-		return
-	}
-	status := 0
-	if err != nil {
-		for _, one := range separate(err) {
-			failure := wire.FailureOf(one)
-			if !correctable(failure) {
-				c.fail(w, r, one)
-				return
-			}
-			on.add(failure)
+// typedForm is a form as typed.
+type typedForm interface {
+	// screen returns the page of the form.
+	screen() screen
+	// refusals returns the place of the remarks on the form.
+	refusals() *remarks
+}
+
+func (r *remarks) refusals() *remarks { return r }
+
+// form serves a form: it reads and submits it, and redirects to the next address if there is one. Otherwise it shows
+// the form again, with the values typed and all refusals.
+func form[F typedForm](
+	c *Console, read func(*visit) (F, error), submit func(v *visit, typed F) (next string, err error),
+) http.HandlerFunc {
+	return c.handle(func(w http.ResponseWriter, v *visit) error {
+		typed, err := read(v)
+		if err != nil {
+			return err
 		}
-		wire.NoteFailure(r.Context(), wire.FailureOf(err))
-		status = wire.FailureOf(err).Status()
-	}
-	shown := form()
-	shown.Status = status
-	c.render(w, r, shown)
+		next, err := submit(v, typed)
+		if err == nil && next != "" {
+			http.Redirect(w, v.Request, next, http.StatusSeeOther)
+			return nil
+		}
+		status := 0
+		if err != nil {
+			for _, one := range separate(err) {
+				failure := wire.FailureOf(one)
+				if !correctable(failure) {
+					return one
+				}
+				typed.refusals().add(failure)
+			}
+			wire.NoteFailure(v.Context(), wire.FailureOf(err))
+			status = wire.FailureOf(err).Status()
+		}
+		shown := typed.screen()
+		shown.Status = status
+		c.render(w, v.Request, shown)
+		return nil
+	})
 }

@@ -2,12 +2,10 @@ package console
 
 import (
 	"context"
-	"net/http"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/wire"
 	"carillon/query"
 )
 
@@ -53,10 +51,6 @@ func (c *Console) workOnAll(v *visit, form deliveryForm) (Work, query.Failed, er
 
 // replayAll answers POST /console/deliveries/replay.
 func (c *Console) replayAll(v *visit) (string, error) {
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
-	if err := v.ParseForm(); err != nil {
-		return "", wire.Fail(wire.Invalid, "form", "can't be read")
-	}
 	w, _, err := c.workOnAll(v, formOf(v.PostForm, c.Now().UTC()))
 	if err != nil {
 		return "", err

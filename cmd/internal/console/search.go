@@ -12,7 +12,7 @@ import (
 	"carillon/query"
 )
 
-func (c *Console) searchRoutes(r chi.Router) { r.Get("/search", c.search) }
+func (c *Console) searchRoutes(r chi.Router) { r.Get("/search", c.handle(c.search)) }
 
 // searchResults is the number of results of a kind.
 const searchResults = 10
@@ -32,18 +32,17 @@ func (p *searchPage) add(kind, name, path string) {
 }
 
 // search answers GET /console/search. It redirects to the page of the only result.
-func (c *Console) search(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
+func (c *Console) search(w http.ResponseWriter, v *visit) error {
 	shown := searchPage{Text: strings.TrimSpace(v.URL.Query().Get("q"))}
-	if err := c.find(v, &shown); err != nil {
-		c.fail(w, r, err)
-		return
+	err := c.find(v, &shown)
+	switch {
+	case err != nil:
+	case len(shown.Hits) == 1:
+		http.Redirect(w, v.Request, shown.Hits[0].Path, http.StatusSeeOther)
+	default:
+		c.render(w, v.Request, screen{Title: "Search", Template: "search", Data: shown})
 	}
-	if len(shown.Hits) == 1 {
-		http.Redirect(w, r, shown.Hits[0].Path, http.StatusSeeOther)
-		return
-	}
-	c.render(w, r, screen{Title: "Search", Template: "search", Data: shown})
+	return err
 }
 
 func (c *Console) find(v *visit, shown *searchPage) error {

@@ -84,10 +84,7 @@ func (c *Console) secret(ctx context.Context, destination uuid.UUID, sealed []by
 
 // rotate answers POST /console/destinations/{id}/rotate. The answer has the new secret if the visitor may see secrets.
 func (c *Console) rotate(v *visit) (screen, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return screen{}, err
-	}
+	id := v.id("id")
 	changed, err := c.Commands.RotateSecret(v.Context(), v.caller(), command.RotateSecret{Destination: id})
 	if err != nil {
 		return screen{}, err
@@ -117,12 +114,8 @@ func (c *Console) oneSecret(v *visit) (query.Destination, query.Secret, error) {
 	if err != nil {
 		return found, query.Secret{}, err
 	}
-	id, err := v.id("secret")
-	if err != nil {
-		return found, query.Secret{}, err
-	}
 	for _, secret := range found.Secrets {
-		if secret.ID == id {
+		if secret.ID == v.id("secret") {
 			return found, secret, nil
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +28,9 @@ const maxForm = 64 << 10
 
 func (c *Console) settingsRoutes(r chi.Router) {
 	r.Get("/destinations/new", c.page(c.showNew))
-	r.Post("/destinations/new", c.form(c.create))
+	r.Post("/destinations/new", form(c, readSettings, c.create))
 	r.Get("/destinations/{id}/edit", c.page(c.showEdit))
-	r.Post("/destinations/{id}/edit", c.form(c.edit))
+	r.Post("/destinations/{id}/edit", form(c, readSettings, c.edit))
 }
 
 // settings are the settings of a destination, as in a form.
@@ -91,39 +90,27 @@ func checkOrganization(v *visit, seen *string) error {
 	return wire.Fail(wire.Conflict, "", openedForOthers, v.name)
 }
 
-// form serves a form. If it is refused, it is shown again with the values typed.
-func (c *Console) form(submit func(*visit, *settings) (next string, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		typed := settings{
-			Name:        r.PostFormValue("name"),
-			URL:         strings.TrimSpace(r.PostFormValue("url")),
-			Headers:     r.PostFormValue("headers"),
-			Debounce:    r.PostFormValue("debounce"),
-			Limit:       r.PostFormValue("limit"),
-			ExternalID:  r.PostFormValue("externalId"),
-			Traceparent: r.PostFormValue("traceparent") != "",
-			Seen:        r.PostFormValue("seen"),
-			Back:        v.to("/destinations"),
-			chosen:      readChoice(r.PostForm),
-		}
-		next, err := submit(v, &typed)
-		if typed.New && err != nil {
-			events, choiceErr := c.choiceOf(v, typed.chosen)
-			typed.Events, err = &events, cmp.Or(choiceErr, err)
-		}
-		c.submitted(w, r, next, err, &typed.remarks, func() screen {
-			return screen{Title: typed.title(), Template: "settings", Data: typed}
-		})
-	}
+func readSettings(v *visit) (*settings, error) {
+	return &settings{
+		Name:        v.PostFormValue("name"),
+		URL:         strings.TrimSpace(v.PostFormValue("url")),
+		Headers:     v.PostFormValue("headers"),
+		Debounce:    v.PostFormValue("debounce"),
+		Limit:       v.PostFormValue("limit"),
+		ExternalID:  v.PostFormValue("externalId"),
+		Traceparent: v.PostFormValue("traceparent") != "",
+		Seen:        v.PostFormValue("seen"),
+		Back:        v.to("/destinations"),
+		chosen:      readChoice(v.PostForm),
+	}, nil
 }
 
-func (s settings) title() string {
+func (s settings) screen() screen {
+	title := "Edit " + s.Name
 	if s.New {
-		return "New destination"
+		title = "New destination"
 	}
-	return "Edit " + s.Name
+	return screen{Title: title, Template: "settings", Data: s}
 }
 
 // showNew answers GET /console/destinations/new.
@@ -136,16 +123,26 @@ func (c *Console) showNew(v *visit) (screen, error) {
 	}
 	if v.URL.Query().Has("notices") {
 		typed.Name, typed.ExternalID = "Notices", destination.NoticesExternalID
-		return screen{Title: typed.title(), Template: "settings", Data: typed}, nil
+		return typed.screen(), nil
 	}
 	events, err := c.choiceOf(v, typed.chosen)
 	typed.Events = &events
-	return screen{Title: typed.title(), Template: "settings", Data: typed}, err
+	return typed.screen(), err
 }
 
 // create answers POST /console/destinations/new.
 func (c *Console) create(v *visit, typed *settings) (string, error) {
 	typed.New = true
+	next, err := c.createWith(v, typed)
+	if err != nil {
+		events, choiceErr := c.choiceOf(v, typed.chosen)
+		typed.Events, err = &events, cmp.Or(choiceErr, err)
+	}
+	return next, err
+}
+
+// createWith creates a destination and, if its form chooses events, a subscription.
+func (c *Console) createWith(v *visit, typed *settings) (string, error) {
 	if err := checkOrganization(v, &typed.Seen); err != nil {
 		return "", err
 	}
@@ -184,7 +181,7 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown, err := c.settingsOf(v, found)
-	return screen{Title: shown.title(), Template: "settings", Data: shown}, err
+	return shown.screen(), err
 }
 
 // settingsOf returns the settings of a destination. Full values in them are recorded as disclosed.
@@ -224,10 +221,7 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 
 // edit answers POST /console/destinations/{id}/edit.
 func (c *Console) edit(v *visit, typed *settings) (string, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("id")
 	typed.Back = v.destinationPath(id, "")
 	all, err := typed.read()
 	if err != nil {

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -21,9 +20,9 @@ import (
 func (c *Console) sourceRoutes(r chi.Router) {
 	r.Get("/sources", c.page(c.listSources))
 	r.Get("/sources/try", c.page(c.showTry))
-	r.Post("/sources/try", c.try)
+	r.Post("/sources/try", form(c, c.readTypedTrial, c.try))
 	r.Get("/sources/new", c.page(c.showNewSource))
-	r.Post("/sources/new", c.addSource)
+	r.Post("/sources/new", form(c, c.readTypedTrial, c.addSource))
 	r.Get("/sources/{id}", c.page(c.showSource))
 	r.Get("/sources/{id}/{change:collect|pause|resume}", c.page(c.confirmSource))
 	r.Post("/sources/{id}/collect", c.act(c.collect))
@@ -106,11 +105,7 @@ type sourceView struct {
 }
 
 func (c *Console) source(v *visit) (sourceView, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return sourceView{}, err
-	}
-	found, err := c.Queries.Source(v.Context(), id)
+	found, err := c.Queries.Source(v.Context(), v.id("id"))
 	return sourceView{adminapi.SourceOf(found), c.Now().UTC()}, err
 }
 
@@ -146,7 +141,6 @@ func (c *Console) collect(v *visit) (string, error) {
 
 // pause answers POST /console/sources/{id}/pause.
 func (c *Console) pause(v *visit) (string, error) {
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
 	reason := strings.TrimSpace(v.PostFormValue("reason"))
 	return c.changeSource(v, "paused", func(id uuid.UUID) (command.Result[source.State], error) {
 		return c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{Source: id, Reason: reason})
@@ -163,10 +157,7 @@ func (c *Console) resume(v *visit) (string, error) {
 func (c *Console) changeSource(
 	v *visit, done string, change func(uuid.UUID) (command.Result[source.State], error),
 ) (string, error) {
-	id, err := v.id("id")
-	if err != nil {
-		return "", err
-	}
+	id := v.id("id")
 	changed, err := change(id)
 	if err != nil {
 		return "", err

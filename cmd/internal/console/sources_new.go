@@ -1,39 +1,20 @@
 package console
 
-import (
-	"net/http"
-	"strings"
+import "carillon/projections/sources"
 
-	"carillon/aggregates/source"
-	"carillon/projections/sources"
-)
+// newSourcePage is the page of a form for a new source.
+var newSourcePage = screen{Title: "Add a source", Template: "source-new"}
 
 // showNewSource answers GET /console/sources/new. The address may have the fields of the source: a trial leads here.
 func (c *Console) showNewSource(v *visit) (screen, error) {
-	values := v.URL.Query()
-	return newSource(trial{Type: values.Get("type"), Where: values.Get("where"), Timezone: values.Get("timezone")}), nil
-}
-
-func newSource(typed trial) screen {
-	typed.Types = source.Types()
-	return screen{Title: "Add a source", Template: "source-new", Data: typed}
+	typed := c.readTrial(v.URL.Query().Get)
+	typed.page = newSourcePage
+	return typed.screen(), nil
 }
 
 // addSource answers POST /console/sources/new. It redirects to the source if it already exists.
-func (c *Console) addSource(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	typed := trial{
-		Type:     r.PostFormValue("type"),
-		Where:    strings.TrimSpace(r.PostFormValue("where")),
-		Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
-		Types:    source.Types(),
-	}
-	next, err := c.registerSource(v, typed)
-	c.submitted(w, r, next, err, &typed.remarks, func() screen { return newSource(typed) })
-}
-
-func (c *Console) registerSource(v *visit, typed trial) (string, error) {
+func (c *Console) addSource(v *visit, typed *trial) (string, error) {
+	typed.page = newSourcePage
 	made, err := c.Commands.RegisterSource(v.Context(), v.caller(), typed.source())
 	if err != nil {
 		return "", err

@@ -170,11 +170,12 @@ type subscriptionView struct {
 	settings    subscription.Settings
 }
 
-func (s subscriptionView) title() string {
+func (s subscriptionView) screen() screen {
+	title := "Edit a subscription of " + s.Destination.Name
 	if s.New {
-		return "New subscription of " + s.Destination.Name
+		title = "New subscription of " + s.Destination.Name
 	}
-	return "Edit a subscription of " + s.Destination.Name
+	return screen{Title: title, Template: "subscription", Data: s}
 }
 
 // oneSubscription finds the destination and the subscription of the path. The latter is zero on the page of a new one.
@@ -182,11 +183,7 @@ func (c *Console) oneSubscription(v *visit) (to query.Destination, found query.S
 	if to, err = c.destination(v); err != nil || chi.URLParam(v.Request, "subscription") == "" {
 		return to, found, err
 	}
-	id, err := v.id("subscription")
-	if err != nil {
-		return to, found, err
-	}
-	found, err = c.Queries.Subscription(v.Context(), v.organization(), to.ID, id.String())
+	found, err = c.Queries.Subscription(v.Context(), v.organization(), to.ID, v.id("subscription").String())
 	return to, found, err
 }
 
@@ -214,45 +211,37 @@ func (c *Console) showSubscription(v *visit) (screen, error) {
 		shown.Seen = strconv.FormatInt(found.Revision, 10)
 	}
 	shown.Events, err = c.choiceOf(v, settingsOfSubscription(found))
-	return screen{Title: shown.title(), Template: "subscription", Data: shown}, err
+	return shown.screen(), err
 }
 
 // subscriptionForm serves a form; see form.
 func (c *Console) subscriptionForm(submit func(*visit, *subscriptionView) (next string, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
-			c.fail(w, r, wire.Fail(wire.Invalid, "form", "can't be read"))
-			return
+	return form(c, c.readSubscription, func(v *visit, typed *subscriptionView) (next string, err error) {
+		err = errors.Join(checkChosen(typed.settings),
+			c.Commands.CheckSubscription(v.Context(), v.caller(), typed.settings))
+		if err == nil {
+			next, err = submit(v, typed)
 		}
-		to, found, err := c.oneSubscription(v)
 		if err != nil {
-			c.fail(w, r, err)
-			return
+			var choiceErr error
+			typed.Events, choiceErr = c.choiceOf(v, typed.settings)
+			err = cmp.Or(choiceErr, err)
 		}
-		typed := subscriptionView{
-			Destination: to,
-			ExternalID:  r.PostForm.Get("externalId"),
-			New:         found.ID == uuid.Nil,
-			Seen:        r.PostForm.Get("seen"),
-			settings:    readChoice(r.PostForm),
-		}
-		typed.settings.ExternalID = typed.ExternalID
-		next := ""
-		if err = errors.Join(checkChosen(typed.settings),
-			c.Commands.CheckSubscription(r.Context(), v.caller(), typed.settings)); err == nil {
-			next, err = submit(v, &typed)
-		}
-		var choiceErr error
-		if typed.Events, choiceErr = c.choiceOf(v, typed.settings); choiceErr != nil {
-			c.fail(w, r, choiceErr)
-			return
-		}
-		c.submitted(w, r, next, err, &typed.remarks, func() screen {
-			return screen{Title: typed.title(), Template: "subscription", Data: typed}
-		})
+		return next, err
+	})
+}
+
+func (c *Console) readSubscription(v *visit) (*subscriptionView, error) {
+	to, found, err := c.oneSubscription(v)
+	typed := subscriptionView{
+		Destination: to,
+		ExternalID:  v.PostForm.Get("externalId"),
+		New:         found.ID == uuid.Nil,
+		Seen:        v.PostForm.Get("seen"),
+		settings:    readChoice(v.PostForm),
 	}
+	typed.settings.ExternalID = typed.ExternalID
+	return &typed, err
 }
 
 // subscribe answers POST /console/destinations/{id}/subscriptions/new.
@@ -269,17 +258,12 @@ func (c *Console) subscribe(v *visit, typed *subscriptionView) (string, error) {
 
 // subscriptionChanged waits until a change is visible and effective, and returns the page that shows it.
 func (c *Console) subscriptionChanged(v *visit, at eventstore.Position, done string) (string, error) {
-	id, err := v.id("id")
 	c.await(v.Context(), at, subscriptions.ReadModel.Name, delivery.DispatcherName)
-	return v.destinationPath(id, done) + "#subscriptions", err
+	return v.destinationPath(v.id("id"), done) + "#subscriptions", nil
 }
 
 // editSubscription answers POST /console/destinations/{id}/subscriptions/{subscription}/edit.
 func (c *Console) editSubscription(v *visit, typed *subscriptionView) (string, error) {
-	id, err := v.id("subscription")
-	if err != nil {
-		return "", err
-	}
 	seen, err := strconv.ParseInt(typed.Seen, 10, 64)
 	if err != nil {
 		return "", wire.Fail(wire.Invalid, "form", "does not say what it was opened for: open it again")
@@ -289,7 +273,7 @@ func (c *Console) editSubscription(v *visit, typed *subscriptionView) (string, e
 	}
 	in := command.ReviseSubscription{
 		Destination: typed.Destination.ID,
-		ID:          id,
+		ID:          v.id("subscription"),
 		EventTypes:  typed.settings.EventTypes,
 		ScopeKind:   &typed.settings.ScopeKind,
 		FeedType:    &typed.settings.FeedType,

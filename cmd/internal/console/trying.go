@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -50,6 +49,7 @@ type trial struct {
 	Passed []collect.Passed
 	Now    time.Time
 	Closed bool // whether the origins of fields are folded
+	page   screen
 }
 
 // triedEvent is an event as it would be collected, and the origin of each of its fields.
@@ -61,37 +61,41 @@ type triedEvent struct {
 	Origins  []collect.Origin
 }
 
-// showTry answers GET /console/sources/try. The address may have the fields of the form; nothing is requested yet.
-func (c *Console) showTry(v *visit) (screen, error) {
-	values := v.URL.Query()
-	shown := trial{
-		Type:     values.Get("type"),
-		Where:    values.Get("where"),
-		Timezone: values.Get("timezone"),
+// readTrial reads the fields of a source, from an address or a form.
+func (c *Console) readTrial(get func(string) string) trial {
+	return trial{
+		Type:     get("type"),
+		Where:    strings.TrimSpace(get("where")),
+		Timezone: strings.TrimSpace(get("timezone")),
 		Types:    source.Types(),
 		Now:      c.Now().UTC(),
+		page:     screen{Title: "Try a source", Template: "try"},
 	}
-	return screen{Title: "Try a source", Template: "try", Data: shown}, nil
+}
+
+func (c *Console) readTypedTrial(v *visit) (*trial, error) {
+	typed := c.readTrial(v.PostFormValue)
+	return &typed, nil
+}
+
+func (t *trial) screen() screen {
+	shown := t.page
+	shown.Data = *t
+	return shown
+}
+
+// showTry answers GET /console/sources/try. The address may have the fields of the form; nothing is requested yet.
+func (c *Console) showTry(v *visit) (screen, error) {
+	typed := c.readTrial(v.URL.Query().Get)
+	return typed.screen(), nil
 }
 
 // try answers POST /console/sources/try.
-func (c *Console) try(w http.ResponseWriter, r *http.Request) {
-	v, _ := r.Context().Value(visitKey{}).(*visit)
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	shown := trial{
-		Type:     r.PostFormValue("type"),
-		Where:    strings.TrimSpace(r.PostFormValue("where")),
-		Timezone: strings.TrimSpace(r.PostFormValue("timezone")),
-		Types:    source.Types(),
-		Now:      c.Now().UTC(),
+func (c *Console) try(v *visit, typed *trial) (string, error) {
+	if err := typed.source().Check(); err != nil {
+		return "", err
 	}
-	err := shown.source().Check()
-	if err == nil {
-		err = c.run(r.Context(), v.organization(), &shown)
-	}
-	c.submitted(w, r, "", err, &shown.remarks, func() screen {
-		return screen{Title: "Try a source", Template: "try", Data: shown}
-	})
+	return "", c.run(v.Context(), v.organization(), typed)
 }
 
 // source returns the source to try, or to add.

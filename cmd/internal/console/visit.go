@@ -48,13 +48,25 @@ func (v *visit) caller() command.Caller {
 	}
 }
 
-// id parses a UUID of the path. If it isn't one, it returns an id that does not exist.
-func (v *visit) id(name string) (uuid.UUID, error) {
-	id, ok := wire.ParseUUID(chi.URLParam(v.Request, name))
-	if !ok {
-		return uuid.Nil, query.ErrNotFound
+// wordParameters are the parameters of paths that are not ids.
+var wordParameters = []string{"change", "kind", "name", "*"}
+
+// checkIDs refuses a path with an id that is none.
+func (v *visit) checkIDs() error {
+	parameters := chi.RouteContext(v.Context()).URLParams
+	for i, name := range parameters.Keys {
+		_, ok := wire.ParseUUID(parameters.Values[i])
+		if !ok && !slices.Contains(wordParameters, name) {
+			return query.ErrNotFound
+		}
 	}
-	return id, nil
+	return nil
+}
+
+// id returns an id of the path, which checkIDs has checked.
+func (v *visit) id(name string) uuid.UUID {
+	id, _ := wire.ParseUUID(chi.URLParam(v.Request, name))
+	return id
 }
 
 // screen is a page to show.
@@ -95,30 +107,46 @@ const reasonField = "why"
 
 type visitKey struct{}
 
-// page serves the page that a handler returns.
-func (c *Console) page(show func(*visit) (screen, error)) http.HandlerFunc {
+// visitOf returns the visit that a request belongs to; nil if its visitor is not signed in.
+func visitOf(r *http.Request) *visit {
+	v, _ := r.Context().Value(visitKey{}).(*visit)
+	return v
+}
+
+// handle serves a visit. It shows a failure as a page.
+func (c *Console) handle(serve func(http.ResponseWriter, *visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
-		shown, err := show(v)
+		v := visitOf(r)
+		err := v.checkIDs()
+		if err == nil {
+			err = serve(w, v)
+		}
 		if err != nil {
 			c.fail(w, r, err)
-			return
 		}
-		c.render(w, r, shown)
 	}
+}
+
+// page serves the page that a handler returns.
+func (c *Console) page(show func(*visit) (screen, error)) http.HandlerFunc {
+	return c.handle(func(w http.ResponseWriter, v *visit) error {
+		shown, err := show(v)
+		if err == nil {
+			c.render(w, v.Request, shown)
+		}
+		return err
+	})
 }
 
 // act serves a change, and redirects to an address if it succeeds.
 func (c *Console) act(do func(*visit) (next string, err error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		v, _ := r.Context().Value(visitKey{}).(*visit)
+	return c.handle(func(w http.ResponseWriter, v *visit) error {
 		next, err := do(v)
-		if err != nil {
-			c.fail(w, r, err)
-			return
+		if err == nil {
+			http.Redirect(w, v.Request, next, http.StatusSeeOther)
 		}
-		http.Redirect(w, r, next, http.StatusSeeOther)
-	}
+		return err
+	})
 }
 
 func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
@@ -134,7 +162,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 		Theme:     c.Theme.shown(),
 		Version:   c.Version,
 	}
-	if v, _ := r.Context().Value(visitKey{}).(*visit); v != nil {
+	if v := visitOf(r); v != nil {
 		in.Bound = v.session.Role == ForAuditor && v.session.Organization != uuid.Nil
 		in.Reason = v.reason
 		in.session, in.Who, in.Name, in.Organization, in.Base = v.session, v.session.Role, v.session.shown(), v.name, v.base

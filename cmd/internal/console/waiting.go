@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"carillon/cmd/internal/wire"
 	"carillon/command/sealing"
 	"carillon/query"
 )
@@ -82,8 +83,8 @@ func (c *Console) standing(v *visit, d deliveryView) (standing, error) {
 
 // keyless reports whether a sealed value of a destination that a request needs can't be read any more.
 func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
-	readable := 0
-	for i, sealed := range append([][]byte{to.Address, to.Headers}, secretsOf(to)...) {
+	readable, secrets := 0, wire.ListOf(to.Secrets, func(s query.Secret) []byte { return s.Sealed })
+	for i, sealed := range append([][]byte{to.Address, to.Headers}, secrets...) {
 		if len(sealed) == 0 {
 			continue
 		}
@@ -104,12 +105,4 @@ func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
 		}
 	}
 	return readable == 0, nil // others sign if one can't be read
-}
-
-func secretsOf(d query.Destination) [][]byte {
-	all := make([][]byte, len(d.Secrets))
-	for i := range d.Secrets {
-		all[i] = d.Secrets[i].Sealed
-	}
-	return all
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -197,10 +196,6 @@ func (c *Console) beginWork(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	v.Body = http.MaxBytesReader(nil, v.Body, maxForm)
-	if err := v.ParseForm(); err != nil {
-		return "", wire.Fail(wire.Invalid, "form", "can't be read")
-	}
 	w, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm, c.Now().UTC()))
 	if err != nil {
 		return "", err
@@ -249,12 +244,8 @@ func (c *Console) showWork(v *visit) (screen, error) {
 
 // progressOf shows work for a destination, or for all if it has no id.
 func (c *Console) progressOf(v *visit, found query.Destination, title string) (screen, error) {
-	id, err := v.id("work")
-	if err != nil {
-		return screen{}, err
-	}
 	shown := workView{Destination: found}
-	w, err := c.Works.Find(v.Context(), v.organization(), id)
+	w, err := c.Works.Find(v.Context(), v.organization(), v.id("work"))
 	if err == nil && w.Destination != found.ID {
 		err = query.ErrNotFound
 	}
@@ -265,12 +256,8 @@ func (c *Console) progressOf(v *visit, found query.Destination, title string) (s
 
 // resumeWork answers POST /console/destinations/{id}/work/{work}: it resumes interrupted work.
 func (c *Console) resumeWork(v *visit) (string, error) {
-	id, err := v.id("work")
-	if err != nil {
-		return "", err
-	}
 	now := c.Now().UTC().Truncate(time.Microsecond)
-	w, err := c.Works.Take(v.Context(), v.organization(), id, now, now.Add(-workTimeout))
+	w, err := c.Works.Take(v.Context(), v.organization(), v.id("work"), now, now.Add(-workTimeout))
 	if err != nil {
 		return "", err
 	}

@@ -110,11 +110,7 @@ func (a *API) disclose(ctx context.Context, shown command.Disclose) error {
 }
 
 func idsOf(secrets []query.Secret) []uuid.UUID {
-	ids := make([]uuid.UUID, len(secrets))
-	for i, s := range secrets {
-		ids[i] = s.ID
-	}
-	return ids
+	return wire.ListOf(secrets, func(s query.Secret) uuid.UUID { return s.ID })
 }
 
 type secretsJSON struct {
