@@ -58,20 +58,16 @@ func (w ConsoleWorks) Advance(ctx context.Context, work console.Work, now time.T
 func (w ConsoleWorks) Take(
 	ctx context.Context, organization, id uuid.UUID, now, heard time.Time,
 ) (console.Work, error) {
-	rows, err := w.Pool.Query(ctx, takeWork, id, organization, now, heard)
-	if err != nil {
-		return console.Work{}, wrap("take work", err)
-	}
-	work, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[console.Work])
-	return work, missing("work", err)
+	return w.one(ctx, takeWork, id, organization, now, heard)
 }
 
 // Find implements console.Works.
 func (w ConsoleWorks) Find(ctx context.Context, organization, id uuid.UUID) (console.Work, error) {
-	rows, err := w.Pool.Query(ctx, findWork, id, organization)
-	if err != nil {
-		return console.Work{}, wrap("find work", err)
-	}
+	return w.one(ctx, findWork, id, organization)
+}
+
+func (w ConsoleWorks) one(ctx context.Context, statement string, args ...any) (console.Work, error) {
+	rows, _ := w.Pool.Query(ctx, statement, args...)
 	work, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[console.Work])
 	return work, missing("work", err)
 }

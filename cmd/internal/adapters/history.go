@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/recipients"
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -59,16 +60,7 @@ func (h History) SubscriptionSettings(
 	}
 	settings := make(map[uuid.UUID]subscription.Settings, len(active))
 	for _, s := range active {
-		d := subscription.Settings{
-			ExternalID: s.ExternalID,
-			EventTypes: s.EventTypes,
-			ScopeKind:  s.ScopeKind,
-			FeedType:   s.FeedType,
-		}
-		for _, pin := range s.Feeds {
-			d.Feeds = append(d.Feeds, subscription.Pin(pin))
-		}
-		settings[s.ID] = d
+		settings[s.ID] = recipients.SettingsOf(s)
 	}
 	return settings, nil
 }

@@ -1,8 +1,11 @@
 package adminapi
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
@@ -48,52 +51,28 @@ func limitsOf(set map[string]int64) Limits {
 }
 
 // limitsBody are the limits that differ from the defaults.
-type limitsBody struct {
-	Destinations          wire.Optional[int] `json:"destinations"`
-	Subscriptions         wire.Optional[int] `json:"subscriptions"`
-	PatternsAndPins       wire.Optional[int] `json:"patternsAndPins"`
-	Feeds                 wire.Optional[int] `json:"feeds"`
-	Sources               wire.Optional[int] `json:"sources"`
-	Keys                  wire.Optional[int] `json:"keys"`
-	FeedbackPerDay        wire.Optional[int] `json:"feedbackPerDay"`
-	SourceAddressesPerDay wire.Optional[int] `json:"sourceAddressesPerDay"`
-	RequestsPerSecond     wire.Optional[int] `json:"requestsPerSecond"`
-	Redeliveries          wire.Optional[int] `json:"redeliveries"`
-
-	limits organization.Limits
-}
+type limitsBody map[organization.Limit]wire.Optional[int]
 
 // Check implements wire.Body.
-func (b *limitsBody) Check(c *wire.Checks) {
-	b.limits = organization.Limits{}
-	for limit, sent := range map[organization.Limit]wire.Optional[int]{
-		organization.LimitDestinations: b.Destinations, organization.LimitSubscriptions: b.Subscriptions,
-		organization.LimitPatternsAndPins: b.PatternsAndPins, organization.LimitFeeds: b.Feeds,
-		organization.LimitSources: b.Sources, organization.LimitKeys: b.Keys,
-		organization.LimitFeedbackPerDay:        b.FeedbackPerDay,
-		organization.LimitSourceAddressesPerDay: b.SourceAddressesPerDay,
-		organization.LimitRequestsPerSecond:     b.RequestsPerSecond, organization.LimitRedeliveries: b.Redeliveries,
-	} {
-		if !sent.Set {
-			continue
+func (b limitsBody) Check(c *wire.Checks) {
+	known := organization.Defaults()
+	for _, limit := range slices.Sorted(maps.Keys(b)) {
+		if _, is := known[limit]; !is {
+			c.Fail(wire.FieldPath(jsontext.Pointer("").AppendToken(string(limit))), wire.UnknownField)
 		}
-		if sent.Value < 0 || sent.Value > organization.MaxLimit {
+		if most := b[limit].Value; most < 0 || most > organization.MaxLimit {
 			c.Fail(string(limit), "must be from 0 to %d", organization.MaxLimit)
 		}
-		b.limits[limit] = sent.Value
 	}
 }
 
 // putLimits answers PUT /admin/organizations/{id}/limits: omitted limits are the defaults.
 func (a *API) putLimits(r *http.Request, id uuid.UUID, body limitsBody) (wire.Reply, error) {
-	changed, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{
-		Organization: id,
-		Limits:       body.limits,
-	})
-	set := map[string]int64{}
-	for limit, most := range body.limits {
-		set[string(limit)] = int64(most)
+	limits, set := organization.Limits{}, map[string]int64{}
+	for limit, most := range body {
+		limits[limit], set[string(limit)] = most.Value, int64(most.Value)
 	}
+	changed, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{Organization: id, Limits: limits})
 	return a.changed(r, changed.Position, err, wire.OK(limitsOf(set)), organizations.ReadModel.Name)
 }
 

@@ -15,13 +15,12 @@ const auditPath = "/admin/audit/destinations/"
 
 // Audit reads the history of a destination, and its state at a time: an instant as the server takes it, or empty for
 // now.
-func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (audit adminapi.Audit, err error) {
+func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (adminapi.Audit, error) {
 	path := auditPath + destination.String()
 	if at != "" {
 		path += "?at=" + url.QueryEscape(at)
 	}
-	err = c.call(ctx, http.MethodGet, path, nil, &audit)
-	return audit, err
+	return call[adminapi.Audit](ctx, c, http.MethodGet, path, nil)
 }
 
 // RecordPath is the path of a part of the record: of everything, without kinds, or of a thing.
@@ -37,9 +36,8 @@ func RecordPath(kinds, thing string, filter url.Values) string {
 }
 
 // Record reads a page of the record.
-func (c *Client) Record(ctx context.Context, path string) (page adminapi.RecordPage, err error) {
-	err = c.call(ctx, http.MethodGet, path, nil, &page)
-	return page, err
+func (c *Client) Record(ctx context.Context, path string) (adminapi.RecordPage, error) {
+	return call[adminapi.RecordPage](ctx, c, http.MethodGet, path, nil)
 }
 
 // ExportAudit writes the history of a destination as NDJSON, while it is received. After an error, it is incomplete.

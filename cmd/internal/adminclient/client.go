@@ -29,15 +29,13 @@ func New(base, token string) *Client { return &Client{apiclient.NewAdmin(base, t
 func (c *Client) WithReason(reason string) *Client { return &Client{c.api.WithReason(reason)} }
 
 // RegisterOrganization makes an organization.
-func (c *Client) RegisterOrganization(ctx context.Context, name string) (created adminapi.Created, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/organizations", map[string]string{"name": name}, &created)
-	return created, err
+func (c *Client) RegisterOrganization(ctx context.Context, name string) (adminapi.Created, error) {
+	return call[adminapi.Created](ctx, c, http.MethodPost, "/admin/organizations", map[string]string{"name": name})
 }
 
 // Organizations lists all.
-func (c *Client) Organizations(ctx context.Context) (list []adminapi.Organization, err error) {
-	err = c.list(ctx, "/admin/organizations", &list)
-	return list, err
+func (c *Client) Organizations(ctx context.Context) ([]adminapi.Organization, error) {
+	return list[adminapi.Organization](ctx, c, "/admin/organizations")
 }
 
 // NewKey is an API key to be made. All of it may be left out: a key may do everything then, and never expires.
@@ -50,9 +48,8 @@ type NewKey struct {
 // IssueKey makes an API key.
 func (c *Client) IssueKey(
 	ctx context.Context, organization uuid.UUID, body NewKey,
-) (issued adminapi.IssuedKey, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/keys", body, &issued)
-	return issued, err
+) (adminapi.IssuedKey, error) {
+	return call[adminapi.IssuedKey](ctx, c, http.MethodPost, organizationPath(organization)+"/keys", body)
 }
 
 // NewConsoleLink names the person whom a login link signs in, and the scopes; none means all.
@@ -64,31 +61,27 @@ type NewConsoleLink struct {
 // ConsoleLink makes a link that signs its bearer in at the organization's console, once.
 func (c *Client) ConsoleLink(
 	ctx context.Context, organization uuid.UUID, body NewConsoleLink,
-) (link adminapi.ConsoleLink, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/organizations/"+organization.String()+"/console-link", body, &link)
-	return link, err
+) (adminapi.ConsoleLink, error) {
+	return call[adminapi.ConsoleLink](ctx, c, http.MethodPost, organizationPath(organization)+"/console-link", body)
 }
 
 // Keys lists an organization's API keys, dead ones too, newest first.
 func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
-	var list adminapi.List[adminapi.Key]
-	err := c.call(ctx, http.MethodGet, "/admin/organizations/"+organization.String()+"/keys", nil, &list)
-	return list.Items, err
+	return list[adminapi.Key](ctx, c, organizationPath(organization)+"/keys")
 }
 
 // RotateKey makes a successor of an API key, which goes on for the overlap.
 func (c *Client) RotateKey(
 	ctx context.Context, organization uuid.UUID, keyID string, overlap time.Duration,
-) (issued adminapi.IssuedKey, err error) {
-	path := "/admin/organizations/" + organization.String() + "/keys/" + url.PathEscape(keyID) + "/rotate"
-	err = c.call(ctx, http.MethodPost, path, overlapping(overlap), &issued)
-	return issued, err
+) (adminapi.IssuedKey, error) {
+	path := organizationPath(organization) + "/keys/" + url.PathEscape(keyID) + "/rotate"
+	return call[adminapi.IssuedKey](ctx, c, http.MethodPost, path, overlapping(overlap))
 }
 
 // RevokeKey ends an API key.
 func (c *Client) RevokeKey(ctx context.Context, organization uuid.UUID, keyID string) error {
-	return c.call(ctx, http.MethodDelete, "/admin/organizations/"+organization.String()+"/keys/"+url.PathEscape(keyID),
-		nil, nil)
+	return c.do(ctx, http.MethodDelete, organizationPath(organization)+"/keys/"+url.PathEscape(keyID),
+		nil)
 }
 
 // NewSource is a source to be added.
@@ -100,16 +93,15 @@ type NewSource struct {
 }
 
 // AddSource adds a source; a known one keeps its id.
-func (c *Client) AddSource(ctx context.Context, source NewSource) (created adminapi.Created, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/sources", source, &created)
-	return created, err
+func (c *Client) AddSource(ctx context.Context, source NewSource) (adminapi.Created, error) {
+	return call[adminapi.Created](ctx, c, http.MethodPost, "/admin/sources", source)
 }
 
 // SourceFilter narrows a list of sources. Empty fields narrow nothing; the server knows what may be in them.
 type SourceFilter struct{ State, Type, Text string }
 
 // Sources lists sources, oldest first.
-func (c *Client) Sources(ctx context.Context, f SourceFilter) (list []adminapi.Source, err error) {
+func (c *Client) Sources(ctx context.Context, f SourceFilter) ([]adminapi.Source, error) {
 	query := url.Values{}
 	for name, value := range map[string]string{"state": f.State, "type": f.Type, "q": f.Text} {
 		if value != "" {
@@ -120,29 +112,27 @@ func (c *Client) Sources(ctx context.Context, f SourceFilter) (list []adminapi.S
 	if len(query) > 0 {
 		path += "?" + query.Encode()
 	}
-	err = c.list(ctx, path, &list)
-	return list, err
+	return list[adminapi.Source](ctx, c, path)
 }
 
 // SourceStates counts the sources by state.
-func (c *Client) SourceStates(ctx context.Context) (states adminapi.SourceStates, err error) {
-	err = c.call(ctx, http.MethodGet, "/admin/sources/states", nil, &states)
-	return states, err
+func (c *Client) SourceStates(ctx context.Context) (adminapi.SourceStates, error) {
+	return call[adminapi.SourceStates](ctx, c, http.MethodGet, "/admin/sources/states", nil)
 }
 
 // PauseSource stops visits of a source.
 func (c *Client) PauseSource(ctx context.Context, id uuid.UUID, reason string) error {
-	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/pause", map[string]string{"reason": reason}, nil)
+	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/pause", map[string]string{"reason": reason})
 }
 
 // ResumeSource ends a pause.
 func (c *Client) ResumeSource(ctx context.Context, id uuid.UUID) error {
-	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/resume", nil, nil)
+	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/resume", nil)
 }
 
 // CollectSource asks for a collection now.
 func (c *Client) CollectSource(ctx context.Context, id uuid.UUID) error {
-	return c.call(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/collect", nil, nil)
+	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/collect", nil)
 }
 
 // NewFeed is a feed that another system owns. A zero ID gets a fresh one.
@@ -154,19 +144,18 @@ type NewFeed struct {
 }
 
 // RegisterFeed makes a feed known.
-func (c *Client) RegisterFeed(ctx context.Context, feed NewFeed) (created adminapi.Created, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/feeds", feed, &created)
-	return created, err
+func (c *Client) RegisterFeed(ctx context.Context, feed NewFeed) (adminapi.Created, error) {
+	return call[adminapi.Created](ctx, c, http.MethodPost, "/admin/feeds", feed)
 }
 
 // ShareFeed lets an organization read a feed.
 func (c *Client) ShareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
-	return c.call(ctx, http.MethodPut, sharePath(feedType, feed, with), nil, nil)
+	return c.do(ctx, http.MethodPut, sharePath(feedType, feed, with), nil)
 }
 
 // UnshareFeed ends what ShareFeed began.
 func (c *Client) UnshareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
-	return c.call(ctx, http.MethodDelete, sharePath(feedType, feed, with), nil, nil)
+	return c.do(ctx, http.MethodDelete, sharePath(feedType, feed, with), nil)
 }
 
 func sharePath(feedType string, feed, with uuid.UUID) string {
@@ -188,46 +177,50 @@ func (c *Client) Publish(ctx context.Context, events io.Reader, size int64) (pub
 }
 
 // Projections lists all.
-func (c *Client) Projections(ctx context.Context) (list []adminapi.Projection, err error) {
-	err = c.list(ctx, "/admin/projections", &list)
-	return list, err
+func (c *Client) Projections(ctx context.Context) ([]adminapi.Projection, error) {
+	return list[adminapi.Projection](ctx, c, "/admin/projections")
 }
 
 // Rebuild begins to rebuild a projection.
 func (c *Client) Rebuild(ctx context.Context, name string) error {
-	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/rebuild", nil, nil)
+	return c.do(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/rebuild", nil)
 }
 
 // Verify begins to compare a read model with its events.
 func (c *Client) Verify(ctx context.Context, name string, sample float64) error {
-	return c.call(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/verify",
-		map[string]float64{"sample": sample}, nil)
+	return c.do(ctx, http.MethodPost, "/admin/projections/"+url.PathEscape(name)+"/verify",
+		map[string]float64{"sample": sample})
 }
 
 // RotateMaster has everything wrapped by the next master key, and waits until it is.
 func (c *Client) RotateMaster(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/admin/keys/rotate-master", nil, nil)
+	return c.do(ctx, http.MethodPost, "/admin/keys/rotate-master", nil)
 }
 
 // RenewKeys makes what was shredded unreadable wherever Postgres has kept it, and waits until it is.
 func (c *Client) RenewKeys(ctx context.Context) error {
-	return c.call(ctx, http.MethodPost, "/admin/keys/renew", nil, nil)
+	return c.do(ctx, http.MethodPost, "/admin/keys/renew", nil)
 }
 
 // Ready asks whether the server can serve. An *Error with status 503 names what it lacks.
-func (c *Client) Ready(ctx context.Context) (health adminapi.Health, err error) {
-	err = c.call(ctx, http.MethodGet, "/readyz", nil, &health)
-	return health, err
+func (c *Client) Ready(ctx context.Context) (adminapi.Health, error) {
+	return call[adminapi.Health](ctx, c, http.MethodGet, "/readyz", nil)
 }
 
-func (c *Client) list(ctx context.Context, path string, items any) error {
-	return c.call(ctx, http.MethodGet, path, nil, &struct {
-		Items any `json:"items"`
-	}{items})
+func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	whole, err := call[adminapi.List[T]](ctx, c, http.MethodGet, path, nil)
+	return whole.Items, err
 }
 
-func (c *Client) call(ctx context.Context, method, path string, body, into any) error {
-	return c.explained(c.api.CallPatiently(ctx, method, path, body, into))
+// call sends a body, if it is not nil, and returns the data of the answer.
+func call[T any](ctx context.Context, c *Client, method, path string, body any) (result T, err error) {
+	err = c.explained(c.api.CallPatiently(ctx, method, path, body, &result))
+	return result, err
+}
+
+// do is call for an answer without data.
+func (c *Client) do(ctx context.Context, method, path string, body any) error {
+	return c.explained(c.api.CallPatiently(ctx, method, path, body, nil))
 }
 
 // explained explains an error of a server at the wrong address.

@@ -10,13 +10,11 @@ import (
 )
 
 // Happening is an event and the sources' views of it.
-func (c *Client) Happening(ctx context.Context, id uuid.UUID) (shown adminapi.Happening, err error) {
-	err = c.call(ctx, http.MethodGet, "/admin/happenings/"+id.String(), nil, &shown)
-	return shown, err
+func (c *Client) Happening(ctx context.Context, id uuid.UUID) (adminapi.Happening, error) {
+	return call[adminapi.Happening](ctx, c, http.MethodGet, "/admin/happenings/"+id.String(), nil)
 }
 
 // SplitHappening undoes what was merged.
-func (c *Client) SplitHappening(ctx context.Context, id uuid.UUID) (split adminapi.HappeningSplit, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/happenings/"+id.String()+"/split", nil, &split)
-	return split, err
+func (c *Client) SplitHappening(ctx context.Context, id uuid.UUID) (adminapi.HappeningSplit, error) {
+	return call[adminapi.HappeningSplit](ctx, c, http.MethodPost, "/admin/happenings/"+id.String()+"/split", nil)
 }

@@ -12,15 +12,13 @@ import (
 )
 
 // LastSeal reads the newest tree head of the log.
-func (c *Client) LastSeal(ctx context.Context) (state adminapi.SealState, err error) {
-	err = c.call(ctx, http.MethodGet, "/admin/seal", nil, &state)
-	return state, err
+func (c *Client) LastSeal(ctx context.Context) (adminapi.SealState, error) {
+	return call[adminapi.SealState](ctx, c, http.MethodGet, "/admin/seal", nil)
 }
 
 // Seal signs a tree head of what is in the log now.
-func (c *Client) Seal(ctx context.Context) (state adminapi.SealState, err error) {
-	err = c.call(ctx, http.MethodPost, "/admin/seal", nil, &state)
-	return state, err
+func (c *Client) Seal(ctx context.Context) (adminapi.SealState, error) {
+	return call[adminapi.SealState](ctx, c, http.MethodPost, "/admin/seal", nil)
 }
 
 // ExportProof writes the stored events of a thing with their proofs, while they are received. With a size of an earlier

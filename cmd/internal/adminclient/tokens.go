@@ -14,25 +14,23 @@ import (
 // IssueAuditorToken makes an auditor's token. A zero organization means the audit trail of all; expires may be nil.
 func (c *Client) IssueAuditorToken(
 	ctx context.Context, name string, organization uuid.UUID, expires *time.Time,
-) (issued adminapi.IssuedToken, err error) {
+) (adminapi.IssuedToken, error) {
 	body := struct {
 		Name         string     `json:"name"`
 		Organization uuid.UUID  `json:"organization,omitzero"`
 		ExpiresAt    *time.Time `json:"expiresAt,omitzero"`
 	}{name, organization, expires}
-	err = c.call(ctx, http.MethodPost, "/admin/auditors", body, &issued)
-	return issued, err
+	return call[adminapi.IssuedToken](ctx, c, http.MethodPost, "/admin/auditors", body)
 }
 
 // AuditorTokens lists all, dead ones too.
-func (c *Client) AuditorTokens(ctx context.Context) (list []adminapi.Auditor, err error) {
-	err = c.list(ctx, "/admin/auditors", &list)
-	return list, err
+func (c *Client) AuditorTokens(ctx context.Context) ([]adminapi.Auditor, error) {
+	return list[adminapi.Auditor](ctx, c, "/admin/auditors")
 }
 
 // RevokeAuditorToken ends an auditor's token, named by its public part.
 func (c *Client) RevokeAuditorToken(ctx context.Context, id string) error {
-	return c.call(ctx, http.MethodDelete, "/admin/auditors/"+url.PathEscape(id), nil, nil)
+	return c.do(ctx, http.MethodDelete, "/admin/auditors/"+url.PathEscape(id), nil)
 }
 
 const operatorsPath = "/admin/operators"
@@ -40,32 +38,30 @@ const operatorsPath = "/admin/operators"
 // IssueOperatorToken admits an operator by name; expires may be nil.
 func (c *Client) IssueOperatorToken(
 	ctx context.Context, name string, expires *time.Time,
-) (issued adminapi.IssuedToken, err error) {
+) (adminapi.IssuedToken, error) {
 	body := struct {
 		Name      string     `json:"name"`
 		ExpiresAt *time.Time `json:"expiresAt,omitzero"`
 	}{name, expires}
-	err = c.call(ctx, http.MethodPost, operatorsPath, body, &issued)
-	return issued, err
+	return call[adminapi.IssuedToken](ctx, c, http.MethodPost, operatorsPath, body)
 }
 
 // OperatorTokens lists all tokens of operators, dead ones too, by name.
-func (c *Client) OperatorTokens(ctx context.Context) (list []adminapi.Credential, err error) {
-	err = c.list(ctx, operatorsPath, &list)
-	return list, err
+func (c *Client) OperatorTokens(ctx context.Context) ([]adminapi.Credential, error) {
+	return list[adminapi.Credential](ctx, c, operatorsPath)
 }
 
 // RotateOperatorToken issues another token for an operator; the former ones stay valid for the overlap.
 func (c *Client) RotateOperatorToken(
 	ctx context.Context, name string, overlap time.Duration,
-) (issued adminapi.IssuedToken, err error) {
-	err = c.call(ctx, http.MethodPost, operatorsPath+"/"+url.PathEscape(name)+"/rotate", overlapping(overlap), &issued)
-	return issued, err
+) (adminapi.IssuedToken, error) {
+	path := operatorsPath + "/" + url.PathEscape(name) + "/rotate"
+	return call[adminapi.IssuedToken](ctx, c, http.MethodPost, path, overlapping(overlap))
 }
 
 // RevokeOperator ends all tokens of an operator.
 func (c *Client) RevokeOperator(ctx context.Context, name string) error {
-	return c.call(ctx, http.MethodDelete, operatorsPath+"/"+url.PathEscape(name), nil, nil)
+	return c.do(ctx, http.MethodDelete, operatorsPath+"/"+url.PathEscape(name), nil)
 }
 
 func overlapping(overlap time.Duration) map[string]int {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
+	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
@@ -187,19 +188,6 @@ func (c *Console) oneSubscription(v *visit) (to query.Destination, found query.S
 	return to, found, err
 }
 
-func settingsOfSubscription(s query.Subscription) subscription.Settings {
-	shown := subscription.Settings{
-		ExternalID: s.ExternalID,
-		EventTypes: s.EventTypes,
-		ScopeKind:  s.ScopeKind,
-		FeedType:   s.FeedType,
-	}
-	for _, pin := range s.Feeds {
-		shown.Feeds = append(shown.Feeds, subscription.Pin(pin))
-	}
-	return shown
-}
-
 // showSubscription answers GET /console/destinations/{id}/subscriptions/new and /{subscription}/edit.
 func (c *Console) showSubscription(v *visit) (screen, error) {
 	to, found, err := c.oneSubscription(v)
@@ -210,7 +198,7 @@ func (c *Console) showSubscription(v *visit) (screen, error) {
 	if !shown.New {
 		shown.Seen = strconv.FormatInt(found.Revision, 10)
 	}
-	shown.Events, err = c.choiceOf(v, settingsOfSubscription(found))
+	shown.Events, err = c.choiceOf(v, recipients.SettingsOf(found))
 	return shown.screen(), err
 }
 

@@ -35,24 +35,25 @@ type organizationTurns struct {
 
 // take waits for a turn, which the returned function gives back.
 func (t *turns) take(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
-	o := t.enter(organization)
-	if err := wait(ctx, o.taken, "requestsUnderWay",
-		"requests of your organization are under way at this moment"); err != nil {
-		t.leave(organization)
-		return nil, err
-	}
-	return func() { <-o.taken; t.leave(organization) }, nil
+	return t.hold(ctx, organization, t.enter(organization).taken, "requestsUnderWay",
+		"requests of your organization are under way at this moment")
 }
 
 // takeReading is take for a body that is being read.
 func (t *turns) takeReading(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
-	o := t.enter(organization)
-	if err := wait(ctx, o.reading, "bodiesUnderWay", "bodies of requests of your organization are being read at this "+
-		"moment"); err != nil {
+	return t.hold(ctx, organization, t.enter(organization).reading, "bodiesUnderWay",
+		"bodies of requests of your organization are being read at this moment")
+}
+
+// hold waits for room among those of an organization that are there, and takes it.
+func (t *turns) hold(
+	ctx context.Context, organization uuid.UUID, there chan struct{}, limit, what string,
+) (giveBack func(), err error) {
+	if err := wait(ctx, there, limit, what); err != nil {
 		t.leave(organization)
 		return nil, err
 	}
-	return func() { <-o.reading; t.leave(organization) }, nil
+	return func() { <-there; t.leave(organization) }, nil
 }
 
 // wait waits for room among those that are there.

@@ -190,7 +190,7 @@ func (f Finder) whyNot(
 	why = NoMatch
 	for _, s := range subscriptions {
 		switch {
-		case !settingsOf(s).Matches(event.Type, event.FeedType, event.FeedID):
+		case !SettingsOf(s).Matches(event.Type, event.FeedType, event.FeedID):
 		case !s.Active:
 			if why == NoMatch {
 				why, at = Inactive, s.UpdatedAt
@@ -206,8 +206,14 @@ func (f Finder) whyNot(
 	return why, at
 }
 
-func settingsOf(s query.Subscription) subscription.Settings {
-	settings := subscription.Settings{EventTypes: s.EventTypes, ScopeKind: s.ScopeKind, FeedType: s.FeedType}
+// SettingsOf returns the settings of a subscription.
+func SettingsOf(s query.Subscription) subscription.Settings {
+	settings := subscription.Settings{
+		ExternalID: s.ExternalID,
+		EventTypes: s.EventTypes,
+		ScopeKind:  s.ScopeKind,
+		FeedType:   s.FeedType,
+	}
 	for _, pin := range s.Feeds {
 		settings.Feeds = append(settings.Feeds, subscription.Pin(pin))
 	}

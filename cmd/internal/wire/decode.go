@@ -108,6 +108,9 @@ var strictly = json.JoinOptions(json.RejectUnknownMembers(true), json.WithUnmars
 	json.UnmarshalFromFunc(refuseNull), json.UnmarshalFromFunc(readInteger),
 )))
 
+// UnknownField is the issue of a member that a body must not have.
+const UnknownField = "is not a known field: remove it, or check its spelling and case"
+
 // readInteger reads a number without a fraction, however it is written: 1, 1.0 and 1e0 are one integer.
 func readInteger(d *jsontext.Decoder, into *int) error {
 	if d.PeekKind() != '0' {
@@ -212,8 +215,7 @@ func decodeFailure(err error) *Failure {
 	var syntactic *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
-		return Fail(BadBody, FieldPath(semantic.JSONPointer),
-			"is not a known field: remove it, or check its spelling and case")
+		return Fail(BadBody, FieldPath(semantic.JSONPointer), UnknownField)
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
 		return Fail(BadBody, FieldPath(syntactic.JSONPointer), "is given twice: send it once")
 	case errors.As(err, &semantic):
