@@ -1,0 +1,7 @@
+package deliveries
+
+// Statements whose plans are tested.
+const (
+	TakeBackStatement = takeBack
+	PlanByIndex       = planByIndex
+)
