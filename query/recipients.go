@@ -57,15 +57,17 @@ func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([
 	return ids, nil
 }
 
-// Recipients returns the state of some destinations of an organization at a moment, in the given order. It omits
-// destinations that the audit trail does not have yet.
+// Recipients returns the state of some destinations of an organization at a moment, in the given order. Those that the
+// audit trail does not have yet are as they are now.
 func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []uuid.UUID,
 	at time.Time) ([]Recipient, error) {
 	rows, err := q.Pool.Query(ctx, `
-		SELECT c.destination, coalesce(n.name, ''), coalesce(l.status, ''), coalesce(t.status, ''), c.recorded_at,
-			CASE WHEN l.status = 'deleted' THEN l.recorded_at END
+		SELECT page.id, coalesce(n.name, d.name, ''), coalesce(l.status, d.status, ''),
+			coalesce(t.status, CASE WHEN c.destination IS NULL AND d.created_at <= $2 THEN d.status END, ''),
+			coalesce(c.recorded_at, d.created_at), CASE WHEN l.status = 'deleted' THEN l.recorded_at END
 		FROM unnest($3::uuid[]) WITH ORDINALITY page(id, number)
-		JOIN audit.entries c ON c.destination = page.id AND c.revision = 0 AND c.organization = $1
+		LEFT JOIN audit.entries c ON c.destination = page.id AND c.revision = 0 AND c.organization = $1
+		LEFT JOIN destinations.destinations d ON d.id = page.id AND d.organization = $1
 		LEFT JOIN LATERAL (SELECT detail->>'status' AS status, recorded_at FROM audit.entries
 			WHERE destination = c.destination AND detail ? 'status' ORDER BY revision DESC LIMIT 1) l ON true
 		LEFT JOIN LATERAL (SELECT detail->>'status' AS status FROM audit.entries
@@ -73,6 +75,7 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 			LIMIT 1) t ON true
 		LEFT JOIN LATERAL (SELECT detail->>'name' AS name FROM audit.entries
 			WHERE destination = c.destination AND detail ? 'url' ORDER BY revision DESC LIMIT 1) n ON true
+		WHERE c.destination IS NOT NULL OR d.id IS NOT NULL
 		ORDER BY page.number`, organization, at, ids)
 	if err != nil {
 		return nil, fmt.Errorf("recipients: %w", err)
