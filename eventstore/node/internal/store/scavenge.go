@@ -25,8 +25,12 @@ const (
 // back. The store works meanwhile; ending it early only leaves work for the next time. progress is called now and then
 // with how many streams are done.
 func (s *Store) Scavenge(ctx context.Context, progress func(done, total uint64)) (removed Scavenged, err error) {
-	s.scavenging.Lock() // two would count the same events
-	defer s.scavenging.Unlock()
+	select {
+	case s.scavenging <- struct{}{}: // two would count the same events
+		defer func() { <-s.scavenging }()
+	case <-ctx.Done():
+		return removed, fmt.Errorf("scavenge: %w", ctx.Err())
+	}
 	total, err := s.countHeads(ctx)
 	if err != nil {
 		return removed, fmt.Errorf("scavenge: %w", err)

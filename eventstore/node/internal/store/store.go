@@ -35,7 +35,7 @@ type Store struct {
 	lastCreated int64
 	recent      *recentIDs
 
-	scavenging sync.Mutex
+	scavenging chan struct{} // full while one scavenges
 
 	working  sync.WaitGroup
 	closing  chan struct{}
@@ -59,6 +59,8 @@ func Open(options Options) (*Store, error) {
 		recent:  newRecentIDs(options.Original),
 		closing: make(chan struct{}),
 		failed:  make(chan struct{}),
+
+		scavenging: make(chan struct{}, 1),
 	}
 	s.said.log = s.log
 	s.space = newSpaceGuard(options.FS, options.Dir, options.MinFreeBytes, s.log)
