@@ -74,6 +74,8 @@ func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error 
 // remove deletes the streams of a batch: the published events first, so that nothing is dispatched again, and the
 // dispatches before the deliveries that they list. A kill leaves some, and the same batch comes again.
 func (r *Remover) remove(ctx context.Context, recorded *eventstore.Recorded, e retirement.Retired) error {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
 	publications := make([]string, 0, len(e.Publications))
 	var dispatches, deliveries []string
 	for _, p := range e.Publications {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,6 +26,11 @@ const (
 	readers   = 8                // streams that are read at once
 	// grace separates the last moment of a replay from the removal, in case clocks differ or an append is slow.
 	grace = time.Hour
+	// stepLimit bounds the time for a page of events, or for the deletion of a batch's streams, in case the event store
+	// or Postgres does not answer.
+	stepLimit = 10 * time.Minute
+	// scavengeLimit bounds a scavenge. One that is cut off goes on in the next turn.
+	scavengeLimit = 6 * time.Hour
 	// MinAge is the shortest time that deliveries are kept.
 	MinAge = 7 * 24 * time.Hour
 )
@@ -60,11 +66,20 @@ type Retirer struct {
 	Scavenge func(ctx context.Context) error
 	// Lock takes the lock of the process that retires, or fails with ErrRetiring.
 	Lock func(ctx context.Context) (release func(), err error)
-	Keep time.Duration // since the last change
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Reached waits until the event store is reached, and returns a context that ends when it is lost.
+	Reached func(ctx context.Context) (context.Context, context.CancelFunc)
+	Keep    time.Duration // since the last change
+	Now     func() time.Time
+	Log     *slog.Logger
+	// Started is when the process did.
+	Started time.Time
 
 	scavenged bool // since this process started, and nothing was retired since
+
+	mu      sync.Mutex
+	retired Totals
+	ended   time.Time // the last turn without an error; zero means none
+	failure error     // of the last turn
 }
 
 // Run retires until the context ends.
@@ -83,50 +98,83 @@ func (r *Retirer) Run(ctx context.Context) error {
 
 // turn retires what is over, unless another process does.
 func (r *Retirer) turn(ctx context.Context) {
-	release, err := r.Lock(ctx)
-	if err == nil {
-		defer release()
-		_, err = r.Retire(ctx)
+	reached, done := r.Reached(ctx)
+	defer done()
+	_, err := r.Retire(reached)
+	if errors.Is(err, ErrRetiring) || ctx.Err() != nil {
+		return
 	}
-	if err != nil && !errors.Is(err, ErrRetiring) && ctx.Err() == nil {
+	r.end(err)
+	if err != nil {
 		r.Log.Error("retirement failed, tried again", "after", turnEvery, "error", err)
 	}
 }
 
-// Retire retires all that is over by now, and returns the number of published events. The caller holds the lock.
+// Retire retires all that is over by now, and returns the number of published events.
 func (r *Retirer) Retire(ctx context.Context) (events int, err error) {
-	before := r.Now().Add(-r.Keep - grace).UTC().Truncate(time.Microsecond)
-	began, last := r.Now(), eventstore.Start
-	deliveries := 0
+	events, last, err := r.retire(ctx)
+	if err != nil {
+		return events, err
+	}
+	return events, r.scavenge(ctx, last)
+}
+
+// retire retires all that is over by now under the lock. last is the position of the last batch.
+func (r *Retirer) retire(ctx context.Context) (events int, last eventstore.Position, err error) {
+	locking, cancel := context.WithTimeout(ctx, stepLimit)
+	release, err := r.Lock(locking)
+	cancel()
+	if err != nil {
+		return 0, eventstore.Start, err
+	}
+	defer release()
+	before, began, deliveries := r.before(), r.Now(), 0
 	for after := (Published{}); ; {
-		page, revision, err := r.Oldest(ctx, before, after, pageSize)
+		b, at, err := r.step(ctx, before, &after)
 		if err != nil {
-			return events, err
+			return events, last, err
 		}
-		if len(page) == 0 {
+		if b == nil {
 			break
 		}
-		b := newBatch(before)
-		b.dispatched = r.Dispatched(ctx)
-		looked, err := r.fill(ctx, b, page)
-		if err != nil {
-			return events, err
+		if n := len(b.retired.Publications); n > 0 {
+			last, events, deliveries = at, events+n, deliveries+b.deliveries
 		}
-		after = page[looked-1]
-		if len(b.retired.Publications) == 0 {
-			continue
-		}
-		if last, err = r.record(ctx, b, revision); err != nil {
-			return events, err
-		}
-		events, deliveries = events+len(b.retired.Publications), deliveries+b.deliveries
-		r.scavenged = false
 	}
 	if events > 0 {
 		r.Log.Info("events retired", "events", events, "deliveries", deliveries, "before", before,
 			"took", r.Now().Sub(began).Round(time.Millisecond))
 	}
-	return events, r.scavenge(ctx, last)
+	return events, last, nil
+}
+
+// before returns the time before which what is over must have changed last.
+func (r *Retirer) before() time.Time {
+	return r.Now().Add(-r.Keep - grace).UTC().Truncate(time.Microsecond)
+}
+
+// step retires what is over of the next page after an event, and moves that on. It returns nil after the last page.
+func (r *Retirer) step(
+	ctx context.Context, before time.Time, after *Published,
+) (b *batch, at eventstore.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	page, revision, err := r.Oldest(ctx, before, *after, pageSize)
+	if err != nil || len(page) == 0 {
+		return nil, eventstore.Start, err
+	}
+	b = newBatch(before)
+	b.dispatched = r.Dispatched(ctx)
+	looked, err := r.fill(ctx, b, page)
+	if err != nil {
+		return nil, eventstore.Start, err
+	}
+	*after = page[looked-1]
+	if len(b.retired.Publications) == 0 {
+		return b, eventstore.Start, nil
+	}
+	at, err = r.record(ctx, b, revision)
+	return b, at, err
 }
 
 // fill adds the events of a page that are over to a batch, until that is full, and returns how many it has looked at,
@@ -256,6 +304,8 @@ func (r *Retirer) record(
 	if err != nil {
 		return eventstore.Start, fmt.Errorf("record retired events: %w", err)
 	}
+	r.scavenged = false
+	r.count(b)
 	return out.Position, r.Await(ctx, out.Position)
 }
 
@@ -265,10 +315,15 @@ func (r *Retirer) scavenge(ctx context.Context, last eventstore.Position) error 
 		return nil
 	}
 	if last != eventstore.Start {
-		if err := r.Removed(ctx, last); err != nil {
+		removing, cancel := context.WithTimeout(ctx, stepLimit)
+		err := r.Removed(removing, last)
+		cancel()
+		if err != nil {
 			return fmt.Errorf("wait for deleted streams: %w", err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, scavengeLimit)
+	defer cancel()
 	err := r.Scavenge(ctx)
 	r.scavenged = err == nil
 	return err

@@ -26,6 +26,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/egress"
+	"carillon/command/retire"
 	"carillon/command/treeheads"
 	"carillon/eventstore/reach"
 	"carillon/projections"
@@ -66,6 +67,7 @@ type App struct {
 	certificates *delivery.Certificates
 	expiries     *expiries
 	seal         *treeheads.Hourly
+	retirement   *retire.Retirer // nil if this process retires nothing
 	files        *egress.Files
 	roots        *x509.CertPool // that collectors trust; nil means the system's
 

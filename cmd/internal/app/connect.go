@@ -55,6 +55,7 @@ func (a *App) connect() error {
 	if err := a.connectSeal(with); err != nil {
 		return err
 	}
+	a.connectRetirement()
 	a.connectDelivery(with)
 	admin := a.connectAdmin()
 	if err := a.connectAPI(with); err != nil {

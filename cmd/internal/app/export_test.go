@@ -26,6 +26,7 @@ func (a *App) Settle(ctx context.Context) error {
 // tests don't wait until the dispatcher saves its checkpoint.
 func (a *App) RetireAt(ctx context.Context, at time.Time, change func(*retire.Retirer)) (events int, err error) {
 	r := a.retirer()
+	r.Lock = func(context.Context) (release func(), err error) { return func() {}, nil }
 	r.Now = func() time.Time { return at }
 	r.Dispatched = func(ctx context.Context) eventstore.Position {
 		head, _ := r.Store.Head(ctx)

@@ -150,6 +150,9 @@ func (a *App) keysReady() error {
 // warnings are the warnings of readiness although the server is ready.
 func (a *App) warnings() []string {
 	warnings := slices.Concat(a.verifications.warnings(), a.expiries.warnings(), a.seal.Warnings())
+	if a.retirement != nil {
+		warnings = append(warnings, a.retirement.Warnings()...)
+	}
 	if lost := a.keys.Lost(); lost.Any() {
 		return append([]string{"data keys: lost by " + lost.String()}, warnings...)
 	}

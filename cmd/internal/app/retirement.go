@@ -3,9 +3,11 @@ package app
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/aggregates/retirement"
 	"carillon/cmd/internal/config"
@@ -19,21 +21,15 @@ import (
 	"carillon/query"
 )
 
-const (
-	// retireLock is held by the process that retires.
-	retireLock sessionlock.Key = 0x5e71_4ed0
-	// retirePatience limits the wait for read models and deleted streams. The next turn goes on after it.
-	retirePatience = 10 * time.Minute
-)
+// retireLock is held by the process that retires.
+const retireLock sessionlock.Key = 0x5e71_4ed0
 
-// retirer makes what retires deliveries; nil if they are kept forever.
+// retirer returns nil if deliveries are kept forever.
 func (a *App) retirer() *retire.Retirer {
 	if a.cfg.RetainDeliveries == 0 {
 		return nil
 	}
 	await := func(ctx context.Context, at eventstore.Position, names ...string) error {
-		ctx, cancel := context.WithTimeout(ctx, retirePatience)
-		defer cancel()
 		if !a.Progress.Await(ctx, at, names...) {
 			return context.Cause(ctx)
 		}
@@ -67,9 +63,11 @@ func (a *App) retirer() *retire.Retirer {
 		Removed:  func(ctx context.Context, at eventstore.Position) error { return await(ctx, at, retire.RemoverName) },
 		Scavenge: a.base.scavenge,
 		Lock:     a.lockRetirement,
+		Reached:  a.storeReach.While,
 		Keep:     a.cfg.RetainDeliveries,
 		Now:      a.clock.Now,
 		Log:      a.log,
+		Started:  a.clock.Now(),
 	}
 }
 
@@ -84,9 +82,64 @@ func (a *App) lockRetirement(ctx context.Context) (release func(), err error) {
 	return lock.Release, nil
 }
 
-// startRetiring retires deliveries in the processes that make them.
-func (a *App) startRetiring(working *stage) {
-	if retirer := a.retirer(); retirer != nil && a.cfg.Is(config.RoleDispatch) {
-		working.run(retirer.Run)
+// connectRetirement makes what retires deliveries in the processes that dispatch them.
+func (a *App) connectRetirement() {
+	if !a.cfg.Is(config.RoleDispatch) {
+		return
 	}
+	if a.retirement = a.retirer(); a.retirement != nil {
+		a.Metrics.MustRegister(retirementCollector{a.retirement, a.log})
+	}
+}
+
+func (a *App) startRetiring(working *stage) {
+	if a.retirement != nil {
+		working.run(a.retirement.Run)
+	}
+}
+
+// retirementCollector shows what this process retires, and whether all leaves in time.
+type retirementCollector struct {
+	retirer *retire.Retirer
+	log     *slog.Logger
+}
+
+var (
+	retirementAge = prometheus.NewDesc("carillon_retirement_age_seconds",
+		"Time since the last turn of this process that retired what was over without an error. Before that, time since "+
+			"the start.", nil, nil)
+	retirementOverdue = prometheus.NewDesc("carillon_retirement_overdue_seconds",
+		"Time by which the oldest published event exceeds CARILLON_RETAIN_DELIVERIES; 0 if none does. Events with "+
+			"deliveries that wait are among them.", nil, nil)
+	retiredEvents = prometheus.NewDesc("carillon_retired_events_total",
+		"Published events that this process has retired.", nil, nil)
+	retiredDeliveries = prometheus.NewDesc("carillon_retired_deliveries_total",
+		"Deliveries that this process has retired.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (retirementCollector) Describe(descriptions chan<- *prometheus.Desc) {
+	descriptions <- retirementAge
+	descriptions <- retirementOverdue
+	descriptions <- retiredEvents
+	descriptions <- retiredDeliveries
+}
+
+// Collect implements prometheus.Collector.
+func (c retirementCollector) Collect(metrics chan<- prometheus.Metric) {
+	report := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64) {
+		metrics <- prometheus.MustNewConstMetric(desc, kind, value)
+	}
+	retired, age := c.retirer.Retired()
+	report(retirementAge, prometheus.GaugeValue, age.Seconds())
+	report(retiredEvents, prometheus.CounterValue, float64(retired.Events))
+	report(retiredDeliveries, prometheus.CounterValue, float64(retired.Deliveries))
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	overdue, err := c.retirer.Overdue(ctx)
+	if err != nil {
+		c.log.Warn("oldest event unavailable", "error", err)
+		return
+	}
+	report(retirementOverdue, prometheus.GaugeValue, overdue.Seconds())
 }

@@ -1,0 +1,233 @@
+package retire_test
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/retirement"
+	"carillon/command/retire"
+	"carillon/eventstore"
+)
+
+// world is an event store and read models in which one call never answers.
+type world struct {
+	hangs string // the call; empty if all answer
+
+	mu      sync.Mutex
+	retired int // batches
+	removed int // streams
+}
+
+// answer waits until the caller gives up if the call hangs.
+func (w *world) answer(ctx context.Context, call string) error {
+	w.mu.Lock()
+	hangs := w.hangs == call
+	w.mu.Unlock()
+	if !hangs {
+		return ctx.Err()
+	}
+	<-ctx.Done()
+	return eventstore.ErrUnavailable
+}
+
+func (w *world) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hangs = ""
+}
+
+func (w *world) batches() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.retired
+}
+
+// Append implements eventstore.Store.
+func (w *world) Append(
+	ctx context.Context, _ string, _ eventstore.Revision, _ []eventstore.Proposed,
+) (eventstore.Appended, error) {
+	if err := w.answer(ctx, "append"); err != nil {
+		return eventstore.Appended{}, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.retired++
+	return eventstore.Appended{Position: eventstore.Position{Commit: 1, Prepare: 1}}, nil
+}
+
+// Read implements eventstore.Store.
+func (w *world) Read(ctx context.Context, _ string, _ eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) {
+		if err := w.answer(ctx, "read"); err != nil {
+			yield(eventstore.Recorded{}, err)
+		}
+	}
+}
+
+// Subscribe implements eventstore.Store.
+func (*world) Subscribe(context.Context, eventstore.Position, eventstore.Filter) iter.Seq2[eventstore.Message, error] {
+	return func(func(eventstore.Message, error) bool) {}
+}
+
+// Head implements eventstore.Store.
+func (w *world) Head(ctx context.Context) (eventstore.Position, error) {
+	return eventstore.Start, w.answer(ctx, "head")
+}
+
+// tombstone deletes a stream.
+func (w *world) tombstone(ctx context.Context, _ string) error {
+	if err := w.answer(ctx, "tombstone"); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed++
+	return nil
+}
+
+// retirer retires one event, which has no deliveries, under a lock.
+func (w *world) retirer(lock *sync.Mutex) *retire.Retirer {
+	wait := func(call string) func(context.Context, eventstore.Position) error {
+		return func(ctx context.Context, _ eventstore.Position) error { return w.answer(ctx, call) }
+	}
+	return &retire.Retirer{
+		Store: w,
+		Oldest: func(ctx context.Context, _ time.Time, after retire.Published, _ int) (
+			page []retire.Published, revision eventstore.Revision, err error,
+		) {
+			if w.batches() == 0 && after == (retire.Published{}) {
+				page = []retire.Published{{ID: uuid.New(), At: time.Now().Add(-30 * 24 * time.Hour)}}
+			}
+			return page, eventstore.NoStream, w.answer(ctx, "rows")
+		},
+		Health: func(ctx context.Context, _ []uuid.UUID) (map[uuid.UUID]retirement.Health, error) {
+			return nil, w.answer(ctx, "health")
+		},
+		Await:      wait("read models"),
+		Dispatched: func(context.Context) eventstore.Position { return eventstore.Position{Commit: 9, Prepare: 9} },
+		Removed:    wait("remover"),
+		Scavenge:   func(ctx context.Context) error { return w.answer(ctx, "scavenge") },
+		Lock: func(context.Context) (release func(), err error) {
+			if !lock.TryLock() {
+				return nil, retire.ErrRetiring
+			}
+			return lock.Unlock, nil
+		},
+		Reached: context.WithCancel,
+		Keep:    retire.MinAge,
+		Now:     time.Now,
+		Started: time.Now(),
+		Log:     slog.New(slog.DiscardHandler),
+	}
+}
+
+// pass lets time pass, and waits until all that becomes due in it is done.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// A turn against a store that never answers ends, and another process has the lock. The next turn goes on, and a stop
+// in the middle of one is immediate.
+func TestRetirerBesideHangingStore(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"rows", "read", "append", "health", "read models", "remover", "scavenge"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, lock := &world{hangs: call}, &sync.Mutex{}
+			r := w.retirer(lock)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			var running sync.WaitGroup
+			running.Go(func() { _ = r.Run(ctx) })
+			pass(30 * time.Minute) // the turn began after 10
+			if !lock.TryLock() {
+				t.Fatalf("%s: the lock is held", call)
+			}
+			lock.Unlock()
+			pass(6 * time.Hour)
+			_, age := r.Retired()
+			failing := age > 6*time.Hour && len(r.Warnings()) == 1
+			recorded := call == "read models" || call == "remover" // then nothing is left for the second turn
+			if failing == recorded {
+				t.Errorf("%s: the last turn ended %s ago, warnings %q", call, age, r.Warnings())
+			}
+			w.mend()
+			pass(7 * time.Hour)
+			var retired retire.Totals
+			retired, age = r.Retired()
+			if retired.Events != 1 || w.batches() != 1 || age > time.Hour || len(r.Warnings()) != 0 {
+				t.Errorf("%s: %d events retired in %d batches, the last turn ended %s ago, warnings %q", call,
+					retired.Events, w.batches(), age, r.Warnings())
+			}
+			began := time.Now()
+			w.hangs = "rows"
+			pass(59 * time.Minute)
+			stop()
+			running.Wait()
+			if took := time.Since(began); took > 59*time.Minute {
+				t.Errorf("%s: stopped after %s", call, took)
+			}
+		})
+	}
+}
+
+// A remover whose store hangs is started again by its runner, so it must fail.
+func TestRemoverBesideHangingStore(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"tombstone", "read", "append"} {
+		synctest.Test(t, func(t *testing.T) {
+			_, data, err := retirement.Events.Encode(retirement.Retired{
+				Batch:        uuid.New(),
+				Publications: []retirement.Publication{{ID: uuid.New()}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch := []eventstore.Recorded{{Type: "retirement.events-retired.v1", Data: data}}
+			w, began := &world{hangs: call}, time.Now()
+			err = retire.NewRemover(w, w.tombstone).React(t.Context(), batch)
+			if err == nil || time.Since(began) > time.Hour {
+				t.Errorf("%s: %v after %s", call, err, time.Since(began))
+			}
+			w.mend()
+			if err := retire.NewRemover(w, w.tombstone).React(t.Context(), batch); err != nil {
+				t.Errorf("%s: %v", call, err)
+			}
+		})
+	}
+}
+
+// While another process retires, this one has not failed, and the age of the oldest event is known.
+func TestRetirerBesideAnother(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, lock := &world{}, &sync.Mutex{}
+		r := w.retirer(lock)
+		lock.Lock()
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		pass(5 * time.Hour)
+		overdue, err := r.Overdue(ctx)
+		if want := 23*24*time.Hour - time.Hour; overdue != want || err != nil {
+			t.Errorf("overdue by %s, %v; want %s", overdue, err, want)
+		}
+		if retired, age := r.Retired(); retired.Events != 0 || age != 5*time.Hour || len(r.Warnings()) != 0 {
+			t.Errorf("%d events retired, %s, %q", retired.Events, age, r.Warnings())
+		}
+		lock.Unlock()
+		pass(time.Hour)
+		if overdue, err := r.Overdue(ctx); overdue != 0 || err != nil {
+			t.Errorf("overdue by %s, %v", overdue, err)
+		}
+		stop()
+		running.Wait()
+	})
+}
