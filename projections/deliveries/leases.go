@@ -29,8 +29,8 @@ const holding = `
 	)
 	SELECT worker, available_at FROM workers`
 
-// takeBack takes an array instead of a join: a plan from a small table joined 2,000 held deliveries to a million waiting
-// ones by a nested loop, which took over 15 s; so it takes 20 ms.
+// takeBack takes an array instead of a join: a plan from a small table joined 2,000 held deliveries to a million
+// waiting ones by a nested loop, which took over 15 s; so it takes 20 ms.
 const takeBack = `
 	WITH RECURSIVE workers AS (
 		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
