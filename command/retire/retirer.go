@@ -22,6 +22,7 @@ import (
 const (
 	turnEvery = time.Hour
 	turnFirst = 10 * time.Minute // after the start
+	walkEvery = 24 * time.Hour   // all old events are looked at again, in case those that had to stay have ended
 	pageSize  = 500              // events that are looked at
 	readers   = 8                // streams that are read at once
 	// grace separates the last moment of a replay from the removal, in case clocks differ or an append is slow.
@@ -74,7 +75,9 @@ type Retirer struct {
 	// Started is when the process did.
 	Started time.Time
 
-	scavenged bool // since this process started, and nothing was retired since
+	scavenged bool      // since this process started, and nothing was retired since
+	after     Published // the last event that was looked at, from which turns go on
+	walked    time.Time // when they last began with the first event
 
 	mu      sync.Mutex
 	retired Totals
@@ -129,8 +132,11 @@ func (r *Retirer) retire(ctx context.Context) (events int, last eventstore.Posit
 	}
 	defer release()
 	before, began, deliveries := r.before(), r.Now(), 0
-	for after := (Published{}); ; {
-		b, at, err := r.step(ctx, before, &after)
+	if began.Sub(r.walked) >= walkEvery {
+		r.after, r.walked = Published{}, began
+	}
+	for {
+		b, at, err := r.step(ctx, before)
 		if err != nil {
 			return events, last, err
 		}
@@ -153,13 +159,11 @@ func (r *Retirer) before() time.Time {
 	return r.Now().Add(-r.Keep - grace).UTC().Truncate(time.Microsecond)
 }
 
-// step retires what is over of the next page after an event, and moves that on. It returns nil after the last page.
-func (r *Retirer) step(
-	ctx context.Context, before time.Time, after *Published,
-) (b *batch, at eventstore.Position, err error) {
+// step retires what is over of the next page. It returns nil after the last one.
+func (r *Retirer) step(ctx context.Context, before time.Time) (b *batch, at eventstore.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	page, revision, err := r.Oldest(ctx, before, *after, pageSize)
+	page, revision, err := r.Oldest(ctx, before, r.after, pageSize)
 	if err != nil || len(page) == 0 {
 		return nil, eventstore.Start, err
 	}
@@ -169,12 +173,13 @@ func (r *Retirer) step(
 	if err != nil {
 		return nil, eventstore.Start, err
 	}
-	*after = page[looked-1]
-	if len(b.retired.Publications) == 0 {
-		return b, eventstore.Start, nil
+	if len(b.retired.Publications) > 0 {
+		if at, err = r.record(ctx, b, revision); err != nil {
+			return nil, at, err
+		}
 	}
-	at, err = r.record(ctx, b, revision)
-	return b, at, err
+	r.after = page[looked-1]
+	return b, at, nil
 }
 
 // fill adds the events of a page that are over to a batch, until that is full, and returns how many it has looked at,

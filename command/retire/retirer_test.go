@@ -178,6 +178,34 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 	}
 }
 
+// Old events that have to stay are looked at again once a day, not in each turn.
+func TestRetirerLooksAgainDaily(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		r, walks, turns := w.retirer(&sync.Mutex{}), 0, 0
+		r.Oldest = func(_ context.Context, _ time.Time, after retire.Published, _ int) (
+			page []retire.Published, revision eventstore.Revision, err error,
+		) {
+			if after == (retire.Published{}) {
+				walks++
+				return []retire.Published{{ID: uuid.New(), At: time.Now()}}, eventstore.NoStream, nil // too young
+			}
+			turns++
+			return nil, eventstore.NoStream, nil
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { _ = r.Run(ctx) })
+		pass(48 * time.Hour)
+		stop()
+		running.Wait()
+		if walks != 2 || turns != 48 || w.batches() != 0 {
+			t.Errorf("in two days %d walks through all in %d turns", walks, turns)
+		}
+	})
+}
+
 // A remover whose store hangs is started again by its runner, so it must fail.
 func TestRemoverBesideHangingStore(t *testing.T) {
 	t.Parallel()
