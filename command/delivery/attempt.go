@@ -194,6 +194,16 @@ func (d *Deliverer) abandon(ctx context.Context, job *Job, err error) {
 	d.Log.Error("delivery can't be sent", "delivery", job.ID, "destination", job.Destination, "error", err)
 }
 
+// end stops sending a delivery whose stream was deleted by another client of the event store: nothing can be recorded
+// in it, and its row stays due.
+func (d *Deliverer) end(job *Job) {
+	d.mu.Lock()
+	d.resting[job.ID], d.ended[job.ID] = job.LeasedUntil, struct{}{}
+	d.mu.Unlock()
+	d.Log.Error("delivery's stream was deleted by another client, outcome lost; this process does not send it again",
+		"delivery", job.ID, "destination", job.Destination, "organization", job.Organization)
+}
+
 // record appends the outcome, and retries while the store is unavailable: the outcome must not be lost.
 func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result webhook.Result) {
 	trigger := delivery.Automatic
@@ -233,6 +243,9 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 			return
 		case errors.Is(err, eventstore.ErrUndecodable):
 			d.abandon(ctx, job, err)
+			return
+		case errors.Is(err, eventstore.ErrStreamDeleted):
+			d.end(job)
 			return
 		}
 		d.Log.Warn("attempt outcome not recorded yet", "delivery", job.ID, "error", err)

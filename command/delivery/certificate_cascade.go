@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -36,7 +35,7 @@ func (c *DeletionCascade) endCertificate(ctx context.Context, r *eventstore.Reco
 			CommandID: commandID(r, of), Metadata: cascadeMetadata(r, of, reasonOrganization),
 		})
 	switch {
-	case errors.Is(err, clientcertificate.ErrNone):
+	case gone(err, clientcertificate.ErrNone):
 		return nil
 	case err != nil:
 		return fmt.Errorf("remove client certificate of %s: %w", of, err)

@@ -157,7 +157,7 @@ func (c *DeletionCascade) endDestination(ctx context.Context, r *eventstore.Reco
 		destination.Delete{Organization: of, At: recordedAt(r)}, destination.Options{
 			CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization),
 		})
-	if err != nil && !errors.Is(err, destination.ErrUnknown) { // it was deleted already
+	if err != nil && !gone(err, destination.ErrUnknown) { // it was deleted already
 		return fmt.Errorf("delete destination %s: %w", id, err)
 	}
 	return c.holdings.Shred(ctx, id)
@@ -174,7 +174,7 @@ func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, o
 		_, err = feed.Aggregate.Execute(ctx, c.store, id,
 			feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}, options)
 	}
-	if err != nil && !errors.Is(err, feed.ErrUnknown) {
+	if err != nil && !gone(err, feed.ErrUnknown) {
 		return fmt.Errorf("end feed %s: %w", id, err)
 	}
 	return nil
@@ -212,7 +212,7 @@ func (c *DeletionCascade) switchOff(ctx context.Context, r *eventstore.Recorded,
 	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command, subscription.Options{
 		CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
 	})
-	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
+	if err != nil && !gone(err, subscription.ErrUnknown) {
 		return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
 	}
 	return nil
@@ -248,7 +248,7 @@ func (c *DeletionCascade) endSubscription(ctx context.Context, r *eventstore.Rec
 		subscription.Options{
 			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
 		})
-	if err != nil && !errors.Is(err, subscription.ErrUnknown) {
+	if err != nil && !gone(err, subscription.ErrUnknown) {
 		return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
 	}
 	return nil
@@ -271,11 +271,16 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 			delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
 				CommandID: commandID(r, id), Metadata: cascadeMetadata(r, sub.Organization, reasonNobody),
 			})
-		if err != nil {
+		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 			return fmt.Errorf("discard delivery %s: %w", id, err)
 		}
 	}
 	return nil
+}
+
+// gone reports whether nothing can happen to an object any more: it is unknown, or its stream was deleted.
+func gone(err, unknown error) bool {
+	return errors.Is(err, unknown) || errors.Is(err, eventstore.ErrStreamDeleted)
 }
 
 func recordedAt(r *eventstore.Recorded) time.Time { return r.Created.UTC().Truncate(time.Microsecond) }

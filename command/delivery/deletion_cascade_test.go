@@ -10,8 +10,10 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/feed"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/esdb"
 	"carillon/eventstore/processtest"
 )
 
@@ -110,4 +112,48 @@ func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
 	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
 	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1",
 		delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
+}
+
+// ends deletes a stream as another client of the event store can.
+func (r rule) ends(t *testing.T, stream string) {
+	t.Helper()
+	store, is := r.Store.(*esdb.Store)
+	if !is {
+		t.Fatal("the store deletes no streams")
+	}
+	if err := store.Tombstone(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Streams that another client of the event store has deleted don't hold up the deletion of the rest.
+func TestDeletionCascade_deletedStreams(t *testing.T) {
+	t.Parallel()
+	destinationStream, feedStream := destination.Aggregate.Stream(hook), feed.Aggregate.Stream(news)
+	subscriptionStream := subscription.Aggregate.Stream(sub)
+	for _, c := range []struct{ ended, want []string }{
+		{[]string{destinationStream}, []string{feedStream + " feed.deleted.v1"}},
+		{[]string{subscriptionStream, feedStream}, []string{destinationStream + " destination.deleted.v1"}},
+	} {
+		held := &holding{}
+		r := cascading(t, held)
+		r.Then()
+		for _, stream := range c.ended {
+			r.ends(t, stream)
+		}
+		processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
+		r.Then(c.want...)
+		if !slices.Contains(held.shredded, hook) {
+			t.Errorf("without %s the data key of the destination is still there", c.ended)
+		}
+	}
+}
+
+func TestDeletionCascade_deletedDelivery(t *testing.T) {
+	t.Parallel()
+	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
+	r := cascading(t, held)
+	r.ends(t, delivery.Aggregate.Stream(held.orphans[0]))
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.Then(delivery.Aggregate.Stream(held.orphans[1]) + " delivery.discarded.v1")
 }

@@ -110,6 +110,7 @@ type Deliverer struct {
 	timed    time.Time               // when something is begun next; zero means nothing is planned
 	back     []uuid.UUID             // deliveries that go back to the queue
 	resting  map[uuid.UUID]time.Time // deliveries that can't be sent before their lease ends
+	ended    map[uuid.UUID]struct{}  // deliveries whose stream was deleted
 	disabled map[uuid.UUID]struct{}  // destinations that were disabled while this process followed them
 	// Destinations for which something handed over found no room, until that is announced.
 	refused    map[uuid.UUID]struct{}
@@ -133,6 +134,7 @@ func (d *Deliverer) init() {
 		d.attempts = slog.New(sampling.New(d.Log.Handler(), attemptLines))
 		d.wake, d.returns = make(chan struct{}, 1), make(chan struct{}, 1)
 		d.resting, d.disabled = map[uuid.UUID]time.Time{}, map[uuid.UUID]struct{}{}
+		d.ended = map[uuid.UUID]struct{}{}
 		d.refused, d.refuses = map[uuid.UUID]struct{}{}, make(chan struct{}, 1)
 	})
 }
@@ -315,6 +317,10 @@ func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 	}
 	d.schedule.Claimed(room, claimed, projectionWait, now)
 	for i := range claimed {
+		if _, ended := d.ended[jobs[i].ID]; ended {
+			d.resting[jobs[i].ID] = jobs[i].LeasedUntil
+			continue
+		}
 		if d.stopped(&jobs[i]) || !d.schedule.Offer(claimed[i], now) {
 			surplus = append(surplus, jobs[i].ID)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/command/sealing"
@@ -309,4 +310,28 @@ func (d damaged) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []b
 		return plain, nil
 	}
 	return nil, sealing.ErrDamaged
+}
+
+// A delivery whose stream another client of the event store has deleted is not sent again and again: its lease stays.
+func TestDeliverer_deletedStream(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	d := deliverer(store, &claims{}, &noting{})
+	d.init()
+	d.suspended.set(nil)
+	job := Job{
+		ID:           uuid.New(),
+		Destination:  hook,
+		Organization: alice,
+		LeasedUntil:  time.Now().Add(time.Hour),
+		Body:         &Body{Event: uuid.New()},
+	}
+	if err := store.Tombstone(t.Context(), delivery.Aggregate.Stream(job.ID)); err != nil {
+		t.Fatal(err)
+	}
+	d.record(t.Context(), &job, time.Now(), webhook.Result{StatusCode: 200})
+	d.discard(t.Context(), &job, "nobody wants it")
+	if surplus := d.take(d.room(), []Job{job}); len(surplus) != 0 || d.schedule.Has(job.ID) || !d.known(job.ID) {
+		t.Errorf("%d go back; it is to be sent: %t; it rests: %t", len(surplus), d.schedule.Has(job.ID), d.known(job.ID))
+	}
 }

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -208,7 +207,7 @@ func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recor
 			Reason:       reason,
 		},
 	})
-	if errors.Is(err, destination.ErrUnknown) {
+	if gone(err, destination.ErrUnknown) {
 		return nil // deleted meanwhile
 	}
 	if len(disabled.Events) > 0 {

@@ -93,3 +93,12 @@ func TestDestinationHealth_enablingResets(t *testing.T) {
 	r.answers(2, 500, "http_status", 0)
 	r.Then(autoDisabled)
 }
+
+// A destination whose stream another client of the event store has deleted is not disabled.
+func TestDestinationHealth_deletedStream(t *testing.T) {
+	t.Parallel()
+	r := watchHealth(t, 100, time.Hour)
+	r.ends(t, destination.Aggregate.Stream(hook))
+	r.answers(0, 410, "gone", 0)
+	r.Then()
+}

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -117,6 +118,9 @@ func (d *Deliverer) discard(ctx context.Context, job *Job, reason string) {
 				job.Organization, "reason", reason)
 			return
 		case ctx.Err() != nil:
+			return
+		case errors.Is(err, eventstore.ErrStreamDeleted):
+			d.end(job)
 			return
 		}
 		d.Log.Warn("delivery not discarded yet", "delivery", job.ID, "error", err)

@@ -273,6 +273,9 @@ func (n *notices) schedule(ctx context.Context, id uuid.UUID, p publication.Publ
 			At:          p.Time,
 		},
 	}, dispatch.Options{CommandID: eventstore.EventID(id, 1), Metadata: metadata})
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return nil // it was made, and is retired
+	}
 	if err != nil {
 		return fmt.Errorf("schedule notice: %w", err)
 	}
@@ -282,7 +285,7 @@ func (n *notices) schedule(ctx context.Context, id uuid.UUID, p publication.Publ
 	newer := dispatch.DeliveryID(id, s.Destination)
 	_, err = delivery.Aggregate.Execute(ctx, n.store, s.Supersedes, delivery.Supersede{By: newer, At: p.Time},
 		delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: metadata})
-	if err != nil {
+	if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 		return fmt.Errorf("supersede notice: %w", err)
 	}
 	return nil

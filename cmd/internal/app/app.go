@@ -133,6 +133,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if a.tracing != nil {
 		a.base.store = a.tracing.Store(a.base.store)
 	}
+	a.watchDeletedStreams()
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
