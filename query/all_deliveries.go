@@ -55,9 +55,9 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
 		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
 	}
-	var list []Delivery
+	var found []Delivery
 	err := inSnapshot(ctx, q.Pool, func(tx pgx.Tx) (err error) {
-		list = nil
+		found = nil
 		args := arguments{now}
 		var ids string
 		switch {
@@ -82,35 +82,44 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 			}
 			ids = f.newestOf(some, since, after, &args)
 		}
-		rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
-			JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
-			ORDER BY d.created_at DESC, d.id DESC`, args...)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
+		found, err = deliveriesOf(ctx, tx, ids, newestFirst, args)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	return list, nil
+	return found, err
 }
 
 // bounded returns the condition on rows d for the time bounds of the filter and a mark.
 func (f DeliveryFilter) bounded(after DeliveryMark, args *arguments) string {
-	where := "true"
 	from, to := f.bounds()
+	where := "true" + created(from, to, args)
+	if !after.CreatedAt.IsZero() {
+		where += " AND (d.created_at, d.id) < (" + args.add(after.CreatedAt) + ", " + args.add(after.ID) + ")"
+	}
+	return where
+}
+
+// created returns the condition on rows d for the time of their creation: from (inclusive) to another (exclusive).
+func created(from, to time.Time, args *arguments) (where string) {
 	if !from.IsZero() {
 		where += " AND d.created_at >= " + args.add(from)
 	}
 	if !to.IsZero() {
 		where += " AND d.created_at < " + args.add(to)
 	}
-	if !after.CreatedAt.IsZero() {
-		where += " AND (d.created_at, d.id) < (" + args.add(after.CreatedAt) + ", " + args.add(after.ID) + ")"
-	}
 	return where
+}
+
+// ofStatus returns the condition on rows d for the status of the filter.
+func (f DeliveryFilter) ofStatus(args *arguments) string {
+	switch f.Status {
+	case "":
+		return ""
+	case "pending", "delivering":
+		return " AND d.status = 'pending'"
+	case "succeeded":
+		return " AND d.status = 'succeeded'"
+	}
+	return " AND d.unsuccessful = " + args.add(f.Status) // has an index
 }
 
 // of returns the condition on rows of deliveries or tallies for the events of the filter.
@@ -212,7 +221,7 @@ const sampled, sampledRows = 200, 10
 func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID,
 	after DeliveryMark) (of []uuid.UUID, since time.Time, err error) {
 	args := arguments{organization, f.Limit, sampled, sampledRows}
-	const newestFirst = " ORDER BY d.created_at DESC, d.id DESC LIMIT "
+	const newest = newestFirst + " LIMIT "
 	rows := "FROM deliveries.deliveries d WHERE d.destination = t.id AND " + f.bounded(after, &args)
 	match := "true" + f.of("d", &args)
 	if f.Status != "" {
@@ -220,8 +229,8 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 	}
 	to := f.to("destinations", &args)
 	pageOf := func(some string) string {
-		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newestFirst +
-			"$4) d WHERE " + match + newestFirst + "$2"
+		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newest +
+			"$4) d WHERE " + match + newest + "$2"
 	}
 	err = tx.QueryRow(ctx, `WITH
 		since AS MATERIALIZED (SELECT min(created_at) AS at FROM (`+
@@ -229,7 +238,7 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 		`) page HAVING count(*) = $2),
 		newest AS MATERIALIZED (SELECT t.id AS destination, d.created_at, d.id FROM since
 		CROSS JOIN destinations.destinations t
-			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newestFirst+`1) d
+			CROSS JOIN LATERAL (SELECT d.created_at, d.id `+rows+` AND d.created_at >= since.at`+newest+`1) d
 			WHERE t.organization = $1`+f.to("t", &args)+`),
 		last AS (SELECT * FROM ((`+pageOf("SELECT destination FROM newest ORDER BY created_at DESC, id DESC LIMIT $3")+`
 			OFFSET $2 - 1)
@@ -268,19 +277,12 @@ func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, 
 // a page of each of these.
 func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arguments) string {
 	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + since
-	switch f.Status {
-	case "":
-	case "succeeded":
-		where += " AND d.status = 'succeeded'"
-	default:
-		where += " AND d.unsuccessful = " + args.add(f.Status) // has an index
-	}
+	where += f.ofStatus(args)
 	limit := args.add(f.Limit)
 	newest := func(among, limited string) string {
 		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, " +
 			"d.created_at FROM deliveries.deliveries d WHERE " + where +
-			" ORDER BY d.created_at DESC, d.id DESC LIMIT " + limited + ") d ORDER BY d.created_at DESC, d.id DESC LIMIT " +
-			limit
+			newestFirst + " LIMIT " + limited + ") d" + newestFirst + " LIMIT " + limit
 	}
 	return "SELECT page.id, page.created_at FROM (" + newest("(SELECT destination FROM ("+newest(of, "1")+") firsts)",
 		limit) + ") page"
@@ -299,7 +301,7 @@ func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, ar
 		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
 		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
 		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) +
-		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
+		newestFirst + " LIMIT " + args.add(f.Limit)
 }
 
 // among selects the ids of a page among the deliveries with given ids.
@@ -314,5 +316,5 @@ func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *
 	}
 	return "SELECT d.id FROM deliveries.deliveries d JOIN destinations.destinations t ON t.id = d.destination" +
 		" LEFT JOIN deliveries.due u ON u.id = d.id WHERE " + where +
-		" ORDER BY d.created_at DESC, d.id DESC LIMIT " + args.add(f.Limit)
+		newestFirst + " LIMIT " + args.add(f.Limit)
 }

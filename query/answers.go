@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 
@@ -26,43 +25,30 @@ func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UU
 	if destination == uuid.Nil {
 		scope = organization
 	}
-	rows, err := q.Pool.Query(ctx, `SELECT slot, step, succeeded, failed FROM health.answers
+	return many(ctx, q.Pool, "answers", pgx.RowToStructByPos[Answers],
+		`SELECT slot, step, succeeded, failed FROM health.answers
 		WHERE scope = $1 AND minutes = $2 AND slot >= $3
 			AND ($1 = $4 OR EXISTS (SELECT FROM destinations.destinations d WHERE d.id = $1 AND d.organization = $4))
 		ORDER BY slot, step`, scope, minutes, since, organization)
-	if err != nil {
-		return nil, fmt.Errorf("answers: %w", err)
-	}
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Answers])
-	if err != nil {
-		return nil, fmt.Errorf("answers: %w", err)
-	}
-	return all, nil
 }
 
 // AnswersByHour lists how some destinations of an organization have answered since a time, without durations.
 func (q *Queries) AnswersByHour(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID,
 	since time.Time) (map[uuid.UUID][]Answers, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT a.scope, a.slot, sum(a.succeeded)::bigint, sum(a.failed)::bigint
+	type answers struct {
+		Destination uuid.UUID
+		Answers
+	}
+	rows, err := many(ctx, q.Pool, "answers by hour", pgx.RowToStructByPos[answers],
+		`SELECT a.scope, a.slot, 0, sum(a.succeeded)::bigint, sum(a.failed)::bigint
 		FROM health.answers a JOIN destinations.destinations d ON d.id = a.scope AND d.organization = $2
 		WHERE a.scope = ANY($1) AND a.minutes = 60 AND a.slot >= $3 GROUP BY 1, 2 ORDER BY 1, 2`, destinations, organization,
 		since)
-	if err != nil {
-		return nil, fmt.Errorf("answers by hour: %w", err)
-	}
 	all := map[uuid.UUID][]Answers{}
-	var (
-		id uuid.UUID
-		a  Answers
-	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &a.Slot, &a.Succeeded, &a.Failed}, func() error {
-		all[id] = append(all[id], a)
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("answers by hour: %w", err)
+	for _, r := range rows {
+		all[r.Destination] = append(all[r.Destination], r.Answers)
 	}
-	return all, nil
+	return all, err
 }
 
 // Latency returns the quantile of the durations of some attempts, 0.5 being the median. It is exact to a step and
@@ -100,31 +86,23 @@ type Backlog struct {
 }
 
 // Backlog returns the backlog of an organization. A small one is counted exactly, a large one by its outcomes.
-func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (w Backlog, err error) {
-	var oldest *time.Time
-	err = q.Pool.QueryRow(ctx, `SELECT count(*), min(created_at) FROM (
+func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (Backlog, error) {
+	type backlog struct {
+		Count  int
+		Oldest *time.Time
+	}
+	w, err := one(ctx, q.Pool, "waiting", pgx.RowToStructByPos[backlog], `SELECT count(*), min(created_at) FROM (
 		SELECT d.created_at FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
 		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id
 		AND d.status = 'pending' OFFSET 0) d
-		WHERE t.organization = $1 LIMIT $2) d`, organization, fewPending+1).Scan(&w.Count, &oldest)
-	switch {
-	case err != nil:
-		return w, fmt.Errorf("waiting: %w", err)
-	case w.Count <= fewPending:
-		if oldest != nil {
-			w.Oldest = *oldest
-		}
-		return w, nil
+		WHERE t.organization = $1 LIMIT $2) d`, organization, fewPending+1)
+	if err == nil && w.Count > fewPending {
+		w, err = one(ctx, q.Pool, "waiting", pgx.RowToStructByPos[backlog], `SELECT coalesce(sum(`+tally["pending"]+
+			`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
+			FROM deliveries.outcomes WHERE organization = $1`, organization)
 	}
-	var day *time.Time
-	err = q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, min(day) FILTER (WHERE `+
-		tally["pending"]+` > 0)
-		FROM deliveries.outcomes WHERE organization = $1`, organization).Scan(&w.Count, &day)
-	if err != nil {
-		return w, fmt.Errorf("waiting: %w", err)
+	if err != nil || w.Oldest == nil {
+		return Backlog{Count: w.Count}, err
 	}
-	if day != nil {
-		w.Oldest = *day
-	}
-	return w, nil
+	return Backlog{w.Count, *w.Oldest}, nil
 }

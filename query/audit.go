@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -88,54 +87,63 @@ func (q *Queries) Audit(ctx context.Context, destination uuid.UUID) ([]AuditEntr
 	return entries, err
 }
 
-// AuditEntries calls each for the history of a destination from a revision on. It holds no connection during the
-// calls, and stops at the first error of each and returns it. A destination that never existed has no entries.
+// AuditEntries calls each for the history of a destination from a revision on, as inPages does. A destination that
+// never existed has no entries.
 func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from int64,
 	each func(AuditEntry) error) error {
-	for {
-		page, err := q.auditPage(ctx, destination, from)
-		if err != nil {
-			return fmt.Errorf("audit: %w", err)
+	return inPages(func(after AuditEntry) ([]AuditEntry, error) {
+		if after.Destination != uuid.Nil {
+			from = after.Revision + 1
 		}
-		for _, e := range page {
-			if err := each(e); err != nil {
-				return err
-			}
-			from = e.Revision + 1
-		}
-		if len(page) < historyPage {
-			return nil
-		}
-	}
+		return q.auditRows(ctx, "audit", "entries", "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3",
+			destination, from, historyPage)
+	}, each)
 }
 
-func (q *Queries) auditPage(ctx context.Context, destination uuid.UUID, from int64) ([]AuditEntry, error) {
-	return q.auditRows(ctx, "entries", "destination = $1 AND revision >= $2 ORDER BY revision LIMIT $3", destination, from,
-		historyPage)
+// Activity lists the latest changes of an organization's destinations since a time, newest first.
+func (q *Queries) Activity(ctx context.Context, organization uuid.UUID, since time.Time,
+	limit int) ([]AuditEntry, error) {
+	return q.auditRows(ctx, "activity", "entries", "organization = $1 AND at >= $2 "+
+		"ORDER BY at DESC, commit_position DESC, prepare_position DESC, revision DESC LIMIT $3",
+		organization, since, limit)
+}
+
+// Disclosures lists the latest disclosures of a destination's secrets, address or headers, newest first.
+func (q *Queries) Disclosures(ctx context.Context, destination uuid.UUID, most int) ([]AuditEntry, error) {
+	return q.auditRows(ctx, "disclosures", "disclosures", "destination = $1 ORDER BY commit_position DESC, "+
+		"prepare_position DESC LIMIT $2", destination, most)
+}
+
+// DisclosureEntries calls each for all disclosures of a destination, oldest first, as AuditEntries does for its
+// changes.
+func (q *Queries) DisclosureEntries(ctx context.Context, destination uuid.UUID, each func(AuditEntry) error) error {
+	return q.eachDisclosure(ctx, "destination = $1", destination, each)
+}
+
+func (q *Queries) eachDisclosure(ctx context.Context, where string, arg any, each func(AuditEntry) error) error {
+	return inPages(func(after AuditEntry) ([]AuditEntry, error) {
+		return q.auditRows(ctx, "disclosures", "disclosures", where+
+			` AND (destination, commit_position, prepare_position) > ($2, $3, $4)
+			ORDER BY destination, commit_position, prepare_position LIMIT $5`, arg,
+			after.Destination, after.Commit, after.Prepare, historyPage)
+	}, each)
 }
 
 // auditRows reads a table of the audit trail; all of them have the same columns.
-func (q *Queries) auditRows(ctx context.Context, table, where string, args ...any) ([]AuditEntry, error) {
-	rows, err := q.Pool.Query(ctx, `
-		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
-			coalesce(reason, ''), correlation, causation, detail
-		FROM audit.`+table+` WHERE `+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e AuditEntry, err error) {
-		var organization, correlation, causation uuid.NullUUID
+func (q *Queries) auditRows(ctx context.Context, name, table, where string, args ...any) ([]AuditEntry, error) {
+	return many(ctx, q.Pool, name, func(row pgx.CollectableRow) (e AuditEntry, err error) {
 		var detail []byte
-		err = row.Scan(&e.Destination, &organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit,
-			&e.Prepare,
-			&e.Actor, &e.Reason, &correlation, &causation, &detail)
+		err = row.Scan(&e.Destination, &e.Organization, &e.Revision, &e.Type, &e.At, &e.RecordedAt, &e.EventID, &e.Commit,
+			&e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
 		if err != nil {
 			return e, err
 		}
-		e.Organization, e.CorrelationID, e.CausationID = organization.UUID, correlation.UUID, causation.UUID
 		e.At, e.RecordedAt = e.At.UTC(), e.RecordedAt.UTC()
 		return e, json.Unmarshal(detail, &e.Detail)
-	})
+	}, `
+		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
+			coalesce(reason, ''), correlation, causation, detail
+		FROM audit.`+table+` WHERE `+where, args...)
 }
 
 // AuditStateAt folds a history, from its beginning, into the state at a time. It stops at the first later change:

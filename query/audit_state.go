@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,7 +12,7 @@ import (
 // first one, those of secrets, and the last ones of settings and status. There may be thousands of others. It returns
 // ErrNotFound if the destination never existed.
 func (q *Queries) AuditEssentials(ctx context.Context, destination uuid.UUID, at time.Time) ([]AuditEntry, error) {
-	entries, err := q.auditRows(ctx, "entries", `destination = $1 AND (revision = 0 OR revision < (
+	entries, err := q.auditRows(ctx, "audit", "entries", `destination = $1 AND (revision = 0 OR revision < (
 			SELECT coalesce(min(revision), 9223372036854775807) FROM audit.entries WHERE destination = $1 AND at > $2)
 		AND (detail ? 'secretId' OR detail ? 'expiring' OR revision IN (
 			SELECT max(revision) FILTER (WHERE detail ? part) FROM audit.entries, unnest(ARRAY['url', 'status']) part
@@ -26,10 +25,7 @@ func (q *Queries) AuditEssentials(ctx context.Context, destination uuid.UUID, at
 	if err == nil && len(entries) == 0 {
 		err = ErrNotFound
 	}
-	if err != nil {
-		return nil, fmt.Errorf("audit: %w", err)
-	}
-	return entries, nil
+	return entries, err
 }
 
 // AddSubscriptions completes the state of a destination at a time with its subscriptions then. A deleted destination
@@ -38,7 +34,7 @@ func (q *Queries) AddSubscriptions(ctx context.Context, destination uuid.UUID, t
 	if to == nil || to.Status == "deleted" {
 		return nil
 	}
-	rows, err := q.Pool.Query(ctx, `
+	subscriptions, err := many(ctx, q.Pool, "subscriptions on record", pgx.RowToStructByPos[Subscription], `
 		SELECT right(c.stream, 36)::uuid, c.organization, $1::uuid, coalesce(d.settings->>'externalId', ''),
 			ARRAY(SELECT jsonb_array_elements_text(d.settings->'eventTypes')), d.settings->>'scopeKind',
 			coalesce(d.settings->>'feedType', ''), coalesce(d.settings->'feeds', '[]'),
@@ -53,15 +49,10 @@ func (q *Queries) AddSubscriptions(ctx context.Context, destination uuid.UUID, t
 		WHERE c.kind = 'destination' AND c.thing = $1::uuid::text AND c.revision = 0 AND c.stream LIKE 'subscription-%'
 			AND s.type IS DISTINCT FROM 'subscription.deleted.v1'
 		ORDER BY c.at, c.stream`, destination, at)
-	if err == nil {
-		to.Subscriptions, err = pgx.CollectRows(rows, scanSubscription)
-	}
-	for i := range to.Subscriptions {
-		s := &to.Subscriptions[i]
+	for i := range subscriptions {
+		s := &subscriptions[i]
 		s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
 	}
-	if err != nil {
-		return fmt.Errorf("subscriptions on record: %w", err)
-	}
-	return nil
+	to.Subscriptions = subscriptions
+	return err
 }

@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,29 +69,36 @@ const deliveryColumns = `
 	(SELECT published_at FROM publications.publications WHERE id = d.event_id), coalesce(d.feed_type, ''), d.feed_id,
 	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`
 
+// The orders of lists of deliveries.
+const (
+	newestFirst = " ORDER BY d.created_at DESC, d.id DESC"
+	oldestFirst = " ORDER BY d.created_at, d.id"
+)
+
+// deliveriesOf reads the deliveries whose ids a statement selects; its first parameter is the current time.
+func deliveriesOf(ctx context.Context, from querier, ids, order string, args []any) ([]Delivery, error) {
+	return many(ctx, from, "deliveries", func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) },
+		"SELECT "+deliveryColumns+" FROM ("+ids+`) page
+		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id`+order, args...)
+}
+
 // scanDelivery reads deliveryColumns and any columns that follow them.
 func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 	var (
-		d       Delivery
-		last    Attempt
-		feed    *uuid.UUID
-		trigger *string
-		at      *time.Time
-		micros  *int64
-
-		recorded *time.Time
+		d            Delivery
+		last         Attempt
+		trigger      *string
+		at, recorded *time.Time
+		micros       *int64
 	)
 	e := &d.Event
 	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt,
 		&d.CompletedAt,
-		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &feed,
+		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &e.FeedID,
 		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros},
 		more...)...)
 	if err != nil {
 		return d, err
-	}
-	if feed != nil {
-		e.FeedID = *feed
 	}
 	if recorded != nil {
 		e.RecordedAt = recorded.UTC()
@@ -109,50 +114,29 @@ func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 // Delivery finds a delivery with its attempts and its event. It returns ErrNotFound if its destination does not
 // belong to the organization.
 func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now time.Time) (DeliveryDetail, error) {
-	var (
-		detail DeliveryDetail
-		batch  pgx.Batch
-	)
-	batch.Queue("SELECT "+deliveryColumns+`, t.organization, d.subscriptions, p.data
+	detail, err := one(ctx, q.Pool, "delivery", func(row pgx.CollectableRow) (d DeliveryDetail, err error) {
+		d.Delivery, err = scanDelivery(row, &d.Organization, &d.Subscriptions, &d.Data)
+		return d, err
+	}, "SELECT "+deliveryColumns+`, t.organization, d.subscriptions, p.data
 		FROM deliveries.deliveries d
 		JOIN destinations.destinations t ON t.id = d.destination
 		LEFT JOIN deliveries.due u ON u.id = d.id
 		LEFT JOIN publications.publications p ON p.id = d.event_id
-		WHERE d.id = $2 AND t.organization = $3`, now, id, organization).Query(func(rows pgx.Rows) error {
-		found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Delivery, error) {
-			return scanDelivery(row, &detail.Organization, &detail.Subscriptions, &detail.Data)
-		})
-		detail.Delivery = found
-		return err
-	})
-	batch.Queue(`SELECT number, renumbered_from, trigger, response_status, response_body, response_headers, error_message,
-			failure_reason, attempted_at, duration_micros
-		FROM deliveries.attempts WHERE delivery = $1 ORDER BY number`, id).Query(func(rows pgx.Rows) (err error) {
-		detail.Attempts, err = pgx.CollectRows(rows, scanAttempt)
-		return err
-	})
-	switch err := q.Pool.SendBatch(ctx, &batch).Close(); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return DeliveryDetail{}, fmt.Errorf("delivery: %w", ErrNotFound)
-	case err != nil:
-		return DeliveryDetail{}, fmt.Errorf("delivery: %w", err)
+		WHERE d.id = $2 AND t.organization = $3`, now, id, organization)
+	if err != nil {
+		return DeliveryDetail{}, err
 	}
-	return detail, nil
+	detail.Attempts, err = many(ctx, q.Pool, "attempts", scanAttempt,
+		`SELECT number, renumbered_from, trigger, response_status, response_body, response_headers, error_message,
+			failure_reason, attempted_at, duration_micros
+		FROM deliveries.attempts WHERE delivery = $1 ORDER BY number`, id)
+	return detail, err
 }
 
 // DeliveriesByID lists deliveries of any organization, in no order, and omits missing ones. The caller must not show
 // a delivery to another organization.
 func (q *Queries) DeliveriesByID(ctx context.Context, ids []uuid.UUID, now time.Time) ([]Delivery, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+deliveryColumns+` FROM deliveries.deliveries d
-		LEFT JOIN deliveries.due u ON u.id = d.id WHERE d.id = ANY($2)`, now, ids)
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	return found, nil
+	return deliveriesOf(ctx, q.Pool, "SELECT unnest($2::uuid[]) AS id", "", []any{now, ids})
 }
 
 func scanAttempt(row pgx.CollectableRow) (Attempt, error) {

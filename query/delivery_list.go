@@ -46,8 +46,8 @@ type listing struct {
 	organization uuid.UUID
 	destination  uuid.UUID
 	now          time.Time
-	inlineLimit  int       // see fewPending
-	held         []waiting // held are the deliveries that workers hold: read if the status distinguishes them.
+	inlineLimit  int            // see fewPending
+	held         []DeliveryMark // held are the deliveries that workers hold: read if the status distinguishes them.
 
 	page  []Delivery
 	total int
@@ -111,25 +111,8 @@ func (f DeliveryFilter) typeIs(column string, args *arguments) string {
 
 // matches returns the condition on rows d of deliveries created from a time (inclusive) to another (exclusive).
 func (l *listing) matches(from, to time.Time, args *arguments) string {
-	where := "d.destination = " + args.add(l.destination) + l.filter.typeIs("d.type", args)
-	if !from.IsZero() {
-		where += " AND d.created_at >= " + args.add(from)
-	}
-	if !to.IsZero() {
-		where += " AND d.created_at < " + args.add(to)
-	}
-	if l.filter.Feed != uuid.Nil {
-		where += " AND d.feed_id = " + args.add(l.filter.Feed)
-	}
-	switch status := l.filter.Status; status {
-	case "":
-	case "pending", "delivering":
-		where += " AND d.status = 'pending'"
-	case "succeeded":
-		where += " AND d.status = 'succeeded'"
-	default:
-		where += " AND d.unsuccessful = " + args.add(status) // has an index
-	}
+	where := "d.destination = " + args.add(l.destination) + l.filter.of("d", args) + created(from, to, args) +
+		l.filter.ofStatus(args)
 	if len(l.held) > 0 {
 		// A subquery is hashed once. <> ALL of a parameter would compare each row with every held id.
 		where += " AND d.id NOT IN (SELECT unnest(" + args.add(idsOf(l.held)) + "::uuid[]))"
@@ -178,7 +161,7 @@ func (l *listing) byDay(ctx context.Context, tx pgx.Tx) error {
 	args := arguments{l.now}
 	where := l.matches(from, to, &args)
 	return l.fetch(ctx, tx, "SELECT d.id FROM deliveries.deliveries d WHERE "+where+
-		" ORDER BY d.created_at DESC, d.id DESC LIMIT "+args.add(l.filter.Limit)+" OFFSET "+args.add(skip), args)
+		newestFirst+" LIMIT "+args.add(l.filter.Limit)+" OFFSET "+args.add(skip), args)
 }
 
 // dayCount is the number of matches on a day, and the part of the day that lies within the filter's bounds.
@@ -194,10 +177,7 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 	args := arguments{l.destination, l.organization}
 	where := "t.destination = $1 AND EXISTS (SELECT 1 FROM destinations.destinations o WHERE o.id = $1 AND " +
 		"o.organization = $2)" +
-		l.filter.typeIs("t.type", &args)
-	if l.filter.Feed != uuid.Nil {
-		where += " AND t.feed_id = " + args.add(l.filter.Feed)
-	}
+		l.filter.of("t", &args)
 	if !from.IsZero() {
 		where += " AND t.day >= " + args.add(from)
 	}
@@ -205,22 +185,18 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 		where += " AND t.day <= " + args.add(to)
 	}
 	sum := "sum(" + tally[l.filter.Status] + ")::bigint"
-	rows, err := tx.Query(ctx, "SELECT t.day, "+sum+" FROM deliveries.tallies t WHERE "+where+
-		" GROUP BY t.day HAVING "+sum+" > 0 ORDER BY t.day DESC", args...)
-	if err != nil {
-		return nil, err
-	}
-	days, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d dayCount, err error) {
+	days, err := many(ctx, tx, "days", func(row pgx.CollectableRow) (d dayCount, err error) {
 		err = row.Scan(&d.from, &d.count)
 		d.to = d.from.AddDate(0, 0, 1)
 		return d, err
-	})
+	}, "SELECT t.day, "+sum+" FROM deliveries.tallies t WHERE "+where+
+		" GROUP BY t.day HAVING "+sum+" > 0 ORDER BY t.day DESC", args...)
 	if err != nil {
 		return nil, err
 	}
 	held := map[time.Time]int{}
 	for _, h := range l.held {
-		held[h.at.UTC().Truncate(24*time.Hour)]++
+		held[h.CreatedAt.UTC().Truncate(24*time.Hour)]++
 	}
 	for i := range days {
 		day := &days[i]
@@ -236,7 +212,7 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 		}
 		var args arguments
 		count := "SELECT count(*) FROM deliveries.deliveries d WHERE " + l.matches(day.from, day.to, &args)
-		if err := tx.QueryRow(ctx, count, args...).Scan(&day.count); err != nil {
+		if day.count, err = value[int](ctx, tx, "part of a day", count, args...); err != nil {
 			return nil, err
 		}
 	}
@@ -244,13 +220,7 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 }
 
 // fetch reads the page whose ids a statement selects; its first parameter is the current time.
-func (l *listing) fetch(ctx context.Context, tx pgx.Tx, ids string, args arguments) error {
-	rows, err := tx.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+ids+`) page
-		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
-		ORDER BY d.created_at DESC, d.id DESC`, args...)
-	if err != nil {
-		return err
-	}
-	l.page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
+func (l *listing) fetch(ctx context.Context, tx pgx.Tx, ids string, args arguments) (err error) {
+	l.page, err = deliveriesOf(ctx, tx, ids, newestFirst, args)
 	return err
 }

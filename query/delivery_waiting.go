@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -12,16 +11,10 @@ import (
 // number is listed by day, like other deliveries.
 const fewPending = 2000
 
-// waiting is a delivery that is pending or in flight.
-type waiting struct {
-	id uuid.UUID
-	at time.Time // of its creation
-}
-
-func idsOf(all []waiting) []uuid.UUID {
+func idsOf(all []DeliveryMark) []uuid.UUID {
 	ids := make([]uuid.UUID, len(all))
 	for i := range all {
-		ids[i] = all[i].id
+		ids[i] = all[i].ID
 	}
 	return ids
 }
@@ -45,13 +38,11 @@ func (l *listing) delivering(ctx context.Context, tx pgx.Tx) error {
 
 // pending lists the pending deliveries that no worker holds.
 func (l *listing) pending(ctx context.Context, tx pgx.Tx) error {
-	var count int
-	if err := tx.QueryRow(ctx, "SELECT coalesce(sum("+tally["pending"]+"), 0)::bigint FROM deliveries.tallies WHERE "+
-		"destination = $1",
-		l.destination).Scan(&count); err != nil {
+	count, err := value[int](ctx, tx, "pending", "SELECT coalesce(sum("+tally["pending"]+
+		"), 0)::bigint FROM deliveries.tallies WHERE destination = $1", l.destination)
+	if err != nil {
 		return err
 	}
-	var err error
 	if count > l.inlineLimit {
 		if l.held, err = l.find(ctx, tx, isHeld); err != nil {
 			return err
@@ -68,7 +59,7 @@ func (l *listing) pending(ctx context.Context, tx pgx.Tx) error {
 // find finds the pending deliveries that match the filter and one of some conditions, newest first. Each row of due
 // looks up its delivery: OFFSET 0 keeps the planner from the reverse join through all deliveries of the destination,
 // which it considers small while a new table has no statistics.
-func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]waiting, error) {
+func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]DeliveryMark, error) {
 	from, to := l.filter.bounds()
 	args := arguments{l.now}
 	where := l.matches(from, to, &args) + " AND d.organization = " + args.add(l.organization)
@@ -77,22 +68,16 @@ func (l *listing) find(ctx context.Context, tx pgx.Tx, conditions ...string) ([]
 		if i > 0 {
 			sql += " UNION ALL "
 		}
-		sql += "SELECT d.id, d.created_at FROM deliveries.due u" +
+		sql += "SELECT d.created_at, d.id FROM deliveries.due u" +
 			" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d WHERE u.destination = " +
 			args.add(l.destination) + " AND " + condition + " AND " + where
 	}
-	rows, err := tx.Query(ctx, sql+" ORDER BY created_at DESC, id DESC", args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (w waiting, err error) {
-		err = row.Scan(&w.id, &w.at)
-		return w, err
-	})
+	return many(ctx, tx, "pending", pgx.RowToStructByPos[DeliveryMark],
+		sql+" ORDER BY created_at DESC, id DESC", args...)
 }
 
 // pageOf returns a page of the deliveries found.
-func (l *listing) pageOf(ctx context.Context, tx pgx.Tx, found []waiting) error {
+func (l *listing) pageOf(ctx context.Context, tx pgx.Tx, found []DeliveryMark) error {
 	l.total = len(found)
 	first, end := min(l.filter.Offset, l.total), min(l.filter.Offset+l.filter.Limit, l.total)
 	if first == end {

@@ -3,8 +3,8 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,8 +30,8 @@ type Destination struct {
 	CreatedAt             time.Time
 	UpdatedAt             time.Time
 	Revision              int64 // of the destination's stream
-	Health                Health
-	Secrets               []Secret // active ones, newest first
+	Health
+	Secrets []Secret `db:"-"` // active ones, newest first
 }
 
 // Health is how a destination has been answering.
@@ -58,91 +58,49 @@ const selectDestination = `
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
 
-func scanDestination(row pgx.CollectableRow) (Destination, error) {
-	var d Destination
-	h := &d.Health
-	err := row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers,
-		&d.DebounceWindowSeconds, &d.MaxRequestsPerSecond, &d.Traceparent,
-		&d.Status, &d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision,
-		&h.ConsecutiveFailures, &h.StreakStartedAt, &h.LastSuccessAt, &h.LastFailureAt, &h.LastErrorMessage)
-	return d, err
-}
-
 // Destination finds a destination by its UUID or external id, the UUID first, with the secrets that are active at
 // now. It returns ErrNotFound if the organization has no such destination.
 func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string,
 	now time.Time) (Destination, error) {
-	found, err := byRef(ref, func(column string, value any) (Destination, error) {
-		rows, err := q.Pool.Query(ctx, selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization,
-			value)
-		if err != nil {
-			return Destination{}, err
-		}
-		return pgx.CollectExactlyOneRow(rows, scanDestination)
+	found, err := byRef(ref, func(column string, ref any) (Destination, error) {
+		return one(ctx, q.Pool, "destination", pgx.RowToStructByPos[Destination],
+			selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization, ref)
 	})
-	if err != nil {
-		return Destination{}, fmt.Errorf("destination: %w", err)
+	shown := []Destination{found}
+	if err == nil {
+		err = q.addSecrets(ctx, shown, now)
 	}
-	one := []Destination{found}
-	if err := q.addSecrets(ctx, one, now); err != nil {
-		return Destination{}, err
-	}
-	return one[0], nil
+	return shown[0], err
 }
 
 // DestinationID finds the id of a destination by its UUID or external id, as Destination does.
 func (q *Queries) DestinationID(ctx context.Context, organization uuid.UUID, ref string) (uuid.UUID, error) {
-	found, err := byRef(ref, func(column string, value any) (id uuid.UUID, err error) {
-		err = q.Pool.QueryRow(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1 AND "+column+" = $2",
-			organization, value).
-			Scan(&id)
-		return id, err
+	return byRef(ref, func(column string, ref any) (uuid.UUID, error) {
+		return value[uuid.UUID](ctx, q.Pool, "destination",
+			"SELECT id FROM destinations.destinations WHERE organization = $1 AND "+column+" = $2", organization, ref)
 	})
-	if err != nil {
-		return uuid.Nil, fmt.Errorf("destination: %w", err)
-	}
-	return found, nil
 }
 
 // byRef resolves a reference as a UUID if it has the form of one, then as an external id. The columns are named "id"
 // and "external_id".
-func byRef[T any](ref string, find func(column string, value any) (T, error)) (T, error) {
+func byRef[T any](ref string, find func(column string, ref any) (T, error)) (T, error) {
 	if id, err := uuid.Parse(ref); err == nil && len(ref) == 36 {
 		found, err := find("id", id)
-		if !errors.Is(err, pgx.ErrNoRows) {
+		if !errors.Is(err, ErrNotFound) {
 			return found, err
 		}
 	}
-	found, err := find("external_id", ref)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return found, ErrNotFound
-	}
-	return found, err
+	return find("external_id", ref)
 }
 
 // Destinations lists an organization's destinations, oldest first, and counts all of them.
 func (q *Queries) Destinations(ctx context.Context, organization uuid.UUID, now time.Time,
 	limit, offset int) ([]Destination, int, error) {
-	var (
-		batch pgx.Batch
-		page  []Destination
-		total int
-	)
-	batch.Queue(selectDestination+" WHERE d.organization = $1 ORDER BY d.created_at, d.id LIMIT $2 OFFSET $3",
-		organization, limit, offset).
-		Query(func(rows pgx.Rows) (err error) {
-			page, err = pgx.CollectRows(rows, scanDestination)
-			return err
-		})
-	batch.Queue("SELECT count(*) FROM destinations.destinations WHERE organization = $1", organization).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("destinations: %w", err)
+	page, total, err := q.FindDestinations(ctx, organization, DestinationFilter{Limit: limit, Offset: offset})
+	if err == nil {
+		err = q.addSecrets(ctx, page, now)
 	}
-	if err := q.addSecrets(ctx, page, now); err != nil {
-		return nil, 0, err
-	}
-	return page, total, nil
+	return page, total, err
 }
 
 // DestinationFilter selects destinations. Zero fields don't restrict.
@@ -165,42 +123,28 @@ const matchesDestination = ` WHERE d.organization = $1
 // oldest first, failing ones by the length of their streaks.
 func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID,
 	f DestinationFilter) ([]Destination, int, error) {
-	var (
-		batch pgx.Batch
-		page  []Destination
-		total int
-	)
 	order := " ORDER BY d.created_at, d.id"
 	if f.Status == "failing" {
 		order = " ORDER BY h.consecutive_failures DESC NULLS LAST, d.id"
 	}
-	batch.Queue(selectDestination+matchesDestination+order+" LIMIT $5 OFFSET $6", organization, f.Text, hostIn(f.Text),
-		f.Status, f.Limit, f.Offset).
-		Query(func(rows pgx.Rows) (err error) {
-			page, err = pgx.CollectRows(rows, scanDestination)
-			return err
-		})
-	count := "SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id" +
-		matchesDestination
 	args := []any{organization, f.Text, hostIn(f.Text), f.Status}
+	page := statement{selectDestination + matchesDestination + order + " LIMIT $5 OFFSET $6",
+		append(args, f.Limit, f.Offset)}
+	count := statement{"SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h " +
+		"ON h.destination = d.id" + matchesDestination, args}
 	if f.Text == "" && f.Status == "" {
-		count, args = "SELECT count(*) FROM destinations.destinations WHERE organization = $1", args[:1]
+		page = statement{selectDestination + " WHERE d.organization = $1" + order + " LIMIT $2 OFFSET $3",
+			[]any{organization, f.Limit, f.Offset}}
+		count = statement{countDestinations, args[:1]}
 	}
-	batch.Queue(count, args...).QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("destinations: %w", err)
-	}
-	return page, total, nil
+	return counted(ctx, q.Pool, "destinations", pgx.RowToStructByPos[Destination], page, count)
 }
+
+const countDestinations = "SELECT count(*) FROM destinations.destinations WHERE organization = $1"
 
 // CountDestinations counts the destinations of an organization.
 func (q *Queries) CountDestinations(ctx context.Context, organization uuid.UUID) (total int, err error) {
-	err = q.Pool.QueryRow(ctx, "SELECT count(*) FROM destinations.destinations WHERE organization = $1",
-		organization).Scan(&total)
-	if err != nil {
-		return 0, fmt.Errorf("destinations: %w", err)
-	}
-	return total, nil
+	return value[int](ctx, q.Pool, "destinations", countDestinations, organization)
 }
 
 // hostIn returns the host of an address, or the whole text if it isn't one.
@@ -212,50 +156,30 @@ func hostIn(text string) string {
 }
 
 func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, now time.Time) error {
-	at := make(map[uuid.UUID]*Destination, len(destinations))
 	ids := make([]uuid.UUID, len(destinations))
 	for i := range destinations {
-		ids[i], at[destinations[i].ID] = destinations[i].ID, &destinations[i]
+		ids[i] = destinations[i].ID
 	}
-	rows, err := q.Pool.Query(ctx, `SELECT destination, id, sealed, created_at, expires_at FROM destinations.secrets
+	type secret struct {
+		Destination uuid.UUID
+		Secret
+	}
+	secrets, err := many(ctx, q.Pool, "secrets", pgx.RowToStructByPos[secret],
+		`SELECT destination, id, sealed, created_at, expires_at FROM destinations.secrets
 		WHERE destination = ANY($1) AND (expires_at IS NULL OR expires_at > $2) ORDER BY destination, revision DESC`, ids,
 		now)
-	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
+	for _, s := range secrets {
+		at := &destinations[slices.Index(ids, s.Destination)]
+		at.Secrets = append(at.Secrets, s.Secret)
 	}
-	var (
-		destination uuid.UUID
-		secret      Secret
-	)
-	_, err = pgx.ForEachRow(rows, []any{&destination, &secret.ID, &secret.Sealed, &secret.CreatedAt, &secret.ExpiresAt},
-		func() error {
-			at[destination].Secrets = append(at[destination].Secrets, secret)
-			secret = Secret{}
-			return nil
-		})
-	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
-	}
-	return nil
+	return err
 }
 
 // DestinationNames returns the names of some destinations of an organization, by id.
 func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID,
 	ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, err := q.Pool.Query(ctx,
+	return mapped[uuid.UUID, string](ctx, q.Pool, "names of destinations",
 		"SELECT id, name FROM destinations.destinations WHERE organization = $1 AND id = ANY($2)", organization, ids)
-	if err != nil {
-		return nil, fmt.Errorf("names of destinations: %w", err)
-	}
-	names := map[uuid.UUID]string{}
-	var (
-		id   uuid.UUID
-		name string
-	)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error { names[id] = name; return nil }); err != nil {
-		return nil, fmt.Errorf("names of destinations: %w", err)
-	}
-	return names, nil
 }
 
 // PlainAddress is an unsealed address of a destination.
@@ -264,29 +188,12 @@ type PlainAddress struct {
 	URL         string
 }
 
-// PlainAddresses calls each for the unsealed addresses of all organizations: those without a secret part, and those
-// recorded before addresses were sealed. It holds no connection during the calls, and stops at the first error of
-// each and returns it.
+// PlainAddresses calls each for the unsealed addresses of all organizations, as inPages does: those without a secret
+// part, and those recorded before addresses were sealed.
 func (q *Queries) PlainAddresses(ctx context.Context, each func(PlainAddress) error) error {
-	after := uuid.Nil
-	for {
-		rows, err := q.Pool.Query(ctx, `SELECT id, shown_url FROM destinations.destinations
-			WHERE address IS NULL AND id > $1 ORDER BY id LIMIT $2`, after, historyPage)
-		if err != nil {
-			return fmt.Errorf("addresses: %w", err)
-		}
-		page, err := pgx.CollectRows(rows, pgx.RowToStructByPos[PlainAddress])
-		if err != nil {
-			return fmt.Errorf("addresses: %w", err)
-		}
-		for _, address := range page {
-			if err := each(address); err != nil {
-				return err
-			}
-			after = address.Destination
-		}
-		if len(page) < historyPage {
-			return nil
-		}
-	}
+	return inPages(func(after PlainAddress) ([]PlainAddress, error) {
+		return many(ctx, q.Pool, "addresses", pgx.RowToStructByPos[PlainAddress],
+			`SELECT id, shown_url FROM destinations.destinations
+			WHERE address IS NULL AND id > $1 ORDER BY id LIMIT $2`, after.Destination, historyPage)
+	}, each)
 }

@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -75,15 +73,9 @@ func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID,
 	sql := "WITH visible AS NOT MATERIALIZED (SELECT * FROM (" + visibleFeeds + ") v" + f.ofFeed(&args) +
 		") SELECT * FROM (" +
 		strings.Join(parts, ") a UNION ALL SELECT * FROM (") + ") b ORDER BY time DESC, id DESC LIMIT " + args.add(f.Limit)
-	rows, err := q.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanEvent)
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	return list, nil
+	return many(ctx, q.Pool, "events", func(row pgx.CollectableRow) (PublishedEvent, error) {
+		return scanEvent(row)
+	}, sql, args...)
 }
 
 // ofVisibleFeed selects the events of visible feeds, noFeed the events without a feed.
@@ -127,50 +119,25 @@ func (f EventFilter) part(from, where string, args *arguments) string {
 		" ORDER BY p.time DESC, p.id DESC LIMIT " + args.add(f.Limit)
 }
 
-func scanEvent(row pgx.CollectableRow) (e PublishedEvent, err error) {
-	var feed *uuid.UUID
-	err = row.Scan(
-		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed, &e.RecordedAt, &e.FeedName, &e.SeenSince,
-	)
-	if feed != nil {
-		e.FeedID = *feed
-	}
+// scanEvent reads the columns of an event and any that follow them.
+func scanEvent(row pgx.CollectableRow, more ...any) (e PublishedEvent, err error) {
+	err = row.Scan(append([]any{&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &e.FeedID, &e.RecordedAt,
+		&e.FeedName, &e.SeenSince}, more...)...)
 	e.Time, e.RecordedAt = e.Time.UTC(), e.RecordedAt.UTC()
 	return e, err
 }
 
 // PublishedEvent finds an event with its data, or returns ErrNotFound if the organization can't see it now.
 func (q *Queries) PublishedEvent(ctx context.Context, organization, id uuid.UUID) (PublishedEvent, error) {
-	var data []byte
-	rows, err := q.Pool.Query(ctx, "WITH visible AS ("+visibleFeeds+") SELECT "+eventColumns+`, coalesce(v.name, ''),
-		v.since, p.data
+	return one(ctx, q.Pool, "event", func(row pgx.CollectableRow) (PublishedEvent, error) {
+		var data []byte
+		found, err := scanEvent(row, &data)
+		found.Data = data
+		return found, err
+	}, "WITH visible AS ("+visibleFeeds+") SELECT "+eventColumns+`, coalesce(v.name, ''), v.since, p.data
 		FROM publications.publications p LEFT JOIN visible v ON v.id = p.feed_id AND v.feed_type = p.feed_type
 		WHERE p.id = $2 AND (v.id IS NOT NULL OR p.feed_id IS NULL AND p.organization = $1)`, organization, id)
-	if err != nil {
-		return PublishedEvent{}, fmt.Errorf("event: %w", err)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (PublishedEvent, error) {
-		return scanEvent(withMore{row, &data})
-	})
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return PublishedEvent{}, ErrNotFound
-	case err != nil:
-		return PublishedEvent{}, fmt.Errorf("event: %w", err)
-	}
-	found.Data = data
-	return found, nil
 }
-
-// withMore is a row with one more column than its scanner reads.
-type withMore struct {
-	pgx.CollectableRow
-
-	last any
-}
-
-// Scan implements pgx.CollectableRow.
-func (m withMore) Scan(into ...any) error { return m.CollectableRow.Scan(append(into, m.last)...) }
 
 // FeedName is a visible feed and its name.
 type FeedName struct {
@@ -181,14 +148,7 @@ type FeedName struct {
 
 // FeedNames lists feeds of any type that an organization can see, its own first, by name.
 func (q *Queries) FeedNames(ctx context.Context, organization uuid.UUID, limit int) ([]FeedName, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, feed_type, name FROM ("+visibleFeeds+
-		") v ORDER BY since IS NOT NULL, lower(name), id LIMIT $2", organization, limit)
-	if err != nil {
-		return nil, fmt.Errorf("feed names: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FeedName])
-	if err != nil {
-		return nil, fmt.Errorf("feed names: %w", err)
-	}
-	return list, nil
+	return many(ctx, q.Pool, "feed names", pgx.RowToStructByPos[FeedName],
+		"SELECT id, feed_type, name FROM ("+visibleFeeds+
+			") v ORDER BY since IS NOT NULL, lower(name), id LIMIT $2", organization, limit)
 }

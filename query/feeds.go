@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -67,7 +65,7 @@ func (q *Queries) Feeds(ctx context.Context, organization uuid.UUID) iter.Seq2[F
 
 // feedsAfter returns the next part of the list of feeds. The zero value stands before the first feed.
 func (q *Queries) feedsAfter(ctx context.Context, organization uuid.UUID, last Feed) ([]Feed, error) {
-	rows, err := q.Pool.Query(ctx, `(SELECT `+feedColumns+` FROM feeds.feeds f
+	return many(ctx, q.Pool, "feeds", pgx.RowToStructByPos[Feed], `(SELECT `+feedColumns+` FROM feeds.feeds f
 			WHERE f.organization = $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3) ORDER BY f.created_at, f.id
 			LIMIT $4)
 		UNION ALL
@@ -75,81 +73,45 @@ func (q *Queries) feedsAfter(ctx context.Context, organization uuid.UUID, last F
 			WHERE s.organization = $1 AND f.organization <> $1 AND f.feed_type = 'event' AND (f.created_at, f.id) > ($2, $3)
 			ORDER BY f.created_at, f.id LIMIT $4)
 		ORDER BY created_at, id LIMIT $4`, organization, last.CreatedAt, last.ID, feedsAtOnce)
-	if err != nil {
-		return nil, fmt.Errorf("feeds: %w", err)
-	}
-	part, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Feed])
-	if err != nil {
-		return nil, fmt.Errorf("feeds: %w", err)
-	}
-	return part, nil
 }
 
 // Feed finds an event feed that an organization may read, or returns ErrNotFound.
 func (q *Queries) Feed(ctx context.Context, organization, id uuid.UUID) (Feed, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT `+feedColumns+` FROM feeds.feeds f
+	return one(ctx, q.Pool, "feed", pgx.RowToStructByPos[Feed], `SELECT `+feedColumns+` FROM feeds.feeds f
 		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, id)
-	if err != nil {
-		return Feed{}, fmt.Errorf("feed: %w", err)
-	}
-	feed, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Feed])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Feed{}, ErrNotFound
-	case err != nil:
-		return Feed{}, fmt.Errorf("feed: %w", err)
-	}
-	return feed, nil
 }
 
 // Associations lists the sources of a feed, oldest first. It returns ErrNotFound if the organization may not read the
 // feed.
 func (q *Queries) Associations(ctx context.Context, organization, feed uuid.UUID) ([]Association, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT a.id, f.id, a.source_type, a.source_id, a.created_at
+	type maybe struct { // a feed without sources has one row without them
+		ID         *uuid.UUID
+		SourceType *string
+		SourceID   *uuid.UUID
+		CreatedAt  *time.Time
+	}
+	rows, err := many(ctx, q.Pool, "associations", pgx.RowToStructByPos[maybe],
+		`SELECT a.id, a.source_type, a.source_id, a.created_at
 		FROM feeds.feeds f LEFT JOIN feeds.associations a ON a.feed_id = f.id
 		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable+` ORDER BY a.created_at, a.id`, organization, feed)
+	if err == nil && len(rows) == 0 {
+		err = ErrNotFound
+	}
 	if err != nil {
-		return nil, fmt.Errorf("associations: %w", err)
+		return nil, err
 	}
-	defer rows.Close()
-	list, found := []Association{}, false
-	for rows.Next() {
-		var a struct {
-			id, source *uuid.UUID
-			sourceType *string
-			created    *time.Time
-		}
-		found = true
-		if err := rows.Scan(&a.id, &feed, &a.sourceType, &a.source, &a.created); err != nil {
-			return nil, fmt.Errorf("associations: %w", err)
-		}
-		if a.id != nil { // a feed without sources has one row without them
-			list = append(list, Association{
-				ID:         *a.id,
-				FeedID:     feed,
-				SourceType: *a.sourceType,
-				SourceID:   *a.source,
-				CreatedAt:  *a.created,
-			})
+	found := []Association{}
+	for _, a := range rows {
+		if a.ID != nil {
+			found = append(found, Association{*a.ID, feed, *a.SourceType, *a.SourceID, *a.CreatedAt})
 		}
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("associations: %w", err)
-	}
-	if !found {
-		return nil, ErrNotFound
-	}
-	return list, nil
+	return found, nil
 }
 
 // Readable reports whether an organization may read a feed, either an event feed or one owned elsewhere.
 func (q *Queries) Readable(ctx context.Context, organization uuid.UUID, feedType string, feed uuid.UUID) (bool, error) {
-	var found bool
-	err := q.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $2 AND f.feed_type = $3 AND `+
-		readable+`)`,
-		organization, feed, feedType).Scan(&found)
-	if err != nil {
-		return false, fmt.Errorf("readable: %w", err)
-	}
-	return found, nil
+	return value[bool](ctx, q.Pool, "readable",
+		`SELECT EXISTS (SELECT FROM feeds.feeds f WHERE f.id = $2 AND f.feed_type = $3 AND `+readable+`)`,
+		organization, feed, feedType)
 }

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -48,64 +47,43 @@ type Comparison struct {
 func (q *Queries) Likeness(ctx context.Context,
 	happening uuid.UUID) (into uuid.UUID, from []uuid.UUID, compared []Comparison, err error) {
 	const limit = 100
-	batch := &pgx.Batch{}
-	batch.Queue("SELECT happening_id, into_id FROM items.merged WHERE happening_id = $1 OR into_id = $1 ORDER BY "+
-		"happening_id", happening).
-		Query(func(rows pgx.Rows) error {
-			var id, other uuid.UUID
-			_, err := pgx.ForEachRow(rows, []any{&id, &other}, func() error {
-				if id == happening {
-					into = other
-				} else {
-					from = append(from, id)
-				}
-				return nil
-			})
-			return err
-		})
-	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
-	}
-	rows, err := q.Pool.Query(ctx, `SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at
-		FROM feed_curation.comparisons
-		WHERE a = $1 OR b = $1 ORDER BY same DESC, score DESC, compared_at DESC LIMIT $2`, happening, limit)
-	if err == nil {
-		compared, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Comparison])
-	}
-	const undefinedTable = "42P01"
-	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) && pg.Code == undefinedTable {
-		err = nil // no process has curated feeds yet
-	}
+	merges, err := many(ctx, q.Pool, "likeness", pgx.RowToStructByPos[pair[uuid.UUID, uuid.UUID]],
+		"SELECT happening_id, into_id FROM items.merged WHERE happening_id = $1 OR into_id = $1 ORDER BY happening_id",
+		happening)
 	if err != nil {
-		return uuid.Nil, nil, nil, fmt.Errorf("likeness: %w", err)
+		return uuid.Nil, nil, nil, err
 	}
-	return into, from, compared, nil
+	for _, m := range merges {
+		if m.Key == happening {
+			into = m.Value
+		} else {
+			from = append(from, m.Key)
+		}
+	}
+	compared, err = many(ctx, q.Pool, "likeness", pgx.RowToStructByPos[Comparison],
+		`SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at FROM feed_curation.comparisons
+		WHERE a = $1 OR b = $1 ORDER BY same DESC, score DESC, compared_at DESC LIMIT $2`, happening, limit)
+	const undefinedTable = "42P01"
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == undefinedTable {
+		return into, from, nil, nil // no process has curated feeds yet
+	}
+	return into, from, compared, err
 }
 
 // Tellings lists what all sources publish about a happening, and its items. It returns ErrNotFound if no source does.
 func (q *Queries) Tellings(ctx context.Context, happening uuid.UUID) (tellings []Telling, items []ShownItem,
 	err error) {
-	batch := &pgx.Batch{}
-	batch.Queue(`SELECT t.source_id, t.of_id, t.details, t.source, t.origins, t.published_at, t.standing, t.stale,
-		t.since, t.dated_at,
-			t.told_at, s.url, s.handle
+	tellings, err = many(ctx, q.Pool, "tellings", pgx.RowToStructByPos[Telling], `SELECT t.source_id, t.of_id, t.details,
+		t.source, t.origins, t.published_at, t.standing, t.stale, t.since, t.dated_at, t.told_at, s.url, s.handle
 		FROM items.shown t LEFT JOIN sources.sources s ON s.id = t.source_id WHERE t.happening_id = $1
-		ORDER BY t.since, t.source_id, t.of_id`,
-		happening).Query(func(rows pgx.Rows) (err error) {
-		tellings, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Telling])
-		return err
-	})
-	batch.Queue("SELECT id, feed_id, source_id, added_at FROM items.items WHERE happening_id = $1 ORDER BY added_at, id",
-		happening).
-		Query(func(rows pgx.Rows) (err error) {
-			items, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ShownItem])
-			return err
-		})
-	if err := q.Pool.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, nil, fmt.Errorf("tellings: %w", err)
+		ORDER BY t.since, t.source_id, t.of_id`, happening)
+	if err == nil && len(tellings) == 0 {
+		err = ErrNotFound
 	}
-	if len(tellings) == 0 {
-		return nil, nil, ErrNotFound
+	if err != nil {
+		return nil, nil, err
 	}
-	return tellings, items, nil
+	items, err = many(ctx, q.Pool, "items of a happening", pgx.RowToStructByPos[ShownItem],
+		"SELECT id, feed_id, source_id, added_at FROM items.items WHERE happening_id = $1 ORDER BY added_at, id", happening)
+	return tellings, items, err
 }

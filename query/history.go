@@ -2,23 +2,24 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-// historyPage bounds the rows of one read of the history.
-const historyPage = 1000
-
 // History calls each for the published events that an organization can see now, by time, oldest first, both ends
-// included, without those that were published before a time. It stops at the first error of each and returns it.
+// included, without those that were published before a time, as inPages does.
 func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, until, publishedSince time.Time,
 	each func(EventSummary) error) error {
-	after, id := since, uuid.Nil
-	for {
-		rows, err := q.Pool.Query(ctx, `
+	return inPages(func(after EventSummary) ([]EventSummary, error) {
+		if after.ID == uuid.Nil {
+			after.Time = since
+		}
+		return many(ctx, q.Pool, "history", func(row pgx.CollectableRow) (e EventSummary, err error) {
+			err = row.Scan(&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &e.FeedID)
+			return e, err
+		}, `
 			SELECT id, type, source, subject, time, feed_type, feed_id FROM (
 				SELECT p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, p.feed_type, p.feed_id
 				FROM (SELECT id, feed_type FROM feeds.feeds WHERE organization = $1
@@ -33,29 +34,6 @@ func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, un
 				WHERE p.feed_id IS NULL AND p.organization = $1 AND (p.time, p.id) > ($2, $3) AND p.time <= $4
 					AND p.published_at >= $6
 				ORDER BY p.time, p.id LIMIT $5)) seen
-			ORDER BY time, id LIMIT $5`, organization, after, id, until, historyPage, publishedSince)
-		if err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e EventSummary, err error) {
-			var feed *uuid.UUID
-			err = row.Scan(&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &feed)
-			if feed != nil {
-				e.FeedID = *feed
-			}
-			return e, err
-		})
-		if err != nil {
-			return fmt.Errorf("history: %w", err)
-		}
-		for _, e := range page {
-			if err := each(e); err != nil {
-				return err
-			}
-		}
-		if len(page) < historyPage {
-			return nil
-		}
-		after, id = page[len(page)-1].Time, page[len(page)-1].ID
-	}
+			ORDER BY time, id LIMIT $5`, organization, after.Time, after.ID, until, historyPage, publishedSince)
+	}, each)
 }

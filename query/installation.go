@@ -2,8 +2,10 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // InstallationTotals are counts over all organizations, for metrics.
@@ -17,8 +19,8 @@ type InstallationTotals struct {
 // InstallationTotals returns the counts over all organizations. Deliveries of disabled destinations and suspended
 // organizations are pending, but not overdue.
 func (q *Queries) InstallationTotals(ctx context.Context) (InstallationTotals, error) {
-	var t InstallationTotals
-	err := q.Pool.QueryRow(ctx, `SELECT coalesce(sum(`+tally["pending"]+`), 0)::bigint, coalesce(sum(failed), 0)::bigint,
+	return one(ctx, q.Pool, "totals", pgx.RowToStructByPos[InstallationTotals], `SELECT coalesce(sum(`+tally["pending"]+
+		`), 0)::bigint, coalesce(sum(failed), 0)::bigint,
 		(SELECT coalesce(greatest(clock_timestamp() - min(due.at), interval '0'), interval '0')
 			FROM destinations.destinations d
 			LEFT JOIN organizations.organizations o ON o.id = d.organization
@@ -26,10 +28,42 @@ func (q *Queries) InstallationTotals(ctx context.Context) (InstallationTotals, e
 				WHERE u.destination = d.id AND u.worker IS NULL AND u.replay IS NULL ORDER BY u.available_at LIMIT 1) due
 			WHERE d.status = 'enabled' AND o.status IS DISTINCT FROM 'suspended'),
 		(SELECT count(*) FROM destinations.destinations WHERE status = 'auto_disabled')
-		FROM deliveries.outcomes`).
-		Scan(&t.Pending, &t.Failed, &t.Overdue, &t.AutoDisabled)
-	if err != nil {
-		return t, fmt.Errorf("totals: %w", err)
+		FROM deliveries.outcomes`)
+}
+
+// Failing is a destination whose last attempt failed or that was disabled after failures.
+type Failing struct {
+	ID               uuid.UUID
+	Organization     uuid.UUID
+	OrganizationName string
+	Name             string
+	Status           string
+	Failures         int        // consecutive ones
+	Since            *time.Time // time of the first one
+	Message          string     // of the last one
+}
+
+// FailingDestinations lists the failing destinations of all organizations, longest streak first, and counts them all.
+func (q *Queries) FailingDestinations(ctx context.Context, limit int) ([]Failing, int, error) {
+	type counted struct {
+		Failing
+		Total int
 	}
-	return t, nil
+	rows, err := many(ctx, q.Pool, "failing destinations", pgx.RowToStructByPos[counted], `
+		SELECT d.id, d.organization, coalesce(o.name, ''), d.name, d.status, h.consecutive_failures, h.streak_started_at,
+			coalesce(h.last_error_message, ''), count(*) OVER ()
+		FROM health.health h JOIN destinations.destinations d ON d.id = h.destination
+		LEFT JOIN organizations.organizations o ON o.id = d.organization
+		WHERE h.consecutive_failures > 0 OR d.status = 'auto_disabled' ORDER BY h.consecutive_failures DESC, d.id LIMIT $1`,
+		limit)
+	found, total := make([]Failing, len(rows)), 0
+	for i, row := range rows {
+		found[i], total = row.Failing, row.Total
+	}
+	return found, total, err
+}
+
+// DatabaseSize returns the size of the database on disk, in bytes.
+func (q *Queries) DatabaseSize(ctx context.Context) (bytes int64, err error) {
+	return value[int64](ctx, q.Pool, "size of the database", "SELECT pg_database_size(current_database())")
 }

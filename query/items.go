@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -179,36 +178,25 @@ func binaryUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid:
 
 // feedVersion returns the version of a feed's items, or 0 if it never had any.
 func (q *Queries) feedVersion(ctx context.Context, organization, feed uuid.UUID) (int64, error) {
-	var version int64
-	err := q.Pool.QueryRow(ctx, `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $2), 0)
+	return value[int64](ctx, q.Pool, "feed", `SELECT coalesce((SELECT version FROM items.feeds WHERE feed_id = $2), 0)
 		FROM feeds.feeds f
-		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed).Scan(&version)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return 0, ErrNotFound
-	case err != nil:
-		return 0, fmt.Errorf("feed: %w", err)
-	}
-	return version, nil
+		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed)
 }
 
 // Item returns one item as a JSON object in the current shape, with all its occurrences; the next one is the first
 // that is still to come. It returns ErrNotFound if the organization may not read the feed or the item is not in it.
 func (q *Queries) Item(ctx context.Context, organization, feed, item uuid.UUID, source bool,
 	now time.Time) ([]byte, error) {
-	var body, block, packed []byte
-	var relevance pgtype.Float4
-	err := q.Pool.QueryRow(ctx, `SELECT i.current, i.source, i.occurrences, i.relevance FROM items.items i
-		JOIN feeds.feeds f ON f.id = i.feed_id
-		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item).Scan(&body,
-		&block, &packed, &relevance)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return nil, ErrNotFound
-	case err != nil:
-		return nil, fmt.Errorf("item: %w", err)
-	}
-	relevance.Valid = relevance.Valid && !q.WithoutRelevance
 	r := renderer{whole: true, now: now, source: source}
-	return r.item(nil, body, block, packed, relevance), nil
+	return one(ctx, q.Pool, "item", func(row pgx.CollectableRow) ([]byte, error) {
+		var body, block, packed []byte
+		var relevance pgtype.Float4
+		if err := row.Scan(&body, &block, &packed, &relevance); err != nil {
+			return nil, err
+		}
+		relevance.Valid = relevance.Valid && !q.WithoutRelevance
+		return r.item(nil, body, block, packed, relevance), nil
+	}, `SELECT i.current, i.source, i.occurrences, i.relevance FROM items.items i
+		JOIN feeds.feeds f ON f.id = i.feed_id
+		WHERE i.id = $3 AND i.feed_id = $2 AND f.feed_type = 'event' AND `+readable, organization, feed, item)
 }

@@ -2,12 +2,41 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
+
+// Organization is an organization in the operators' list.
+type Organization struct {
+	ID        uuid.UUID
+	Name      string
+	CreatedAt time.Time
+	Status    string           // registered or suspended
+	Limits    map[string]int64 // explicitly set ones, by name
+}
+
+const organizationColumns = "id, name, created_at, status, limits"
+
+// Organization finds an organization, or returns ErrNotFound.
+func (q *Queries) Organization(ctx context.Context, id uuid.UUID) (Organization, error) {
+	return one(ctx, q.Pool, "organization", pgx.RowToStructByPos[Organization],
+		"SELECT "+organizationColumns+" FROM organizations.organizations WHERE id = $1", id)
+}
+
+// SuspendedOrganizations lists the suspended organizations.
+func (q *Queries) SuspendedOrganizations(ctx context.Context) ([]uuid.UUID, error) {
+	return many(ctx, q.Pool, "suspended organizations", pgx.RowTo[uuid.UUID],
+		"SELECT id FROM organizations.organizations WHERE status = 'suspended'")
+}
+
+// Organizations lists all organizations, oldest first.
+func (q *Queries) Organizations(ctx context.Context) ([]Organization, error) {
+	return many(ctx, q.Pool, "organizations", pgx.RowToStructByPos[Organization],
+		"SELECT "+organizationColumns+" FROM organizations.organizations ORDER BY "+
+			"created_at, id")
+}
 
 // OrganizationSummary is an organization and its condition, for operators.
 type OrganizationSummary struct {
@@ -27,34 +56,17 @@ const matchesOrganization = "($1 = '' OR strpos(lower(o.name), lower($1)) > 0 OR
 // OrganizationSummaries lists organizations, oldest first, and counts all that match a text.
 func (q *Queries) OrganizationSummaries(ctx context.Context, text string, now time.Time,
 	limit, offset int) ([]OrganizationSummary, int, error) {
-	var (
-		batch pgx.Batch
-		page  []OrganizationSummary
-		total int
-	)
-	batch.Queue(`
+	page := statement{`
 		SELECT o.id, o.name, o.created_at, o.status,
 			(SELECT count(*) FROM destinations.destinations d WHERE d.organization = o.id),
 			(SELECT count(*) FROM destinations.destinations d JOIN health.health h ON h.destination = d.id
 				WHERE d.organization = o.id AND (h.consecutive_failures > 0 OR d.status = 'auto_disabled')),
 			t.total, t.succeeded, t.failed, t.superseded, t.discarded
-		FROM (SELECT * FROM organizations.organizations o WHERE `+matchesOrganization+` ORDER BY created_at, id
+		FROM (SELECT * FROM organizations.organizations o WHERE ` + matchesOrganization + ` ORDER BY created_at, id
 			LIMIT $2 OFFSET $3) o
 		CROSS JOIN LATERAL (
-			SELECT `+sumOfOutcomes+` FROM deliveries.outcomes t WHERE t.organization = o.id AND t.day >= $4) t
-		ORDER BY o.created_at, o.id`, text, limit, offset, now.UTC().Truncate(24*time.Hour)).Query(func(rows pgx.Rows) (
-		err error) {
-		page, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o OrganizationSummary, err error) {
-			err = row.Scan(&o.ID, &o.Name, &o.CreatedAt, &o.Status, &o.Destinations, &o.Failing,
-				&o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded)
-			return o, err
-		})
-		return err
-	})
-	batch.Queue("SELECT count(*) FROM organizations.organizations o WHERE "+matchesOrganization, text).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("organizations: %w", err)
-	}
-	return page, total, nil
+			SELECT ` + sumOfOutcomes + ` FROM deliveries.outcomes t WHERE t.organization = o.id AND t.day >= $4) t
+		ORDER BY o.created_at, o.id`, []any{text, limit, offset, now.UTC().Truncate(24 * time.Hour)}}
+	count := statement{"SELECT count(*) FROM organizations.organizations o WHERE " + matchesOrganization, []any{text}}
+	return counted(ctx, q.Pool, "organizations", pgx.RowToStructByPos[OrganizationSummary], page, count)
 }

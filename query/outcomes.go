@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -43,27 +42,20 @@ func (q *Queries) outcomes(ctx context.Context, sql string, since []time.Time, m
 	for i := range since {
 		since[i] = since[i].UTC().Truncate(24 * time.Hour)
 	}
-	rows, err := q.Pool.Query(ctx, sql, append([]any{slices.MinFunc(since, time.Time.Compare)}, more...)...)
-	if err != nil {
-		return nil, fmt.Errorf("outcomes: %w", err)
+	type ofDay struct {
+		Day time.Time
+		Outcomes
 	}
-	var (
-		day time.Time
-		o   Outcomes
-	)
-	_, err = pgx.ForEachRow(rows, []any{&day, &o.Total, &o.Succeeded, &o.Failed, &o.Superseded, &o.Discarded},
-		func() error {
-			for i := range since {
-				if !day.Before(since[i]) {
-					sums[i].add(o)
-				}
+	days, err := many(ctx, q.Pool, "outcomes", pgx.RowToStructByPos[ofDay], sql,
+		append([]any{slices.MinFunc(since, time.Time.Compare)}, more...)...)
+	for _, d := range days {
+		for i := range since {
+			if !d.Day.Before(since[i]) {
+				sums[i].add(d.Outcomes)
 			}
-			return nil
-		})
-	if err != nil {
-		return nil, fmt.Errorf("outcomes: %w", err)
+		}
 	}
-	return sums, nil
+	return sums, err
 }
 
 func (o *Outcomes) add(more Outcomes) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // outline is a whole list: the ids of its items in order, each with the instant that orders it. No index leads to the
@@ -41,28 +40,14 @@ func (o *outline) weight() int { return o.total() }
 func (o *outline) limits() (ofKind, budget int) { return 4, 1 << 20 }
 
 // page returns the ids of a page.
-func (o *outline) page(offset, limit int) pageIDs {
+func (o *outline) page(offset, limit int) binaryUUIDs {
 	offset = min(offset, o.total())
-	return pageIDs(o.items[offset*outlinedSize : min(offset+limit, o.total())*outlinedSize])
+	var ids binaryUUIDs
+	for item := range slices.Chunk(o.items[offset*outlinedSize:min(offset+limit, o.total())*outlinedSize], outlinedSize) {
+		ids = append(ids, uuid.UUID(item[:idSize]))
+	}
+	return ids
 }
-
-// pageIDs carries ids to Postgres as received from it.
-type pageIDs []byte
-
-func (p pageIDs) count() int { return len(p) / outlinedSize }
-
-// Dimensions implements pgtype.ArrayGetter.
-func (p pageIDs) Dimensions() []pgtype.ArrayDimension {
-	return []pgtype.ArrayDimension{{Length: int32(p.count()), LowerBound: 1}} //nolint:gosec // a page is short
-}
-
-// Index implements pgtype.ArrayGetter.
-func (p pageIDs) Index(i int) any {
-	return binaryUUID(uuid.UUID(p[i*outlinedSize : i*outlinedSize+idSize]))
-}
-
-// IndexType implements pgtype.ArrayGetter.
-func (pageIDs) IndexType() any { return pgtype.UUID{} }
 
 // outlineKind is the part of a query that is common to related outlines.
 type outlineKind struct {
@@ -103,7 +88,7 @@ func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in
 		}
 		ids := o.page(in.Offset, in.Limit)
 		p := &page{ItemsPage: ItemsPage{Items: []byte("[]")}, box: everywhere, spell: always}
-		if ids.count() == 0 {
+		if len(ids) == 0 {
 			p.version, err = q.feedVersion(ctx, organization, feed)
 		} else if p, err = q.page(ctx, in, outlinedPage, binaryUUID(feed), binaryUUID(organization), ids); err == nil &&
 			p.Count == 0 {
@@ -117,7 +102,7 @@ func (q *Queries) outlined(ctx context.Context, organization, feed uuid.UUID, in
 			p.lasting = true
 			return p, nil
 		}
-		if fresh && p.Count == ids.count() || attempt == attempts {
+		if fresh && p.Count == len(ids) || attempt == attempts {
 			return p, nil
 		}
 		q.outlines.forget(kind, func(known *outline) bool { return known.version == o.version })

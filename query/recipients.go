@@ -24,7 +24,7 @@ type Recipient struct {
 // oldest first: current ones, and those deleted since. There may be very many: only ids are read, in order.
 func (q *Queries) RecipientIDs(ctx context.Context, organization uuid.UUID, at time.Time) ([]uuid.UUID, error) {
 	// The index is on the time of effect, by the writer's clock, which is less than a day off.
-	rows, err := q.Pool.Query(ctx, `
+	return many(ctx, q.Pool, "ids of recipients", scanID, `
 		SELECT id FROM (
 			SELECT id, created_at FROM destinations.destinations WHERE organization = $1
 			UNION ALL
@@ -34,27 +34,12 @@ func (q *Queries) RecipientIDs(ctx context.Context, organization uuid.UUID, at t
 			AND e.detail->>'status' = 'deleted'
 				AND NOT EXISTS (SELECT FROM destinations.destinations d WHERE d.id = e.destination)) all_of_them
 		ORDER BY created_at, id`, organization, at)
-	if err != nil {
-		return nil, fmt.Errorf("ids of recipients: %w", err)
-	}
-	ids, err := collectIDs(rows)
-	if err != nil {
-		return nil, fmt.Errorf("ids of recipients: %w", err)
-	}
-	return ids, nil
 }
 
 // DestinationIDs lists the ids of an organization's destinations. There may be very many.
 func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([]uuid.UUID, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id FROM destinations.destinations WHERE organization = $1", organization)
-	if err != nil {
-		return nil, fmt.Errorf("ids of destinations: %w", err)
-	}
-	ids, err := collectIDs(rows)
-	if err != nil {
-		return nil, fmt.Errorf("ids of destinations: %w", err)
-	}
-	return ids, nil
+	return many(ctx, q.Pool, "ids of destinations", scanID,
+		"SELECT id FROM destinations.destinations WHERE organization = $1", organization)
 }
 
 // Recipients returns the state of some destinations of an organization at a moment, in the given order. Those that the
@@ -90,41 +75,16 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 // DeliveriesMade returns the status of the existing ones of some deliveries; a delivery in flight is pending. There may
 // be very many ids.
 func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, status FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
-	if err != nil {
-		return nil, fmt.Errorf("deliveries made: %w", err)
-	}
-	var (
-		id     uuid.UUID
-		status string
-		made   = make(map[uuid.UUID]string, len(ids))
-	)
-	if _, err := pgx.ForEachRow(rows, []any{&id, &status}, func() error {
-		made[id] = status
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("deliveries made: %w", err)
-	}
-	return made, nil
+	return mapped[uuid.UUID, string](ctx, q.Pool, "deliveries made",
+		"SELECT id, status FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
 }
 
 // SubscriptionsOf lists the subscriptions of many destinations of an organization, by destination.
 func (q *Queries) SubscriptionsOf(ctx context.Context, organization uuid.UUID, destinations []uuid.UUID) (
 	map[uuid.UUID][]Subscription, error) {
-	rows, err := q.Pool.Query(ctx, selectSubscription+" WHERE s.organization = $1 AND s.destination = ANY($2) ORDER BY "+
-		"s.created_at, s.id", organization, destinations)
-	if err != nil {
-		return nil, fmt.Errorf("subscriptions of many: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanSubscription)
-	if err != nil {
-		return nil, fmt.Errorf("subscriptions of many: %w", err)
-	}
-	found := map[uuid.UUID][]Subscription{}
-	for _, s := range list {
-		found[s.Destination] = append(found[s.Destination], s)
-	}
-	return found, nil
+	all, err := many(ctx, q.Pool, "subscriptions of many", pgx.RowToStructByPos[Subscription], selectSubscription+
+		" WHERE s.organization = $1 AND s.destination = ANY($2) ORDER BY s.created_at, s.id", organization, destinations)
+	return grouped(all, func(s Subscription) uuid.UUID { return s.Destination }), err
 }
 
 // binaryUUIDs sends ids in binary form; pgx would format each as text.
@@ -141,13 +101,11 @@ func (b binaryUUIDs) Index(i int) any { return binaryUUID(b[i]) }
 // IndexType implements pgtype.ArrayGetter.
 func (binaryUUIDs) IndexType() any { return pgtype.UUID{} }
 
-// collectIDs reads rows of one id each in binary form; pgx would read each as text.
-func collectIDs(rows pgx.Rows) ([]uuid.UUID, error) {
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (uuid.UUID, error) {
-		values := row.RawValues()
-		if len(values) != 1 || len(values[0]) != idSize {
-			return uuid.Nil, fmt.Errorf("not an id: %x", values)
-		}
-		return uuid.UUID(values[0]), nil
-	})
+// scanID reads a row of one id in binary form; pgx would read it as text.
+func scanID(row pgx.CollectableRow) (uuid.UUID, error) {
+	values := row.RawValues()
+	if len(values) != 1 || len(values[0]) != idSize {
+		return uuid.Nil, fmt.Errorf("not an id: %x", values)
+	}
+	return uuid.UUID(values[0]), nil
 }

@@ -2,7 +2,7 @@ package query
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -53,19 +53,12 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 	case "there":
 		where += " AND NOT " + deleted
 	}
-	var (
-		batch pgx.Batch
-		page  []RecordedDestination
-		total int
-	)
-	batch.Queue("SELECT count(*) FROM audit.entries e WHERE "+where, args...).QueryRow(func(row pgx.Row) error {
-		return row.Scan(&total)
-	})
-	batch.Queue(`SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'),
+	count := statement{"SELECT count(*) FROM audit.entries e WHERE " + where, slices.Clone(args)}
+	page := `SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'),
 		coalesce(o.name, ''), e.at,
 			l.recorded_at, l.revision + 1, coalesce(t.status, ''), coalesce(n.name, ''), coalesce(n.url, '')
-		FROM (SELECT * FROM audit.entries e WHERE `+where+" ORDER BY e.at DESC, e.destination LIMIT "+args.add(f.Limit)+
-		" OFFSET "+args.add(f.Offset)+`) e
+		FROM (SELECT * FROM audit.entries e WHERE ` + where + " ORDER BY e.at DESC, e.destination LIMIT " +
+		args.add(f.Limit) + " OFFSET " + args.add(f.Offset) + `) e
 		LEFT JOIN organizations.organizations o ON o.id = e.organization
 		CROSS JOIN LATERAL (SELECT revision, recorded_at FROM audit.entries g WHERE g.destination = e.destination
 		ORDER BY g.revision DESC LIMIT 1) l
@@ -73,38 +66,25 @@ func (q *Queries) Record(ctx context.Context, f RecordFilter) ([]RecordedDestina
 			WHERE g.destination = e.destination AND g.detail ? 'status' ORDER BY g.revision DESC LIMIT 1) t ON true
 		LEFT JOIN LATERAL (SELECT detail->>'name' AS name, detail->>'url' AS url FROM audit.entries g
 			WHERE g.destination = e.destination AND g.detail ? 'url' ORDER BY g.revision DESC LIMIT 1) n ON true
-		ORDER BY e.at DESC, e.destination`, args...).Query(func(rows pgx.Rows) (err error) {
-		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[RecordedDestination])
-		return err
-	})
-	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("record: %w", err)
-	}
-	return page, total, nil
+		ORDER BY e.at DESC, e.destination`
+	return counted(ctx, q.Pool, "record", pgx.RowToStructByPos[RecordedDestination], statement{page, args}, count)
 }
 
 // WholeRecord calls each for the histories of all destinations, or of those of one organization, one after the other,
-// each followed by its disclosures. It holds no connection during the calls, and stops at the first error of each and
-// returns it.
+// and then for their disclosures, as inPages does.
 func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each func(AuditEntry) error) error {
-	destination, revision := uuid.Nil, int64(-1)
-	for {
-		page, err := q.auditRows(ctx, "entries", "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR organization "+
-			"= $3) ORDER BY destination, revision LIMIT $4",
-			destination, revision, nullable(organization), historyPage)
-		if err != nil {
-			return fmt.Errorf("record: %w", err)
+	err := inPages(func(after AuditEntry) ([]AuditEntry, error) {
+		if after.Destination == uuid.Nil {
+			after.Revision = -1
 		}
-		for _, e := range page {
-			if err := each(e); err != nil {
-				return err
-			}
-			destination, revision = e.Destination, e.Revision
-		}
-		if len(page) < historyPage {
-			return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
-		}
+		return q.auditRows(ctx, "record", "entries", "(destination, revision) > ($1, $2) AND ($3::uuid IS NULL OR "+
+			"organization = $3) ORDER BY destination, revision LIMIT $4",
+			after.Destination, after.Revision, nullable(organization), historyPage)
+	}, each)
+	if err != nil {
+		return err
 	}
+	return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
 }
 
 func nullable(id uuid.UUID) *uuid.UUID {

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -26,17 +25,8 @@ func (q *Queries) DeliveriesAfter(ctx context.Context, organization, destination
 	args := arguments{now}
 	where := l.matches(from, to, &args) + " AND d.organization = " + args.add(organization) +
 		" AND d.status IN ('succeeded', 'failed') AND (d.created_at, d.id) > (" + args.add(at) + ", " + args.add(id) + ")"
-	rows, err := q.Pool.Query(ctx, "SELECT "+deliveryColumns+" FROM deliveries.deliveries d LEFT JOIN deliveries.due u "+
-		"ON u.id = d.id WHERE "+where+
-		" ORDER BY d.created_at, d.id LIMIT "+args.add(f.Limit), args...)
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
-	if err != nil {
-		return nil, fmt.Errorf("deliveries: %w", err)
-	}
-	return found, nil
+	page := "SELECT d.id FROM deliveries.deliveries d WHERE " + where + oldestFirst + " LIMIT " + args.add(f.Limit)
+	return deliveriesOf(ctx, q.Pool, page, oldestFirst, args)
 }
 
 // Failed counts failed deliveries and their destinations.
@@ -50,15 +40,11 @@ func (f DeliveryFilter) failed(organization uuid.UUID, where string, args *argum
 }
 
 // CountFailed counts the failed deliveries to all destinations of an organization that match a filter, up to its limit.
-func (q *Queries) CountFailed(ctx context.Context, organization uuid.UUID, f DeliveryFilter) (n Failed, err error) {
+func (q *Queries) CountFailed(ctx context.Context, organization uuid.UUID, f DeliveryFilter) (Failed, error) {
 	var args arguments
-	some := f.failed(organization, "", &args)
-	err = q.Pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT of) FROM (SELECT t.id AS of FROM "+some+" LIMIT "+
-		args.add(f.Limit)+") matching", args...).Scan(&n.Deliveries, &n.Destinations)
-	if err != nil {
-		return Failed{}, fmt.Errorf("failed deliveries: %w", err)
-	}
-	return n, nil
+	sql := "SELECT count(*), count(DISTINCT of) FROM (SELECT t.id AS of FROM " + f.failed(organization, "", &args) +
+		" LIMIT " + args.add(f.Limit) + ") matching"
+	return one(ctx, q.Pool, "failed deliveries", pgx.RowToStructByPos[Failed], sql, args...)
 }
 
 // FailedAfter lists failed deliveries to all destinations of an organization that match a filter, oldest first,
@@ -69,15 +55,5 @@ func (q *Queries) FailedAfter(ctx context.Context, organization uuid.UUID, f Del
 	after := " AND (d.created_at, d.id) > (" + args.add(at) + ", " + args.add(id) + ")"
 	page := "SELECT x.id FROM " + f.failed(organization, after, &args) + " ORDER BY x.created_at, x.id LIMIT " +
 		args.add(f.Limit)
-	rows, err := q.Pool.Query(ctx, "SELECT "+deliveryColumns+" FROM ("+page+`) page
-		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id
-		ORDER BY d.created_at, d.id`, args...)
-	if err != nil {
-		return nil, fmt.Errorf("failed deliveries: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) })
-	if err != nil {
-		return nil, fmt.Errorf("failed deliveries: %w", err)
-	}
-	return found, nil
+	return deliveriesOf(ctx, q.Pool, page, oldestFirst, args)
 }

@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,7 +16,7 @@ type Located struct {
 
 // Locate returns what an id names among the things that an organization can see, or ErrNotFound.
 func (q *Queries) Locate(ctx context.Context, organization, id uuid.UUID) (Located, error) {
-	rows, err := q.Pool.Query(ctx, `WITH visible AS (`+visibleFeeds+`)
+	return one(ctx, q.Pool, "locate", pgx.RowToStructByPos[Located], `WITH visible AS (`+visibleFeeds+`)
 		SELECT 'delivery', d.id, d.destination FROM deliveries.deliveries d
 			JOIN destinations.destinations t ON t.id = d.destination WHERE d.id = $2 AND t.organization = $1
 		UNION ALL SELECT 'event', p.id, p.id FROM publications.publications p WHERE p.id = $2
@@ -31,47 +29,22 @@ func (q *Queries) Locate(ctx context.Context, organization, id uuid.UUID) (Locat
 		UNION ALL SELECT 'feed', v.id, v.id FROM visible v WHERE v.id = $2 AND v.feed_type = 'event'
 		UNION ALL SELECT 'item', i.id, i.feed_id FROM items.items i JOIN visible v ON v.id = i.feed_id WHERE i.id = $2
 		LIMIT 1`, organization, id)
-	if err != nil {
-		return Located{}, fmt.Errorf("locate: %w", err)
-	}
-	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Located])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Located{}, ErrNotFound
-	case err != nil:
-		return Located{}, fmt.Errorf("locate: %w", err)
-	}
-	return found, nil
 }
 
 // SubscriptionsNamed lists the subscriptions of an organization that have an external id: each destination can have
 // one.
 func (q *Queries) SubscriptionsNamed(ctx context.Context, organization uuid.UUID, externalID string,
 	limit int) ([]Subscription, error) {
-	rows, err := q.Pool.Query(ctx, selectSubscription+` JOIN destinations.destinations d ON d.id = s.destination
+	return many(ctx, q.Pool, "named subscriptions", pgx.RowToStructByPos[Subscription],
+		selectSubscription+` JOIN destinations.destinations d ON d.id = s.destination
 		WHERE d.organization = $1 AND s.external_id = $2 ORDER BY s.created_at, s.id LIMIT $3`, organization, externalID,
 		limit)
-	if err != nil {
-		return nil, fmt.Errorf("named subscriptions: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, scanSubscription)
-	if err != nil {
-		return nil, fmt.Errorf("named subscriptions: %w", err)
-	}
-	return list, nil
 }
 
 // FeedsNamed lists the event feeds that an organization can see and whose name contains a text, whatever the case.
 func (q *Queries) FeedsNamed(ctx context.Context, organization uuid.UUID, text string, limit int) ([]FeedName, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT id, feed_type, name FROM ("+visibleFeeds+`) v
+	return many(ctx, q.Pool, "named feeds", pgx.RowToStructByPos[FeedName],
+		"SELECT id, feed_type, name FROM ("+visibleFeeds+`) v
 		WHERE feed_type = 'event' AND strpos(lower(name), lower($2)) > 0
 		ORDER BY since IS NOT NULL, lower(name), id LIMIT $3`, organization, text, limit)
-	if err != nil {
-		return nil, fmt.Errorf("named feeds: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[FeedName])
-	if err != nil {
-		return nil, fmt.Errorf("named feeds: %w", err)
-	}
-	return list, nil
 }

@@ -3,7 +3,6 @@ package query
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -103,32 +102,18 @@ type SourceFilter struct {
 
 // Sources lists sources, oldest first.
 func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error) {
-	rows, err := q.Pool.Query(ctx, sources+matchesSource+" ORDER BY s.created_at, s.id",
-		f.State, f.Type, f.Text)
+	all, err := many(ctx, q.Pool, "sources", pgx.RowToStructByPos[Source], sources+matchesSource+
+		" ORDER BY s.created_at, s.id", f.State, f.Type, f.Text)
 	if err != nil {
-		return nil, fmt.Errorf("sources: %w", err)
+		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Source])
-	if err != nil {
-		return nil, fmt.Errorf("sources: %w", err)
+	backfills, err := many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfill],
+		"SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments ORDER BY attached_at, feed_id")
+	of := grouped(backfills, func(b Backfill) uuid.UUID { return b.Source })
+	for i := range all {
+		all[i].Backfills = of[all[i].ID]
 	}
-	rows, err = q.Pool.Query(ctx, "SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments "+
-		"ORDER BY attached_at, feed_id")
-	if err != nil {
-		return nil, fmt.Errorf("backfills: %w", err)
-	}
-	backfills, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Backfill])
-	if err != nil {
-		return nil, fmt.Errorf("backfills: %w", err)
-	}
-	of := map[uuid.UUID][]Backfill{}
-	for _, b := range backfills {
-		of[b.Source] = append(of[b.Source], b)
-	}
-	for i := range list {
-		list[i].Backfills = of[list[i].ID]
-	}
-	return list, nil
+	return all, err
 }
 
 // matchesSource is the condition of SourceFilter.
@@ -137,64 +122,30 @@ const matchesSource = ` WHERE ($1 = '' OR ` + sourceState + ` = $1) AND ($2 = ''
 
 // SourcePage returns a page of the list of sources, without backfills, and the total of all pages.
 func (q *Queries) SourcePage(ctx context.Context, f SourceFilter, limit, offset int) ([]Source, int, error) {
-	var (
-		batch pgx.Batch
-		page  []Source
-		total int
-	)
-	batch.Queue(sources+matchesSource+" ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5", f.State, f.Type, f.Text, limit,
-		offset).Query(func(rows pgx.Rows) (err error) {
-		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Source])
-		return err
-	})
-	batch.Queue("SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id"+
-		matchesSource, f.State, f.Type, f.Text).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&total) })
-	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, 0, fmt.Errorf("sources: %w", err)
-	}
-	return page, total, nil
+	args := []any{f.State, f.Type, f.Text}
+	page := statement{sources + matchesSource + " ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5",
+		append(args, limit, offset)}
+	count := statement{"SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id" +
+		matchesSource, args}
+	return counted(ctx, q.Pool, "sources", pgx.RowToStructByPos[Source], page, count)
 }
 
 // Source finds a source with its backfills, or returns ErrNotFound.
-func (q *Queries) Source(ctx context.Context, id uuid.UUID) (found Source, err error) {
-	var batch pgx.Batch
-	batch.Queue(sources+" WHERE s.id = $1", id).Query(func(rows pgx.Rows) error {
-		one, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Source])
-		one.Backfills, found = found.Backfills, one
-		return err
-	})
-	batch.Queue("SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 "+
-		"ORDER BY attached_at, feed_id", id).
-		Query(func(rows pgx.Rows) (err error) {
-			found.Backfills, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Backfill])
-			return err
-		})
-	switch err = q.Pool.SendBatch(ctx, &batch).Close(); {
-	case errors.Is(err, pgx.ErrNoRows):
-		return Source{}, ErrNotFound
-	case err != nil:
-		return Source{}, fmt.Errorf("source: %w", err)
+func (q *Queries) Source(ctx context.Context, id uuid.UUID) (Source, error) {
+	found, err := one(ctx, q.Pool, "source", pgx.RowToStructByPos[Source], sources+" WHERE s.id = $1", id)
+	if err != nil {
+		return Source{}, err
 	}
-	return found, nil
+	found.Backfills, err = many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfill],
+		"SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 "+
+			"ORDER BY attached_at, feed_id", id)
+	return found, err
 }
 
 // CountSources counts the sources by state.
 func (q *Queries) CountSources(ctx context.Context) (map[string]int, error) {
-	rows, err := q.Pool.Query(ctx, "SELECT "+sourceState+", count(*) FROM sources.sources s LEFT JOIN "+
-		"carillon.source_walks w ON w.source_id = s.id GROUP BY 1")
-	if err != nil {
-		return nil, fmt.Errorf("sources by state: %w", err)
-	}
-	counts := map[string]int{}
-	var (
-		state string
-		n     int
-	)
-	if _, err := pgx.ForEachRow(rows, []any{&state, &n}, func() error { counts[state] = n; return nil }); err != nil {
-		return nil, fmt.Errorf("sources by state: %w", err)
-	}
-	return counts, nil
+	return mapped[string, int](ctx, q.Pool, "sources by state", "SELECT "+sourceState+", count(*) FROM sources.sources s "+
+		"LEFT JOIN carillon.source_walks w ON w.source_id = s.id GROUP BY 1")
 }
 
 // Waiting summarizes the sources that are due and not being visited.
@@ -205,43 +156,65 @@ type Waiting struct {
 
 // WaitingSources summarizes the sources that wait for a visit.
 func (q *Queries) WaitingSources(ctx context.Context) (Waiting, error) {
-	var w Waiting
-	err := q.Pool.QueryRow(ctx, `
+	return one(ctx, q.Pool, "sources that wait", pgx.RowToStructByPos[Waiting], `
 		SELECT coalesce(clock_timestamp() - min(due_at), interval '0'), count(DISTINCT host) FROM (
 			SELECT coalesce(w.next_at, s.wanted_at, s.due_at) AS due_at, coalesce(w.host, s.host) AS host
 			FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
 			WHERE (s.feeds > 0 OR s.requested) AND s.paused_at IS NULL AND (w.held_until IS NULL
 			OR w.held_until <= clock_timestamp())) d
-		WHERE due_at <= clock_timestamp()`).Scan(&w.Longest, &w.Hosts)
-	if err != nil {
-		return w, fmt.Errorf("sources that wait: %w", err)
-	}
-	return w, nil
+		WHERE due_at <= clock_timestamp()`)
 }
 
 // SourceAt returns the source of a type at an address, the one without a time zone or else the oldest one first;
 // uuid.Nil if there is none. An empty time zone means any.
 func (q *Queries) SourceAt(ctx context.Context, sourceType, url, timezone string) (id uuid.UUID, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT id FROM sources.sources WHERE url = $1 AND type = $2 AND ($3 = '' OR timezone = $3)
-		ORDER BY timezone <> '', created_at, id LIMIT 1`, url, sourceType, timezone).Scan(&id)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return uuid.Nil, fmt.Errorf("source at an address: %w", err)
+	id, err = value[uuid.UUID](ctx, q.Pool, "source at an address", `SELECT id FROM sources.sources
+		WHERE url = $1 AND type = $2 AND ($3 = '' OR timezone = $3)
+		ORDER BY timezone <> '', created_at, id LIMIT 1`, url, sourceType, timezone)
+	if errors.Is(err, ErrNotFound) {
+		err = nil
 	}
-	return id, nil
+	return id, err
 }
 
 // SourceIsKnown reports whether the last walk through a source succeeded and the next one is not overdue by more than
 // the tolerance of schedules and the time to start. A paused source has no next one. A recorded successful walk
 // counts even before its visit has ended, and if the state of walks was lost.
 func (q *Queries) SourceIsKnown(ctx context.Context, source uuid.UUID) (known bool, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT EXISTS (
+	return value[bool](ctx, q.Pool, "last walk of source "+source.String(), `SELECT EXISTS (
 		SELECT FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id
 		WHERE s.id = $1 AND (s.paused_at IS NOT NULL AND (s.completed_at IS NOT NULL OR w.completed_at IS NOT NULL)
 			OR s.completed_at + s.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()
 			OR w.completed_at + w.interval_seconds * interval '1.1 seconds' + interval '1 minute' > clock_timestamp()))`,
-		source).Scan(&known)
-	if err != nil {
-		return false, fmt.Errorf("last walk of source %s: %w", source, err)
-	}
-	return known, nil
+		source)
+}
+
+// FeedSource is a source of a feed and the progress of its backfill.
+type FeedSource struct {
+	Association uuid.UUID
+	Source      uuid.UUID
+	Type        string
+	Address     string // URL, or handle of an account
+	State       string // one of SourceStates
+	AttachedAt  time.Time
+	Backfilling bool
+	Added       int // items from the backfill
+	// Asked counts the pages requested by the walk in progress. nil if none is.
+	Asked *int
+	// Linked counts the known pages that it has yet to request. nil if none is in progress.
+	Linked *int
+}
+
+// FeedSources lists the sources of a feed, oldest first, or none if the organization may not read the feed.
+func (q *Queries) FeedSources(ctx context.Context, organization, feed uuid.UUID) ([]FeedSource, error) {
+	return many(ctx, q.Pool, "sources of a feed", pgx.RowToStructByPos[FeedSource], `
+		SELECT a.id, a.source_id, a.source_type, coalesce(nullif(s.url, ''), s.handle, ''), coalesce(`+sourceState+`,
+			'registered'), a.created_at,
+			coalesce(t.backfilling, true), coalesce(t.added, 0), CASE WHEN w.walking THEN w.asked END,
+			CASE WHEN w.walking THEN w.linked END
+		FROM feeds.feeds f JOIN feeds.associations a ON a.feed_id = f.id
+		LEFT JOIN sources.sources s ON s.id = a.source_id
+		LEFT JOIN sources.attachments t ON t.feed_id = f.id AND t.source_id = a.source_id
+		LEFT JOIN carillon.source_walks w ON w.source_id = a.source_id
+		WHERE f.id = $2 AND f.feed_type = 'event' AND `+readable+` ORDER BY a.created_at, a.id`, organization, feed)
 }

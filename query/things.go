@@ -83,49 +83,29 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 			args.add(f.After.Commit), args.add(f.After.Prepare), args.add(f.After.Revision))
 	}
 	by := " ORDER BY commit_position" + order + ", prepare_position" + order + ", revision" + order
-	rows, err := q.Pool.Query(ctx, `
+	return many(ctx, q.Pool, "record", func(row pgx.CollectableRow) (e RecordEntry, err error) {
+		var detail []byte
+		err = row.Scan(&e.Kind, &e.Thing, &e.Stream, &e.Revision, &e.Organization, &e.Type, &e.At, &e.RecordedAt, &e.EventID,
+			&e.Commit, &e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
+		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
+		return e, err
+	}, `
 		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), stream, revision, organization, type,
 			at, recorded_at, event_id, commit_position, prepare_position, actor, coalesce(reason, ''), correlation,
 			causation, detail
 		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
 		LEFT JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
 			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed ON true`+by, args...)
-	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
-	}
-	page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (e RecordEntry, err error) {
-		var organization, correlation, causation uuid.NullUUID
-		var detail []byte
-		err = row.Scan(&e.Kind, &e.Thing, &e.Stream, &e.Revision, &organization, &e.Type, &e.At, &e.RecordedAt, &e.EventID,
-			&e.Commit, &e.Prepare, &e.Actor, &e.Reason, &correlation, &causation, &detail)
-		e.Organization, e.CorrelationID, e.CausationID = organization.UUID, correlation.UUID, causation.UUID
-		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
-		return e, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("record: %w", err)
-	}
-	return page, nil
 }
 
-// EachRecordEntry calls each for all entries, oldest first. It holds no connection during the calls, and stops at the
-// first error of each and returns it.
+// EachRecordEntry calls each for all entries, oldest first, as inPages does.
 func (q *Queries) EachRecordEntry(ctx context.Context, f EntryFilter, each func(RecordEntry) error) error {
 	f.Forward, f.Limit = true, historyPage
-	for {
-		page, err := q.RecordEntries(ctx, f)
-		if err != nil {
-			return err
+	return inPages(func(after RecordEntry) ([]RecordEntry, error) {
+		if after.Stream != "" {
+			last := after.Cursor()
+			f.After = &last
 		}
-		for _, e := range page {
-			if err := each(e); err != nil {
-				return err
-			}
-		}
-		if len(page) < historyPage {
-			return nil
-		}
-		last := page[len(page)-1].Cursor()
-		f.After = &last
-	}
+		return q.RecordEntries(ctx, f)
+	}, each)
 }
