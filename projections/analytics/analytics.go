@@ -17,6 +17,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,25 +32,24 @@ var files embed.FS
 
 // view is one of the schema, and the read models that it stands on.
 type view struct {
-	name string
-	on   []string
+	name, sql string
+	on        []string
 }
 
-var views = []view{
-	{"deliveries_by_day", []string{"deliveries", "destinations"}},
-	{"success_rates", []string{"deliveries", "destinations"}},
-	{"latency_percentiles", []string{"deliveries", "destinations"}},
-	{"items_by_source_and_feed", []string{"items", "feeds", "sources"}},
-	{"feedback", []string{"items", "feeds", "sources"}},
-	{"feeds", []string{"feeds", "items"}},
-	{"items", []string{"items", "feeds", "sources"}},
-	{"sources", []string{"sources", "items"}},
-	{"destinations", []string{"destinations", "health", "deliveries"}},
-	{"organizations", []string{"organizations", "feeds", "destinations", "deliveries"}},
-	{"failures_by_reason", []string{"deliveries", "destinations"}},
-	{"source_health", []string{"sources"}},
-	{"destination_days", []string{"deliveries", "destinations"}},
-}
+// views are those of the files, by name.
+var views = func() (all []view) {
+	readModel := regexp.MustCompile(`(?:FROM|JOIN) (\w+)\.`)
+	paths, _ := fs.Glob(files, "views/*.sql") // the pattern is well-formed
+	for _, path := range paths {
+		sql, _ := files.ReadFile(path) // embedded
+		v := view{name: strings.TrimSuffix(filepath.Base(path), ".sql"), sql: string(sql)}
+		for _, found := range readModel.FindAllStringSubmatch(v.sql, -1) {
+			v.on = append(v.on, found[1])
+		}
+		all = append(all, v)
+	}
+	return all
+}()
 
 // ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.
 var ErrIncomplete = errors.New("analytics: incomplete")
@@ -91,11 +93,7 @@ func Create(ctx context.Context, tx pgx.Tx) error {
 		if fresh && slices.Contains(found.views, v.name) || !subset(v.on, found.readModels) {
 			continue
 		}
-		sql, err := files.ReadFile("views/" + v.name + ".sql")
-		if err != nil {
-			return fmt.Errorf("analytics: %w", err)
-		}
-		made, err := attempt("the view "+v.name, "DROP VIEW IF EXISTS analytics."+v.name+";"+string(sql))
+		made, err := attempt("the view "+v.name, "DROP VIEW IF EXISTS analytics."+v.name+";"+v.sql)
 		if err != nil {
 			return incomplete(problems, err)
 		}
@@ -197,8 +195,7 @@ func (f found) version() string {
 func fingerprint() string {
 	hash := sha256.New()
 	for _, v := range views {
-		sql, _ := files.ReadFile("views/" + v.name + ".sql") // Create reports a missing one
-		hash.Write(sql)
+		hash.Write([]byte(v.sql))
 	}
 	return hex.EncodeToString(hash.Sum(nil)[:8])
 }
