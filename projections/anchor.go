@@ -214,7 +214,7 @@ func (s *session) moveTo(ctx context.Context, store string, to eventstore.Positi
 // restart throws away what the consumer has written.
 func (s *session) restart(ctx context.Context, store, ddl string) error {
 	err := s.inTransaction(ctx, func(tx pgx.Tx) error {
-		held, _, err := loadCheckpoint(ctx, locking{tx}, s.name)
+		held, _, err := lockCheckpoint(ctx, tx, s.name)
 		if err == nil && held.epoch != s.epoch {
 			err = errFenced
 		}

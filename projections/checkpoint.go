@@ -26,21 +26,24 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row
 }
 
-// locking reads rows that no one else changes until the transaction ends.
-type locking struct{ pgx.Tx }
-
-// QueryRow implements querier.
-func (l locking) QueryRow(ctx context.Context, sql string, arguments ...any) pgx.Row {
-	return l.Tx.QueryRow(ctx, sql+" FOR UPDATE", arguments...)
-}
-
 // loadCheckpoint reads the checkpoint of a consumer; there is false if it has none.
 func loadCheckpoint(ctx context.Context, from querier, name string) (c checkpoint, there bool, err error) {
+	return readCheckpoint(ctx, from, name, "")
+}
+
+// lockCheckpoint is loadCheckpoint; no one else changes the checkpoint until the transaction ends.
+func lockCheckpoint(ctx context.Context, tx pgx.Tx, name string) (c checkpoint, there bool, err error) {
+	return readCheckpoint(ctx, tx, name, " FOR UPDATE")
+}
+
+func readCheckpoint(
+	ctx context.Context, from querier, name, lock string,
+) (c checkpoint, there bool, err error) {
 	var commit, prepare int64
 	err = from.QueryRow(ctx, `SELECT fingerprint, epoch, commit, prepare, store, coalesce(last_stream, ''),
 		coalesce(last_revision, 0),
 		coalesce(last_event, '00000000-0000-0000-0000-000000000000'), coalesce(outdated, ''), incomplete
-		FROM carillon.checkpoints WHERE name = $1`, name).
+		FROM carillon.checkpoints WHERE name = $1`+lock, name).
 		Scan(&c.fingerprint, &c.epoch, &commit, &prepare, &c.store, &c.anchor.stream, &c.anchor.revision, &c.anchor.event,
 			&c.outdated, &c.incomplete)
 	switch {

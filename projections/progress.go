@@ -120,7 +120,7 @@ func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, na
 		c, here := p.here[name]
 		p.mu.Unlock()
 		if !here || c.at.Before(to) { // it ended just now; its checkpoint covers recorded work only
-			if !p.stored(ctx, name).Before(to) {
+			if !p.Stored(ctx, name).Before(to) {
 				return true
 			}
 			continue
@@ -151,7 +151,7 @@ func (p *Progress) await(ctx context.Context, to eventstore.Position, name strin
 		at, here, changed := p.get(name)
 		var poll <-chan time.Time
 		if !here {
-			at = p.stored(ctx, name)
+			at = p.Stored(ctx, name)
 			poll = time.After(awaitPoll)
 		}
 		if !at.Before(to) {
@@ -217,21 +217,11 @@ func (p *Progress) waitersOf(name string) *waiters {
 	return w
 }
 
-// Stored returns the checkpoint of a consumer: all is recorded that follows from the events up to it. It is Start if it
-// can't be read.
+// Stored returns the checkpoint of a consumer: all is recorded that follows from the events up to it. It is Start if
+// there is none, or it can't be read: waiting is bounded by the caller.
 func (p *Progress) Stored(ctx context.Context, name string) eventstore.Position {
-	return p.stored(ctx, name)
-}
-
-// stored reads a checkpoint; any failure reads as "not there yet", because waiting is bounded by the caller.
-func (p *Progress) stored(ctx context.Context, name string) eventstore.Position {
-	var commit, prepare int64
-	err := p.pool.QueryRow(ctx, "SELECT commit, prepare FROM carillon.checkpoints WHERE name = $1", name).
-		Scan(&commit, &prepare)
-	if err != nil {
-		return eventstore.Start
-	}
-	return position(commit, prepare)
+	c, _, _ := loadCheckpoint(ctx, p.pool, name)
+	return c.position
 }
 
 // Settle waits until a read model has applied everything that is in the store now and concerns it. Await can't say
@@ -241,7 +231,7 @@ func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model Rea
 	defer cancel()
 	at, here, _ := p.get(model.Name)
 	if !here {
-		at = p.stored(ctx, model.Name)
+		at = p.Stored(ctx, model.Name)
 	}
 	last, caughtUp := at, false
 	for message := range eventstore.Follow(ctx, store, at, model.Filter, slog.New(slog.DiscardHandler)) {

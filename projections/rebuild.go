@@ -267,7 +267,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 		return err
 	}
-	held, there, err := loadCheckpoint(ctx, locking{tx}, name)
+	held, there, err := lockCheckpoint(ctx, tx, name)
 	if err == nil && !there {
 		err = errors.New("no position is stored")
 	}

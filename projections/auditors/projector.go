@@ -2,9 +2,7 @@
 package auditors
 
 import (
-	"context"
 	_ "embed"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,29 +21,19 @@ var ReadModel = projections.ReadModel{
 	Version: 2,
 	Schema:  schema,
 	Filter:  eventstore.Categories(auditor.Aggregate.Category),
-	Project: project,
+	Project: projections.Statements(auditor.Events.Decode, queue),
 }
 
-// project queues one statement an event, all in one round trip. There are few.
-func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
-	batch := &pgx.Batch{}
-	for i := range events {
-		event, err := auditor.Events.Decode(&events[i])
-		if err != nil {
-			return err
-		}
-		switch e := event.(type) {
-		case auditor.TokenIssued:
-			batch.Queue("INSERT INTO tokens (id, name, organization, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, "+
-				"$5, $6)",
-				e.TokenID, e.Name, uuid.NullUUID{UUID: e.Organization, Valid: e.Organization != uuid.Nil}, e.Hash, e.At,
-				e.ExpiresAt)
-		case auditor.TokenRevoked:
-			batch.Queue("UPDATE tokens SET revoked_at = $2 WHERE id = $1", e.TokenID, e.At)
-		}
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("auditors: %w", err)
+// queue adds an event's statements.
+func queue(batch *pgx.Batch, _ *eventstore.Recorded, event auditor.Event) error {
+	switch e := event.(type) {
+	case auditor.TokenIssued:
+		batch.Queue("INSERT INTO tokens (id, name, organization, hash, created_at, expires_at) VALUES ($1, $2, $3, $4, "+
+			"$5, $6)",
+			e.TokenID, e.Name, uuid.NullUUID{UUID: e.Organization, Valid: e.Organization != uuid.Nil}, e.Hash, e.At,
+			e.ExpiresAt)
+	case auditor.TokenRevoked:
+		batch.Queue("UPDATE tokens SET revoked_at = $2 WHERE id = $1", e.TokenID, e.At)
 	}
 	return nil
 }

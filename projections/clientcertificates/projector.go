@@ -2,7 +2,6 @@
 package clientcertificates
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"time"
@@ -24,45 +23,34 @@ var ReadModel = projections.ReadModel{
 	Version: 1,
 	Schema:  schema,
 	Filter:  eventstore.Categories(clientcertificate.Aggregate.Category),
-	Project: project,
+	Project: projections.Statements(clientcertificate.Events.Decode, queue),
 }
 
 const insertCertificate = `INSERT INTO certificates
 	(id, organization, chain, subject, issuer, serial, fingerprint, not_before, not_after, set_at, set_by)
 	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
-// project queues one or two statements an event, all in one round trip. There are few.
-func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
-	batch := &pgx.Batch{}
-	for i := range events {
-		recorded := &events[i]
-		event, err := clientcertificate.Events.Decode(recorded)
-		if err != nil {
-			return err
-		}
-		meta, err := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil {
-			return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
-		}
-		begin := func(c clientcertificate.Certificate, at time.Time) {
-			batch.Queue(insertCertificate, c.ID, recorded.StreamID(), c.Chain, c.Subject, c.Issuer, c.Serial, c.Fingerprint,
-				c.NotBefore, c.NotAfter, at, meta.Actor)
-		}
-		end := func(id uuid.UUID, at time.Time) {
-			batch.Queue("UPDATE certificates SET ended_at = $2 WHERE id = $1", id, at)
-		}
-		switch e := event.(type) {
-		case clientcertificate.Set:
-			begin(e.Certificate, e.At)
-		case clientcertificate.Replaced:
-			end(e.Of, e.At)
-			begin(e.Certificate, e.At)
-		case clientcertificate.Removed:
-			end(e.ID, e.At)
-		}
+// queue adds an event's statements.
+func queue(batch *pgx.Batch, recorded *eventstore.Recorded, event clientcertificate.Event) error {
+	meta, err := eventstore.ParseMetadata(recorded.Metadata)
+	if err != nil {
+		return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("client certificates: %w", err)
+	begin := func(c clientcertificate.Certificate, at time.Time) {
+		batch.Queue(insertCertificate, c.ID, recorded.StreamID(), c.Chain, c.Subject, c.Issuer, c.Serial, c.Fingerprint,
+			c.NotBefore, c.NotAfter, at, meta.Actor)
+	}
+	end := func(id uuid.UUID, at time.Time) {
+		batch.Queue("UPDATE certificates SET ended_at = $2 WHERE id = $1", id, at)
+	}
+	switch e := event.(type) {
+	case clientcertificate.Set:
+		begin(e.Certificate, e.At)
+	case clientcertificate.Replaced:
+		end(e.Of, e.At)
+		begin(e.Certificate, e.At)
+	case clientcertificate.Removed:
+		end(e.ID, e.At)
 	}
 	return nil
 }

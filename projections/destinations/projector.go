@@ -5,10 +5,7 @@ package destinations
 import (
 	"context"
 	_ "embed"
-	"fmt"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/destination"
@@ -29,269 +26,60 @@ var ReadModel = projections.ReadModel{
 	Project: project,
 }
 
-// project reads the rows that the batch continues, folds, and writes them back.
-func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	f, err := read(ctx, tx, batch)
-	if err != nil {
-		return err
-	}
-	for i := range batch {
-		recorded := &batch[i]
-		event, err := destination.Events.Decode(recorded)
-		if err != nil {
-			return err
-		}
-		f.apply(recorded.StreamID(), int64(recorded.Revision), event)
-	}
-	if !f.enabled.IsZero() {
-		projections.Due(tx, f.enabled)
-	}
-	return f.write(ctx, tx)
+// project writes a batch.
+func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
+	write := projections.Statements(destination.Events.Decode,
+		func(batch *pgx.Batch, recorded *eventstore.Recorded, event destination.Event) error {
+			queue(tx, batch, recorded, event)
+			return nil
+		})
+	return write(ctx, tx, events)
 }
 
-// row is a destination.
-type row struct {
-	organization          uuid.UUID
-	externalID            string
-	name                  string
-	url                   string
-	address               []byte
-	headers               []byte
-	debounceWindowSeconds int
-	maxRequestsPerSecond  *float64
-	traceparent           bool
-	status                destination.Status
-	statusReason          string
-	createdAt             time.Time
-	updatedAt             time.Time
-	revision              int64
-}
+const (
+	insertDestination = `INSERT INTO destinations (id, organization, external_id, name, shown_url, address, headers,
+		debounce_window_seconds, max_requests_per_second, traceparent, status, created_at, updated_at, revision)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, nullif($9::float8, 0), $10, 'enabled', $11, $11, $12)`
+	reviseDestination = `UPDATE destinations SET external_id = nullif($2, ''), name = $3, shown_url = $4, address = $5,
+		headers = $6, debounce_window_seconds = $7, max_requests_per_second = nullif($8::float8, 0), traceparent = $9,
+		updated_at = $10, revision = $11 WHERE id = $1`
+	setStatus = `UPDATE destinations SET status = $2, status_reason = nullif($3, ''), updated_at = $4, revision = $5
+		WHERE id = $1`
+	touch        = "UPDATE destinations SET updated_at = $2, revision = $3 WHERE id = $1"
+	insertSecret = "INSERT INTO secrets (destination, id, sealed, created_at, revision) VALUES ($1, $2, $3, $4, $5)"
+	expireSecret = "UPDATE secrets SET expires_at = $3 WHERE destination = $1 AND id = ANY($2)"
+)
 
-// secretKey names a secret.
-type secretKey struct{ destination, id uuid.UUID }
-
-// secret is a signing secret.
-type secret struct {
-	sealed    []byte
-	createdAt time.Time
-	expiresAt time.Time
-	revision  int64
-}
-
-// fold holds the changes of a batch to the rows that it concerns.
-type fold struct {
-	rows    map[uuid.UUID]*row
-	secrets map[secretKey]*secret
-	deleted map[uuid.UUID]struct{}
-	enabled time.Time // of the latest one: its waiting deliveries can be claimed
-}
-
-func (f *fold) apply(id uuid.UUID, revision int64, event destination.Event) {
-	if created, ok := event.(destination.Created); ok {
-		f.rows[id] = &row{
-			organization:          created.Organization,
-			externalID:            created.ExternalID,
-			name:                  created.Name,
-			url:                   created.URL,
-			address:               created.Address.Data,
-			headers:               created.Headers.Data,
-			debounceWindowSeconds: created.DebounceWindowSeconds,
-			maxRequestsPerSecond:  limitOf(created.Settings),
-			traceparent:           created.Traceparent,
-			status:                destination.StatusEnabled,
-			createdAt:             created.At,
-			updatedAt:             created.At,
-			revision:              revision,
-		}
-		return
-	}
-	r := f.rows[id]
-	if r == nil {
-		return // deleted
-	}
-	r.revision = revision
+// queue adds an event's statements, and announces an enabled destination: its waiting deliveries can be claimed. Events
+// after a deletion find no row.
+func queue(tx pgx.Tx, batch *pgx.Batch, recorded *eventstore.Recorded, event destination.Event) {
+	id, revision := recorded.StreamID(), int64(recorded.Revision)
 	switch e := event.(type) {
-	case destination.Created: // see above
+	case destination.Created:
+		batch.Queue(insertDestination, id, e.Organization, e.ExternalID, e.Name, e.URL, e.Address.Data, e.Headers.Data,
+			e.DebounceWindowSeconds, e.MaxRequestsPerSecond, e.Traceparent, e.At, revision)
 	case destination.Revised:
-		r.externalID, r.name, r.url, r.debounceWindowSeconds = e.ExternalID, e.Name, e.URL, e.DebounceWindowSeconds
-		r.address, r.headers = e.Address.Data, e.Headers.Data
-		r.maxRequestsPerSecond, r.traceparent = limitOf(e.Settings), e.Traceparent
-		r.updatedAt = e.At
+		batch.Queue(reviseDestination, id, e.ExternalID, e.Name, e.URL, e.Address.Data, e.Headers.Data,
+			e.DebounceWindowSeconds, e.MaxRequestsPerSecond, e.Traceparent, e.At, revision)
 	case destination.SecretMinted:
-		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
-		r.updatedAt = e.At
+		batch.Queue(insertSecret, id, e.SecretID, e.Sealed, e.At, revision)
+		batch.Queue(touch, id, e.At, revision)
 	case destination.SecretRotated:
-		for _, old := range e.Expiring {
-			f.expire(secretKey{id, old}, e.ExpiresAt)
-		}
-		f.secrets[secretKey{id, e.SecretID}] = &secret{sealed: e.Sealed, createdAt: e.At, revision: revision}
-		r.updatedAt = e.At
+		batch.Queue(expireSecret, id, column.UUIDs(e.Expiring), e.ExpiresAt)
+		batch.Queue(insertSecret, id, e.SecretID, e.Sealed, e.At, revision)
+		batch.Queue(touch, id, e.At, revision)
 	case destination.SecretExpired:
-		f.expire(secretKey{id, e.SecretID}, e.At)
-		r.updatedAt = e.At
+		batch.Queue(expireSecret, id, column.UUIDs{e.SecretID}, e.At)
+		batch.Queue(touch, id, e.At, revision)
 	case destination.Enabled:
-		r.setStatus(destination.StatusEnabled, "", e.At)
-		f.enabled = e.At
+		projections.Due(tx, e.At)
+		batch.Queue(setStatus, id, destination.StatusEnabled, "", e.At, revision)
 	case destination.Disabled:
-		r.setStatus(destination.StatusDisabled, "", e.At)
+		batch.Queue(setStatus, id, destination.StatusDisabled, "", e.At, revision)
 	case destination.AutoDisabled:
-		r.setStatus(destination.StatusAutoDisabled, e.Reason, e.At)
+		batch.Queue(setStatus, id, destination.StatusAutoDisabled, e.Reason, e.At, revision)
 	case destination.Deleted:
-		delete(f.rows, id)
-		f.deleted[id] = struct{}{}
+		batch.Queue("DELETE FROM secrets WHERE destination = $1", id)
+		batch.Queue("DELETE FROM destinations WHERE id = $1", id)
 	}
-}
-
-// limitOf returns the limit of requests per second; nil if there is none.
-func limitOf(s destination.Settings) *float64 {
-	if s.MaxRequestsPerSecond == 0 {
-		return nil
-	}
-	return &s.MaxRequestsPerSecond
-}
-
-func (f *fold) expire(key secretKey, at time.Time) {
-	if s := f.secrets[key]; s != nil {
-		s.expiresAt = at
-	}
-}
-
-func (r *row) setStatus(status destination.Status, reason string, at time.Time) {
-	r.status, r.statusReason, r.updatedAt = status, reason, at
-}
-
-// read begins a fold with the stored rows.
-func read(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (*fold, error) {
-	f := &fold{rows: map[uuid.UUID]*row{}, secrets: map[secretKey]*secret{}, deleted: map[uuid.UUID]struct{}{}}
-	named := map[uuid.UUID]struct{}{}
-	var ids column.UUIDs
-	for i := range batch {
-		id := batch[i].StreamID()
-		if _, twice := named[id]; !twice {
-			named[id] = struct{}{}
-			ids = append(ids, id)
-		}
-	}
-	var statements pgx.Batch
-	statements.Queue(`SELECT id, organization, external_id, name, shown_url, address, headers, debounce_window_seconds,
-		max_requests_per_second, traceparent, status, status_reason,
-			created_at, updated_at, revision
-		FROM destinations WHERE id = ANY($1)`, ids).Query(f.scanRows)
-	statements.Queue("SELECT destination, id, sealed, created_at, expires_at, revision FROM secrets "+
-		"WHERE destination = ANY($1)", ids).
-		Query(f.scanSecrets)
-	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
-		return nil, fmt.Errorf("read destinations: %w", err)
-	}
-	return f, nil
-}
-
-func (f *fold) scanRows(rows pgx.Rows) error {
-	var (
-		id uuid.UUID
-		r  row
-	)
-	into := []any{column.UUID(&id), column.UUID(&r.organization), column.Text(&r.externalID), &r.name, &r.url, &r.address,
-		&r.headers,
-		&r.debounceWindowSeconds, &r.maxRequestsPerSecond, &r.traceparent, &r.status, column.Text(&r.statusReason),
-		&r.createdAt, &r.updatedAt, &r.revision}
-	_, err := pgx.ForEachRow(rows, into, func() error {
-		stored := r
-		f.rows[id] = &stored
-		r.address, r.headers, r.maxRequestsPerSecond = nil, nil, nil
-		return nil
-	})
-	return err
-}
-
-func (f *fold) scanSecrets(rows pgx.Rows) error {
-	var (
-		key secretKey
-		s   secret
-	)
-	_, err := pgx.ForEachRow(rows, []any{column.UUID(&key.destination), column.UUID(&key.id), &s.sealed, &s.createdAt,
-		column.Time(&s.expiresAt), &s.revision}, func() error {
-		stored := s
-		f.secrets[key] = &stored
-		s.sealed = nil
-		return nil
-	})
-	return err
-}
-
-// write stores the fold.
-func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
-	var statements pgx.Batch
-	if len(f.deleted) > 0 {
-		ids := make(column.UUIDs, 0, len(f.deleted))
-		for id := range f.deleted {
-			ids = append(ids, id)
-		}
-		statements.Queue("DELETE FROM secrets WHERE destination = ANY($1)", ids)
-		statements.Queue("DELETE FROM destinations WHERE id = ANY($1)", ids)
-	}
-	f.writeRows(&statements)
-	f.writeSecrets(&statements)
-	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
-		return fmt.Errorf("write destinations: %w", err)
-	}
-	return nil
-}
-
-// stored is a row under its id.
-type stored struct {
-	id uuid.UUID
-	*row
-}
-
-var upsertRows = column.Upsert("destinations", []string{"id"}, []string{"organization", "created_at"},
-	column.New[column.UUIDs]("id", "uuid", func(s stored) uuid.UUID { return s.id }),
-	column.New[column.UUIDs]("organization", "uuid", func(s stored) uuid.UUID { return s.organization }),
-	column.New[column.NullTexts]("external_id", "text", func(s stored) string { return s.externalID }),
-	column.New[[]string]("name", "text", func(s stored) string { return s.name }),
-	column.New[[]string]("shown_url", "text", func(s stored) string { return s.url }),
-	column.New[[][]byte]("address", "bytea", func(s stored) []byte { return s.address }),
-	column.New[[][]byte]("headers", "bytea", func(s stored) []byte { return s.headers }),
-	column.New[[]int]("debounce_window_seconds", "integer", func(s stored) int { return s.debounceWindowSeconds }),
-	column.New[[]*float64]("max_requests_per_second", "float8", func(s stored) *float64 { return s.maxRequestsPerSecond }),
-	column.New[[]bool]("traceparent", "boolean", func(s stored) bool { return s.traceparent }),
-	column.New[[]string]("status", "text", func(s stored) string { return string(s.status) }),
-	column.New[column.NullTexts]("status_reason", "text", func(s stored) string { return s.statusReason }),
-	column.New[column.Times]("created_at", "timestamptz", func(s stored) time.Time { return s.createdAt }),
-	column.New[column.Times]("updated_at", "timestamptz", func(s stored) time.Time { return s.updatedAt }),
-	column.New[[]int64]("revision", "bigint", func(s stored) int64 { return s.revision }),
-)
-
-func (f *fold) writeRows(statements *pgx.Batch) {
-	rows := make([]stored, 0, len(f.rows))
-	for id, r := range f.rows {
-		rows = append(rows, stored{id, r})
-	}
-	upsertRows.Queue(statements, rows)
-}
-
-// storedSecret is a secret under its key.
-type storedSecret struct {
-	secretKey
-	*secret
-}
-
-var upsertSecrets = column.Upsert("secrets", []string{"destination", "id"},
-	[]string{"sealed", "created_at", "revision"},
-	column.New[column.UUIDs]("destination", "uuid", func(s storedSecret) uuid.UUID { return s.destination }),
-	column.New[column.UUIDs]("id", "uuid", func(s storedSecret) uuid.UUID { return s.id }),
-	column.New[[][]byte]("sealed", "bytea", func(s storedSecret) []byte { return s.sealed }),
-	column.New[column.Times]("created_at", "timestamptz", func(s storedSecret) time.Time { return s.createdAt }),
-	column.New[column.Times]("expires_at", "timestamptz", func(s storedSecret) time.Time { return s.expiresAt }),
-	column.New[[]int64]("revision", "bigint", func(s storedSecret) int64 { return s.revision }),
-)
-
-func (f *fold) writeSecrets(statements *pgx.Batch) {
-	rows := make([]storedSecret, 0, len(f.secrets))
-	for key, s := range f.secrets {
-		if f.rows[key.destination] != nil { // else it is deleted
-			rows = append(rows, storedSecret{key, s})
-		}
-	}
-	upsertSecrets.Queue(statements, rows)
 }

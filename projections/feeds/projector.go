@@ -2,11 +2,8 @@
 package feeds
 
 import (
-	"context"
 	_ "embed"
-	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/feed"
@@ -23,23 +20,7 @@ var ReadModel = projections.ReadModel{
 	Version: 1,
 	Schema:  schema,
 	Filter:  eventstore.Categories(feed.Aggregate.Category),
-	Project: project,
-}
-
-// project queues one statement an event, all in one round trip.
-func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
-	batch := &pgx.Batch{}
-	for i := range events {
-		event, err := feed.Events.Decode(&events[i])
-		if err != nil {
-			return err
-		}
-		queue(batch, events[i].StreamID(), event)
-	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("feeds: %w", err)
-	}
-	return nil
+	Project: projections.Statements(feed.Events.Decode, queue),
 }
 
 const (
@@ -50,7 +31,9 @@ const (
 		WHERE id = $1`
 )
 
-func queue(batch *pgx.Batch, id uuid.UUID, event feed.Event) {
+// queue adds an event's statements.
+func queue(batch *pgx.Batch, recorded *eventstore.Recorded, event feed.Event) error {
+	id := recorded.StreamID()
 	switch e := event.(type) {
 	case feed.Created:
 		batch.Queue(insertFeed, id, feed.TypeEvent, e.Organization, e.Name, e.Description, e.Enabled, feed.BySystem,
@@ -78,4 +61,5 @@ func queue(batch *pgx.Batch, id uuid.UUID, event feed.Event) {
 		batch.Queue("DELETE FROM shares WHERE feed_id = $1", id)
 		batch.Queue("DELETE FROM feeds WHERE id = $1", id)
 	}
+	return nil
 }

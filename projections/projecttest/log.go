@@ -164,12 +164,7 @@ func (l *Log) inBatches(r reader, rest []eventstore.Recorded, sizes []int) {
 // ProjectError projects one event alone and returns the error; nothing is kept.
 func (l *Log) ProjectError(p projections.ReadModel, event eventstore.Recorded) error {
 	l.t.Helper()
-	for _, r := range l.readers {
-		if r.model.Name == p.Name {
-			return project(l.t, r, []eventstore.Recorded{event})
-		}
-	}
-	return fmt.Errorf("%s does not read this log", p.Name)
+	return project(l.t, l.reader(p), []eventstore.Recorded{event})
 }
 
 func project(t testing.TB, r reader, events []eventstore.Recorded) error {
