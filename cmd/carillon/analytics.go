@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type analyticsCommand struct {
@@ -28,11 +30,7 @@ CARILLON_ANALYTICS_ADDR if the server has one. The password is in the connection
 }
 
 // Run creates the login.
-func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	login, err := client.CreateAnalystLogin(ctx, c.Name)
 	if err != nil {
 		return err
@@ -43,11 +41,7 @@ func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal) error {
 type analyticsListCommand struct{ remote }
 
 // Run lists the logins.
-func (c *analyticsListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *analyticsListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.AnalystLogins(ctx)
 	if err != nil {
 		return err
@@ -67,11 +61,7 @@ type analyticsDeleteCommand struct {
 }
 
 // Run deletes the login.
-func (c *analyticsDeleteCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *analyticsDeleteCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.DeleteAnalystLogin(ctx, c.Name); err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type auditCommand struct {
@@ -37,28 +39,39 @@ ids, positions in the log, correlation and causation.`
 }
 
 // Run prints the timeline, or writes the export.
-func (c *auditDestinationCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
+func (c *auditDestinationCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	if c.Export != "" {
+		return c.export(t, c.Export, changes, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID.UUID(), to) })
+	}
+	audit, err := client.Audit(ctx, c.ID.UUID(), c.At)
 	if err != nil {
 		return err
 	}
-	switch c.Export {
-	case "":
-		audit, err := client.Audit(ctx, c.ID.UUID(), c.At)
-		if err != nil {
-			return err
-		}
-		return c.print(t.out, audit, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit)) })
-	case "-":
-		return client.ExportAudit(ctx, c.ID.UUID(), t.out)
+	return c.print(t.out, audit, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit)) })
+}
+
+// changes describes an export with a change a line.
+func changes(lines int) (n int, text string) { return lines, fmt.Sprintf("%d changes", lines) }
+
+// exported is the result of an export to a file.
+type exported struct {
+	Exported int    `json:"exported"`
+	File     string `json:"file"`
+}
+
+// export writes to a file and prints what it has then, or to standard output if the path is "-".
+func (p *printing) export(
+	t terminal, path string, contents func(lines int) (n int, text string), write func(io.Writer) error,
+) error {
+	if path == "-" {
+		return write(t.out)
 	}
-	changes, err := exportTo(c.Export, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID.UUID(), to) })
+	lines, err := exportTo(path, write)
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, exported{changes, c.Export}, func(w io.Writer) {
-		row(w, fmt.Sprintf("exported %d changes to %s", changes, c.Export))
-	})
+	n, text := contents(lines)
+	return p.print(t.out, exported{n, path}, func(w io.Writer) { row(w, "exported "+text+" to "+path) })
 }
 
 // exportTo writes a file that has its name only when it is whole, readable by this user only. It counts the lines.

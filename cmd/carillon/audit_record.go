@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/url"
 	"strconv"
@@ -25,7 +24,7 @@ type recording struct {
 
 // list prints a page of the record, or writes the export. Without kinds, the thing is of a kind.
 func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind string) error {
-	client, err := r.client()
+	client, err := r.ProvideClient()
 	if err != nil {
 		return err
 	}
@@ -40,7 +39,8 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 		}
 	}
 	if r.Export != "" {
-		return r.export(ctx, t, client, adminclient.RecordPath(kinds, thing, filter))
+		path := adminclient.RecordPath(kinds, thing, filter)
+		return r.export(t, r.Export, changes, func(to io.Writer) error { return client.ExportRecord(ctx, path, to) })
 	}
 	filter.Set("limit", strconv.Itoa(r.Limit))
 	page, err := client.Record(ctx, adminclient.RecordPath(kinds, thing, filter))
@@ -68,25 +68,6 @@ const maxChange = 160
 
 // of names the thing that was changed.
 func of(e adminapi.RecordEntry) string { return e.Kind + " " + e.Thing }
-
-func (r *recording) export(ctx context.Context, t terminal, client *adminclient.Client, path string) error {
-	if r.Export == "-" {
-		return client.ExportRecord(ctx, path, t.out)
-	}
-	changes, err := exportTo(r.Export, func(to io.Writer) error { return client.ExportRecord(ctx, path, to) })
-	if err != nil {
-		return err
-	}
-	return r.print(t.out, exported{changes, r.Export}, func(w io.Writer) {
-		row(w, fmt.Sprintf("exported %d changes to %s", changes, r.Export))
-	})
-}
-
-// exported is the result of an export to a file.
-type exported struct {
-	Exported int    `json:"exported"`
-	File     string `json:"file"`
-}
 
 type auditListCommand struct {
 	recording

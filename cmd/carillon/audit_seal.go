@@ -31,11 +31,7 @@ one every hour. Keep heads and the public key somewhere that the server's operat
 }
 
 // Run signs a tree head and prints it.
-func (c *auditSealCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *auditSealCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	ask := client.Seal
 	if c.Show {
 		ask = client.LastSeal
@@ -90,11 +86,7 @@ each event and the public key. It is verified without a server.
 }
 
 // Run writes the export. Events that are not sealed yet are sealed before, if the token may.
-func (c *auditExportCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *auditExportCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if _, err := client.Seal(ctx); err != nil {
 		var refused *apiclient.Error
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized { // an auditor's token
@@ -105,19 +97,13 @@ func (c *auditExportCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	write := func(to io.Writer) error { return client.ExportProof(ctx, c.ID.UUID(), since, to) }
-	if c.To == "-" {
-		return write(t.out)
+	contents := func(lines int) (int, string) {
+		events := lines - 2 //nolint:mnd // the first line and the last
+		return events, counted(events, "event")
 	}
-	lines, err := exportTo(c.To, write)
-	if err != nil {
-		return err
-	}
-	events := lines - 2 //nolint:mnd // the first line and the last
-	return c.print(t.out, struct {
-		Exported int    `json:"exported"`
-		File     string `json:"file"`
-	}{events, c.To}, func(w io.Writer) { row(w, fmt.Sprintf("exported %s to %s", counted(events, "event"), c.To)) })
+	return c.export(t, c.To, contents, func(to io.Writer) error {
+		return client.ExportProof(ctx, c.ID.UUID(), since, to)
+	})
 }
 
 // since returns the size of the largest head that was kept elsewhere and is not larger than the server's.

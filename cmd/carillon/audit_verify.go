@@ -21,7 +21,7 @@ type auditVerifyCommand struct {
 	Head string         `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere, as CARILLON_SEAL_TO or a log in JSON has them, an object a line."`
 	Key  []string       `placeholder:"BASE64" help:"Public key that signed the heads; several after a change of the key. Empty: that of the data directory."`
 	From config.Address `env:"CARILLON_EVENTSTORE_URL" placeholder:"URL|DIR" help:"The log: a connection string, or the directory of a node. Empty: the node of the data directory."`
-	JSON bool           `help:"Print JSON instead of text."`
+	printing
 
 	DataDir string        `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The data directory of \"carillon serve\" (${default})."`
 	SealKey config.Secret `env:"CARILLON_SEAL_KEY" hidden:"" help:"The server's key."`
@@ -84,8 +84,7 @@ func (c *auditVerifyCommand) verifyLog(
 	if err != nil {
 		return err
 	}
-	r := remote{JSON: c.JSON}
-	if err := r.print(t.out, report, func(w io.Writer) { reportSeal(w, report) }); err != nil {
+	if err := c.print(t.out, report, func(w io.Writer) { reportSeal(w, report) }); err != nil {
 		return err
 	}
 	switch {
@@ -155,8 +154,7 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 	if err != nil {
 		return err
 	}
-	r := remote{JSON: c.JSON}
-	err = r.print(t.out, verified, func(w io.Writer) {
+	err = c.print(t.out, verified, func(w io.Writer) {
 		row(w, fmt.Sprintf("%s in the tree of %d events that was signed at %s UTC", counted(verified.Events, "event"),
 			verified.Head.Size, verified.Head.At.UTC().Format(whenFormat)))
 		if verified.Unsealed > 0 {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type auditorCommand struct {
@@ -36,7 +38,7 @@ func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
+	client, err := c.ProvideClient()
 	if err != nil {
 		return err
 	}
@@ -56,11 +58,7 @@ func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
 type auditorListCommand struct{ remote }
 
 // Run lists the tokens.
-func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *auditorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.AuditorTokens(ctx)
 	if err != nil {
 		return err
@@ -72,8 +70,7 @@ func (c *auditorListCommand) Run(ctx context.Context, t terminal) error {
 			if t.Organization != nil {
 				of = t.Organization.String()
 			}
-			row(w, t.ID, printable(t.Name), of, moment(&t.CreatedAt), moment(t.ExpiresAt), moment(t.LastUsedAt),
-				validity(t.ExpiresAt, t.RevokedAt, time.Now()))
+			credentialRow(w, t.Credential, of)
 		}
 	})
 }
@@ -84,11 +81,7 @@ type auditorRevokeCommand struct {
 }
 
 // Run ends the token.
-func (c *auditorRevokeCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *auditorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.RevokeAuditorToken(ctx, c.Auditor); err != nil {
 		return err
 	}

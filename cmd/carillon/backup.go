@@ -31,7 +31,7 @@ type installation struct {
 	KeyStore       config.Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The server's key store, if one is configured."`
 	MasterKey      config.Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"The master key, if it is not in the data directory."`
 	AcceptLostKeys bool           `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Continue although live destinations have lost their data keys."`
-	JSON           bool           `help:"Print JSON instead of text."`
+	printing
 }
 
 type backupCommand struct {
@@ -58,8 +58,7 @@ func (c *backupCommand) Run(ctx context.Context, t terminal, cli *commandLine) e
 	if err != nil {
 		return err
 	}
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, made, func(w io.Writer) {
+	return c.print(t.out, made, func(w io.Writer) {
 		row(w, fmt.Sprintf("backed up to %s: %d events in %d streams, %d data keys, in %s", c.To, made.Events,
 			made.Streams, made.Keys, since(started)))
 	})
@@ -93,8 +92,7 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 	if err != nil {
 		return err
 	}
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, read, func(w io.Writer) {
+	return c.print(t.out, read, func(w io.Writer) {
 		done := "restored and verified"
 		if !read.Signed() {
 			done = "restored from a backup that is not signed"

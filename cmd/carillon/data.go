@@ -21,9 +21,9 @@ type dataCommand struct {
 }
 
 type dataRemoveCommand struct {
-	Dir  string `arg:"" type:"existingdir" placeholder:"DIR" help:"A data directory, or a cluster that \"carillon data list\" shows as left behind."`
-	Yes  bool   `help:"Delete without confirmation."`
-	JSON bool   `help:"Print JSON instead of text."`
+	Dir string `arg:"" type:"existingdir" placeholder:"DIR" help:"A data directory, or a cluster that \"carillon data list\" shows as left behind."`
+	Yes bool   `help:"Delete without confirmation."`
+	printing
 }
 
 // Help implements kong.HelpProvider.
@@ -36,7 +36,7 @@ If root runs a server whose private Postgres can't reach the data directory, tha
 
 type dataListCommand struct {
 	ClustersDir string `hidden:"" help:"Directory of the Postgres clusters of servers that run as root."`
-	JSON        bool   `help:"Print JSON instead of text."`
+	printing
 }
 
 // Run lists the clusters of all data directories of this machine.
@@ -45,8 +45,7 @@ func (c *dataListCommand) Run(t terminal) error {
 	if err != nil {
 		return err
 	}
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, clusters, func(w io.Writer) {
+	return c.print(t.out, clusters, func(w io.Writer) {
 		if len(clusters) == 0 {
 			row(w, "no clusters outside data directories")
 		}
@@ -133,8 +132,7 @@ func (c *dataRemoveCommand) Run(ctx context.Context, t terminal, cli *commandLin
 			}
 		}
 	}
-	r := remote{JSON: c.JSON}
-	err = r.print(t.out, answer, func(w io.Writer) {
+	err = c.print(t.out, answer, func(w io.Writer) {
 		for _, d := range plan {
 			row(w, map[bool]string{true: "removed ", false: "would remove "}[c.Yes]+d.Dir)
 			for _, what := range d.Holds {

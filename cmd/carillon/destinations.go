@@ -25,7 +25,7 @@ type asking struct {
 	AdminAddr  string        `group:"Server" env:"CARILLON_ADMIN_ADDR" default:"127.0.0.1:8081" help:"With --org."`
 	AdminToken config.Secret `group:"Server" env:"CARILLON_ADMIN_TOKEN" help:"With --org."`
 
-	JSON bool `help:"Print JSON instead of text."`
+	printing
 
 	reason string // of a change. Optional
 }
@@ -71,9 +71,7 @@ func show[T any](ctx context.Context, a *asking, out io.Writer, method, path str
 	if err := json.Unmarshal(answer, &known); err != nil {
 		return err
 	}
-	table := newTable(out)
-	text(table, known)
-	return table.Flush()
+	return a.print(out, known, func(w io.Writer) { text(w, known) })
 }
 
 // listed is a page of a list.

@@ -13,11 +13,11 @@ type devCommand struct {
 }
 
 type devCertificateCommand struct {
-	DataDir string   `env:"CARILLON_DATA_DIR" default:"./data" help:"Data directory of a development server (${default})."`
-	Cert    string   `default:"cert.pem" help:"File of the certificate (${default})."`
-	Key     string   `default:"key.pem" help:"File of its private key (${default})."`
-	JSON    bool     `help:"Print JSON instead of text."`
-	Names   []string `arg:"" name:"name" help:"localhost, something.localhost, or a loopback address."`
+	DataDir string `env:"CARILLON_DATA_DIR" default:"./data" help:"Data directory of a development server (${default})."`
+	Cert    string `default:"cert.pem" help:"File of the certificate (${default})."`
+	Key     string `default:"key.pem" help:"File of its private key (${default})."`
+	printing
+	Names []string `arg:"" name:"name" help:"localhost, something.localhost, or a loopback address."`
 }
 
 // Help implements kong.HelpProvider.
@@ -39,8 +39,7 @@ func (c *devCertificateCommand) Run(t terminal) error {
 		return err
 	}
 	made := map[string]string{"certificate": absolute(c.Cert), "key": absolute(c.Key)}
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, made, func(w io.Writer) {
+	return c.print(t.out, made, func(w io.Writer) {
 		row(w, "Certificate: "+made["certificate"])
 		row(w, "Private key: "+made["key"])
 		row(w, fmt.Sprintf("The development server on %s trusts it.", c.DataDir))

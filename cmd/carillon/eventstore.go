@@ -64,12 +64,11 @@ func (c *eventstoreRunCommand) Run(ctx context.Context, t terminal, cli *command
 type onNode struct {
 	nodeDirectory
 
-	JSON bool `help:"Print JSON instead of text."`
+	printing
 }
 
-func (c *onNode) print(t terminal, answer any, text string) error {
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, answer, func(w io.Writer) { row(w, text) })
+func (c *onNode) show(t terminal, answer any, text string) error {
+	return c.print(t.out, answer, func(w io.Writer) { row(w, text) })
 }
 
 func (c *onNode) open(ctx context.Context, cli *commandLine) (maintenance.Node, error) {
@@ -103,7 +102,7 @@ func (c *eventstoreBackupCommand) Run(ctx context.Context, t terminal, cli *comm
 	if err != nil {
 		return err
 	}
-	return c.print(t, backedUp{Dir: to, Bytes: size},
+	return c.show(t, backedUp{Dir: to, Bytes: size},
 		fmt.Sprintf("backed up to %s: %s in %s", to, bytesText(size), since(started)))
 }
 
@@ -160,10 +159,10 @@ func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *com
 		return err
 	}
 	if !report.OK() {
-		return errors.Join(c.print(t, verified(report), reportText(report)),
+		return errors.Join(c.show(t, verified(report), reportText(report)),
 			errors.New("the backup is damaged; nothing was restored"))
 	}
-	return c.print(t, verified(report), "restored to "+c.path()+": "+reportText(report))
+	return c.show(t, verified(report), "restored to "+c.path()+": "+reportText(report))
 }
 
 type eventstoreVerifyCommand struct{ onNode }
@@ -180,7 +179,7 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 	if err != nil {
 		return err
 	}
-	if err := c.print(t, verified(report), reportText(report)); err != nil {
+	if err := c.show(t, verified(report), reportText(report)); err != nil {
 		return err
 	}
 	if !report.OK() {
@@ -231,7 +230,7 @@ func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *co
 	if err != nil {
 		return err
 	}
-	return c.print(t, scavenged(removed),
+	return c.show(t, scavenged(removed),
 		fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
 }
 

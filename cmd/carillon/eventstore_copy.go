@@ -29,7 +29,7 @@ type eventstoreCopyCommand struct {
 	To       config.Address `required:"" env:"CARILLON_EVENTSTORE_COPY_TO" placeholder:"URL|DIR" help:"Target: a connection string, or the directory of a stopped node. It must be empty or contain a part of the copy."`
 	CopyOnly bool           `xor:"compare" help:"Skip comparison and metadata, for a first run while the source is in use."`
 	Streams  string         `xor:"compare" type:"path" placeholder:"FILE" help:"Write the comparison to a file: each stream's event count, last revision and SHA-256, one JSON object a line."`
-	JSON     bool           `help:"Print JSON instead of text."`
+	printing
 }
 
 // Help implements kong.HelpProvider.
@@ -77,8 +77,7 @@ func (c *eventstoreCopyCommand) Run(ctx context.Context, t terminal, cli *comman
 			return fmt.Errorf("--streams: %w", err)
 		}
 	}
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, result, func(w io.Writer) {
+	return c.print(t.out, result, func(w io.Writer) {
 		row(w, copyText(result, c.CopyOnly)+" in "+since(started))
 		if text := leftOutText(result.LeftOut); text != "" {
 			row(w, text)

@@ -61,7 +61,7 @@ func (c *eventstoreRepairCommand) Run(ctx context.Context, t terminal, cli *comm
 	for _, lost := range found.Lost {
 		answer.Lost = append(answer.Lost, lostRevisions(lost))
 	}
-	if err := c.print(t, answer, repairText(found, c.AcceptLoss)); err != nil {
+	if err := c.show(t, answer, repairText(found, c.AcceptLoss)); err != nil {
 		return err
 	}
 	if found.Damage != "" && !c.AcceptLoss {

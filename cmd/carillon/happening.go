@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
 )
 
 type happeningCommand struct {
@@ -29,11 +30,7 @@ the first one counts, and the newest for dates and statuses. --json shows everyt
 }
 
 // Run shows the event.
-func (c *happeningShowCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *happeningShowCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	shown, err := client.Happening(ctx, c.ID.UUID())
 	if err != nil {
 		return err
@@ -53,11 +50,7 @@ fill. No webhook is sent. "carillon happening show" lists merged events and reas
 }
 
 // Run splits the event.
-func (c *happeningSplitCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *happeningSplitCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	split, err := client.SplitHappening(ctx, c.ID.UUID())
 	if err != nil {
 		return err

@@ -77,9 +77,7 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, list, func(w io.Writer) {
 		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, k := range list {
-			row(w, k.ID, printable(k.Name), strings.Join(k.Scopes, ","), moment(&k.CreatedAt), moment(k.ExpiresAt),
-				moment(k.LastUsedAt),
-				validity(k.ExpiresAt, k.RevokedAt, time.Now()))
+			credentialRow(w, k.Credential, strings.Join(k.Scopes, ","))
 		}
 	})
 }
@@ -104,13 +102,11 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Key) })
 }
 
-// listCredentials is the table of operators' tokens.
-func listCredentials(w io.Writer, list []adminapi.Credential) {
-	row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
-	for _, c := range list {
-		row(w, c.ID, printable(c.Name), moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt),
-			validity(c.ExpiresAt, c.RevokedAt, time.Now()))
-	}
+// credentialRow writes a line about a credential, with what it is for after its name.
+func credentialRow(w io.Writer, c adminapi.Credential, purpose ...any) {
+	cells := append([]any{c.ID, printable(c.Name)}, purpose...)
+	row(w, append(cells, moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt),
+		validity(c.ExpiresAt, c.RevokedAt, time.Now()))...)
 }
 
 // validity says whether what may expire or be revoked is still good; both may be nil.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"io"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type keysCommand struct {
@@ -22,11 +24,7 @@ them again one after the other, run this command once, and then leave only the n
 }
 
 // Run has the server rotate, and waits until it is done.
-func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.RotateMaster(ctx); err != nil {
 		return err
 	}
@@ -39,11 +37,7 @@ func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal) error {
 type keysRenewCommand struct{ changing }
 
 // Run has the server renew the epoch key, and waits until it is done.
-func (c *keysRenewCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *keysRenewCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.RenewKeys(ctx); err != nil {
 		return err
 	}

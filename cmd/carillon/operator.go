@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"time"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 type operatorCommand struct {
@@ -33,7 +35,7 @@ func (c *operatorIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	client, err := c.client()
+	client, err := c.ProvideClient()
 	if err != nil {
 		return err
 	}
@@ -47,16 +49,17 @@ func (c *operatorIssueCommand) Run(ctx context.Context, t terminal) error {
 type operatorListCommand struct{ remote }
 
 // Run lists the tokens.
-func (c *operatorListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *operatorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.OperatorTokens(ctx)
 	if err != nil {
 		return err
 	}
-	return c.print(t.out, list, func(w io.Writer) { listCredentials(w, list) })
+	return c.print(t.out, list, func(w io.Writer) {
+		row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
+		for _, token := range list {
+			credentialRow(w, token)
+		}
+	})
 }
 
 type operatorRotateCommand struct {
@@ -66,11 +69,7 @@ type operatorRotateCommand struct {
 }
 
 // Run makes the token.
-func (c *operatorRotateCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *operatorRotateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	issued, err := client.RotateOperatorToken(ctx, c.Name, c.Overlap)
 	if err != nil {
 		return err
@@ -84,11 +83,7 @@ type operatorRevokeCommand struct {
 }
 
 // Run ends the tokens.
-func (c *operatorRevokeCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *operatorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.RevokeOperator(ctx, c.Name); err != nil {
 		return err
 	}

@@ -27,11 +27,7 @@ type orgCreateCommand struct {
 }
 
 // Run makes the organization.
-func (c *orgCreateCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *orgCreateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	created, err := client.RegisterOrganization(ctx, c.Name)
 	if err != nil {
 		return err
@@ -42,11 +38,7 @@ func (c *orgCreateCommand) Run(ctx context.Context, t terminal) error {
 type orgListCommand struct{ remote }
 
 // Run lists the organizations.
-func (c *orgListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *orgListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Organizations(ctx)
 	if err != nil {
 		return err
@@ -64,7 +56,7 @@ type organization struct{ idStart }
 
 // of connects, and finds the organization that a command is about.
 func (r *remote) of(ctx context.Context, o organization) (*adminclient.Client, uuid.UUID, error) {
-	client, err := r.client()
+	client, err := r.ProvideClient()
 	if err != nil {
 		return nil, uuid.Nil, err
 	}

@@ -129,7 +129,7 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 		return errors.New("this deletes its keys, feeds, destinations and their secrets permanently; confirm " +
 			"with --yes")
 	}
-	client, err := c.client()
+	client, err := c.ProvideClient()
 	if err != nil {
 		return err
 	}

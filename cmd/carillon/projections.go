@@ -9,11 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
-
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/config"
 )
 
 type projectionsCommand struct {
@@ -25,11 +22,7 @@ type projectionsCommand struct {
 type projectionsStatusCommand struct{ remote }
 
 // Run prints the table.
-func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Projections(ctx)
 	if err != nil {
 		return err
@@ -126,11 +119,7 @@ type projectionsRebuildCommand struct {
 const pollInterval = 200 * time.Millisecond
 
 // Run begins the rebuild and follows it to its end.
-func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if err := client.Rebuild(ctx, c.Name); err != nil {
 		return err
 	}
@@ -159,19 +148,8 @@ func followWork(
 	ctx context.Context, client *adminclient.Client, t terminal, name, work string,
 	of func(adminapi.Projection) *adminapi.Rebuild,
 ) (adminapi.Projection, error) {
-	show := func(*adminapi.Rebuild) {}
-	if config.IsTerminal(t.err) {
-		bar := progressbar.NewOptions64(-1, progressbar.OptionSetWriter(t.err),
-			progressbar.OptionSetDescription(work+" of "+name),
-			progressbar.OptionClearOnFinish(), progressbar.OptionFullWidth())
-		defer func() { _ = bar.Finish() }()
-		show = func(r *adminapi.Rebuild) {
-			if r.Total > 0 {
-				bar.ChangeMax64(r.Total)
-				_ = bar.Set64(min(r.Done, r.Total-1)) // at its maximum the bar would end itself
-			}
-		}
-	}
+	show, end := bar(t, work+" of "+name)
+	defer end()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -187,7 +165,7 @@ func followWork(
 			case progress.Error != "":
 				return p, fmt.Errorf("the %s failed, the tables stay as they are: %s", work, progress.Error)
 			default:
-				show(progress)
+				show(uint64(progress.Done), uint64(progress.Total)) //nolint:gosec // not negative
 			}
 		}
 		select {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
 )
 
 type projectionsVerifyCommand struct {
@@ -17,11 +18,7 @@ type projectionsVerifyCommand struct {
 }
 
 // Run has a read model compared with its events, and waits for the result. It fails if they differ.
-func (c *projectionsVerifyCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *projectionsVerifyCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	before, err := client.Projections(ctx)
 	if err != nil {
 		return err

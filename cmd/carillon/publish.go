@@ -8,6 +8,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
 )
 
@@ -31,11 +32,7 @@ are.`
 }
 
 // Run publishes the file, with a progress bar on a terminal.
-func (c *publishCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *publishCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	events, size := t.in, int64(-1)
 	if c.File != "-" {
 		file, err := os.Open(c.File)

@@ -15,8 +15,7 @@ import (
 // remote has the flags of every subcommand that calls a server.
 type remote struct {
 	config.Client `group:"Server"`
-
-	JSON bool `help:"Print JSON instead of text."`
+	printing
 
 	reason string // of a change. Optional
 }
@@ -38,7 +37,8 @@ func (c *changing) AfterApply() error { //nolint:unparam // as kong calls it
 	return nil
 }
 
-func (r *remote) client() (*adminclient.Client, error) {
+// ProvideClient connects for every subcommand whose Run takes a client.
+func (r *remote) ProvideClient() (*adminclient.Client, error) {
 	base, err := r.BaseURL()
 	if err != nil {
 		return nil, err
@@ -50,9 +50,14 @@ func (r *remote) client() (*adminclient.Client, error) {
 	return adminclient.New(base, token).WithReason(r.reason), nil
 }
 
+// printing has the flag of every subcommand that prints an answer.
+type printing struct {
+	JSON bool `help:"Print JSON instead of text."`
+}
+
 // print writes an answer: as JSON, or as the text that it means.
-func (r *remote) print(out io.Writer, answer any, text func(io.Writer)) error {
-	if !r.JSON {
+func (p *printing) print(out io.Writer, answer any, text func(io.Writer)) error {
+	if !p.JSON {
 		table := newTable(out)
 		text(table)
 		return table.Flush()

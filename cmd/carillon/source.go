@@ -39,11 +39,7 @@ Adding the same again prints the same id.`
 }
 
 // Run adds the source.
-func (c *sourceAddCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *sourceAddCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	source := adminclient.NewSource{Type: c.Type, Timezone: c.Timezone}
 	switch c.Type {
 	case "site", "sitemap", "siteIndexPage":
@@ -73,11 +69,7 @@ last one that went through. REMARK says what is wrong, and what to do about it.`
 }
 
 // Run lists the sources.
-func (c *sourceListCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *sourceListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Sources(ctx, adminclient.SourceFilter{State: c.State, Type: c.Type, Text: c.Q})
 	if err != nil {
 		return err

@@ -44,7 +44,7 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 
 // source connects, and finds the source that a command is about.
 func (r *remote) source(ctx context.Context, start idStart) (*adminclient.Client, uuid.UUID, error) {
-	client, err := r.client()
+	client, err := r.ProvideClient()
 	if err != nil {
 		return nil, uuid.Nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/apiclient"
 )
 
@@ -34,11 +35,7 @@ type serverStatus struct {
 
 // Run asks the server. It fails if the server is not ready or a projection has stopped, and then shows which process
 // runs each, if the server knows it.
-func (c *statusCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *statusCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	status := serverStatus{Ready: true}
 	health, err := client.Ready(ctx)
 	status.Warnings = health.Warnings

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
 	"carillon/command/catalog"
 )
@@ -59,11 +60,7 @@ func typeNames() (names []string) {
 }
 
 // Run publishes the events.
-func (c *triggerCommand) Run(ctx context.Context, t terminal) error {
-	client, err := c.client()
-	if err != nil {
-		return err
-	}
+func (c *triggerCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	events, err := c.events()
 	if err != nil {
 		return err

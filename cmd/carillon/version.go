@@ -12,13 +12,12 @@ import (
 const platform = runtime.GOOS + "/" + runtime.GOARCH
 
 type versionCommand struct {
-	JSON bool `help:"Print JSON instead of text."`
+	printing
 }
 
 // Run prints the version.
 func (c *versionCommand) Run(t terminal) error {
-	r := remote{JSON: c.JSON}
-	return r.print(t.out, map[string]string{
+	return c.print(t.out, map[string]string{
 		"version":  app.ThisBuild.Version,
 		"commit":   app.ThisBuild.Commit,
 		"date":     app.ThisBuild.Date,
