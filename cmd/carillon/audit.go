@@ -5,10 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
 	"carillon/cmd/internal/adminclient"
+	"carillon/eventstore/durable"
 )
 
 type auditCommand struct {
@@ -66,46 +65,19 @@ func (p *printing) export(
 	if path == "-" {
 		return write(t.out)
 	}
-	lines, err := exportTo(path, write)
+	var lines lineCounter
+	err := durable.Write(path, func(file io.Writer) error { return write(io.MultiWriter(file, &lines)) })
 	if err != nil {
 		return err
 	}
-	n, text := contents(lines)
+	n, text := contents(lines.count)
 	return p.print(t.out, exported{n, path}, func(w io.Writer) { row(w, "exported "+text+" to "+path) })
 }
 
-// exportTo writes a file that has its name only when it is whole, readable by this user only. It counts the lines.
-func exportTo(path string, write func(io.Writer) error) (lines int, err error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(file.Name())
-		}
-	}()
-	counted := &lineCounter{to: file}
-	err = write(counted)
-	if err == nil {
-		err = file.Sync()
-	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	return counted.lines, err
-}
-
-type lineCounter struct {
-	to    io.Writer
-	lines int
-}
+type lineCounter struct{ count int }
 
 // Write implements io.Writer.
 func (l *lineCounter) Write(p []byte) (int, error) {
-	l.lines += bytes.Count(p, []byte{'\n'})
-	return l.to.Write(p)
+	l.count += bytes.Count(p, []byte{'\n'})
+	return len(p), nil
 }

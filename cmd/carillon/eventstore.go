@@ -159,10 +159,10 @@ func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *com
 		return err
 	}
 	if !report.OK() {
-		return errors.Join(c.show(t, verified(report), reportText(report)),
+		return errors.Join(c.show(t, report, reportText(report)),
 			errors.New("the backup is damaged; nothing was restored"))
 	}
-	return c.show(t, verified(report), "restored to "+c.path()+": "+reportText(report))
+	return c.show(t, report, "restored to "+c.path()+": "+reportText(report))
 }
 
 type eventstoreVerifyCommand struct{ onNode }
@@ -179,7 +179,7 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 	if err != nil {
 		return err
 	}
-	if err := c.show(t, verified(report), reportText(report)); err != nil {
+	if err := c.show(t, report, reportText(report)); err != nil {
 		return err
 	}
 	if !report.OK() {
@@ -187,21 +187,6 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 	}
 	return nil
 }
-
-// verified and scavenged are what the commands print with --json.
-type (
-	verified struct {
-		Events   uint64   `json:"events"`
-		Bytes    uint64   `json:"bytes"`
-		Streams  uint64   `json:"streams"`
-		Problems []string `json:"problems,omitempty"`
-		Faults   uint64   `json:"faults"`
-	}
-	scavenged struct {
-		Events uint64 `json:"events"`
-		Bytes  uint64 `json:"bytes"`
-	}
-)
 
 func reportText(r node.Report) string {
 	text := fmt.Sprintf("%d events in %d streams, %s: ", r.Events, r.Streams, bytesText(r.Bytes))
@@ -230,7 +215,7 @@ func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *co
 	if err != nil {
 		return err
 	}
-	return c.show(t, scavenged(removed),
+	return c.show(t, removed,
 		fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
 }
 

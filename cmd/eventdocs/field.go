@@ -2,6 +2,7 @@ package main
 
 import (
 	"go/ast"
+	"go/types"
 	"reflect"
 	"slices"
 	"strconv"
@@ -61,12 +62,10 @@ func (s *syntax) fields(t ast.Expr, prefix string, within []string) []field {
 
 // kind describes a type; inner is the struct of this package that it holds, and suffix how it holds it.
 func (s *syntax) kind(t ast.Expr) (kind, inner, suffix string) {
-	if word := words[text(t)]; word != "" {
+	if word := words[types.ExprString(strip(t))]; word != "" {
 		return word, "", ""
 	}
-	switch t := t.(type) {
-	case *ast.StarExpr:
-		return s.kind(t.X)
+	switch t := strip(t).(type) {
 	case *ast.ArrayType:
 		kind, inner, suffix = s.kind(t.Elt)
 		return "list of " + kind, inner, "[]" + suffix
@@ -84,25 +83,8 @@ func (s *syntax) kind(t ast.Expr) (kind, inner, suffix string) {
 		}
 		return s.kind(found.spec.Type)
 	default:
-		return "`" + text(t) + "`", "", ""
+		return "`" + types.ExprString(t) + "`", "", ""
 	}
-}
-
-// text is the source of a type, as far as words needs it.
-func text(t ast.Expr) string {
-	switch t := t.(type) {
-	case *ast.Ident:
-		return t.Name
-	case *ast.SelectorExpr:
-		return text(t.X) + "." + t.Sel.Name
-	case *ast.ArrayType:
-		if t.Len == nil {
-			return "[]" + text(t.Elt)
-		}
-	case *ast.StarExpr:
-		return text(t.X)
-	}
-	return ""
 }
 
 func strip(t ast.Expr) ast.Expr {

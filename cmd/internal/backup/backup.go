@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +15,7 @@ import (
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
 	"carillon/eventstore/copying"
+	"carillon/eventstore/durable"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 )
@@ -72,7 +72,10 @@ func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Ma
 	if err := claim(dir); err != nil {
 		return Manifest{}, err
 	}
-	unlock, err := lock(dir)
+	unlock, err := durable.Lock(dir)
+	if errors.Is(err, durable.ErrLocked) {
+		err = fmt.Errorf("another backup into %s is running: wait for it, or name another directory", dir)
+	}
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -117,7 +120,7 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
 		return Manifest{}, &Lost{lost}
 	}
-	maps.DeleteFunc(keys, func(id uuid.UUID, _ []byte) bool { _, live := found.live[id]; return !live })
+	maps.DeleteFunc(keys, func(id uuid.UUID, _ []byte) bool { _, live := found.owners.Live[id]; return !live })
 	if err := writeKeys(filepath.Join(dir, keysDir), keys); err != nil {
 		return Manifest{}, err
 	}
@@ -242,20 +245,4 @@ func (in *Installation) read(ctx context.Context, store *esdb.Store, signed bool
 	progress, done := in.Progress("verifying")
 	defer done()
 	return read(ctx, store, signed, progress)
-}
-
-// lock keeps other backups out of a directory. It ends with the process, however that ends.
-func lock(dir string) (unlock func(), err error) {
-	opened, err := os.Open(dir) //nolint:gosec // the operator's own
-	if err != nil {
-		return nil, err
-	}
-	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = fmt.Errorf("another backup into %s is running: wait for it, or name another directory", dir)
-	}
-	if err != nil {
-		return nil, errors.Join(err, opened.Close())
-	}
-	return func() { _ = opened.Close() }, nil
 }

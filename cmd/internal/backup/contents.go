@@ -12,8 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/clientcertificate"
-	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
 	"carillon/command/sealing"
 	"carillon/eventstore"
@@ -25,10 +23,9 @@ import (
 // contents is the content of an event store: its streams, and each live owner of a data key with its newest sealed
 // data, destinations and client certificates.
 type contents struct {
-	streams      map[string]*stream
-	live         map[uuid.UUID][]byte
-	certificates map[uuid.UUID]uuid.UUID // organizations of client certificates
-	events       uint64
+	streams map[string]*stream
+	owners  custody.Owners
+	events  uint64
 	// signed: hashes cover the metadata as well, which those of earlier versions left out.
 	signed    bool
 	described map[string][sha256.Size]byte // by stream with metadata, the hash of the newest
@@ -45,11 +42,10 @@ type stream struct {
 // read reads the whole log. The store's own streams are left out.
 func read(ctx context.Context, store *esdb.Store, signed bool, progress node.Progress) (contents, error) {
 	c := contents{
-		streams:      map[string]*stream{},
-		live:         map[uuid.UUID][]byte{},
-		certificates: map[uuid.UUID]uuid.UUID{},
-		signed:       signed,
-		described:    map[string][sha256.Size]byte{},
+		streams:   map[string]*stream{},
+		owners:    custody.NewOwners(),
+		signed:    signed,
+		described: map[string][sha256.Size]byte{},
 	}
 	head, err := store.Head(ctx)
 	if err != nil {
@@ -64,7 +60,7 @@ func read(ctx context.Context, store *esdb.Store, signed bool, progress node.Pro
 			continue
 		}
 		c.add(&entry)
-		if err := c.follow(&entry.Recorded); err != nil {
+		if err := c.owners.Apply(&entry.Recorded); err != nil {
 			return c, err
 		}
 		if c.events++; c.events%1000 == 0 && progress != nil {
@@ -111,52 +107,6 @@ func (c *contents) chain(sum [sha256.Size]byte, parts ...[]byte) [sha256.Size]by
 // order is the hash of the order of all events.
 func (c *contents) order() string { return hex.EncodeToString(c.log[:]) }
 
-func (c *contents) follow(recorded *eventstore.Recorded) error {
-	switch {
-	case recorded.Type == eventstore.Filler:
-	case strings.HasPrefix(recorded.Stream, destination.Aggregate.Category+"-"):
-		return c.followDestination(recorded)
-	case strings.HasPrefix(recorded.Stream, clientcertificate.Aggregate.Category+"-"):
-		return c.followCertificate(recorded)
-	}
-	return nil
-}
-
-func (c *contents) followCertificate(recorded *eventstore.Recorded) error {
-	event, err := clientcertificate.Events.Decode(recorded)
-	if err != nil {
-		return err
-	}
-	delete(c.live, clientcertificate.Ended(event))
-	switch e := event.(type) {
-	case clientcertificate.Set:
-		c.live[e.ID], c.certificates[e.ID] = e.Key, recorded.StreamID()
-	case clientcertificate.Replaced:
-		c.live[e.ID], c.certificates[e.ID] = e.Key, recorded.StreamID()
-	case clientcertificate.Removed:
-	}
-	return nil
-}
-
-func (c *contents) followDestination(recorded *eventstore.Recorded) error {
-	event, err := destination.Events.Decode(recorded)
-	if err != nil {
-		return err
-	}
-	id := recorded.StreamID()
-	switch e := event.(type) {
-	case destination.SecretMinted:
-		c.live[id] = e.Sealed
-	case destination.SecretRotated:
-		c.live[id] = e.Sealed
-	case destination.Deleted:
-		delete(c.live, id)
-	case destination.Created, destination.Revised, destination.SecretExpired,
-		destination.Enabled, destination.Disabled, destination.AutoDisabled: // bring no secret
-	}
-	return nil
-}
-
 // list returns the records of the streams, by name, those with metadata first.
 func (c *contents) list() []copying.Stream {
 	list := make([]copying.Stream, 0, len(c.streams)+len(c.described))
@@ -181,15 +131,10 @@ func (c *contents) list() []copying.Stream {
 // unopened are those who live and of whom what was sealed last opens with none of some keys.
 func (c *contents) unopened(ring *sealing.Ring, keys map[uuid.UUID][]byte) custody.Lost {
 	var ids []uuid.UUID
-	for id, sealed := range c.live {
-		field := sealing.Secret
-		if _, certificate := c.certificates[id]; certificate {
-			field = sealing.PrivateKey
-		}
-		if _, err := ring.OpenWith(id, field, keys[id], sealed); err != nil {
+	for id, owner := range c.owners.Live {
+		if _, err := ring.OpenWith(id, owner.Field(), keys[id], owner.Newest); err != nil {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b uuid.UUID) int { return strings.Compare(a.String(), b.String()) })
-	return custody.LostOf(ids, c.certificates)
+	return c.owners.Lost(ids)
 }

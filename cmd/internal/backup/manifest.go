@@ -280,7 +280,7 @@ func (in *Installation) verify(ctx context.Context, dir string, from *source) (M
 		Dir:       dir,
 		Events:    found.events,
 		Streams:   len(from.streams),
-		Keys:      len(found.live) - len(lost.Destinations) - len(lost.Certificates),
+		Keys:      len(found.owners.Live) - len(lost.Destinations) - len(lost.Certificates),
 		MasterKey: from.made.MasterKey,
 	}
 	if from.made.Signed() {

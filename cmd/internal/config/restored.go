@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,22 +32,10 @@ func MarkRestored(dataDir string, whole bool) error {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dataDir, "."+restoredFile+"-*")
-	if err != nil {
+	return durable.Write(filepath.Join(dataDir, restoredFile), func(file io.Writer) error {
+		_, err := io.WriteString(file, text)
 		return err
-	}
-	defer func() { _ = os.Remove(file.Name()) }()
-	_, err = file.WriteString(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), filepath.Join(dataDir, restoredFile)); err != nil {
-		return err
-	}
-	return durable.SyncDir(dataDir)
+	})
 }
 
 // CheckRestored refuses to send or visit anything from a data directory that comes from a backup, before AfterRestore

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
@@ -18,7 +17,7 @@ const eventsTimeout = 5 * time.Second
 // alive reads the owners that exist: from the read models, and later ones from the events. If a read model is not
 // complete, all of it comes from the events.
 func (c *Custody) alive(ctx context.Context) (found alive, err error) {
-	found.ids, found.ended = map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]struct{}{}
+	found.Owners = NewOwners()
 	asking, cancel := context.WithTimeout(ctx, eventsTimeout)
 	defer cancel()
 	head, err := c.Store.Head(asking)
@@ -62,7 +61,7 @@ func (c *Custody) readEvents(
 		if err != nil {
 			return false, fmt.Errorf("read owners of data keys: %w", err)
 		}
-		if err := k.apply(found, event); err != nil {
+		if err := found.Apply(event); err != nil {
 			return false, err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -141,13 +140,12 @@ func (c *Custody) note(lost []uuid.UUID, trouble error, alive alive) {
 	lost = sorted(lost)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	lostBy := alive.Lost(lost)
 	if !slices.Equal(lost, c.lost) && len(lost) > 0 {
-		c.Log.Error("data keys lost, data sealed with them can't be opened", "count", len(lost),
-			"by", LostOf(lost, alive.ids).String())
+		c.Log.Error("data keys lost, data sealed with them can't be opened", "count", len(lost), "by", lostBy.String())
 	}
 	if c.trouble, c.partial = trouble, alive.partial; !alive.partial {
-		c.lost, c.lostOf = lost, maps.Clone(alive.ids)
-		maps.DeleteFunc(c.lostOf, func(owner, _ uuid.UUID) bool { return !slices.Contains(lost, owner) })
+		c.lost, c.lostBy = lost, lostBy
 	}
 }
 
@@ -187,7 +185,7 @@ type comparison struct {
 
 func (m *comparison) all(ctx context.Context) error {
 	owners := map[uuid.UUID]struct{}{}
-	for owner := range m.alive.ids {
+	for owner := range m.alive.Live {
 		owners[owner] = struct{}{}
 	}
 	for _, keys := range []map[uuid.UUID][]byte{m.home, m.other} {
@@ -217,7 +215,7 @@ func (m *comparison) one(ctx context.Context, owner uuid.UUID) error {
 	key, inHome := m.home[owner]
 	other, inOther := m.other[owner]
 	now := lives
-	if _, live := m.alive.ids[owner]; !live {
+	if _, live := m.alive.Live[owner]; !live {
 		if m.alive.partial {
 			return nil // the events can't be asked: nothing is known of it
 		}
@@ -300,7 +298,7 @@ func (m *comparison) agree(ctx context.Context, owner uuid.UUID, home, other []b
 	if err != nil || len(newest) == 0 {
 		return err
 	}
-	if _, err := m.Ring.OpenWith(owner, m.alive.field(owner), other, newest); err == nil {
+	if _, err := m.Ring.OpenWith(owner, m.alive.Live[owner].Field(), other, newest); err == nil {
 		return m.takeIn(ctx, owner, other)
 	}
 	return m.copyOut(ctx, owner, home)

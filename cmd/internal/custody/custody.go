@@ -58,11 +58,11 @@ type Custody struct {
 	wraps sync.Mutex // while the key that wraps is changed, or looked up in Postgres
 
 	mu      sync.Mutex
-	lost    []uuid.UUID             // owners
-	lostOf  map[uuid.UUID]uuid.UUID // those of them that are client certificates, with their organizations
-	trouble error                   // why a place could not be used the last time
-	left    int                     // how many keys the copy had more than the home after the last comparison
-	partial bool                    // the last comparison could not ask the events
+	lost    []uuid.UUID // owners
+	lostBy  Lost        // the same by their kind
+	trouble error       // why a place could not be used the last time
+	left    int         // how many keys the copy had more than the home after the last comparison
+	partial bool        // the last comparison could not ask the events
 }
 
 var _ sealing.KeyStore = (*Custody)(nil)
@@ -104,7 +104,7 @@ func (c *Custody) Close() {
 func (c *Custody) Lost() Lost {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return LostOf(c.lost, c.lostOf)
+	return c.lostBy
 }
 
 // Trouble returns why a place could not be used the last time; nil if it could.

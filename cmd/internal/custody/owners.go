@@ -21,11 +21,48 @@ import (
 // Data keys are owned by destinations, which have streams, and by client certificates, which are in the streams of
 // their organizations.
 
+// Owners are the owners of data keys.
+type Owners struct {
+	Live  map[uuid.UUID]Owner
+	Ended map[uuid.UUID]struct{} // client certificates that were replaced or removed
+}
+
+// Owner is an owner that lives.
+type Owner struct {
+	Organization uuid.UUID // of a client certificate. Zero for a destination.
+	Newest       []byte    // the last value that was sealed for it; not known of read models
+}
+
+// NewOwners returns an empty list.
+func NewOwners() Owners {
+	return Owners{Live: map[uuid.UUID]Owner{}, Ended: map[uuid.UUID]struct{}{}}
+}
+
+// Field returns the field of the newest value that is sealed for an owner.
+func (o Owner) Field() sealing.Field {
+	if o.Organization != uuid.Nil {
+		return sealing.PrivateKey
+	}
+	return sealing.Secret
+}
+
+// Apply takes in an event. Those of other categories change nothing.
+func (o Owners) Apply(recorded *eventstore.Recorded) error {
+	category, _, _ := strings.Cut(recorded.Stream, "-")
+	switch {
+	case recorded.Type == eventstore.Filler:
+	case category == destination.Aggregate.Category:
+		return o.applyDestination(recorded)
+	case category == clientcertificate.Aggregate.Category:
+		return o.applyCertificate(recorded)
+	}
+	return nil
+}
+
 // alive has the owners that exist.
 type alive struct {
-	ids     map[uuid.UUID]uuid.UUID // the organization of a client certificate; uuid.Nil for a destination
-	ended   map[uuid.UUID]struct{}  // client certificates that were replaced or removed
-	partial bool                    // the event store could not be asked: some may be deleted, others missing
+	Owners
+	partial bool // the event store could not be asked: some may be deleted, others missing
 }
 
 // kind describes one kind of owners.
@@ -33,54 +70,56 @@ type kind struct {
 	model    projections.ReadModel
 	category string
 	rows     string // id, organization (of a certificate), whether it ended
-	apply    func(alive, *eventstore.Recorded) error
 }
 
 var kinds = []kind{
 	{
 		model:    destinations.ReadModel,
 		category: destination.Aggregate.Category,
-		apply:    alive.applyDestination,
 		rows:     "SELECT id, '00000000-0000-0000-0000-000000000000'::uuid, false FROM destinations.destinations",
 	},
 	{
 		model:    clientcertificates.ReadModel,
 		category: clientcertificate.Aggregate.Category,
-		apply:    alive.applyCertificate,
 		rows:     "SELECT id, organization, ended_at IS NOT NULL FROM client_certificates.certificates",
 	},
 }
 
-func (a alive) applyDestination(recorded *eventstore.Recorded) error {
+func (o Owners) applyDestination(recorded *eventstore.Recorded) error {
 	event, err := destination.Events.Decode(recorded)
 	if err != nil {
 		return err
 	}
-	switch event.(type) {
+	id := recorded.StreamID()
+	switch e := event.(type) {
 	case destination.Created:
-		a.ids[recorded.StreamID()] = uuid.Nil
+		o.Live[id] = Owner{}
+	case destination.SecretMinted:
+		o.Live[id] = Owner{Newest: e.Sealed}
+	case destination.SecretRotated:
+		o.Live[id] = Owner{Newest: e.Sealed}
 	case destination.Deleted:
-		delete(a.ids, recorded.StreamID())
-	case destination.Revised, destination.SecretMinted, destination.SecretRotated, destination.SecretExpired,
+		delete(o.Live, id)
+	case destination.Revised, destination.SecretExpired,
 		destination.Enabled, destination.Disabled, destination.AutoDisabled: // neither begin nor end one
 	}
 	return nil
 }
 
-func (a alive) applyCertificate(recorded *eventstore.Recorded) error {
+func (o Owners) applyCertificate(recorded *eventstore.Recorded) error {
 	event, err := clientcertificate.Events.Decode(recorded)
 	if err != nil {
 		return err
 	}
 	if ended := clientcertificate.Ended(event); ended != uuid.Nil {
-		delete(a.ids, ended)
-		a.ended[ended] = struct{}{}
+		delete(o.Live, ended)
+		o.Ended[ended] = struct{}{}
 	}
 	switch e := event.(type) {
 	case clientcertificate.Set:
-		a.ids[e.ID] = recorded.StreamID()
+		o.Live[e.ID] = Owner{Organization: recorded.StreamID(), Newest: e.Key}
 	case clientcertificate.Replaced:
-		a.ids[e.ID] = recorded.StreamID()
+		o.Live[e.ID] = Owner{Organization: recorded.StreamID(), Newest: e.Key}
 	case clientcertificate.Removed:
 	}
 	return nil
@@ -95,9 +134,9 @@ func (c *Custody) readRows(ctx context.Context, k kind, found alive) error {
 	var ended bool
 	_, err = pgx.ForEachRow(rows, []any{&id, &organization, &ended}, func() error {
 		if ended {
-			found.ended[id] = struct{}{}
+			found.Ended[id] = struct{}{}
 		} else {
-			found.ids[id] = organization
+			found.Live[id] = Owner{Organization: organization}
 		}
 		return nil
 	})
@@ -116,20 +155,12 @@ const (
 	ended
 )
 
-// field returns the field of the newest value that is sealed for an owner, see fate.
-func (a alive) field(owner uuid.UUID) sealing.Field {
-	if a.ids[owner] != uuid.Nil {
-		return sealing.PrivateKey
-	}
-	return sealing.Secret
-}
-
 // fate asks the events what became of an owner, and returns the newest value that is sealed for it if it lives.
 func (c *Custody) fate(ctx context.Context, among alive, owner uuid.UUID) (now fate, newest []byte, err error) {
-	if _, over := among.ended[owner]; over {
+	if _, over := among.Ended[owner]; over {
 		return ended, nil, nil
 	}
-	if organization := among.ids[owner]; organization != uuid.Nil {
+	if organization := among.Live[owner].Organization; organization != uuid.Nil {
 		known, err := clientcertificate.Aggregate.Load(ctx, c.Store, organization)
 		if shown := known.State.Certificate; err != nil || shown.ID == owner {
 			return lives, shown.Key, err
@@ -174,10 +205,10 @@ func (l Lost) String() string {
 	return strings.Join(parts, "; and ")
 }
 
-// LostOf sorts owners by their kind. organizations has those of client certificates.
-func LostOf(owners []uuid.UUID, organizations map[uuid.UUID]uuid.UUID) (l Lost) {
-	for _, owner := range owners {
-		if organization := organizations[owner]; organization != uuid.Nil {
+// Lost sorts owners that have lost their keys by their kind.
+func (o Owners) Lost(owners []uuid.UUID) (l Lost) {
+	for _, owner := range sorted(owners) {
+		if organization := o.Live[owner].Organization; organization != uuid.Nil {
 			l.Certificates = append(l.Certificates, organization)
 		} else {
 			l.Destinations = append(l.Destinations, owner)

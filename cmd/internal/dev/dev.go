@@ -4,10 +4,12 @@
 package dev
 
 import (
+	"carillon/eventstore/durable"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/netip"
 	"os"
@@ -69,27 +71,19 @@ func ListenSecret(dataDir string) (string, error) {
 }
 
 // keep writes a file as a whole or not at all.
-func keep(dataDir, name string, content []byte) (err error) {
+func keep(dataDir, name string, content []byte) error {
 	dir := filepath.Join(dataDir, dirName)
-	if err := os.MkdirAll(dir, dirMode); err != nil {
-		return fmt.Errorf("development files: %w", err)
+	err := os.MkdirAll(dir, dirMode)
+	if err == nil {
+		err = durable.Write(filepath.Join(dir, name), func(file io.Writer) error {
+			_, err := file.Write(content)
+			return err
+		})
 	}
-	temp, err := os.CreateTemp(dir, name+".*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("development files: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("development files: %w", err), os.Remove(temp.Name()))
-		}
-	}()
-	if _, err := temp.Write(content); err != nil {
-		return errors.Join(err, temp.Close())
-	}
-	if err := errors.Join(temp.Sync(), temp.Chmod(fileMode), temp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(temp.Name(), filepath.Join(dir, name))
+	return nil
 }
 
 func exists(path string) (bool, error) {

@@ -1,8 +1,10 @@
 package listen
 
 import (
+	"carillon/eventstore/durable"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -20,13 +22,7 @@ const maxPlaces = 4
 // one removes what it left.
 type place struct {
 	externalID string
-	lock       *os.File
-}
-
-func (p *place) release() {
-	if p != nil {
-		_ = p.lock.Close()
-	}
+	release    func()
 }
 
 var notInExternalID = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
@@ -35,22 +31,21 @@ var notInExternalID = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
 func (l *listener) takePlace(ctx context.Context) (taken *place, err error) {
 	for i := range maxPlaces {
 		p, err := l.lockPlace(i)
-		switch {
-		case err != nil:
-		case p == nil:
+		if errors.Is(err, durable.ErrLocked) {
 			continue
-		default:
-			err = l.remove(ctx, p.externalID)
+		}
+		if err == nil {
+			if err = l.remove(ctx, p.externalID); err == nil && taken == nil {
+				taken = p
+				continue
+			}
+			p.release()
 		}
 		if err != nil {
-			p.release()
-			taken.release()
+			if taken != nil {
+				taken.release()
+			}
 			return nil, err
-		}
-		if taken == nil {
-			taken = p
-		} else {
-			p.release()
 		}
 	}
 	if taken == nil {
@@ -59,7 +54,7 @@ func (l *listener) takePlace(ctx context.Context) (taken *place, err error) {
 	return taken, nil
 }
 
-// lockPlace returns nil if another process has the place.
+// lockPlace fails with durable.ErrLocked if another process has the place.
 func (l *listener) lockPlace(i int) (*place, error) {
 	name, host := "user", "host"
 	if current, err := user.Current(); err == nil {
@@ -78,15 +73,15 @@ func (l *listener) lockPlace(i int) (*place, error) {
 		}
 	}
 	file := filepath.Join(dir, fmt.Sprintf("listen-%x", of[:8]))
-	lock, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // named by a hash
+	made, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // named by a hash
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // it fits
-		_ = lock.Close()
-		return nil, nil //nolint:nilerr,nilnil // another process has it
+	unlock, err := durable.Lock(file)
+	if err := errors.Join(err, made.Close()); err != nil {
+		return nil, err
 	}
-	return &place{externalID: externalID, lock: lock}, nil
+	return &place{externalID: externalID, release: unlock}, nil
 }
 
 // serverAt returns an address with one name for this machine, so that two spellings share places.

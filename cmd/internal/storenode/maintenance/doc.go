@@ -38,28 +38,13 @@ const (
 
 // line is one line of an answer.
 type line struct {
-	Done      uint64     `json:"done,omitempty"`
-	Total     uint64     `json:"total,omitempty"`
-	Error     string     `json:"error,omitempty"`
-	Finished  bool       `json:"finished,omitempty"`
-	Report    *report    `json:"report,omitempty"`
-	Scavenged *scavenged `json:"scavenged,omitempty"`
+	Done      uint64          `json:"done,omitempty"`
+	Total     uint64          `json:"total,omitempty"`
+	Error     string          `json:"error,omitempty"`
+	Finished  bool            `json:"finished,omitempty"`
+	Report    *node.Report    `json:"report,omitempty"`
+	Scavenged *node.Scavenged `json:"scavenged,omitempty"`
 }
-
-// report and scavenged are node.Report and node.Scavenged on the wire.
-type (
-	report struct {
-		Events   uint64   `json:"events"`
-		Bytes    uint64   `json:"bytes"`
-		Streams  uint64   `json:"streams"`
-		Problems []string `json:"problems,omitempty"`
-		Faults   uint64   `json:"faults,omitempty"`
-	}
-	scavenged struct {
-		Events uint64 `json:"events"`
-		Bytes  uint64 `json:"bytes"`
-	}
-)
 
 // about is a node's description of itself.
 type about struct {

@@ -164,7 +164,7 @@ func (c *client) Verify(ctx context.Context, progress node.Progress) (node.Repor
 	if err != nil || last.Report == nil {
 		return node.Report{}, err
 	}
-	return node.Report(*last.Report), nil
+	return *last.Report, nil
 }
 
 // Scavenge implements Node.
@@ -173,7 +173,7 @@ func (c *client) Scavenge(ctx context.Context, progress node.Progress) (node.Sca
 	if err != nil || last.Scavenged == nil {
 		return node.Scavenged{}, err
 	}
-	return node.Scavenged(*last.Scavenged), nil
+	return *last.Scavenged, nil
 }
 
 // closed is a directory that no process uses. It is opened for each task.

@@ -5,7 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"carillon/eventstore/durable"
 )
 
 // newPartial makes a directory beside dir to restore into, and removes those that killed restores of dir have left.
@@ -27,7 +28,10 @@ func newPartial(dir string, log *slog.Logger) (partial string, discard func(), e
 		return "", nil, err
 	}
 	// Without locks of the file system, other processes get none either, and nothing is removed.
-	unlock, _ := lock(partial)
+	unlock, err := durable.Lock(partial)
+	if err != nil {
+		unlock = func() {}
+	}
 	return partial, func() {
 		_ = os.RemoveAll(partial) // it has its name by then, or is worth nothing
 		unlock()
@@ -35,24 +39,14 @@ func newPartial(dir string, log *slog.Logger) (partial string, discard func(), e
 }
 
 func removeLeftover(dir string, log *slog.Logger) {
-	unlock, locked := lock(dir)
-	defer unlock()
-	if !locked {
+	unlock, err := durable.Lock(dir)
+	if err != nil {
 		return
 	}
+	defer unlock()
 	if err := os.RemoveAll(dir); err != nil {
 		log.Warn("leftovers of a killed restore not removed", "dir", dir, "error", err)
 		return
 	}
 	log.Info("removed what a restore left that was killed", "dir", dir)
-}
-
-// lock locks a directory, if it is free. The lock ends with the process, however that ends.
-func lock(dir string) (unlock func(), locked bool) {
-	opened, err := os.Open(dir) //nolint:gosec // the path is the operator's own
-	if err != nil {
-		return func() {}, false
-	}
-	err = syscall.Flock(int(opened.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits
-	return func() { _ = opened.Close() }, err == nil
 }

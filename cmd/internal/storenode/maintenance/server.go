@@ -124,10 +124,10 @@ func (s *Server) do(r *http.Request, task string, progress node.Progress) (last 
 		return last, s.node.Backup(ctx, request.Dir)
 	case taskVerify:
 		found, err := s.node.Verify(ctx, progress)
-		return line{Report: (*report)(&found)}, err
+		return line{Report: &found}, err
 	case taskScavenge:
 		removed, err := s.node.Scavenge(ctx, progress)
-		return line{Scavenged: (*scavenged)(&removed)}, err
+		return line{Scavenged: &removed}, err
 	}
 	return last, fmt.Errorf("%q is no task", task)
 }

@@ -10,8 +10,8 @@ import (
 
 // Scavenged is the amount that Scavenge removed.
 type Scavenged struct {
-	Events uint64
-	Bytes  uint64
+	Events uint64 `json:"events"`
+	Bytes  uint64 `json:"bytes"`
 }
 
 const (

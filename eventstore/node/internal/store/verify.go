@@ -13,12 +13,12 @@ import (
 
 // Report is the result of Verify.
 type Report struct {
-	Events  uint64
-	Bytes   uint64
-	Streams uint64
+	Events  uint64 `json:"events"`
+	Bytes   uint64 `json:"bytes"`
+	Streams uint64 `json:"streams"`
 	// Problems are the first faults; Faults is the number of all.
-	Problems []string
-	Faults   uint64
+	Problems []string `json:"problems,omitempty"`
+	Faults   uint64   `json:"faults"`
 }
 
 // OK reports whether nothing is wrong.
