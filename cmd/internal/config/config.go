@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,14 +115,7 @@ func ForDemo(dir, postgresBin string) Config {
 }
 
 // Is reports whether this process has a role.
-func (c *Config) Is(role string) bool {
-	for _, r := range c.Roles {
-		if r == role {
-			return true
-		}
-	}
-	return false
-}
+func (c *Config) Is(role string) bool { return slices.Contains(c.Roles, role) }
 
 // Setting is an error about one setting; it names the variable and the flag.
 type Setting struct {
@@ -176,10 +170,11 @@ func wrong(variable, issue string, args ...any) error {
 }
 
 func (c *Config) checkAddresses() error {
-	for variable, address := range map[string]string{
+	addresses := map[string]string{
 		"CARILLON_HTTP_ADDR":  c.HTTPAddr,
 		"CARILLON_ADMIN_ADDR": c.AdminAddr,
-	} {
+	}
+	for variable, address := range addresses {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return wrong(variable, "must be host:port, such as 127.0.0.1:8080; it is %q", address)
 		}
@@ -187,10 +182,7 @@ func (c *Config) checkAddresses() error {
 	if c.HTTPAddr == c.AdminAddr && !strings.HasSuffix(c.HTTPAddr, ":0") {
 		return wrong("CARILLON_ADMIN_ADDR", "must differ from CARILLON_HTTP_ADDR; both are %s", c.HTTPAddr)
 	}
-	for variable, address := range map[string]string{
-		"CARILLON_HTTP_ADDR":  c.HTTPAddr,
-		"CARILLON_ADMIN_ADDR": c.AdminAddr,
-	} {
+	for variable, address := range addresses {
 		if c.Dev && !onLoopback(address) {
 			return wrong("CARILLON_DEV", "is for this machine alone: %s must be an address such as 127.0.0.1:8080, and is %s. "+
 				"On a network leave it out, and open what webhooks and collectors may reach by CARILLON_DELIVERY_ALLOW_CIDRS and "+
@@ -270,16 +262,8 @@ func (c *Config) checkAnalytics() error {
 func (c *Config) Connections() int { return cmp.Or(c.DatabaseConnections, defaultConnections) }
 
 func hasScheme(url string, schemes ...string) bool {
-	scheme, rest, ok := strings.Cut(url, "://")
-	if !ok || rest == "" {
-		return false
-	}
-	for _, s := range schemes {
-		if scheme == s {
-			return true
-		}
-	}
-	return false
+	scheme, rest, _ := strings.Cut(url, "://")
+	return rest != "" && slices.Contains(schemes, scheme)
 }
 
 // KeyHome returns the directory that keeps the data keys beside an embedded store; "" if Postgres keeps them.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -20,10 +19,8 @@ func (c *Config) ensureSealKey() error {
 	if c.SealKey != "" {
 		return nil
 	}
-	random := make([]byte, keySize)
-	_, _ = rand.Read(random) // never fails
 	path := filepath.Join(c.DataDir, SealKeyFile)
-	key, err := onceMade(path, base64.StdEncoding.EncodeToString(random))
+	key, err := onceMade(path, newKey())
 	if err != nil {
 		return err
 	}

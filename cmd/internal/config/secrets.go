@@ -36,11 +36,8 @@ func (c *Config) EnsureSecrets() error {
 		return err
 	}
 	c.splitMasterKey()
-	random := make([]byte, keySize)
 	if c.MasterKey == "" {
-		_, _ = rand.Read(random) // never fails
-		path := filepath.Join(c.DataDir, MasterKeyFile)
-		fresh := base64.StdEncoding.EncodeToString(random)
+		path, fresh := filepath.Join(c.DataDir, MasterKeyFile), newKey()
 		key, err := onceMade(path, fresh)
 		if err != nil {
 			return err
@@ -56,7 +53,8 @@ func (c *Config) EnsureSecrets() error {
 		}
 	}
 	if c.AdminToken == "" {
-		_, _ = rand.Read(random)
+		random := make([]byte, keySize)
+		_, _ = rand.Read(random) // never fails
 		path := filepath.Join(c.DataDir, AdminTokenFile)
 		token, err := onceMade(path, hex.EncodeToString(random))
 		if err != nil {
@@ -146,9 +144,7 @@ func (c *Config) readNext() error {
 
 // MakeNextMaster makes the next master key in the data directory, durably, or reads the one that is there.
 func (c *Config) MakeNextMaster() ([]byte, error) {
-	random := make([]byte, keySize)
-	_, _ = rand.Read(random) // never fails
-	key, err := onceMade(filepath.Join(c.DataDir, nextMasterKeyFile), base64.StdEncoding.EncodeToString(random))
+	key, err := onceMade(filepath.Join(c.DataDir, nextMasterKeyFile), newKey())
 	if err != nil {
 		return nil, err
 	}
@@ -182,6 +178,13 @@ func (c *Config) KeepNextMaster() error {
 	return nil
 }
 
+// newKey returns a random key in base64.
+func newKey() string {
+	random := make([]byte, keySize)
+	_, _ = rand.Read(random) // never fails
+	return base64.StdEncoding.EncodeToString(random)
+}
+
 func decodeMasterKey(text string) ([]byte, error) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding,
 		base64.RawURLEncoding} {
@@ -209,10 +212,7 @@ func onceMade(path, fresh string) (string, error) {
 	if err == nil {
 		err = file.Sync()
 	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
+	if err = errors.Join(err, file.Close()); err == nil {
 		err = os.Link(file.Name(), path)
 	}
 	switch {
