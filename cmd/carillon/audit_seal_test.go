@@ -14,10 +14,12 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 	"carillon/eventstore/seal"
 )
 
@@ -43,7 +45,7 @@ func TestSealedLog(t *testing.T) {
 
 	data := s.server[1]
 	answer[backedUp](t, "eventstore", "backup", at("backup"), "--data-dir", data)
-	answer[verified](t, "eventstore", "restore", at("backup"), "--data-dir", at("restored"))
+	answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("restored"))
 	answer[copying.Result](t, "eventstore", "copy", "--from", at("restored/eventstore"), "--to", at("copy"))
 	line, err := sealed.Head.Line()
 	if err == nil {
@@ -103,9 +105,9 @@ func TestSealedLogScavenged(t *testing.T) {
 	id := s.destination(s.ok("org", "create", "Town hall")).String()
 	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
 	answer[backedUp](t, "eventstore", "backup", filepath.Join(dir, "backup"), "--data-dir", s.server[1])
-	answer[verified](t, "eventstore", "restore", filepath.Join(dir, "backup"), "--data-dir", dir)
+	answer[node.Report](t, "eventstore", "restore", filepath.Join(dir, "backup"), "--data-dir", dir)
 	stream := destination.Aggregate.Stream(uuid.MustParse(id))
-	store, end, err := openDirectory(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
+	store, end, err := maintenance.OpenAlone(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +119,7 @@ func TestSealedLogScavenged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := answer[scavenged](t, "eventstore", "scavenge", "--data-dir", dir); got.Events != 2 {
+	if got := answer[node.Scavenged](t, "eventstore", "scavenge", "--data-dir", dir); got.Events != 2 {
 		t.Errorf("scavenged %+v", got)
 	}
 	report := answer[treeheads.Report](t, "audit", "verify", "--data-dir", dir, "--key", seal.KeyText(sealed.Key))

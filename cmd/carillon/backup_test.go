@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -24,6 +23,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/mtls/mtlstest"
 	"carillon/eventstore/copying"
+	"carillon/eventstore/node"
 	"carillon/projections/pgtest"
 )
 
@@ -133,7 +133,7 @@ func TestBackupAndRestore(t *testing.T) {
 // The event store of a running server is verified and copied.
 func (j *installationJourney) eventStore() {
 	j.Helper()
-	if got := answer[verified](j.T, "eventstore", "verify", "--data-dir", j.at("data")); got.Events == 0 ||
+	if got := answer[node.Report](j.T, "eventstore", "verify", "--data-dir", j.at("data")); got.Events == 0 ||
 		got.Faults != 0 {
 		j.Errorf("verified %+v", got)
 	}
@@ -207,15 +207,14 @@ func (j *installationJourney) overARunningServer() {
 func (j *installationJourney) rotated() {
 	j.Helper()
 	j.crm = j.create("crm")
-	in, err := (&installation{DataDir: j.at("data")}).connect(terminal{out: io.Discard, err: io.Discard},
-		slog.New(slog.DiscardHandler))
-	if err != nil {
-		j.Fatal(err)
-	}
-	copyStore := in.CopyStore
-	in.CopyStore = func(ctx context.Context, dir string) error {
-		j.carillon(append([]string{"keys", "rotate-master"}, j.flags...)...)
-		return copyStore(ctx, dir)
+	in := (&installation{DataDir: j.at("data")}).open(terminal{out: io.Discard, err: io.Discard}, &commandLine{})
+	in.Log = slog.New(slog.DiscardHandler)
+	progress := in.Progress
+	in.Progress = func(what string) (node.Progress, func()) {
+		if what == "backing up" {
+			j.carillon(append([]string{"keys", "rotate-master"}, j.flags...)...)
+		}
+		return progress(what)
 	}
 	if _, err := in.Make(j.Context(), j.at("rotated"), time.Now()); err == nil ||
 		!strings.Contains(err.Error(), "was rotated") {

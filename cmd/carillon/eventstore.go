@@ -103,7 +103,7 @@ func (c *eventstoreBackupCommand) Run(ctx context.Context, t terminal, cli *comm
 		return err
 	}
 	return c.show(t, backedUp{Dir: to, Bytes: size},
-		fmt.Sprintf("backed up to %s: %s in %s", to, bytesText(size), since(started)))
+		fmt.Sprintf("backed up to %s: %s in %s", to, maintenance.BytesText(size), since(started)))
 }
 
 type backedUp struct {
@@ -159,10 +159,10 @@ func (c *eventstoreRestoreCommand) Run(ctx context.Context, t terminal, cli *com
 		return err
 	}
 	if !report.OK() {
-		return errors.Join(c.show(t, report, reportText(report)),
+		return errors.Join(c.show(t, report, maintenance.ReportText(report)),
 			errors.New("the backup is damaged; nothing was restored"))
 	}
-	return c.show(t, report, "restored to "+c.path()+": "+reportText(report))
+	return c.show(t, report, "restored to "+c.path()+": "+maintenance.ReportText(report))
 }
 
 type eventstoreVerifyCommand struct{ onNode }
@@ -179,25 +179,13 @@ func (c *eventstoreVerifyCommand) Run(ctx context.Context, t terminal, cli *comm
 	if err != nil {
 		return err
 	}
-	if err := c.show(t, report, reportText(report)); err != nil {
+	if err := c.show(t, report, maintenance.ReportText(report)); err != nil {
 		return err
 	}
 	if !report.OK() {
 		return errors.New("the event store is damaged: restore a backup, and keep the damaged directory")
 	}
 	return nil
-}
-
-func reportText(r node.Report) string {
-	text := fmt.Sprintf("%d events in %d streams, %s: ", r.Events, r.Streams, bytesText(r.Bytes))
-	if r.OK() {
-		return text + "all is well"
-	}
-	text += fmt.Sprintf("%d faults", r.Faults)
-	for _, problem := range r.Problems {
-		text += "; " + problem
-	}
-	return text
 }
 
 type eventstoreScavengeCommand struct{ onNode }
@@ -216,7 +204,7 @@ func (c *eventstoreScavengeCommand) Run(ctx context.Context, t terminal, cli *co
 		return err
 	}
 	return c.show(t, removed,
-		fmt.Sprintf("removed %d events, %s, in %s", removed.Events, bytesText(removed.Bytes), since(started)))
+		fmt.Sprintf("removed %d events, %s, in %s", removed.Events, maintenance.BytesText(removed.Bytes), since(started)))
 }
 
 // bar shows progress on a terminal, and nothing elsewhere. Call end before anything else is printed.
@@ -235,15 +223,3 @@ func bar(t terminal, what string) (show node.Progress, end func()) {
 }
 
 func since(started time.Time) string { return time.Since(started).Round(time.Millisecond).String() }
-
-func bytesText(n uint64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, prefix := float64(n)/unit, 0
-	for value >= unit && prefix < len("KMGTPE")-1 {
-		value, prefix = value/unit, prefix+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[prefix])
-}

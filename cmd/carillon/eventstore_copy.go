@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,6 @@ import (
 	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
 )
 
 type eventstoreCopyCommand struct {
@@ -179,45 +177,17 @@ func openLog(ctx context.Context, from, usual string, log *slog.Logger) (*esdb.S
 	if !maintenance.Holds(from) {
 		return nil, nil, fmt.Errorf("--from: %s: %w", from, maintenance.ErrNoStore)
 	}
-	return openDirectory(from, log)
+	return maintenance.OpenAlone(from, log)
 }
 
 func (c *eventstoreCopyCommand) target(log *slog.Logger) (*esdb.Store, func(), error) {
 	to := c.To.Reveal()
 	if !strings.Contains(to, "://") {
-		return openDirectory(to, log)
+		return maintenance.OpenAlone(to, log)
 	}
 	store, err := esdb.Open(to, log)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--to: %w", err)
 	}
 	return store, func() { _ = store.Close() }, nil
-}
-
-// openDirectory runs the node of a directory for this process alone.
-func openDirectory(dir string, log *slog.Logger) (*esdb.Store, func(), error) {
-	if err := config.CheckWriter(dir); err != nil {
-		return nil, nil, err
-	}
-	n, err := node.Open(node.Config{Dir: dir, Logger: log})
-	if err != nil {
-		return nil, nil, err
-	}
-	sockets, err := os.MkdirTemp("", "carillon-")
-	if err != nil {
-		return nil, nil, errors.Join(err, n.Close())
-	}
-	socket, served := filepath.Join(sockets, "eventstore.sock"), make(chan error, 1)
-	go func() { served <- n.ListenUnix(socket) }()
-	closeNode := func() {
-		if err := errors.Join(n.Close(), <-served, os.RemoveAll(sockets)); err != nil {
-			log.Error("the source did not close cleanly", "error", err)
-		}
-	}
-	store, err := esdb.OpenUnix(socket, log)
-	if err != nil {
-		closeNode()
-		return nil, nil, err
-	}
-	return store, func() { _ = store.Close(); closeNode() }, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"carillon/eventstore/node"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,7 +45,7 @@ func TestRepairOfADamagedLog(t *testing.T) {
 	for _, l := range done.Lost {
 		lost += l.Last - l.First + 1
 	}
-	report := answer[verified](t, "eventstore", "verify", "--data", damaged)
+	report := answer[node.Report](t, "eventstore", "verify", "--data", damaged)
 	if !done.Repaired || lost == 0 || report.Faults > 0 || report.Events+lost > 70 || report.Events+lost < 70 &&
 		!done.Unnamed {
 		t.Errorf("%d events of 70 are left: %+v, %+v", report.Events, done, report)

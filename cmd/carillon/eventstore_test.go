@@ -20,6 +20,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
 )
 
 // standalone runs "carillon eventstore" and returns its connection string.
@@ -89,7 +90,7 @@ func TestEventstoreCommands(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	url, stop := standalone(t, at("node"))
 	publishThings(t, url, 70)
-	if got := answer[verified](t, "eventstore", "verify", "--data", at("node")); got.Events != 70 ||
+	if got := answer[node.Report](t, "eventstore", "verify", "--data", at("node")); got.Events != 70 ||
 		got.Streams != 7 || got.Faults != 0 {
 		t.Errorf("verified %+v", got)
 	}
@@ -97,10 +98,10 @@ func TestEventstoreCommands(t *testing.T) {
 		got.Dir != at("backup") {
 		t.Errorf("backed up %+v", got)
 	}
-	if got := answer[scavenged](t, "eventstore", "scavenge", "--data", at("node")); got.Events != 0 {
+	if got := answer[node.Scavenged](t, "eventstore", "scavenge", "--data", at("node")); got.Events != 0 {
 		t.Errorf("scavenged %+v", got)
 	}
-	if got := answer[verified](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")); got.Events != 70 {
+	if got := answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("data")); got.Events != 70 {
 		t.Errorf("restored %+v", got)
 	}
 	if got := answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to",

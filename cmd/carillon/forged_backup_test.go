@@ -18,6 +18,7 @@ import (
 
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
@@ -145,7 +146,7 @@ func remove(t *testing.T, path string) {
 // events runs the event store of a backup.
 func events(t *testing.T, dir string, use func(*esdb.Store)) {
 	t.Helper()
-	store, end, err := openDirectory(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
+	store, end, err := maintenance.OpenAlone(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/command/sealing"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/durable"
@@ -38,34 +41,43 @@ func (e *Lost) Error() string {
 	return "data keys are missing: of " + e.String()
 }
 
-// Installation holds the parts that are backed up and restored.
+// Installation is what is backed up and restored.
 type Installation struct {
-	Ring *sealing.Ring
-	// Present is a ring of the master keys as they are now.
-	Present func() (*sealing.Ring, error)
-	// Keys reads the data keys, and AddKeys adds those that are not there.
-	Keys    func(ctx context.Context) (map[uuid.UUID][]byte, error)
-	AddKeys func(ctx context.Context, keys map[uuid.UUID][]byte) error
-	// CopyStore copies the event store into a directory, which it may find begun; RestoreStore makes the event store of
-	// such a directory, and does nothing if it is there.
-	CopyStore    func(ctx context.Context, dir string) error
-	RestoreStore func(ctx context.Context, dir string) error
-	// Begun reports whether the event store to restore holds something already. It fails if a server runs on it.
-	Begun func(ctx context.Context) (bool, error)
-	// OpenDirectory runs the node of a directory, and OpenStore opens the restored event store.
-	OpenDirectory func(dir string) (*esdb.Store, func(), error)
-	OpenStore     func(ctx context.Context) (*esdb.Store, func(), error)
-	Progress      func(what string) (node.Progress, func())
-	// MarkRestored notes that the installation comes from a backup: first that its restore has begun, then that it is
-	// whole. A server that is started on it heeds the note.
-	MarkRestored func(whole bool) error
-	AcceptLost   bool
-	// AcceptUnsigned restores a backup that nothing authenticates.
-	AcceptUnsigned bool
+	Config         config.Config // its places and its master key, as they were given
+	AcceptLost     bool
+	AcceptUnsigned bool // restores a backup that nothing authenticates
+	Log            *slog.Logger
+	// Progress shows the progress of a task until its end, and Copying that of a copy between event stores.
+	Progress func(what string) (node.Progress, func())
+	Copying  func() (func(copying.Progress), func())
+
+	ring *sealing.Ring
+}
+
+// open reads the master key.
+func (in *Installation) open() (err error) {
+	if err := config.CheckWriter(in.Config.DataDir); err != nil {
+		return err
+	}
+	in.ring, err = in.present()
+	return err
+}
+
+// present returns a ring of the master keys as they are now.
+func (in *Installation) present() (*sealing.Ring, error) {
+	now := in.Config // reading fills it in
+	masters, err := now.ReadMasters()
+	if err != nil {
+		return nil, err
+	}
+	return sealing.NewRing(masters[0], masters[1:]...)
 }
 
 // Make makes a backup, or continues an interrupted one.
 func (in *Installation) Make(ctx context.Context, dir string, now time.Time) (Manifest, error) {
+	if err := in.open(); err != nil {
+		return Manifest{}, err
+	}
 	if _, err := os.Lstat(filepath.Join(dir, manifestFile)); err == nil {
 		return Manifest{}, fmt.Errorf("%s holds a whole backup: name another directory", dir)
 	}
@@ -102,7 +114,7 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	store := filepath.Join(dir, storeDir)
 	if _, err := os.Stat(store); errors.Is(err, fs.ErrNotExist) {
 		copied := store + partial
-		if err := in.CopyStore(ctx, copied); err != nil {
+		if err := in.copyStore(ctx, copied); err != nil {
 			return Manifest{}, err
 		}
 		if err := os.Rename(copied, store); err != nil {
@@ -117,7 +129,7 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	if err != nil {
 		return Manifest{}, err
 	}
-	if lost := found.unopened(in.Ring, keys); lost.Any() && !in.AcceptLost {
+	if lost := found.unopened(in.ring, keys); lost.Any() && !in.AcceptLost {
 		return Manifest{}, &Lost{lost}
 	}
 	maps.DeleteFunc(keys, func(id uuid.UUID, _ []byte) bool { _, live := found.owners.Live[id]; return !live })
@@ -129,11 +141,11 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 	}
 	// A backup is stored beside the master key that is there afterwards. That of before is gone permanently after a
 	// rotation.
-	present, err := in.Present()
+	present, err := in.present()
 	if err != nil {
 		return Manifest{}, err
 	}
-	if present.Base() != in.Ring.Base() {
+	if present.Base() != in.ring.Base() {
 		return Manifest{}, errors.New("the master key was rotated while the backup was made, and does not open it: call " +
 			"the command again")
 	}
@@ -143,7 +155,7 @@ func (in *Installation) make(ctx context.Context, dir string, now time.Time) (Ma
 		Events:    found.events,
 		Streams:   len(found.list()),
 		Keys:      len(keys),
-		MasterKey: in.Ring.Base().String(),
+		MasterKey: in.ring.Base().String(),
 		Log:       found.order(),
 	}
 	err = in.seal(dir, &made)
@@ -156,12 +168,12 @@ func (in *Installation) gather(ctx context.Context, dir string) (map[uuid.UUID][
 	if err != nil {
 		return nil, err
 	}
-	present, err := in.Keys(ctx)
+	present, err := in.keys(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for id, key := range present {
-		if in.Ring.Opens(id, key) == nil {
+		if in.ring.Opens(id, key) == nil {
 			keys[id] = key
 		}
 	}
@@ -169,7 +181,7 @@ func (in *Installation) gather(ctx context.Context, dir string) (map[uuid.UUID][
 }
 
 func (in *Installation) readDirectory(ctx context.Context, dir string) (contents, error) {
-	store, end, err := in.OpenDirectory(dir)
+	store, end, err := maintenance.OpenAlone(dir, in.Log)
 	if err != nil {
 		return contents{}, err
 	}
@@ -180,6 +192,9 @@ func (in *Installation) readDirectory(ctx context.Context, dir string) (contents
 // Restore makes an installation of a backup, verifies it, and returns its manifest. It continues an interrupted
 // restore.
 func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, error) {
+	if err := in.open(); err != nil {
+		return Manifest{}, err
+	}
 	from, err := in.load(dir)
 	if err != nil {
 		return Manifest{}, err
@@ -187,26 +202,26 @@ func (in *Installation) Restore(ctx context.Context, dir string) (Manifest, erro
 	if err := in.checkBegun(ctx, &from); err != nil {
 		return Manifest{}, err
 	}
-	if err := in.MarkRestored(false); err != nil {
+	if err := config.MarkRestored(in.Config.DataDir, false); err != nil {
 		return Manifest{}, err
 	}
-	if err := in.AddKeys(ctx, from.keys); err != nil {
+	if err := in.addKeys(ctx, from.keys); err != nil {
 		return Manifest{}, fmt.Errorf("restore the data keys: %w", err)
 	}
-	if err := in.RestoreStore(ctx, filepath.Join(dir, storeDir)); err != nil {
+	if err := in.restoreStore(ctx, filepath.Join(dir, storeDir)); err != nil {
 		return Manifest{}, err
 	}
 	read, err := in.verify(ctx, dir, &from)
 	if err != nil {
 		return read, err
 	}
-	return read, in.MarkRestored(true)
+	return read, config.MarkRestored(in.Config.DataDir, true)
 }
 
 // checkBegun refuses an event store that holds what is not of the backup, before anything is restored: beside other
 // events, the keys of a backup would bring back what those say is shredded.
 func (in *Installation) checkBegun(ctx context.Context, from *source) error {
-	begun, err := in.Begun(ctx)
+	begun, err := in.begun(ctx)
 	if err != nil || !begun {
 		return err
 	}
@@ -233,7 +248,7 @@ func notOfBackup(stream string) error {
 }
 
 func (in *Installation) readStore(ctx context.Context, signed bool) (contents, error) {
-	store, end, err := in.OpenStore(ctx)
+	store, end, err := in.openStore()
 	if err != nil {
 		return contents{}, err
 	}

@@ -1,7 +1,9 @@
 package backup
 
 import (
-	"context"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/storenode/maintenance"
+	"encoding/base64"
 	"errors"
 	"io"
 	"os"
@@ -9,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // TestHostileBackupDirectory: a backup writes through no link, and into nothing that another user owns or may write to.
@@ -51,12 +51,11 @@ func TestHostileBackupDirectory(t *testing.T) {
 				prepare(dir, other)); err != nil {
 				t.Fatal(err)
 			}
-			copied := errors.New("the event store was copied")
-			in := Installation{
-				Keys:      func(context.Context) (map[uuid.UUID][]byte, error) { return map[uuid.UUID][]byte{}, nil },
-				CopyStore: func(context.Context, string) error { return copied },
-			}
-			if _, err := in.Make(t.Context(), dir, time.Now()); err == nil || errors.Is(err, copied) ||
+			in := Installation{Config: config.Config{
+				DataDir:   t.TempDir(),
+				MasterKey: config.Secret(base64.StdEncoding.EncodeToString(make([]byte, 32))),
+			}}
+			if _, err := in.Make(t.Context(), dir, time.Now()); err == nil || errors.Is(err, maintenance.ErrNoStore) ||
 				strings.Contains(err.Error(), "whole") {
 				t.Errorf("it went on: %v", err)
 			}

@@ -110,7 +110,7 @@ func (in *Installation) checkManifest(made *Manifest) error {
 	master, known := in.master(made.MasterKey)
 	if !known {
 		return fmt.Errorf("the backup was made with master key %.16q, and this is %s: CARILLON_MASTER_KEY, or master.key "+
-			"in the data directory, must be the one of then", made.MasterKey, in.Ring.Base())
+			"in the data directory, must be the one of then", made.MasterKey, in.ring.Base())
 	}
 	if !made.Signed() {
 		if in.AcceptUnsigned {
@@ -118,7 +118,7 @@ func (in *Installation) checkManifest(made *Manifest) error {
 		}
 		return errUnsigned
 	}
-	want, err := made.authenticate(in.Ring, master)
+	want, err := made.authenticate(in.ring, master)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (in *Installation) checkManifest(made *Manifest) error {
 
 // master finds the master key of an id.
 func (in *Installation) master(id string) (sealing.KeyID, bool) {
-	for _, known := range in.Ring.Masters() {
+	for _, known := range in.ring.Masters() {
 		if known.String() == id {
 			return known, true
 		}
@@ -168,7 +168,7 @@ func (in *Installation) seal(dir string, made *Manifest) (err error) {
 	if made.SlotsFile, err = hashFile(filepath.Join(dir, keysDir, slotsFile)); err != nil {
 		return err
 	}
-	if made.MAC, err = made.authenticate(in.Ring, in.Ring.Base()); err != nil {
+	if made.MAC, err = made.authenticate(in.ring, in.ring.Base()); err != nil {
 		return err
 	}
 	return whole(filepath.Join(dir, manifestFile), func(file io.Writer) error {
@@ -268,11 +268,11 @@ func (in *Installation) verify(ctx context.Context, dir string, from *source) (M
 	if from.made.Signed() && found.order() != from.made.Log {
 		return read, fmt.Errorf("%w (the order of its events)", ErrForged)
 	}
-	keys, err := in.Keys(ctx)
+	keys, err := in.keys(ctx)
 	if err != nil {
 		return read, err
 	}
-	lost := found.unopened(in.Ring, keys)
+	lost := found.unopened(in.ring, keys)
 	if lost.Any() && !in.AcceptLost {
 		return read, &Lost{lost}
 	}

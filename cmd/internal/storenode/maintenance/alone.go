@@ -1,0 +1,40 @@
+package maintenance
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"carillon/cmd/internal/config"
+	"carillon/eventstore/esdb"
+	"carillon/eventstore/node"
+)
+
+// OpenAlone runs the node of a directory for this process alone.
+func OpenAlone(dir string, log *slog.Logger) (*esdb.Store, func(), error) {
+	if err := config.CheckWriter(dir); err != nil {
+		return nil, nil, err
+	}
+	n, err := node.Open(node.Config{Dir: dir, Logger: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	sockets, err := os.MkdirTemp("", "carillon-")
+	if err != nil {
+		return nil, nil, errors.Join(err, n.Close())
+	}
+	socket, served := filepath.Join(sockets, "eventstore.sock"), make(chan error, 1)
+	go func() { served <- n.ListenUnix(socket) }()
+	closeNode := func() {
+		if err := errors.Join(n.Close(), <-served, os.RemoveAll(sockets)); err != nil {
+			log.Error("the source did not close cleanly", "error", err)
+		}
+	}
+	store, err := esdb.OpenUnix(socket, log)
+	if err != nil {
+		closeNode()
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close(); closeNode() }, nil
+}
