@@ -18,8 +18,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Write writes a file that only its owner can read. It has its name when it is whole and durable, and takes the place of
-// an earlier one.
+// Write writes a file that only its owner can read. The file has its name when it is whole and durable, and takes the
+// place of an earlier one.
 func Write(path string, content func(io.Writer) error) error {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {

@@ -41,7 +41,7 @@ func (e *Lost) Error() string {
 	return "data keys are missing: of " + e.String()
 }
 
-// Installation is what is backed up and restored.
+// Installation holds the parts that are backed up and restored.
 type Installation struct {
 	Config         config.Config // its places and its master key, as they were given
 	AcceptLost     bool
