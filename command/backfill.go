@@ -24,12 +24,14 @@ const (
 	concurrentBackfills = 32
 )
 
-// History is the read model of published events.
+// History is the read models of published events and items.
 type History interface {
 	// History goes through the events that an organization can see, by their time, both ends included.
 	// Those published before a time are retired, or about to be, and left out; zero means none is.
 	History(ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 		each func(uuid.UUID, dispatch.Summary) error) error
+	// ItemsQuiet reports whether no item of a happening was added or got feedback since a time.
+	ItemsQuiet(ctx context.Context, happening uuid.UUID, since time.Time) (bool, error)
 	// SubscriptionSettings lists the active subscriptions of a destination.
 	SubscriptionSettings(ctx context.Context, organization, destination uuid.UUID) (map[uuid.UUID]subscription.Settings,
 		error)

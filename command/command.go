@@ -35,6 +35,8 @@ type Commands struct {
 	// Retain is how long deliveries are kept after they have ended; 0 means forever. Older ones can't be sent again,
 	// whether they are removed yet or not.
 	Retain time.Duration
+	// RetainHappenings is how long happenings are kept after they are over; 0 means forever.
+	RetainHappenings time.Duration
 
 	// OrganizationSources reports whether organizations may register sources by their addresses.
 	OrganizationSources bool

@@ -25,13 +25,17 @@ type SplitOff struct{ Happening, From uuid.UUID }
 func (c *Commands) SplitHappening(
 	ctx context.Context, by Caller, in SplitHappening,
 ) (split Result[[]SplitOff], err error) {
+	unknown := &Refusal{Kind: NotFound, Message: "no event has this id: it is the eventId of items"}
 	loaded, err := happening.Aggregate.Load(ctx, c.Store, in.Happening)
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return split, unknown
+	}
 	if err != nil {
 		return split, err
 	}
 	state := loaded.State
 	if len(state.Tellings) == 0 {
-		return split, &Refusal{Kind: NotFound, Message: "no event has this id: it is the eventId of items"}
+		return split, unknown
 	}
 	var pairs []SplitOff
 	if state.Into != uuid.Nil {
@@ -54,6 +58,9 @@ func (c *Commands) SplitHappening(
 	}
 	for _, pair := range pairs {
 		at, err := Separate(ctx, c.Store, pair.From, pair.Happening, c.now(), by.metadata())
+		if errors.Is(err, eventstore.ErrStreamDeleted) {
+			return split, unknown // retired right now
+		}
 		if err != nil {
 			return split, err
 		}
@@ -93,6 +100,33 @@ func Separate(
 	}
 	_, err = execute(id, happening.Separate{Into: from, At: now})
 	return at, err
+}
+
+// HappeningRetired reports whether a happening is retired, or about to be: it is over, with all that it is merged with,
+// since before a time.
+func HappeningRetired(
+	ctx context.Context, store eventstore.Store, id uuid.UUID, before time.Time,
+) (retired bool, err error) {
+	loaded, err := happening.Aggregate.Load(ctx, store, id)
+	for seen := map[uuid.UUID]bool{}; err == nil && loaded.State.Into != uuid.Nil && !seen[id]; {
+		seen[id], id = true, loaded.State.Into
+		loaded, err = happening.Aggregate.Load(ctx, store, id)
+	}
+	switch {
+	case errors.Is(err, eventstore.ErrStreamDeleted):
+		return true, nil
+	case err != nil || !loaded.State.Over(before):
+		return false, err
+	}
+	for _, member := range loaded.State.Group(id)[1:] {
+		loaded, err := happening.Aggregate.Load(ctx, store, member)
+		switch {
+		case errors.Is(err, eventstore.ErrStreamDeleted):
+		case err != nil || !loaded.State.Over(before):
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }

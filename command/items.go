@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/item"
 	"carillon/aggregates/organization"
+	"carillon/eventstore"
 )
 
 // maxComment bounds the comment of a feedback, in characters.
@@ -44,6 +46,9 @@ func (c *Commands) GiveFeedback(
 	case of.State.FeedType != feed.TypeEvent || !of.State.VisibleTo(by.Organization):
 		return given, refuse(NotFound, "", "feed not found")
 	}
+	if err := c.checkItem(ctx, in.ItemID); err != nil {
+		return given, refused(err)
+	}
 	if err := c.spend(ctx, by.Organization, organization.LimitFeedbackPerDay, feedbackWindow); err != nil {
 		return given, err
 	}
@@ -56,5 +61,32 @@ func (c *Commands) GiveFeedback(
 		Comment:      in.Comment,
 		At:           c.now(),
 	}, item.Options{Metadata: by.metadata()})
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		err = item.ErrUnknown
+	}
 	return resultOf(id, out.Loaded), refused(err)
+}
+
+// checkItem refuses an item that is about to be retired, as if it were unknown: nobody would count its feedback.
+func (c *Commands) checkItem(ctx context.Context, id uuid.UUID) error {
+	if c.RetainHappenings == 0 {
+		return nil
+	}
+	of, err := item.Aggregate.Load(ctx, c.Store, id)
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return item.ErrUnknown
+	}
+	if err != nil {
+		return err
+	}
+	before := c.now().Add(-c.RetainHappenings)
+	retired, err := HappeningRetired(ctx, c.Store, of.State.HappeningID, before)
+	if err != nil || !retired {
+		return err
+	}
+	quiet, err := c.History.ItemsQuiet(ctx, of.State.HappeningID, before)
+	if err == nil && quiet {
+		err = item.ErrUnknown
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package happening
 
 import (
 	"cmp"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,12 @@ type (
 		Origins     []Origin // a change of these alone records nothing
 		Of          uuid.UUID
 		Version     int // likewise
+	}
+	// ObserveUnlessRetired is Observe of a happening that is not over since before a time; one that is counts as retired.
+	ObserveUnlessRetired struct {
+		Observe
+
+		Before time.Time // Optional.
 	}
 	// MarkStale records that the source no longer shows the happening.
 	MarkStale struct {
@@ -60,6 +67,16 @@ func (c Observe) decide(s State) ([]Event, error) {
 		}, c.SourceID, c.At, false), nil
 	}
 	return nil, nil
+}
+
+// ErrRetired is returned for a happening that is over for longer than happenings are kept. It may be removed already.
+var ErrRetired = errors.New("the happening is over for longer than happenings are kept (CARILLON_RETAIN_HAPPENINGS)")
+
+func (c ObserveUnlessRetired) decide(s State) ([]Event, error) {
+	if s.Over(c.Before) {
+		return nil, ErrRetired
+	}
+	return c.Observe.decide(s)
 }
 
 func (c MarkStale) decide(s State) ([]Event, error) {

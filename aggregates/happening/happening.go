@@ -24,7 +24,10 @@ import (
 // Event is a stored fact about a happening.
 //
 //sumtype:decl
-type Event interface{ evolve(State) State }
+type Event interface {
+	evolve(State) State
+	at() time.Time
+}
 
 type (
 	// Observed records that a source shows the happening: for the first time, or again after it went stale.
@@ -133,6 +136,34 @@ type State struct {
 	Into     uuid.UUID                 // merged into; zero if it is not merged
 	Holds    map[uuid.UUID][]uuid.UUID // merged into this one, with their members
 	Apart    map[uuid.UUID]bool        // must not be merged with
+
+	ChangedAt time.Time // last event
+}
+
+// OverAt returns the time since which the happening is over and nothing was recorded of it: its last occurrence has
+// ended then or, without any date, its last source has dropped it. It is zero if that time never comes.
+func (s State) OverAt() time.Time {
+	var last time.Time
+	shown := false
+	for _, t := range s.Tellings {
+		if at := t.Details.Last(); at.After(last) {
+			last = at
+		}
+		shown = shown || !t.Stale
+	}
+	switch {
+	case last.IsZero() && shown:
+		return time.Time{}
+	case last.After(s.ChangedAt):
+		return last
+	}
+	return s.ChangedAt
+}
+
+// Over reports whether the happening is over since before a time. Nothing is before the zero time.
+func (s State) Over(before time.Time) bool {
+	at := s.OverAt()
+	return !at.IsZero() && at.Before(before)
 }
 
 // Combine combines the tellings of all sources.
@@ -285,9 +316,24 @@ var Events = eventstore.NewCodec(
 var Aggregate = eventstore.Aggregate[State, Event, Command]{
 	Category: "happening",
 	Codec:    Events,
-	Evolve:   func(s State, e Event) State { return e.evolve(s) },
+	Evolve:   evolve,
 	Decide:   func(s State, c Command) ([]Event, error) { return c.decide(s) },
 }
+
+func evolve(s State, e Event) State {
+	s = e.evolve(s)
+	if at := e.at(); at.After(s.ChangedAt) {
+		s.ChangedAt = at
+	}
+	return s
+}
+
+func (e Observed) at() time.Time          { return e.At }
+func (e Revised) at() time.Time           { return e.At }
+func (e WentStale) at() time.Time         { return e.At }
+func (e OccurrenceChanged) at() time.Time { return e.At }
+func (e Merged) at() time.Time            { return e.At }
+func (e Split) at() time.Time             { return e.At }
 
 // Options are the options of Aggregate.Execute.
 type Options = eventstore.Options[State]

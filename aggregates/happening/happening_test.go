@@ -2,6 +2,7 @@ package happening_test
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -216,5 +217,55 @@ func TestLast(t *testing.T) {
 	}
 	if last := (happening.Details{}).Last(); !last.IsZero() {
 		t.Errorf("last = %s without occurrences", last)
+	}
+}
+
+// A happening is over when its last date has passed, or no source shows it, and nothing was recorded since.
+func TestOver(t *testing.T) {
+	t.Parallel()
+	noon := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	source, other := uuid.New(), uuid.New()
+	on := func(start time.Time) happening.Details {
+		return happening.Details{Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: start}}}}}
+	}
+	told := func(by uuid.UUID, d happening.Details) happening.Event {
+		return happening.Observed{SourceID: by, Details: d, At: noon}
+	}
+	stale := happening.WentStale{SourceID: source, At: noon.Add(time.Hour)}
+	for name, c := range map[string]struct {
+		events []happening.Event
+		want   time.Time
+	}{
+		"dated":                     {[]happening.Event{told(source, on(noon.AddDate(0, 0, 1)))}, noon.AddDate(0, 0, 1)},
+		"observed when it was over": {[]happening.Event{told(source, on(noon.AddDate(0, 0, -1)))}, noon},
+		"changed when it was over":  {[]happening.Event{told(source, on(noon.AddDate(0, 0, -1))), stale}, stale.At},
+		"the last date of two": {
+			[]happening.Event{told(source, on(noon.AddDate(0, 0, 1))), told(other, on(noon.AddDate(0, 0, 3)))},
+			noon.AddDate(0, 0, 3),
+		},
+		"undated":                  {[]happening.Event{told(source, happening.Details{})}, time.Time{}},
+		"undated, no longer shown": {[]happening.Event{told(source, happening.Details{}), stale}, stale.At},
+		"undated beside a date": {
+			[]happening.Event{told(source, happening.Details{}), told(other, on(noon.AddDate(0, 0, 1)))},
+			noon.AddDate(0, 0, 1),
+		},
+	} {
+		var state happening.State
+		for _, event := range c.events {
+			state = happening.Aggregate.Evolve(state, event)
+		}
+		if got := state.OverAt(); !got.Equal(c.want) {
+			t.Errorf("%s: over at %v, want %v", name, got, c.want)
+		}
+		if state.Over(c.want) || !c.want.IsZero() && !state.Over(c.want.Add(1)) {
+			t.Errorf("%s: over is another", name)
+		}
+		again := happening.ObserveUnlessRetired{
+			Observe: happening.Observe{SourceID: source, Details: on(noon.AddDate(1, 0, 0)), At: noon},
+			Before:  c.want.Add(1),
+		}
+		if _, err := happening.Aggregate.Decide(state, again); errors.Is(err, happening.ErrRetired) == c.want.IsZero() {
+			t.Errorf("%s: observed again: %v", name, err)
+		}
 	}
 }

@@ -1,12 +1,14 @@
-// Package retirement records which published events leave the system because they are over for longer than
-// CARILLON_RETAIN_DELIVERIES, and keeps what has to outlive them: the counts of their deliveries and attempts.
+// Package retirement records which published events and happenings leave the system because they are over for longer
+// than CARILLON_RETAIN_DELIVERIES and CARILLON_RETAIN_HAPPENINGS, and keeps what has to outlive them: the counts of
+// deliveries and attempts, of feedback, and of what sources have shown.
 //
-//	LogID:     (none) ──Retire──▶ retired ──Retire──▶ retired …
-//	the batch: (none) ──Remove──▶ removed (final)
+//	LogID:           (none) ──Retire──▶ retired ──Retire──▶ retired …
+//	HappeningsLogID: (none) ──RetireHappenings──▶ retired …
+//	the batch:       (none) ──Remove──▶ removed (final)
 //
-// All batches are in one stream, so that its revision says which are known: who decides on the rows of a read model
-// that has applied revision n appends at n, and no event is retired twice. That the streams of a batch are removed is
-// in a stream of the batch.
+// All batches of a kind are in one stream, so that its revision says which are known: who decides on the rows of a read
+// model that has applied revision n appends at n, and nothing is retired twice. That the streams of a batch are removed
+// is in a stream of the batch.
 //
 // The counts are recorded before anything is removed. A read model that has the rows of a batch drops them; one that is
 // rebuilt without them takes the counts.
@@ -20,8 +22,11 @@ import (
 	"carillon/eventstore"
 )
 
-// LogID is the id of the stream of all batches.
-var LogID = uuid.MustParse("5d0c9a66-53f5-4e0a-8f5e-5b1f2a0f7c31")
+// Ids of the streams of all batches, of published events and of happenings.
+var (
+	LogID           = uuid.MustParse("5d0c9a66-53f5-4e0a-8f5e-5b1f2a0f7c31")
+	HappeningsLogID = uuid.MustParse("0b7a1c52-9d7e-4b55-8f0c-3f6f5a4c2e19")
+)
 
 // Event is a stored fact about a batch.
 //
@@ -38,6 +43,18 @@ type (
 		Outcomes     []Outcomes    `json:"outcomes,omitempty"`
 		Attempts     []Attempts    `json:"attempts,omitempty"`
 		At           time.Time     `json:"at"`
+	}
+	// HappeningsRetired lists happenings that leave the system with their items in all feeds: they are over, each with all
+	// that was merged into it.
+	HappeningsRetired struct {
+		Batch      uuid.UUID   `json:"batch"`
+		Before     time.Time   `json:"before"` // nothing happened to them since
+		Happenings []Happening `json:"happenings"`
+		Feeds      []uuid.UUID `json:"feeds,omitempty"` // others refer to them by their index
+		Shown      []Shown     `json:"shown,omitempty"`
+		Feedback   []Feedback  `json:"feedback,omitempty"`
+		Backfills  []Backfill  `json:"backfills,omitempty"`
+		At         time.Time   `json:"at"`
 	}
 	// Removed records that the streams of the batch are deleted.
 	Removed struct {
@@ -92,6 +109,35 @@ type Attempts struct {
 	LastAt         time.Time `json:"lastAt,omitzero"`     // of failures
 }
 
+// Happening is a retired happening, with the feeds in which it is or was an item.
+type Happening struct {
+	ID uuid.UUID `json:"id"`
+	In []int     `json:"in,omitempty"`
+}
+
+// Shown counts the retired happenings that a source has shown.
+type Shown struct {
+	SourceID   uuid.UUID `json:"sourceId"`
+	Happenings int64     `json:"happenings"`
+}
+
+// Feedback counts the feedback of an organization to retired items of a feed on a UTC day.
+type Feedback struct {
+	In           int       `json:"in"`
+	Organization uuid.UUID `json:"organization"`
+	Day          string    `json:"day"` // 2026-11-27
+	Rating       string    `json:"rating"`
+	Count        int64     `json:"count"`
+}
+
+// Backfill is a source in a feed, with all items that came by its backfill, retired or not: some of them are.
+type Backfill struct {
+	In         int       `json:"in"`
+	SourceID   uuid.UUID `json:"sourceId"`
+	AttachedAt time.Time `json:"attachedAt"`
+	Added      int       `json:"added"`
+}
+
 // Total is the number of deliveries.
 func (o Outcomes) Total() int64 { return o.Succeeded + o.Failed + o.Superseded + o.Discarded }
 
@@ -101,8 +147,9 @@ type State struct {
 	Removed bool
 }
 
-func (e Retired) evolve(s State) State { s.Batch = e.Batch; return s }
-func (Removed) evolve(s State) State   { s.Removed = true; return s }
+func (e Retired) evolve(s State) State           { s.Batch = e.Batch; return s }
+func (e HappeningsRetired) evolve(s State) State { s.Batch = e.Batch; return s }
+func (Removed) evolve(s State) State             { s.Removed = true; return s }
 
 // Command is an intention.
 //
@@ -112,6 +159,8 @@ type Command interface{ decide(State) ([]Event, error) }
 type (
 	// Retire records a batch.
 	Retire Retired
+	// RetireHappenings records a batch of happenings.
+	RetireHappenings HappeningsRetired
 	// Remove records that a batch is removed.
 	Remove Removed
 )
@@ -121,6 +170,13 @@ func (c Retire) decide(s State) ([]Event, error) {
 		return nil, nil
 	}
 	return []Event{Retired(c)}, nil
+}
+
+func (c RetireHappenings) decide(s State) ([]Event, error) {
+	if s.Batch == c.Batch {
+		return nil, nil
+	}
+	return []Event{HappeningsRetired(c)}, nil
 }
 
 func (c Remove) decide(s State) ([]Event, error) {
@@ -133,6 +189,7 @@ func (c Remove) decide(s State) ([]Event, error) {
 // Events maps stored names to facts. Never rename; add ".v2" and upcast.
 var Events = eventstore.NewCodec(
 	eventstore.Case[Event, Retired]("retirement.events-retired.v1"),
+	eventstore.Case[Event, HappeningsRetired]("retirement.happenings-retired.v1"),
 	eventstore.Case[Event, Removed]("retirement.events-removed.v1"),
 )
 

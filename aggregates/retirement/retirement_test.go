@@ -47,12 +47,34 @@ var (
 		}},
 		At: noon,
 	}
+	happenings = retirement.HappeningsRetired{
+		Batch:      uuid.MustParse("77777777-7777-4777-8777-777777777777"),
+		Before:     noon.AddDate(-1, 0, 0),
+		Happenings: []retirement.Happening{{ID: uuid.MustParse("88888888-8888-4888-8888-888888888888"), In: []int{0}}},
+		Feeds:      []uuid.UUID{uuid.MustParse("55555555-5555-4555-8555-555555555555")},
+		Shown: []retirement.Shown{{
+			SourceID:   uuid.MustParse("99999999-9999-4999-8999-999999999999"),
+			Happenings: 1,
+		}},
+		Feedback: []retirement.Feedback{{
+			Organization: uuid.MustParse("44444444-4444-4444-8444-444444444444"),
+			Day:          "2024-11-27",
+			Rating:       "positive",
+			Count:        2,
+		}},
+		Backfills: []retirement.Backfill{{
+			SourceID:   uuid.MustParse("99999999-9999-4999-8999-999999999999"),
+			AttachedAt: noon.AddDate(-2, 0, 0),
+			Added:      3,
+		}},
+		At: noon,
+	}
 	removed = retirement.Removed{At: noon}
 )
 
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
-	aggregatetest.Golden[retirement.Event](t, retirement.Events, retired, removed)
+	aggregatetest.Golden[retirement.Event](t, retirement.Events, retired, happenings, removed)
 }
 
 func TestEachCommandInEachState(t *testing.T) {
@@ -65,5 +87,6 @@ func TestEachCommandInEachState(t *testing.T) {
 		State("removed", removed).
 		When(retirement.Retire(retired), "Retired", "", "Retired").
 		When(next, "Retired", "Retired", "Retired").
+		When(retirement.RetireHappenings(happenings), "HappeningsRetired", "HappeningsRetired", "HappeningsRetired").
 		When(retirement.Remove{At: noon}, "Removed", "Removed", "")
 }

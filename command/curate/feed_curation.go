@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/aggregates/item/shape"
 	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/eventstore"
@@ -54,17 +55,18 @@ type FeedCuration struct {
 
 var _ eventstore.ProcessManager = (*FeedCuration)(nil)
 
-// NewFeedCuration returns a curation of the feeds. A curation runs once.
+// NewFeedCuration returns a curation of the feeds. A curation runs once. Happenings that are over are kept for a time;
+// 0 means forever.
 func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory, likeness Likeness,
-	log *slog.Logger) *FeedCuration {
+	keep time.Duration, log *slog.Logger) *FeedCuration {
 	c := &FeedCuration{
 		store:     store,
 		publisher: publisher,
 		memory:    memory,
-		merging:   newMerging(store, likeness, log),
+		merging:   newMerging(store, likeness, keep, log),
 		log:       log,
 	}
-	c.index, c.acts = newIndex(&c.ProcessState), c.act
+	c.index, c.acts = newIndex(&c.ProcessState, keep), c.act
 	return c
 }
 
@@ -76,7 +78,8 @@ func (*FeedCuration) Version() int { return 2 }
 
 // Filter implements eventstore.ProcessManager.
 func (*FeedCuration) Filter() eventstore.Filter {
-	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category)
+	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category,
+		retirement.Aggregate.Category)
 }
 
 // task is a change with the event that it follows from.
@@ -91,7 +94,7 @@ type task struct {
 }
 
 // React implements eventstore.ProcessManager: it decides in order, acts on different items concurrently, then saves
-// its state. An event that causes a sweep is processed separately.
+// its state. An event that causes a sweep, or retires happenings, is processed separately.
 func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for len(batch) > 0 {
 		n := slices.IndexFunc(batch, sweeping)
@@ -101,6 +104,8 @@ func (c *FeedCuration) React(ctx context.Context, batch []eventstore.Recorded) e
 			n, err = len(batch), c.curate(ctx, batch, false)
 		case n > 0:
 			err = c.curate(ctx, batch[:n], true)
+		case batch[0].Category() == retirement.Aggregate.Category:
+			n, err = 1, c.forget(ctx, batch[:1])
 		default:
 			n, err = 1, c.curateSweep(ctx, batch[:1])
 		}
@@ -165,7 +170,7 @@ func (c *FeedCuration) curateSweep(ctx context.Context, event []eventstore.Recor
 	}
 	for _, s := range sweeps {
 		for after := (Mark{}); ; {
-			known, last, err := c.memory.Carried(ctx, s.which(), after)
+			known, last, err := c.memory.Carried(ctx, s.which(c.index.window), after)
 			if err != nil {
 				return err
 			}
@@ -186,6 +191,24 @@ func (c *FeedCuration) curateSweep(ctx context.Context, event []eventstore.Recor
 		}
 	}
 	return c.memory.Keep(ctx, nil, event)
+}
+
+// forget drops retired happenings.
+func (c *FeedCuration) forget(ctx context.Context, recorded []eventstore.Recorded) error {
+	event, err := retirement.Events.Decode(&recorded[0])
+	if err != nil {
+		return err
+	}
+	var ids []uuid.UUID
+	switch e := event.(type) {
+	case retirement.HappeningsRetired:
+		for _, h := range e.Happenings {
+			ids = append(ids, h.ID)
+			c.merging.profiles.forget(h.ID)
+		}
+	case retirement.Retired, retirement.Removed: // no happenings
+	}
+	return c.memory.Forget(ctx, ids, recorded)
 }
 
 // follow appends a task for each change that follows from an event.
@@ -227,7 +250,8 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 	for id, list := range byItem {
 		group.Go(func() error {
 			for _, t := range list {
-				if err := c.execute(acting, id, t); err != nil {
+				// A retired item stays as it is.
+				if err := c.execute(acting, id, t); err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 					return fmt.Errorf("item %s: %w", id, err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/publication"
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/command/catalog"
@@ -28,7 +29,7 @@ func curating(t *testing.T) *processtest.Rule {
 	}
 	r := processtest.Of(t, func(store eventstore.Store) eventstore.ProcessManager {
 		commands := &command.Commands{Store: store, Now: time.Now, Catalog: types}
-		return NewFeedCuration(store, commands, held{}, noLikeness{}, slog.New(slog.DiscardHandler))
+		return NewFeedCuration(store, commands, held{}, noLikeness{}, 0, slog.New(slog.DiscardHandler))
 	})
 	processtest.Given(r, feed.Aggregate, oneFeed,
 		feed.Event(feed.Created{Organization: org, Enabled: true, At: noon}),
@@ -92,6 +93,27 @@ func TestFeedCuration_detachment(t *testing.T) {
 	r.Then(itemWas("added", concert))
 	processtest.Given(r, feed.Aggregate, oneFeed, feed.Event(feed.SourceDetached{SourceID: site, At: noon}))
 	r.Then(itemWas("removed", concert))
+}
+
+// A retired happening leaves no feed: its items go without an event, and no sweep finds it.
+func TestFeedCuration_retired(t *testing.T) {
+	t.Parallel()
+	r := curating(t)
+	r.Then(itemWas("added", concert))
+	processtest.Given(r, retirement.Aggregate, retirement.HappeningsLogID, retirement.Event(retirement.HappeningsRetired{
+		Batch:      uuid.New(),
+		Happenings: []retirement.Happening{{ID: concert}},
+		At:         noon,
+	}))
+	processtest.Given(r, feed.Aggregate, oneFeed,
+		feed.Event(feed.SourceDetached{SourceID: site, At: noon}),
+		feed.Event(feed.SourceAttached{
+			AssociationID: uuid.New(),
+			SourceID:      site,
+			SourceType:    "site",
+			At:            noon,
+		}))
+	r.Then()
 }
 
 // Publications combine all sources, also those outside of the feed.

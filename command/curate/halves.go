@@ -62,6 +62,7 @@ func (m *merging) finish(ctx context.Context, oneSided map[oneSidedMerge]happeni
 			m.profiles.forget(h.stays)
 			m.profiles.forget(h.goes)
 			_, err = command.Separate(ctx, m.store, h.stays, h.goes, at, eventstore.Metadata{Actor: FeedCurationName})
+			err = unlessRetired(err)
 		}
 		if err != nil {
 			return err

@@ -24,6 +24,7 @@ type index struct {
 	feedsOfSource map[uuid.UUID]map[uuid.UUID]struct{}
 	happenings    recalled
 	merged        map[uuid.UUID]bool // among the current happenings
+	window        time.Duration      // of backfills
 }
 
 // feedState is an event feed and its sources.
@@ -55,13 +56,18 @@ type change struct {
 	at         time.Time
 }
 
-// newIndex returns an empty index. Its feeds are saved with the state of a process manager.
-func newIndex(state *eventstore.ProcessState) *index {
+// newIndex returns an empty index. Its feeds are saved with the state of a process manager. Happenings that are over
+// are kept for a time; 0 means forever.
+func newIndex(state *eventstore.ProcessState, keep time.Duration) *index {
 	x := &index{
+		window:        backfillWindow,
 		feeds:         eventstore.NewSavedTable[uuid.UUID, feedState](state, "feed", uuid.Parse),
 		feedsOfSource: map[uuid.UUID]map[uuid.UUID]struct{}{},
 	}
 	x.feeds.Indexed = x.indexFeed
+	if keep > 0 {
+		x.window = min(backfillWindow, keep)
+	}
 	return x
 }
 
@@ -290,7 +296,7 @@ func (x *index) seen(
 	var changes []change
 	for feedID := range x.feedsOfSource[sourceID] {
 		f := x.feeds.Get(feedID)
-		if !f.Enabled || !observed && !dates.recent(at) || x.happenings.get(id).Merged {
+		if !f.Enabled || !observed && !dates.recent(at, x.window) || x.happenings.get(id).Merged {
 			continue
 		}
 		if added == nil && x.merged[id] || added != nil && !added[feedID] {

@@ -45,7 +45,7 @@ func begin(t testing.TB) *story {
 	s := &story{
 		t:     t,
 		state: state,
-		index: newIndex(state),
+		index: newIndex(state, 0),
 		held:  held{},
 		now:   noon,
 	}
@@ -393,7 +393,7 @@ func TestIndex_restore(t *testing.T) {
 				saved[row.Kind+row.ID] = row
 			}
 			restored.state = &eventstore.ProcessState{}
-			restored.index = newIndex(restored.state) // its memory is separate
+			restored.index = newIndex(restored.state, 0) // its memory is separate
 			for _, row := range saved {
 				if err := restored.state.Restore(row); err != nil {
 					r.Fatal(err)

@@ -21,6 +21,8 @@ type Memory interface {
 	// saves the rest of the curation's state. Without them, the current event is not finished, and is seen again after a
 	// crash.
 	Keep(ctx context.Context, changed map[uuid.UUID]*Known, dealtWith []eventstore.Recorded) error
+	// Forget drops happenings, and the results of comparing them, and saves the rest of the curation's state as Keep does.
+	Forget(ctx context.Context, happenings []uuid.UUID, dealtWith []eventstore.Recorded) error
 }
 
 // Known is the state of a happening: its dates by source, and its feeds.
@@ -43,9 +45,9 @@ type SourceDates struct {
 	Last      time.Time // end of the last occurrence; zero if there is none
 }
 
-// recent reports whether a happening belongs to a backfill that begins at a time.
-func (d SourceDates) recent(at time.Time) bool {
-	return !d.Newest().Before(at.Add(-backfillWindow))
+// recent reports whether a happening belongs to a backfill of a window that begins at a time.
+func (d SourceDates) recent(at time.Time, window time.Duration) bool {
+	return !d.Newest().Before(at.Add(-window))
 }
 
 // Newest returns the latest of the dates.

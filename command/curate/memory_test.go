@@ -57,6 +57,14 @@ func (a Mark) compare(b Mark) int {
 	return cmp.Or(a.Newest.Compare(b.Newest), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
+// Forget implements Memory.
+func (m held) Forget(_ context.Context, happenings []uuid.UUID, _ []eventstore.Recorded) error {
+	for _, id := range happenings {
+		delete(m, id)
+	}
+	return nil
+}
+
 // Keep implements Memory.
 func (m held) Keep(_ context.Context, changed map[uuid.UUID]*Known, _ []eventstore.Recorded) error {
 	for id, k := range changed {

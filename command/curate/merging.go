@@ -69,10 +69,12 @@ type merging struct {
 	likeness Likeness
 	log      *slog.Logger
 	profiles *profiles
+	keep     time.Duration // of what is over; 0 means forever
 }
 
-func newMerging(store eventstore.Store, likeness Likeness, log *slog.Logger) *merging {
+func newMerging(store eventstore.Store, likeness Likeness, keep time.Duration, log *slog.Logger) *merging {
 	return &merging{
+		keep:     keep,
 		store:    store,
 		likeness: likeness,
 		log:      log,
@@ -151,8 +153,8 @@ func (m *merging) forwardEach(ctx context.Context, changed, into []uuid.UUID, at
 		stays, goes := p.stays, p.goes
 		err := forwarding.start(stays, goes, func(ctx context.Context) error {
 			err := m.forward(ctx, stays, goes, at)
-			if errors.Is(err, happening.ErrNotMerged) {
-				return nil // they are being split
+			if errors.Is(err, happening.ErrNotMerged) || errors.Is(err, eventstore.ErrStreamDeleted) {
+				return nil // they are being split, or are retired
 			}
 			return err
 		})
@@ -251,10 +253,10 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 	for i, id := range missing {
 		group.Go(func() error {
 			loaded, err := happening.Aggregate.Load(loading, m.store, id)
-			if err != nil {
+			if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 				return fmt.Errorf("happening %s: %w", id, err)
 			}
-			found[i] = newProfile(id, loaded, at)
+			found[i] = newProfile(id, loaded, at) // of a retired one: not observed
 			return nil
 		})
 	}
@@ -325,7 +327,8 @@ func (m *merging) compareAll(
 			continue
 		}
 		mine, theirs := m.profiles.get(id), m.profiles.get(other)
-		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.observed {
+		if other == id || mine.State.Into != uuid.Nil || theirs.State.Into != uuid.Nil || !theirs.observed ||
+			m.retired(mine, at) || m.retired(theirs, at) {
 			continue
 		}
 		pair := [2]uuid.UUID{id, other}
@@ -367,10 +370,15 @@ func (m *merging) compareAll(
 	return nil
 }
 
+// retired reports whether a happening is retired, or about to be.
+func (m *merging) retired(p *profile, at time.Time) bool {
+	return m.keep > 0 && !p.overAt.IsZero() && p.overAt.Before(at.Add(-m.keep))
+}
+
 // merge records that two happenings are the same. An interrupted merge continues when it is repeated.
 func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdict, at time.Time) error {
 	if err := m.whole(ctx, goes); err != nil {
-		return err
+		return unlessRetired(err)
 	}
 	var members []uuid.UUID
 	for member, more := range goes.State.Holds {
@@ -396,6 +404,14 @@ func (m *merging) merge(ctx context.Context, stays, goes *profile, v match.Verdi
 	if errors.Is(err, happening.ErrApart) || errors.Is(err, happening.ErrMergedElsewhere) ||
 		errors.Is(err, happening.ErrNotMerged) {
 		return nil // another process was faster
+	}
+	return unlessRetired(err)
+}
+
+// unlessRetired passes over retired happenings: nothing is merged with them.
+func unlessRetired(err error) error {
+	if errors.Is(err, eventstore.ErrStreamDeleted) {
+		return nil
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package curate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,6 +65,9 @@ func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uui
 		return last, nil
 	}
 	for recorded, err := range store.Read(ctx, happening.Aggregate.Stream(id), 0) {
+		if errors.Is(err, eventstore.ErrStreamDeleted) {
+			return last, nil
+		}
 		if err != nil {
 			return last, fmt.Errorf("happening %s: %w", id, err)
 		}
@@ -86,6 +90,9 @@ func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uui
 // recorded reports whether an item's stream holds an event.
 func (c *FeedCuration) recorded(ctx context.Context, id, event uuid.UUID) (bool, error) {
 	for recorded, err := range c.store.Read(ctx, item.Aggregate.Stream(id), 0) {
+		if errors.Is(err, eventstore.ErrStreamDeleted) {
+			return false, nil
+		}
 		if err != nil {
 			return false, fmt.Errorf("item %s: %w", id, err)
 		}
@@ -105,6 +112,9 @@ func (c *FeedCuration) publishedBefore(ctx context.Context, t task, state happen
 		}
 		for _, id := range append([]uuid.UUID{held}, members...) {
 			for recorded, err := range c.store.Read(ctx, item.Aggregate.Stream(item.ID(t.feed, id)), 0) {
+				if errors.Is(err, eventstore.ErrStreamDeleted) {
+					return true, nil
+				}
 				if err != nil {
 					return false, fmt.Errorf("item %s: %w", item.ID(t.feed, id), err)
 				}

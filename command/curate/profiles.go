@@ -24,6 +24,7 @@ type profile struct {
 	subject  match.Subject
 	since    time.Time
 	at       time.Time // time of the dates
+	overAt   time.Time // see happening.State
 }
 
 func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time.Time) *profile {
@@ -40,6 +41,7 @@ func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time
 
 // update takes over a state that was read or written.
 func (p *profile) update(loaded eventstore.Loaded[happening.State]) {
+	p.overAt = loaded.State.OverAt()
 	p.Loaded, p.whole, p.observed = loaded, true, len(loaded.State.Tellings) > 0
 	p.shownBy = make(map[uuid.UUID]match.Dates, len(loaded.State.Tellings))
 	for teller, t := range loaded.State.Tellings {

@@ -15,7 +15,7 @@ import (
 // TestLongChainOfMergesIsFollowed shows that a chain of any length is followed to its end, and that a ring ends too.
 func TestLongChainOfMergesIsFollowed(t *testing.T) {
 	t.Parallel()
-	m := newMerging(nodetest.Start(t), nil, slog.New(slog.DiscardHandler))
+	m := newMerging(nodetest.Start(t), nil, 0, slog.New(slog.DiscardHandler))
 	chain := make([]uuid.UUID, 20)
 	for i := range chain {
 		chain[i] = uuid.New()

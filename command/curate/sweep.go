@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
+	"carillon/aggregates/retirement"
 	"carillon/eventstore"
 )
 
@@ -21,9 +22,14 @@ type sweep struct {
 	deleted      bool // the feed is deleted: its items need not be removed one by one
 }
 
-// sweeping reports whether an event may cause sweeps. apply reports an event that can't be decoded.
+// sweeping reports whether an event may cause sweeps, or retires happenings. apply reports an event that can't be
+// decoded.
 func sweeping(recorded eventstore.Recorded) bool { //nolint:gocritic // as slices wants it
-	if recorded.Category() != feed.Aggregate.Category {
+	switch recorded.Category() {
+	case feed.Aggregate.Category:
+	case retirement.Aggregate.Category:
+		return true
+	default:
 		return false
 	}
 	event, err := feed.Events.Decode(&recorded)
@@ -52,11 +58,11 @@ func (f *feedState) sweeps(id uuid.UUID, like sweep) []sweep {
 }
 
 // which returns the happenings of the source that the sweep is about.
-func (s sweep) which() Carried {
+func (s sweep) which(window time.Duration) Carried {
 	if s.remove {
 		return Carried{Source: s.source, ItemsOf: s.feed}
 	}
-	return Carried{Source: s.source, Since: instant(s.at.Add(-backfillWindow))}
+	return Carried{Source: s.source, Since: instant(s.at.Add(-window))}
 }
 
 // sweep applies s to the loaded happenings. It does not repeat changes.
@@ -67,7 +73,7 @@ func (x *index) sweep(s sweep) []change {
 		var fresh bool
 		if s.remove {
 			c, fresh = x.remove(s, id, h)
-		} else if !h.Merged && h.Sources[s.source].recent(s.at) {
+		} else if !h.Merged && h.Sources[s.source].recent(s.at, x.window) {
 			c, fresh = x.add(s.feed, id, s.source, s.at)
 			c.backfill = true
 		}

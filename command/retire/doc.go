@@ -1,4 +1,5 @@
-// Package retire removes published events whose deliveries are over for longer than the installation keeps them.
+// Package retire removes published events whose deliveries are over for longer than the installation keeps them, and
+// happenings that are over, in the same way.
 //
 //	rows of old events ─▶ Retirer: read their streams, decide ─▶ retirement.events-retired.v1, with their counts
 //	                                                               ├─▶ read models: drop the rows, keep the counts

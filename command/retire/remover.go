@@ -11,6 +11,8 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore"
@@ -22,8 +24,8 @@ const RemoverName = "retirement"
 // atOnce is how many streams are deleted at the same time.
 const atOnce = 16
 
-// Remover is the process manager that deletes the streams of retired events. It runs whatever the setting is: what was
-// retired is removed.
+// Remover is the process manager that deletes the streams of retired events and happenings. It runs whatever the
+// settings are: retired streams are removed.
 type Remover struct {
 	eventstore.ProcessState
 
@@ -62,7 +64,11 @@ func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error 
 		}
 		switch e := event.(type) {
 		case retirement.Retired:
-			if err := r.remove(ctx, &batch[i], e); err != nil {
+			if err := r.remove(ctx, &batch[i], e.Batch, streamsOf(e)); err != nil {
+				return err
+			}
+		case retirement.HappeningsRetired:
+			if err := r.remove(ctx, &batch[i], e.Batch, happeningStreams(e)); err != nil {
 				return err
 			}
 		case retirement.Removed: // its own
@@ -71,11 +77,9 @@ func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error 
 	return nil
 }
 
-// remove deletes the streams of a batch: the published events first, so that nothing is dispatched again, and the
-// dispatches before the deliveries that they list. A kill leaves some, and the same batch comes again.
-func (r *Remover) remove(ctx context.Context, recorded *eventstore.Recorded, e retirement.Retired) error {
-	ctx, cancel := context.WithTimeout(ctx, stepLimit)
-	defer cancel()
+// streamsOf lists the published events first, so that nothing is dispatched again, and the dispatches before the
+// deliveries that they list.
+func streamsOf(e retirement.Retired) [][]string {
 	publications := make([]string, 0, len(e.Publications))
 	var dispatches, deliveries []string
 	for _, p := range e.Publications {
@@ -88,16 +92,38 @@ func (r *Remover) remove(ctx context.Context, recorded *eventstore.Recorded, e r
 			deliveries = append(deliveries, delivery.Aggregate.Stream(id))
 		}
 	}
-	for _, streams := range [][]string{publications, dispatches, deliveries} {
+	return [][]string{publications, dispatches, deliveries}
+}
+
+// happeningStreams lists the happenings before their items, so that nothing is added to feeds again.
+func happeningStreams(e retirement.HappeningsRetired) [][]string {
+	happenings := make([]string, 0, len(e.Happenings))
+	var items []string
+	for _, h := range e.Happenings {
+		happenings = append(happenings, happening.Aggregate.Stream(h.ID))
+		for _, in := range h.In {
+			items = append(items, item.Aggregate.Stream(item.ID(e.Feeds[in], h.ID)))
+		}
+	}
+	return [][]string{happenings, items}
+}
+
+// remove deletes the streams of a batch, in their order. A kill leaves some, and the same batch comes again.
+func (r *Remover) remove(
+	ctx context.Context, recorded *eventstore.Recorded, batch uuid.UUID, inOrder [][]string,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	for _, streams := range inOrder {
 		if err := r.end(ctx, streams); err != nil {
 			return err
 		}
 	}
 	// It is also the newest event then: what waits for the head of the store sees no tombstones.
-	_, err := retirement.Aggregate.Execute(ctx, r.store, e.Batch,
+	_, err := retirement.Aggregate.Execute(ctx, r.store, batch,
 		retirement.Remove{At: recorded.Created.UTC().Truncate(time.Microsecond)},
 		retirement.Options{
-			CommandID: uuid.NewSHA1(e.Batch, []byte("removed")),
+			CommandID: uuid.NewSHA1(batch, []byte("removed")),
 			Metadata:  eventstore.Metadata{Actor: actor, CausationID: recorded.ID},
 		})
 	return err

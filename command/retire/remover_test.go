@@ -10,6 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/retirement"
 	"carillon/command/retire"
@@ -22,7 +24,6 @@ var errKilled = errors.New("killed")
 // A remover that is killed after any stream is followed by another one, which gets the batch again.
 func TestRemover(t *testing.T) {
 	t.Parallel()
-	store := nodetest.Start(t)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	event, to := uuid.New(), uuid.New()
 	retired := retirement.Retired{
@@ -35,6 +36,27 @@ func TestRemover(t *testing.T) {
 		publication.Aggregate.Stream(event), dispatch.Aggregate.Stream(event),
 		"delivery-" + dispatch.DeliveryID(event, to).String(),
 	}
+	removes(t, retirement.LogID, retirement.Retire(retired), retired.Batch, streams)
+}
+
+func TestRemover_happenings(t *testing.T) {
+	t.Parallel()
+	id, feed := uuid.New(), uuid.New()
+	retired := retirement.HappeningsRetired{
+		Batch:      uuid.New(),
+		Happenings: []retirement.Happening{{ID: id, In: []int{0}}},
+		Feeds:      []uuid.UUID{feed},
+		At:         time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC),
+	}
+	removes(t, retirement.HappeningsLogID, retirement.RetireHappenings(retired), retired.Batch, []string{
+		happening.Aggregate.Stream(id), item.Aggregate.Stream(item.ID(feed, id)),
+	})
+}
+
+// removes kills removers of a batch after each of its streams.
+func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid.UUID, streams []string) {
+	t.Helper()
+	store := nodetest.Start(t)
 	for _, stream := range streams {
 		_, err := store.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{
 			{ID: uuid.New(), Type: "thing.happened.v1", Data: []byte("{}")},
@@ -43,13 +65,13 @@ func TestRemover(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := retirement.Aggregate.Execute(t.Context(), store, retirement.LogID, retirement.Retire(retired),
+	_, err := retirement.Aggregate.Execute(t.Context(), store, log, command,
 		retirement.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var recorded []eventstore.Recorded
-	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(retirement.LogID), 0) {
+	for e, err := range store.Read(t.Context(), retirement.Aggregate.Stream(log), 0) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +98,7 @@ func TestRemover(t *testing.T) {
 			}
 		}
 	}
-	removed, err := retirement.Aggregate.Load(t.Context(), store, retired.Batch)
+	removed, err := retirement.Aggregate.Load(t.Context(), store, batch)
 	if err != nil || !removed.State.Removed || removed.Revision != 0 {
 		t.Errorf("removed %v at revision %d, %v", removed.State.Removed, removed.Revision, err)
 	}

@@ -69,9 +69,11 @@ type Retirer struct {
 	Lock func(ctx context.Context) (release func(), err error)
 	// Reached waits until the event store is reached, and returns a context that ends when it is lost.
 	Reached func(ctx context.Context) (context.Context, context.CancelFunc)
-	Keep    time.Duration // since the last change
-	Now     func() time.Time
-	Log     *slog.Logger
+	Keep    time.Duration // since the last change; 0 means forever
+	// Happenings retires happenings in the same turns. Optional.
+	Happenings *Happenings
+	Now        func() time.Time
+	Log        *slog.Logger
 	// Started is when the process did.
 	Started time.Time
 
@@ -113,17 +115,17 @@ func (r *Retirer) turn(ctx context.Context) {
 	}
 }
 
-// Retire retires all that is over by now, and returns the number of published events.
-func (r *Retirer) Retire(ctx context.Context) (events int, err error) {
-	events, last, err := r.retire(ctx)
+// Retire retires all that is over by now, and returns the number of published events and happenings.
+func (r *Retirer) Retire(ctx context.Context) (n int, err error) {
+	n, last, err := r.retire(ctx)
 	if err != nil {
-		return events, err
+		return n, err
 	}
-	return events, r.scavenge(ctx, last)
+	return n, r.scavenge(ctx, last)
 }
 
 // retire retires all that is over by now under the lock. last is the position of the last batch.
-func (r *Retirer) retire(ctx context.Context) (events int, last eventstore.Position, err error) {
+func (r *Retirer) retire(ctx context.Context) (n int, last eventstore.Position, err error) {
 	locking, cancel := context.WithTimeout(ctx, stepLimit)
 	release, err := r.Lock(locking)
 	cancel()
@@ -131,6 +133,23 @@ func (r *Retirer) retire(ctx context.Context) (events int, last eventstore.Posit
 		return 0, eventstore.Start, err
 	}
 	defer release()
+	if r.Keep > 0 {
+		if n, last, err = r.retireEvents(ctx); err != nil {
+			return n, last, err
+		}
+	}
+	if r.Happenings == nil {
+		return n, last, nil
+	}
+	happenings, at, err := r.Happenings.Retire(ctx)
+	if at != eventstore.Start {
+		last, r.scavenged = at, false
+	}
+	return n + happenings, last, err
+}
+
+// retireEvents retires published events. last is the position of the last batch.
+func (r *Retirer) retireEvents(ctx context.Context) (events int, last eventstore.Position, err error) {
 	before, began, deliveries := r.before(), r.Now(), 0
 	if began.Sub(r.walked) >= walkEvery {
 		r.after, r.walked = Published{}, began

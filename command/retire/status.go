@@ -41,6 +41,9 @@ func (r *Retirer) Retired() (retired Totals, age time.Duration) {
 // Overdue returns the time by which the oldest event exceeds that for which events are kept; 0 if none does. Its
 // deliveries may be pending.
 func (r *Retirer) Overdue(ctx context.Context) (time.Duration, error) {
+	if r.Keep == 0 {
+		return 0, nil
+	}
 	before := r.before()
 	page, _, err := r.Oldest(ctx, before, Published{}, 1)
 	if err != nil || len(page) == 0 {

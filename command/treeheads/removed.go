@@ -105,7 +105,7 @@ func (w *walk) judge() {
 }
 
 // retiring are the categories whose streams end when they are retired: there are many.
-var retiring = []string{"publication", "dispatch", "delivery"}
+var retiring = []string{"publication", "dispatch", "delivery", "happening", "item"}
 
 func categoryOf(stream string) string {
 	category, _, _ := strings.Cut(stream, "-")

@@ -47,7 +47,8 @@ type Report struct {
 	Elsewhere uint64      `json:"elsewhere"` // heads kept elsewhere that the log fits
 	Last      *seal.Head  `json:"last"`      // nil means the log has no head
 	Shortened []Shortened `json:"shortened"`
-	// Retired is how many streams of published events, dispatches and deliveries have ended. They are not named.
+	// Retired is how many streams of published events, dispatches, deliveries, happenings and items have ended. They are
+	// not named.
 	Retired uint64  `json:"retired"`
 	Faults  []Fault `json:"faults"` // the first ones
 	Count   uint64  `json:"count"`  // of all faults

@@ -37,9 +37,10 @@ func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telli
 	if err != nil {
 		return nil, err
 	}
-	memory := memory{told: func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
-		return v.walk.Told(ctx, ids)
-	}}
+	memory := memory{
+		told:    func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return v.walk.Told(ctx, ids) },
+		retired: func(ids []uuid.UUID) (map[uuid.UUID]bool, error) { return v.retired(ctx, ids) },
+	}
 	if !visited.Page.Partial { // a partial page may still show what is missing
 		memory.untold = func(kept []uuid.UUID) ([]Shown, error) { return v.walk.Untold(ctx, visited.Known, kept) }
 	}
@@ -60,13 +61,16 @@ type identification struct {
 	ask        func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
 	asked      map[uuid.UUID][]match.Subject // details of known happenings
 	taken      map[uuid.UUID]bool            // happenings of the page's other tellings
+	askRetired func([]uuid.UUID) (map[uuid.UUID]bool, error)
+	retired    map[uuid.UUID]bool // false of those that are not
 }
 
 // memory reads earlier details of happenings, and the happenings that a page no longer shows. The latter is nil if
-// they are unknown.
+// they are unknown. retired returns those of some happenings that are retired; nil means that none is.
 type memory struct {
-	told   func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	untold func(kept []uuid.UUID) ([]Shown, error)
+	told    func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
+	untold  func(kept []uuid.UUID) ([]Shown, error)
+	retired func([]uuid.UUID) (map[uuid.UUID]bool, error)
 }
 
 // maxSuccessors limits the happenings of one address that have a number. Later ones are distinguished by their titles.
@@ -80,6 +84,7 @@ func newIdentification(observations []collect.Observation, now time.Time) (*iden
 		byEvidence: map[uuid.UUID][]*Shown{},
 		asked:      map[uuid.UUID][]match.Subject{},
 		taken:      map[uuid.UUID]bool{},
+		retired:    map[uuid.UUID]bool{},
 	}
 	for i, o := range observations {
 		instances, err := json.Marshal(o.Details.Instances)
@@ -126,7 +131,7 @@ func (t *Telling) addresses() []uuid.UUID {
 // resolve assigns known happenings to tellings: the one that their own key gives, else the first that their
 // evidence leads to. Two tellings of one page never get the same happening.
 func (x *identification) resolve(known []Shown, before memory) error {
-	x.known, x.ask = known, before.told
+	x.known, x.ask, x.askRetired = known, before.told, before.retired
 	for i := range known {
 		x.byID[known[i].Happening] = &known[i]
 		for _, e := range known[i].Evidence {
@@ -138,6 +143,9 @@ func (x *identification) resolve(known []Shown, before memory) error {
 		doubtful = append(doubtful, x.doubtful(&x.tellings[i])...)
 	}
 	if err := x.look(doubtful); err != nil {
+		return err
+	}
+	if err := x.lookRetired(x.redated()); err != nil {
 		return err
 	}
 	for i := range x.tellings {
@@ -190,6 +198,56 @@ func (s *Shown) showsDatesOf(t *Telling) bool {
 	return slices.ContainsFunc(s.Dates, func(dates []byte) bool { return bytes.Equal(dates, t.Dates) })
 }
 
+// redated returns the happenings that tellings with dates ahead may be of and that the source does not show with these
+// dates. A retired happening is none of them: what has a new date follows it.
+func (x *identification) redated() []uuid.UUID {
+	var all []uuid.UUID
+	for i := range x.tellings {
+		t := &x.tellings[i]
+		if !t.Observation.Details.Ahead(x.now) {
+			continue
+		}
+		if k := x.byID[t.Happening]; k == nil || !k.showsDatesOf(t) {
+			all = append(all, t.Happening)
+		}
+		for _, e := range t.Evidence {
+			for _, k := range x.byEvidence[e] {
+				if !k.showsDatesOf(t) {
+					all = append(all, k.Happening)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// lookRetired finds out which happenings are retired.
+func (x *identification) lookRetired(ids []uuid.UUID) error {
+	if x.askRetired == nil {
+		return nil
+	}
+	var unknown []uuid.UUID
+	for _, id := range ids {
+		if _, done := x.retired[id]; !done {
+			x.retired[id] = false
+			unknown = append(unknown, id)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := x.askRetired(unknown)
+	for id := range found {
+		x.retired[id] = true
+	}
+	return err
+}
+
+// follows reports whether a happening is retired, and a telling has dates ahead.
+func (x *identification) follows(t *Telling, id uuid.UUID) bool {
+	return x.retired[id] && t.Observation.Details.Ahead(x.now)
+}
+
 // look reads the earlier details of happenings.
 func (x *identification) look(ids []uuid.UUID) error {
 	ids = slices.DeleteFunc(ids, func(id uuid.UUID) bool { _, done := x.asked[id]; return done })
@@ -227,6 +285,9 @@ func (x *identification) find(t *Telling) *Shown {
 // plausibleMatch reports whether a telling may be of a known happening: it shares more than an address with it, or
 // continues it.
 func (x *identification) plausibleMatch(t *Telling, k *Shown) bool {
+	if x.follows(t, k.Happening) {
+		return false
+	}
 	addresses := t.addresses()
 	if k.showsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool {
 		return slices.Contains(k.Evidence, e) && !slices.Contains(addresses, e)
@@ -239,6 +300,9 @@ func (x *identification) plausibleMatch(t *Telling, k *Shown) bool {
 // continues reports whether the earlier details of a happening allow that a telling is of it. A happening without
 // details allows it.
 func (x *identification) continues(t *Telling, id uuid.UUID) bool {
+	if x.follows(t, id) {
+		return false
+	}
 	told := x.asked[id]
 	if len(told) == 0 {
 		return true
@@ -256,6 +320,11 @@ func (x *identification) useSuccessor(t *Telling) error {
 	}
 	if err := x.look(slices.Clone(ids)); err != nil {
 		return err
+	}
+	if t.Observation.Details.Ahead(x.now) {
+		if err := x.lookRetired(ids); err != nil {
+			return err
+		}
 	}
 	for i, id := range ids {
 		if !x.taken[id] && x.continues(t, id) {

@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
+	"carillon/command/collect/identity"
 )
 
 func told(key string, keys ...string) Telling {
@@ -138,5 +139,79 @@ func TestIdentification_reusedPage(t *testing.T) {
 	if got := identified(t, []Telling{quiz}, nil, many)[0]; got.Key != "url:a/1 (pub quiz)" ||
 		got.Happening != id(got.Key) {
 		t.Errorf("after many others it has key %q", got.Key)
+	}
+}
+
+// A telling with a date ahead is not of a retired happening, but of the next one of its evidence.
+func TestIdentification_retired(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	second := happening.DeriveID(identity.Successor("id:1", 2))
+	ahead, first, page := now.AddDate(0, 0, 9), happening.DeriveID("id:1"), happening.DeriveID("url:a")
+	for name, c := range map[string]struct {
+		start          time.Time
+		known, retired []uuid.UUID
+		want           string
+		asked          bool
+	}{
+		"an old date": {
+			start:   now.AddDate(0, 0, -9),
+			retired: []uuid.UUID{first},
+			want:    "id:1",
+		},
+		"a new date": {
+			start:   ahead,
+			retired: []uuid.UUID{first},
+			want:    identity.Successor("id:1", 2),
+			asked:   true,
+		},
+		"the second one too": {
+			start:   ahead,
+			retired: []uuid.UUID{first, second},
+			want:    identity.Successor("id:1", 3),
+			asked:   true,
+		},
+		"not retired": {start: ahead, want: "id:1", asked: true},
+		"retired by other evidence": {
+			start:   ahead,
+			known:   []uuid.UUID{page},
+			retired: []uuid.UUID{page},
+			want:    "id:1",
+			asked:   true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			telling := told("id:1", "id:1", "url:a")
+			telling.Observation.Details.Instances = []happening.Instance{{
+				Occurrences: []happening.Occurrence{{Start: c.start}},
+			}}
+			x, err := newIdentification([]collect.Observation{telling.Observation}, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked := false
+			var known []Shown
+			for _, id := range c.known {
+				known = append(known, Shown{Identity: Identity{Happening: id, Evidence: []uuid.UUID{id}}})
+			}
+			err = x.resolve(known, memory{
+				told: func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return nil, nil },
+				retired: func([]uuid.UUID) (map[uuid.UUID]bool, error) {
+					asked = true
+					found := map[uuid.UUID]bool{}
+					for _, id := range c.retired {
+						found[id] = true
+					}
+					return found, nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := x.tellings[0]; got.Happening != happening.DeriveID(c.want) || asked != c.asked {
+				t.Errorf("%s, asked %v; want %s", got.Key, asked, c.want)
+			}
+		})
 	}
 }

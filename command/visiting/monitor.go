@@ -49,6 +49,17 @@ type Monitor struct {
 	Backlog *Backlog
 	// Reach ends all visits while the event store is unreachable, so that other processes make them. Optional.
 	Reach *reach.Watch
+	// Keep is how long happenings are kept after they are over; 0 means forever. Happenings that would be retired are not
+	// recorded.
+	Keep time.Duration
+}
+
+// retiredBefore is the time before which happenings are retired; zero means none is.
+func (m *Monitor) retiredBefore() time.Time {
+	if m.Keep == 0 {
+		return time.Time{}
+	}
+	return m.now().Add(-m.Keep)
 }
 
 func (m *Monitor) now() time.Time { return m.Now().UTC().Truncate(time.Microsecond) }

@@ -2,6 +2,7 @@ package visiting
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
+	"carillon/command"
 	"carillon/command/collect"
 	"carillon/command/collect/extract/timing"
 	"carillon/eventstore"
@@ -78,6 +80,9 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	if settled.Gone {
 		out, err := happening.Aggregate.Execute(ctx, v.Store, view.Happening,
 			happening.MarkStale{SourceID: v.turn.Source.ID, At: v.now()}, happening.Options{Metadata: v.metadata()})
+		if errors.Is(err, eventstore.ErrStreamDeleted) {
+			return settled, Tally{}, nil // it is retired
+		}
 		if err != nil || len(out.Events) == 0 {
 			return settled, Tally{}, err
 		}
@@ -88,7 +93,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	if settled.Digest = view.Now; settled.Digest == nil {
 		settled.Digest, err = happening.Digest(o.Details, o.Source, o.Standing)
 	}
-	if err == nil && bytes.Equal(settled.Digest, view.Digest) {
+	if err == nil && (bytes.Equal(settled.Digest, view.Digest) || view.Digest == nil && v.tooOld(o.Details)) {
 		return settled, Tally{}, nil
 	}
 	// Most happenings that are new to the source are new in the store: try without reading.
@@ -98,7 +103,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 	}
 	var out eventstore.Outcome[happening.State, happening.Event]
 	if err == nil {
-		out, err = happening.Aggregate.Execute(ctx, v.Store, view.Happening, happening.Observe{
+		out, err = v.observe(ctx, view.Happening, happening.Observe{
 			SourceID:    v.turn.Source.ID,
 			Key:         view.Key,
 			Keys:        o.Keys,
@@ -109,10 +114,12 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 			Standing:    o.Standing,
 			Origins:     collect.Stored(o.Origins),
 			Version:     o.Version,
-		}, happening.Options{Metadata: v.metadata(), Known: &known})
+		}, &known)
 	}
 	switch {
 	case err == nil:
+	case errors.Is(err, happening.ErrRetired), errors.Is(err, eventstore.ErrStreamDeleted):
+		return settled, Tally{}, nil
 	case errors.Is(err, eventstore.ErrUnavailable), errors.Is(err, eventstore.ErrWrongRevision), ctx.Err() != nil:
 		return settled, Tally{}, err
 	default:
@@ -135,6 +142,50 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 		}
 	}
 	return settled, news, nil
+}
+
+// observe records an observation, unless its happening is retired or about to be.
+func (v *visit) observe(
+	ctx context.Context, id uuid.UUID, o happening.Observe, known *eventstore.Loaded[happening.State],
+) (eventstore.Outcome[happening.State, happening.Event], error) {
+	unlessRetired := happening.ObserveUnlessRetired{Observe: o, Before: v.retiredBefore()}
+	options := happening.Options{Metadata: v.metadata(), Known: known}
+	out, err := happening.Aggregate.Execute(ctx, v.Store, id, unlessRetired, options)
+	if !errors.Is(err, happening.ErrRetired) {
+		return out, err
+	}
+	// A happening that it is merged with may go on.
+	if retired, lookErr := command.HappeningRetired(ctx, v.Store, id, unlessRetired.Before); lookErr != nil || retired {
+		return out, cmp.Or(lookErr, err)
+	}
+	return happening.Aggregate.Execute(ctx, v.Store, id, o, options)
+}
+
+// tooOld reports whether a happening has ended so long ago that it would be retired.
+func (v *visit) tooOld(d happening.Details) bool {
+	last := d.Last()
+	return !last.IsZero() && last.Before(v.retiredBefore())
+}
+
+// retired returns those of some happenings that are retired, or about to be.
+func (v *visit) retired(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	before, all := v.retiredBefore(), make([]bool, len(ids))
+	group, looking := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentObservations)
+	for i, id := range ids {
+		group.Go(func() (err error) {
+			all[i], err = command.HappeningRetired(looking, v.Store, id, before)
+			return err
+		})
+	}
+	err := group.Wait()
+	found := map[uuid.UUID]bool{}
+	for i, id := range ids {
+		if all[i] {
+			found[id] = true
+		}
+	}
+	return found, err
 }
 
 // teller returns the source as teller.

@@ -49,8 +49,9 @@ var (
 
 // views are those of the interface to analysts.
 var views = []string{
-	"deliveries_by_day", "destination_days", "destinations", "failures_by_reason", "feedback", "feeds", "items",
-	"items_by_source_and_feed", "latency_percentiles", "organizations", "source_health", "sources", "success_rates",
+	"deliveries_by_day", "destination_days", "destinations", "failures_by_reason", "feedback", "feedback_days", "feeds",
+	"items", "items_by_source_and_feed", "latency_percentiles", "organizations", "source_health", "sources",
+	"success_rates",
 }
 
 func readModels() []projections.ReadModel {
@@ -228,6 +229,8 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT given_at, feed_name, source_type, rating, comment FROM analytics.feedback WHERE organization_id = '" +
 			org.String() + "'": `{"given_at": "` + day + `T12:00:00+00:00", "feed_name": "Concerts", ` +
 			`"source_type": "site", "rating": "positive", "comment": "Nice"}`,
+		"SELECT day, feed_name, rating, count FROM analytics.feedback_days WHERE organization_id = '" +
+			org.String() + "'": `{"day": "` + day + `", "feed_name": "Concerts", "rating": "positive", "count": 1}`,
 		"SELECT * FROM analytics.feeds": `{"organization_id": "` + org.String() + `", ` + inFeed +
 			`, "feed_name": "Concerts", "enabled": true, "created_at": "` + day +
 			`T12:00:00+00:00", "sources": 1, "readers": 0, "items": 2, "upcoming": 0, "last_added_at": "` + day +
@@ -239,8 +242,8 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT * FROM analytics.sources": `{"source_id": "` + page.String() +
 			`", "source_type": "site", "source": "Example.org", "created_at": "` + day +
 			`T12:00:00+00:00", "state": "registered", "outcome": "", "failures": 0, "completed_at": null, ` +
-			`"interval_seconds": 1800, "feeds": 1, "backfills": 1, "on_show": 3, "gone": 0, "items": 2, "last_added_at": "` +
-			day + `T13:00:00+00:00"}`,
+			`"interval_seconds": 1800, "feeds": 1, "backfills": 1, "on_show": 3, "gone": 0, "retired": null, "items": 2, ` +
+			`"last_added_at": "` + day + `T13:00:00+00:00"}`,
 		"SELECT day, attempts, deliveries, reason, http_status " +
 			"FROM analytics.failures_by_reason": `{"day": "` + day +
 			`", "attempts": 1, "deliveries": 1, "reason": "http_status", "http_status": 500}`,
@@ -395,7 +398,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	ensure(t, pool)
-	for i, want := range []int{0, 5, 5, 6, 11, 12, 13} { // one read model after the other
+	for i, want := range []int{0, 5, 5, 7, 12, 13, 14} { // one read model after the other
 		p := readModels()[i]
 		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)

@@ -48,7 +48,7 @@ func retiredBy(event retirement.Event) (retired retirement.Retired) {
 	switch e := event.(type) {
 	case retirement.Retired:
 		retired = e
-	case retirement.Removed: // their streams
+	case retirement.HappeningsRetired, retirement.Removed: // no deliveries
 	}
 	return retired
 }

@@ -30,7 +30,7 @@ func beforeRetired(
 		switch e := event.(type) {
 		case retirement.Retired:
 			return batch[:i], &e, batch[i+1:], nil
-		case retirement.Removed: // says nothing about endpoints, and fold passes over it
+		case retirement.HappeningsRetired, retirement.Removed: // says nothing about endpoints, and fold passes over it
 		}
 	}
 	return batch, nil, nil, nil

@@ -26,6 +26,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/aggregates/retirement"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
@@ -36,10 +37,11 @@ var schema string
 
 // ReadModel is the read model of the items of feeds.
 var ReadModel = projections.ReadModel{
-	Name:       "items",
-	Version:    4, // 3: times with six fraction digits; 4: ends of occurrences
-	Schema:     schema,
-	Filter:     eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category),
+	Name:    "items",
+	Version: 5, // 3: times with six fraction digits; 4: ends of occurrences; 5: retirement
+	Schema:  schema,
+	Filter: eventstore.Categories(item.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category,
+		retirement.Aggregate.Category),
 	Unverified: map[string][]string{"feeds": {"version"}}, // numbers of transactions
 	Project: func(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error {
 		return begin(events, false)(ctx, tx)
@@ -65,11 +67,12 @@ type told struct {
 	words                   *text // that items which show it alone are ranked by; nil if they were not read
 }
 
-// decoded is a fact or the event of a feed, or why it is neither.
+// decoded is a fact, the event of a feed or a retirement, or why it is none of them.
 type decoded struct {
 	fact
-	of  feed.Event
-	err error
+	of      feed.Event
+	retired *retired
+	err     error
 }
 
 // begin decodes a batch and does what needs no rows, and returns what applies it.
@@ -77,34 +80,34 @@ func begin(events []eventstore.Recorded, read bool) func(ctx context.Context, tx
 	all := make([]decoded, len(events))
 	parallel(len(events), func(i int) {
 		d := &all[i]
-		if d.fact, d.of, d.err = decode(&events[i]); d.err == nil {
+		if *d = decode(&events[i]); d.err == nil {
 			d.err = d.prepare(read)
 		}
 	})
 	return func(ctx context.Context, tx pgx.Tx) error { return project(ctx, tx, all) }
 }
 
-// project applies a batch. Events of feeds may concern many rows and are rare: they divide the batch, and the events
-// between two of them are folded in memory.
+// project applies a batch. Events of feeds and retirements may concern many rows and are rare: they divide the batch,
+// and the events between two of them are folded in memory.
 func project(ctx context.Context, tx pgx.Tx, all []decoded) error {
 	var facts []fact
 	for i := range all {
-		f, of := all[i].fact, all[i].of
-		if err := all[i].err; err != nil {
-			return err
+		d := &all[i]
+		if d.err != nil {
+			return d.err
 		}
-		if of == nil {
-			facts = append(facts, f)
+		if d.event != nil {
+			facts = append(facts, d.fact)
 			continue
 		}
-		if !concerns(of) {
+		if d.retired == nil && (d.of == nil || !concerns(d.of)) {
 			continue
 		}
 		if err := apply(ctx, tx, facts); err != nil {
 			return fmt.Errorf("items: %w", err)
 		}
 		facts = facts[:0]
-		if err := applyFeed(ctx, tx, f.id, of); err != nil {
+		if err := d.apply(ctx, tx); err != nil {
 			return fmt.Errorf("items: %w", err)
 		}
 	}
@@ -133,18 +136,27 @@ func parallel(count int, do func(i int)) {
 	others.Wait()
 }
 
-// decode returns a fact or, with its id, the event of a feed.
-func decode(recorded *eventstore.Recorded) (f fact, of feed.Event, err error) {
-	f = fact{id: recorded.StreamID()}
+func decode(recorded *eventstore.Recorded) (d decoded) {
+	d.id = recorded.StreamID()
 	switch recorded.Category() {
 	case feed.Aggregate.Category:
-		of, err = feed.Events.Decode(recorded)
+		d.of, d.err = feed.Events.Decode(recorded)
 	case happening.Aggregate.Category:
-		f.event, err = happening.Events.Decode(recorded)
+		d.event, d.err = happening.Events.Decode(recorded)
+	case retirement.Aggregate.Category:
+		d.retired, d.err = decodeRetired(recorded)
 	default:
-		f.event, err = item.Events.Decode(recorded)
+		d.event, d.err = item.Events.Decode(recorded)
 	}
-	return f, of, err
+	return d
+}
+
+// apply applies what is no fact.
+func (d *decoded) apply(ctx context.Context, tx pgx.Tx) error {
+	if d.retired != nil {
+		return d.retired.apply(ctx, tx)
+	}
+	return applyFeed(ctx, tx, d.id, d.of)
 }
 
 // nothing is the view of a source without observations.
@@ -200,10 +212,15 @@ func apply(ctx context.Context, tx pgx.Tx, facts []fact) error {
 }
 
 const (
-	deleteCarriedByNone = `DELETE FROM items i WHERE i.feed_id = $1 AND NOT EXISTS (
-		SELECT FROM shown s JOIN attachments a ON a.source_id = s.source_id AND a.feed_id = i.feed_id
-		WHERE s.happening_id = i.happening_id)
-		RETURNING i.id`
+	deleteCarriedByNone = `WITH gone AS (
+		DELETE FROM items i WHERE i.feed_id = $1 AND NOT EXISTS (
+			SELECT FROM shown s JOIN attachments a ON a.source_id = s.source_id AND a.feed_id = i.feed_id
+			WHERE s.happening_id = i.happening_id)
+		RETURNING i.id, i.happening_id),
+		left_feed AS (INSERT INTO former (happening_id, feed_id) SELECT happening_id, $1 FROM gone ON CONFLICT DO NOTHING)
+		SELECT id FROM gone`
+	leaveDeleted = `INSERT INTO former (happening_id, feed_id) SELECT happening_id, feed_id FROM items WHERE feed_id = $1
+		ON CONFLICT DO NOTHING`
 	stillShown = "SELECT id, happening_id FROM items WHERE feed_id = $1 AND source_id = $2"
 )
 
@@ -225,8 +242,9 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 		return detach(ctx, tx, id, e.SourceID)
 	case feed.Deleted:
 		batch := &pgx.Batch{}
+		batch.Queue(leaveDeleted, id)
 		batch.Queue("DELETE FROM occurrences WHERE item_id IN (SELECT id FROM items WHERE feed_id = $1)", id)
-		for _, table := range []string{"items", "attachments", "feedback", "feeds", "wanted"} {
+		for _, table := range []string{"items", "attachments", "feedback", "retired_feedback", "feeds", "wanted"} {
 			batch.Queue("DELETE FROM "+table+" WHERE feed_id = $1", id)
 		}
 		return tx.SendBatch(ctx, batch).Close()

@@ -80,13 +80,40 @@ CREATE TABLE shown (
     since        timestamptz NOT NULL,
     dated_at     timestamptz NOT NULL, -- since when its dates and statuses are told as they are
     told_at      timestamptz NOT NULL, -- since when all is told as it is
+    ends_at      timestamptz,          -- end of the last occurrence; null without any
     PRIMARY KEY (happening_id, source_id, of_id)
 );
+
+-- What may be over: a source that no longer shows a happening without dates ends it.
+CREATE INDEX shown_ended ON shown (coalesce(ends_at, stale), happening_id);
 
 -- What was merged into another one.
 CREATE TABLE merged (
     happening_id uuid PRIMARY KEY,
     into_id      uuid NOT NULL
+);
+
+-- Happenings that were items of a feed and left it: their streams are still there.
+CREATE TABLE former (
+    happening_id uuid NOT NULL,
+    feed_id      uuid NOT NULL,
+    PRIMARY KEY (happening_id, feed_id)
+);
+
+-- The feedback to retired items, by UTC day.
+CREATE TABLE retired_feedback (
+    feed_id      uuid NOT NULL,
+    organization uuid NOT NULL,
+    day          date NOT NULL,
+    rating       text NOT NULL,
+    count        bigint NOT NULL,
+    PRIMARY KEY (feed_id, organization, day, rating)
+);
+
+-- The last retirement of happenings that these tables have applied.
+CREATE TABLE retirement (
+    singleton boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    revision  bigint NOT NULL
 );
 
 CREATE TABLE attachments (

@@ -28,6 +28,7 @@ type work struct {
 	removed   map[uuid.UUID]uuid.UUID
 	feedback  []feedback
 	forgotten []*view                 // to be deleted
+	former    map[membership]struct{} // that end
 	merged    map[uuid.UUID]uuid.UUID // into which one; zero for none any more
 }
 
@@ -51,6 +52,9 @@ type row struct {
 
 type attachment struct{ feed, source uuid.UUID }
 
+// membership is a happening in a feed.
+type membership struct{ happening, feed uuid.UUID }
+
 type feedback struct {
 	item  uuid.UUID
 	given item.FeedbackGiven
@@ -66,6 +70,7 @@ func newWork() *work {
 		merged:      map[uuid.UUID]uuid.UUID{},
 		dirty:       map[uuid.UUID]struct{}{},
 		removed:     map[uuid.UUID]uuid.UUID{},
+		former:      map[membership]struct{}{},
 	}
 }
 
@@ -230,6 +235,7 @@ func (w *work) applyItem(f fact, event item.Event) {
 		delete(w.removed, f.id)
 		w.dirty[f.id] = struct{}{}
 	case item.Removed:
+		w.former[membership{e.HappeningID, e.FeedID}] = struct{}{}
 		w.remove(f.id)
 	case item.FeedbackGiven:
 		w.feedback = append(w.feedback, feedback{item: f.id, given: e})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -72,7 +73,8 @@ var (
 		column.New[[]*time.Time]("stale", "timestamptz", func(v *view) *time.Time { return v.staleAt }),
 		column.New[[]time.Time]("since", "timestamptz", func(v *view) time.Time { return v.Since }),
 		column.New[[]time.Time]("dated_at", "timestamptz", func(v *view) time.Time { return v.DatedAt }),
-		column.New[[]time.Time]("told_at", "timestamptz", func(v *view) time.Time { return v.toldAt }))...)
+		column.New[[]time.Time]("told_at", "timestamptz", func(v *view) time.Time { return v.toldAt }),
+		column.New[column.Times]("ends_at", "timestamptz", func(v *view) time.Time { return v.Details.Last() }))...)
 	copyItems = column.Copy("items",
 		column.New[column.UUIDs]("id", "uuid", func(r rendered) uuid.UUID { return r.id }),
 		column.New[column.UUIDs]("feed_id", "uuid", func(r rendered) uuid.UUID { return r.feed }),
@@ -97,6 +99,10 @@ var (
 		column.New[[]time.Time]("instance_ends", "timestamptz", func(o occurrence) time.Time { return o.instanceEnds }),
 		column.New[[]time.Time]("ends_at", "timestamptz", func(o occurrence) time.Time { return o.last() }),
 		column.New[[]bool]("long", "boolean", func(o occurrence) bool { return o.last().Sub(o.start) > maxShort }))
+	insertFormer = column.SQL("INSERT INTO former (happening_id, feed_id) SELECT u.happening_id, u.feed_id FROM %s "+
+		"ON CONFLICT DO NOTHING",
+		column.New[column.UUIDs]("happening_id", "uuid", func(m membership) uuid.UUID { return m.happening }),
+		column.New[column.UUIDs]("feed_id", "uuid", func(m membership) uuid.UUID { return m.feed }))
 	insertFeedback = column.Insert("feedback",
 		column.New[column.UUIDs]("id", "uuid", func(f feedback) uuid.UUID { return f.given.FeedbackID }),
 		column.New[column.UUIDs]("item_id", "uuid", func(f feedback) uuid.UUID { return f.item }),
@@ -146,6 +152,7 @@ func (w *work) clear(ctx context.Context, tx pgx.Tx, o *output) error {
 		batch.Queue("DELETE FROM occurrences WHERE item_id = ANY($1)", o.gone)
 	}
 	insertFeedback.Queue(batch, w.feedback)
+	insertFormer.Queue(batch, slices.Collect(maps.Keys(w.former)))
 	for id, into := range w.merged {
 		batch.Queue("DELETE FROM merged WHERE happening_id = $1", id)
 		if into != uuid.Nil {
@@ -190,7 +197,9 @@ func (w *work) writeItems(o *output) error {
 			return m.err
 		}
 		if !m.shown {
-			w.remove(id) // the feed lost its source before the item was recorded
+			r := w.items[id] // the feed lost its source before the item was recorded
+			w.former[membership{r.happening, r.feed}] = struct{}{}
+			w.remove(id)
 			continue
 		}
 		o.add(m)

@@ -95,7 +95,7 @@ func (r *retired) apply(recorded *eventstore.Recorded) error {
 			r.ids = append(r.ids, p.ID)
 		}
 		r.revision, r.any = recorded.Revision, true
-	case retirement.Removed: // their streams
+	case retirement.HappeningsRetired, retirement.Removed: // no published events
 	}
 	return nil
 }

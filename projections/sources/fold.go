@@ -128,7 +128,7 @@ var (
 		placeColumns...)
 )
 
-// queue writes everything in three statements.
+// queue writes everything in three statements, and forgets it.
 func (f fold) queue(batch *pgx.Batch) {
 	rows := make([]shownAt, 0, len(f.shown))
 	for at, s := range f.shown {
@@ -137,6 +137,8 @@ func (f fold) queue(batch *pgx.Batch) {
 	upsertShown.Queue(batch, rows)
 	f.queueAdded(batch)
 	endShown.Queue(batch, slices.Collect(maps.Keys(f.stale)))
+	clear(f.shown)
+	clear(f.stale)
 }
 
 // clean drops what Postgres can't keep as text.

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/source"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -28,10 +29,10 @@ var schema string
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
-	Version: 4,
+	Version: 5, // 5: retirement
 	Schema:  schema,
 	Filter: eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category,
-		item.Aggregate.Category),
+		item.Aggregate.Category, retirement.Aggregate.Category),
 	Project: project,
 }
 
@@ -47,6 +48,11 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 			err = decode(&events[i], source.Events, func(e source.Event) error { return queueSource(batch, &events[i], e) })
 		case feed.Aggregate.Category:
 			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, id, e); return nil })
+		case retirement.Aggregate.Category:
+			err = decode(&events[i], retirement.Events, func(e retirement.Event) error {
+				queueRetirement(batch, fold, e)
+				return nil
+			})
 		case item.Aggregate.Category:
 			err = decode(&events[i], item.Events, func(e item.Event) error { fold.count(e); return nil })
 		default:

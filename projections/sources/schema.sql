@@ -61,3 +61,9 @@ CREATE TABLE shown (
     stale        boolean NOT NULL,
     PRIMARY KEY (source_id, happening_id)
 );
+
+-- How many happenings that each source has shown are retired.
+CREATE TABLE retired (
+    source_id  uuid PRIMARY KEY,
+    happenings bigint NOT NULL
+);

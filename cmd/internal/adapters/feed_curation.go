@@ -34,12 +34,15 @@ type FeedCuration struct {
 
 var _ projections.Keeper = FeedCuration{}
 
-// NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one.
-func NewFeedCuration(store eventstore.Store, publisher curate.Publisher, log *slog.Logger) FeedCuration {
+// NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one. Happenings that are over are kept
+// for a time; 0 means forever.
+func NewFeedCuration(
+	store eventstore.Store, publisher curate.Publisher, keep time.Duration, log *slog.Logger,
+) FeedCuration {
 	likeness := &likeness{}
 	memory := &curationMemory{page: sweepPage, likeness: likeness}
 	return FeedCuration{
-		FeedCuration: curate.NewFeedCuration(store, publisher, memory, likeness, log),
+		FeedCuration: curate.NewFeedCuration(store, publisher, memory, likeness, keep, log),
 		memory:       memory,
 		likeness:     likeness,
 	}
@@ -205,6 +208,32 @@ func (m *curationMemory) Keep(
 	})
 	if err != nil {
 		return fmt.Errorf("keep happenings: %w", err)
+	}
+	return nil
+}
+
+// Forget implements curate.Memory.
+func (m *curationMemory) Forget(
+	ctx context.Context, happenings []uuid.UUID, dealtWith []eventstore.Recorded,
+) error {
+	err := m.tables.Write(ctx, dealtWith, func(tx pgx.Tx) error {
+		statements := &pgx.Batch{}
+		m.likeness.queue(statements)
+		if len(happenings) > 0 {
+			for _, where := range []string{
+				"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id",
+				"comparisons WHERE a", "comparisons WHERE b",
+			} {
+				statements.Queue("DELETE FROM "+where+" = ANY($1)", column.UUIDs(happenings))
+			}
+		}
+		if statements.Len() == 0 {
+			return nil
+		}
+		return tx.SendBatch(ctx, statements).Close()
+	})
+	if err != nil {
+		return fmt.Errorf("forget happenings: %w", err)
 	}
 	return nil
 }

@@ -211,7 +211,7 @@ func (c *curated) run(store eventstore.Store) (stop func()) {
 	commands := &command.Commands{Store: store, Now: time.Now, Catalog: types}
 	return run(c.t, func(ctx context.Context) error {
 		return c.runner.React(ctx, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(store, commands, slog.New(slog.DiscardHandler)).SmallPages()
+			return adapters.NewFeedCuration(store, commands, 0, slog.New(slog.DiscardHandler)).SmallPages()
 		})
 	})
 }

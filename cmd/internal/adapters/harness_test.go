@@ -223,7 +223,7 @@ func (w *world) curate() (stop func()) {
 	log := slog.New(slog.DiscardHandler)
 	return run(w.t, func(ctx context.Context) error {
 		return w.runner.React(ctx, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(w.store, w.commands, log)
+			return adapters.NewFeedCuration(w.store, w.commands, 0, log)
 		})
 	})
 }

@@ -19,7 +19,7 @@ import (
 // settlePatience limits the wait for the newest publications. After that a backfill uses the present rows.
 const settlePatience = 2 * time.Second
 
-// History is command.History on the read models of publications and subscriptions.
+// History is command.History on the read models of publications, items and subscriptions.
 type History struct {
 	Queries  *query.Queries
 	Progress *projections.Progress
@@ -48,6 +48,11 @@ func (h History) History(
 			FeedID:   e.FeedID,
 		})
 	})
+}
+
+// ItemsQuiet implements command.History.
+func (h History) ItemsQuiet(ctx context.Context, happening uuid.UUID, since time.Time) (bool, error) {
+	return h.Queries.ItemsQuiet(ctx, happening, since)
 }
 
 // SubscriptionSettings implements command.History.

@@ -171,7 +171,7 @@ func (p *plot) live() {
 	p.commands = &command.Commands{Store: p.mortal, Now: time.Now, Catalog: types}
 	p.stop = run(p.t, func(ctx context.Context) error {
 		return p.runner.React(ctx, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(p.mortal, p.commands, slog.New(slog.DiscardHandler))
+			return adapters.NewFeedCuration(p.mortal, p.commands, 0, slog.New(slog.DiscardHandler))
 		})
 	})
 }

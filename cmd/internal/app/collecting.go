@@ -49,6 +49,7 @@ func (a *App) startCollection(s *stage) error {
 		Found:      metrics.found,
 		Backlog:    backlog,
 		Reach:      a.storeReach,
+		Keep:       a.cfg.RetainHappenings,
 	}
 	s.run(func(ctx context.Context) error {
 		monitor.Run(ctx)

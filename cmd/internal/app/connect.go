@@ -158,6 +158,7 @@ func (a *App) connectCommands(with sending) error {
 		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 
 		Retain:              a.cfg.RetainDeliveries,
+		RetainHappenings:    a.cfg.RetainHappenings,
 		OrganizationSources: bool(a.cfg.OrgSources) || a.cfg.Dev,
 	}
 	a.holdings = adapters.Holdings{

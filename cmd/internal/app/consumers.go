@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
@@ -82,7 +83,9 @@ type reactions struct {
 	handoff   delivery.Handoff
 	tracer    delivery.Tracer
 	policy    delivery.HealthPolicy
-	log       *slog.Logger
+	// keepHappenings is how long happenings are kept after they are over; 0 means forever.
+	keepHappenings time.Duration
+	log            *slog.Logger
 }
 
 // processManagers lists every process manager. Without reactions they have names and filters, and can't be run.
@@ -100,7 +103,7 @@ func processManagers(with reactions) []processManager {
 			return delivery.NewDestinationHealth(with.store, with.policy, with.log)
 		}},
 		{config.RoleCollect, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(with.store, with.commands, with.log)
+			return adapters.NewFeedCuration(with.store, with.commands, with.keepHappenings, with.log)
 		}},
 		{config.RoleDispatch, func() eventstore.ProcessManager { return retire.NewRemover(with.store, with.tombstone) }},
 	}

@@ -9,12 +9,15 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/health"
+	"carillon/projections/items"
 	"carillon/projections/publications"
+	"carillon/projections/sources"
 )
 
 // Settle waits until the read models that a retirement changes show all that is recorded by now.
 func (a *App) Settle(ctx context.Context) error {
-	for _, model := range []projections.ReadModel{deliveries.ReadModel, publications.ReadModel, health.ReadModel} {
+	for _, model := range []projections.ReadModel{deliveries.ReadModel, publications.ReadModel, health.ReadModel,
+		items.ReadModel, sources.ReadModel} {
 		if err := a.Progress.Settle(ctx, a.base.store, model); err != nil {
 			return err
 		}
@@ -22,8 +25,8 @@ func (a *App) Settle(ctx context.Context) error {
 	return nil
 }
 
-// RetireAt retires, at another time than now, what is over for longer than the process keeps it. All is dispatched:
-// tests don't wait until the dispatcher saves its checkpoint.
+// RetireAt retires, at another time than now, what is over for longer than the process keeps it. All is dispatched and
+// curated: tests don't wait until these save their checkpoints.
 func (a *App) RetireAt(ctx context.Context, at time.Time, change func(*retire.Retirer)) (events int, err error) {
 	r := a.retirer()
 	r.Lock = func(context.Context) (release func(), err error) { return func() {}, nil }
@@ -31,6 +34,9 @@ func (a *App) RetireAt(ctx context.Context, at time.Time, change func(*retire.Re
 	r.Dispatched = func(ctx context.Context) eventstore.Position {
 		head, _ := r.Store.Head(ctx)
 		return head
+	}
+	if r.Happenings != nil {
+		r.Happenings.Now, r.Happenings.Curated = r.Now, r.Dispatched
 	}
 	if change != nil {
 		change(r)

@@ -11,22 +11,25 @@ import (
 
 	"carillon/aggregates/retirement"
 	"carillon/cmd/internal/config"
+	"carillon/command/curate"
 	"carillon/command/delivery"
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/health"
+	"carillon/projections/items"
 	"carillon/projections/publications"
 	"carillon/projections/sessionlock"
+	"carillon/projections/sources"
 	"carillon/query"
 )
 
 // retireLock is held by the process that retires.
 const retireLock sessionlock.Key = 0x5e71_4ed0
 
-// retirer returns nil if deliveries are kept forever.
+// retirer returns nil if all is kept forever.
 func (a *App) retirer() *retire.Retirer {
-	if a.cfg.RetainDeliveries == 0 {
+	if a.cfg.RetainDeliveries == 0 && a.cfg.RetainHappenings == 0 {
 		return nil
 	}
 	await := func(ctx context.Context, at eventstore.Position, names ...string) error {
@@ -35,7 +38,7 @@ func (a *App) retirer() *retire.Retirer {
 		}
 		return nil
 	}
-	return &retire.Retirer{
+	retirer := &retire.Retirer{
 		Store: a.base.store,
 		Oldest: func(ctx context.Context, before time.Time, after retire.Published, limit int) (
 			page []retire.Published, revision eventstore.Revision, err error,
@@ -68,6 +71,53 @@ func (a *App) retirer() *retire.Retirer {
 		Now:      a.clock.Now,
 		Log:      a.log,
 		Started:  a.clock.Now(),
+	}
+	if a.cfg.RetainHappenings > 0 {
+		retirer.Happenings = a.happenings(await)
+	}
+	return retirer
+}
+
+// happenings makes what retires happenings.
+func (a *App) happenings(
+	await func(ctx context.Context, at eventstore.Position, names ...string) error,
+) *retire.Happenings {
+	return &retire.Happenings{
+		Store: a.base.store,
+		Oldest: func(ctx context.Context, before time.Time, after retire.Ended, limit int) (
+			page []retire.Ended, revision eventstore.Revision, err error,
+		) {
+			rows, applied, err := a.Queries.Ended(ctx, before, query.EndedAt(after), limit)
+			for _, row := range rows {
+				page = append(page, retire.Ended(row))
+			}
+			return page, eventstore.Revision(applied), err
+		},
+		Feeds: a.Queries.FeedsOf,
+		Backfills: func(ctx context.Context, of []retire.Filled) (all []retire.Backfilled, err error) {
+			var feeds, by []uuid.UUID
+			for _, f := range of {
+				feeds, by = append(feeds, f.Feed), append(by, f.Source)
+			}
+			rows, err := a.Queries.Backfills(ctx, feeds, by)
+			for _, row := range rows {
+				all = append(all, retire.Backfilled{
+					Filled:     retire.Filled{Feed: row.Feed, Source: row.Source},
+					AttachedAt: row.AttachedAt,
+					Added:      row.Added,
+				})
+			}
+			return all, err
+		},
+		Await: func(ctx context.Context, at eventstore.Position) error {
+			return await(ctx, at, items.ReadModel.Name, sources.ReadModel.Name)
+		},
+		Curated: func(ctx context.Context) eventstore.Position {
+			return a.Progress.Stored(ctx, curate.FeedCurationName)
+		},
+		Keep: a.cfg.RetainHappenings,
+		Now:  a.clock.Now,
+		Log:  a.log,
 	}
 }
 

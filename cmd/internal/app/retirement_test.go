@@ -34,16 +34,22 @@ func retaining(c *config.Config) { c.RetainDeliveries = kept }
 // analysis returns the views of days and destinations for analysts, as JSON.
 func (p *process) analysis() string {
 	p.Helper()
+	return p.views(
+		"deliveries_by_day", "success_rates", "destinations", "organizations", "failures_by_reason",
+		"(SELECT day, destination_id, deliveries, succeeded, failed, pending, attempts, failed_attempts FROM "+
+			"analytics.destination_days)",
+		"(SELECT day, destination_id, attempts FROM analytics.latency_percentiles)",
+	)
+}
+
+// views returns views for analysts, and queries in parentheses, as JSON.
+func (p *process) views(all ...string) string {
+	p.Helper()
 	if err := p.app.Settle(p.Context()); err != nil {
 		p.Fatal(err)
 	}
-	var all strings.Builder
-	for _, view := range []string{
-		"deliveries_by_day", "success_rates", "destinations", "organizations", "failures_by_reason",
-		"(SELECT day, destination_id, deliveries, succeeded, failed, pending, attempts, failed_attempts FROM " +
-			"analytics.destination_days)",
-		"(SELECT day, destination_id, attempts FROM analytics.latency_percentiles)",
-	} {
+	var text strings.Builder
+	for _, view := range all {
 		from := view
 		if !strings.HasPrefix(view, "(") {
 			from = "analytics." + view
@@ -54,15 +60,20 @@ func (p *process) analysis() string {
 		if err != nil {
 			p.Fatal(err)
 		}
-		all.WriteString(view + ": " + string(rows) + "\n")
+		text.WriteString(view + ": " + string(rows) + "\n")
 	}
-	return all.String()
+	return text.String()
 }
 
-// rebuilt makes the read models again from what is in the store.
+// rebuilt makes the read models of deliveries again from what is in the store.
 func (p *process) rebuilt() {
 	p.Helper()
-	for _, name := range []string{deliveries.ReadModel.Name, publications.ReadModel.Name, health.ReadModel.Name} {
+	p.rebuild(deliveries.ReadModel.Name, publications.ReadModel.Name, health.ReadModel.Name)
+}
+
+func (p *process) rebuild(names ...string) {
+	p.Helper()
+	for _, name := range names {
 		if err := p.operator().Rebuild(p.Context(), name); err != nil {
 			p.Fatal(err)
 		}

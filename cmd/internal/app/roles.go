@@ -54,6 +54,8 @@ func (a *App) startProcessManagers(s *stage) {
 		holdings:  a.holdings,
 		policy:    a.healthPolicy(),
 		handoff:   a.deliverers,
+
+		keepHappenings: a.cfg.RetainHappenings,
 	}
 	if a.tracing != nil {
 		with.tracer = a.tracing

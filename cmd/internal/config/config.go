@@ -61,6 +61,8 @@ type Config struct {
 
 	RetainDeliveries time.Duration `env:"CARILLON_RETAIN_DELIVERIES" default:"0s" placeholder:"TIME" help:"How long events and their deliveries are kept after all of them have ended, such as 2160h for 90 days; counts stay. 0: forever."`
 
+	RetainHappenings time.Duration `env:"CARILLON_RETAIN_HAPPENINGS" default:"0s" placeholder:"TIME" help:"How long collected events and their items are kept after they are over, such as 8760h for a year; counts stay. 0: forever."`
+
 	OperatorWebhook       Address `env:"CARILLON_OPERATOR_WEBHOOK" placeholder:"URL" help:"An address of yours that gets the notices of all organizations, and sources that need somebody. Empty: none."`
 	OperatorWebhookSecret Secret  `env:"CARILLON_OPERATOR_WEBHOOK_SECRET" placeholder:"SECRET" help:"The secret that signs them: whsec_ and 24 to 64 bytes in base64."`
 
@@ -342,9 +344,16 @@ func (c *Config) checkDelivery() error {
 }
 
 func (c *Config) checkRetention() error {
-	if c.RetainDeliveries != 0 && c.RetainDeliveries < minRetention {
-		return wrong("CARILLON_RETAIN_DELIVERIES", "must be 0 (forever) or at least %s; it is %s", minRetention,
-			c.RetainDeliveries)
+	for _, s := range []struct {
+		name string
+		keep time.Duration
+	}{
+		{"CARILLON_RETAIN_DELIVERIES", c.RetainDeliveries},
+		{"CARILLON_RETAIN_HAPPENINGS", c.RetainHappenings},
+	} {
+		if s.keep != 0 && s.keep < minRetention {
+			return wrong(s.name, "must be 0 (forever) or at least %s; it is %s", minRetention, s.keep)
+		}
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"auto-disable-min-streak", "-1s", "CARILLON_AUTO_DISABLE_MIN_STREAK (--auto-disable-min-streak) must not be " +
 			"negative"},
 		{"retain-deliveries", "167h", "CARILLON_RETAIN_DELIVERIES (--retain-deliveries) must be 0 (forever) or at least"},
+		{"retain-happenings", "167h", "CARILLON_RETAIN_HAPPENINGS (--retain-happenings) must be 0 (forever) or at least"},
 		{"retain-deliveries", "-1h", "CARILLON_RETAIN_DELIVERIES (--retain-deliveries) must be 0 (forever) or at least"},
 		{"relevance", "perhaps", `"perhaps" is neither on nor off`},
 		{"operator-webhook", "ops.example.com", "CARILLON_OPERATOR_WEBHOOK (--operator-webhook) must look like https://"},

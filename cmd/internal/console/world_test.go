@@ -59,7 +59,7 @@ func start(tb testing.TB) *apitest.Fixture {
 	tb.Helper()
 	p := apitest.Start(tb)
 	p.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(p.Store, nil) }) // changes wait for it
-	p.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(p.Store, p.Commands, p.Log) })
+	p.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(p.Store, p.Commands, 0, p.Log) })
 	return p
 }
 

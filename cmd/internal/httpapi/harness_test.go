@@ -45,7 +45,7 @@ var shared = suite.Fixture(func(tb testing.TB) *apitest.Fixture {
 	parts := apitest.Start(tb)
 	parts.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(parts.Store, nil) })
 	parts.Process(tb, func() eventstore.ProcessManager {
-		return adapters.NewFeedCuration(parts.Store, parts.Commands, parts.Log)
+		return adapters.NewFeedCuration(parts.Store, parts.Commands, 0, parts.Log)
 	})
 	return parts
 })

@@ -3,7 +3,7 @@ CREATE VIEW analytics.feedback AS
         i.source_id, s.type AS source_type, g.rating, g.comment
     FROM items.feedback g LEFT JOIN feeds.feeds f ON f.id = g.feed_id LEFT JOIN items.items i ON i.id = g.item_id
     LEFT JOIN sources.sources s ON s.id = i.source_id;
-COMMENT ON VIEW analytics.feedback IS 'What readers said about items, one row each time. That of a deleted feed is gone with it.';
+COMMENT ON VIEW analytics.feedback IS 'What readers said about items, one row each time. That of a deleted feed, and of retired items, is gone with it; feedback_days counts the latter.';
 COMMENT ON COLUMN analytics.feedback.given_at IS 'when';
 COMMENT ON COLUMN analytics.feedback.organization_id IS 'the organization that gave it';
 COMMENT ON COLUMN analytics.feedback.feed_id IS 'the feed that showed the item';

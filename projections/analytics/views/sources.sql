@@ -3,10 +3,11 @@ CREATE VIEW analytics.sources AS
         coalesce(nullif(s.handle, ''), substring(s.url FROM '^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#:]+)')) AS source,
         s.created_at, CASE WHEN s.paused_at IS NULL THEN s.state ELSE 'paused' END AS state, s.outcome, s.failures, s.completed_at, s.interval_seconds, s.feeds,
         (SELECT count(*) FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling) AS backfills,
-        w.on_show, w.gone, i.items, i.last_added_at
+        w.on_show, w.gone, r.happenings AS retired, i.items, i.last_added_at
     FROM sources.sources s
     LEFT JOIN (SELECT source_id, count(*) FILTER (WHERE NOT stale) AS on_show, count(*) FILTER (WHERE stale) AS gone
         FROM sources.shown GROUP BY source_id) w ON w.source_id = s.id
+    LEFT JOIN sources.retired r ON r.source_id = s.id
     LEFT JOIN (SELECT source_id, count(*) AS items, max(added_at) AS last_added_at
         FROM items.items GROUP BY source_id) i ON i.source_id = s.id;
 COMMENT ON VIEW analytics.sources IS 'Sources: how their collection goes, as far as it is recorded (a walk that finds nothing new is not), and what they yield.';
@@ -23,5 +24,6 @@ COMMENT ON COLUMN analytics.sources.feeds IS 'how many feeds it fills';
 COMMENT ON COLUMN analytics.sources.backfills IS 'for how many of them the first whole walk is still to come';
 COMMENT ON COLUMN analytics.sources.on_show IS 'happenings that it shows; null where it never showed any';
 COMMENT ON COLUMN analytics.sources.gone IS 'happenings that it has shown and shows no more';
+COMMENT ON COLUMN analytics.sources.retired IS 'happenings that it has shown and that are retired, which are in neither of these; null where none is';
 COMMENT ON COLUMN analytics.sources.items IS 'items of all feeds that are shown from it; null where there is none';
 COMMENT ON COLUMN analytics.sources.last_added_at IS 'when the newest of them came into its feed';

@@ -1,0 +1,290 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/happening"
+	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/config"
+	"carillon/command/retire"
+	"carillon/eventstore"
+	"carillon/projections/items"
+	"carillon/projections/sources"
+)
+
+// collects is a process that keeps happenings for a time, with a feed.
+type collects struct {
+	*process
+	feed string
+}
+
+func newCollects(t *testing.T) *collects {
+	t.Helper()
+	c := &collects{process: prepare(t, func(cfg *config.Config) { cfg.RetainHappenings = kept })}
+	c.unhurried = true
+	c.open()
+	c.feed = c.newFeed()
+	return c
+}
+
+func (c *collects) newFeed() string {
+	c.Helper()
+	made := c.call(http.MethodPost, "/feeds/events", map[string]any{"name": "Concerts", "description": "In town"},
+		http.StatusCreated)
+	return fmt.Sprint(made["id"])
+}
+
+// add registers a source.
+func (c *collects) add(h *house) uuid.UUID {
+	c.Helper()
+	made, err := c.operator().AddSource(c.Context(), adminclient.NewSource{
+		Type:     h.sourceType,
+		URL:      h.address(),
+		Timezone: "Europe/Amsterdam",
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return made.ID
+}
+
+func (c *collects) attach(feed string, h *house, source uuid.UUID) {
+	c.Helper()
+	c.call(http.MethodPost, "/feeds/events/"+feed+"/sources", map[string]any{
+		"sourceType": h.sourceType,
+		"sourceId":   source,
+	}, http.StatusCreated)
+}
+
+// collect has a source walked.
+func (c *collects) collect(source uuid.UUID) {
+	c.Helper()
+	const completed = "SELECT collections FROM sources.sources WHERE id = $1 AND state = 'ok'"
+	before := c.count(completed, source)
+	if err := c.operator().CollectSource(c.Context(), source); err != nil {
+		c.Fatal(err)
+	}
+	c.eventually("the source was walked", func() bool { return c.count(completed, source) > before })
+}
+
+// shows waits until a feed has a number of items.
+func (c *collects) shows(feed string, want int) {
+	c.Helper()
+	c.eventually(fmt.Sprintf("there are %d items", want), func() bool {
+		return c.count("SELECT count(*) FROM items.items WHERE feed_id = $1", feed) == want
+	})
+}
+
+// titled finds the item of a title.
+func (c *collects) titled(title string) (item, event uuid.UUID) {
+	c.Helper()
+	err := c.app.Queries.Pool.QueryRow(c.Context(), "SELECT id, happening_id FROM items.items WHERE feed_id = $1 AND "+
+		"strpos(convert_from(current, 'UTF8'), $2) > 0", c.feed, title).Scan(&item, &event)
+	if err != nil {
+		c.Fatalf("item %q: %v", title, err)
+	}
+	return item, event
+}
+
+// counted returns the counts that outlive retired happenings.
+func (c *collects) counted() string {
+	c.Helper()
+	return c.views("feedback_days",
+		"(SELECT source_id, coalesce(on_show, 0) + coalesce(gone, 0) + coalesce(retired, 0) AS shown FROM analytics.sources)",
+		"(SELECT feed_id, source_id, backfilling, added FROM sources.attachments)")
+}
+
+func (c *collects) rebuildItems() {
+	c.Helper()
+	c.rebuild(items.ReadModel.Name, sources.ReadModel.Name)
+}
+
+func TestHappeningsRetirement(t *testing.T) {
+	t.Parallel()
+	c := newCollects(t)
+	now := time.Now().UTC().Truncate(time.Hour)
+	first, second := newHouse(t, "site"), newHouse(t, "site")
+	over := shown{title: "Past Concert", venue: "Grand Hall", start: now.AddDate(0, 0, -1)}
+	first.show("/e/1", over)
+	second.show("/e/1", over) // the same one
+	first.show("/e/2", shown{title: "Coming Soon", venue: "Small Hall", start: now.AddDate(0, 0, 20)})
+	source, other := c.add(first), c.add(second)
+	c.attach(c.feed, first, source)
+	c.attach(c.feed, second, other)
+	c.eventually("both are collected", func() bool {
+		return c.count("SELECT count(*) FROM sources.attachments WHERE NOT backfilling") == 2
+	})
+	c.eventually("the concert of both is one", func() bool { return c.count("SELECT count(*) FROM items.merged") == 1 })
+	c.shows(c.feed, 2)
+	item, event := c.titled(over.title)
+	path := "/feeds/events/" + c.feed + "/items/" + item.String()
+	c.call(http.MethodPost, path+"/feedback", map[string]any{"rating": "positive"}, http.StatusOK)
+	if _, err := c.operator().Seal(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	published, before := c.streams("publication"), c.counted()
+	if n, err := c.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
+		t.Fatalf("%d young happenings retired, %v", n, err)
+	}
+	if n, err := c.app.RetireAt(t.Context(), later(), nil); n != 2 || err != nil {
+		t.Fatalf("%d happenings retired, %v", n, err)
+	}
+	check := func(when string) {
+		t.Helper()
+		if diff := cmp.Diff(before, c.counted()); diff != "" {
+			t.Errorf("%s the counts differ (-before +after):\n%s", when, diff)
+		}
+		c.shows(c.feed, 1)
+		unknown := "/feeds/events/" + c.feed + "/items/" + uuid.NewString()
+		for method, rest := range map[string]string{http.MethodGet: "", http.MethodPost: "/feedback"} {
+			var body any
+			if method == http.MethodPost {
+				body = map[string]any{"rating": "positive"}
+			}
+			got := c.refused(method, path+rest, body, http.StatusNotFound, "NOT_FOUND")
+			if want := c.refused(method, unknown+rest, body, http.StatusNotFound, "NOT_FOUND"); got != want {
+				t.Errorf("%s a retired item is answered %q, an unknown one %q", when, got, want)
+			}
+		}
+		if _, err := c.operator().Happening(t.Context(), event); err == nil {
+			t.Errorf("%s the happening is shown", when)
+		}
+		_, err := c.operator().SplitHappening(t.Context(), event)
+		if err == nil || !strings.Contains(err.Error(), "no event") {
+			t.Errorf("%s the happening was split: %v", when, err)
+		}
+		if n, m := c.streams("happening"), c.streams("item"); n != 1 || m != 1 {
+			t.Errorf("%s %d happenings and %d items are in the store", when, n, m)
+		}
+		if n := c.streams("publication"); n != published {
+			t.Errorf("%s %d events are published, %d before", when, n, published)
+		}
+		for _, table := range []string{"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id"} {
+			if n := c.count("SELECT count(*) FROM feed_curation."+table+" = $1", event); n != 0 {
+				t.Errorf("%s the curation knows it in %s", when, table)
+			}
+		}
+	}
+	c.eventually("the curation has forgotten it", func() bool {
+		return c.count("SELECT count(*) FROM feed_curation.happenings") == 1
+	})
+	check("after the retirement")
+	if report := c.verified(); !report.OK() || report.Removed == 0 || len(report.Shortened) != 0 {
+		t.Errorf("the log differs from its tree heads: %+v", report)
+	}
+	c.rebuildItems()
+	check("after a rebuild")
+	// Sources still show it, and one in other words.
+	over.venue = "Grand Hall, Entrance B"
+	first.show("/e/1", over)
+	c.collect(source)
+	c.collect(other)
+	if n := c.count("SELECT new + revised + stale FROM sources.sources WHERE id = $1", source); n != 0 {
+		t.Errorf("%d changes are counted", n)
+	}
+	check("after walks")
+	// The memory of walks is lost.
+	if _, err := c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"); err != nil {
+		t.Fatal(err)
+	}
+	c.collect(source)
+	c.restart()
+	check("after a restart")
+	// A feed that the source is attached to gets the other one alone.
+	another := c.newFeed()
+	c.attach(another, first, source)
+	c.shows(another, 1)
+	// The address shows something new.
+	first.show("/e/1", shown{title: "Past Concert", venue: "Grand Hall", start: now.AddDate(0, 0, 10)})
+	c.collect(source)
+	c.shows(c.feed, 2)
+	if _, next := c.titled("Past Concert"); next == event {
+		t.Error("the next concert of the address has the id of the retired one")
+	}
+	// Nor does it come back when the page is read once more.
+	c.collect(source)
+	c.shows(c.feed, 2)
+	if n, err := c.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
+		t.Errorf("%d happenings retired again, %v", n, err)
+	}
+}
+
+// A process may be killed between any two steps: another one goes on.
+func TestHappeningsRetirement_killed(t *testing.T) {
+	t.Parallel()
+	c := newCollects(t)
+	h := newHouse(t, "site")
+	source := c.add(h)
+	c.attach(c.feed, h, source)
+	c.eventually("the source was collected", func() bool {
+		return c.count("SELECT count(*) FROM sources.attachments WHERE NOT backfilling") == 1
+	})
+	steps := []func(*retire.Retirer){
+		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
+			oldest := r.Happenings.Oldest
+			r.Happenings.Oldest = func(ctx context.Context, before time.Time, after retire.Ended, limit int) (
+				[]retire.Ended, eventstore.Revision, error,
+			) {
+				page, revision, err := oldest(ctx, before, after, limit)
+				if after == (retire.Ended{}) {
+					if _, err := c.app.RetireAt(ctx, later(), nil); err != nil {
+						t.Error(err)
+					}
+				}
+				return page, revision, err
+			}
+		},
+		func(r *retire.Retirer) {
+			r.Happenings.Await = func(context.Context, eventstore.Position) error { return errKilled }
+		},
+		func(r *retire.Retirer) {
+			r.Removed = func(context.Context, eventstore.Position) error { return errKilled }
+		},
+		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
+	}
+	for i, step := range steps {
+		now := time.Now().UTC().Truncate(time.Microsecond)
+		title := fmt.Sprintf("Concert %d", i)
+		_, err := happening.Aggregate.Execute(t.Context(), c.app.Commands.Store, uuid.New(), happening.Observe{
+			SourceID: source,
+			Key:      title,
+			Details: happening.Details{Title: title, Instances: []happening.Instance{{
+				ID:          uuid.New(),
+				Status:      happening.Scheduled,
+				Occurrences: []happening.Occurrence{{ID: uuid.New(), Start: now.AddDate(0, 0, -1-i)}},
+			}}},
+			Source: happening.Block{Type: "site"},
+			At:     now,
+		}, happening.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.shows(c.feed, 1)
+		before := c.counted()
+		if _, err := c.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
+			t.Fatalf("step %d was not the last", i)
+		}
+		c.restart()
+		c.eventually("it is retired, and its streams are gone", func() bool {
+			_, err := c.app.RetireAt(t.Context(), later(), nil)
+			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
+				t.Fatal(err)
+			}
+			return err == nil && c.streams("happening")+c.streams("item") == 0
+		})
+		c.rebuildItems()
+		if diff := cmp.Diff(before, c.counted()); diff != "" {
+			t.Errorf("killed at step %d, the counts differ (-before +after):\n%s", i, diff)
+		}
+		c.shows(c.feed, 0)
+	}
+}

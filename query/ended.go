@@ -1,0 +1,103 @@
+package query
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// EndedAt is a happening, and the end of what a source shows of it.
+type EndedAt struct {
+	ID uuid.UUID
+	At time.Time
+}
+
+// Ended lists happenings that have ended before a time as a source shows them and were not merged into others, in the
+// order of these ends, after one of them (the zero value: from the first). Those that a source shows with a later date,
+// or that have changed since, are left out. revision is that of the last retirement of happenings that these rows have
+// applied, -1 before the first.
+func (q *Queries) Ended(
+	ctx context.Context, before time.Time, after EndedAt, limit int,
+) (page []EndedAt, revision int64, err error) {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, q.Pool, options, func(tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, "SELECT revision FROM items.retirement").Scan(&revision)
+		if errors.Is(err, pgx.ErrNoRows) {
+			revision, err = -1, nil
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT s.happening_id, coalesce(s.ends_at, s.stale) FROM items.shown s
+			WHERE coalesce(s.ends_at, s.stale) < $1 AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
+				AND NOT EXISTS (SELECT FROM items.shown o WHERE o.happening_id = s.happening_id
+					AND (o.ends_at >= $1 OR o.told_at >= $1 OR o.stale >= $1))
+				AND NOT EXISTS (SELECT FROM items.merged m WHERE m.happening_id = s.happening_id)
+			ORDER BY coalesce(s.ends_at, s.stale), s.happening_id LIMIT $4`, before, after.At, after.ID, limit)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[EndedAt])
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("ended happenings: %w", err)
+	}
+	return page, revision, nil
+}
+
+// FeedsOf lists the feeds in which happenings are or were items.
+func (q *Queries) FeedsOf(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]uuid.UUID, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT happening_id, feed_id FROM items.items WHERE happening_id = ANY($1)
+		UNION SELECT happening_id, feed_id FROM items.former WHERE happening_id = ANY($1) ORDER BY 1, 2`, happenings)
+	if err != nil {
+		return nil, fmt.Errorf("feeds of happenings: %w", err)
+	}
+	all := map[uuid.UUID][]uuid.UUID{}
+	var id, feed uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&id, &feed}, func() error {
+		all[id] = append(all[id], feed)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("feeds of happenings: %w", err)
+	}
+	return all, nil
+}
+
+// Backfilled is a source in a feed, and the number of items that came by its backfill.
+type Backfilled struct {
+	Feed, Source uuid.UUID
+	AttachedAt   time.Time
+	Added        int
+}
+
+// Backfills returns what came by the backfills of sources in feeds. Sources that are attached no longer are left out.
+func (q *Queries) Backfills(ctx context.Context, feeds, sources []uuid.UUID) ([]Backfilled, error) {
+	rows, err := q.Pool.Query(ctx, `SELECT a.feed_id, a.source_id, a.attached_at, a.added
+		FROM unnest($1::uuid[], $2::uuid[]) AS f (feed_id, source_id)
+		JOIN sources.attachments a ON a.feed_id = f.feed_id AND a.source_id = f.source_id ORDER BY 1, 2`, feeds, sources)
+	if err != nil {
+		return nil, fmt.Errorf("backfills: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Backfilled])
+	if err != nil {
+		return nil, fmt.Errorf("backfills: %w", err)
+	}
+	return list, nil
+}
+
+// ItemsQuiet reports whether no item of a happening was added or got feedback since a time.
+func (q *Queries) ItemsQuiet(ctx context.Context, happening uuid.UUID, since time.Time) (quiet bool, err error) {
+	err = q.Pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM items.items i WHERE i.happening_id = $1
+		AND (i.added_at >= $2 OR EXISTS (SELECT FROM items.feedback f
+			WHERE f.feed_id = i.feed_id AND f.item_id = i.id AND f.given_at >= $2)))`,
+		happening, since).Scan(&quiet)
+	if err != nil {
+		return false, fmt.Errorf("items of a happening: %w", err)
+	}
+	return quiet, nil
+}
