@@ -129,7 +129,7 @@ func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID,
 	}
 	args := []any{organization, f.Text, hostIn(f.Text), f.Status}
 	page := statement{selectDestination + matchesDestination + order + " LIMIT $5 OFFSET $6",
-		append(args, f.Limit, f.Offset)}
+		slices.Concat(args, []any{f.Limit, f.Offset})}
 	count := statement{"SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h " +
 		"ON h.destination = d.id" + matchesDestination, args}
 	if f.Text == "" && f.Status == "" {

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -124,7 +125,7 @@ const matchesSource = ` WHERE ($1 = '' OR ` + sourceState + ` = $1) AND ($2 = ''
 func (q *Queries) SourcePage(ctx context.Context, f SourceFilter, limit, offset int) ([]Source, int, error) {
 	args := []any{f.State, f.Type, f.Text}
 	page := statement{sources + matchesSource + " ORDER BY s.created_at, s.id LIMIT $4 OFFSET $5",
-		append(args, limit, offset)}
+		slices.Concat(args, []any{limit, offset})}
 	count := statement{"SELECT count(*) FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id" +
 		matchesSource, args}
 	return counted(ctx, q.Pool, "sources", pgx.RowToStructByPos[Source], page, count)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -52,7 +53,7 @@ func (q *Queries) Subscriptions(ctx context.Context, organization, destination u
 	limit, offset int) ([]Subscription, int, error) {
 	of := []any{organization, destination}
 	page := statement{selectSubscription + " WHERE s.organization = $1 AND s.destination = $2 " +
-		"ORDER BY s.created_at, s.id LIMIT $3 OFFSET $4", append(of, limit, offset)}
+		"ORDER BY s.created_at, s.id LIMIT $3 OFFSET $4", slices.Concat(of, []any{limit, offset})}
 	count := statement{"SELECT count(*) FROM subscriptions.subscriptions WHERE organization = $1 AND destination = $2", of}
 	return counted(ctx, q.Pool, "subscriptions", pgx.RowToStructByPos[Subscription], page, count)
 }

@@ -316,13 +316,14 @@ func (d *Deliverer) take(room schedule.Room, jobs []Job) (surplus []uuid.UUID) {
 		claimed[i] = jobs[i].scheduled()
 	}
 	d.schedule.Claimed(room, claimed, projectionWait, now)
-	for i := range claimed {
-		if _, ended := d.ended[jobs[i].ID]; ended {
-			d.resting[jobs[i].ID] = jobs[i].LeasedUntil
+	for i := range jobs {
+		job := &jobs[i]
+		if _, ended := d.ended[job.ID]; ended {
+			d.resting[job.ID] = job.LeasedUntil
 			continue
 		}
-		if d.stopped(&jobs[i]) || !d.schedule.Offer(claimed[i], now) {
-			surplus = append(surplus, jobs[i].ID)
+		if d.stopped(job) || !d.schedule.Offer(claimed[i], now) {
+			surplus = append(surplus, job.ID)
 		}
 	}
 	d.begin(now)

@@ -13,7 +13,7 @@ func (a *API) catalogRoutes(r routes) {
 }
 
 // listEventTypes answers GET /events/types.
-func (a *API) listEventTypes(r *http.Request) (wire.Reply, error) {
+func (a *API) listEventTypes(*http.Request) (wire.Reply, error) {
 	types := a.Commands.Catalog.Types()
 	list := make([]eventTypeJSON, len(types))
 	for i, t := range types {

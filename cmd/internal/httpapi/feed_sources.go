@@ -56,7 +56,7 @@ func (a *API) listFeedSources(r *http.Request, feed uuid.UUID) (wire.Reply, erro
 
 // detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names:
 // the source itself stays, because other feeds may have it too.
-func (a *API) detachSource(r *http.Request, feed uuid.UUID, association uuid.UUID) (wire.Reply, error) {
+func (a *API) detachSource(r *http.Request, feed, association uuid.UUID) (wire.Reply, error) {
 	detached, err := a.Commands.DetachSource(r.Context(), callerOf(r), command.DetachSource{
 		FeedID:        feed,
 		AssociationID: association,
