@@ -1,11 +1,12 @@
 package main
 
 import (
-	"carillon/eventstore/node"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/node"
 )
 
 // A flipped bit in the log of a killed node: the node says so and doesn't start, repair lists what is lost, and only

@@ -45,7 +45,7 @@ const (
 		updated_at = $10, revision = $11 WHERE id = $1`
 	setStatus = `UPDATE destinations SET status = $2, status_reason = nullif($3, ''), updated_at = $4, revision = $5
 		WHERE id = $1`
-	touch        = "UPDATE destinations SET updated_at = $2, revision = $3 WHERE id = $1"
+	touch = "UPDATE destinations SET updated_at = $2, revision = $3 WHERE id = $1"
 	//nolint:gosec // no credential
 	insertSecret = "INSERT INTO secrets (destination, id, sealed, created_at, revision) VALUES ($1, $2, $3, $4, $5)"
 	expireSecret = "UPDATE secrets SET expires_at = $3 WHERE destination = $1 AND id = ANY($2)"

@@ -95,9 +95,9 @@ func (a *App) happenings(
 		},
 		Feeds: a.Queries.FeedsOf,
 		Backfills: func(ctx context.Context, of []retire.Filled) (all []retire.Backfilled, err error) {
-			var feeds, by []uuid.UUID
-			for _, f := range of {
-				feeds, by = append(feeds, f.Feed), append(by, f.Source)
+			feeds, by := make([]uuid.UUID, len(of)), make([]uuid.UUID, len(of))
+			for i, f := range of {
+				feeds[i], by[i] = f.Feed, f.Source
 			}
 			rows, err := a.Queries.Backfills(ctx, feeds, by)
 			for _, row := range rows {

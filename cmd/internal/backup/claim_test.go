@@ -1,8 +1,6 @@
 package backup
 
 import (
-	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/storenode/maintenance"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -11,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/storenode/maintenance"
 )
 
 // TestHostileBackupDirectory: a backup writes through no link, and into nothing that another user owns or may write to.

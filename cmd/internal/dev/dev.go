@@ -4,7 +4,6 @@
 package dev
 
 import (
-	"carillon/eventstore/durable"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -15,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"carillon/eventstore/durable"
 )
 
 const (

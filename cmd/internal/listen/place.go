@@ -1,7 +1,6 @@
 package listen
 
 import (
-	"carillon/eventstore/durable"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -13,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+
+	"carillon/eventstore/durable"
 )
 
 // maxPlaces is the number of listeners of one user on one machine at a time.
