@@ -37,10 +37,11 @@ func (w *world) answer(ctx context.Context, call string) error {
 	return eventstore.ErrUnavailable
 }
 
-func (w *world) mend() {
+// hang makes a call hang from now on, and all others answer.
+func (w *world) hang(call string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.hangs = ""
+	w.hangs = call
 }
 
 func (w *world) batches() int {
@@ -158,7 +159,7 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 			if failing == recorded {
 				t.Errorf("%s: the last turn ended %s ago, warnings %q", call, age, r.Warnings())
 			}
-			w.mend()
+			w.hang("")
 			pass(7 * time.Hour)
 			var retired retire.Totals
 			retired, age = r.Retired()
@@ -167,7 +168,7 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 					retired.Events, w.batches(), age, r.Warnings())
 			}
 			began := time.Now()
-			w.hangs = "rows"
+			w.hang("rows")
 			pass(59 * time.Minute)
 			stop()
 			running.Wait()
@@ -224,7 +225,7 @@ func TestRemoverBesideHangingStore(t *testing.T) {
 			if err == nil || time.Since(began) > time.Hour {
 				t.Errorf("%s: %v after %s", call, err, time.Since(began))
 			}
-			w.mend()
+			w.hang("")
 			if err := retire.NewRemover(w, w.tombstone).React(t.Context(), batch); err != nil {
 				t.Errorf("%s: %v", call, err)
 			}
