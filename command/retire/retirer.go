@@ -142,6 +142,7 @@ func (r *Retirer) retire(ctx context.Context) (n int, last eventstore.Position, 
 		return n, last, nil
 	}
 	happenings, at, err := r.Happenings.Retire(ctx)
+	r.count(Totals{Happenings: happenings})
 	if at != eventstore.Start {
 		last, r.scavenged = at, false
 	}
@@ -329,7 +330,7 @@ func (r *Retirer) record(
 		return eventstore.Start, fmt.Errorf("record retired events: %w", err)
 	}
 	r.scavenged = false
-	r.count(b)
+	r.count(Totals{Events: len(b.retired.Publications), Deliveries: b.deliveries})
 	return out.Position, r.Await(ctx, out.Position)
 }
 

@@ -7,14 +7,15 @@ import (
 )
 
 // Totals count what this process has retired since it started.
-type Totals struct{ Events, Deliveries int }
+type Totals struct{ Events, Deliveries, Happenings int }
 
-// count adds a batch to the totals.
-func (r *Retirer) count(b *batch) {
+// count adds what was retired to the totals.
+func (r *Retirer) count(more Totals) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.retired.Events += len(b.retired.Publications)
-	r.retired.Deliveries += b.deliveries
+	r.retired.Events += more.Events
+	r.retired.Deliveries += more.Deliveries
+	r.retired.Happenings += more.Happenings
 }
 
 // end takes the outcome of a turn.
@@ -59,5 +60,5 @@ func (r *Retirer) Warnings() []string {
 	if r.failure == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("retirement of deliveries failed, tried again every %s: %v", turnEvery, r.failure)}
+	return []string{fmt.Sprintf("retirement failed, tried again every %s: %v", turnEvery, r.failure)}
 }

@@ -165,6 +165,8 @@ var (
 		"Published events that this process has retired.", nil, nil)
 	retiredDeliveries = prometheus.NewDesc("carillon_retired_deliveries_total",
 		"Deliveries that this process has retired.", nil, nil)
+	retiredHappenings = prometheus.NewDesc("carillon_retired_happenings_total",
+		"Collected events that this process has retired.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -173,6 +175,7 @@ func (retirementCollector) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- retirementOverdue
 	descriptions <- retiredEvents
 	descriptions <- retiredDeliveries
+	descriptions <- retiredHappenings
 }
 
 // Collect implements prometheus.Collector.
@@ -184,6 +187,7 @@ func (c retirementCollector) Collect(metrics chan<- prometheus.Metric) {
 	report(retirementAge, prometheus.GaugeValue, age.Seconds())
 	report(retiredEvents, prometheus.CounterValue, float64(retired.Events))
 	report(retiredDeliveries, prometheus.CounterValue, float64(retired.Deliveries))
+	report(retiredHappenings, prometheus.CounterValue, float64(retired.Happenings))
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	overdue, err := c.retirer.Overdue(ctx)

@@ -135,8 +135,13 @@ func TestHappeningsRetirement(t *testing.T) {
 	if n, err := c.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young happenings retired, %v", n, err)
 	}
-	if n, err := c.app.RetireAt(t.Context(), later(), nil); n != 2 || err != nil {
+	var retirer *retire.Retirer
+	n, err := c.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) { retirer = r })
+	if err != nil || n != 2 {
 		t.Fatalf("%d happenings retired, %v", n, err)
+	}
+	if total, _ := retirer.Retired(); total != (retire.Totals{Happenings: 2}) {
+		t.Errorf("totals of the process: %+v", total)
 	}
 	check := func(when string) {
 		t.Helper()
