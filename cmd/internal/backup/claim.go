@@ -20,10 +20,13 @@ func claim(dir string) error {
 		return err
 	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
+		var info fs.FileInfo
+		if err == nil {
+			info, err = entry.Info()
 		}
-		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // another backup is running, and moves its files
+		}
 		if err != nil {
 			return err
 		}
