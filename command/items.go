@@ -67,7 +67,7 @@ func (c *Commands) GiveFeedback(
 	return resultOf(id, out.Loaded), refused(err)
 }
 
-// checkItem refuses an item that is about to be retired, as if it were unknown: nobody would count its feedback.
+// checkItem refuses an item that is about to be retired, as if it were unknown: its feedback would be lost.
 func (c *Commands) checkItem(ctx context.Context, id uuid.UUID) error {
 	if c.RetainHappenings == 0 {
 		return nil

@@ -228,7 +228,7 @@ func TestOver(t *testing.T) {
 	on := func(start time.Time) happening.Details {
 		return happening.Details{Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: start}}}}}
 	}
-	told := func(by uuid.UUID, d happening.Details) happening.Event {
+	shown := func(by uuid.UUID, d happening.Details) happening.Event {
 		return happening.Observed{SourceID: by, Details: d, At: noon}
 	}
 	stale := happening.WentStale{SourceID: source, At: noon.Add(time.Hour)}
@@ -236,17 +236,17 @@ func TestOver(t *testing.T) {
 		events []happening.Event
 		want   time.Time
 	}{
-		"dated":                     {[]happening.Event{told(source, on(noon.AddDate(0, 0, 1)))}, noon.AddDate(0, 0, 1)},
-		"observed when it was over": {[]happening.Event{told(source, on(noon.AddDate(0, 0, -1)))}, noon},
-		"changed when it was over":  {[]happening.Event{told(source, on(noon.AddDate(0, 0, -1))), stale}, stale.At},
+		"dated":                     {[]happening.Event{shown(source, on(noon.AddDate(0, 0, 1)))}, noon.AddDate(0, 0, 1)},
+		"observed when it was over": {[]happening.Event{shown(source, on(noon.AddDate(0, 0, -1)))}, noon},
+		"changed when it was over":  {[]happening.Event{shown(source, on(noon.AddDate(0, 0, -1))), stale}, stale.At},
 		"the last date of two": {
-			[]happening.Event{told(source, on(noon.AddDate(0, 0, 1))), told(other, on(noon.AddDate(0, 0, 3)))},
+			[]happening.Event{shown(source, on(noon.AddDate(0, 0, 1))), shown(other, on(noon.AddDate(0, 0, 3)))},
 			noon.AddDate(0, 0, 3),
 		},
-		"undated":                  {[]happening.Event{told(source, happening.Details{})}, time.Time{}},
-		"undated, no longer shown": {[]happening.Event{told(source, happening.Details{}), stale}, stale.At},
+		"undated":                  {[]happening.Event{shown(source, happening.Details{})}, time.Time{}},
+		"undated, no longer shown": {[]happening.Event{shown(source, happening.Details{}), stale}, stale.At},
 		"undated beside a date": {
-			[]happening.Event{told(source, happening.Details{}), told(other, on(noon.AddDate(0, 0, 1)))},
+			[]happening.Event{shown(source, happening.Details{}), shown(other, on(noon.AddDate(0, 0, 1)))},
 			noon.AddDate(0, 0, 1),
 		},
 	} {

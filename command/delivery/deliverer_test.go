@@ -330,7 +330,7 @@ func TestDeliverer_deletedStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.record(t.Context(), &job, time.Now(), webhook.Result{StatusCode: 200})
-	d.discard(t.Context(), &job, "nobody wants it")
+	d.discard(t.Context(), &job, "no subscription is left")
 	if surplus := d.take(d.room(), []Job{job}); len(surplus) != 0 || d.schedule.Has(job.ID) || !d.known(job.ID) {
 		t.Errorf("%d go back; it is to be sent: %t; it rests: %t", len(surplus), d.schedule.Has(job.ID), d.known(job.ID))
 	}

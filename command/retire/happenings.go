@@ -148,7 +148,7 @@ type itemStream struct {
 }
 
 // read reads a happening with all that was merged into it, and their items. A stream that is deleted already has no
-// events: what was recorded while its happening was retired is removed now.
+// events: a stream that was recorded while its happening was retired is removed now.
 func (h *Happenings) read(ctx context.Context, id uuid.UUID, b *happeningBatch) (group, error) {
 	root, _, err := h.member(ctx, id, b)
 	if err != nil || root == nil || root.state.Into != uuid.Nil {

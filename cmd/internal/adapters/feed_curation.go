@@ -193,47 +193,48 @@ func (m *curationMemory) Keep(
 			dates = append(dates, keptDates{id, source, d})
 		}
 	}
-	err := m.tables.Write(ctx, dealtWith, func(tx pgx.Tx) error {
-		statements := &pgx.Batch{}
+	return m.write(ctx, "keep happenings", dealtWith, func(statements *pgx.Batch) {
 		if len(dropped) > 0 {
 			statements.Queue(dropCarried, dropped, from)
 		}
 		upsertHappenings.Queue(statements, happenings)
 		upsertCarried.Queue(statements, dates)
 		m.likeness.queue(statements)
-		if statements.Len() == 0 {
-			return nil
-		}
-		return tx.SendBatch(ctx, statements).Close()
 	})
-	if err != nil {
-		return fmt.Errorf("keep happenings: %w", err)
-	}
-	return nil
 }
 
 // Forget implements curate.Memory.
 func (m *curationMemory) Forget(
 	ctx context.Context, happenings []uuid.UUID, dealtWith []eventstore.Recorded,
 ) error {
+	return m.write(ctx, "forget happenings", dealtWith, func(statements *pgx.Batch) {
+		m.likeness.queue(statements)
+		if len(happenings) == 0 {
+			return
+		}
+		for _, where := range []string{
+			"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id",
+			"comparisons WHERE a", "comparisons WHERE b",
+		} {
+			statements.Queue("DELETE FROM "+where+" = ANY($1)", column.UUIDs(happenings))
+		}
+	})
+}
+
+// write writes the statements that queue adds, with the events that they come from.
+func (m *curationMemory) write(
+	ctx context.Context, doing string, dealtWith []eventstore.Recorded, queue func(*pgx.Batch),
+) error {
 	err := m.tables.Write(ctx, dealtWith, func(tx pgx.Tx) error {
 		statements := &pgx.Batch{}
-		m.likeness.queue(statements)
-		if len(happenings) > 0 {
-			for _, where := range []string{
-				"happenings WHERE id", "carried WHERE happening_id", "marks WHERE happening_id",
-				"comparisons WHERE a", "comparisons WHERE b",
-			} {
-				statements.Queue("DELETE FROM "+where+" = ANY($1)", column.UUIDs(happenings))
-			}
-		}
+		queue(statements)
 		if statements.Len() == 0 {
 			return nil
 		}
 		return tx.SendBatch(ctx, statements).Close()
 	})
 	if err != nil {
-		return fmt.Errorf("forget happenings: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }
