@@ -47,8 +47,9 @@ func (t *Target) Send(ctx context.Context, head *seal.Head) error {
 	}
 	written := make(chan error, 1)
 	go func() { // a mount that does not answer can't be interrupted
-		defer t.writing.Store(false)
-		written <- t.write(line)
+		err := t.write(line)
+		t.writing.Store(false) // before the answer: the next head may follow at once
+		written <- err
 	}()
 	select {
 	case err := <-written:
