@@ -48,7 +48,7 @@ func (c *Custody) read(ctx context.Context) (h held, err error) {
 
 func (c *Custody) all(ctx context.Context, p place) (map[uuid.UUID][]byte, error) {
 	if f, ok := p.(*files); ok {
-		if err := f.open(ctx, c.Now()); err != nil {
+		if err := f.open(c.Now()); err != nil {
 			return nil, err
 		}
 	}

@@ -52,7 +52,7 @@ type Custody struct {
 	Config
 	home   place
 	copied place   // nil means that there is no copy
-	former place   // the home by other settings, or of an earlier version; nil means that there was none
+	former place   // the home by other settings; nil means that there was none
 	epochs *epochs // nil means that nothing but the master key wraps
 
 	wraps sync.Mutex // while the key that wraps is changed, or looked up in Postgres

@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,14 +17,6 @@ import (
 const (
 	epochPrefix  = "epoch-" // then the number
 	epochKeySize = 32
-
-	// Earlier versions kept epoch keys in one file: a header, then a sector for each.
-	//
-	//	sector   "EPO1" ‖ zeros (4 bytes) ‖ number (8) ‖ since (8) ‖ zeros (8) ‖ key (32) ‖ SHA-256 of all that
-	epochFile  = "epoch.key"
-	epochMagic = "EPO1"
-	epochSum   = 64 // offset of the checksum
-	sector     = 512
 )
 
 // epoch is a key without which Postgres' rows don't open.
@@ -66,9 +56,6 @@ func (e *epochs) load() (all []epoch, err error) {
 }
 
 func (e *epochs) loadDir(dir string) (found []epoch, err error) {
-	if err := e.takeSectors(dir); err != nil {
-		return nil, err
-	}
 	paths, err := filepath.Glob(filepath.Join(dir, epochPrefix+"*"))
 	for _, path := range paths {
 		content, err := readFile(path)
@@ -135,28 +122,4 @@ func (e *epochs) destroy(except epoch) error {
 		}
 	}
 	return nil
-}
-
-// takeSectors turns the file of earlier versions into files for each key, and erases it.
-func (e *epochs) takeSectors(dir string) error {
-	path := filepath.Join(dir, epochFile)
-	all, err := os.ReadFile(path) //nolint:gosec // the operator's own
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for at := sector; at+sector <= len(all); at += sector {
-		part := all[at : at+sector]
-		sum := sha256.Sum256(part[:epochSum])
-		if string(part[:len(epochMagic)]) != epochMagic || !bytes.Equal(sum[:], part[epochSum:epochSum+sha256.Size]) {
-			continue
-		}
-		found := epoch{number: binary.LittleEndian.Uint64(part[8:]), key: part[epochSum-epochKeySize : epochSum]}
-		if err := e.add(dir, found); err != nil {
-			return err
-		}
-	}
-	return e.erase(path)
 }

@@ -254,12 +254,9 @@ func (f *files) All(ctx context.Context) (map[uuid.UUID][]byte, error) {
 	return keys, err
 }
 
-// open makes the directory, takes in the slots of earlier versions, and erases what processes that were killed left.
-func (f *files) open(ctx context.Context, now time.Time) error {
+// open makes the directory, and erases what processes that were killed left.
+func (f *files) open(now time.Time) error {
 	if err := f.create(filepath.Join(f.dir, aboutFile), []byte(about)); err != nil {
-		return err
-	}
-	if err := f.takeSlots(ctx); err != nil {
 		return err
 	}
 	left, err := filepath.Glob(filepath.Join(f.dir, partial+"*"))
@@ -275,22 +272,6 @@ func (f *files) open(ctx context.Context, now time.Time) error {
 		}
 	}
 	return err
-}
-
-// takeSlots turns the slots of earlier versions into files, and erases them.
-func (f *files) takeSlots(ctx context.Context) error {
-	path := filepath.Join(f.dir, slotsFile)
-	page, err := os.ReadFile(path) //nolint:gosec // the operator's own
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := fill(ctx, f, DecodeSlots(page)); err != nil {
-		return err
-	}
-	return f.erase(path)
 }
 
 // Close implements place.

@@ -1,7 +1,6 @@
 package custody_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -48,103 +47,35 @@ func (w *world) made(id uuid.UUID, secret []byte) {
 	})
 }
 
-// twoPlaces has the rows that a version left that kept all keys in two places: testdata/two-places.
-type twoPlaces struct {
-	Rows, Sealed                         map[uuid.UUID]string
-	Master, Wrapping                     string
-	Deleted, OnlyInPostgres, OnlyInSlots uuid.UUID
-	Orphan                               uuid.UUID
-}
-
-// leave puts it into a world, and returns the destinations that live.
-func (w *world) leave() (left twoPlaces, live []uuid.UUID) {
-	w.Helper()
-	from := filepath.Join("testdata", "two-places")
-	if err := json.Unmarshal(w.read(filepath.Join(from, "postgres.json")), &left); err != nil {
-		w.Fatal(err)
-	}
-	if err := os.MkdirAll(w.dir, 0o700); err != nil {
-		w.Fatal(err)
-	}
-	for name, to := range map[string]string{"keys/slots": w.dir + "/slots", "keys/epoch.key": w.dir + "/epoch.key",
-		"epoch.key": w.copy + "/epoch.key"} {
-		w.write(to, w.read(filepath.Join(from, name)))
-	}
-	for id, wrapped := range left.Rows {
-		w.exec("INSERT INTO carillon.data_keys (id, wrapped) VALUES ($1, $2)", id, unhex(w.T, wrapped))
-	}
-	w.exec("INSERT INTO carillon.key_state (master, wrapping) VALUES ($1, $2)", unhex(w.T, left.Master),
-		unhex(w.T, left.Wrapping))
-	for id, sealed := range left.Sealed {
-		w.made(id, unhex(w.T, sealed))
-		if id == left.Deleted {
-			w.delete(id)
-		} else {
-			live = append(live, id)
-		}
-	}
-	return left, live
-}
-
-// Keys of the version before are taken in, also if the process is killed at each write of a file.
-func TestFormerHome_twoPlaces(t *testing.T) {
-	kinds(t, func(t *testing.T, w *world) {
-		left, live := w.leave()
-		if len(live) != 3 {
-			t.Fatalf("%d destinations", len(live))
-		}
-		var ready process
-		w.killed("opening", func(p process) error { return p.Compare(t.Context()) }, func(p process) { ready = p })
-		w.opens(ready, live...)
-		if _, err := ready.Find(t.Context(), left.Deleted); !errors.Is(err, sealing.ErrShredded) ||
-			w.there(left.Deleted) {
-			t.Errorf("the shredded one: %v", err)
-		}
-		if _, err := ready.Find(t.Context(), left.Orphan); err != nil || !w.there(left.Orphan) {
-			t.Errorf("the one that is about to be used: %v", err)
-		}
-		for _, path := range []string{w.dir + "/slots", w.dir + "/epoch.key", w.copy + "/epoch.key"} {
-			if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is there: %v", path, err)
-			}
-		}
-		if n := w.rows(); w.beside && n > 0 || !w.beside && n != len(live)+1 {
-			t.Errorf("Postgres has %d keys", n)
-		}
-		if n := len(w.epochFiles()); w.beside && n > 0 || !w.beside && n != 2 {
-			t.Errorf("%d epoch keys", n)
-		}
-		for id, wrapped := range left.Rows {
-			if w.beside && ready.Ring.Opens(id, unhex(t, wrapped)) == nil {
-				t.Error("what Postgres keeps in its log opens")
-			}
-		}
-		w.newPostgres()
-		w.opens(w.open(), live...)
-	})
-}
-
-// The home moves when the settings do, in both directions, and leaves nothing behind.
+// The home moves when the settings do, in both directions, also if the process is killed at each write of a file, and
+// leaves nothing behind.
 func TestFormerHome_settings(t *testing.T) {
 	w := newWorld(t)
 	w.beside = true
 	p := w.open()
+	move := func() {
+		w.killed("opening", func(p process) error { return p.Compare(t.Context()) }, func(moved process) { p = moved })
+	}
 	ids := []uuid.UUID{w.create(p), w.create(p)}
 	beside := w.dir
 	for range 2 {
 		w.beside, w.former, w.dir = false, beside, filepath.Join(t.TempDir(), "named")
-		p = w.open()
+		move()
 		ids = append(ids, w.create(p))
 		w.opens(p, ids...)
 		if _, err := os.Stat(filepath.Join(beside, ids[0].String())); !errors.Is(err, os.ErrNotExist) ||
 			w.rows() != len(ids) {
 			t.Errorf("%d rows, and the former home: %v", w.rows(), err)
 		}
+		kept := w.row(ids[0])
 		w.beside, w.dir = true, beside
-		p = w.open()
+		move()
 		w.opens(p, ids...)
-		if w.rows() > 0 || !w.there(ids[0]) {
-			t.Errorf("%d rows", w.rows())
+		if n := len(w.epochFiles()); w.rows() > 0 || n > 0 || !w.there(ids[0]) {
+			t.Errorf("%d rows, %d epoch keys", w.rows(), n)
+		}
+		if p.Ring.Opens(ids[0], kept) == nil {
+			t.Error("what Postgres keeps in its log opens")
 		}
 	}
 }

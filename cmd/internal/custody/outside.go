@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -15,18 +14,14 @@ import (
 
 // Holds reports whether a directory is one of data keys.
 func Holds(dir string) bool {
-	for _, name := range []string{aboutFile, slotsFile} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return true
-		}
-	}
-	return false
+	_, err := os.Stat(filepath.Join(dir, aboutFile))
+	return err == nil
 }
 
 // Stored are the data keys of an installation for a backup or restore, while its server runs or not.
 type Stored struct{ place }
 
-// InDir returns the keys in a directory, which may be of an earlier version, or not there.
+// InDir returns the keys in a directory, which may not be there.
 func InDir(dir string) Stored { return Stored{&files{dir: dir}} }
 
 // InDatabase returns the keys of a copy in a second Postgres.
@@ -40,27 +35,17 @@ func InTable(pool *pgxpool.Pool) Stored { return Stored{newHomeTable(pool)} }
 
 // Read returns all keys.
 func (s Stored) Read(ctx context.Context) (map[uuid.UUID][]byte, error) {
-	f, ok := s.place.(*files)
-	if !ok {
-		return s.All(ctx)
+	keys, err := s.All(ctx)
+	if errors.Is(err, fs.ErrNotExist) { // the directory, which has no keys then
+		err = nil
 	}
-	page, err := os.ReadFile(filepath.Join(f.dir, slotsFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	keys := DecodeSlots(page)
-	found, err := f.All(ctx)
-	if errors.Is(err, fs.ErrNotExist) {
-		return keys, nil
-	}
-	maps.Copy(keys, found)
 	return keys, err
 }
 
 // Fill adds keys that are not there.
 func (s Stored) Fill(ctx context.Context, keys map[uuid.UUID][]byte) error {
 	if f, ok := s.place.(*files); ok {
-		if err := f.open(ctx, time.Now()); err != nil {
+		if err := f.open(time.Now()); err != nil {
 			return err
 		}
 	}

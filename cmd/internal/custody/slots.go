@@ -9,12 +9,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// A file of slots holds keys: in a backup, and in the directories of earlier versions. It begins with a header; slots
-// of one size follow from the second page on.
+// A file of slots holds the keys of a backup. It begins with a header; slots of one size follow from the second page
+// on.
 //
 //	slot   "KEY1" ‖ length (4 bytes) ‖ 8 bytes, unused ‖ owner (16) ‖ wrapped data key, zeros ‖ SHA-256 of all that
 const (
-	slotsFile   = "slots"
 	slotsHeader = "carillon keys 1\n"
 	slotsStart  = 4096 // bytes
 	slotSize    = 256
