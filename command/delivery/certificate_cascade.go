@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -31,14 +30,9 @@ func (c *DeletionCascade) afterCertificate(ctx context.Context, r *eventstore.Re
 // endCertificate removes the client certificate of a deleted organization, and its data key.
 func (c *DeletionCascade) endCertificate(ctx context.Context, r *eventstore.Recorded, of uuid.UUID) error {
 	out, err := clientcertificate.Aggregate.Execute(ctx, c.store, of, clientcertificate.Remove{At: recordedAt(r)},
-		clientcertificate.Options{
-			CommandID: commandID(r, of), Metadata: cascadeMetadata(r, of, reasonOrganization),
-		})
-	switch {
-	case gone(err, clientcertificate.ErrNone):
-		return nil
-	case err != nil:
-		return fmt.Errorf("remove client certificate of %s: %w", of, err)
+		consequence[clientcertificate.State](r, of, of, reasonOrganization))
+	if err = unlessGone(err, "remove client certificate of", of); err != nil {
+		return err
 	}
 	for _, event := range out.Events { // none if it was recorded before, which comes back as an event
 		if ended := clientcertificate.Ended(event); ended != uuid.Nil {

@@ -83,41 +83,36 @@ func (*DeletionCascade) Filter() eventstore.Filter {
 // React implements eventstore.ProcessManager.
 func (c *DeletionCascade) React(ctx context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {
-		r := &batch[i]
-		switch r.Category() {
-		case organization.Aggregate.Category:
-			if err := c.afterOrganization(ctx, r); err != nil {
-				return err
-			}
-			continue
-		case clientcertificate.Aggregate.Category:
-			if err := c.afterCertificate(ctx, r); err != nil {
-				return err
-			}
-			continue
-		}
-		before, readers := c.routes.subs.Get(r.StreamID()), c.routes.readers(r.StreamID())
-		if err := c.routes.Apply(r); err != nil {
+		if err := c.react(ctx, &batch[i]); err != nil {
 			return err
 		}
-		var err error
-		switch r.Category() {
-		case feed.Aggregate.Category:
-			err = c.afterFeed(ctx, r, readers)
-		case destination.Aggregate.Category:
-			err = c.afterDestination(ctx, r)
-		default:
-			now := c.routes.subs.Get(r.StreamID())
-			switch {
-			case before != nil && now == nil:
-				err = c.afterSubscription(ctx, r, before)
-			case now != nil && c.gone.Get(now.Organization) != nil: // a request in flight made it
-				err = c.endSubscription(ctx, r, now, reasonOrganization)
-			}
-		}
-		if err != nil {
-			return err
-		}
+	}
+	return nil
+}
+
+func (c *DeletionCascade) react(ctx context.Context, r *eventstore.Recorded) error {
+	switch r.Category() {
+	case organization.Aggregate.Category:
+		return c.afterOrganization(ctx, r)
+	case clientcertificate.Aggregate.Category:
+		return c.afterCertificate(ctx, r)
+	}
+	before, readers := c.routes.subs.Get(r.StreamID()), c.routes.readers(r.StreamID())
+	if err := c.routes.Apply(r); err != nil {
+		return err
+	}
+	switch r.Category() {
+	case feed.Aggregate.Category:
+		return c.afterFeed(ctx, r, readers)
+	case destination.Aggregate.Category:
+		return c.afterDestination(ctx, r)
+	}
+	now := c.routes.subs.Get(r.StreamID())
+	switch {
+	case before != nil && now == nil:
+		return c.afterSubscription(ctx, r, before)
+	case now != nil && c.gone.Get(now.Organization) != nil: // a request in flight made it
+		return c.change(ctx, r, now, subscription.Delete{At: recordedAt(r)}, reasonOrganization)
 	}
 	return nil
 }
@@ -153,31 +148,27 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 
 // endDestination deletes a destination of a deleted organization, and its data key.
 func (c *DeletionCascade) endDestination(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID) error {
-	_, err := destination.Aggregate.Execute(ctx, c.store, id,
-		destination.Delete{Organization: of, At: recordedAt(r)}, destination.Options{
-			CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization),
-		})
-	if err != nil && !gone(err, destination.ErrUnknown) { // it was deleted already
-		return fmt.Errorf("delete destination %s: %w", id, err)
+	_, err := destination.Aggregate.Execute(ctx, c.store, id, destination.Delete{Organization: of, At: recordedAt(r)},
+		consequence[destination.State](r, id, of, reasonOrganization))
+	if err = unlessGone(err, "delete destination", id); err != nil {
+		return err
 	}
 	return c.holdings.Shred(ctx, id)
 }
 
 // endFeed deletes a feed of a deleted organization, or ends that it reads it.
 func (c *DeletionCascade) endFeed(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID, f *feedRoute) error {
-	options := feed.Options{CommandID: commandID(r, id), Metadata: cascadeMetadata(r, of, reasonOrganization)}
-	var err error
+	var command feed.Command
 	switch {
 	case f.Owner == of:
-		_, err = feed.Aggregate.Execute(ctx, c.store, id, feed.End{At: recordedAt(r)}, options)
+		command = feed.End{At: recordedAt(r)}
 	case slices.Contains(f.Shared, of):
-		_, err = feed.Aggregate.Execute(ctx, c.store, id,
-			feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}, options)
+		command = feed.Unshare{FeedType: f.Type, With: of, At: recordedAt(r)}
+	default:
+		return nil
 	}
-	if err != nil && !gone(err, feed.ErrUnknown) {
-		return fmt.Errorf("end feed %s: %w", id, err)
-	}
-	return nil
+	_, err := feed.Aggregate.Execute(ctx, c.store, id, command, consequence[feed.State](r, id, of, reasonOrganization))
+	return unlessGone(err, "end feed", id)
 }
 
 // afterFeed switches off the subscriptions that pin the feed of those readers that can't see it any more.
@@ -199,7 +190,8 @@ func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded,
 			if !sub.Wants.pinsFeed(id) {
 				continue
 			}
-			if err := c.switchOff(ctx, r, sub, reason); err != nil {
+			off := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
+			if err := c.change(ctx, r, sub, off, reason); err != nil {
 				return err
 			}
 		}
@@ -207,15 +199,12 @@ func (c *DeletionCascade) afterFeed(ctx context.Context, r *eventstore.Recorded,
 	return nil
 }
 
-func (c *DeletionCascade) switchOff(ctx context.Context, r *eventstore.Recorded, sub *subRoute, reason string) error {
-	command := subscription.Deactivate{Switches: sub.Switches, Reason: reason, At: recordedAt(r)}
-	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command, subscription.Options{
-		CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
-	})
-	if err != nil && !gone(err, subscription.ErrUnknown) {
-		return fmt.Errorf("switch off subscription %s: %w", sub.ID, err)
-	}
-	return nil
+// change executes a command on a subscription, for a reason.
+func (c *DeletionCascade) change(ctx context.Context, r *eventstore.Recorded, sub *subRoute,
+	command subscription.Command, reason string) error {
+	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, command,
+		consequence[subscription.State](r, sub.ID, sub.Organization, reason))
+	return unlessGone(err, "change subscription", sub.ID)
 }
 
 // afterDestination deletes the subscriptions of a deleted destination, and its data key, in case the request that
@@ -235,21 +224,9 @@ func (c *DeletionCascade) afterDestination(ctx context.Context, r *eventstore.Re
 		if sub.Destination != id {
 			continue
 		}
-		if err := c.endSubscription(ctx, r, sub, reasonDestination); err != nil {
+		if err := c.change(ctx, r, sub, subscription.Delete{At: recordedAt(r)}, reasonDestination); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (c *DeletionCascade) endSubscription(ctx context.Context, r *eventstore.Recorded, sub *subRoute,
-	reason string) error {
-	_, err := subscription.Aggregate.Execute(ctx, c.store, sub.ID, subscription.Delete{At: recordedAt(r)},
-		subscription.Options{
-			CommandID: commandID(r, sub.ID), Metadata: cascadeMetadata(r, sub.Organization, reason),
-		})
-	if err != nil && !gone(err, subscription.ErrUnknown) {
-		return fmt.Errorf("delete subscription %s: %w", sub.ID, err)
 	}
 	return nil
 }
@@ -267,34 +244,43 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 		return err
 	}
 	for _, id := range orphans {
-		_, err := delivery.Aggregate.Execute(ctx, c.store, id,
-			delivery.Discard{Reason: reasonNobody, At: recordedAt(r)}, delivery.Options{
-				CommandID: commandID(r, id), Metadata: cascadeMetadata(r, sub.Organization, reasonNobody),
-			})
-		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
-			return fmt.Errorf("discard delivery %s: %w", id, err)
+		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)},
+			consequence[delivery.State](r, id, sub.Organization, reasonNobody))
+		if err = unlessGone(err, "discard delivery", id); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// gone reports whether nothing can happen to an object any more: it is unknown, or its stream was deleted.
-func gone(err, unknown error) bool {
-	return errors.Is(err, unknown) || errors.Is(err, eventstore.ErrStreamDeleted)
-}
-
-func recordedAt(r *eventstore.Recorded) time.Time { return r.Created.UTC().Truncate(time.Microsecond) }
-
-// commandID derives the id of a command for an object from its event: repeated after a crash, it is recorded once.
-func commandID(cause *eventstore.Recorded, object uuid.UUID) uuid.UUID {
-	return uuid.NewSHA1(cause.ID, object[:])
-}
-
-func cascadeMetadata(cause *eventstore.Recorded, organization uuid.UUID, reason string) eventstore.Metadata {
-	return eventstore.Metadata{
-		Organization: organization,
-		CausationID:  cause.ID,
-		Actor:        DeletionCascadeName,
-		Reason:       reason,
+// consequence returns the options of a command that follows from an event to one object of an organization. Its id is
+// derived: repeated after a crash, it is recorded once.
+func consequence[S any](cause *eventstore.Recorded, object, organization uuid.UUID, reason string) eventstore.Options[S] {
+	return eventstore.Options[S]{
+		CommandID: uuid.NewSHA1(cause.ID, object[:]),
+		Metadata: eventstore.Metadata{
+			Organization: organization,
+			CausationID:  cause.ID,
+			Actor:        DeletionCascadeName,
+			Reason:       reason,
+		},
 	}
 }
+
+// unlessGone returns why a command failed, except if nothing can happen to its object any more.
+func unlessGone(err error, doing string, object uuid.UUID) error {
+	if err == nil || gone(err) {
+		return nil
+	}
+	return fmt.Errorf("%s %s: %w", doing, object, err)
+}
+
+// gone reports whether nothing can happen to an object any more: it is unknown, or its stream was deleted.
+func gone(err error) bool {
+	return errors.Is(err, eventstore.ErrStreamDeleted) || errors.Is(err, destination.ErrUnknown) ||
+		errors.Is(err, feed.ErrUnknown) || errors.Is(err, subscription.ErrUnknown) ||
+		errors.Is(err, clientcertificate.ErrNone)
+}
+
+// recordedAt returns when an event was recorded, as events and webhooks show times.
+func recordedAt(r *eventstore.Recorded) time.Time { return r.Created.UTC().Truncate(time.Microsecond) }

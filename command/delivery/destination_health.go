@@ -207,7 +207,7 @@ func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recor
 			Reason:       reason,
 		},
 	})
-	if gone(err, destination.ErrUnknown) {
+	if gone(err) {
 		return nil // deleted meanwhile
 	}
 	if len(disabled.Events) > 0 {

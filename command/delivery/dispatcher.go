@@ -113,7 +113,7 @@ func (d *Dispatcher) enabled(id uuid.UUID) bool {
 }
 
 func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publication.Published) *fanOut {
-	at := publishedAt(recorded)
+	at := recordedAt(recorded)
 	scheduled := d.routes.Dispatch(id, p, at)
 	if len(scheduled) == 0 {
 		return nil

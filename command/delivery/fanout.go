@@ -173,13 +173,20 @@ func (f *fanOut) supersede(ctx context.Context, store eventstore.Store) error {
 		if s.Supersedes == uuid.Nil {
 			continue
 		}
-		newer := dispatch.DeliveryID(f.id, s.Destination)
-		_, err := delivery.Aggregate.Execute(ctx, store, s.Supersedes,
-			delivery.Supersede{By: newer, At: f.at},
-			delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: f.metadata(s.Organization)})
-		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) { // that one is retired
-			return fmt.Errorf("supersede %s: %w", s.Supersedes, err)
+		if err := supersede(ctx, store, s.Supersedes, f.delivery(s), f.at, f.metadata(s.Organization)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// supersede ends a delivery that waits, in favour of a newer one.
+func supersede(ctx context.Context, store eventstore.Store, older, newer uuid.UUID, at time.Time,
+	metadata eventstore.Metadata) error {
+	_, err := delivery.Aggregate.Execute(ctx, store, older, delivery.Supersede{By: newer, At: at},
+		delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: metadata})
+	if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) { // it is retired
+		return fmt.Errorf("supersede %s: %w", older, err)
 	}
 	return nil
 }

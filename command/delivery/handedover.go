@@ -120,14 +120,9 @@ func (p *recentPublications) body(ctx context.Context, store eventstore.Store, i
 	}
 	switch e := event.(type) {
 	case publication.Published:
-		return NewBody(id, e, publishedAt(recorded)), nil
+		return NewBody(id, e, recordedAt(recorded)), nil
 	}
 	return nil, eventstore.ErrUnavailable
-}
-
-// publishedAt returns when an event was published, as its webhooks show it.
-func publishedAt(recorded *eventstore.Recorded) time.Time {
-	return recorded.Created.UTC().Truncate(time.Microsecond)
 }
 
 // dispatched accepts deliveries leased to this worker by the dispatcher of another process. An older lease is left

@@ -282,11 +282,5 @@ func (n *notices) schedule(ctx context.Context, id uuid.UUID, p publication.Publ
 	if s.Supersedes == uuid.Nil {
 		return nil
 	}
-	newer := dispatch.DeliveryID(id, s.Destination)
-	_, err = delivery.Aggregate.Execute(ctx, n.store, s.Supersedes, delivery.Supersede{By: newer, At: p.Time},
-		delivery.Options{CommandID: eventstore.EventID(newer, 0), Metadata: metadata})
-	if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
-		return fmt.Errorf("supersede notice: %w", err)
-	}
-	return nil
+	return supersede(ctx, n.store, s.Supersedes, dispatch.DeliveryID(id, s.Destination), p.Time, metadata)
 }
