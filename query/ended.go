@@ -2,8 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,49 +21,25 @@ type EndedAt struct {
 func (q *Queries) Ended(
 	ctx context.Context, before time.Time, after EndedAt, limit int,
 ) (page []EndedAt, revision int64, err error) {
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, q.Pool, options, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, "SELECT revision FROM items.retirement").Scan(&revision)
-		if errors.Is(err, pgx.ErrNoRows) {
-			revision, err = -1, nil
-		}
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, `SELECT s.happening_id, coalesce(s.ends_at, s.stale) FROM items.shown s
-			WHERE coalesce(s.ends_at, s.stale) < $1 AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
-				AND NOT EXISTS (SELECT FROM items.shown o WHERE o.happening_id = s.happening_id
-					AND (o.ends_at >= $1 OR o.told_at >= $1 OR o.stale >= $1))
-				AND NOT EXISTS (SELECT FROM items.merged m WHERE m.happening_id = s.happening_id)
-			ORDER BY coalesce(s.ends_at, s.stale), s.happening_id LIMIT $4`, before, after.At, after.ID, limit)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[EndedAt])
-		return err
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("ended happenings: %w", err)
-	}
-	return page, revision, nil
+	return retirable(ctx, q.Pool, "ended happenings", pgx.RowToStructByPos[EndedAt], "items.retirement",
+		`SELECT s.happening_id, coalesce(s.ends_at, s.stale) FROM items.shown s
+		WHERE coalesce(s.ends_at, s.stale) < $1 AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
+			AND NOT EXISTS (SELECT FROM items.shown o WHERE o.happening_id = s.happening_id
+				AND (o.ends_at >= $1 OR o.told_at >= $1 OR o.stale >= $1))
+			AND NOT EXISTS (SELECT FROM items.merged m WHERE m.happening_id = s.happening_id)
+		ORDER BY coalesce(s.ends_at, s.stale), s.happening_id LIMIT $4`, before, after.At, after.ID, limit)
 }
 
 // FeedsOf lists the feeds in which happenings are or were items.
 func (q *Queries) FeedsOf(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]uuid.UUID, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT happening_id, feed_id FROM items.items WHERE happening_id = ANY($1)
+	rows, err := many(ctx, q.Pool, "feeds of happenings", pgx.RowToStructByPos[pair[uuid.UUID, uuid.UUID]],
+		`SELECT happening_id, feed_id FROM items.items WHERE happening_id = ANY($1)
 		UNION SELECT happening_id, feed_id FROM items.former WHERE happening_id = ANY($1) ORDER BY 1, 2`, happenings)
-	if err != nil {
-		return nil, fmt.Errorf("feeds of happenings: %w", err)
-	}
 	all := map[uuid.UUID][]uuid.UUID{}
-	var id, feed uuid.UUID
-	if _, err := pgx.ForEachRow(rows, []any{&id, &feed}, func() error {
-		all[id] = append(all[id], feed)
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("feeds of happenings: %w", err)
+	for _, r := range rows {
+		all[r.Key] = append(all[r.Key], r.Value)
 	}
-	return all, nil
+	return all, err
 }
 
 // Backfilled is a source in a feed, and the number of items that came by its backfill.
@@ -77,27 +51,16 @@ type Backfilled struct {
 
 // Backfills returns what came by the backfills of sources in feeds. Sources that are attached no longer are left out.
 func (q *Queries) Backfills(ctx context.Context, feeds, sources []uuid.UUID) ([]Backfilled, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT a.feed_id, a.source_id, a.attached_at, a.added
+	return many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfilled],
+		`SELECT a.feed_id, a.source_id, a.attached_at, a.added
 		FROM unnest($1::uuid[], $2::uuid[]) AS f (feed_id, source_id)
 		JOIN sources.attachments a ON a.feed_id = f.feed_id AND a.source_id = f.source_id ORDER BY 1, 2`, feeds, sources)
-	if err != nil {
-		return nil, fmt.Errorf("backfills: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Backfilled])
-	if err != nil {
-		return nil, fmt.Errorf("backfills: %w", err)
-	}
-	return list, nil
 }
 
 // ItemsQuiet reports whether no item of a happening was added or got feedback since a time.
 func (q *Queries) ItemsQuiet(ctx context.Context, happening uuid.UUID, since time.Time) (quiet bool, err error) {
-	err = q.Pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT FROM items.items i WHERE i.happening_id = $1
+	return value[bool](ctx, q.Pool, "items of a happening",
+		`SELECT NOT EXISTS (SELECT FROM items.items i WHERE i.happening_id = $1
 		AND (i.added_at >= $2 OR EXISTS (SELECT FROM items.feedback f
-			WHERE f.feed_id = i.feed_id AND f.item_id = i.id AND f.given_at >= $2)))`,
-		happening, since).Scan(&quiet)
-	if err != nil {
-		return false, fmt.Errorf("items of a happening: %w", err)
-	}
-	return quiet, nil
+			WHERE f.feed_id = i.feed_id AND f.item_id = i.id AND f.given_at >= $2)))`, happening, since)
 }

@@ -2,12 +2,11 @@ package query
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // PublishedAt is a published event, and when the store recorded it.
@@ -25,35 +24,22 @@ type HealthState struct {
 	LastErrorMessage    string
 }
 
-// HealthOf returns how destinations have answered.
+// HealthOf returns how destinations have answered, with times in UTC, which are zero if there was none.
 func (q *Queries) HealthOf(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]HealthState, error) {
-	rows, err := q.Pool.Query(ctx, `SELECT destination, consecutive_failures, streak_started_at, last_success_at,
-		last_failure_at, coalesce(last_error_message, '') FROM health.health WHERE destination = ANY($1)`, destinations)
-	if err != nil {
-		return nil, fmt.Errorf("health: %w", err)
+	type health struct {
+		Destination uuid.UUID
+		HealthState
 	}
-	all := make(map[uuid.UUID]HealthState, len(destinations))
-	var (
-		id                    uuid.UUID
-		h                     HealthState
-		streak, good, failure *time.Time
-	)
-	into := []any{&id, &h.ConsecutiveFailures, &streak, &good, &failure, &h.LastErrorMessage}
-	if _, err = pgx.ForEachRow(rows, into, func() error {
-		h.StreakStartedAt, h.LastSuccessAt, h.LastFailureAt = orZero(streak), orZero(good), orZero(failure)
-		all[id] = h
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("health: %w", err)
+	const zero = " AT TIME ZONE 'UTC', '0001-01-01')"
+	rows, err := many(ctx, q.Pool, "health", pgx.RowToStructByPos[health],
+		`SELECT destination, consecutive_failures, coalesce(streak_started_at`+zero+`, coalesce(last_success_at`+zero+`,
+			coalesce(last_failure_at`+zero+`, coalesce(last_error_message, '')
+		FROM health.health WHERE destination = ANY($1)`, destinations)
+	all := make(map[uuid.UUID]HealthState, len(rows))
+	for _, h := range rows {
+		all[h.Destination] = h.HealthState
 	}
-	return all, nil
-}
-
-func orZero(at *time.Time) time.Time {
-	if at == nil {
-		return time.Time{}
-	}
-	return at.UTC()
+	return all, err
 }
 
 // Oldest lists events that were published before a time, in the order of their publishing, after one of them (the zero
@@ -61,26 +47,24 @@ func orZero(at *time.Time) time.Time {
 func (q *Queries) Oldest(
 	ctx context.Context, before time.Time, after PublishedAt, limit int,
 ) (page []PublishedAt, revision int64, err error) {
+	return retirable(ctx, q.Pool, "oldest events", pgx.RowToStructByPos[PublishedAt], "publications.retirement",
+		`SELECT id, published_at FROM publications.publications
+		WHERE published_at < $1 AND (published_at, id) > ($2, $3) ORDER BY published_at, id LIMIT $4`,
+		before, after.At, after.ID, limit)
+}
+
+// retirable returns a page of what may be retired, and from a table of the same snapshot the revision of the last
+// retirement that the rows have applied, -1 before the first.
+func retirable[T any](
+	ctx context.Context, pool *pgxpool.Pool, name string, scan pgx.RowToFunc[T], retirement, sql string, args ...any,
+) (page []T, revision int64, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
-	err = pgx.BeginTxFunc(ctx, q.Pool, options, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, "SELECT revision FROM publications.retirement").Scan(&revision)
-		if errors.Is(err, pgx.ErrNoRows) {
-			revision, err = -1, nil
+	err = pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) (err error) {
+		revision, err = value[int64](ctx, tx, name, "SELECT coalesce((SELECT revision FROM "+retirement+"), -1)")
+		if err == nil {
+			page, err = many(ctx, tx, name, scan, sql, args...)
 		}
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, `SELECT id, published_at FROM publications.publications
-			WHERE published_at < $1 AND (published_at, id) > ($2, $3) ORDER BY published_at, id LIMIT $4`,
-			before, after.At, after.ID, limit)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, pgx.RowToStructByPos[PublishedAt])
 		return err
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("oldest events: %w", err)
-	}
-	return page, revision, nil
+	return page, revision, err
 }

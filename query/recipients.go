@@ -46,7 +46,7 @@ func (q *Queries) DestinationIDs(ctx context.Context, organization uuid.UUID) ([
 // audit trail does not have yet are as they are now.
 func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []uuid.UUID,
 	at time.Time) ([]Recipient, error) {
-	rows, err := q.Pool.Query(ctx, `
+	return many(ctx, q.Pool, "recipients", pgx.RowToStructByPos[Recipient], `
 		SELECT page.id, coalesce(n.name, d.name, ''), coalesce(l.status, d.status, ''),
 			coalesce(t.status, CASE WHEN c.destination IS NULL AND d.created_at <= $2 THEN d.status END, ''),
 			coalesce(c.recorded_at, d.created_at), CASE WHEN l.status = 'deleted' THEN l.recorded_at END
@@ -62,14 +62,6 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 			WHERE destination = c.destination AND detail ? 'url' ORDER BY revision DESC LIMIT 1) n ON true
 		WHERE c.destination IS NOT NULL OR d.id IS NOT NULL
 		ORDER BY page.number`, organization, at, ids)
-	if err != nil {
-		return nil, fmt.Errorf("recipients: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Recipient])
-	if err != nil {
-		return nil, fmt.Errorf("recipients: %w", err)
-	}
-	return list, nil
 }
 
 // DeliveriesMade returns the status of the existing ones of some deliveries; a delivery in flight is pending. There may
