@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/delivery"
-	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
@@ -92,14 +91,9 @@ type Missed struct {
 
 // MissedEvents counts what a destination that is not enabled has missed, in the longest window that a backfill takes.
 func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (Missed, error) {
-	known, err := destination.Aggregate.Load(ctx, c.Store, id)
-	switch {
-	case err != nil:
+	known, err := c.knownDestination(ctx, by, id)
+	if err != nil || known.State.OffSince.IsZero() {
 		return Missed{}, err
-	case !known.State.VisibleTo(by.Organization):
-		return Missed{}, refused(destination.ErrUnknown)
-	case known.State.OffSince.IsZero():
-		return Missed{}, nil
 	}
 	missed := Missed{Since: known.State.OffSince, Until: c.now()}
 	if first := missed.Until.Add(-MaxBackfillWindow); missed.Since.Before(first) {

@@ -11,17 +11,6 @@ import (
 	"carillon/eventstore"
 )
 
-// ReplaceDestination is the input of a replacement: all that a caller may change but the name.
-type ReplaceDestination struct {
-	ID                    uuid.UUID
-	Name                  string
-	URL                   string
-	Headers               map[string]string
-	DebounceWindowSeconds int
-	MaxRequestsPerSecond  float64 // 0 means no limit
-	Traceparent           bool
-}
-
 // ReviseDestination is the input of a change. Nil fields stay as they are.
 type ReviseDestination struct {
 	ID                    uuid.UUID
@@ -43,21 +32,6 @@ type ReviseDestination struct {
 func (in ReviseDestination) setsSome() bool {
 	return in.ExternalID != nil || in.Name != nil || in.URL != nil || in.Headers != nil ||
 		in.DebounceWindowSeconds != nil || in.MaxRequestsPerSecond != nil || in.Traceparent != nil
-}
-
-// ReplaceDestination makes everything that may change of a destination what the input says. Its name stays.
-func (c *Commands) ReplaceDestination(
-	ctx context.Context, by Caller, in ReplaceDestination,
-) (Result[destination.State], error) {
-	return c.ReviseDestination(ctx, by, ReviseDestination{
-		ID:                    in.ID,
-		Name:                  &in.Name,
-		URL:                   &in.URL,
-		Headers:               &in.Headers,
-		DebounceWindowSeconds: &in.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
-		Traceparent:           &in.Traceparent,
-	})
 }
 
 // ReviseDestination changes what the input names. An input that changes nothing records nothing.
@@ -106,7 +80,7 @@ func (c *Commands) replaceNamed(
 	case known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != in.ExternalID:
 		return changed, eventstore.ErrWrongRevision
 	}
-	changed, err = c.reviseDestination(ctx, by, known, nil, false, in.settingsOf(id))
+	changed, err = c.reviseDestination(ctx, by, known, nil, false, in.Replacing(id))
 	if errors.Is(err, destination.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}

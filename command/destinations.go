@@ -71,14 +71,8 @@ func (c *Commands) CreateDestination(
 		made.Result, err = c.recordDestination(ctx, by, id, in)
 		return err
 	}
-	if in.ExternalID == "" {
-		err = create(ctx, uuid.New())
-	} else {
-		err = c.destinationNames().Create(ctx, by.metadata(), reservation.Name{
-			Scope:      by.Organization,
-			ExternalID: in.ExternalID,
-		}, create)
-	}
+	name := reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}
+	err = c.destinationNames().Create(ctx, by.metadata(), name, create)
 	if err != nil {
 		return made, nameRefusal(err, "a destination with externalId %q exists already: use PUT to replace it, or another "+
 			"externalId", in.ExternalID)
@@ -104,10 +98,8 @@ func (c *Commands) UpsertDestination(
 		made.Result, err = c.replaceNamed(ctx, by, id, whole)
 		return err
 	}
-	err = c.destinationNames().Upsert(ctx, by.metadata(), reservation.Name{
-		Scope:      by.Organization,
-		ExternalID: in.ExternalID,
-	}, create, replace)
+	name := reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}
+	err = c.destinationNames().Upsert(ctx, by.metadata(), name, create, replace)
 	if err != nil {
 		return made, nameRefusal(err, "")
 	}
@@ -189,10 +181,8 @@ func (c *Commands) DeleteDestination(
 		return deleted, err
 	}
 	_ = c.Vault.Shred(ctx, in.ID)
-	c.destinationNames().Release(ctx, by.metadata(), reservation.Name{
-		Scope:      by.Organization,
-		ExternalID: deleted.Value.Settings.ExternalID,
-	}, in.ID)
+	name := reservation.Name{Scope: by.Organization, ExternalID: deleted.Value.Settings.ExternalID}
+	c.destinationNames().Release(ctx, by.metadata(), name, in.ID)
 	return deleted, nil
 }
 
@@ -320,15 +310,15 @@ func invalidConfig(ctx context.Context, field string, err error) error {
 
 // CheckDestination refuses settings with which no destination can be made. Its error joins the refusals of all fields.
 func (c *Commands) CheckDestination(ctx context.Context, in CreateDestination) error {
-	patch := in.settingsOf(uuid.Nil)
+	patch := in.Replacing(uuid.Nil)
 	if in.ExternalID != "" {
 		patch.ExternalID = &in.ExternalID
 	}
 	return c.checkPatch(ctx, patch)
 }
 
-// settingsOf returns the change that gives a destination all settings of the input but the name.
-func (in CreateDestination) settingsOf(id uuid.UUID) ReviseDestination {
+// Replacing returns the change that gives a destination all settings of the input but the name.
+func (in CreateDestination) Replacing(id uuid.UUID) ReviseDestination {
 	return ReviseDestination{
 		ID:                    id,
 		Name:                  &in.Name,

@@ -60,12 +60,8 @@ func (c *Commands) CreateSubscription(
 		made, err = c.recordSubscription(ctx, by, id, in)
 		return err
 	}
-	if name := in.Settings.ExternalID; name == "" {
-		err = create(ctx, uuid.New())
-	} else {
-		err = c.subscriptionNames().Create(ctx, by.metadata(), reservation.Name{Scope: in.Destination, ExternalID: name},
-			create)
-	}
+	name := reservation.Name{Scope: in.Destination, ExternalID: in.Settings.ExternalID}
+	err = c.subscriptionNames().Create(ctx, by.metadata(), name, create)
 	return made, nameRefusal(err, "this destination has a subscription with externalId %q already: use PUT to replace "+
 		"it, or another externalId", in.Settings.ExternalID)
 }
@@ -309,12 +305,8 @@ func (c *Commands) checkSettings(ctx context.Context, by Caller, in CreateSubscr
 	if err := c.checkForm(in.Settings); err != nil {
 		return err
 	}
-	owner, err := destination.Aggregate.Load(ctx, c.Store, in.Destination)
-	if err != nil {
+	if _, err := c.knownDestination(ctx, by, in.Destination); err != nil {
 		return err
-	}
-	if !owner.State.VisibleTo(by.Organization) {
-		return refused(destination.ErrUnknown)
 	}
 	return c.checkPins(ctx, by, in.Settings.Feeds)
 }

@@ -86,10 +86,14 @@ type Renaming struct {
 }
 
 // Create reserves a name for a new owner, which create has to begin under the id that it gets: at eventstore.NoStream,
-// or it fails with eventstore.ErrWrongRevision. Where another owner has the name, Create fails with ErrTaken.
+// or it fails with eventstore.ErrWrongRevision. Where another owner has the name, Create fails with ErrTaken. An empty
+// name is not reserved.
 func (n Names) Create(
 	ctx context.Context, metadata eventstore.Metadata, name Name, create func(context.Context, uuid.UUID) error,
 ) error {
+	if name.ExternalID == "" {
+		return create(ctx, uuid.New())
+	}
 	return n.Upsert(ctx, metadata, name, create, func(context.Context, uuid.UUID) error { return ErrTaken })
 }
 

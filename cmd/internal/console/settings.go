@@ -227,15 +227,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if err != nil {
 		return "", errors.Join(err, c.Commands.CheckDestination(v.Context(), all))
 	}
-	in := command.ReviseDestination{
-		ID:                    id,
-		Name:                  &all.Name,
-		URL:                   &all.URL,
-		Headers:               &all.Headers,
-		DebounceWindowSeconds: &all.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  &all.MaxRequestsPerSecond,
-		Traceparent:           &all.Traceparent,
-	}
+	in := all.Replacing(id)
 	if typed.ExternalID != "" {
 		in.ExternalID = &typed.ExternalID
 	}

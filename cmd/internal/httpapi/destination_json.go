@@ -82,18 +82,6 @@ func (b *putDestinationBody) create(externalID string) command.CreateDestination
 	}
 }
 
-func (b *putDestinationBody) replace(id uuid.UUID) command.ReplaceDestination {
-	return command.ReplaceDestination{
-		ID:                    id,
-		Name:                  b.Name.Value,
-		URL:                   b.Config.Value.URL.Value,
-		Headers:               b.Config.Value.Headers.Value,
-		DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
-		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Value,
-		Traceparent:           b.Traceparent.Value,
-	}
-}
-
 // createDestinationBody is a new destination as sent.
 type createDestinationBody struct {
 	putDestinationBody `json:",inline"`

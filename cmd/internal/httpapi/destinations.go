@@ -178,7 +178,7 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		changed, err := a.Commands.ReplaceDestination(r.Context(), callerOf(r), body.replace(id))
+		changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), body.create("").Replacing(id))
 		if err != nil {
 			return wire.Reply{}, err
 		}
