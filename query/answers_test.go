@@ -169,3 +169,18 @@ func TestOutcomesOfDays(t *testing.T) {
 		t.Errorf("of another organization: %+v, %v", found, err)
 	}
 }
+
+// Times of destinations are in UTC, as a retirement records them.
+func TestHealthOf(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(hook, acme, "crm", midday)
+	d.destination(other, acme, "erp", midday)
+	d.attempted(hook, acme, midday, 0, 500)
+	d.Project()
+	all, err := d.HealthOf(t.Context(), []uuid.UUID{hook, uuid.New()})
+	want := query.HealthState{ConsecutiveFailures: 1, StreakStartedAt: midday, LastFailureAt: midday}
+	if err != nil || len(all) != 1 || all[hook] != want {
+		t.Errorf("%+v, %v, want %+v", all, err, want)
+	}
+}
