@@ -255,7 +255,9 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 
 // consequence returns the options of a command that follows from an event to one object of an organization. Its id is
 // derived: repeated after a crash, it is recorded once.
-func consequence[S any](cause *eventstore.Recorded, object, organization uuid.UUID, reason string) eventstore.Options[S] {
+func consequence[S any](
+	cause *eventstore.Recorded, object, organization uuid.UUID, reason string,
+) eventstore.Options[S] {
 	return eventstore.Options[S]{
 		CommandID: uuid.NewSHA1(cause.ID, object[:]),
 		Metadata: eventstore.Metadata{
