@@ -103,19 +103,17 @@ func Upsert[R any](table string, key, constant []string, columns ...Column[R]) S
 	changes := list(without(columns, slices.Concat(key, constant)), func(_ int, c Column[R]) string {
 		return c.name + " = excluded." + c.name
 	})
-	return Insert(table, columns...).onConflict(key, changes)
+	return Insert(table, columns...).onConflict(strings.Join(key, ", "), changes)
 }
 
-// Add adds rows to a table. To those that are there, by the named key, it adds the numbers in the other columns.
-func Add[R any](table string, key []string, columns ...Column[R]) Statement[R] {
-	sums := list(without(columns, key), func(_ int, c Column[R]) string {
-		return c.name + " = t." + c.name + " + excluded." + c.name
-	})
-	return Insert(table, columns...).onConflict(key, sums)
+// Add adds rows to a table. To those that are there, by their key, it adds the numbers.
+func Add[R any](table string, key []Column[R], numbers ...Column[R]) Statement[R] {
+	sums := list(numbers, func(_ int, c Column[R]) string { return c.name + " = t." + c.name + " + excluded." + c.name })
+	return Insert(table, slices.Concat(key, numbers)...).onConflict(Names(key...), sums)
 }
 
-func (s Statement[R]) onConflict(key []string, changes string) Statement[R] {
-	s.sql += " ON CONFLICT (" + strings.Join(key, ", ") + ") DO UPDATE SET " + changes
+func (s Statement[R]) onConflict(key, changes string) Statement[R] {
+	s.sql += " ON CONFLICT (" + key + ") DO UPDATE SET " + changes
 	return s
 }
 

@@ -111,13 +111,7 @@ func (r *recent) scan(rows pgx.Rows) error {
 
 // nextDue asks when, after $1, the next delivery can be claimed: of an enabled destination, a replay, or one whose
 // lease ends.
-var nextDue = fmt.Sprintf(`
-	WITH RECURSIVE workers AS (
-		(SELECT worker FROM deliveries.due WHERE worker IS NOT NULL ORDER BY worker LIMIT 1)
-		UNION ALL
-		SELECT n.worker FROM workers CROSS JOIN LATERAL (
-			SELECT worker FROM deliveries.due WHERE worker > workers.worker ORDER BY worker LIMIT 1) n
-	)
+var nextDue = fmt.Sprintf(withWorkers+`
 	SELECT least(
 		coalesce(
 			(SELECT available_at FROM (

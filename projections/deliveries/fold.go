@@ -1,6 +1,7 @@
 package deliveries
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -129,15 +130,13 @@ func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Schedul
 
 // drop forgets the rows of a destination; those stored are deleted when the fold is written.
 func (f *fold) drop(destination uuid.UUID) {
-	kept := f.rows[:0]
-	for _, r := range f.rows {
-		if r.destination == destination {
-			delete(f.byID, r.id)
-			continue
+	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool {
+		if r.destination != destination {
+			return false
 		}
-		kept = append(kept, r)
-	}
-	f.rows = kept
+		delete(f.byID, r.id)
+		return true
+	})
 	f.gone[destination] = struct{}{}
 	f.retired.drop(destination)
 	f.deleted = append(f.deleted, destination)

@@ -151,11 +151,7 @@ func read(ctx context.Context, tx pgx.Tx, steps []step) (*fold, error) {
 		batch.Queue(readRows, wanted).Query(f.scanRows)
 	}
 	if len(destinations) > 0 {
-		ids := make(column.UUIDs, 0, len(destinations))
-		for id := range destinations {
-			ids = append(ids, id)
-		}
-		batch.Queue("SELECT destination FROM gone WHERE destination = ANY($1)", ids).Query(f.scanGone)
+		batch.Queue("SELECT destination FROM gone WHERE destination = ANY($1)", keys(destinations)).Query(f.scanGone)
 	}
 	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
 		return nil, fmt.Errorf("read deliveries: %w", err)

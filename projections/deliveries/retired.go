@@ -18,15 +18,8 @@ import (
 type retired struct {
 	ids        column.UUIDs // stored rows to be deleted
 	rows       []*row       // the same
-	deliveries map[retiredKey]tally
+	deliveries tallies
 	attempts   map[attemptsKey]attempts
-}
-
-// retiredKey names a row of the table retired.
-type retiredKey struct {
-	tallyKey
-
-	organization uuid.UUID
 }
 
 // attemptsKey names a row of retired_attempts.
@@ -76,29 +69,27 @@ func (f *fold) retire(event retirement.Retired) {
 			f.retired.ids, f.retired.rows = append(f.retired.ids, id), append(f.retired.rows, r)
 		}
 	}
-	kept := f.rows[:0]
-	for _, r := range f.rows {
-		if _, drop := over[r]; !drop {
-			kept = append(kept, r)
-		}
-	}
-	f.rows = kept
+	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool { _, is := over[r]; return is })
 	f.retired.add(event, f.gone)
 }
 
 func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
 	if r.deliveries == nil {
-		r.deliveries, r.attempts = map[retiredKey]tally{}, map[attemptsKey]attempts{}
+		r.deliveries, r.attempts = tallies{}, map[attemptsKey]attempts{}
 	}
 	for _, o := range event.Outcomes {
 		to := event.Destinations[o.To]
 		if _, deleted := gone[to.ID]; deleted || o.Total() == 0 {
 			continue
 		}
-		key := retiredKey{tallyKey{to.ID, dayOf(o.Day), o.Type, o.FeedID}, to.Organization}
-		t := r.deliveries[key]
-		t.add(tally{o.Total(), o.Succeeded, o.Failed, o.Superseded, o.Discarded}, 1)
-		r.deliveries[key] = t
+		key := tallyKey{
+			destination:  to.ID,
+			organization: to.Organization,
+			day:          dayOf(o.Day),
+			eventType:    o.Type,
+			feed:         o.FeedID,
+		}
+		r.deliveries.add(key, tally{o.Total(), o.Succeeded, o.Failed, o.Superseded, o.Discarded}, 1)
 	}
 	for _, a := range event.Attempts {
 		to := event.Destinations[a.To].ID
@@ -119,44 +110,22 @@ func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
 // drop forgets what a destination that is deleted has had: its rows and counts go with it.
 func (r *retired) drop(destination uuid.UUID) {
 	r.rows = slices.DeleteFunc(r.rows, func(r *row) bool { return r.destination == destination })
-	for key := range r.deliveries {
-		if key.destination == destination {
-			delete(r.deliveries, key)
-		}
-	}
-	for key := range r.attempts {
-		if key.destination == destination {
-			delete(r.attempts, key)
-		}
-	}
+	maps.DeleteFunc(r.deliveries, func(key tallyKey, _ tally) bool { return key.destination == destination })
+	maps.DeleteFunc(r.attempts, func(key attemptsKey, _ attempts) bool { return key.destination == destination })
 }
 
 // count takes the rows from the tallies, and keeps the outcomes as they are, rows or not.
-func (r *retired) count(tallies map[tallyKey]tally, outcomes map[outcomesKey]tally) {
+func (r *retired) count(all, outcomes tallies) {
 	for _, row := range r.rows {
-		day := row.createdAt.Unix() / daySeconds
 		counted := tally{total: 1}
 		counted.count(row.before, 1)
-		addTo(tallies, tallyKey{row.destination, day, row.event.Type, row.event.FeedID}, counted, -1)
-		addTo(outcomes, outcomesKey{row.organization, day}, counted, -1)
+		tallied, outcome := row.tallyKeys()
+		all.add(tallied, counted, -1)
+		outcomes.add(outcome, counted, -1)
 	}
 	for key, t := range r.deliveries {
-		addTo(outcomes, outcomesKey{key.organization, key.day}, t, 1)
+		outcomes.add(tallyKey{organization: key.organization, day: key.day}, t, 1)
 	}
-}
-
-func addTo[K comparable](all map[K]tally, key K, by tally, sign int64) {
-	t := all[key]
-	t.add(by, sign)
-	all[key] = t
-}
-
-func (t *tally) add(by tally, sign int64) {
-	t.total += sign * by.total
-	t.succeeded += sign * by.succeeded
-	t.failed += sign * by.failed
-	t.superseded += sign * by.superseded
-	t.discarded += sign * by.discarded
 }
 
 // dayOf parses a day, in days since 1970.
@@ -164,15 +133,6 @@ func dayOf(text string) int64 {
 	day, _ := time.Parse(time.DateOnly, text) // as recorded by this program
 	return day.Unix() / daySeconds
 }
-
-var addRetired = column.Add("retired", []string{"destination", "organization", "day", "type", "feed_id"},
-	append([]column.Column[change[retiredKey]]{
-		column.New[column.UUIDs]("destination", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.destination }),
-		column.New[column.UUIDs]("organization", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.organization }),
-		column.New[[]time.Time]("day", "date", func(c change[retiredKey]) time.Time { return date(c.key.day) }),
-		column.New[[]string]("type", "text", func(c change[retiredKey]) string { return c.key.eventType }),
-		column.New[column.UUIDs]("feed_id", "uuid", func(c change[retiredKey]) uuid.UUID { return c.key.feed }),
-	}, numbers[retiredKey]()...)...)
 
 // retiredAttempts is one row of retired_attempts with its additions.
 type retiredAttempts struct {
@@ -206,8 +166,7 @@ func (r *retired) forgetEmpty(batch *pgx.Batch) {
 		of[row.destination] = struct{}{}
 	}
 	if len(of) > 0 {
-		batch.Queue("DELETE FROM tallies WHERE destination = ANY($1) AND total = 0",
-			column.UUIDs(slices.Collect(maps.Keys(of))))
+		batch.Queue("DELETE FROM tallies WHERE destination = ANY($1) AND total = 0", keys(of))
 	}
 }
 
@@ -217,7 +176,7 @@ func (r *retired) write(batch *pgx.Batch) {
 		batch.Queue("DELETE FROM due WHERE id = ANY($1)", r.ids)
 		batch.Queue("DELETE FROM deliveries WHERE id = ANY($1)", r.ids)
 	}
-	addRetired.Queue(batch, changesOf(r.deliveries))
+	addRetired.Queue(batch, r.deliveries.changes())
 	all := make([]retiredAttempts, 0, len(r.attempts))
 	for key, sum := range r.attempts {
 		all = append(all, retiredAttempts{key, sum})

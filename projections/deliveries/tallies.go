@@ -10,21 +10,29 @@ import (
 	"carillon/projections/column"
 )
 
-// tallyKey names a row of tallies.
+// tallyKey names a row of tallies, outcomes or retired. What a table does not distinguish by is zero.
 type tallyKey struct {
-	destination uuid.UUID
-	day         int64 // since 1970, UTC
-	eventType   string
-	feed        uuid.UUID
-}
-
-// outcomesKey names a row of outcomes.
-type outcomesKey struct {
+	destination  uuid.UUID
 	organization uuid.UUID
-	day          int64
+	day          int64 // since 1970, UTC
+	eventType    string
+	feed         uuid.UUID
 }
 
-// tally is how much a row of tallies changes.
+// tallies are how much rows of one table change.
+type tallies map[tallyKey]tally
+
+func (t tallies) add(key tallyKey, by tally, sign int64) {
+	sum := t[key]
+	sum.total += sign * by.total
+	sum.succeeded += sign * by.succeeded
+	sum.failed += sign * by.failed
+	sum.superseded += sign * by.superseded
+	sum.discarded += sign * by.discarded
+	t[key] = sum
+}
+
+// tally is how much a row changes.
 type tally struct{ total, succeeded, failed, superseded, discarded int64 }
 
 func (t *tally) count(status delivery.Status, by int64) {
@@ -41,72 +49,81 @@ func (t *tally) count(status delivery.Status, by int64) {
 	}
 }
 
-// after is the tally including a delivery's change.
-func (t tally) after(r *row) tally {
+// tallied is the change of a delivery.
+func (r *row) tallied() (by tally) {
 	if r.before == "" {
-		t.total++
+		by.total = 1
 	}
-	t.count(r.before, -1)
-	t.count(r.status, 1)
-	return t
+	by.count(r.before, -1)
+	by.count(r.status, 1)
+	return by
+}
+
+// tallyKeys names the rows of tallies and outcomes that count the delivery.
+func (r *row) tallyKeys() (tallied, outcome tallyKey) {
+	day := r.createdAt.Unix() / daySeconds
+	return tallyKey{
+		destination: r.destination,
+		day:         day,
+		eventType:   r.event.Type,
+		feed:        r.event.FeedID,
+	}, tallyKey{organization: r.organization, day: day}
 }
 
 const daySeconds = 24 * 60 * 60
 
 func (f *fold) writeTallies(batch *pgx.Batch) {
-	tallies, outcomes := map[tallyKey]tally{}, map[outcomesKey]tally{}
+	all, outcomes := tallies{}, tallies{}
 	for _, r := range f.rows {
 		if r.before == r.status {
 			continue
 		}
-		day := r.createdAt.Unix() / daySeconds
-		key, sum := tallyKey{r.destination, day, r.event.Type, r.event.FeedID}, outcomesKey{r.organization, day}
-		tallies[key], outcomes[sum] = tallies[key].after(r), outcomes[sum].after(r)
+		tallied, outcome := r.tallyKeys()
+		all.add(tallied, r.tallied(), 1)
+		outcomes.add(outcome, r.tallied(), 1)
 	}
-	f.retired.count(tallies, outcomes)
-	addTallies.Queue(batch, changesOf(tallies))
-	addOutcomes.Queue(batch, changesOf(outcomes))
+	f.retired.count(all, outcomes)
+	addTallies.Queue(batch, all.changes())
+	addOutcomes.Queue(batch, outcomes.changes())
 }
 
-// change is how one row of tallies, or of outcomes, changes.
-type change[K comparable] struct {
-	key K
-	by  tally
+// change is how one row changes.
+type change struct {
+	tallyKey
+	tally
 }
 
-func changesOf[K comparable](all map[K]tally) []change[K] {
-	rows := make([]change[K], 0, len(all))
-	for key, by := range all {
+func (t tallies) changes() []change {
+	rows := make([]change, 0, len(t))
+	for key, by := range t {
 		if by != (tally{}) {
-			rows = append(rows, change[K]{key, by})
+			rows = append(rows, change{key, by})
 		}
 	}
 	return rows
 }
 
 var (
-	addTallies = column.Add("tallies", []string{"destination", "day", "type", "feed_id"},
-		append([]column.Column[change[tallyKey]]{
-			column.New[column.UUIDs]("destination", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.destination }),
-			column.New[[]time.Time]("day", "date", func(c change[tallyKey]) time.Time { return date(c.key.day) }),
-			column.New[[]string]("type", "text", func(c change[tallyKey]) string { return c.key.eventType }),
-			column.New[column.UUIDs]("feed_id", "uuid", func(c change[tallyKey]) uuid.UUID { return c.key.feed }),
-		}, numbers[tallyKey]()...)...)
-	addOutcomes = column.Add("outcomes", []string{"organization", "day"}, append([]column.Column[change[outcomesKey]]{
-		column.New[column.UUIDs]("organization", "uuid", func(c change[outcomesKey]) uuid.UUID { return c.key.organization }),
-		column.New[[]time.Time]("day", "date", func(c change[outcomesKey]) time.Time { return date(c.key.day) }),
-	}, numbers[outcomesKey]()...)...)
+	addTallies  = addTo("tallies", ofDestination, ofDay, ofType, ofFeed)
+	addOutcomes = addTo("outcomes", ofOrganization, ofDay)
+	addRetired  = addTo("retired", ofDestination, ofOrganization, ofDay, ofType, ofFeed)
+
+	ofDestination  = column.New[column.UUIDs]("destination", "uuid", func(c change) uuid.UUID { return c.destination })
+	ofOrganization = column.New[column.UUIDs]("organization", "uuid", func(c change) uuid.UUID { return c.organization })
+	ofDay          = column.New[[]time.Time]("day", "date", func(c change) time.Time { return date(c.day) })
+	ofType         = column.New[[]string]("type", "text", func(c change) string { return c.eventType })
+	ofFeed         = column.New[column.UUIDs]("feed_id", "uuid", func(c change) uuid.UUID { return c.feed })
 )
 
-// numbers are the columns that are added up.
-func numbers[K comparable]() []column.Column[change[K]] {
-	return []column.Column[change[K]]{
-		column.New[[]int64]("total", "bigint", func(c change[K]) int64 { return c.by.total }),
-		column.New[[]int64]("succeeded", "bigint", func(c change[K]) int64 { return c.by.succeeded }),
-		column.New[[]int64]("failed", "bigint", func(c change[K]) int64 { return c.by.failed }),
-		column.New[[]int64]("superseded", "bigint", func(c change[K]) int64 { return c.by.superseded }),
-		column.New[[]int64]("discarded", "bigint", func(c change[K]) int64 { return c.by.discarded }),
-	}
+// addTo adds to the numbers of a table's rows, which the columns of its key name.
+func addTo(table string, key ...column.Column[change]) column.Statement[change] {
+	return column.Add(table, key,
+		column.New[[]int64]("total", "bigint", func(c change) int64 { return c.total }),
+		column.New[[]int64]("succeeded", "bigint", func(c change) int64 { return c.succeeded }),
+		column.New[[]int64]("failed", "bigint", func(c change) int64 { return c.failed }),
+		column.New[[]int64]("superseded", "bigint", func(c change) int64 { return c.superseded }),
+		column.New[[]int64]("discarded", "bigint", func(c change) int64 { return c.discarded }),
+	)
 }
 
 func date(day int64) time.Time { return time.Unix(day*daySeconds, 0).UTC() }

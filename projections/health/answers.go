@@ -80,11 +80,12 @@ func (a answers) rows() []answerRow {
 	return all
 }
 
-var addAnswers = column.Add("answers", []string{"scope", "minutes", "slot", "step"},
+var addAnswers = column.Add("answers", []column.Column[answerRow]{
 	column.New[column.UUIDs]("scope", "uuid", func(r answerRow) uuid.UUID { return r.scope }),
 	column.New[[]int]("minutes", "integer", func(r answerRow) int { return r.minutes }),
 	column.New[column.Times]("slot", "timestamptz", func(r answerRow) time.Time { return time.Unix(r.slot, 0).UTC() }),
 	column.New[[]int]("step", "integer", func(r answerRow) int { return r.step }),
+},
 	column.New[[]int64]("succeeded", "bigint", func(r answerRow) int64 { return r.succeeded }),
 	column.New[[]int64]("failed", "bigint", func(r answerRow) int64 { return r.failed }),
 )
