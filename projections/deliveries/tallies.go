@@ -10,7 +10,7 @@ import (
 	"carillon/projections/column"
 )
 
-// tallyKey names a row of tallies, outcomes or retired. What a table does not distinguish by is zero.
+// tallyKey names a row of tallies, outcomes or retired. Fields that are no column of the key of a table are zero.
 type tallyKey struct {
 	destination  uuid.UUID
 	organization uuid.UUID
