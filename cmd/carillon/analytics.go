@@ -32,10 +32,7 @@ CARILLON_ANALYTICS_ADDR if the server has one. The password is in the connection
 // Run creates the login.
 func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	login, err := client.CreateAnalystLogin(ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, login, func(w io.Writer) { row(w, login.Connection) })
+	return c.answer(t.out, login, err, func(w io.Writer) { row(w, login.Connection) })
 }
 
 type analyticsListCommand struct{ remote }
@@ -43,10 +40,7 @@ type analyticsListCommand struct{ remote }
 // Run lists the logins.
 func (c *analyticsListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.AnalystLogins(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "NAME")
 		for _, login := range list {
 			row(w, printable(login.Name))
@@ -62,8 +56,5 @@ type analyticsDeleteCommand struct {
 
 // Run deletes the login.
 func (c *analyticsDeleteCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if err := client.DeleteAnalystLogin(ctx, c.Name); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]string{"deleted": c.Name}, func(w io.Writer) { row(w, "deleted "+c.Name) })
+	return c.ended(t.out, "deleted", c.Name, client.DeleteAnalystLogin(ctx, c.Name))
 }

@@ -37,10 +37,7 @@ func (c *auditSealCommand) Run(ctx context.Context, t terminal, client *admincli
 		ask = client.LastSeal
 	}
 	state, err := ask(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, state, func(w io.Writer) { sealText(w, state, c.Show) })
+	return c.answer(t.out, state, err, func(w io.Writer) { sealText(w, state, c.Show) })
 }
 
 func sealText(w io.Writer, state adminapi.SealState, shown bool) {

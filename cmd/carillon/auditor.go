@@ -49,10 +49,7 @@ func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
 		}
 	}
 	issued, err := client.IssueAuditorToken(ctx, c.Name, only, expires)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Token) })
+	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
 type auditorListCommand struct{ remote }
@@ -60,10 +57,7 @@ type auditorListCommand struct{ remote }
 // Run lists the tokens.
 func (c *auditorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.AuditorTokens(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "ORGANIZATION", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, t := range list {
 			of := "all"
@@ -82,8 +76,5 @@ type auditorRevokeCommand struct {
 
 // Run ends the token.
 func (c *auditorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if err := client.RevokeAuditorToken(ctx, c.Auditor); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]string{"revoked": c.Auditor}, func(w io.Writer) { row(w, "revoked "+c.Auditor) })
+	return c.ended(t.out, "revoked", c.Auditor, client.RevokeAuditorToken(ctx, c.Auditor))
 }

@@ -41,10 +41,7 @@ cluster the log is copied into a node's directory. An interrupted backup continu
 func (c *backupCommand) Run(ctx context.Context, t terminal, cli *commandLine) error {
 	started := time.Now()
 	made, err := c.open(t, cli).Make(ctx, c.To, started)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, made, func(w io.Writer) {
+	return c.answer(t.out, made, err, func(w io.Writer) {
 		row(w, fmt.Sprintf("backed up to %s: %d events in %d streams, %d data keys, in %s", c.To, made.Events,
 			made.Streams, made.Keys, since(started)))
 	})
@@ -72,10 +69,7 @@ func (c *restoreCommand) Run(ctx context.Context, t terminal, cli *commandLine) 
 	in.AcceptUnsigned = c.AcceptUnsigned
 	started := time.Now()
 	read, err := in.Restore(ctx, c.From)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, read, func(w io.Writer) {
+	return c.answer(t.out, read, err, func(w io.Writer) {
 		done := "restored and verified"
 		if !read.Signed() {
 			done = "restored from a backup that is not signed"

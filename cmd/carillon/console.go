@@ -21,8 +21,5 @@ func (c *consoleCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	link, err := client.ConsoleLink(ctx, org, adminclient.NewConsoleLink{As: c.As, Scopes: c.Scopes})
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, link, func(w io.Writer) { row(w, link.URL) })
+	return c.answer(t.out, link, err, func(w io.Writer) { row(w, link.URL) })
 }

@@ -42,10 +42,7 @@ type dataListCommand struct {
 // Run lists the clusters of all data directories of this machine.
 func (c *dataListCommand) Run(t terminal) error {
 	clusters, err := clustersIn(c.ClustersDir)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, clusters, func(w io.Writer) {
+	return c.answer(t.out, clusters, err, func(w io.Writer) {
 		if len(clusters) == 0 {
 			row(w, "no clusters outside data directories")
 		}

@@ -34,10 +34,7 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 		OrganizationID: org,
 		Name:           c.Name,
 	})
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, created, func(w io.Writer) { row(w, created.ID) })
+	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
 // share names a feed and a reader.

@@ -32,10 +32,7 @@ the first one counts, and the newest for dates and statuses. --json shows everyt
 // Run shows the event.
 func (c *happeningShowCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	shown, err := client.Happening(ctx, c.ID.UUID())
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, shown, func(w io.Writer) { happeningRows(w, shown) })
+	return c.answer(t.out, shown, err, func(w io.Writer) { happeningRows(w, shown) })
 }
 
 type happeningSplitCommand struct {
@@ -52,10 +49,7 @@ fill. No webhook is sent. "carillon happening show" lists merged events and reas
 // Run splits the event.
 func (c *happeningSplitCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	split, err := client.SplitHappening(ctx, c.ID.UUID())
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, split, func(w io.Writer) {
+	return c.answer(t.out, split, err, func(w io.Writer) {
 		for _, pair := range split.Split {
 			row(w, fmt.Sprintf("%s and %s are two events", pair.From, pair.ID))
 		}

@@ -37,10 +37,7 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	issued, err := client.IssueKey(ctx, org, adminclient.NewKey{Name: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Key) })
+	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Key) })
 }
 
 func expiry(text string, now time.Time) (*time.Time, error) {
@@ -71,10 +68,7 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	list, err := client.Keys(ctx, org)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, k := range list {
 			credentialRow(w, k.Credential, strings.Join(k.Scopes, ","))
@@ -96,10 +90,7 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	issued, err := client.RotateKey(ctx, org, c.Key, c.Overlap)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Key) })
+	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Key) })
 }
 
 // credentialRow writes a line about a credential, with what it is for after its name.
@@ -132,8 +123,5 @@ func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.RevokeKey(ctx, org, c.Key); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]string{"revoked": c.Key}, func(w io.Writer) { row(w, "revoked "+c.Key) })
+	return c.ended(t.out, "revoked", c.Key, client.RevokeKey(ctx, org, c.Key))
 }

@@ -25,23 +25,18 @@ them again one after the other, run this command once, and then leave only the n
 
 // Run has the server rotate, and waits until it is done.
 func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if err := client.RotateMaster(ctx); err != nil {
-		return err
-	}
-	return c.print(t.out, done{true}, func(w io.Writer) {
-		row(w,
-			"all data keys are wrapped by the next master key")
-	})
+	err := client.RotateMaster(ctx)
+	return c.answer(t.out, done{true}, err, func(w io.Writer) { row(w, "all data keys are wrapped by the next master key") })
 }
 
 type keysRenewCommand struct{ changing }
 
 // Run has the server renew the epoch key, and waits until it is done.
 func (c *keysRenewCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if err := client.RenewKeys(ctx); err != nil {
-		return err
-	}
-	return c.print(t.out, done{true}, func(w io.Writer) { row(w, "epoch key renewed; shredded keys are unreadable") })
+	err := client.RenewKeys(ctx)
+	return c.answer(t.out, done{true}, err, func(w io.Writer) {
+		row(w, "epoch key renewed; shredded keys are unreadable")
+	})
 }
 
 // done is printed with --json by commands that have no other result.

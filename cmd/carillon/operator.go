@@ -40,10 +40,7 @@ func (c *operatorIssueCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	issued, err := client.IssueOperatorToken(ctx, c.Name, expires)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Token) })
+	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
 type operatorListCommand struct{ remote }
@@ -51,10 +48,7 @@ type operatorListCommand struct{ remote }
 // Run lists the tokens.
 func (c *operatorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.OperatorTokens(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, token := range list {
 			credentialRow(w, token)
@@ -71,10 +65,7 @@ type operatorRotateCommand struct {
 // Run makes the token.
 func (c *operatorRotateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	issued, err := client.RotateOperatorToken(ctx, c.Name, c.Overlap)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, issued, func(w io.Writer) { row(w, issued.Token) })
+	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
 type operatorRevokeCommand struct {
@@ -84,8 +75,5 @@ type operatorRevokeCommand struct {
 
 // Run ends the tokens.
 func (c *operatorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if err := client.RevokeOperator(ctx, c.Name); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]string{"revoked": c.Name}, func(w io.Writer) { row(w, "revoked "+c.Name) })
+	return c.ended(t.out, "revoked", c.Name, client.RevokeOperator(ctx, c.Name))
 }

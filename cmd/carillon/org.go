@@ -29,10 +29,7 @@ type orgCreateCommand struct {
 // Run makes the organization.
 func (c *orgCreateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	created, err := client.RegisterOrganization(ctx, c.Name)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, created, func(w io.Writer) { row(w, created.ID) })
+	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
 type orgListCommand struct{ remote }
@@ -40,10 +37,7 @@ type orgListCommand struct{ remote }
 // Run lists the organizations.
 func (c *orgListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Organizations(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "STATUS")
 		for _, o := range list {
 			row(w, o.ID, o.Name, moment(&o.CreatedAt), o.Status)

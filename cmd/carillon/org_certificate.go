@@ -49,10 +49,7 @@ func (c *orgCertificateSetCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	shown, err := client.SetClientCertificate(ctx, id, certificate, key)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, shown, func(w io.Writer) { certificateTable(w, shown) })
+	return c.answer(t.out, shown, err, func(w io.Writer) { certificateTable(w, shown) })
 }
 
 // readPEM reads a file that is no larger than the server takes.
@@ -84,10 +81,7 @@ func (c *orgCertificateShowCommand) Run(ctx context.Context, t terminal) error {
 		return err
 	}
 	shown, err := client.ClientCertificate(ctx, id)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, shown, func(w io.Writer) { certificateTable(w, shown) })
+	return c.answer(t.out, shown, err, func(w io.Writer) { certificateTable(w, shown) })
 }
 
 type orgCertificateRemoveCommand struct {
@@ -101,10 +95,8 @@ func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error
 	if err != nil {
 		return err
 	}
-	if err := client.RemoveClientCertificate(ctx, id); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]any{"id": id, "clientCertificate": "removed"},
+	err = client.RemoveClientCertificate(ctx, id)
+	return c.answer(t.out, map[string]any{"id": id, "clientCertificate": "removed"}, err,
 		func(w io.Writer) { row(w, id, "client certificate removed") })
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/adminclient"
 )
 
 type orgLimitsCommand struct {
@@ -96,9 +95,11 @@ type orgSuspendCommand struct {
 
 // Run suspends the organization.
 func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
-	return c.change(ctx, t, c.Organization, "suspended", func(client *adminclient.Client, id uuid.UUID) error {
-		return client.SuspendOrganization(ctx, id, c.Reason)
-	})
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	return c.status(t.out, id, "suspended", client.SuspendOrganization(ctx, id, c.Reason))
 }
 
 type orgResumeCommand struct {
@@ -108,9 +109,11 @@ type orgResumeCommand struct {
 
 // Run ends the suspension.
 func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
-	return c.change(ctx, t, c.Organization, "registered", func(client *adminclient.Client, id uuid.UUID) error {
-		return client.ResumeOrganization(ctx, id)
-	})
+	client, id, err := c.of(ctx, c.Organization)
+	if err != nil {
+		return err
+	}
+	return c.status(t.out, id, "registered", client.ResumeOrganization(ctx, id))
 }
 
 type orgDeleteCommand struct {
@@ -133,21 +136,10 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.DeleteOrganization(ctx, id); err != nil {
-		return err
-	}
-	return c.print(t.out, map[string]any{"id": id, "status": "deleted"}, func(w io.Writer) { row(w, id, "deleted") })
+	return c.status(t.out, id, "deleted", client.DeleteOrganization(ctx, id))
 }
 
-// change does something to an organization and prints what it is then.
-func (r *remote) change(ctx context.Context, t terminal, of organization, status string,
-	do func(*adminclient.Client, uuid.UUID) error) error {
-	client, id, err := r.of(ctx, of)
-	if err != nil {
-		return err
-	}
-	if err := do(client, id); err != nil {
-		return err
-	}
-	return r.print(t.out, map[string]any{"id": id, "status": status}, func(w io.Writer) { row(w, id, status) })
+// status prints the new status of an organization, or returns the error of the call.
+func (p *printing) status(out io.Writer, id uuid.UUID, status string, err error) error {
+	return p.answer(out, map[string]any{"id": id, "status": status}, err, func(w io.Writer) { row(w, id, status) })
 }

@@ -24,10 +24,7 @@ type projectionsStatusCommand struct{ remote }
 // Run prints the table.
 func (c *projectionsStatusCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Projections(ctx)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) { projectionTable(w, list) })
+	return c.answer(t.out, list, err, func(w io.Writer) { projectionTable(w, list) })
 }
 
 // projectionTable writes a table and sentences of at most maxColumns.
@@ -131,10 +128,7 @@ func (c *projectionsRebuildCommand) Run(ctx context.Context, t terminal, client 
 	started := time.Now()
 	done, err := followWork(ctx, client, t, c.Name, "rebuild",
 		func(p adminapi.Projection) *adminapi.Rebuild { return p.Rebuild })
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, done, func(w io.Writer) {
+	return c.answer(t.out, done, err, func(w io.Writer) {
 		row(w, fmt.Sprintf("%s is rebuilt: %d events in %s", done.Name, done.Events,
 			time.Since(started).Round(time.Millisecond)))
 		if done.LeftOut != "" {

@@ -60,11 +60,7 @@ func (c *publishCommand) Run(ctx context.Context, t terminal, client *adminclien
 		events = io.TeeReader(events, bar)
 	}
 	published, err := client.Publish(ctx, events, size)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, published, func(w io.Writer) {
-		row(w,
-			fmt.Sprintf("published %d events", published.Published))
+	return c.answer(t.out, published, err, func(w io.Writer) {
+		row(w, fmt.Sprintf("published %d events", published.Published))
 	})
 }

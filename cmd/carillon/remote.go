@@ -70,6 +70,19 @@ func (p *printing) print(out io.Writer, answer any, text func(io.Writer)) error 
 	return err
 }
 
+// answer prints the answer of a call, or returns the error of one that failed.
+func (p *printing) answer(out io.Writer, answer any, err error, text func(io.Writer)) error {
+	if err != nil {
+		return err
+	}
+	return p.print(out, answer, text)
+}
+
+// ended prints that something was deleted or revoked, or returns the error of the call.
+func (p *printing) ended(out io.Writer, how, what string, err error) error {
+	return p.answer(out, map[string]string{how: what}, err, func(w io.Writer) { row(w, how+" "+what) })
+}
+
 // moment is an instant for a table.
 func moment(at *time.Time) string {
 	if at == nil || at.IsZero() {

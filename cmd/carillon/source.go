@@ -48,10 +48,7 @@ func (c *sourceAddCommand) Run(ctx context.Context, t terminal, client *admincli
 		source.Handle = c.Where
 	}
 	created, err := client.AddSource(ctx, source)
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, created, func(w io.Writer) { row(w, created.ID) })
+	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
 type sourceListCommand struct {
@@ -71,10 +68,7 @@ last one that went through. REMARK says what is wrong, and what to do about it.`
 // Run lists the sources.
 func (c *sourceListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	list, err := client.Sources(ctx, adminclient.SourceFilter{State: c.State, Type: c.Type, Text: c.Q})
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, list, func(w io.Writer) {
+	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "TYPE", "WHERE", "STATE", "SINCE", "EVENTS", "PAGES", "NEW", "REVISED", "STALE", "FEEDS",
 			"BACKFILL", "TRIED", "LAST", "EVERY", "NEXT", "REMARK")
 		for _, s := range list {

@@ -25,10 +25,8 @@ func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.PauseSource(ctx, id, c.Reason); err != nil {
-		return err
-	}
-	return c.print(t.out, adminapi.Created{ID: id}, func(w io.Writer) {
+	err = client.PauseSource(ctx, id, c.Reason)
+	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "paused; \"carillon source resume\" has it visited again")
 	})
 }
@@ -44,10 +42,8 @@ func (c *sourceResumeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := client.ResumeSource(ctx, id); err != nil {
-		return err
-	}
-	return c.print(t.out, adminapi.Created{ID: id}, func(w io.Writer) {
+	err = client.ResumeSource(ctx, id)
+	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "resumed; it is visited at once if a feed has it")
 	})
 }

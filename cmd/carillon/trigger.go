@@ -66,10 +66,7 @@ func (c *triggerCommand) Run(ctx context.Context, t terminal, client *adminclien
 		return err
 	}
 	published, err := client.Publish(ctx, bytes.NewReader(events), int64(len(events)))
-	if err != nil {
-		return err
-	}
-	return c.print(t.out, published, func(w io.Writer) {
+	return c.answer(t.out, published, err, func(w io.Writer) {
 		row(w, fmt.Sprintf("published %d %s", published.Published, c.Type))
 	})
 }
