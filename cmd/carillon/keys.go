@@ -26,7 +26,9 @@ them again one after the other, run this command once, and then leave only the n
 // Run has the server rotate, and waits until it is done.
 func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	err := client.RotateMaster(ctx)
-	return c.answer(t.out, done{true}, err, func(w io.Writer) { row(w, "all data keys are wrapped by the next master key") })
+	return c.answer(t.out, done{true}, err, func(w io.Writer) {
+		row(w, "all data keys are wrapped by the next master key")
+	})
 }
 
 type keysRenewCommand struct{ changing }
