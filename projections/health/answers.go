@@ -1,6 +1,7 @@
 package health
 
 import (
+	"maps"
 	"math"
 	"time"
 
@@ -59,11 +60,7 @@ func (a answers) attempted(e delivery.Attempted) {
 
 // drop forgets what a destination that is deleted in the batch has answered before.
 func (a answers) drop(destination uuid.UUID) {
-	for key := range a {
-		if key.scope == destination {
-			delete(a, key)
-		}
-	}
+	maps.DeleteFunc(a, func(key answerKey, _ *outcomes) bool { return key.scope == destination })
 }
 
 // answerRow is one row of answers with its additions.

@@ -9,6 +9,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -40,40 +41,36 @@ type change struct {
 	created, deleted bool
 	reset            bool // the stored streak ended within the batch
 	succeeded        bool // and with it the stored last failure
-	failures         int  // since the reset, or since the batch began
-	streakStartedAt  time.Time
-	lastSuccessAt    time.Time
-	lastFailureAt    time.Time // since succeeded, or since the batch began
-	lastErrorMessage string
+	// Failures are counted since the reset, or since the batch began, and the last one since succeeded.
+	retirement.Health
 }
 
 func (c *change) attempted(e delivery.Attempted) {
 	at := e.At.Add(e.Duration())
 	if e.Succeeded() {
-		last := c.lastSuccessAt
-		if at.After(last) {
-			last = at
+		if at.Before(c.LastSuccessAt) {
+			at = c.LastSuccessAt
 		}
 		*c = change{
-			created:       c.created,
-			deleted:       c.deleted,
-			reset:         true,
-			succeeded:     true,
-			lastSuccessAt: last,
+			created:   c.created,
+			deleted:   c.deleted,
+			reset:     true,
+			succeeded: true,
+			Health:    retirement.Health{LastSuccessAt: at},
 		}
 		return
 	}
 	if e.LostRace() {
 		return
 	}
-	if c.failures == 0 {
-		c.streakStartedAt = at
+	if c.ConsecutiveFailures == 0 {
+		c.StreakStartedAt = at
 	}
-	c.failures++
-	c.lastFailureAt, c.lastErrorMessage = at, e.ErrorMessage
+	c.ConsecutiveFailures++
+	c.LastFailureAt, c.LastErrorMessage = at, e.ErrorMessage
 }
 
-func (c *change) enabled() { c.reset, c.failures, c.streakStartedAt = true, 0, time.Time{} }
+func (c *change) enabled() { c.reset, c.ConsecutiveFailures, c.StreakStartedAt = true, 0, time.Time{} }
 
 // fold gathers the changes of a batch by destination, and its additions to answers.
 func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
@@ -131,6 +128,23 @@ type changed struct {
 	*change
 }
 
+// healthColumns are the values of a health that statements change rows by.
+var healthColumns = []column.Column[*retirement.Health]{
+	column.New[[]int]("failures", "integer", func(h *retirement.Health) int { return h.ConsecutiveFailures }),
+	column.New[column.Times]("streak_started_at", "timestamptz", func(h *retirement.Health) time.Time {
+		return h.StreakStartedAt
+	}),
+	column.New[column.Times]("last_success_at", "timestamptz", func(h *retirement.Health) time.Time {
+		return h.LastSuccessAt
+	}),
+	column.New[column.Times]("last_failure_at", "timestamptz", func(h *retirement.Health) time.Time {
+		return h.LastFailureAt
+	}),
+	column.New[column.NullTexts]("last_error_message", "text", func(h *retirement.Health) string {
+		return h.LastErrorMessage
+	}),
+}
+
 // An attempt that ends after its destination was deleted finds no row.
 var updateHealth = column.SQL(`
 	UPDATE health h SET
@@ -143,14 +157,11 @@ var updateHealth = column.SQL(`
 		last_error_message = CASE WHEN u.succeeded OR u.last_failure_at IS NOT NULL THEN u.last_error_message
 		ELSE h.last_error_message END
 	FROM %s WHERE h.destination = u.destination`,
-	column.New[column.UUIDs]("destination", "uuid", func(c changed) uuid.UUID { return c.destination }),
-	column.New[[]bool]("reset", "boolean", func(c changed) bool { return c.reset }),
-	column.New[[]bool]("succeeded", "boolean", func(c changed) bool { return c.succeeded }),
-	column.New[[]int]("failures", "integer", func(c changed) int { return c.failures }),
-	column.New[column.Times]("streak_started_at", "timestamptz", func(c changed) time.Time { return c.streakStartedAt }),
-	column.New[column.Times]("last_success_at", "timestamptz", func(c changed) time.Time { return c.lastSuccessAt }),
-	column.New[column.Times]("last_failure_at", "timestamptz", func(c changed) time.Time { return c.lastFailureAt }),
-	column.New[column.NullTexts]("last_error_message", "text", func(c changed) string { return c.lastErrorMessage }),
+	slices.Concat([]column.Column[changed]{
+		column.New[column.UUIDs]("destination", "uuid", func(c changed) uuid.UUID { return c.destination }),
+		column.New[[]bool]("reset", "boolean", func(c changed) bool { return c.reset }),
+		column.New[[]bool]("succeeded", "boolean", func(c changed) bool { return c.succeeded }),
+	}, column.Of(func(c changed) *retirement.Health { return &c.Health }, healthColumns...))...,
 )
 
 // project applies a batch.

@@ -55,21 +55,10 @@ var restoreHealth = column.SQL(`
 	FROM %s CROSS JOIN LATERAL (SELECT coalesce(greatest(o.last_success_at, o.last_failure_at), '-infinity') < u.before
 			AS silent FROM health o WHERE o.destination = u.destination) s
 	WHERE h.destination = u.destination`,
-	column.New[column.UUIDs]("destination", "uuid", func(r restored) uuid.UUID { return r.ID }),
-	column.New[column.Times]("before", "timestamptz", func(r restored) time.Time { return r.before }),
-	column.New[[]int]("failures", "integer", func(r restored) int { return r.Health.ConsecutiveFailures }),
-	column.New[column.Times]("streak_started_at", "timestamptz", func(r restored) time.Time {
-		return r.Health.StreakStartedAt
-	}),
-	column.New[column.Times]("last_success_at", "timestamptz", func(r restored) time.Time {
-		return r.Health.LastSuccessAt
-	}),
-	column.New[column.Times]("last_failure_at", "timestamptz", func(r restored) time.Time {
-		return r.Health.LastFailureAt
-	}),
-	column.New[column.NullTexts]("last_error_message", "text", func(r restored) string {
-		return r.Health.LastErrorMessage
-	}),
+	slices.Concat([]column.Column[restored]{
+		column.New[column.UUIDs]("destination", "uuid", func(r restored) uuid.UUID { return r.ID }),
+		column.New[column.Times]("before", "timestamptz", func(r restored) time.Time { return r.before }),
+	}, column.Of(func(r restored) *retirement.Health { return &r.Health }, healthColumns...))...,
 )
 
 // retire keeps the health of the destinations, and drops what they answered before: some of that may be of deliveries

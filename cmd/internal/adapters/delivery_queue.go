@@ -277,10 +277,7 @@ func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known 
 		q.recovers.Again()
 	}
 	if err := q.recovers.Settle(ctx, freePatience); err != nil {
-		if errors.Is(err, projections.ErrBehind) {
-			return 0, delivery.ErrNotReady
-		}
-		return 0, err
+		return 0, notReady(err)
 	}
 	held = slices.DeleteFunc(held, func(id uuid.UUID) bool { return !slices.Contains(q.forgotten, id) })
 	q.forgotten = nil

@@ -11,11 +11,12 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
+	"carillon/projections/organizations"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
-// Holdings is delivery.Holdings on the read model of deliveries.
+// Holdings is delivery.Holdings on the read models, and more that the delivery asks them.
 type Holdings struct {
 	Store    eventstore.Store
 	Progress *projections.Progress
@@ -56,4 +57,12 @@ func (h Holdings) Shred(ctx context.Context, destination uuid.UUID) error {
 // Orphaned implements delivery.Holdings.
 func (h Holdings) Orphaned(ctx context.Context, destination, subscription uuid.UUID) ([]uuid.UUID, error) {
 	return h.Queries.OrphanedDeliveries(ctx, destination, subscription)
+}
+
+// Suspended lists the suspended organizations, as of all that is recorded when it is called.
+func (h Holdings) Suspended(ctx context.Context) ([]uuid.UUID, error) {
+	if err := h.Progress.Settle(ctx, h.Store, organizations.ReadModel); err != nil {
+		return nil, err
+	}
+	return h.Queries.SuspendedOrganizations(ctx)
 }

@@ -192,7 +192,7 @@ func (a *App) connectDelivery(with sending) {
 		Log:       a.log,
 		Record:    a.deliveryMetrics(),
 		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
-		Suspended: adapters.Suspensions{Queries: a.Queries, Progress: a.Progress, Store: a.base.store}.List,
+		Suspended: a.holdings.Suspended,
 
 		ReadsDispatches: !a.cfg.Is(config.RoleDispatch),
 		Look:            delivery.DefaultLook,
