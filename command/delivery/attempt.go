@@ -173,7 +173,7 @@ func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (req
 	if err != nil {
 		return request, err
 	}
-	if err := d.entitledTo(ctx, job); err != nil {
+	if err := d.entitled.check(ctx, job); err != nil {
 		return request, err
 	}
 	job.showsTrace = to.Traceparent

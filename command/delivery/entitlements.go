@@ -29,27 +29,28 @@ func newEntitlements(store eventstore.Store) *entitlements {
 	return e
 }
 
-// lost returns why a delivery may not be sent any more, or "". A replay was asked for: it needs no subscription.
-func (e *entitlements) lost(ctx context.Context, job *Job) (reason string, err error) {
+// check fails with notEntitledError if a delivery may not be sent any more. A replay was asked for: it needs no
+// subscription.
+func (e *entitlements) check(ctx context.Context, job *Job) error {
 	if id := job.Body.Published.FeedID; id != uuid.Nil { // the data may be given up meanwhile, so no copy of all
 		readers, err := e.readers.get(ctx, id)
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("read feed: %w", err)
+			return fmt.Errorf("read feed: %w", err)
 		case len(readers) == 0:
-			return reasonNoFeed, nil
+			return notEntitledError{reasonNoFeed}
 		case !slices.Contains(readers, job.Organization):
-			return reasonUnshared, nil
+			return notEntitledError{reasonUnshared}
 		}
 	}
 	if job.Replay != uuid.Nil {
-		return "", nil
+		return nil
 	}
 	subscribed, err := e.wanted(ctx, job)
 	if err == nil && !subscribed {
-		reason = reasonNobody
+		err = notEntitledError{reasonNobody}
 	}
-	return reason, err
+	return err
 }
 
 // wanted reports whether one of the subscriptions exists that a delivery was made for.
@@ -81,15 +82,6 @@ func (e *entitlements) follow(following bool) {
 	e.subscribed.follow(following)
 }
 
-// entitledTo fails with notEntitledError if a delivery may not be sent any more.
-func (d *Deliverer) entitledTo(ctx context.Context, job *Job) error {
-	reason, err := d.entitled.lost(ctx, job)
-	if err == nil && reason != "" {
-		err = notEntitledError{reason}
-	}
-	return err
-}
-
 // notEntitledError: the delivery may not be sent any more.
 type notEntitledError struct{ reason string }
 
@@ -98,10 +90,10 @@ func (e notEntitledError) Error() string { return e.reason }
 
 // discard ends a delivery that may not be sent any more, or its replay, and retries while the store is unavailable.
 func (d *Deliverer) discard(ctx context.Context, job *Job, reason string) {
-	command := delivery.Command(delivery.Discard{Reason: reason, At: d.Now().UTC().Truncate(time.Microsecond)})
+	at := d.Now().UTC().Truncate(time.Microsecond)
+	command := delivery.Command(delivery.Discard{Reason: reason, At: at})
 	if job.Replay != uuid.Nil {
-		command = delivery.DropReplay{Replay: job.Replay, Reason: reason,
-			At: d.Now().UTC().Truncate(time.Microsecond)}
+		command = delivery.DropReplay{Replay: job.Replay, Reason: reason, At: at}
 	}
 	options := delivery.Options{CommandID: uuid.New(), Known: job.Known, Metadata: eventstore.Metadata{
 		Organization:  job.Organization,
