@@ -388,6 +388,15 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 	return got
 }
 
+// isMine is false for what the test before on the same store was about to record when it ended.
+func (w *world) isMine(recorded *eventstore.Recorded) bool {
+	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return metadata.Organization == uuid.Nil || metadata.Organization == w.by.Organization
+}
+
 // recorded lists the events of some types that were recorded since the test began, in order. It reads on from the last
 // one that it has seen, as waiting tests call it often.
 func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
@@ -405,7 +414,7 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 		if m.CaughtUp {
 			break
 		}
-		if m.Event != nil {
+		if m.Event != nil && w.isMine(m.Event) {
 			w.log = append(w.log, *m.Event)
 		}
 	}

@@ -74,6 +74,9 @@ func TestSeriesBesideItsSingleDates(t *testing.T) {
 			w.eventually("the items are "+tt.want, func() bool { return w.occurrences(feed) == tt.want })
 			if news := w.publishedAs("event.item.added"); news != 0 {
 				t.Errorf("%d webhooks of a backfill", news)
+				for _, e := range w.log {
+					t.Logf("%s %s %d %.400s", e.Type, e.Stream, e.Revision, e.Data)
+				}
 			}
 		})
 	}
