@@ -4,9 +4,7 @@ package subscriptions
 
 import (
 	_ "embed"
-	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
@@ -39,9 +37,9 @@ func decode(recorded *eventstore.Recorded) (any, error) {
 const (
 	insertSubscription = `INSERT INTO subscriptions (id, organization, destination, external_id, event_types, scope_kind,
 		feed_type, feeds, active, created_at, updated_at, revision)
-		VALUES ($1, $2, $3, nullif($4, ''), $5, $6, nullif($7, ''), $8::text::jsonb, true, $9, $9, $10)`
+		VALUES ($1, $2, $3, nullif($4, ''), $5, $6, nullif($7, ''), $8, true, $9, $9, $10)`
 	reviseSubscription = `UPDATE subscriptions SET external_id = nullif($2, ''), event_types = $3, scope_kind = $4,
-		feed_type = nullif($5, ''), feeds = $6::text::jsonb, updated_at = $7, revision = $8 WHERE id = $1`
+		feed_type = nullif($5, ''), feeds = $6, updated_at = $7, revision = $8 WHERE id = $1`
 	activate = `UPDATE subscriptions SET active = $2, reason = nullif($3, ''), updated_at = $4, revision = $5
 		WHERE id = $1`
 	// insertPins adds the pins of a subscription, unless it was deleted with its destination.
@@ -55,31 +53,23 @@ const (
 func queue(batch *pgx.Batch, recorded *eventstore.Recorded, event any) error {
 	switch e := event.(type) {
 	case subscription.Event:
-		return queueSubscription(batch, recorded.StreamID(), int64(recorded.Revision), e)
+		queueSubscription(batch, recorded.StreamID(), int64(recorded.Revision), e)
 	case destination.Event:
 		queueDestination(batch, recorded.StreamID(), e)
 	}
 	return nil
 }
 
-func queueSubscription(batch *pgx.Batch, id uuid.UUID, revision int64, event subscription.Event) error {
+func queueSubscription(batch *pgx.Batch, id uuid.UUID, revision int64, event subscription.Event) {
 	switch e := event.(type) {
 	case subscription.Created:
 		s := e.Settings
-		pins, err := pinsOf(id, s)
-		if err != nil {
-			return err
-		}
 		batch.Queue(insertSubscription, id, e.Organization, e.Destination, s.ExternalID, s.EventTypes, s.ScopeKind,
-			s.FeedType, pins, e.At, revision)
+			s.FeedType, pinsOf(s), e.At, revision)
 		batch.Queue(insertPins, id)
 	case subscription.Revised:
 		s := e.Settings
-		pins, err := pinsOf(id, s)
-		if err != nil {
-			return err
-		}
-		batch.Queue(reviseSubscription, id, s.ExternalID, s.EventTypes, s.ScopeKind, s.FeedType, pins, e.At, revision)
+		batch.Queue(reviseSubscription, id, s.ExternalID, s.EventTypes, s.ScopeKind, s.FeedType, pinsOf(s), e.At, revision)
 		batch.Queue(deletePins, id)
 		batch.Queue(insertPins, id)
 	case subscription.Activated:
@@ -90,7 +80,6 @@ func queueSubscription(batch *pgx.Batch, id uuid.UUID, revision int64, event sub
 		batch.Queue(deletePins, id)
 		batch.Queue("DELETE FROM subscriptions WHERE id = $1", id)
 	}
-	return nil
 }
 
 func queueDestination(batch *pgx.Batch, id uuid.UUID, event destination.Event) {
@@ -103,11 +92,7 @@ func queueDestination(batch *pgx.Batch, id uuid.UUID, event destination.Event) {
 	}
 }
 
-// pinsOf returns the pins of a subscription as JSON.
-func pinsOf(id uuid.UUID, s subscription.Settings) (string, error) {
-	pins, err := json.Marshal(s.Feeds, json.FormatNilSliceAsNull(false))
-	if err != nil {
-		return "", fmt.Errorf("pins of subscription %s: %w", id, err)
-	}
-	return string(pins), nil
+// pinsOf returns the pins of a subscription for a column of JSON: an empty array if there are none.
+func pinsOf(s subscription.Settings) []subscription.Pin {
+	return append([]subscription.Pin{}, s.Feeds...)
 }
