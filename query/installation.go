@@ -45,22 +45,14 @@ type Failing struct {
 
 // FailingDestinations lists the failing destinations of all organizations, longest streak first, and counts them all.
 func (q *Queries) FailingDestinations(ctx context.Context, limit int) ([]Failing, int, error) {
-	type counted struct {
-		Failing
-		Total int
-	}
-	rows, err := many(ctx, q.Pool, "failing destinations", pgx.RowToStructByPos[counted], `
-		SELECT d.id, d.organization, coalesce(o.name, ''), d.name, d.status, h.consecutive_failures, h.streak_started_at,
-			coalesce(h.last_error_message, ''), count(*) OVER ()
-		FROM health.health h JOIN destinations.destinations d ON d.id = h.destination
+	const failing = ` FROM health.health h JOIN destinations.destinations d ON d.id = h.destination
 		LEFT JOIN organizations.organizations o ON o.id = d.organization
-		WHERE h.consecutive_failures > 0 OR d.status = 'auto_disabled' ORDER BY h.consecutive_failures DESC, d.id LIMIT $1`,
-		limit)
-	found, total := make([]Failing, len(rows)), 0
-	for i, row := range rows {
-		found[i], total = row.Failing, row.Total
-	}
-	return found, total, err
+		WHERE h.consecutive_failures > 0 OR d.status = 'auto_disabled'`
+	page := statement{`SELECT d.id, d.organization, coalesce(o.name, ''), d.name, d.status, h.consecutive_failures,
+		h.streak_started_at, coalesce(h.last_error_message, '')` + failing +
+		" ORDER BY h.consecutive_failures DESC, d.id LIMIT $1", []any{limit}}
+	return counted(ctx, q.Pool, "failing destinations", pgx.RowToStructByPos[Failing], page,
+		statement{"SELECT count(*)" + failing, nil})
 }
 
 // DatabaseSize returns the size of the database on disk, in bytes.

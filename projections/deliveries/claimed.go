@@ -41,15 +41,14 @@ type Event struct {
 // events are those of claimed deliveries, each once.
 type events map[uuid.UUID]*Event
 
-// scan reads a delivery whose event has nothing but its id, and of which the organization is not known.
+// scan reads a delivery whose event has nothing but its id.
 func (e events) scan(row pgx.CollectableRow) (Claimed, error) {
 	var (
 		c     Claimed
 		event uuid.UUID
 	)
 	err := row.Scan(column.UUID(&c.ID), column.UUID(&c.Destination), &c.DueAt, &c.LeasedUntil, column.UUID(&c.Replay),
-		column.UUID(&event),
-		&c.Attempts, &c.Automatic, &c.Revision, &c.Subscriptions)
+		column.UUID(&c.Organization), column.UUID(&event), &c.Attempts, &c.Automatic, &c.Revision, &c.Subscriptions)
 	if err != nil {
 		return c, err
 	}
@@ -63,57 +62,40 @@ func (e events) scan(row pgx.CollectableRow) (Claimed, error) {
 // smallData is the size in bytes up to which an event's data is read before the others' sizes are known.
 const smallData = 2 << 10
 
-// load fills in organizations and events. Events that aren't found lose their id. It returns the sizes of those events
-// whose data is not filled in, because it is large.
+// load fills in events. Those that aren't found lose their id. It returns the sizes of those whose data is not filled
+// in, because it is large.
 func load(ctx context.Context, pool *pgxpool.Pool, claimed []Claimed) (large map[*Event]int, err error) {
-	organizations, wanted := map[uuid.UUID]uuid.UUID{}, events{}
+	wanted := events{}
 	for _, c := range claimed {
-		organizations[c.Destination], wanted[c.Event.ID] = uuid.Nil, c.Event
+		wanted[c.Event.ID] = c.Event
 	}
-	destinations, ids := keys(organizations), keys(wanted)
 	for _, e := range wanted {
 		e.ID = uuid.Nil
 	}
-	var batch pgx.Batch
-	batch.Queue("SELECT id, organization FROM destinations.destinations WHERE id = ANY($1)", destinations).
-		Query(func(rows pgx.Rows) error {
-			var id, organization uuid.UUID
-			_, err := pgx.ForEachRow(rows, []any{column.UUID(&id), column.UUID(&organization)}, func() error {
-				organizations[id] = organization
-				return nil
-			})
-			return err
-		})
-	batch.Queue(`SELECT id, type, source, subject, time, published_at, feed_type, feed_id, octet_length(data),
-			CASE WHEN octet_length(data) <= $2 THEN data END
-		FROM publications.publications WHERE id = ANY($1)`, ids, smallData).
-		Query(func(rows pgx.Rows) error {
-			var (
-				e    Event
-				size int
-			)
-			into := []any{
-				&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, &e.RecordedAt, column.Text(&e.FeedType),
-				column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data),
+	rows, err := pool.Query(ctx, `SELECT id, type, source, subject, time, published_at, feed_type, feed_id,
+			octet_length(data), CASE WHEN octet_length(data) <= $2 THEN data END
+		FROM publications.publications WHERE id = ANY($1)`, keys(wanted), smallData)
+	if err == nil {
+		large = map[*Event]int{}
+		var (
+			e    Event
+			size int
+		)
+		into := []any{
+			&e.ID, &e.Type, &e.Source, column.Text(&e.Subject), &e.Time, &e.RecordedAt, column.Text(&e.FeedType),
+			column.UUID(&e.FeedID), &size, (*[]byte)(&e.Data),
+		}
+		_, err = pgx.ForEachRow(rows, into, func() error {
+			event := wanted[e.ID]
+			if *event = e; size > smallData {
+				large[event] = size
 			}
-			_, err := pgx.ForEachRow(rows, into, func() error {
-				event := wanted[e.ID]
-				if *event = e; size > smallData {
-					if large == nil {
-						large = map[*Event]int{}
-					}
-					large[event] = size
-				}
-				e = Event{}
-				return nil
-			})
-			return err
+			e = Event{}
+			return nil
 		})
-	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
-		return nil, fmt.Errorf("read claimed deliveries: %w", err)
 	}
-	for i := range claimed {
-		claimed[i].Organization = organizations[claimed[i].Destination]
+	if err != nil {
+		return nil, fmt.Errorf("read claimed deliveries: %w", err)
 	}
 	return large, nil
 }

@@ -153,12 +153,11 @@ func halve(claimed []Claimed, replays, limit int) (kept, surplus []Claimed) {
 	return slices.Concat(claimed[:first], claimed[replays:last]), slices.Concat(claimed[first:replays], claimed[last:])
 }
 
-// split separates deliveries that can't be sent yet, or never again: the read models of destinations and publications
-// go their own pace.
+// split separates deliveries that can't be sent yet, or never again: the read model of publications goes its own pace.
 func split(claimed []Claimed) (complete, early []Claimed) {
 	complete = make([]Claimed, 0, len(claimed))
 	for _, c := range claimed {
-		if c.Organization == uuid.Nil || c.Event.ID == uuid.Nil {
+		if c.Event.ID == uuid.Nil {
 			early = append(early, c)
 			continue
 		}
@@ -194,7 +193,7 @@ func (k kind) claim() string {
 		UPDATE deliveries.due SET worker = $5, available_at = $6 FROM picked WHERE due.id = picked.id
 		RETURNING due.id, due.destination, due.due_at, due.available_at, due.replay
 	)
-	SELECT taken.*, d.event_id, d.attempts, d.automatic, d.revision, d.subscriptions
+	SELECT taken.*, d.organization, d.event_id, d.attempts, d.automatic, d.revision, d.subscriptions
 	FROM taken JOIN deliveries.deliveries d ON d.id = taken.id`, k.rows, k.eligible)
 }
 
