@@ -19,7 +19,6 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/query"
 )
 
@@ -28,10 +27,7 @@ import (
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
-	// Await waits until the named read models show the event at a position.
-	Await func(ctx context.Context, to eventstore.Position, projections ...string) bool
-	// Cascaded waits until what follows from the deletion at a position can be read. nil waits for nothing.
-	Cascaded    func(ctx context.Context, to eventstore.Position) bool
+	wire.Readers
 	Projections Projections
 	// ConsoleLink makes a link that signs a person of an organization in at the console, once.
 	ConsoleLink func(ctx context.Context, of ConsoleVisitor) (url string, expires time.Time, err error)
@@ -141,28 +137,6 @@ func (a *API) Routes() chi.Routes { return a.router }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.router.ServeHTTP(w, r) }
-
-// awaitCascade waits until what follows from a deletion can be read.
-func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	if a.Cascaded != nil {
-		wire.Await(ctx, func(ctx context.Context) bool { return a.Cascaded(ctx, to) })
-	}
-}
-
-func (a *API) await(ctx context.Context, to eventstore.Position, projections ...string) {
-	wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, projections...) })
-}
-
-// changed answers a change that was recorded at a position, once readers see it, or its refusal.
-func (a *API) changed(
-	r *http.Request, to eventstore.Position, refused error, reply wire.Reply, projections ...string,
-) (wire.Reply, error) {
-	if refused != nil {
-		return wire.Reply{}, refused
-	}
-	a.await(r.Context(), to, projections...)
-	return reply, nil
-}
 
 // handle makes an http.Handler of a handler.
 func handle(h wire.Handler) http.HandlerFunc { return wire.Events.Handle(h) }

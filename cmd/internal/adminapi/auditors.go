@@ -64,5 +64,5 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 // revokeAuditorToken answers DELETE /admin/auditors/{id}.
 func (a *API) revokeAuditorToken(r *http.Request, id string) (wire.Reply, error) {
 	changed, err := a.Commands.RevokeAuditorToken(r.Context(), operator(r), command.RevokeAuditorToken{TokenID: id})
-	return a.changed(r, changed.Position, err, wire.Done(), auditors.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), auditors.ReadModel.Name)
 }

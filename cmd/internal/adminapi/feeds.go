@@ -48,24 +48,19 @@ func (a *API) registerFeed(r *http.Request, body feedBody) (wire.Reply, error) {
 		Organization: body.owner,
 		Name:         body.Name.Value,
 	})
-	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), feeds.ReadModel.Name)
+	return a.Changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), feeds.ReadModel.Name)
 }
 
 // shareFeed answers PUT /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
 func (a *API) shareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, error) {
 	shared, err := a.Commands.ShareFeed(r.Context(), operator(r), share)
-	return a.changed(r, shared.Position, err, wire.Done(), feeds.ReadModel.Name)
+	return a.Changed(r, shared.Position, err, wire.Done(), feeds.ReadModel.Name)
 }
 
 // unshareFeed answers DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
 func (a *API) unshareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, error) {
 	shared, err := a.Commands.UnshareFeed(r.Context(), operator(r), command.UnshareFeed(share))
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.await(r.Context(), shared.Position, feeds.ReadModel.Name)
-	a.awaitCascade(r.Context(), shared.Position)
-	return wire.Done(), nil
+	return a.Ended(r, shared.Position, err, feeds.ReadModel.Name)
 }
 
 func shareOf(r *http.Request) (share command.ShareFeed, err error) {

@@ -151,7 +151,7 @@ func (a *API) splitHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 	pairs := wire.ListOf(split.Value, func(off command.SplitOff) HappeningPair {
 		return HappeningPair{ID: off.Happening, From: off.From}
 	})
-	return a.changed(r, split.Position, err, wire.OK(HappeningSplit{Split: pairs}), items.ReadModel.Name)
+	return a.Changed(r, split.Position, err, wire.OK(HappeningSplit{Split: pairs}), items.ReadModel.Name)
 }
 
 func telling(row query.Telling) (happening.Telling, error) {

@@ -24,6 +24,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/openapi/contract"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/wire"
 	"carillon/command/treeheads"
 	"carillon/projections/analytics"
 )
@@ -105,7 +106,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 		Commands: s.Commands,
 		Queries:  s.Queries,
 		Keys:     s.Queries,
-		Await:    s.Patient,
+		Readers:  wire.Readers{Await: s.Patient},
 		Now:      s.now,
 		Log:      s.Log,
 		Metrics:  prometheus.NewRegistry(),
@@ -120,7 +121,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 		},
 		Commands:    s.Commands,
 		Queries:     s.Queries,
-		Await:       s.Patient,
+		Readers:     wire.Readers{Await: s.Patient},
 		Projections: s.projections,
 		Ready:       func(context.Context) map[string]error { return s.down },
 		Metrics:     metrics,

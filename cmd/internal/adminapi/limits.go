@@ -73,7 +73,7 @@ func (a *API) putLimits(r *http.Request, id uuid.UUID, body limitsBody) (wire.Re
 		limits[limit], set[string(limit)] = most.Value, int64(most.Value)
 	}
 	changed, err := a.Commands.SetLimits(r.Context(), operator(r), command.SetLimits{Organization: id, Limits: limits})
-	return a.changed(r, changed.Position, err, wire.OK(limitsOf(set)), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.OK(limitsOf(set)), organizations.ReadModel.Name)
 }
 
 type suspendBody struct {
@@ -89,18 +89,18 @@ func (a *API) suspendOrganization(r *http.Request, id uuid.UUID, body suspendBod
 		Organization: id,
 		Reason:       body.Reason.Value,
 	})
-	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // resumeOrganization answers POST /admin/organizations/{id}/resume.
 func (a *API) resumeOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
-	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; its destinations and feeds end soon
 // after.
 func (a *API) deleteOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
-	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }

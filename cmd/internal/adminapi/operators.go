@@ -30,7 +30,7 @@ func (a *API) tokenIssued(
 	r *http.Request, issued command.Result[credential.Credential], refused error, projection string,
 ) (wire.Reply, error) {
 	reply := wire.Created(IssuedToken{ID: issued.Value.ID, Token: issued.Value.Reveal()})
-	return a.changed(r, issued.Position, refused, reply, projection)
+	return a.Changed(r, issued.Position, refused, reply, projection)
 }
 
 type operatorBody struct {
@@ -102,7 +102,7 @@ func (a *API) rotateOperatorToken(r *http.Request, name string, body overlapBody
 // revokeOperator answers DELETE /admin/operators/{name}.
 func (a *API) revokeOperator(r *http.Request, name string) (wire.Reply, error) {
 	changed, err := a.Commands.RevokeOperator(r.Context(), operator(r), command.RevokeOperator{Name: name})
-	return a.changed(r, changed.Position, err, wire.Done(), operators.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), operators.ReadModel.Name)
 }
 
 // record has it on record that an operator begins something that leaves no other event.

@@ -82,7 +82,7 @@ func (b *organizationBody) Check(c *wire.Checks) { c.Require("name", b.Name.Set)
 func (a *API) registerOrganization(r *http.Request, body organizationBody) (wire.Reply, error) {
 	made, err := a.Commands.RegisterOrganization(r.Context(), operator(r),
 		command.RegisterOrganization{Name: body.Name.Value})
-	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), organizations.ReadModel.Name)
+	return a.Changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), organizations.ReadModel.Name)
 }
 
 // listOrganizations answers GET /admin/organizations.
@@ -132,7 +132,7 @@ func (a *API) keyIssued(
 	r *http.Request, issued command.Result[credential.Credential], refused error,
 ) (wire.Reply, error) {
 	reply := wire.Created(IssuedKey{ID: issued.Value.ID, Key: issued.Value.Reveal()})
-	return a.changed(r, issued.Position, refused, reply, organizations.ReadModel.Name)
+	return a.Changed(r, issued.Position, refused, reply, organizations.ReadModel.Name)
 }
 
 // listKeys answers GET /admin/organizations/{id}/keys.
@@ -169,7 +169,7 @@ func (a *API) revokeKey(r *http.Request, named namedKey) (wire.Reply, error) {
 		Organization: named.organization,
 		KeyID:        named.id,
 	})
-	return a.changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
 }
 
 // rotateKey answers POST /admin/organizations/{id}/keys/{keyId}/rotate.

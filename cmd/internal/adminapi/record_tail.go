@@ -45,7 +45,7 @@ func (a *API) awaitRecord(ctx context.Context) {
 		wire.Note(ctx, slog.Bool("notCompared", true))
 	}
 	if newest != eventstore.Start {
-		a.await(ctx, newest, audit.ReadModel.Name)
+		a.See(ctx, newest, audit.ReadModel.Name)
 	}
 }
 

@@ -175,7 +175,7 @@ func (a *API) addSource(r *http.Request, body sourceBody) (wire.Reply, error) {
 		Handle:   body.Handle.Value,
 		Timezone: body.Timezone.Value,
 	})
-	return a.changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), sources.ReadModel.Name)
+	return a.Changed(r, made.Position, err, wire.Created(Created{ID: made.ID}), sources.ReadModel.Name)
 }
 
 // listSources answers GET /admin/sources.
@@ -215,7 +215,7 @@ func (a *API) countSources(r *http.Request) (wire.Reply, error) {
 // collectSource answers POST /admin/sources/{id}/collect.
 func (a *API) collectSource(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.CollectSource(r.Context(), operator(r), command.CollectSource{Source: id})
-	return a.changed(r, changed.Position, err, wire.Accepted(Created{ID: id}), sources.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Accepted(Created{ID: id}), sources.ReadModel.Name)
 }
 
 type pauseBody struct {
@@ -231,11 +231,11 @@ func (a *API) pauseSource(r *http.Request, id uuid.UUID, body pauseBody) (wire.R
 		Source: id,
 		Reason: body.Reason.Value,
 	})
-	return a.changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
 }
 
 // resumeSource answers POST /admin/sources/{id}/resume.
 func (a *API) resumeSource(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ResumeSource(r.Context(), operator(r), command.ResumeSource{Source: id})
-	return a.changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
 }

@@ -28,14 +28,13 @@ const Base = "/console"
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
+	wire.Readers
 	Sessions Sessions
 	Works    Works
 	// Verify returns the organization of an API key, or query.ErrNotFound if it is not valid; see httpapi.API.
 	Verify func(r *http.Request, key string) (query.Key, error)
 	// Admit admits a request of an organization, or refuses it if the limit is exceeded; see httpapi.API.
 	Admit func(r *http.Request, organization uuid.UUID, requests *int64) (leave func(), err error)
-	// Await waits until the named consumers have applied the event at a position.
-	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
 	// Policy says when failing destinations are disabled.
 	Policy delivery.HealthPolicy
 	// Limiter bounds the requests to validate and test of one organization, together with the API.
@@ -195,7 +194,13 @@ func (c *Console) sameOrigin(next http.Handler) http.Handler {
 	return protection.Handler(next)
 }
 
-// await waits until the next page can show a change, up to wire.AwaitLimit.
-func (c *Console) await(ctx context.Context, to eventstore.Position, consumers ...string) {
-	wire.Await(ctx, func(ctx context.Context) bool { return c.Await(ctx, to, consumers...) })
+// changed returns the page to show after a change that was recorded at a position, once it can show it, or its refusal.
+func (c *Console) changed(
+	v *visit, to eventstore.Position, refused error, next string, consumers ...string,
+) (string, error) {
+	if refused != nil {
+		return "", refused
+	}
+	c.See(v.Context(), to, consumers...)
+	return next, nil
 }

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -179,9 +178,6 @@ func (c *Console) replay(v *visit) (string, error) {
 	replayed, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
 		Delivery: found.ID, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), replayed.Position, deliveries.ReadModel.Name)
-	return v.to("/deliveries/"+found.ID.String()) + "?" + url.Values{"done": {"replayed"}}.Encode(), nil
+	next := v.to("/deliveries/" + found.ID.String() + "?done=replayed")
+	return c.changed(v, replayed.Position, err, next, deliveries.ReadModel.Name)
 }

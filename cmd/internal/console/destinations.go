@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/webhook"
-	"carillon/eventstore"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -220,10 +218,8 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 	return screen{Title: upperFirst(shown.Change) + " " + found.Name, Template: "confirm", Data: shown}, err
 }
 
-// awaitDestination waits until a change of a destination is visible, and effective for its deliveries.
-func (c *Console) awaitDestination(ctx context.Context, to eventstore.Position, more ...string) {
-	c.await(ctx, to, append(more, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)...)
-}
+// ofDestination are the consumers by which a change of a destination is visible, and effective for its deliveries.
+var ofDestination = []string{destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName}
 
 func (c *Console) destination(v *visit) (query.Destination, error) {
 	return c.Queries.Destination(v.Context(), v.organization(), v.id("id").String(), c.Now())
@@ -260,22 +256,15 @@ func (c *Console) switchTo(v *visit, enabled bool, done string) (string, error) 
 		ID:      id,
 		Enabled: &enabled,
 	})
-	if err != nil {
-		return "", err
-	}
-	c.awaitDestination(v.Context(), changed.Position)
-	return v.destinationPath(id, done), nil
+	return c.changed(v, changed.Position, err, v.destinationPath(id, done), ofDestination...)
 }
 
 // deleteDestination answers POST /console/destinations/{id}/delete.
 func (c *Console) deleteDestination(v *visit) (string, error) {
 	id := v.id("id")
 	deleted, err := c.Commands.DeleteDestination(v.Context(), v.caller(), command.DeleteDestination{ID: id})
-	if err != nil {
-		return "", err
-	}
-	c.awaitDestination(v.Context(), deleted.Position, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)
-	return v.to("/destinations?done=deleted"), nil
+	return c.changed(v, deleted.Position, err, v.to("/destinations?done=deleted"),
+		append(ofDestination, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)...)
 }
 
 // check is the result of a request to a destination.

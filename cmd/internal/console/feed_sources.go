@@ -103,11 +103,8 @@ func (c *Console) attachSource(v *visit, typed *attachment) (string, error) {
 		return "", err
 	}
 	attached, err := c.Commands.AttachSource(v.Context(), v.caller(), in)
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), attached.Position, feeds.ReadModel.Name, sources.ReadModel.Name)
-	return v.to("/feeds/" + typed.Feed.ID.String() + "?done=attached"), nil
+	next := v.to("/feeds/" + typed.Feed.ID.String() + "?done=attached")
+	return c.changed(v, attached.Position, err, next, feeds.ReadModel.Name, sources.ReadModel.Name)
 }
 
 // detachSource answers POST /console/feeds/{feed}/sources/{association}/detach.
@@ -117,9 +114,6 @@ func (c *Console) detachSource(v *visit) (string, error) {
 		FeedID:        feed,
 		AssociationID: v.id("association"),
 	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), detached.Position, feeds.ReadModel.Name, items.ReadModel.Name)
-	return v.to("/feeds/" + feed.String() + "?done=detached"), nil
+	next := v.to("/feeds/" + feed.String() + "?done=detached")
+	return c.changed(v, detached.Position, err, next, feeds.ReadModel.Name, items.ReadModel.Name)
 }

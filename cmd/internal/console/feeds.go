@@ -145,11 +145,8 @@ func (c *Console) giveFeedback(v *visit) (string, error) {
 		Rating:  v.PostFormValue("rating"),
 		Comment: v.PostFormValue("comment"),
 	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), given.Position, items.ReadModel.Name)
-	return v.to("/feeds/" + feed.String() + "/items/" + id.String() + "?done=feedback"), nil
+	next := v.to("/feeds/" + feed.String() + "/items/" + id.String() + "?done=feedback")
+	return c.changed(v, given.Position, err, next, items.ReadModel.Name)
 }
 
 // feedSettings are the settings of a feed, as in a form.
@@ -214,11 +211,7 @@ func (c *Console) createFeed(v *visit, typed *feedSettings) (string, error) {
 		Description: typed.Description,
 		Enabled:     &typed.Enabled,
 	})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), made.Position, feeds.ReadModel.Name)
-	return v.to("/feeds/" + made.ID.String() + "?done=feed-created"), nil
+	return c.changed(v, made.Position, err, v.to("/feeds/"+made.ID.String()+"?done=feed-created"), feeds.ReadModel.Name)
 }
 
 // showEditFeed answers GET /console/feeds/{feed}/edit.
@@ -258,7 +251,7 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 	if err != nil && !errors.Is(err, feed.ErrRevisedSince) {
 		return "", err
 	}
-	c.await(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
+	c.See(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	if err != nil {
 		now, readErr := c.feedSettingsOf(v)
 		typed.Now, typed.Seen = typed.changed(now), now.Seen
@@ -299,11 +292,8 @@ func (c *Console) confirmFeed(v *visit) (screen, error) {
 func (c *Console) deleteFeed(v *visit) (string, error) {
 	id := v.id("feed")
 	deleted, err := c.Commands.DeleteFeed(v.Context(), v.caller(), command.DeleteFeed{ID: id})
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), deleted.Position, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName)
-	return v.to("/feeds?done=feed-deleted"), nil
+	return c.changed(v, deleted.Position, err, v.to("/feeds?done=feed-deleted"), feeds.ReadModel.Name,
+		items.ReadModel.Name, delivery.DispatcherName)
 }
 
 // shownItem is an item on a page.

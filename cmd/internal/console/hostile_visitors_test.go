@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/organizations"
 )
@@ -129,7 +130,7 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 		Commands: w.Commands,
 		Queries:  w.Queries,
 		Keys:     w.Queries,
-		Await:    w.Patient,
+		Readers:  wire.Readers{Await: w.Patient},
 		Limiter:  deps.Limiter,
 		Tester:   deps.Tester,
 		Now:      w.now,

@@ -89,7 +89,7 @@ func (c *Console) rotate(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	c.awaitDestination(v.Context(), changed.Position)
+	c.See(v.Context(), changed.Position, ofDestination...)
 	shown := secretInFull{Destination: id, Name: changed.Value.Settings.Name, New: true}
 	if !v.session.May(organization.ScopeSecrets) {
 		return shown.screen(), nil
@@ -132,11 +132,7 @@ func (c *Console) expire(v *visit) (string, error) {
 		Destination: found.ID,
 		Secret:      secret.ID,
 	})
-	if err != nil {
-		return "", err
-	}
-	c.awaitDestination(v.Context(), changed.Position)
-	return v.destinationPath(found.ID, "expired"), nil
+	return c.changed(v, changed.Position, err, v.destinationPath(found.ID, "expired"), ofDestination...)
 }
 
 // secretInFull is the page of a secret that was revealed or made.

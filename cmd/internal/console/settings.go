@@ -158,7 +158,7 @@ func (c *Console) createWith(v *visit, typed *settings) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.awaitDestination(v.Context(), made.Position)
+	c.See(v.Context(), made.Position, ofDestination...)
 	next := v.to("/destinations/" + made.ID.String() + "/start?done=created")
 	if subscribes {
 		subscribed, err := c.Commands.CreateSubscription(v.Context(), v.caller(), command.CreateSubscription{
@@ -169,7 +169,7 @@ func (c *Console) createWith(v *visit, typed *settings) (string, error) {
 			c.Log.WarnContext(v.Context(), "subscription of a new destination refused", "error", err)
 			next = v.destinationPath(made.ID, "created-only") + "#subscriptions"
 		}
-		c.await(v.Context(), subscribed.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+		c.See(v.Context(), subscribed.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
 	}
 	return next, nil
 }
@@ -238,7 +238,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if err != nil && !errors.Is(err, destination.ErrRevisedSince) {
 		return "", err
 	}
-	c.awaitDestination(v.Context(), changed.Position)
+	c.See(v.Context(), changed.Position, ofDestination...)
 	if err != nil {
 		return "", c.showChanges(v, typed, err)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adminapi"
@@ -134,34 +133,29 @@ func (c *Console) confirmSource(v *visit) (screen, error) {
 
 // collect answers POST /console/sources/{id}/collect.
 func (c *Console) collect(v *visit) (string, error) {
-	return c.changeSource(v, "collecting", func(id uuid.UUID) (command.Result[source.State], error) {
-		return c.Commands.CollectSource(v.Context(), v.caller(), command.CollectSource{Source: id})
-	})
+	changed, err := c.Commands.CollectSource(v.Context(), v.caller(), command.CollectSource{Source: v.id("id")})
+	return c.sourceChanged(v, changed, err, "collecting")
 }
 
 // pause answers POST /console/sources/{id}/pause.
 func (c *Console) pause(v *visit) (string, error) {
-	reason := strings.TrimSpace(v.PostFormValue("reason"))
-	return c.changeSource(v, "paused", func(id uuid.UUID) (command.Result[source.State], error) {
-		return c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{Source: id, Reason: reason})
+	changed, err := c.Commands.PauseSource(v.Context(), v.caller(), command.PauseSource{
+		Source: v.id("id"),
+		Reason: strings.TrimSpace(v.PostFormValue("reason")),
 	})
+	return c.sourceChanged(v, changed, err, "paused")
 }
 
 // resume answers POST /console/sources/{id}/resume.
 func (c *Console) resume(v *visit) (string, error) {
-	return c.changeSource(v, "resumed", func(id uuid.UUID) (command.Result[source.State], error) {
-		return c.Commands.ResumeSource(v.Context(), v.caller(), command.ResumeSource{Source: id})
-	})
+	changed, err := c.Commands.ResumeSource(v.Context(), v.caller(), command.ResumeSource{Source: v.id("id")})
+	return c.sourceChanged(v, changed, err, "resumed")
 }
 
-func (c *Console) changeSource(
-	v *visit, done string, change func(uuid.UUID) (command.Result[source.State], error),
+// sourceChanged is changed for a source.
+func (c *Console) sourceChanged(
+	v *visit, changed command.Result[source.State], refused error, done string,
 ) (string, error) {
-	id := v.id("id")
-	changed, err := change(id)
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), changed.Position, sources.ReadModel.Name)
-	return Base + "/sources/" + id.String() + "?done=" + done, nil
+	next := Base + "/sources/" + v.id("id").String() + "?done=" + done
+	return c.changed(v, changed.Position, refused, next, sources.ReadModel.Name)
 }

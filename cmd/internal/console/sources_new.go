@@ -16,9 +16,6 @@ func (c *Console) showNewSource(v *visit) (screen, error) {
 func (c *Console) addSource(v *visit, typed *trial) (string, error) {
 	typed.page = newSourcePage
 	made, err := c.Commands.RegisterSource(v.Context(), v.caller(), typed.source())
-	if err != nil {
-		return "", err
-	}
-	c.await(v.Context(), made.Position, sources.ReadModel.Name)
-	return Base + "/sources/" + made.ID.String() + "?done=registered", nil
+	next := Base + "/sources/" + made.ID.String() + "?done=registered"
+	return c.changed(v, made.Position, err, next, sources.ReadModel.Name)
 }

@@ -238,16 +238,15 @@ func (c *Console) subscribe(v *visit, typed *subscriptionView) (string, error) {
 		Destination: typed.Destination.ID,
 		Settings:    typed.settings,
 	})
-	if err != nil {
-		return "", err
-	}
-	return c.subscriptionChanged(v, made.Position, "subscribed")
+	return c.subscriptionChanged(v, made.Position, err, "subscribed")
 }
 
-// subscriptionChanged waits until a change is visible and effective, and returns the page that shows it.
-func (c *Console) subscriptionChanged(v *visit, at eventstore.Position, done string) (string, error) {
-	c.await(v.Context(), at, subscriptions.ReadModel.Name, delivery.DispatcherName)
-	return v.destinationPath(v.id("id"), done) + "#subscriptions", nil
+// subscriptionChanged is changed for a subscription.
+func (c *Console) subscriptionChanged(
+	v *visit, at eventstore.Position, refused error, done string,
+) (string, error) {
+	next := v.destinationPath(v.id("id"), done) + "#subscriptions"
+	return c.changed(v, at, refused, next, subscriptions.ReadModel.Name, delivery.DispatcherName)
 }
 
 // editSubscription answers POST /console/destinations/{id}/subscriptions/{subscription}/edit.
@@ -272,15 +271,12 @@ func (c *Console) editSubscription(v *visit, typed *subscriptionView) (string, e
 		in.ExternalID = &typed.ExternalID
 	}
 	changed, err := c.Commands.ReviseSubscription(v.Context(), v.caller(), in)
-	switch {
-	case errors.Is(err, subscription.ErrRevisedSince):
+	if errors.Is(err, subscription.ErrRevisedSince) {
 		_, now, readErr := c.oneSubscription(v)
 		typed.Current, typed.Seen = &now, strconv.FormatInt(now.Revision, 10)
 		return "", cmp.Or(readErr, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: err}))
-	case err != nil:
-		return "", err
 	}
-	return c.subscriptionChanged(v, changed.Position, "saved")
+	return c.subscriptionChanged(v, changed.Position, err, "saved")
 }
 
 // subscriptionChange is the page that describes the effect of a change.
@@ -320,10 +316,7 @@ func (c *Console) switchSubscription(v *visit) (string, error) {
 		ID:          found.ID,
 		Active:      &active,
 	})
-	if err != nil {
-		return "", err
-	}
-	return c.subscriptionChanged(v, changed.Position, done)
+	return c.subscriptionChanged(v, changed.Position, err, done)
 }
 
 // deleteSubscription answers POST /console/destinations/{id}/subscriptions/{subscription}/delete.
@@ -336,10 +329,7 @@ func (c *Console) deleteSubscription(v *visit) (string, error) {
 		Destination: to.ID,
 		ID:          found.ID,
 	})
-	if err != nil {
-		return "", err
-	}
-	return c.subscriptionChanged(v, deleted.Position, "unsubscribed")
+	return c.subscriptionChanged(v, deleted.Position, err, "unsubscribed")
 }
 
 // feedNames returns the names of feeds, if subscriptions name any.

@@ -379,7 +379,7 @@ func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) erro
 	events, created := done.Value.EventsScanned, done.Value.DeliveriesCreated
 	w.Total, w.Done, w.Refused = events, events, events-created
 	if created > 0 {
-		c.await(ctx, done.Position, deliveries.ReadModel.Name)
+		c.See(ctx, done.Position, deliveries.ReadModel.Name)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/eventstore"
@@ -112,7 +113,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Commands: w.Commands,
 		Queries:  w.Queries,
 		Keys:     w.Queries,
-		Await:    w.Patient,
+		Readers:  wire.Readers{Await: w.Patient},
 		Limiter:  limiter,
 		Tester:   tester,
 		Now:      w.now,
@@ -133,7 +134,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Works:          adapters.ConsoleWorks{Pool: w.Pool},
 		Verify:         api.Verify,
 		Admit:          api.Admit,
-		Await:          w.Patient,
+		Readers:        wire.Readers{Await: w.Patient},
 		Limiter:        limiter,
 		Policy:         delivery.HealthPolicy{After: 100, MinStreak: time.Hour},
 		LoginLimiter:   console.NewLoginLimiter(),
@@ -163,7 +164,7 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 	admin := adminapi.New(adminapi.Dependencies{
 		Commands:    w.Commands,
 		Queries:     w.Queries,
-		Await:       w.Patient,
+		Readers:     wire.Readers{Await: w.Patient},
 		Projections: w.projections,
 		Metrics:     prometheus.NewRegistry(),
 		Token:       token,

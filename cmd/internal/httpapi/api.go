@@ -38,13 +38,9 @@ const (
 type Dependencies struct {
 	Commands *command.Commands
 	Queries  *query.Queries
+	wire.Readers
 	// Keys finds API keys, on connections that nothing else takes.
 	Keys Keys
-	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
-	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
-	// Cascaded waits until what follows from the deletion at a position can be read; adapters.Holdings has it. nil waits
-	// for nothing.
-	Cascaded func(ctx context.Context, to eventstore.Position) bool
 	// Uses records each use of a key. Optional.
 	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
@@ -186,33 +182,8 @@ func surfaceOf(r *http.Request) wire.Surface {
 	return wire.Feeds
 }
 
-// await waits until the named consumers have applied a write, so that its caller can read it. It reports whether they
-// have: after wire.AwaitLimit the write is answered all the same.
-func (a *API) await(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return wire.Await(ctx, func(ctx context.Context) bool { return a.Await(ctx, to, consumers...) })
-}
-
-// changed answers a change that was recorded at a position, once readers see it, or its refusal.
-func (a *API) changed(
-	r *http.Request, to eventstore.Position, refused error, reply wire.Reply, consumers ...string,
-) (wire.Reply, error) {
-	if refused != nil {
-		return wire.Reply{}, refused
-	}
-	a.await(r.Context(), to, consumers...)
-	return reply, nil
-}
-
-// awaitCascade waits until what follows from a deletion can be read: deliveries that are discarded, subscriptions that
-// are switched off.
-func (a *API) awaitCascade(ctx context.Context, to eventstore.Position) {
-	if a.Cascaded != nil {
-		wire.Await(ctx, func(ctx context.Context) bool { return a.Cascaded(ctx, to) })
-	}
-}
-
-// awaitRouting is await for a change of where events go: it also waits for the dispatcher, so that events published
+// awaitRouting is See for a change of where events go: it also waits for the dispatcher, so that events published
 // after the answer are routed by the change.
 func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return a.await(ctx, to, append(consumers, delivery.DispatcherName)...)
+	return a.See(ctx, to, append(consumers, delivery.DispatcherName)...)
 }

@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/tracing"
+	"carillon/cmd/internal/wire"
 )
 
 // BenchmarkOverhead measures the API's cost of a request without queries: middleware, key, routing, envelope. Tracing
@@ -26,7 +27,7 @@ func BenchmarkOverhead(b *testing.B) {
 				Commands: parts.Commands,
 				Queries:  parts.Queries,
 				Keys:     parts.Queries,
-				Await:    parts.Progress.Await,
+				Readers:  wire.Readers{Await: parts.Progress.Await},
 				Now:      time.Now,
 				Log:      slog.New(slog.DiscardHandler),
 				Metrics:  prometheus.NewRegistry(),

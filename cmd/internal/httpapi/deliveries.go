@@ -97,7 +97,7 @@ func (a *API) wholeDelivery(r *http.Request, id uuid.UUID) (query.DeliveryDetail
 		return found, err
 	}
 	at, err := a.Commands.Published(r.Context(), found.Event.ID)
-	if err != nil || !a.await(r.Context(), at, publications.ReadModel.Name) {
+	if err != nil || !a.See(r.Context(), at, publications.ReadModel.Name) {
 		return found, err
 	}
 	return a.Queries.Delivery(r.Context(), callerOf(r).Organization, id, a.Now())
@@ -127,7 +127,7 @@ func (a *API) replayDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
 	})
 	reply := wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run.ID})
-	return a.changed(r, run.Position, err, reply, deliveries.ReadModel.Name)
+	return a.Changed(r, run.Position, err, reply, deliveries.ReadModel.Name)
 }
 
 type deliveryJSON struct {

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery"
 	"carillon/command/sealing"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -213,12 +214,8 @@ func (a *API) patchDestination(r *http.Request, body patchDestinationBody, id uu
 // deleteDestination answers DELETE /events/destinations/{ref}.
 func (a *API) deleteDestination(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), command.DeleteDestination{ID: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.awaitRouting(r.Context(), deleted.Position, destinations.ReadModel.Name, subscriptions.ReadModel.Name,
-		deliveries.ReadModel.Name)
-	return wire.Done(), nil
+	return a.Changed(r, deleted.Position, err, wire.Done(), destinations.ReadModel.Name, subscriptions.ReadModel.Name,
+		deliveries.ReadModel.Name, delivery.DispatcherName)
 }
 
 // validateConfig answers POST /events/destinations/validate.
@@ -281,5 +278,5 @@ func (a *API) backfill(r *http.Request, body backfillBody, id uuid.UUID) (wire.R
 	done, err := a.Commands.BackfillDestination(r.Context(), callerOf(r), command.BackfillDestination{
 		Destination: id, Since: body.since, Until: body.until,
 	})
-	return a.changed(r, done.Position, err, wire.OK(backfillJSON(done.Value)), deliveries.ReadModel.Name)
+	return a.Changed(r, done.Position, err, wire.OK(backfillJSON(done.Value)), deliveries.ReadModel.Name)
 }

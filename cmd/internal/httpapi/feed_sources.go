@@ -42,7 +42,7 @@ func (a *API) attachSource(r *http.Request, feed uuid.UUID, body attachSourceBod
 	}
 	attached, err := a.Commands.AttachSource(r.Context(), callerOf(r), in)
 	reply := wire.Created(associationJSON(writtenAssociation(attached, in)))
-	return a.changed(r, attached.Position, err, reply, feeds.ReadModel.Name)
+	return a.Changed(r, attached.Position, err, reply, feeds.ReadModel.Name)
 }
 
 // listFeedSources answers GET /feeds/events/{id}/sources.
@@ -61,7 +61,7 @@ func (a *API) detachSource(r *http.Request, feed, association uuid.UUID) (wire.R
 		FeedID:        feed,
 		AssociationID: association,
 	})
-	return a.changed(r, detached.Position, err, wire.Done(), feeds.ReadModel.Name, items.ReadModel.Name)
+	return a.Changed(r, detached.Position, err, wire.Done(), feeds.ReadModel.Name, items.ReadModel.Name)
 }
 
 type attachSourceBody struct {

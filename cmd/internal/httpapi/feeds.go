@@ -9,6 +9,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/query"
@@ -31,7 +32,7 @@ func (a *API) createFeed(r *http.Request, body createFeedBody) (wire.Reply, erro
 		Enabled:       body.Enabled.Pointer(),
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
-	return a.changed(r, written.Position, err, wire.Created(changedFeedOf(written)), feeds.ReadModel.Name)
+	return a.Changed(r, written.Position, err, wire.Created(changedFeedOf(written)), feeds.ReadModel.Name)
 }
 
 // listFeeds answers GET /feeds/events.
@@ -57,18 +58,13 @@ func (a *API) patchFeed(r *http.Request, id uuid.UUID, body patchFeedBody) (wire
 		ConfigVersion: body.Config.Value.Version.Pointer(),
 	})
 	reply := wire.OK(changedFeedOf(written)) // items are ranked by name and description
-	return a.changed(r, written.Position, err, reply, feeds.ReadModel.Name, items.ReadModel.Name)
+	return a.Changed(r, written.Position, err, reply, feeds.ReadModel.Name, items.ReadModel.Name)
 }
 
 // deleteFeed answers DELETE /feeds/events/{id}.
 func (a *API) deleteFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), command.DeleteFeed{ID: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.awaitRouting(r.Context(), deleted.Position, feeds.ReadModel.Name, items.ReadModel.Name)
-	a.awaitCascade(r.Context(), deleted.Position)
-	return wire.Done(), nil
+	return a.Ended(r, deleted.Position, err, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName)
 }
 
 // feedConfig is a feed's config as sent.

@@ -23,6 +23,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/openapi/contract"
 	"carillon/cmd/internal/suite"
+	"carillon/cmd/internal/wire"
 	"carillon/command/delivery"
 	"carillon/eventstore"
 )
@@ -82,7 +83,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	deps := httpapi.Dependencies{
 		Commands: s.Commands,
 		Queries:  s.Queries,
-		Await:    s.Patient,
+		Readers:  wire.Readers{Await: s.Patient},
 		Now:      time.Now,
 		Log:      s.Log,
 		Limiter:  adapters.NewCheckLimiter(s.Pool, time.Now),

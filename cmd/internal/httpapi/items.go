@@ -187,7 +187,7 @@ func (a *API) giveFeedback(r *http.Request) (wire.Reply, error) {
 		Rating:  body.Rating.Value,
 		Comment: body.Comment.Value,
 	})
-	return a.changed(r, given.Position, err, wire.OK(feedbackJSON{ID: given.ID}), items.ReadModel.Name)
+	return a.Changed(r, given.Position, err, wire.OK(feedbackJSON{ID: given.ID}), items.ReadModel.Name)
 }
 
 type feedbackBody struct {

@@ -24,6 +24,7 @@ import (
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/wire"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
@@ -43,7 +44,7 @@ func BenchmarkItemLists(b *testing.B) {
 		Commands: parts.Commands,
 		Queries:  parts.Queries,
 		Keys:     parts.Queries,
-		Await:    parts.Progress.Await,
+		Readers:  wire.Readers{Await: parts.Progress.Await},
 		Now:      time.Now,
 		Log:      slog.New(slog.DiscardHandler),
 		Metrics:  prometheus.NewRegistry(),

@@ -42,11 +42,7 @@ func (a *API) rotateSecret(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	changed, err := a.Commands.RotateSecret(r.Context(), callerOf(r), command.RotateSecret{Destination: id})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed.Value, a.Now()))
+	return a.changedSecrets(r, changed, err)
 }
 
 // expireSecret answers POST /events/destinations/{ref}/secrets/{secretId}/expire.
@@ -66,11 +62,18 @@ func (a *API) expireSecret(r *http.Request) (wire.Reply, error) {
 		Destination: id,
 		Secret:      secret,
 	})
-	if err != nil {
-		return wire.Reply{}, err
+	return a.changedSecrets(r, changed, err)
+}
+
+// changedSecrets answers a change of secrets with those that are active, or its refusal.
+func (a *API) changedSecrets(
+	r *http.Request, changed command.Result[destination.State], refused error,
+) (wire.Reply, error) {
+	if refused != nil {
+		return wire.Reply{}, refused
 	}
 	a.awaitRouting(r.Context(), changed.Position, destinations.ReadModel.Name)
-	return a.secretsReply(r, id, activeSecrets(changed.Value, a.Now()))
+	return a.secretsReply(r, changed.ID, activeSecrets(changed.Value, a.Now()))
 }
 
 // activeSecrets are those of a destination that sign at a time, the newest first, as the read model lists them.

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
@@ -151,12 +152,7 @@ func (a *API) deleteSubscription(r *http.Request, found query.Subscription) (wir
 	deleted, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), command.DeleteSubscription{
 		Destination: found.Destination, ID: found.ID,
 	})
-	if err != nil {
-		return wire.Reply{}, err
-	}
-	a.awaitRouting(r.Context(), deleted.Position, subscriptions.ReadModel.Name)
-	a.awaitCascade(r.Context(), deleted.Position)
-	return wire.Done(), nil
+	return a.Ended(r, deleted.Position, err, subscriptions.ReadModel.Name, delivery.DispatcherName)
 }
 
 // pinBody is one feed of a subscription as sent.

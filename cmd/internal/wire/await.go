@@ -3,15 +3,30 @@ package wire
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"time"
+
+	"carillon/eventstore"
 )
 
 // AwaitLimit bounds how long an acknowledged write waits until it can be read. After that it is answered all the same.
 const AwaitLimit = 2 * time.Second
 
-// Await waits until readers see a write, up to AwaitLimit, and reports whether they do. If not, the log of the request
-// notes it.
-func Await(ctx context.Context, readable func(context.Context) bool) bool {
+// Readers are the consumers that answers to changes wait for.
+type Readers struct {
+	// Await waits until the named consumers have applied the event at a position; projections.Progress has it.
+	Await func(ctx context.Context, to eventstore.Position, consumers ...string) bool
+	// Cascaded waits until what follows from the deletion at a position can be read; adapters.Holdings has it. Optional.
+	Cascaded func(ctx context.Context, to eventstore.Position) bool
+}
+
+// See waits until consumers have applied a write, up to AwaitLimit, and reports whether they have. If not, the log of
+// the request notes it.
+func (rs Readers) See(ctx context.Context, to eventstore.Position, consumers ...string) bool {
+	return await(ctx, func(ctx context.Context) bool { return rs.Await(ctx, to, consumers...) })
+}
+
+func await(ctx context.Context, readable func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, AwaitLimit)
 	defer cancel()
 	there := readable(ctx)
@@ -19,4 +34,27 @@ func Await(ctx context.Context, readable func(context.Context) bool) bool {
 		Note(ctx, slog.Bool("notYetReadable", true))
 	}
 	return there
+}
+
+// Changed answers a change that was recorded at a position, once consumers have applied it, or its refusal.
+func (rs Readers) Changed(
+	r *http.Request, to eventstore.Position, refused error, reply Reply, consumers ...string,
+) (Reply, error) {
+	if refused != nil {
+		return Reply{}, refused
+	}
+	rs.See(r.Context(), to, consumers...)
+	return reply, nil
+}
+
+// Ended answers a deletion, or its refusal. It also waits for what follows: deliveries that are discarded,
+// subscriptions that are switched off.
+func (rs Readers) Ended(
+	r *http.Request, to eventstore.Position, refused error, consumers ...string,
+) (Reply, error) {
+	reply, err := rs.Changed(r, to, refused, Done(), consumers...)
+	if err == nil && rs.Cascaded != nil {
+		await(r.Context(), func(ctx context.Context) bool { return rs.Cascaded(ctx, to) })
+	}
+	return reply, err
 }
