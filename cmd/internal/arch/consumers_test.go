@@ -32,7 +32,7 @@ func waits(function ast.Expr) bool {
 		return false
 	}
 	switch selector.Sel.Name {
-	case "Await", "await", "awaitRouting":
+	case "Await", "See", "Changed", "Ended", "awaitRouting":
 		return true
 	}
 	return false
