@@ -79,8 +79,9 @@ func (f *fold) writeTallies(batch *pgx.Batch) {
 			continue
 		}
 		tallied, outcome := r.tallyKeys()
-		all.add(tallied, r.tallied(), 1)
-		outcomes.add(outcome, r.tallied(), 1)
+		by := r.tallied()
+		all.add(tallied, by, 1)
+		outcomes.add(outcome, by, 1)
 	}
 	f.retired.count(all, outcomes)
 	addTallies.Queue(batch, all.changes())
