@@ -8,33 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"carillon/cmd/internal/httpapi"
 )
-
-// shownDelivery is a delivery as the API shows it.
-type shownDelivery struct {
-	ID            string     `json:"id"`
-	DestinationID string     `json:"destinationId"`
-	EventID       string     `json:"eventId"`
-	Status        string     `json:"status"`
-	AttemptCount  int        `json:"attemptCount"`
-	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	CreatedAt     time.Time  `json:"createdAt"`
-
-	Event       shownEvent     `json:"event"`
-	LastAttempt *shownAttempt  `json:"lastAttempt"`
-	Attempts    []shownAttempt `json:"attempts"`
-}
-
-type shownAttempt struct {
-	AttemptNumber  int       `json:"attemptNumber"`
-	Trigger        string    `json:"trigger"`
-	ResponseStatus *int      `json:"responseStatus"`
-	ResponseBody   *string   `json:"responseBody"`
-	ErrorMessage   *string   `json:"errorMessage"`
-	FailureReason  *string   `json:"failureReason"`
-	AttemptedAt    time.Time `json:"attemptedAt"`
-	DurationMs     int64     `json:"durationMs"`
-}
 
 type deliveriesCommand struct {
 	List   deliveriesListCommand   `cmd:"" default:"withargs" help:"List deliveries, the newest first."`
@@ -67,18 +43,18 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 		"since":       c.Since,
 		"until":       c.Until,
 	})
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownDelivery]) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Delivery]) {
 		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "STATUS", "ATTEMPTS", "LAST ANSWER")
 		for _, d := range l.Items {
 			row(w, d.ID, moment(&d.CreatedAt), d.Event.Type, orDash(d.Event.Subject), d.Status, d.AttemptCount,
-				d.LastAttempt.answer())
+				outcome(d.LastAttempt))
 		}
-		l.more(w)
+		more(w, l)
 	})
 }
 
-// answer returns what came of an attempt, in a few words.
-func (a *shownAttempt) answer() string {
+// outcome returns what came of an attempt, in a few words.
+func outcome(a *httpapi.Attempt) string {
 	switch {
 	case a == nil:
 		return "-"
@@ -96,7 +72,7 @@ type deliveriesShowCommand struct {
 // Run shows a delivery.
 func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/deliveries/" + c.ID.UUID().String()
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d shownDelivery) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d httpapi.DeliveryDetail) {
 		row(w, "id", d.ID)
 		row(w, "destination", d.DestinationID)
 		row(w, "event", d.EventID, d.Event.Type, orDash(d.Event.Subject))
@@ -110,7 +86,7 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 }
 
 // drawAttempts draws the attempts as a line of time that runs down: each with its result, and the wait before it.
-func drawAttempts(w io.Writer, attempts []shownAttempt) {
+func drawAttempts(w io.Writer, attempts []httpapi.AttemptDetail) {
 	if len(attempts) == 0 {
 		row(w, "no attempt yet")
 	}
@@ -126,7 +102,7 @@ func drawAttempts(w io.Writer, attempts []shownAttempt) {
 		if a.Trigger == "manual_replay" {
 			by = "replay"
 		}
-		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), moment(&a.AttemptedAt), a.answer(),
+		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), moment(&a.AttemptedAt), outcome(&a.Attempt),
 			fmt.Sprintf("%d ms", a.DurationMs), strings.TrimSpace(by+" "+firstLine(a.ErrorMessage)))
 	}
 }

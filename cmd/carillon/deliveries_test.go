@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
@@ -50,32 +51,32 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	apitest.Eventually(t, "the event is listed", func() bool {
 		return strings.Contains(s.asked("events", "--subject", subject), subject)
 	})
-	var events listed[shownEvent]
+	var events httpapi.Stretch[httpapi.Event]
 	if err := json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events); err != nil {
 		t.Fatal(err)
 	}
 	if len(events.Items) != 1 || *events.Items[0].Subject != subject {
 		t.Fatalf("events = %+v", events)
 	}
-	event := events.Items[0].ID
+	event := events.Items[0].ID.String()
 	s.has(s.asked("events", "--subject", subject), "SUBJECT", event)
 	apitest.Eventually(t, "the delivery has succeeded", func() bool {
 		return strings.Contains(s.asked("deliveries", "--event", event, "--status", "succeeded"), subject)
 	})
-	var deliveries listed[shownDelivery]
+	var deliveries httpapi.Stretch[httpapi.Delivery]
 	if err := json.Unmarshal([]byte(s.asked("deliveries", "--event", event, "--json")), &deliveries); err != nil {
 		t.Fatal(err)
 	}
-	delivery := deliveries.Items[0]
-	s.has(s.asked("destination", "show", delivery.DestinationID), "url", "consecutive failures")
-	s.has(s.asked("events", "show", event), "DESTINATION", delivery.ID, "succeeded", "sequence")
-	s.has(s.asked("delivery", "show", delivery.ID), "✓ 1", " ms", subject)
-	s.has(s.asked("delivery", "replay", delivery.ID), "sending "+delivery.ID+" again")
+	delivery := deliveries.Items[0].ID.String()
+	s.has(s.asked("destination", "show", deliveries.Items[0].DestinationID.String()), "url", "consecutive failures")
+	s.has(s.asked("events", "show", event), "DESTINATION", delivery, "succeeded", "sequence")
+	s.has(s.asked("delivery", "show", delivery), "✓ 1", " ms", subject)
+	s.has(s.asked("delivery", "replay", delivery), "sending "+delivery+" again")
 	if again := l.next(subject); again.ID != heard.ID {
 		t.Errorf("%s came, want %s again", again.ID, heard.ID)
 	}
 	apitest.Eventually(t, "the replay is shown", func() bool {
-		return strings.Contains(s.asked("delivery", "show", delivery.ID), "✓ 2")
+		return strings.Contains(s.asked("delivery", "show", delivery), "✓ 2")
 	})
 	if out := s.asked("deliveries", "--failing", "--event", event); strings.Contains(out, subject) {
 		t.Errorf("among the failing: %s", out)

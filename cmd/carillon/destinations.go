@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,6 +13,8 @@ import (
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/wire"
 	"carillon/projections/audit"
 )
 
@@ -74,17 +75,8 @@ func show[T any](ctx context.Context, a *asking, out io.Writer, method, path str
 	return a.print(out, known, func(w io.Writer) { text(w, known) })
 }
 
-// listed is a page of a list.
-type listed[T any] struct {
-	Items      []T `json:"items"`
-	Pagination struct {
-		HasMore bool    `json:"hasMore"`
-		Until   *string `json:"until"`
-	} `json:"pagination"`
-}
-
-// more prints the flag that continues the list, if there is more.
-func (l listed[T]) more(w io.Writer) {
+// more prints the flag that continues a list, if there is more.
+func more[T any](w io.Writer, l httpapi.Stretch[T]) {
 	if l.Pagination.Until != nil {
 		row(w, "There are more: --until '"+*l.Pagination.Until+"'")
 	}
@@ -101,26 +93,6 @@ func queryOf(limit int, flags map[string]string) string {
 	return "?" + values.Encode()
 }
 
-// shownDestination is a destination as the API shows it.
-type shownDestination struct {
-	ID                  string     `json:"id"`
-	ExternalID          *string    `json:"externalId"`
-	Name                string     `json:"name"`
-	Status              string     `json:"status"`
-	StatusReason        *string    `json:"statusReason"`
-	ConsecutiveFailures int        `json:"consecutiveFailures"`
-	LastSuccessAt       *time.Time `json:"lastSuccessAt"`
-	LastFailureAt       *time.Time `json:"lastFailureAt"`
-	LastErrorMessage    *string    `json:"lastErrorMessage"`
-
-	MaxRequestsPerSecond *float64 `json:"maxRequestsPerSecond"`
-	Traceparent          bool     `json:"traceparent"`
-
-	Config struct {
-		URL string `json:"url"`
-	} `json:"config"`
-}
-
 type destinationsCommand struct {
 	List destinationsListCommand `cmd:"" default:"withargs" help:"List destinations."`
 	Show destinationsShowCommand `cmd:"" help:"Show a destination and its health."`
@@ -135,7 +107,7 @@ type destinationsListCommand struct {
 // Run lists destinations.
 func (c *destinationsListCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/destinations" + queryOf(c.Limit, map[string]string{"offset": strconv.Itoa(c.Offset)})
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownDestination]) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l wire.Page[httpapi.Destination]) {
 		row(w, "ID", "EXTERNAL ID", "NAME", "STATUS", "FAILURES", "LAST SUCCESS")
 		for _, d := range l.Items {
 			row(w, d.ID, orDash(d.ExternalID), d.Name, d.Status, d.ConsecutiveFailures, moment(d.LastSuccessAt))
@@ -154,7 +126,7 @@ type destinationsShowCommand struct {
 // Run shows a destination.
 func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/destinations/" + url.PathEscape(c.Ref)
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d shownDestination) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d httpapi.Destination) {
 		row(w, "id", d.ID)
 		row(w, "externalId", orDash(d.ExternalID))
 		row(w, "name", d.Name)

@@ -10,31 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/httpapi"
 )
-
-// shownEvent is a published event as the API shows it.
-type shownEvent struct {
-	ID          string     `json:"id"`
-	Type        string     `json:"type"`
-	Source      string     `json:"source"`
-	Subject     *string    `json:"subject"`
-	Time        time.Time  `json:"time"`
-	Sequence    *string    `json:"sequence"`
-	PublishedAt *time.Time `json:"publishedAt"`
-
-	ReceivedBy int                    `json:"receivedBy"`
-	MissedBy   int                    `json:"missedBy"`
-	Recipients listed[shownRecipient] `json:"recipients"`
-}
-
-type shownRecipient struct {
-	DestinationID string         `json:"destinationId"`
-	Name          string         `json:"name"`
-	Delivery      *shownDelivery `json:"delivery"`
-	Reason        *string        `json:"reason"`
-}
 
 type eventsCommand struct {
 	List eventsListCommand `cmd:"" default:"withargs" help:"List published events, those with the newest time first."`
@@ -61,12 +41,12 @@ func (c *eventsListCommand) Run(ctx context.Context, t terminal) error {
 		"since":   c.Since,
 		"until":   c.Until,
 	})
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l listed[shownEvent]) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Event]) {
 		row(w, "ID", "TIME", "TYPE", "SUBJECT")
 		for _, e := range l.Items {
 			row(w, e.ID, moment(&e.Time), e.Type, orDash(e.Subject))
 		}
-		l.more(w)
+		more(w, l)
 	})
 }
 
@@ -79,12 +59,12 @@ type eventsShowCommand struct {
 // Run shows an event.
 func (c *eventsShowCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/events/" + c.ID.UUID().String() + queryOf(c.Limit, nil)
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, e shownEvent) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, e httpapi.EventDetail) {
 		row(w, "id", e.ID)
 		row(w, "type", e.Type)
 		row(w, "subject", orDash(e.Subject))
 		row(w, "time", moment(&e.Time))
-		row(w, "published", moment(e.PublishedAt))
+		row(w, "published", moment(&e.PublishedAt))
 		row(w, "sequence", orDash(e.Sequence))
 		row(w, "destinations", fmt.Sprintf("%d got it, %d did not", e.ReceivedBy, e.MissedBy))
 		row(w)
@@ -131,7 +111,7 @@ func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	known := map[string]bool{}
+	known := map[uuid.UUID]bool{}
 	ticker := time.NewTicker(c.Every)
 	defer ticker.Stop()
 	for first := true; ; first = false {
@@ -140,9 +120,9 @@ func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
 			return err
 		}
 		before := known
-		known = make(map[string]bool, len(recent))
+		known = make(map[uuid.UUID]bool, len(recent))
 		for _, raw := range slices.Backward(recent) {
-			var event shownEvent
+			var event httpapi.Event
 			if err := json.Unmarshal(raw, &event); err != nil {
 				return err
 			}
@@ -169,7 +149,7 @@ func (c *eventsTailCommand) recent(
 	const most = 100
 	flags := map[string]string{"type": c.Type, "since": time.Now().Add(-tailWindow).UTC().Format(time.RFC3339Nano)}
 	for {
-		var page listed[jsontext.Value]
+		var page httpapi.Stretch[jsontext.Value]
 		path := prefix + "/events/events" + queryOf(most, flags)
 		if err := client.Call(ctx, http.MethodGet, path, nil, &page); err != nil {
 			return nil, err
@@ -183,7 +163,7 @@ func (c *eventsTailCommand) recent(
 }
 
 // print writes one event as a line.
-func (c *eventsTailCommand) print(out io.Writer, event shownEvent, raw jsontext.Value) {
+func (c *eventsTailCommand) print(out io.Writer, event httpapi.Event, raw jsontext.Value) {
 	if c.JSON {
 		_, _ = fmt.Fprintf(out, "%s\n", raw)
 		return

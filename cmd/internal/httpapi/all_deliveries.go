@@ -73,7 +73,7 @@ func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	list := wire.ListOf(deliveries, deliveryOf)
-	return wire.OK(stretchOf(list, limit, func(d deliveryJSON) mark { return mark{d.CreatedAt, d.ID} })), nil
+	return wire.OK(stretchOf(list, limit, func(d Delivery) mark { return mark{d.CreatedAt, d.ID} })), nil
 }
 
 // destinationOfQuery returns the id of the destination that a query parameter names as a path does.

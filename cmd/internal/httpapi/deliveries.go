@@ -70,12 +70,12 @@ type rendered []byte
 // AppendJSON implements wire.Appender.
 func (r rendered) AppendJSON(to []byte) []byte { return append(to, r...) }
 
-// deliveryDetailJSON is a row of the list with the whole event and every attempt.
-type deliveryDetailJSON struct {
-	deliveryJSON  `json:",inline"`
-	Event         eventDetailJSON     `json:"event"` // instead of the row's
-	Subscriptions []uuid.UUID         `json:"subscriptionIds"`
-	Attempts      []attemptDetailJSON `json:"attempts"`
+// DeliveryDetail is a row of the list with the whole event and every attempt.
+type DeliveryDetail struct {
+	Delivery      `json:",inline"`
+	Event         eventDetailJSON `json:"event"` // instead of the row's
+	Subscriptions []uuid.UUID     `json:"subscriptionIds"`
+	Attempts      []AttemptDetail `json:"attempts"`
 }
 
 // withData renders an answer and puts the stored event's data into its member "data": it may be nested as deep as JSON
@@ -130,17 +130,18 @@ func (a *API) replayDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 	return a.Changed(r, run.Position, err, reply, deliveries.ReadModel.Name)
 }
 
-type deliveryJSON struct {
-	ID            uuid.UUID    `json:"id"`
-	DestinationID uuid.UUID    `json:"destinationId"`
-	EventID       uuid.UUID    `json:"eventId"`
-	Status        string       `json:"status"`
-	AttemptCount  int          `json:"attemptCount"`
-	NextAttemptAt *time.Time   `json:"nextAttemptAt"`
-	CreatedAt     time.Time    `json:"createdAt"`
-	CompletedAt   *time.Time   `json:"completedAt"`
-	Event         eventJSON    `json:"event"`
-	LastAttempt   *attemptJSON `json:"lastAttempt"`
+// Delivery is a row of the lists of deliveries.
+type Delivery struct {
+	ID            uuid.UUID  `json:"id"`
+	DestinationID uuid.UUID  `json:"destinationId"`
+	EventID       uuid.UUID  `json:"eventId"`
+	Status        string     `json:"status"`
+	AttemptCount  int        `json:"attemptCount"`
+	NextAttemptAt *time.Time `json:"nextAttemptAt"`
+	CreatedAt     time.Time  `json:"createdAt"`
+	CompletedAt   *time.Time `json:"completedAt"`
+	Event         eventJSON  `json:"event"`
+	LastAttempt   *Attempt   `json:"lastAttempt"`
 }
 
 type eventJSON struct {
@@ -153,7 +154,8 @@ type eventJSON struct {
 	FeedID   *uuid.UUID `json:"feedId"`
 }
 
-type attemptJSON struct {
+// Attempt is an attempt of a delivery.
+type Attempt struct {
 	AttemptNumber  int       `json:"attemptNumber"`
 	RenumberedFrom *int      `json:"renumberedFrom"`
 	Trigger        string    `json:"trigger"`
@@ -170,8 +172,9 @@ type eventDetailJSON struct {
 	Data      jsontext.Value `json:"data"`
 }
 
-type attemptDetailJSON struct {
-	attemptJSON     `json:",inline"`
+// AttemptDetail is an attempt with the answer to it.
+type AttemptDetail struct {
+	Attempt         `json:",inline"`
 	ResponseBody    *string `json:"responseBody"`
 	ResponseHeaders string  `json:"responseHeaders,omitempty"`
 }
@@ -181,8 +184,8 @@ type replayJSON struct {
 	WorkflowID uuid.UUID `json:"workflowId"`
 }
 
-func deliveryOf(d query.Delivery) deliveryJSON {
-	j := deliveryJSON{
+func deliveryOf(d query.Delivery) Delivery {
+	j := Delivery{
 		ID:            d.ID,
 		DestinationID: d.Destination,
 		EventID:       d.Event.ID,
@@ -220,8 +223,8 @@ func eventOf(e query.EventSummary) eventJSON {
 	}
 }
 
-func attemptOf(a query.Attempt) attemptJSON {
-	return attemptJSON{
+func attemptOf(a query.Attempt) Attempt {
+	return Attempt{
 		AttemptNumber:  a.Number,
 		RenumberedFrom: a.RenumberedFrom,
 		Trigger:        a.Trigger,
@@ -233,16 +236,16 @@ func attemptOf(a query.Attempt) attemptJSON {
 	}
 }
 
-func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (deliveryDetailJSON, error) {
+func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (DeliveryDetail, error) {
 	row := deliveryOf(d.Delivery)
-	j := deliveryDetailJSON{
-		deliveryJSON:  row,
+	j := DeliveryDetail{
+		Delivery:      row,
 		Event:         eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event},
 		Subscriptions: d.Subscriptions,
-		Attempts:      make([]attemptDetailJSON, len(d.Attempts)),
+		Attempts:      make([]AttemptDetail, len(d.Attempts)),
 	}
 	for i, attempt := range d.Attempts {
-		j.Attempts[i].attemptJSON = attemptOf(attempt)
+		j.Attempts[i].Attempt = attemptOf(attempt)
 		if attempt.ResponseStatus == nil {
 			continue // no answer, no body
 		}

@@ -187,7 +187,8 @@ func checkTime(c *wire.Checks, field string, given wire.Optional[string]) time.T
 	return at
 }
 
-type destinationJSON struct {
+// Destination is a destination as its organization sees it.
+type Destination struct {
 	ID         uuid.UUID `json:"id"`
 	ExternalID *string   `json:"externalId"`
 	Name       string    `json:"name"`
@@ -211,13 +212,13 @@ type destinationJSON struct {
 }
 
 type createdDestinationJSON struct {
-	destinationJSON `json:",inline"`
-	Validation      validationJSON `json:"validation"`
+	Destination `json:",inline"`
+	Validation  validationJSON `json:"validation"`
 }
 
 // destinationOf is a caller's view of a destination. Secrets shown in full are recorded as disclosed.
-func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (destinationJSON, error) {
-	j := destinationJSON{
+func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (Destination, error) {
+	j := Destination{
 		ID:                    d.ID,
 		ExternalID:            wire.Nullable(d.ExternalID),
 		Name:                  d.Name,
@@ -261,7 +262,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 
 // disclosedBy returns the parts that an answer about a destination shows in full.
 func disclosedBy(
-	ctx context.Context, d query.Destination, j destinationJSON, show secretView,
+	ctx context.Context, d query.Destination, j Destination, show secretView,
 ) command.Disclose {
 	shown := command.Disclose{Destination: d.ID}
 	if !may(ctx, organization.ScopeSecrets) {

@@ -74,11 +74,11 @@ func (a *API) createdDestination(r *http.Request, made command.ProbedDestination
 // meantime.
 func (a *API) changedDestination(
 	r *http.Request, w command.Result[destination.State], show secretView, more ...string,
-) (destinationJSON, error) {
+) (Destination, error) {
 	there := a.awaitRouting(r.Context(), w.Position, append(more, destinations.ReadModel.Name)...)
 	found, err := a.Queries.Destination(r.Context(), callerOf(r).Organization, w.ID.String(), a.Now())
 	if there && errors.Is(err, query.ErrNotFound) {
-		return destinationJSON{}, wire.NotFoundError(err, "destination")
+		return Destination{}, wire.NotFoundError(err, "destination")
 	}
 	shown := writtenDestination(w, a.Now())
 	shown.Health = healthOf(found.Health, w.Value)
@@ -109,7 +109,7 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown := make([]*destinationJSON, len(destinations)) // nil means deleted right now
+	shown := make([]*Destination, len(destinations)) // nil means deleted right now
 	work, ctx := errgroup.WithContext(r.Context())
 	work.SetLimit(shownAtOnce)
 	for i, d := range destinations {
@@ -125,7 +125,7 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	if err := work.Wait(); err != nil {
 		return wire.Reply{}, err
 	}
-	list := make([]destinationJSON, 0, len(destinations))
+	list := make([]Destination, 0, len(destinations))
 	for _, j := range shown {
 		if j == nil {
 			total--

@@ -40,7 +40,7 @@ func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	list := wire.ListOf(events, publishedOf)
-	return wire.OK(stretchOf(list, limit, func(e publishedJSON) mark { return mark{e.Time, e.ID} })), nil
+	return wire.OK(stretchOf(list, limit, func(e Event) mark { return mark{e.Time, e.ID} })), nil
 }
 
 // getEvent answers GET /events/events/{id}.
@@ -70,30 +70,30 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown := publishedDetailJSON{
-		publishedJSON: publishedOf(event),
-		ReceivedBy:    page.Got,
-		MissedBy:      page.Missed,
-		Recipients:    wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
+	shown := EventDetail{
+		Event:      publishedOf(event),
+		ReceivedBy: page.Got,
+		MissedBy:   page.Missed,
+		Recipients: wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
 	}
 	rendered, err := withData(shown, event.Data)
 	return wire.OK(rendered), err
 }
 
-// publishedJSON is a row of the list of events.
-type publishedJSON struct {
+// Event is a row of the list of events.
+type Event struct {
 	ID          uuid.UUID `json:"id"`
 	eventJSON   `json:",inline"`
 	PublishedAt time.Time `json:"publishedAt"`
 }
 
-// publishedDetailJSON is an event with the destinations that it could have gone to.
-type publishedDetailJSON struct {
-	publishedJSON `json:",inline"`
-	Data          jsontext.Value           `json:"data"`
-	ReceivedBy    int                      `json:"receivedBy"`
-	MissedBy      int                      `json:"missedBy"`
-	Recipients    wire.Page[recipientJSON] `json:"recipients"`
+// EventDetail is an event with the destinations that it could have gone to.
+type EventDetail struct {
+	Event      `json:",inline"`
+	Data       jsontext.Value           `json:"data"`
+	ReceivedBy int                      `json:"receivedBy"`
+	MissedBy   int                      `json:"missedBy"`
+	Recipients wire.Page[recipientJSON] `json:"recipients"`
 }
 
 // recipientJSON is a destination with its delivery of the event, or with the reason why it has none.
@@ -107,16 +107,16 @@ type recipientJSON struct {
 }
 
 type recipientRowJSON struct {
-	ID           uuid.UUID    `json:"id"`
-	Status       string       `json:"status"`
-	AttemptCount int          `json:"attemptCount"`
-	CreatedAt    time.Time    `json:"createdAt"`
-	CompletedAt  *time.Time   `json:"completedAt"`
-	LastAttempt  *attemptJSON `json:"lastAttempt"`
+	ID           uuid.UUID  `json:"id"`
+	Status       string     `json:"status"`
+	AttemptCount int        `json:"attemptCount"`
+	CreatedAt    time.Time  `json:"createdAt"`
+	CompletedAt  *time.Time `json:"completedAt"`
+	LastAttempt  *Attempt   `json:"lastAttempt"`
 }
 
-func publishedOf(e query.PublishedEvent) publishedJSON {
-	return publishedJSON{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.RecordedAt.UTC()}
+func publishedOf(e query.PublishedEvent) Event {
+	return Event{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.RecordedAt.UTC()}
 }
 
 func recipientOf(to recipients.Recipient) recipientJSON {

@@ -21,8 +21,8 @@ type mark struct {
 // String returns the mark as the parameter until takes it.
 func (m mark) String() string { return instant.Text(m.at) + "~" + m.id.String() }
 
-// stretch is a part of a list that is read by marks. It has neither a total nor an offset: new entries move nothing.
-type stretch[T any] struct {
+// Stretch is a part of a list that is read by marks. It has neither a total nor an offset: new entries move nothing.
+type Stretch[T any] struct {
 	Items      []T               `json:"items"`
 	Pagination stretchPagination `json:"pagination"`
 }
@@ -34,12 +34,12 @@ type stretchPagination struct {
 }
 
 // stretchOf makes a stretch of the items that were found, one more than the limit if there are more.
-func stretchOf[T any](found []T, limit int, markOf func(T) mark) stretch[T] {
+func stretchOf[T any](found []T, limit int, markOf func(T) mark) Stretch[T] {
 	if len(found) <= limit {
-		return stretch[T]{Items: found, Pagination: stretchPagination{Limit: limit}}
+		return Stretch[T]{Items: found, Pagination: stretchPagination{Limit: limit}}
 	}
 	next := markOf(found[limit-1]).String()
-	return stretch[T]{Items: found[:limit], Pagination: stretchPagination{Limit: limit, HasMore: true, Until: &next}}
+	return Stretch[T]{Items: found[:limit], Pagination: stretchPagination{Limit: limit, HasMore: true, Until: &next}}
 }
 
 func pageLimit(q *wire.Query) int { return q.Int("limit", usualPage, 1, mostPage) }

@@ -66,9 +66,10 @@ func Run(ctx context.Context, options Options) (err error) {
 	defer place.release()
 	url, stop := streamURL(), func() {}
 	if l.Authority != nil {
-		if url, stop, err = l.serve(ctx); err != nil {
+		if url, stop, err = l.Authority.Receive(ctx, l.serveWebhook); err != nil {
 			return err
 		}
+		url += "/carillon-listen"
 	}
 	defer stop()
 	defer func() {

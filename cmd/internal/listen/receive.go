@@ -3,18 +3,12 @@ package listen
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 )
 
-const (
-	maxBody           = 4 << 20
-	readHeaderTimeout = 10 * time.Second
-)
+const maxBody = 4 << 20 // bytes
 
 // webhook is one request as it came.
 type webhook struct {
@@ -29,26 +23,6 @@ type answer struct {
 	header http.Header
 	body   []byte
 	by     string // the reason for the status, if it is not the signature
-}
-
-// serve receives over TLS until stop.
-func (l *listener) serve(ctx context.Context) (url string, stop func(), err error) {
-	certificate, err := l.Authority.Certificate()
-	if err != nil {
-		return "", nil, err
-	}
-	var lc net.ListenConfig
-	socket, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, fmt.Errorf("receive webhooks: %w", err)
-	}
-	server := &http.Server{
-		Handler:           http.HandlerFunc(l.serveWebhook),
-		ReadHeaderTimeout: readHeaderTimeout,
-		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-	}
-	go func() { _ = server.ServeTLS(socket, "", "") }() // until stop
-	return "https://" + socket.Addr().String() + "/carillon-listen", func() { _ = server.Close() }, nil
 }
 
 func (l *listener) serveWebhook(w http.ResponseWriter, r *http.Request) {

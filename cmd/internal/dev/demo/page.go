@@ -35,6 +35,8 @@ var page = template.Must(template.New("page").Parse(`<!doctype html>
 </html>
 `))
 
+const readHeaderTimeout = 5 * time.Second
+
 type concert struct{ URL, Name, Text, Start, End string }
 
 // servePage serves the page on loopback until closed.

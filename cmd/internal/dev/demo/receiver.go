@@ -2,11 +2,9 @@ package demo
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -18,15 +16,14 @@ import (
 )
 
 const (
-	maxBody           = 1 << 20
-	readHeaderTimeout = 5 * time.Second
-	backlog           = 64
+	maxBody = 1 << 20 // bytes
+	backlog = 64
 )
 
 // receiver is a customer's endpoint: TLS on loopback, and each delivery verified with the Standard Webhooks library.
 type receiver struct {
 	url     string
-	server  *http.Server
+	close   func()
 	arrived chan arrival
 
 	mu       sync.Mutex
@@ -41,25 +38,11 @@ type arrival struct {
 }
 
 func startReceiver(ctx context.Context, authority *dev.Authority) (*receiver, error) {
-	certificate, err := authority.Certificate()
-	if err != nil {
-		return nil, err
-	}
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("receiver: %w", err)
-	}
-	r := &receiver{url: "https://" + listener.Addr().String() + "/hooks/carillon", arrived: make(chan arrival, backlog)}
-	r.server = &http.Server{
-		Handler: http.HandlerFunc(r.receive), ReadHeaderTimeout: readHeaderTimeout,
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
-	}
-	go func() { _ = r.server.ServeTLS(listener, "", "") }() // until close
-	return r, nil
+	r := &receiver{arrived: make(chan arrival, backlog)}
+	origin, stop, err := authority.Receive(ctx, r.receive)
+	r.url, r.close = origin+"/hooks/carillon", stop
+	return r, err
 }
-
-func (r *receiver) close() { _ = r.server.Close() }
 
 // trust sets the signing secret.
 func (r *receiver) trust(secret string) error {
