@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/query"
@@ -49,17 +50,12 @@ type Dependencies struct {
 	// Analysts keeps the logins of people who read the analysts' views.
 	Analysts Analysts
 	// Uses records each use of a token.
-	Uses           Uses
+	Uses           httpapi.Uses
 	Metrics        prometheus.Gatherer
 	Token          string // the admin token that is configured
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
-}
-
-// Uses keeps when credentials were used last; adapters.CredentialUses is one.
-type Uses interface {
-	Used(credential string, at time.Time)
 }
 
 const (

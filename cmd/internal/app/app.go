@@ -179,10 +179,10 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
-	serving.run(func(ctx context.Context) error { a.vacancies.watch(ctx); return nil })
-	serving.run(func(ctx context.Context) error { a.keys.Watch(ctx); return nil })
-	serving.run(func(ctx context.Context) error { a.uses.Keep(ctx); return nil })
-	projecting.run(func(ctx context.Context) error { a.certificates.Run(ctx); return nil })
+	serving.keep(a.vacancies.watch)
+	serving.keep(a.keys.Watch)
+	serving.keep(a.uses.Keep)
+	projecting.keep(a.certificates.Run)
 	a.startWatching(projecting)
 	a.startListening(projecting)
 	a.startReadModels(projecting)
@@ -246,6 +246,11 @@ func (s *stage) run(part func(context.Context) error) {
 			s.fail(err)
 		}
 	})
+}
+
+// keep starts a part that goes on until the stage is stopped.
+func (s *stage) keep(part func(context.Context)) {
+	s.parts.Go(func() { part(s.ctx) })
 }
 
 func (s *stage) stop() {

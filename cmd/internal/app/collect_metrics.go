@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
-	"carillon/query"
 )
 
 // collectMetrics are the metrics of a process's visits to sources.
@@ -69,28 +67,14 @@ var (
 		"Hosts with sources that are due and wait for their visit.", nil, nil)
 )
 
-// dueCollector looks at each scrape for sources that wait, so that every process reports the same, also if none
-// collects.
-type dueCollector struct {
-	queries *query.Queries
-	log     *slog.Logger
-}
-
-// Describe implements prometheus.Collector.
-func (*dueCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- collectDue
-	descriptions <- collectHosts
-}
-
-// Collect implements prometheus.Collector. Without Postgres it reports nothing.
-func (c *dueCollector) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	waiting, err := c.queries.WaitingSources(ctx)
+// readWaiting looks for sources that wait, so that every process reports the same, also if none collects. Without
+// Postgres it reports nothing.
+func (a *App) readWaiting(ctx context.Context, to scrape) {
+	waiting, err := a.Queries.WaitingSources(ctx)
 	if err != nil {
-		c.log.Warn("how long sources wait for their visits can't be read", "error", err)
+		a.log.Warn("how long sources wait for their visits can't be read", "error", err)
 		return
 	}
-	metrics <- prometheus.MustNewConstMetric(collectDue, prometheus.GaugeValue, waiting.Longest.Seconds())
-	metrics <- prometheus.MustNewConstMetric(collectHosts, prometheus.GaugeValue, float64(waiting.Hosts))
+	to.gauge(collectDue, waiting.Longest.Seconds())
+	to.gauge(collectHosts, float64(waiting.Hosts))
 }

@@ -97,19 +97,20 @@ func (a *App) connectReading() {
 // connectMetrics registers the collectors of metrics.
 func (a *App) connectMetrics() {
 	a.expiries = &expiries{queries: a.Queries, log: a.log, now: time.Now}
+	checkpoints := &consumerCollector{
+		pool:  a.base.pool,
+		store: a.base.store,
+		lags:  a.lags,
+		log:   a.log,
+	}
 	a.Metrics.MustRegister(
 		buildInfo(ThisBuild),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		&consumerCollector{
-			pool:  a.base.pool,
-			store: a.base.store,
-			lags:  a.lags,
-			log:   a.log,
-		},
-		&dueCollector{queries: a.Queries, log: a.log},
-		a.expiries,
-		&installationCollector{queries: a.Queries, store: a.storeDir(), log: a.log},
+		scraped(checkpoints.read),
+		scraped(a.readWaiting),
+		scraped(a.expiries.read),
+		scraped(a.readInstallation),
 	)
 	a.storeMetrics()
 	a.keyMetrics()
@@ -267,12 +268,12 @@ func (a *App) connectAPI(with sending) (err error) {
 	return err
 }
 
-// connectConsoles makes the consoles of customers and of operators.
 // healthPolicy returns when a destination that fails is disabled.
 func (a *App) healthPolicy() delivery.HealthPolicy {
 	return delivery.HealthPolicy{After: a.cfg.AutoDisableAfter, MinStreak: a.cfg.AutoDisableMinStreak}
 }
 
+// connectConsoles makes the consoles of customers and of operators.
 func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error {
 	triers, err := a.triers()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,8 +11,6 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 )
-
-const scrapeTimeout = 2 * time.Second
 
 var (
 	consumerStopped = prometheus.NewDesc("carillon_consumer_stopped",
@@ -42,51 +39,29 @@ type consumerCollector struct {
 	log   *slog.Logger
 }
 
-// Describe implements prometheus.Collector.
-func (*consumerCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- consumerStopped
-	descriptions <- consumerRunning
-	descriptions <- consumerEvents
-	descriptions <- consumerPosition
-	descriptions <- consumerLag
-	descriptions <- consumerDiffering
-	descriptions <- consumerVerified
-}
-
-// Collect implements prometheus.Collector. Without Postgres it reports nothing, without the event store no lag.
-func (c *consumerCollector) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
+// read reports nothing without Postgres, and no lag without the event store.
+func (c *consumerCollector) read(ctx context.Context, to scrape) {
 	statuses, err := projections.Statuses(ctx, c.pool)
 	if err != nil {
 		c.log.Warn("metrics of consumers can't be read", "error", err)
 		return
 	}
 	for _, s := range statuses {
-		metrics <- prometheus.MustNewConstMetric(consumerStopped, prometheus.GaugeValue, oneIf(s.Stopped != ""), s.Name)
-		metrics <- prometheus.MustNewConstMetric(consumerRunning, prometheus.GaugeValue, oneIf(s.Process != ""), s.Name)
-		metrics <- prometheus.MustNewConstMetric(consumerEvents, prometheus.CounterValue, float64(s.Events), s.Name)
-		metrics <- prometheus.MustNewConstMetric(consumerPosition, prometheus.GaugeValue, float64(s.Position.Commit), s.Name)
+		to.gauge(consumerStopped, oneIf(s.Stopped != ""), s.Name)
+		to.gauge(consumerRunning, oneIf(s.Process != ""), s.Name)
+		to.count(consumerEvents, float64(s.Events), s.Name)
+		to.gauge(consumerPosition, float64(s.Position.Commit), s.Name)
 		if v := s.Verified; v != nil {
-			metrics <- prometheus.MustNewConstMetric(consumerDiffering, prometheus.GaugeValue, float64(v.Differing), s.Name)
-			metrics <- prometheus.MustNewConstMetric(consumerVerified, prometheus.GaugeValue, float64(v.At.Unix()), s.Name)
+			to.gauge(consumerDiffering, float64(v.Differing), s.Name)
+			to.gauge(consumerVerified, float64(v.At.Unix()), s.Name)
 		}
 	}
-	if err := c.collectLags(ctx, statuses, metrics); err != nil {
+	if err := c.collectLags(ctx, statuses, to); err != nil {
 		c.log.Warn("how far consumers are behind can't be read", "error", err)
 	}
 }
 
-func oneIf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
-}
-
-func (c *consumerCollector) collectLags(
-	ctx context.Context, statuses []projections.Status, metrics chan<- prometheus.Metric,
-) error {
+func (c *consumerCollector) collectLags(ctx context.Context, statuses []projections.Status, to scrape) error {
 	head, err := c.store.Head(ctx)
 	if err != nil {
 		return err
@@ -99,7 +74,7 @@ func (c *consumerCollector) collectLags(
 		case err != nil:
 			failed = append(failed, err) // of the others it may be known
 		default:
-			metrics <- prometheus.MustNewConstMetric(consumerLag, prometheus.GaugeValue, lag.Seconds(), s.Name)
+			to.gauge(consumerLag, lag.Seconds(), s.Name)
 		}
 	}
 	return errors.Join(failed...)

@@ -112,19 +112,14 @@ var certificateDays = prometheus.NewDesc("carillon_client_certificate_days_left"
 	"Days until the first of the client certificates expires that organizations show to receivers; negative: it has. "+
 		"Absent if there is none.", nil, nil)
 
-// Describe implements prometheus.Collector.
-func (*expiries) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- certificateDays }
-
-// Collect implements prometheus.Collector. Without Postgres it reports nothing.
-func (e *expiries) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
+// read reports nothing without Postgres.
+func (e *expiries) read(ctx context.Context, to scrape) {
 	at, found, err := e.queries.SoonestExpiry(ctx)
 	if err != nil {
 		e.log.Warn("when client certificates expire can't be read", "error", err)
 		return
 	}
 	if found {
-		metrics <- prometheus.MustNewConstMetric(certificateDays, prometheus.GaugeValue, at.Sub(e.now()).Hours()/24)
+		to.gauge(certificateDays, at.Sub(e.now()).Hours()/24)
 	}
 }

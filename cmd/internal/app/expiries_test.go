@@ -31,7 +31,7 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 		now:     func() time.Time { return now },
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(e)
+	registry.MustRegister(scraped(e.read))
 	days := func() (left []float64) {
 		families, err := registry.Gather()
 		if err != nil {

@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"log/slog"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"carillon/query"
 )
 
 var (
@@ -26,58 +23,32 @@ var (
 		"Size of the embedded event store's directory.", nil, nil)
 )
 
-// installationCollector reads totals of the whole installation at each scrape, so that every process reports the same.
-type installationCollector struct {
-	queries *query.Queries
-	store   string // directory of the embedded event store; empty if there is none
-	log     *slog.Logger
-}
-
-// Describe implements prometheus.Collector.
-func (*installationCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, description := range []*prometheus.Desc{
-		deliveriesPending,
-		deliveriesOverdue,
-		deliveriesFailed,
-		destinationsAutoDisabled,
-		sourcesByState,
-		postgresSize,
-		eventStoreSize,
-	} {
-		descriptions <- description
+// readInstallation reads totals of the whole installation, so that every process reports the same. It reports what it
+// could read within the scrape timeout.
+func (a *App) readInstallation(ctx context.Context, to scrape) {
+	if dir := a.storeDir(); dir != "" {
+		to.gauge(eventStoreSize, float64(sizeOf(dir)))
 	}
-}
-
-// Collect implements prometheus.Collector. It reports what it could read within the scrape timeout.
-func (c *installationCollector) Collect(metrics chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	gauge := func(description *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(description, prometheus.GaugeValue, value, labels...)
-	}
-	if c.store != "" {
-		gauge(eventStoreSize, float64(sizeOf(c.store)))
-	}
-	totals, err := c.queries.InstallationTotals(ctx)
+	totals, err := a.Queries.InstallationTotals(ctx)
 	if err != nil {
-		c.log.Warn("delivery totals unavailable", "error", err)
+		a.log.Warn("delivery totals unavailable", "error", err)
 	} else {
-		gauge(deliveriesPending, float64(totals.Pending))
-		gauge(deliveriesOverdue, totals.Overdue.Seconds())
-		gauge(deliveriesFailed, float64(totals.Failed))
-		gauge(destinationsAutoDisabled, float64(totals.AutoDisabled))
+		to.gauge(deliveriesPending, float64(totals.Pending))
+		to.gauge(deliveriesOverdue, totals.Overdue.Seconds())
+		to.gauge(deliveriesFailed, float64(totals.Failed))
+		to.gauge(destinationsAutoDisabled, float64(totals.AutoDisabled))
 	}
-	states, err := c.queries.CountSources(ctx)
+	states, err := a.Queries.CountSources(ctx)
 	if err != nil {
-		c.log.Warn("source totals unavailable", "error", err)
+		a.log.Warn("source totals unavailable", "error", err)
 	}
 	for state, n := range states {
-		gauge(sourcesByState, float64(n), state)
+		to.gauge(sourcesByState, float64(n), state)
 	}
-	size, err := c.queries.DatabaseSize(ctx)
+	size, err := a.Queries.DatabaseSize(ctx)
 	if err != nil {
-		c.log.Warn("database size unavailable", "error", err)
+		a.log.Warn("database size unavailable", "error", err)
 		return
 	}
-	gauge(postgresSize, float64(size))
+	to.gauge(postgresSize, float64(size))
 }

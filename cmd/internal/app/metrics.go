@@ -1,10 +1,46 @@
 package app
 
 import (
+	"context"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/command/delivery"
 )
+
+const scrapeTimeout = 2 * time.Second
+
+// scraped is a prometheus.Collector of metrics that are read at each scrape, from the stores too.
+type scraped func(ctx context.Context, to scrape)
+
+// Describe implements prometheus.Collector. Which metrics there are shows at a scrape.
+func (scraped) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (read scraped) Collect(metrics chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	read(ctx, metrics)
+}
+
+// scrape takes the metrics of one look.
+type scrape chan<- prometheus.Metric
+
+func (s scrape) gauge(of *prometheus.Desc, value float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
+}
+
+func (s scrape) count(of *prometheus.Desc, value float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, value, labels...)
+}
+
+func oneIf(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
 
 // deliveryMetrics registers the metrics of delivery and returns the function that counts an attempt.
 func (a *App) deliveryMetrics() func(delivery.Attempt) {
@@ -45,10 +81,5 @@ func (a *App) storeMetrics() {
 	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is " +
 			"full, else 1.",
-	}, func() float64 {
-		if a.base.full() {
-			return 0
-		}
-		return 1
-	}))
+	}, func() float64 { return oneIf(!a.base.full()) }))
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -65,7 +64,7 @@ func (a *App) retirer() *retire.Retirer {
 		},
 		Removed:  func(ctx context.Context, at eventstore.Position) error { return await(ctx, at, retire.RemoverName) },
 		Scavenge: a.base.scavenge,
-		Lock:     a.lockRetirement,
+		Lock:     a.lockFor(retireLock, retire.ErrRetiring),
 		Reached:  a.storeReach.While,
 		Keep:     a.cfg.RetainDeliveries,
 		Now:      a.clock.Now,
@@ -121,15 +120,18 @@ func (a *App) happenings(
 	}
 }
 
-func (a *App) lockRetirement(ctx context.Context) (release func(), err error) {
-	lock, err := a.base.locks.TryAcquire(ctx, retireLock)
-	switch {
-	case errors.Is(err, sessionlock.ErrHeld):
-		return nil, retire.ErrRetiring
-	case err != nil:
-		return nil, err
+// lockFor returns a function that takes a lock of one process, and fails with held if another one has it.
+func (a *App) lockFor(key sessionlock.Key, held error) func(context.Context) (release func(), err error) {
+	return func(ctx context.Context) (func(), error) {
+		lock, err := a.base.locks.TryAcquire(ctx, key)
+		switch {
+		case errors.Is(err, sessionlock.ErrHeld):
+			return nil, held
+		case err != nil:
+			return nil, err
+		}
+		return lock.Release, nil
 	}
-	return lock.Release, nil
 }
 
 // connectRetirement makes what retires deliveries in the processes that dispatch them.
@@ -138,7 +140,7 @@ func (a *App) connectRetirement() {
 		return
 	}
 	if a.retirement = a.retirer(); a.retirement != nil {
-		a.Metrics.MustRegister(retirementCollector{a.retirement, a.log})
+		a.Metrics.MustRegister(scraped(a.readRetirement))
 	}
 }
 
@@ -146,12 +148,6 @@ func (a *App) startRetiring(working *stage) {
 	if a.retirement != nil {
 		working.run(a.retirement.Run)
 	}
-}
-
-// retirementCollector shows what this process retires, and whether all leaves in time.
-type retirementCollector struct {
-	retirer *retire.Retirer
-	log     *slog.Logger
 }
 
 var (
@@ -169,31 +165,17 @@ var (
 		"Collected events that this process has retired.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (retirementCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- retirementAge
-	descriptions <- retirementOverdue
-	descriptions <- retiredEvents
-	descriptions <- retiredDeliveries
-	descriptions <- retiredHappenings
-}
-
-// Collect implements prometheus.Collector.
-func (c retirementCollector) Collect(metrics chan<- prometheus.Metric) {
-	report := func(desc *prometheus.Desc, kind prometheus.ValueType, value float64) {
-		metrics <- prometheus.MustNewConstMetric(desc, kind, value)
-	}
-	retired, age := c.retirer.Retired()
-	report(retirementAge, prometheus.GaugeValue, age.Seconds())
-	report(retiredEvents, prometheus.CounterValue, float64(retired.Events))
-	report(retiredDeliveries, prometheus.CounterValue, float64(retired.Deliveries))
-	report(retiredHappenings, prometheus.CounterValue, float64(retired.Happenings))
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	overdue, err := c.retirer.Overdue(ctx)
+// readRetirement reads what this process retires, and whether all leaves in time.
+func (a *App) readRetirement(ctx context.Context, to scrape) {
+	retired, age := a.retirement.Retired()
+	to.gauge(retirementAge, age.Seconds())
+	to.count(retiredEvents, float64(retired.Events))
+	to.count(retiredDeliveries, float64(retired.Deliveries))
+	to.count(retiredHappenings, float64(retired.Happenings))
+	overdue, err := a.retirement.Overdue(ctx)
 	if err != nil {
-		c.log.Warn("oldest event unavailable", "error", err)
+		a.log.Warn("oldest event unavailable", "error", err)
 		return
 	}
-	report(retirementOverdue, prometheus.GaugeValue, overdue.Seconds())
+	to.gauge(retirementOverdue, overdue.Seconds())
 }

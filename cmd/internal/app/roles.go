@@ -17,15 +17,15 @@ import (
 // much room their deliverers have, and what is new for programs that listen.
 func (a *App) startListening(s *stage) {
 	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleAPI) {
-		s.run(func(ctx context.Context) error { a.relay.Follow(ctx); return nil })
+		s.keep(a.relay.Follow)
 	}
 	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleDispatch) {
-		s.run(func(ctx context.Context) error { a.deliverers.Listen(ctx); return nil })
+		s.keep(a.deliverers.Listen)
 	}
 	if a.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), func(c consumer) bool {
 		return a.cfg.Is(c.role)
 	}) {
-		s.run(func(ctx context.Context) error { a.Progress.Listen(ctx, a.base.locks); return nil })
+		s.keep(func(ctx context.Context) { a.Progress.Listen(ctx, a.base.locks) })
 	}
 }
 
@@ -38,10 +38,7 @@ func (a *App) startReadModels(s *stage) {
 	for _, m := range ReadModels() {
 		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}
-	s.run(func(ctx context.Context) error {
-		a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C)
-		return nil
-	})
+	s.keep(func(ctx context.Context) { a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C) })
 }
 
 // startProcessManagers runs those that belong to the process's roles.
@@ -72,13 +69,10 @@ func (a *App) startDelivery(working, projecting *stage) {
 	if a.cfg.Is(config.RoleDeliver) {
 		a.queue.OnRest(a.deliverer.Wake)
 		a.deliverer.Look = cmp.Or(a.Look, a.deliverer.Look)
-		projecting.run(func(ctx context.Context) error { a.queue.StayAlive(ctx, a.log); return nil })
-		projecting.run(func(ctx context.Context) error {
-			projections.ListenDue(ctx, a.base.locks, a.deliverer.Due)
-			return nil
-		})
+		projecting.keep(func(ctx context.Context) { a.queue.StayAlive(ctx, a.log) })
+		projecting.keep(func(ctx context.Context) { projections.ListenDue(ctx, a.base.locks, a.deliverer.Due) })
 		working.run(a.deliverer.Run)
-		working.run(func(ctx context.Context) error { a.expiries.watch(ctx); return nil })
+		working.keep(a.expiries.watch)
 	}
 }
 

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,7 +22,7 @@ func (a *App) connectSeal(with sending) error {
 	}
 	a.seal = &treeheads.Hourly{
 		Sealer:  &treeheads.Sealer{Store: a.base.store, Key: key, Now: a.clock.Now},
-		Lock:    a.lockSeal,
+		Lock:    a.lockFor(sealLock, treeheads.ErrSealing),
 		Log:     a.log,
 		Started: a.clock.Now(),
 	}
@@ -33,19 +32,8 @@ func (a *App) connectSeal(with sending) error {
 			Transport: egress.NewTransport(with.policy, egress.Options{RootCAs: with.roots, From: a.cfg.EgressAddr}),
 		}, a.log)
 	}
-	a.Metrics.MustRegister(sealCollector{a.seal})
+	a.Metrics.MustRegister(scraped(a.readSeal))
 	return nil
-}
-
-func (a *App) lockSeal(ctx context.Context) (release func(), err error) {
-	lock, err := a.base.locks.TryAcquire(ctx, sealLock)
-	switch {
-	case errors.Is(err, sessionlock.ErrHeld):
-		return nil, treeheads.ErrSealing
-	case err != nil:
-		return nil, err
-	}
-	return lock.Release, nil
 }
 
 // startSealing seals in the processes with the read models, and sends heads elsewhere from each that signs them.
@@ -58,9 +46,6 @@ func (a *App) startSealing(working *stage) {
 	}
 }
 
-// sealCollector shows how far the log is sealed.
-type sealCollector struct{ seal *treeheads.Hourly }
-
 var (
 	sealAge = prometheus.NewDesc("carillon_seal_age_seconds",
 		"Time since the log was last known to be covered by a tree head: one was signed, or nothing was new. Without "+
@@ -71,28 +56,16 @@ var (
 		"Tree heads that this process signed and could not send elsewhere (CARILLON_SEAL_TO) yet.", nil, nil)
 )
 
-// Describe implements prometheus.Collector.
-func (sealCollector) Describe(descriptions chan<- *prometheus.Desc) {
-	descriptions <- sealAge
-	descriptions <- sealEvents
-	descriptions <- sealWaiting
-}
-
-// Collect implements prometheus.Collector.
-func (c sealCollector) Collect(metrics chan<- prometheus.Metric) {
-	gauge := func(desc *prometheus.Desc, value float64) {
-		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
-	}
+// readSeal reads how far the log is sealed.
+func (a *App) readSeal(ctx context.Context, to scrape) {
 	waiting := 0
-	if c.seal.Outbox != nil {
-		waiting, _ = c.seal.Outbox.Waiting()
+	if a.seal.Outbox != nil {
+		waiting, _ = a.seal.Outbox.Waiting()
 	}
-	gauge(sealWaiting, float64(waiting))
-	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
-	defer cancel()
-	age, last := c.seal.Age(ctx)
-	gauge(sealAge, age.Seconds())
+	to.gauge(sealWaiting, float64(waiting))
+	age, last := a.seal.Age(ctx)
+	to.gauge(sealAge, age.Seconds())
 	if last != nil {
-		gauge(sealEvents, float64(last.Size))
+		to.gauge(sealEvents, float64(last.Size))
 	}
 }

@@ -69,14 +69,14 @@ func (a *App) adminHosts() []string {
 // startServers serves the admin API, and the API if the process has that role.
 func (a *App) startServers(s *stage) {
 	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, nil, a.log) })
-	s.run(func(ctx context.Context) error { a.operators.Run(ctx); return nil })
+	s.keep(a.operators.Run)
 	api := "none: not a role of this process"
 	if a.cfg.Is(config.RoleAPI) {
 		api = a.baseURL()
 		if a.certificate != nil {
-			s.run(func(ctx context.Context) error { a.certificate.Watch(ctx); return nil })
+			s.keep(a.certificate.Watch)
 		}
-		s.run(func(ctx context.Context) error { a.console.Run(ctx); return nil })
+		s.keep(a.console.Run)
 		s.run(func(ctx context.Context) error {
 			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.api.TooLarge(), a.certificate, a.log)
 		})

@@ -92,12 +92,13 @@ func TestVerificationOnceADay(t *testing.T) {
 		t.Errorf("warnings: %q", got)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&consumerCollector{
+	checkpoints := &consumerCollector{
 		pool:  pool,
 		store: store,
 		lags:  newLags(store, time.Now),
 		log:   discard,
-	})
+	}
+	registry.MustRegister(scraped(checkpoints.read))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -67,17 +67,7 @@ func (in *Installation) nodeDir() string {
 // copyStore copies the event store into a node's directory, which it may find begun.
 func (in *Installation) copyStore(ctx context.Context, dir string) error {
 	if in.nodeDir() == "" {
-		target, end, err := maintenance.OpenAlone(dir, in.Log)
-		if err != nil {
-			return err
-		}
-		defer end()
-		source, done, err := in.openStore()
-		if err != nil {
-			return err
-		}
-		defer done()
-		return in.carry(ctx, source, target, true)
+		return in.carry(ctx, dir, false)
 	}
 	n, err := maintenance.Open(ctx, in.nodeDir(), in.Log)
 	if err != nil {
@@ -98,17 +88,7 @@ func (in *Installation) copyStore(ctx context.Context, dir string) error {
 // restoreStore makes the event store of a node's directory. It does nothing if that was done.
 func (in *Installation) restoreStore(ctx context.Context, dir string) error {
 	if in.nodeDir() == "" {
-		source, end, err := maintenance.OpenAlone(dir, in.Log)
-		if err != nil {
-			return err
-		}
-		defer end()
-		target, done, err := in.openStore()
-		if err != nil {
-			return err
-		}
-		defer done()
-		return in.carry(ctx, source, target, false)
+		return in.carry(ctx, dir, true)
 	}
 	if begun, err := in.begun(ctx); err != nil || begun {
 		return err // a restore was cut off after this; the comparison finds any other cause
@@ -136,10 +116,24 @@ func (in *Installation) begun(ctx context.Context) (bool, error) {
 	return err == nil && maintenance.Holds(dir), err
 }
 
-func (in *Installation) carry(ctx context.Context, source, target *esdb.Store, copyOnly bool) error {
-	report, end := in.Copying()
+// carry copies the event store, which is elsewhere, into a node's directory, or back.
+func (in *Installation) carry(ctx context.Context, dir string, back bool) error {
+	target, end, err := maintenance.OpenAlone(dir, in.Log)
+	if err != nil {
+		return err
+	}
 	defer end()
-	_, err := copying.Copy(ctx, source, target, copying.Options{CopyOnly: copyOnly, Report: report})
+	source, done, err := in.openStore()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if back {
+		source, target = target, source
+	}
+	report, copied := in.Copying()
+	defer copied()
+	_, err = copying.Copy(ctx, source, target, copying.Options{CopyOnly: !back, Report: report})
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/collect"
@@ -38,7 +39,7 @@ type Dependencies struct {
 	// Policy says when failing destinations are disabled.
 	Policy delivery.HealthPolicy
 	// Limiter bounds the requests to validate and test of one organization, together with the API.
-	Limiter Limiter
+	Limiter httpapi.Limiter
 	// LoginLimiter bounds the failed sign-ins of one address.
 	LoginLimiter *wire.AddressLimiter
 	Tester       delivery.Tester
@@ -49,11 +50,6 @@ type Dependencies struct {
 	Now            func() time.Time
 	Log            *slog.Logger
 	TrustedProxies []netip.Prefix
-}
-
-// Limiter counts requests; adapters.Limiter implements it.
-type Limiter interface {
-	Take(ctx context.Context, organization uuid.UUID) error
 }
 
 //go:embed static
