@@ -32,7 +32,7 @@ func waits(function ast.Expr) bool {
 		return false
 	}
 	switch selector.Sel.Name {
-	case "Await", "See", "Changed", "Ended", "awaitRouting":
+	case "Await", "See", "Changed", "changed", "Ended", "awaitRouting":
 		return true
 	}
 	return false
