@@ -198,11 +198,15 @@ func (c *Certificates) fromHead(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	c.follow(true)
-	defer c.follow(false)
+	stop := func() { c.follow(false) }
+	defer stop()
 	filter := eventstore.Categories(clientcertificate.Aggregate.Category)
-	for m := range eventstore.Follow(ctx, c.Store, head, filter, c.Log.With("consumer", "client certificates")) {
-		if m.Event != nil {
+	log := c.Log.With("consumer", "client certificates")
+	for m := range eventstore.FollowUnbroken(ctx, c.Store, head, filter, log, stop) {
+		switch {
+		case m.CaughtUp:
+			c.follow(true)
+		case m.Event != nil:
 			c.forget(m.Event.StreamID())
 		}
 	}
@@ -212,6 +216,9 @@ func (c *Certificates) fromHead(ctx context.Context) {
 func (c *Certificates) follow(following bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.following == following {
+		return
+	}
 	c.following = following
 	c.changes++
 	for _, held := range c.shown {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -322,6 +323,57 @@ func TestCertificates_requestOutlivesReplacement(t *testing.T) {
 		return shown[len(shown)-1] == ""
 	})
 	s.eventually("the connections of the second are closed", func() bool { return s.receiver.Open() == 1 })
+}
+
+// cutOff is a store to which subscriptions break, and are not made again.
+type cutOff struct {
+	eventstore.Store
+
+	cut chan struct{}
+}
+
+func (c *cutOff) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		subscribed, end := context.WithCancel(ctx)
+		defer end()
+		go func() {
+			select {
+			case <-c.cut:
+				end()
+			case <-subscribed.Done():
+			}
+		}()
+		for m, err := range c.Store.Subscribe(subscribed, after, filter) {
+			if !yield(m, err) {
+				return
+			}
+		}
+		yield(eventstore.Message{}, eventstore.ErrUnavailable)
+	}
+}
+
+// While changes can't be followed, nothing that may have changed is shown.
+func TestCertificates_subscriptionIsCutOff(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, asking, nil)
+	store := &cutOff{Store: s.commands.Store, cut: make(chan struct{})}
+	s.commands.Store = store
+	p, ours := s.process(true), s.organization()
+	s.set(ours, "before")
+	p.sends(ours)
+	close(store.cut)
+	s.eventually("it knows that it does not follow", func() bool {
+		p.certificates.mu.Lock()
+		defer p.certificates.mu.Unlock()
+		return !p.certificates.following
+	})
+	s.set(ours, "after")
+	p.sends(ours)
+	if shown := s.receiver.Shown(); !slices.Equal(shown, []string{"before", "after"}) {
+		t.Errorf("shown: %q", shown)
+	}
 }
 
 // TestHostileLossOfAKey: without its key a certificate is not shown, nothing is sent without it, and the error
