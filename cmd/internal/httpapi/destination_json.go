@@ -112,14 +112,9 @@ func (b *createDestinationBody) create() command.CreateDestination {
 
 // patchDestinationBody changes the members that it has. Headers are replaced as a whole.
 type patchDestinationBody struct {
-	ExternalID            wire.Optional[string]     `json:"externalId"`
-	Name                  wire.Optional[string]     `json:"name"`
-	Transport             wire.Optional[string]     `json:"transport"`
-	Config                wire.Optional[configBody] `json:"config"`
-	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  wire.Clearable[float64]   `json:"maxRequestsPerSecond"`
-	Traceparent           wire.Optional[bool]       `json:"traceparent"`
-	Status                wire.Optional[string]     `json:"status"`
+	putDestinationBody `json:",inline"`
+	ExternalID         wire.Optional[string] `json:"externalId"`
+	Status             wire.Optional[string] `json:"status"`
 }
 
 // Check implements wire.Body.
@@ -311,16 +306,21 @@ func (a *API) open(ctx context.Context, id uuid.UUID, field sealing.Field, seale
 		return plain, err
 	}
 	if lost {
-		known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
-		if err != nil {
+		if err := a.notDeleted(ctx, id); err != nil {
 			return nil, err
-		}
-		if known.State.Status == destination.StatusDeleted {
-			return nil, wire.NotFoundError(query.ErrNotFound, "destination")
 		}
 	}
 	wire.Note(ctx, slog.String("unavailable", id.String()))
 	return nil, fmt.Errorf("%w: %w", errUnavailable, err)
+}
+
+// notDeleted fails with query.ErrNotFound if a destination is being deleted at this moment.
+func (a *API) notDeleted(ctx context.Context, id uuid.UUID) error {
+	known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
+	if err == nil && known.State.Status == destination.StatusDeleted {
+		err = wire.NotFoundError(query.ErrNotFound, "destination")
+	}
+	return err
 }
 
 type validationJSON struct {

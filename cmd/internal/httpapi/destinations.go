@@ -259,12 +259,8 @@ func (a *API) testDestination(r *http.Request) (wire.Reply, error) {
 
 // untestable returns why a destination can't be tested whose secrets or headers can't be opened.
 func (a *API) untestable(ctx context.Context, id uuid.UUID) error {
-	known, err := destination.Aggregate.Load(ctx, a.Commands.Store, id)
-	switch {
-	case err != nil:
+	if err := a.notDeleted(ctx, id); err != nil {
 		return err
-	case known.State.Status == destination.StatusDeleted: // right now
-		return wire.NotFoundError(query.ErrNotFound, "destination")
 	}
 	return &wire.Failure{
 		Kind: wire.Conflict,
