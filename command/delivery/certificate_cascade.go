@@ -31,7 +31,7 @@ func (c *DeletionCascade) afterCertificate(ctx context.Context, r *eventstore.Re
 func (c *DeletionCascade) endCertificate(ctx context.Context, r *eventstore.Recorded, of uuid.UUID) error {
 	out, err := clientcertificate.Aggregate.Execute(ctx, c.store, of, clientcertificate.Remove{At: recordedAt(r)},
 		consequence[clientcertificate.State](r, of, of, reasonOrganization))
-	if err = unlessGone(err, "remove client certificate of", of); err != nil {
+	if err := unlessGone(err, "remove client certificate of", of); err != nil {
 		return err
 	}
 	for _, event := range out.Events { // none if it was recorded before, which comes back as an event

@@ -150,7 +150,7 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 func (c *DeletionCascade) endDestination(ctx context.Context, r *eventstore.Recorded, of, id uuid.UUID) error {
 	_, err := destination.Aggregate.Execute(ctx, c.store, id, destination.Delete{Organization: of, At: recordedAt(r)},
 		consequence[destination.State](r, id, of, reasonOrganization))
-	if err = unlessGone(err, "delete destination", id); err != nil {
+	if err := unlessGone(err, "delete destination", id); err != nil {
 		return err
 	}
 	return c.holdings.Shred(ctx, id)
@@ -246,7 +246,7 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 	for _, id := range orphans {
 		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)},
 			consequence[delivery.State](r, id, sub.Organization, reasonNobody))
-		if err = unlessGone(err, "discard delivery", id); err != nil {
+		if err := unlessGone(err, "discard delivery", id); err != nil {
 			return err
 		}
 	}
