@@ -87,15 +87,18 @@ func newNotices(store eventstore.Store, state *eventstore.ProcessState) *notices
 // afterChange takes in a change of a destination.
 func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, event destination.Event) error {
 	id := cause.StreamID()
-	metadata, err := eventstore.ParseMetadata(cause.Metadata)
-	if err != nil {
-		return err
-	}
 	switch e := event.(type) {
 	case destination.Created:
 		n.name(id, e.Organization, e.Settings)
 	case destination.Revised:
-		n.name(id, metadata.Organization, e.Settings)
+		if n.addresses.Get(id) == nil && e.ExternalID != destination.NoticesExternalID {
+			return nil
+		}
+		organization, err := organizationOf(cause)
+		if err != nil {
+			return err
+		}
+		n.name(id, organization, e.Settings)
 	case destination.Enabled:
 		n.turn(id, false)
 	case destination.Disabled:
@@ -103,18 +106,15 @@ func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, e
 	case destination.AutoDisabled:
 		n.turn(id, true)
 		n.down.Set(id, &struct{}{})
-		return n.send(ctx, cause, notice{catalog.DestinationAutoDisabled, metadata.Organization, noticeData{
-			Destination: id,
-			Message:     e.Reason,
-		}})
+		return n.about(ctx, cause, catalog.DestinationAutoDisabled, noticeData{Destination: id, Message: e.Reason})
 	case destination.SecretRotated:
 		if len(e.Expiring) > 0 {
-			return n.send(ctx, cause, notice{catalog.SecretExpiring, metadata.Organization, noticeData{
+			return n.about(ctx, cause, catalog.SecretExpiring, noticeData{
 				Destination: id,
 				Message:     "The secret was rotated: the earlier ones sign until they expire",
 				Secrets:     e.Expiring,
 				ExpiresAt:   e.ExpiresAt,
-			}})
+			})
 		}
 	case destination.Deleted:
 		n.addresses.Set(id, nil)
@@ -189,6 +189,20 @@ func (n *notices) afterSubscription(ctx context.Context, cause *eventstore.Recor
 		Message:      reason,
 		Subscription: cause.StreamID(),
 	}})
+}
+
+// about sends a notice to the organization that an event's metadata name.
+func (n *notices) about(ctx context.Context, cause *eventstore.Recorded, kind string, data noticeData) error {
+	organization, err := organizationOf(cause)
+	if err != nil {
+		return err
+	}
+	return n.send(ctx, cause, notice{kind, organization, data})
+}
+
+func organizationOf(recorded *eventstore.Recorded) (uuid.UUID, error) {
+	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+	return metadata.Organization, err
 }
 
 // send sends a notice to its organization and to the operators. There are none about the address of the operators.

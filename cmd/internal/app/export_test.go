@@ -14,6 +14,9 @@ import (
 	"carillon/projections/sources"
 )
 
+// SizeOf is sizeOf.
+var SizeOf = sizeOf
+
 // Settle waits until the read models that a retirement changes show all that is recorded by now.
 func (a *App) Settle(ctx context.Context) error {
 	for _, model := range []projections.ReadModel{deliveries.ReadModel, publications.ReadModel, health.ReadModel,

@@ -5,7 +5,6 @@ package app_test
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,55 +17,27 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"carillon/aggregates/happening"
+	"carillon/cmd/internal/app"
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/projections/items"
 	"carillon/projections/sources"
 )
 
-// past records happenings of a source that ended yesterday.
+// past records happenings of a source that began a day ago and before.
 func (c *collects) past(source uuid.UUID, n int) {
 	c.Helper()
-	now := time.Now().UTC().Truncate(time.Microsecond)
+	last := time.Now().AddDate(0, 0, -1)
 	appending, ctx := errgroup.WithContext(c.Context())
 	appending.SetLimit(32)
 	for i := range n {
 		appending.Go(func() error {
-			title := fmt.Sprintf("Concert %d", i)
-			_, err := happening.Aggregate.Execute(ctx, c.app.Commands.Store, uuid.New(), happening.Observe{
-				SourceID: source,
-				Key:      title,
-				Details: happening.Details{Title: title, Instances: []happening.Instance{{
-					ID:     uuid.New(),
-					Status: happening.Scheduled,
-					Occurrences: []happening.Occurrence{{
-						ID:    uuid.New(),
-						Start: now.AddDate(0, 0, -1).Add(-time.Duration(i) * time.Minute),
-					}},
-				}}},
-				Source: happening.Block{Type: "site"},
-				At:     now,
-			}, happening.Options{})
-			return err
+			return c.observe(ctx, source, fmt.Sprintf("Concert %d", i), last.Add(-time.Duration(i)*time.Minute))
 		})
 	}
 	if err := appending.Wait(); err != nil {
 		c.Fatal(err)
 	}
-}
-
-// storeSize returns the bytes of the files of the embedded store.
-func (c *collects) storeSize() (bytes int64) {
-	_ = filepath.WalkDir(filepath.Join(c.cfg.DataDir, "eventstore"), func(_ string, f fs.DirEntry, err error) error {
-		if err == nil && f.Type().IsRegular() {
-			if info, err := f.Info(); err == nil {
-				bytes += info.Size()
-			}
-		}
-		return nil
-	})
-	return bytes
 }
 
 // Many happenings in two feeds are retired while their read models are rebuilt, and another one retires as well.
@@ -96,7 +67,8 @@ func TestHappeningsRetirement_many(t *testing.T) {
 			map[string]any{"rating": "positive"}, http.StatusOK)
 	}
 	const rows = "SELECT pg_total_relation_size('items.items') + pg_total_relation_size('items.merged')"
-	counted, size, postgres := c.counted(), c.storeSize(), c.count(rows)
+	store := filepath.Join(c.cfg.DataDir, "eventstore")
+	counted, size, postgres := c.counted(), app.SizeOf(store), c.count(rows)
 
 	var rebuild sync.Once
 	var batches int
@@ -126,7 +98,7 @@ func TestHappeningsRetirement_many(t *testing.T) {
 		return c.streams("happening")+c.streams("item") == 0
 	})
 	t.Logf("%d happenings, %d batches, %s; store %d bytes before, %d after; Postgres %d before, %d after", n, batches,
-		time.Since(began), size, c.storeSize(), postgres, c.count(rows))
+		time.Since(began), size, app.SizeOf(store), postgres, c.count(rows))
 	for _, when := range []string{"after the retirement", "after a rebuild"} {
 		c.shows(c.feed, 0)
 		c.shows(another, 0)

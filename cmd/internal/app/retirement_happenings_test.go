@@ -103,6 +103,25 @@ func (c *collects) counted() string {
 		"(SELECT feed_id, source_id, backfilling, added FROM sources.attachments)")
 }
 
+// observe records a happening of a source.
+func (c *collects) observe(ctx context.Context, source uuid.UUID, title string, start time.Time) error {
+	_, err := happening.Aggregate.Execute(ctx, c.app.Commands.Store, uuid.New(), happening.Observe{
+		SourceID: source,
+		Key:      title,
+		Details: happening.Details{Title: title, Instances: []happening.Instance{{
+			ID:     uuid.New(),
+			Status: happening.Scheduled,
+			Occurrences: []happening.Occurrence{{
+				ID:    uuid.New(),
+				Start: start.UTC().Truncate(time.Microsecond),
+			}},
+		}}},
+		Source: happening.Block{Type: "site"},
+		At:     time.Now().UTC().Truncate(time.Microsecond),
+	}, happening.Options{})
+	return err
+}
+
 func (c *collects) rebuildItems() {
 	c.Helper()
 	c.rebuild(items.ReadModel.Name, sources.ReadModel.Name)
@@ -257,19 +276,7 @@ func TestHappeningsRetirement_killed(t *testing.T) {
 		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
 	}
 	for i, step := range steps {
-		now := time.Now().UTC().Truncate(time.Microsecond)
-		title := fmt.Sprintf("Concert %d", i)
-		_, err := happening.Aggregate.Execute(t.Context(), c.app.Commands.Store, uuid.New(), happening.Observe{
-			SourceID: source,
-			Key:      title,
-			Details: happening.Details{Title: title, Instances: []happening.Instance{{
-				ID:          uuid.New(),
-				Status:      happening.Scheduled,
-				Occurrences: []happening.Occurrence{{ID: uuid.New(), Start: now.AddDate(0, 0, -1-i)}},
-			}}},
-			Source: happening.Block{Type: "site"},
-			At:     now,
-		}, happening.Options{})
+		err := c.observe(t.Context(), source, fmt.Sprintf("Concert %d", i), time.Now().AddDate(0, 0, -1-i))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -264,7 +264,7 @@ func (c *Console) deleteDestination(v *visit) (string, error) {
 	id := v.id("id")
 	deleted, err := c.Commands.DeleteDestination(v.Context(), v.caller(), command.DeleteDestination{ID: id})
 	return c.changed(v, deleted.Position, err, v.to("/destinations?done=deleted"),
-		append(ofDestination, subscriptions.ReadModel.Name, deliveries.ReadModel.Name)...)
+		slices.Concat(ofDestination, []string{subscriptions.ReadModel.Name, deliveries.ReadModel.Name})...)
 }
 
 // check is the result of a request to a destination.
