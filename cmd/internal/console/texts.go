@@ -69,8 +69,7 @@ const (
 	rebuildingNow   = "%s is already being rebuilt: the list shows the progress"
 	tryingOthers    = "other trials are running: try again later"
 	triedTooLong    = "it took longer than %s, the limit of a trial; a collection has no such limit"
-	notBegun        = "the server is stopping, or has no such role: nothing was started"
-	notResumed      = "the server is stopping, or has no such role: try again in a moment"
+	notRunning      = "the server is stopping, or has no such role: nothing was started; try again in a moment"
 	tooManyToReplay = "matches too many: %d deliveries, and at most %d can be sent again at once. Choose a " +
 		"shorter period, the oldest first"
 )

@@ -70,16 +70,33 @@ type workers struct {
 	running sync.WaitGroup
 }
 
-// start runs a task in the background; it returns false if the console does not run.
-func (w *workers) start(do func(context.Context)) bool {
+// start runs work in the background once it is recorded. If the console does not run, nothing is recorded.
+func (w *workers) start(record func() (Work, error), do func(context.Context, Work)) (Work, error) {
+	ctx, err := w.enter()
+	if err != nil {
+		return Work{}, err
+	}
+	recorded, err := record()
+	if err != nil {
+		w.running.Done()
+		return recorded, err
+	}
+	go func() {
+		defer w.running.Done()
+		do(ctx, recorded)
+	}()
+	return recorded, nil
+}
+
+// enter has the end of the console wait for one worker more.
+func (w *workers) enter() (context.Context, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx == nil || w.ctx.Err() != nil {
-		return false
+		return nil, &wire.Failure{Kind: wire.Unavailable, Issue: notRunning}
 	}
-	ctx := w.ctx
-	w.running.Go(func() { do(ctx) })
-	return true
+	w.running.Add(1)
+	return w.ctx, nil
 }
 
 func (w *workers) open(ctx context.Context) {
@@ -208,13 +225,8 @@ func (c *Console) startWork(v *visit, w Work) (string, error) {
 	if w.Total > maxReplayed {
 		return "", wire.Fail(wire.Invalid, "since", tooManyToReplay, w.Total, maxReplayed)
 	}
-	if err := c.Works.Begin(v.Context(), w); err != nil {
-		return "", err
-	}
-	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
-		return "", &wire.Failure{Kind: wire.Unavailable, Issue: notBegun}
-	}
-	return v.workPath(w), nil
+	w, err := c.workers.start(func() (Work, error) { return w, c.Works.Begin(v.Context(), w) }, c.work)
+	return v.workPath(w), err
 }
 
 func (v *visit) workPath(w Work) string {
@@ -257,14 +269,10 @@ func (c *Console) progressOf(v *visit, found query.Destination, title string) (s
 // resumeWork answers POST /console/destinations/{id}/work/{work}: it resumes interrupted work.
 func (c *Console) resumeWork(v *visit) (string, error) {
 	now := c.Now().UTC().Truncate(time.Microsecond)
-	w, err := c.Works.Take(v.Context(), v.organization(), v.id("work"), now, now.Add(-workTimeout))
-	if err != nil {
-		return "", err
-	}
-	if !c.workers.start(func(ctx context.Context) { c.work(ctx, w) }) {
-		return "", &wire.Failure{Kind: wire.Unavailable, Issue: notResumed}
-	}
-	return v.workPath(w), nil
+	w, err := c.workers.start(func() (Work, error) {
+		return c.Works.Take(v.Context(), v.organization(), v.id("work"), now, now.Add(-workTimeout))
+	}, c.work)
+	return v.workPath(w), err
 }
 
 // words describes the progress.

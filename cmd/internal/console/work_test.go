@@ -174,12 +174,14 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
 	b.get(t, path).expect(t, 200, "1 of 3")
-	b.post(t, path).expect(t, 404, "Not found") // in progress
 	w.later.Store(int64(time.Minute))
+	b.post(t, path).expect(t, 503, "nothing was started")
 	b.get(t, path).expect(t, 200, "It was interrupted", "Go on")
+	w.later.Store(0)
 	w.lives(t)
-	apitest.Eventually(t, "the console works", func() bool { return b.post(t, path).status == http.StatusSeeOther })
-	b.done(t, page{status: http.StatusSeeOther, location: path}).expect(t, 200, "3 of 3")
+	apitest.Eventually(t, "it is in progress", func() bool { return b.post(t, path).status == http.StatusNotFound })
+	w.later.Store(int64(time.Minute))
+	b.done(t, b.post(t, path)).expect(t, 200, "3 of 3")
 	if err := works.Advance(t.Context(), work, now.Add(time.Hour)); err == nil {
 		t.Error("who was given up on goes on beside who took over")
 	}
