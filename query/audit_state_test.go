@@ -9,7 +9,6 @@ import (
 
 	"carillon/aggregates/subscription"
 	"carillon/projections/audit"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -17,8 +16,7 @@ import (
 // audited returns queries of an empty audit trail.
 func audited(tb testing.TB) *query.Queries {
 	tb.Helper()
-	pool := pgtest.Pool(tb)
-	projecttest.New(tb, pool, audit.ReadModel)
+	pool := projecttest.Pool(tb, audit.ReadModel)
 	return &query.Queries{Pool: pool}
 }
 
@@ -65,8 +63,8 @@ func TestAuditEssentials(t *testing.T) {
 // The subscriptions at a time are those of the aggregate then, and gone with their destination.
 func TestAuditSubscriptions_anyTime(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	q := &query.Queries{Pool: pool}
 	day := func(n int) time.Time { return auditNoon.AddDate(0, 0, n) }
 	id, kept, dropped, programme := uuid.New(), uuid.New(), uuid.New(), uuid.New()

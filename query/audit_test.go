@@ -13,7 +13,6 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
 	"carillon/projections/audit"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -26,8 +25,8 @@ var (
 // record writes a history of one destination and reads it back.
 func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *query.Queries) {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	id := uuid.New()
 	projecttest.Stream(log, destination.Aggregate, id, auditNoon)(events...)
 	projecttest.Stream(log, destination.Aggregate, uuid.New(), auditNoon)(destination.Enabled{At: auditNoon}) // another's
@@ -158,8 +157,8 @@ func TestAuditState_outOfOrder(t *testing.T) {
 // TestAuditState_matchesAggregate compares the fold of the read model with the aggregate's.
 func TestAuditState_matchesAggregate(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	rapid.Check(t, func(rt *rapid.T) {
 		id, now, state := uuid.New(), auditNoon, destination.State{}
@@ -254,8 +253,8 @@ func TestAuditEntries_longHistory(t *testing.T) {
 
 func TestAudit_actorAndReason(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	id, event, correlation, causation := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	log.Append(eventstore.Recorded{
 		ID:      event,

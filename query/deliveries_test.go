@@ -395,7 +395,7 @@ func BenchmarkDeliveries(b *testing.B) {
 			FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
 		"VACUUM ANALYZE",
 	} {
-		if _, err := d.pool.Exec(b.Context(), sql); err != nil {
+		if _, err := d.Pool.Exec(b.Context(), sql); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -47,7 +47,7 @@ func (d deliverySide) busyDay(t testing.TB, size, held int) {
 		`INSERT INTO deliveries.outcomes SELECT '11111111-1111-4111-8111-111111111111', day, sum(total), sum(succeeded),
 			sum(failed), 0, 0 FROM deliveries.tallies GROUP BY day`,
 	} {
-		if _, err := d.pool.Exec(t.Context(), sql); err != nil {
+		if _, err := d.Pool.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%v: %s", err, sql)
 		}
 	}
@@ -58,7 +58,7 @@ func (d deliverySide) plainPage(t *testing.T, destination uuid.UUID, condition s
 	offset, limit int) (ids []uuid.UUID, total int) {
 	t.Helper()
 	from := "FROM deliveries.deliveries d LEFT JOIN deliveries.due u USING (id) WHERE d.destination = $1 AND " + condition
-	err := d.pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`)
+	err := d.Pool.QueryRow(t.Context(), `SELECT coalesce(array_agg(id), '{}'), (SELECT count(*) `+from+`)
 		FROM (SELECT d.id `+from+`
 		ORDER BY d.created_at DESC, d.id DESC OFFSET $2 LIMIT $3) page`, destination, offset, limit).Scan(&ids, &total)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestDeliveries_busyDay(t *testing.T) {
 	const size = 6000
 	d.busyDay(t, size, 20)
 	var feed uuid.UUID
-	if err := d.pool.QueryRow(t.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
+	if err := d.Pool.QueryRow(t.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -124,12 +124,12 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 	if err != nil || total != held || len(page) != 50 {
 		t.Fatalf("%d of %d (%v), want 50 of %d", len(page), total, err, held)
 	}
-	d.pool.Reset() // a closed session has reported its reads
+	d.Pool.Reset() // a closed session has reported its reads
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
 		var read, found int
-		if err := d.pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER
+		if err := d.Pool.QueryRow(ctx, `SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER
 			(WHERE relname = 'deliveries'),
 			sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FILTER (WHERE relname = 'due') FROM pg_stat_user_tables
 			WHERE schemaname = 'deliveries'`,
@@ -152,12 +152,12 @@ func BenchmarkDeliveriesOfOneDay(b *testing.B) {
 	d := newDeliverySide(b)
 	d.busyDay(b, 100_000, 100)
 	var feed uuid.UUID
-	if err := d.pool.QueryRow(b.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
+	if err := d.Pool.QueryRow(b.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
 		b.Fatal(err)
 	}
 	for _, statistics := range []string{"none", "fresh"} {
 		if statistics == "fresh" {
-			if _, err := d.pool.Exec(b.Context(), "ANALYZE"); err != nil {
+			if _, err := d.Pool.Exec(b.Context(), "ANALYZE"); err != nil {
 				b.Fatal(err)
 			}
 		}

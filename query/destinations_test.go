@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
@@ -18,7 +17,6 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/health"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 	"carillon/projections/subscriptions"
@@ -37,12 +35,10 @@ var (
 type deliverySide struct {
 	*projecttest.Log
 	*query.Queries
-	pool *pgxpool.Pool
 }
 
 func newDeliverySide(t testing.TB, others ...projections.ReadModel) deliverySide {
 	t.Helper()
-	pool := pgtest.Pool(t)
 	models := []projections.ReadModel{
 		destinations.ReadModel,
 		health.ReadModel,
@@ -50,8 +46,8 @@ func newDeliverySide(t testing.TB, others ...projections.ReadModel) deliverySide
 		publications.ReadModel,
 		deliveries.ReadModel,
 	}
-	log := projecttest.New(t, pool, append(models, others...)...)
-	return deliverySide{log, &query.Queries{Pool: pool}, pool}
+	log := projecttest.New(t, append(models, others...)...)
+	return deliverySide{log, &query.Queries{Pool: log.Database}}
 }
 
 // destination records a destination with its first secret.

@@ -94,12 +94,7 @@ func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
 // made is a database with empty read models and the views on them.
 func made(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool := projecttest.Pool(t)
-	for _, p := range readModels() {
-		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
-			t.Fatal(err)
-		}
-	}
+	pool := projecttest.Pool(t, readModels()...)
 	ensure(t, pool)
 	return pool
 }
@@ -207,8 +202,8 @@ func record(log *projecttest.Log) {
 
 func TestViewsShowWhatHappened(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, readModels()...)
+	log := projecttest.New(t, readModels()...)
+	pool := log.Database
 	ensure(t, pool)
 	record(log)
 	log.Project()
@@ -375,8 +370,7 @@ const oids = "SELECT relname, oid::bigint FROM pg_class WHERE relnamespace = 'an
 
 func TestManyAtOnceAndAgain(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	projecttest.New(t, pool, readModels()...)
+	pool := projecttest.Pool(t, readModels()...)
 	log := slog.New(slog.DiscardHandler)
 	var starting sync.WaitGroup
 	for range 8 {
@@ -415,8 +409,8 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 // An event is absent since its last source ceased to show it, and not while one source shows it.
 func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, readModels()...)
+	log := projecttest.New(t, readModels()...)
+	pool := log.Database
 	ensure(t, pool)
 	other := uuid.NewSHA1(page, []byte("other"))
 	id := uuid.NewSHA1(page, []byte("shown by two"))

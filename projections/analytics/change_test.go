@@ -137,9 +137,9 @@ func TestViewsOfAnotherVersionAreReplaced(t *testing.T) {
 // A read model that an older program made may lack what a view wants: the rest goes on, and the view follows.
 func TestViews_failureDelaysNothing(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	projecttest.New(t, pool, readModels()...)
-	if _, err := pool.Exec(t.Context(), "ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
+	pool := projecttest.Pool(t, readModels()...)
+	if _, err := pool.Exec(t.Context(), "DROP SCHEMA analytics CASCADE;"+
+		"ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -218,7 +218,9 @@ func TestWithoutTheRightToMakeRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	projecttest.New(t, pool, readModels()...)
+	if err := projecttest.Prepare(t.Context(), pool, readModels()...); err != nil {
+		t.Fatal(err)
+	}
 	log, out := logged()
 	if err := analytics.Ensure(t.Context(), pool, log); err != nil ||
 		!strings.Contains(out.String(), "CREATE ROLE carillon_analyst") {

@@ -19,8 +19,8 @@ var question = regexp.MustCompile("(?s)```sql\n(SELECT .*?;)\n```(?:\n\n```\n(.*
 // Analysts can run the queries of the documentation, and the answers have the columns that it shows.
 func TestQuestionsOfTheDocumentation(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, readModels()...)
+	log := projecttest.New(t, readModels()...)
+	pool := log.Database
 	record(log)
 	log.Project()
 	ensure(t, pool)

@@ -14,7 +14,6 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/audit"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -72,8 +71,8 @@ func life() []destination.Event {
 
 func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	projecttest.Stream(log, destination.Aggregate, alpha, noon.Add(time.Second))(life()...)
 	log.Project()
 	rows, err := pool.Query(t.Context(), "SELECT type || ' ' || detail FROM audit.entries WHERE destination = $1 "+
@@ -117,7 +116,7 @@ func TestEveryChangeIsKeptWithoutSecrets(t *testing.T) {
 
 func TestActorAndReason(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
 	name, data, err := destination.Events.Encode(destination.Disabled{At: noon})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +148,7 @@ func TestActorAndReason(t *testing.T) {
 
 func TestUnreadableEventsStop(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
 	stream := "destination-" + alpha.String()
 	for _, event := range []eventstore.Recorded{
 		{Stream: stream, Type: "destination.moved.v1", Data: []byte("{}")},
@@ -169,7 +168,7 @@ func TestUnreadableEventsStop(t *testing.T) {
 
 func BenchmarkRebuild(b *testing.B) {
 	const size = 18_000
-	log := projecttest.New(b, pgtest.Pool(b), audit.ReadModel)
+	log := projecttest.New(b, audit.ReadModel)
 	for range size / len(life()) {
 		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(life()...)
 	}

@@ -16,7 +16,6 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 	"carillon/projections/audit"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -29,8 +28,8 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 		destination enabled endsAt ending expiresAt expiring externalId feedType fingerprint handle headers id issuer keyId
 		known limits maxRequestsPerSecond name notAfter notBefore of reason scopes secretId secrets serial shown shownSecrets
 		sourceId sourceType hasHeaders status statusReason subject timezone to tokenId traceparent type url what with`)
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	for _, category := range []string{
 		"organization", "clientcertificate", "destination", "disclosure", "subscription", "feed", "source", "operator",
 		"auditor",
@@ -108,8 +107,8 @@ func TestDescribe(t *testing.T) {
 
 func TestRecordByThing(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, audit.ReadModel)
+	log := projecttest.New(t, audit.ReadModel)
+	pool := log.Database
 	programme, source, with := uuid.New(), uuid.New(), uuid.New()
 	projecttest.Stream(log, organization.Aggregate, org, noon)(organization.Registered{Name: "Town hall", At: noon},
 		organization.KeyIssued{

@@ -19,8 +19,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, auditors.ReadModel)
+	log := projecttest.New(t, auditors.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	expiry, town := noon.Add(time.Hour), uuid.New()
 	record := func(id string, events ...auditor.Event) {
@@ -91,7 +91,7 @@ func TestTokens(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, projecttest.Pool(t), auditors.ReadModel)
+	log := projecttest.New(t, auditors.ReadModel)
 	err := log.ProjectError(auditors.ReadModel, eventstore.Recorded{
 		Stream: auditor.Aggregate.Stream(auditor.StreamID("forever0")), Type: "auditor.promoted.v9", Data: []byte("{}"),
 	})

@@ -33,8 +33,8 @@ func certificate(name string, days int) clientcertificate.Certificate {
 
 func TestEachOrganizationShowsOne(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, clientcertificates.ReadModel)
+	log := projecttest.New(t, clientcertificates.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	record := func(organization uuid.UUID, events ...clientcertificate.Event) {
 		projecttest.Stream(log, clientcertificate.Aggregate, organization, noon)(events...)
@@ -89,7 +89,7 @@ func TestEachOrganizationShowsOne(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, projecttest.Pool(t), clientcertificates.ReadModel)
+	log := projecttest.New(t, clientcertificates.ReadModel)
 	err := log.ProjectError(clientcertificates.ReadModel, eventstore.Recorded{
 		Stream: clientcertificate.Aggregate.Stream(uuid.New()), Type: "client_certificate.lent.v9", Data: []byte("{}"),
 	})

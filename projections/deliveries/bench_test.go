@@ -12,7 +12,6 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/projections"
 	"carillon/projections/deliveries"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -25,7 +24,7 @@ func BenchmarkRebuild(b *testing.B) {
 		for _, lag := range []int{20, 2000} {
 			b.Run(fmt.Sprintf("fan-out=%d/lag=%d", fanOut, lag), func(b *testing.B) {
 				const size = 40_000
-				log := projecttest.New(b, pgtest.Pool(b), deliveries.ReadModel)
+				log := projecttest.New(b, deliveries.ReadModel)
 				steadyHistory(log, size, fanOut, lag)
 				for b.Loop() {
 					log.ProjectInBatches(deliveries.ReadModel, projections.MaxBatch)
@@ -122,10 +121,10 @@ func BenchmarkClaim(b *testing.B) {
 			h := newHistory(b)
 			grow(h, 0, 100_000)
 			h.wait(waiting)
-			claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}
+			claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{PerDestination: 50, Limit: 200, Lease: lease}
 			b.Run("claim", func(b *testing.B) {
 				for b.Loop() {
-					seen, err := deliveries.Look(b.Context(), h.pool, &pgx.Batch{}, noon)
+					seen, err := deliveries.Look(b.Context(), h.Database, &pgx.Batch{}, noon)
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -138,7 +137,7 @@ func BenchmarkClaim(b *testing.B) {
 						ids[i] = claimed[i].ID
 					}
 					b.StopTimer()
-					if err := deliveries.Release(b.Context(), h.pool, me, ids); err != nil {
+					if err := deliveries.Release(b.Context(), h.Database, me, ids); err != nil {
 						b.Fatal(err)
 					}
 					b.StartTimer()
@@ -146,7 +145,7 @@ func BenchmarkClaim(b *testing.B) {
 			})
 			b.Run("nothing-due", func(b *testing.B) {
 				for b.Loop() {
-					if _, err := deliveries.Look(b.Context(), h.pool, &pgx.Batch{}, noon.AddDate(-1, 0, 0)); err != nil {
+					if _, err := deliveries.Look(b.Context(), h.Database, &pgx.Batch{}, noon.AddDate(-1, 0, 0)); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -169,7 +168,7 @@ func (h history) wait(destinations int) {
 			times`, destinations),
 		"VACUUM ANALYZE deliveries.due, destinations.destinations",
 	} {
-		if _, err := h.pool.Exec(h.t.Context(), sql); err != nil {
+		if _, err := h.Database.Exec(h.t.Context(), sql); err != nil {
 			h.t.Fatalf("%v: %s", err, sql)
 		}
 	}
@@ -204,7 +203,7 @@ func grow(h history, done, due int) {
 			FROM deliveries.deliveries GROUP BY 1, 2, 3, 4`,
 		"VACUUM ANALYZE", "CHECKPOINT",
 	} {
-		if _, err := h.pool.Exec(h.t.Context(), sql); err != nil {
+		if _, err := h.Database.Exec(h.t.Context(), sql); err != nil {
 			h.t.Fatalf("%v: %s", err, sql)
 		}
 	}

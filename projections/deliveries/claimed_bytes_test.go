@@ -74,7 +74,7 @@ func TestClaim_memoryLimit(t *testing.T) {
 			}
 			got, claims := map[uuid.UUID]bool{}, 0
 			for ; len(got) < 2*events+2 && claims < 10; claims++ {
-				claimed, err := claimOnce(t.Context(), h.pool, me, ask, noon.Add(time.Minute))
+				claimed, err := claimOnce(t.Context(), h.Database, me, ask, noon.Add(time.Minute))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -16,7 +16,7 @@ func TestNextDue(t *testing.T) {
 	h := newHistory(t)
 	next := func(now time.Time) time.Duration {
 		t.Helper()
-		at := nextDue(t, h.pool, now)
+		at := nextDue(t, h.Database, now)
 		if at.IsZero() {
 			return 0
 		}

@@ -32,7 +32,7 @@ func (h history) claim(
 ) []deliveries.Claimed {
 	h.t.Helper()
 	h.takeBack(now)
-	claimed, err := claimOnce(h.t.Context(), h.pool, worker, deliveries.Ask{
+	claimed, err := claimOnce(h.t.Context(), h.Database, worker, deliveries.Ask{
 		Full:           saturated,
 		PerDestination: perDestination,
 		Limit:          limit,
@@ -58,7 +58,7 @@ func claimOnce(
 // takeBack frees what dead workers hold, and leases that have ended.
 func (h history) takeBack(now time.Time, dead ...int32) {
 	h.t.Helper()
-	if err := deliveries.TakeBack(h.t.Context(), h.pool, dead, now); err != nil {
+	if err := deliveries.TakeBack(h.t.Context(), h.Database, dead, now); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -160,7 +160,7 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 		})
 	}
 	h.Project()
-	claimed, err := claimOnce(t.Context(), h.pool, me, deliveries.Ask{
+	claimed, err := claimOnce(t.Context(), h.Database, me, deliveries.Ask{
 		Limit:          100,
 		PerDestination: 8,
 		Lease:          lease,
@@ -204,12 +204,12 @@ func TestClaimRespectsLeases(t *testing.T) {
 		}
 	}
 
-	seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, noon)
+	seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon)
 	holders := seen.Holders
 	if err != nil || len(holders) != 1 || holders[0].Worker != me || !holders[0].Ends.Equal(noon.Add(2*lease)) {
 		t.Fatalf("holders %+v (%v), want this worker until its lease ends", holders, err)
 	}
-	held, err := deliveries.Held(t.Context(), h.pool, me, noon.Add(2*lease+time.Second))
+	held, err := deliveries.Held(t.Context(), h.Database, me, noon.Add(2*lease+time.Second))
 	if err != nil || !slices.Equal(held, []uuid.UUID{id}) {
 		t.Fatalf("held %v (%v), want the delivery", held, err)
 	}
@@ -217,13 +217,13 @@ func TestClaimRespectsLeases(t *testing.T) {
 	if n := len(h.claim(peer, 10, 10, noon.Add(lease))); n != 1 {
 		t.Fatalf("of a worker that died: claimed %d, want 1", n)
 	}
-	if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{id}); err != nil {
+	if err := deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{id}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 0 {
 		t.Fatal("a worker gave back what another one holds")
 	}
-	if err := deliveries.Release(t.Context(), h.pool, peer, []uuid.UUID{id}); err != nil {
+	if err := deliveries.Release(t.Context(), h.Database, peer, []uuid.UUID{id}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(h.claim(me, 10, 10, noon.Add(lease))); n != 1 {
@@ -335,7 +335,7 @@ func TestEveryDestinationHasItsTurn(t *testing.T) {
 			t.Fatalf("claimed %d, want 1", len(one))
 		}
 		seen[one[0].Destination]++
-		if err := deliveries.Release(t.Context(), h.pool, me, []uuid.UUID{one[0].ID}); err != nil {
+		if err := deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{one[0].ID}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -385,7 +385,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				claimed, err := claimOnce(ctx, h.pool, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
+				claimed, err := claimOnce(ctx, h.Database, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

@@ -45,7 +45,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()
-		err := h.pool.QueryRow(t.Context(), "SELECT due_at, available_at FROM deliveries.due WHERE id = $1",
+		err := h.Database.QueryRow(t.Context(), "SELECT due_at, available_at FROM deliveries.due WHERE id = $1",
 			dispatch.DeliveryID(event(n), alpha)).Scan(&due, &available)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	}
 	bring := func(want int64) {
 		t.Helper()
-		if n, err := deliveries.BringBack(t.Context(), h.pool, noon, lease); err != nil || n != want {
+		if n, err := deliveries.BringBack(t.Context(), h.Database, noon, lease); err != nil || n != want {
 			t.Fatalf("%d were brought back (%v), want %d", n, err, want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	}
 	// A pause that was made while the clock was ahead.
 	const pause = "UPDATE deliveries.due SET available_at = $2 WHERE id = $1"
-	if _, err := h.pool.Exec(t.Context(), pause, dispatch.DeliveryID(event(1), alpha), wrong); err != nil {
+	if _, err := h.Database.Exec(t.Context(), pause, dispatch.DeliveryID(event(1), alpha), wrong); err != nil {
 		t.Fatal(err)
 	}
 	bring(1)

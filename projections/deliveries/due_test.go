@@ -27,7 +27,7 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	const waiting = 3000
 	h.wait(waiting)
 	// One session: its statistics are reported once it is idle.
-	config := h.pool.Config()
+	config := h.Database.Config()
 	config.MaxConns = 1
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
@@ -87,7 +87,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 	h.fill(disabled, 1500)
 	h.wait(1500) // more than are visited at one time
 	now := noon.Add(time.Minute)
-	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{
+	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{
 		PerDestination: 1,
 		Limit:          10,
 		Lease:          lease,
@@ -95,7 +95,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 	}
 	got := map[uuid.UUID]int{}
 	for deadline := time.Now().Add(time.Minute); len(got) < 3; {
-		seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, now)
+		seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,9 +135,9 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 	h.schedule(0, noon, fanOut...)
 	h.Project()
 	h.fill(alpha, 3000)
-	claimer, ask := deliveries.NewClaimer(h.pool, me), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}
+	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}
 	for deadline := time.Now().Add(time.Minute); len(others) > 0; {
-		seen, err := deliveries.Look(t.Context(), h.pool, &pgx.Batch{}, noon.Add(time.Minute))
+		seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func (h history) fill(destination uuid.UUID, size int) {
 			'2026-11-21 12:00:01Z'
 			FROM generate_series(1, %d) n WHERE $2::uuid IS NOT NULL`, size),
 	} {
-		if _, err := h.pool.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
+		if _, err := h.Database.Exec(h.t.Context(), sql, destination, event(0)); err != nil {
 			h.t.Fatalf("%v: %s", err, sql)
 		}
 	}
@@ -193,13 +193,13 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
 	h.Project()
 	h.wait(250)
-	if _, err := h.pool.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
+	if _, err := h.Database.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
 		noon.Add(time.Hour+249*time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	var wakes []time.Duration
 	for now := noon; ; {
-		next := nextDue(t, h.pool, now)
+		next := nextDue(t, h.Database, now)
 		if next.IsZero() {
 			break
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
@@ -15,7 +14,6 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
@@ -32,14 +30,12 @@ var (
 // history records what happens to deliveries, for the read models that deliverers use.
 type history struct {
 	*projecttest.Log
-	t    testing.TB
-	pool *pgxpool.Pool
+	t testing.TB
 }
 
 func newHistory(t testing.TB) history {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	return history{projecttest.New(t, pool, destinations.ReadModel, publications.ReadModel, deliveries.ReadModel), t, pool}
+	return history{projecttest.New(t, destinations.ReadModel, publications.ReadModel, deliveries.ReadModel), t}
 }
 
 func (h history) destination(id uuid.UUID) {
@@ -167,7 +163,7 @@ type stored struct {
 // row reads the delivery of the n-th event to a destination; nil means there is none.
 func (h history) row(n int, destination uuid.UUID) *stored {
 	h.t.Helper()
-	rows, err := h.pool.Query(h.t.Context(), `
+	rows, err := h.Database.Query(h.t.Context(), `
 		SELECT d.status, d.attempts, d.automatic, d.revision, d.created_at, d.completed_at, d.subscriptions, d.type,
 		d.subject, d.feed_id,
 			u.due_at, u.available_at, u.worker, u.replay
@@ -195,7 +191,7 @@ func (h history) row(n int, destination uuid.UUID) *stored {
 func (h history) count(sql string, args ...any) int {
 	h.t.Helper()
 	var n int
-	if err := h.pool.QueryRow(h.t.Context(), sql, args...).Scan(&n); err != nil {
+	if err := h.Database.QueryRow(h.t.Context(), sql, args...).Scan(&n); err != nil {
 		h.t.Fatal(err)
 	}
 	return n

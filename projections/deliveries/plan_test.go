@@ -37,7 +37,7 @@ func (p plan) looked() float64 {
 func TestTakeBack_plan(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
-	tx, err := h.pool.Begin(t.Context())
+	tx, err := h.Database.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

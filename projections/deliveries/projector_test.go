@@ -86,7 +86,7 @@ func TestAttempts(t *testing.T) {
 func (h history) wantsAttempts(want string) {
 	h.t.Helper()
 	var got string
-	err := h.pool.QueryRow(h.t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', number, trigger, response_status,
+	err := h.Database.QueryRow(h.t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', number, trigger, response_status,
 		convert_from(response_body, 'UTF8'), 'was ' || renumbered_from), ', ' ORDER BY number), '')
 		FROM deliveries.attempts`).Scan(&got)
 	if err != nil {
@@ -305,7 +305,7 @@ func TestSuccess_touchesNoIndex(t *testing.T) {
 	}
 	h.Project()
 	pages := func() map[uuid.UUID]int {
-		rows, err := h.pool.Query(t.Context(), "SELECT id, (ctid::text::point)[0]::integer FROM deliveries.deliveries")
+		rows, err := h.Database.Query(t.Context(), "SELECT id, (ctid::text::point)[0]::integer FROM deliveries.deliveries")
 		if err != nil {
 			t.Fatal(err)
 		}

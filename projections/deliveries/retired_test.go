@@ -222,7 +222,7 @@ func TestRetired_publications(t *testing.T) {
 	h.Project()
 	var left uuid.UUID
 	var revision eventstore.Revision
-	err := h.pool.QueryRow(t.Context(), "SELECT id, revision FROM publications.publications, publications.retirement").
+	err := h.Database.QueryRow(t.Context(), "SELECT id, revision FROM publications.publications, publications.retirement").
 		Scan(&left, &revision)
 	if err != nil || left != event(3) || revision != 0 {
 		t.Errorf("left is %s of %s, at revision %d: %v", left, publication.Aggregate.Stream(event(3)), revision, err)

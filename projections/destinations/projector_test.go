@@ -15,7 +15,6 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/destinations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -52,7 +51,7 @@ func wants(t *testing.T, log *projecttest.Log, table string, lines ...string) {
 
 func TestRows(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
+	log := projecttest.New(t, destinations.ReadModel)
 	happens := projecttest.Stream(log, destination.Aggregate, alpha, noon)
 	row := func(status, reason, updated string, revision int) string {
 		return fmt.Sprintf(`{"id": "%s", "name": "CRM", "status": "%s", "address": "\\x61646472657373", `+
@@ -104,7 +103,7 @@ func TestRows(t *testing.T) {
 
 func TestRevisedReplacesAndClears(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
+	log := projecttest.New(t, destinations.ReadModel)
 	projecttest.Stream(log, destination.Aggregate, alpha, noon)(created,
 		destination.Revised{
 			Settings: destination.Settings{Name: "Billing", URL: "https://example.org/new"},
@@ -123,7 +122,7 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
+	log := projecttest.New(t, destinations.ReadModel)
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
 		ids := []uuid.UUID{alpha, uuid.New()}
@@ -196,7 +195,7 @@ func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Co
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), destinations.ReadModel)
+	log := projecttest.New(t, destinations.ReadModel)
 	err := log.ProjectError(destinations.ReadModel, eventstore.Recorded{
 		Stream: "destination-" + alpha.String(),
 		Type:   "destination.moved.v1",
@@ -210,7 +209,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies creations with a revision and a rotation each.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), destinations.ReadModel)
+	log := projecttest.New(b, destinations.ReadModel)
 	for range size / 4 {
 		secret := uuid.New()
 		projecttest.Stream(log, destination.Aggregate, uuid.New(), noon)(created, destination.SecretMinted{

@@ -10,7 +10,6 @@ import (
 
 	"carillon/aggregates/feed"
 	"carillon/projections/feeds"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -28,8 +27,8 @@ var (
 
 func open(t *testing.T) (*projecttest.Log, *query.Queries) {
 	t.Helper()
-	pool := pgtest.Pool(t)
-	return projecttest.New(t, pool, feeds.ReadModel), &query.Queries{Pool: pool}
+	log := projecttest.New(t, feeds.ReadModel)
+	return log, &query.Queries{Pool: log.Database}
 }
 
 func record(log *projecttest.Log, id uuid.UUID, events ...feed.Event) {

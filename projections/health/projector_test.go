@@ -16,7 +16,6 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/health"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
 
@@ -129,8 +128,8 @@ func TestHealth(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pool := pgtest.Pool(t)
-			log := projecttest.New(t, pool, health.ReadModel)
+			log := projecttest.New(t, health.ReadModel)
+			pool := log.Database
 			for _, step := range test.steps {
 				step(log)
 			}
@@ -161,7 +160,7 @@ func attempt(
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), health.ReadModel)
+	log := projecttest.New(t, health.ReadModel)
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
 		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
@@ -198,7 +197,7 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), health.ReadModel)
+	log := projecttest.New(t, health.ReadModel)
 	for _, stream := range []string{"delivery-", "destination-"} {
 		err := log.ProjectError(health.ReadModel, eventstore.Recorded{
 			Stream: stream + uuid.NewString(),
@@ -214,7 +213,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies attempts of 100 destinations, 5 % of them failed.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 40_000
-	log := projecttest.New(b, pgtest.Pool(b), health.ReadModel)
+	log := projecttest.New(b, health.ReadModel)
 	destinations := make([]uuid.UUID, 100)
 	for i := range destinations {
 		destinations[i] = uuid.New()

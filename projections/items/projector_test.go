@@ -18,7 +18,6 @@ import (
 	"carillon/eventstore/instant"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -41,10 +40,10 @@ type fixture struct {
 
 func open(t testing.TB) fixture {
 	t.Helper()
-	pool := pgtest.Pool(t)
+	log := projecttest.New(t, feeds.ReadModel, items.ReadModel)
 	f := fixture{
-		Log:     projecttest.New(t, pool, feeds.ReadModel, items.ReadModel),
-		Queries: &query.Queries{Pool: pool},
+		Log:     log,
+		Queries: &query.Queries{Pool: log.Database},
 		t:       t,
 		feed:    uuid.New(),
 		source:  uuid.New(),

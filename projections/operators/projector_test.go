@@ -18,8 +18,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, operators.ReadModel)
+	log := projecttest.New(t, operators.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	term, overlap := noon.Add(48*time.Hour), noon.Add(time.Hour)
 	record := func(name string, events ...operator.Event) {
@@ -106,7 +106,7 @@ func TestTokens(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, projecttest.Pool(t), operators.ReadModel)
+	log := projecttest.New(t, operators.ReadModel)
 	err := log.ProjectError(operators.ReadModel, eventstore.Recorded{
 		Stream: operator.Aggregate.Stream(operator.StreamID("ann")), Type: "operator.promoted.v9", Data: []byte("{}"),
 	})

@@ -11,7 +11,6 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/eventstore"
 	"carillon/projections/organizations"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -20,8 +19,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, organizations.ReadModel)
+	log := projecttest.New(t, organizations.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	org, expiry := uuid.New(), noon.Add(time.Hour)
 	record(log, org,
@@ -71,8 +70,8 @@ func TestKeys(t *testing.T) {
 // A key id that two organizations got by chance opens the first one's data only, and one can't revoke the other's.
 func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, organizations.ReadModel)
+	log := projecttest.New(t, organizations.ReadModel)
+	pool := log.Database
 	queries := &query.Queries{Pool: pool}
 	first, second := uuid.New(), uuid.New()
 	for _, org := range []uuid.UUID{first, second} {
@@ -92,7 +91,7 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 
 func TestUndecodable(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), organizations.ReadModel)
+	log := projecttest.New(t, organizations.ReadModel)
 	err := log.ProjectError(organizations.ReadModel, eventstore.Recorded{
 		Stream: "organization-" + uuid.NewString(), Type: "organization.renamed.v9", Data: []byte("{}"),
 	})

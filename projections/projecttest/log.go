@@ -6,9 +6,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,8 +25,9 @@ import (
 
 // Log is a history and the read models that are made of it.
 type Log struct {
+	Database *pgxpool.Pool
+
 	t        testing.TB
-	pool     *pgxpool.Pool
 	readers  []reader
 	events   []eventstore.Recorded
 	pending  int // events from here on are not projected
@@ -36,19 +39,44 @@ type reader struct {
 	conn  *pgx.Conn
 }
 
-var migrated = pgtest.NewTemplate(projections.SchemaDigest(), projections.Migrate)
+var templates sync.Map // *pgtest.Template by digest
 
-// Pool returns a pool of connections to a new database, in which there is all that is no read model.
-func Pool(t testing.TB) *pgxpool.Pool { return migrated.Pool(t) }
+// Template is a database with the tables of the read models, empty, and all that is no read model.
+func Template(models ...projections.ReadModel) *pgtest.Template {
+	digest := projections.SchemaDigest(models...)
+	made, _ := templates.LoadOrStore(digest, pgtest.NewTemplate(digest,
+		func(ctx context.Context, pool *pgxpool.Pool) error { return Prepare(ctx, pool, models...) }))
+	return made.(*pgtest.Template)
+}
 
-// New makes the schemas of the read models, empty.
-func New(t testing.TB, pool *pgxpool.Pool, models ...projections.ReadModel) *Log {
+// Prepare makes the tables of the template in an empty database.
+func Prepare(ctx context.Context, pool *pgxpool.Pool, models ...projections.ReadModel) error {
+	err := projections.Migrate(ctx, pool)
+	for _, m := range models {
+		err = errors.Join(err, projections.EnsureSchema(ctx, pool, m))
+	}
+	return err
+}
+
+// Pool returns a pool of connections to a new copy of the template.
+func Pool(t testing.TB, models ...projections.ReadModel) *pgxpool.Pool {
 	t.Helper()
-	l := &Log{t: t, pool: pool}
+	return Template(models...).Pool(t)
+}
+
+// New begins a history in a new database.
+func New(t testing.TB, models ...projections.ReadModel) *Log {
+	t.Helper()
+	return On(t, Pool(t, models...), models...)
+}
+
+// On begins a history in a database that has the read models, empty.
+func On(t testing.TB, pool *pgxpool.Pool, models ...projections.ReadModel) *Log {
+	t.Helper()
+	l := &Log{t: t, Database: pool, revision: map[string]eventstore.Revision{}}
 	for _, p := range models {
 		l.readers = append(l.readers, reader{p, l.connect(p)})
 	}
-	l.Clear()
 	return l
 }
 
@@ -63,7 +91,7 @@ func (l *Log) Clear() {
 
 func (l *Log) connect(p projections.ReadModel) *pgx.Conn {
 	l.t.Helper()
-	config := l.pool.Config().ConnConfig.Copy()
+	config := l.Database.Config().ConnConfig.Copy()
 	config.RuntimeParams["search_path"] = pgx.Identifier{p.Name}.Sanitize() + ", public"
 	conn, err := pgx.ConnectConfig(l.t.Context(), config)
 	if err != nil {
@@ -188,7 +216,7 @@ func (l *Log) Dump(tables ...string) string {
 	var out bytes.Buffer
 	for _, table := range tables {
 		fmt.Fprintf(&out, "# %s\n", table)
-		rows, err := l.pool.Query(l.t.Context(), "SELECT to_jsonb(t) FROM "+table+" t")
+		rows, err := l.Database.Query(l.t.Context(), "SELECT to_jsonb(t) FROM "+table+" t")
 		if err != nil {
 			l.t.Fatal(err)
 		}

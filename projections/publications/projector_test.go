@@ -12,7 +12,6 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 )
@@ -27,8 +26,8 @@ var (
 
 func TestRows(t *testing.T) {
 	t.Parallel()
-	pool := pgtest.Pool(t)
-	log := projecttest.New(t, pool, publications.ReadModel)
+	log := projecttest.New(t, publications.ReadModel)
+	pool := log.Database
 	data := `{"z":1.50,"a":{"b":1e3},"text":"ü \u0000 \u00fc","z2":[]}` // neither sorted nor normalised
 	projecttest.Stream(log, publication.Aggregate, one, noon.Add(time.Second))(publication.Published{
 		Type:     "news.item.added",
@@ -88,7 +87,7 @@ func TestRows(t *testing.T) {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), publications.ReadModel)
+	log := projecttest.New(t, publications.ReadModel)
 	err := log.ProjectError(publications.ReadModel, eventstore.Recorded{
 		Stream: "publication-" + one.String(),
 		Type:   "publication.retracted.v1",
@@ -102,7 +101,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies events with 400 bytes of data.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), publications.ReadModel)
+	log := projecttest.New(b, publications.ReadModel)
 	data := []byte(`{"title":"` + strings.Repeat("x", 388) + `"}`)
 	for i := range size {
 		at := noon.Add(time.Duration(i) * time.Millisecond)

@@ -40,10 +40,10 @@ type fixture struct {
 
 func open(t *testing.T) fixture {
 	t.Helper()
-	pool := projecttest.Pool(t)
+	log := projecttest.New(t, sources.ReadModel)
 	f := fixture{
-		Log:     projecttest.New(t, pool, sources.ReadModel),
-		Queries: &query.Queries{Pool: pool},
+		Log:     log,
+		Queries: &query.Queries{Pool: log.Database},
 		t:       t,
 		id:      uuid.New(),
 	}

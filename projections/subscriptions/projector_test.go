@@ -14,7 +14,6 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/subscriptions"
 )
@@ -59,7 +58,7 @@ func pin(feed, subscription uuid.UUID) string {
 
 func TestRows(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
+	log := projecttest.New(t, subscriptions.ReadModel)
 	happens := projecttest.Stream(log, subscription.Aggregate, one, noon)
 	happens(subscription.Created{
 		Organization: org,
@@ -108,7 +107,7 @@ func TestRows(t *testing.T) {
 
 func TestDeleted(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
+	log := projecttest.New(t, subscriptions.ReadModel)
 	for id, of := range map[uuid.UUID]uuid.UUID{one: alpha, two: beta} {
 		projecttest.Stream(log, subscription.Aggregate, id, noon)(subscription.Created{
 			Organization: org,
@@ -135,7 +134,7 @@ func TestDeleted(t *testing.T) {
 // TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
+	log := projecttest.New(t, subscriptions.ReadModel)
 	tables := []string{"subscriptions.subscriptions", "subscriptions.pins"}
 	rapid.Check(t, func(r *rapid.T) {
 		log.Clear()
@@ -197,7 +196,7 @@ func validPins(r *rapid.T) subscription.Settings {
 
 func TestUnknownEventStops(t *testing.T) {
 	t.Parallel()
-	log := projecttest.New(t, pgtest.Pool(t), subscriptions.ReadModel)
+	log := projecttest.New(t, subscriptions.ReadModel)
 	for _, stream := range []string{"subscription-", "destination-"} {
 		err := log.ProjectError(subscriptions.ReadModel, eventstore.Recorded{
 			Stream: stream + one.String(),
@@ -213,7 +212,7 @@ func TestUnknownEventStops(t *testing.T) {
 // BenchmarkRebuild applies creations with three pins and a revision each.
 func BenchmarkRebuild(b *testing.B) {
 	const size = 20_000
-	log := projecttest.New(b, pgtest.Pool(b), subscriptions.ReadModel)
+	log := projecttest.New(b, subscriptions.ReadModel)
 	for range size / 2 {
 		projecttest.Stream(log, subscription.Aggregate, uuid.New(), noon)(
 			subscription.Created{

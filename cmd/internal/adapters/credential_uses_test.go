@@ -79,8 +79,8 @@ func TestUsesSurviveAnOutageAndTheEnd(t *testing.T) {
 // When dead credentials were used is forgotten 90 days later; when those were that may be used still, never.
 func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
+	log := projecttest.New(t, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
+	pool := log.Database
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	past, recent := now.Add(-100*24*time.Hour), now.Add(-80*24*time.Hour)
 	key := func(id string) organization.Event {

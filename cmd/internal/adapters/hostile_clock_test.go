@@ -87,8 +87,7 @@ func TestHostileWindowInTheFuture(t *testing.T) {
 // TestHostileClaimInTheFuture: an unsettled claim, made by a clock that was ahead, expires like any other.
 func TestHostileClaimInTheFuture(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	projecttest.New(t, pool, organizations.ReadModel, destinations.ReadModel)
+	pool := projecttest.Pool(t, organizations.ReadModel, destinations.ReadModel)
 	quotas := &adapters.Quotas{Pool: pool, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	org := uuid.New()
 	claim := func(n int) error {

@@ -28,8 +28,8 @@ type walks struct {
 
 func openWalks(t *testing.T) *walks {
 	t.Helper()
-	pool := projecttest.Pool(t)
-	return &walks{adapters.NewWalks(pool), pool, projecttest.New(t, pool, sources.ReadModel)}
+	log := projecttest.New(t, sources.ReadModel)
+	return &walks{adapters.NewWalks(log.Database), log.Database, log}
 }
 
 func (w *walks) source(t *testing.T, url string) uuid.UUID {

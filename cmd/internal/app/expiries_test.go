@@ -21,8 +21,8 @@ import (
 // metric.
 func TestExpiringCertificatesAreReported(t *testing.T) {
 	t.Parallel()
-	pool := projecttest.Pool(t)
-	log := projecttest.New(t, pool, clientcertificates.ReadModel)
+	log := projecttest.New(t, clientcertificates.ReadModel)
+	pool := log.Database
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	var logged bytes.Buffer
 	e := &expiries{

@@ -2,7 +2,6 @@ package app_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
 	"carillon/command/retire"
-	"carillon/eventstore"
 	"carillon/projections/items"
 	"carillon/projections/sources"
 )
@@ -239,64 +237,5 @@ func TestHappeningsRetirement(t *testing.T) {
 	c.shows(c.feed, 2)
 	if n, err := c.app.RetireAt(t.Context(), later(), nil); n != 0 || err != nil {
 		t.Errorf("%d happenings retired again, %v", n, err)
-	}
-}
-
-// A process may be killed between any two steps: another one goes on.
-func TestHappeningsRetirement_killed(t *testing.T) {
-	t.Parallel()
-	c := newCollects(t)
-	h := newHouse(t, "site")
-	source := c.add(h)
-	c.attach(c.feed, h, source)
-	c.eventually("the source was collected", func() bool {
-		return c.count("SELECT count(*) FROM sources.attachments WHERE NOT backfilling") == 1
-	})
-	steps := []func(*retire.Retirer){
-		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
-			oldest := r.Happenings.Oldest
-			r.Happenings.Oldest = func(ctx context.Context, before time.Time, after retire.Ended, limit int) (
-				[]retire.Ended, eventstore.Revision, error,
-			) {
-				page, revision, err := oldest(ctx, before, after, limit)
-				if after == (retire.Ended{}) {
-					if _, err := c.app.RetireAt(ctx, later(), nil); err != nil {
-						t.Error(err)
-					}
-				}
-				return page, revision, err
-			}
-		},
-		func(r *retire.Retirer) {
-			r.Happenings.Await = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) {
-			r.Removed = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
-	}
-	for i, step := range steps {
-		err := c.observe(t.Context(), source, fmt.Sprintf("Concert %d", i), time.Now().AddDate(0, 0, -1-i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.shows(c.feed, 1)
-		before := c.counted()
-		if _, err := c.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
-			t.Fatalf("step %d was not the last", i)
-		}
-		c.restart()
-		c.eventually("it is retired, and its streams are gone", func() bool {
-			_, err := c.app.RetireAt(t.Context(), later(), nil)
-			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
-				t.Fatal(err)
-			}
-			return err == nil && c.streams("happening")+c.streams("item") == 0
-		})
-		c.rebuildItems()
-		if diff := cmp.Diff(before, c.counted()); diff != "" {
-			t.Errorf("killed at step %d, the counts differ (-before +after):\n%s", i, diff)
-		}
-		c.shows(c.feed, 0)
 	}
 }

@@ -220,8 +220,6 @@ func TestRetirement(t *testing.T) {
 	}
 }
 
-var errKilled = errors.New("killed")
-
 // A process may be killed between any two steps: another one goes on.
 // An event stays as long as one of its deliveries waits.
 func TestRetirement_pending(t *testing.T) {
@@ -262,59 +260,5 @@ func TestRetirement_notDispatched(t *testing.T) {
 	})
 	if n != 0 || err != nil {
 		t.Errorf("%d events retired, %v", n, err)
-	}
-}
-
-func TestRetirement_killed(t *testing.T) {
-	t.Parallel()
-	p := newProcess(t, retaining)
-	ok, _ := p.endpoint(func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusOK) })
-	good := p.connect("good", ok, 0)
-	event := p.publish()
-	p.settled(deliveryOf(event, good), "succeeded")
-	var before string
-	steps := []func(*retire.Retirer){
-		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
-			oldest := r.Oldest
-			r.Oldest = func(ctx context.Context, before time.Time, after retire.Published, limit int) (
-				[]retire.Published, eventstore.Revision, error,
-			) {
-				page, revision, err := oldest(ctx, before, after, limit)
-				if after == (retire.Published{}) {
-					if _, err := p.app.RetireAt(ctx, later(), func(r *retire.Retirer) { r.Oldest = oldest }); err != nil {
-						t.Error(err)
-					}
-				}
-				return page, revision, err
-			}
-		},
-		func(r *retire.Retirer) {
-			r.Await = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) {
-			r.Removed = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
-	}
-	for i, step := range steps {
-		event := p.publish()
-		p.settled(deliveryOf(event, good), "succeeded")
-		before = p.analysis()
-		if _, err := p.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
-			t.Fatalf("step %d was not the last", i)
-		}
-		p.restart()
-		// Once the read model has applied the last retirement, and the streams are deleted, there is space to be given back.
-		p.eventually("it is retired, and its streams are gone", func() bool {
-			_, err := p.app.RetireAt(t.Context(), later(), nil)
-			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
-				t.Fatal(err)
-			}
-			return err == nil && p.streams("delivery") == 0
-		})
-		p.rebuilt()
-		if diff := cmp.Diff(before, p.analysis()); diff != "" {
-			t.Errorf("killed at step %d, analysts see another past (-before +after):\n%s", i, diff)
-		}
 	}
 }

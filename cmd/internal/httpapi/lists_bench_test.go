@@ -53,7 +53,7 @@ func BenchmarkItemLists(b *testing.B) {
 		b.Fatal(err)
 	}
 	org, key := parts.Organization(b, "Town hall")
-	log := projecttest.New(b, parts.Pool, feeds.ReadModel, items.ReadModel)
+	log := projecttest.On(b, parts.Pool, feeds.ReadModel, items.ReadModel)
 	small, large := fill(b, log, org, 1_000), fill(b, log, org, 100_000)
 	if _, err := parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"); err != nil {
 		b.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -34,6 +33,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 	"carillon/query"
 )
@@ -74,14 +74,7 @@ type Fixture struct {
 }
 
 // Prepared makes all tables, empty, as every fixture and every tested server begins with.
-var Prepared = pgtest.NewTemplate(projections.SchemaDigest(app.ReadModels()...),
-	func(ctx context.Context, pool *pgxpool.Pool) error {
-		err := projections.Migrate(ctx, pool)
-		for _, model := range app.ReadModels() {
-			err = errors.Join(err, projections.EnsureSchema(ctx, pool, model))
-		}
-		return err
-	})
+var Prepared = projecttest.Template(app.ReadModels()...)
 
 // Start starts the parts.
 func Start(tb testing.TB) *Fixture {
