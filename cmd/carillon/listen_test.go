@@ -72,7 +72,8 @@ func (s shell) listen(args ...string) listening {
 	var taken struct {
 		ID string `json:"id"`
 	}
-	if err := json.Unmarshal([]byte(s.ask(http.MethodGet, "/events/destinations/"+name, http.StatusOK)), &taken); err != nil {
+	shown := s.ask(http.MethodGet, "/events/destinations/"+name, http.StatusOK)
+	if err := json.Unmarshal([]byte(shown), &taken); err != nil {
 		s.Fatal(err)
 	}
 	return listening{s, bufio.NewScanner(out), beginning, "/events/destinations/" + taken.ID, stop}

@@ -193,7 +193,8 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 	projecttest.Stream(h.Log, destination.Aggregate, disabled, noon)(destination.Disabled{At: noon})
 	h.Project()
 	h.wait(250)
-	if _, err := h.Database.Exec(t.Context(), "UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
+	if _, err := h.Database.Exec(t.Context(),
+		"UPDATE deliveries.due SET destination = $1 WHERE available_at < $2", disabled,
 		noon.Add(time.Hour+249*time.Second)); err != nil {
 		t.Fatal(err)
 	}

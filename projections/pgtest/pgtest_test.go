@@ -229,3 +229,38 @@ func TestLeakOptionsPassOverTheServer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The address of a run's server is part of what Go knows of a test's inputs.
+func TestRunHasTheAddressOfTheOneBefore(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil { //nolint:gosec // root runs Postgres by another account
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", dir) // beside no other run
+	serve := func() *pgtest.Run {
+		t.Helper()
+		run, err := pgtest.Serve(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run
+	}
+	stop := func(run *pgtest.Run) {
+		t.Helper()
+		if err := run.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+	first := serve()
+	beside := serve()
+	if beside.URL == first.URL {
+		t.Errorf("two have the address %s", first.URL)
+	}
+	stop(first)
+	next := serve()
+	if next.URL != first.URL {
+		t.Errorf("the address was %s, and is %s", first.URL, next.URL)
+	}
+	stop(next)
+	stop(beside)
+}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -108,12 +109,30 @@ type Run struct {
 }
 
 // Serve starts a server for the test binaries of a run. It fails where Postgres does not start.
+//
+// Its address is that of the run before, unless that goes on beside it: so Go keeps the results of the packages that
+// did not change, as it does of those without Postgres.
 func Serve(ctx context.Context) (*Run, error) {
-	srv, err := start(ctx, "")
+	base := FastDir()
+	sweep(base)
+	dir, err := numbered(base)
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the test server: %w", err)
+	}
+	srv, err := start(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
 	return &Run{URL: srv.URL(), srv: srv}, nil
+}
+
+// numbered makes the first directory that is not there yet.
+func numbered(base string) (dir string, err error) {
+	for n := 0; n == 0 || errors.Is(err, fs.ErrExist); n++ {
+		dir = filepath.Join(base, dirPrefix+strconv.Itoa(n))
+		err = os.Mkdir(dir, 0o700)
+	}
+	return dir, err
 }
 
 // Stop ends the server and removes its directories.
