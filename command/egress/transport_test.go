@@ -213,9 +213,6 @@ func TestClassify(t *testing.T) {
 
 	silent := listen(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	hangup := listen(t, func(net.Conn) {})
-	closed := listen(t, func(net.Conn) {})
-	address := closed.Addr().String()
-	_ = closed.Close()
 
 	pool := roots(server)
 	for _, extra := range []*httptest.Server{old, demanding} {
@@ -238,7 +235,7 @@ func TestClassify(t *testing.T) {
 		{"no such name", "https://missing.test/", loopback, trusting, ReasonDNS},
 		{"handshake timeout", "https://" + silent.Addr().String(), loopback, trusting, ReasonTimeout},
 		{"hang up", "https://" + hangup.Addr().String(), loopback, trusting, ReasonConnection},
-		{"refused", "https://" + address, loopback, trusting, ReasonConnection},
+		{"refused", "https://127.0.0.1:1", loopback, trusting, ReasonConnection},
 	} {
 		transport := NewTransport(test.policy, test.options)
 		if test.want == ReasonTimeout {
