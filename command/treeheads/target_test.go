@@ -72,7 +72,7 @@ func TestTargetAddress(t *testing.T) {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
-	server.Close()
+	target.To = "https://127.0.0.1:1/hunter2"
 	if err := target.Send(t.Context(), &heads[1]); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("without a server: %v", err)
 	}

@@ -173,8 +173,6 @@ func TestFailures(t *testing.T) {
 		Blocked: func(err error) bool { return errors.Is(err, errRefused) },
 	})
 	hasty := newFetcher(t, fetch.Options{Timeout: 100 * time.Millisecond})
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
 
 	tests := []struct {
 		url  string
@@ -191,7 +189,7 @@ func TestFailures(t *testing.T) {
 		{server.URL + "/brotli", collect.ErrUnsupportedContent},
 		{server.URL + "/hang", collect.ErrTimeout},
 		{server.URL + "/guarded", collect.ErrBlockedAddress},
-		{closed.URL + "/x?token=s3cret", collect.ErrConnection},
+		{"http://127.0.0.1:1/x?token=s3cret", collect.ErrConnection},
 		{"ftp://a.example/x", collect.ErrBadURL},
 		{"http:///x", collect.ErrBadURL},
 		{"http://user:s3cret@a.example/x", collect.ErrBadURL},

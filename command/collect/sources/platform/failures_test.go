@@ -406,16 +406,14 @@ func TestNoAnswer(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	t.Cleanup(hang.Close)
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
 	for base, test := range map[string]struct {
 		timeout time.Duration
 		want    error
 	}{
-		hang.URL:   {50 * time.Millisecond, collect.ErrTimeout},
-		closed.URL: {time.Minute, collect.ErrConnection},
+		hang.URL:             {50 * time.Millisecond, collect.ErrTimeout},
+		"http://127.0.0.1:1": {time.Minute, collect.ErrConnection},
 	} {
 		o := platform.Options{
 			Base:      base,
