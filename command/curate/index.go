@@ -37,9 +37,14 @@ type feedState struct {
 // attachedSource is a source in a feed. Its happenings are backfill until a walk that began after the attachment has
 // completed, unless the source was fully known at the attachment.
 type attachedSource struct {
-	Backfill   bool `json:"backfill,omitempty"`
-	Collecting bool `json:"collecting,omitempty"`
+	Backfill   bool      `json:"backfill,omitempty"`
+	Collecting bool      `json:"collecting,omitempty"`
+	KnownAt    time.Time `json:"knownAt,omitzero"` // end of the backfill
 }
+
+// backfilling reports whether the backfill had not ended at a time. Merging records observations again, with their
+// times: those of the backfill may follow its end.
+func (a *attachedSource) backfilling(at time.Time) bool { return a.Backfill || at.Before(a.KnownAt) }
 
 // change is an item to be added or removed, or a changed occurrence of one.
 type change struct {
@@ -157,9 +162,14 @@ func (x *index) applyHappening(id uuid.UUID, recorded *event) []change {
 			dates.Published = instant(*e.PublishedAt)
 		}
 		changes := x.seen(id, e.SourceID, dates, e.Details, e.At, true, recorded.added)
+		if e.Of == uuid.Nil {
+			return changes
+		}
+		before := x.happenings.get(e.Of)
 		for i := range changes { // the event has the id that was merged
-			before := x.happenings.get(e.Of)
-			changes[i].of, changes[i].news = e.Of, changes[i].news && (before == nil || !before.Feeds[changes[i].feed])
+			c := &changes[i]
+			c.of, c.backfill = e.Of, x.feeds.Get(c.feed).Sources[e.SourceID].backfilling(e.At)
+			c.news = c.news && !c.backfill && (before == nil || !before.Feeds[c.feed])
 		}
 		return changes
 	case happening.Revised:
@@ -266,7 +276,7 @@ func (x *index) occurrenceChanged(id uuid.UUID, e happening.OccurrenceChanged) [
 		if f == nil || !f.Enabled {
 			continue
 		}
-		if a := f.Sources[e.SourceID]; a != nil && a.Backfill {
+		if a := f.Sources[e.SourceID]; a != nil && a.backfilling(e.At) {
 			continue
 		}
 		changes = append(changes, change{
@@ -316,11 +326,13 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 	for feedID := range x.feedsOfSource[id] {
 		f := x.feeds.Get(feedID)
 		a := f.Sources[id]
-		switch event.(type) {
+		switch e := event.(type) {
 		case source.CollectionStarted:
 			a.Collecting = true
 		case source.CollectionCompleted:
-			a.Backfill = a.Backfill && !a.Collecting
+			if a.Backfill && a.Collecting {
+				a.Backfill, a.KnownAt = false, e.At
+			}
 			a.Collecting = false
 		case source.CollectionFailed, source.CredentialsMissing, source.JavaScriptNeeded:
 			a.Collecting = false
@@ -350,6 +362,9 @@ func (x *index) applyFeed(id uuid.UUID, event feed.Event) []sweep {
 		f.Enabled = false
 	case feed.SourceAttached:
 		f.Sources[e.SourceID] = &attachedSource{Backfill: !e.Known}
+		if e.Known {
+			f.Sources[e.SourceID].KnownAt = e.At
+		}
 		put(x.feedsOfSource, e.SourceID, id)
 		if f.Enabled {
 			return []sweep{{feed: id, source: e.SourceID, at: e.At}}

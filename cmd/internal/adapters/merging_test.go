@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/command"
 	"carillon/command/collect"
+	"carillon/command/curate"
 	"carillon/projections/items"
 )
 
@@ -214,6 +215,36 @@ func TestLateMergeIsNoNews(t *testing.T) {
 	if err := w.pool.QueryRow(t.Context(), "SELECT item_id FROM items.feedback WHERE id = $1", given.ID).
 		Scan(&of); err != nil || of != item.ID(byTown, second) {
 		t.Errorf("the feedback is of %s, %v", of, err)
+	}
+}
+
+// A happening of a backfill is merged into one that is known, but new to the feed. It is no news, although the curation
+// of feeds records that only after the backfill.
+func TestMergeOfBackfillIsNoNews(t *testing.T) {
+	t.Parallel()
+	s := newStage()
+	collectors := map[string]collect.Collector{"facebook": s}
+	w := open(t, collectors)
+	hall := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("hall")})
+	town := w.source(command.RegisterSource{Type: "facebook", Handle: s.account("town")})
+	feed := w.feed()
+	first := s.tell("hall", "Anna Schmidt Quartett", "Town hall", happening.FromOwnPage)
+	s.tell("town", "Anna Schmidt Quartett", "Town hall", happening.FromListing)
+	w.collect(hall)
+	w.eventuallyState(hall, 1, "ok")
+	w.stop()
+	stop := w.monitor(w.store, collectors)
+	w.attach(feed, town, "facebook")
+	w.eventuallyState(town, 1, "ok")
+	stop()
+	w.stop = w.curate()
+	w.eventually("the item is the older one's", func() bool {
+		return w.titles(feed)["Anna Schmidt Quartett"] == item.ID(feed, first)
+	})
+	w.eventually("they are merged", func() bool { return len(w.recorded("happening.merged.v1")) == 2 })
+	w.await(w.recorded("happening.merged.v1")[1].Position, nil, curate.FeedCurationName)
+	if n := w.published(); n != 0 {
+		t.Errorf("%d events are published", n)
 	}
 }
 
