@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -215,8 +216,11 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 			}
 			feeds, subs := s.entitled.readers.changed(), s.entitled.subscribed.changed()
 			tt.lose(t, s.Store, of, sub)
-			s.eventually("the change is heard", func() bool {
-				return s.entitled.readers.changed()+s.entitled.subscribed.changed() > feeds+subs
+			s.eventually("the change is heard", func() bool { // an earlier one may be heard late
+				var lost notEntitledError
+				_ = errors.As(s.entitled.check(t.Context(), &job), &lost)
+				return s.entitled.readers.changed()+s.entitled.subscribed.changed() > feeds+subs &&
+					lost.reason == tt.reason
 			})
 			state := s.deliver(job, func(d delivery.State) bool { return d.Status != "" && d.Replay == uuid.Nil })
 			switch {

@@ -15,12 +15,15 @@ import (
 	"carillon/eventstore/nodetest"
 )
 
-// announced is a queue that passes on announcements.
+// announced is a queue that passes on announcements. Its clock stands still: no lease ages while the machine is busy.
 type announced struct {
 	*claims
 
 	capacity chan Capacity
+	now      time.Time
 }
+
+func (q announced) Now() time.Time { return q.now }
 
 func (q announced) Announce(c Capacity) {
 	if c.Fresh > 0 || len(c.Refused) > 0 {
@@ -70,7 +73,7 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	makeDestination(t, store, hook, bob, "https://example.org")
 	s := &sending{t: t, sender: &recording{sent: map[string]int{}}}
 	nothing := &claims{released: make(chan uuid.UUID, 10), claim: func(int) []Job { return nil }}
-	queue := announced{nothing, make(chan Capacity)}
+	queue := announced{nothing, make(chan Capacity), time.Now()}
 	s.Deliverer = deliverer(store, queue, s.sender)
 	s.ReadsDispatches = true
 	ctx, cancel := context.WithCancel(t.Context())
