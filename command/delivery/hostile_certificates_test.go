@@ -270,7 +270,16 @@ func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
 		}
 	}
 	s.eventually("the first is shown", shows("before", 20))
+	uses := func(p *process) http.RoundTripper {
+		via, err := p.certificates.For(t.Context(), ours)
+		if err != nil {
+			t.Error(err)
+		}
+		return via
+	}
+	ones, others := uses(one), uses(other)
 	s.set(ours, "after")
+	s.eventually("both have heard of the next", func() bool { return uses(one) != ones && uses(other) != others })
 	s.eventually("the next is shown", func() bool {
 		return slices.Contains(s.receiver.Shown(), "after") &&
 			shows("after", 40)()
