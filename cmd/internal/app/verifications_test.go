@@ -49,10 +49,12 @@ func TestVerificationOnceADay(t *testing.T) {
 	}
 	var logged bytes.Buffer
 	v := &verifications{
-		runner:   runner,
-		statuses: func(ctx context.Context) ([]projections.Status, error) { return projections.Statuses(ctx, pool) },
-		now:      func() time.Time { return now },
-		log:      slog.New(slog.NewTextHandler(&logged, nil)),
+		runner: runner,
+		statuses: func(context.Context) ([]projections.Status, error) { // a look's time is not up on a slow machine
+			return projections.Statuses(t.Context(), pool)
+		},
+		now: func() time.Time { return now },
+		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}
 	for !v.due(ctx, auditors.ReadModel.Name) { // the events may be projected before the read model is complete
 		runtime.Gosched()
