@@ -12,12 +12,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"time"
 
 	"carillon/eventstore/durable"
 )
 
-// maxPlaces is the number of listeners of one user on one machine at a time.
-const maxPlaces = 4
+const (
+	maxPlaces = 4 // listeners of one user on one machine at a time
+	turnPause = 50 * time.Millisecond
+)
 
 // place is the right to one externalId. The kernel takes the lock back from a process that was killed, so that the next
 // one removes what it left.
@@ -28,8 +31,14 @@ type place struct {
 
 var notInExternalID = regexp.MustCompile(`[^A-Za-z0-9._:-]+`)
 
-// takePlace locks the first free place, and removes the destinations of all places that no process has.
+// takePlace locks the first free place, and removes the destinations of all places that no process has. Of several
+// processes one does so at a time: the places that it looks through would not be free for the others.
 func (l *listener) takePlace(ctx context.Context) (taken *place, err error) {
+	turnOver, err := l.awaitTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer turnOver()
 	for i := range maxPlaces {
 		p, err := l.lockPlace(i)
 		if errors.Is(err, durable.ErrLocked) {
@@ -55,6 +64,21 @@ func (l *listener) takePlace(ctx context.Context) (taken *place, err error) {
 	return taken, nil
 }
 
+// awaitTurn waits until no other process takes a place at the server.
+func (l *listener) awaitTurn(ctx context.Context) (over func(), err error) {
+	for {
+		over, err := l.lock("turn")
+		if !errors.Is(err, durable.ErrLocked) {
+			return over, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(turnPause):
+		}
+	}
+}
+
 // lockPlace fails with durable.ErrLocked if another process has the place.
 func (l *listener) lockPlace(i int) (*place, error) {
 	name, host := "user", "host"
@@ -65,7 +89,16 @@ func (l *listener) lockPlace(i int) (*place, error) {
 		host = known
 	}
 	externalID := notInExternalID.ReplaceAllString(fmt.Sprintf("listen.%s.%s.%d", name, host, i+1), "-")
-	of := sha256.Sum256([]byte(serverAt(l.API.Base()) + "\n" + externalID))
+	unlock, err := l.lock(externalID)
+	if err != nil {
+		return nil, err
+	}
+	return &place{externalID: externalID, release: unlock}, nil
+}
+
+// lock locks a name of this user at the server, and fails with durable.ErrLocked if another process has it.
+func (l *listener) lock(name string) (unlock func(), err error) {
+	of := sha256.Sum256([]byte(serverAt(l.API.Base()) + "\n" + name))
 	dir := l.LockDir
 	if dir == "" {
 		var err error
@@ -78,11 +111,8 @@ func (l *listener) lockPlace(i int) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	unlock, err := durable.Lock(file)
-	if err := errors.Join(err, made.Close()); err != nil {
-		return nil, err
-	}
-	return &place{externalID: externalID, release: unlock}, nil
+	unlock, err = durable.Lock(file)
+	return unlock, errors.Join(err, made.Close())
 }
 
 // serverAt returns an address with one name for this machine, so that two spellings share places.
