@@ -35,6 +35,7 @@ func (w *world) attachesSources(t *testing.T) {
 	t.Cleanup(site.Close)
 	host := netip.MustParseAddrPort(strings.TrimPrefix(site.URL, "http://"))
 	w.collectable = []netip.Prefix{netip.PrefixFrom(host.Addr(), 32)}
+	w.stopped = time.Now() // all trials are within a minute
 	w.handler = w.organizationsConsole(t)
 	known := w.source(t, site.URL+"/programme")
 	made, err := w.Commands.CreateFeed(t.Context(), command.Caller{Organization: w.org, RequestID: uuid.New()},
