@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -22,6 +23,17 @@ import (
 	"carillon/eventstore/node"
 	"carillon/eventstore/seal"
 )
+
+// maintenanceTurn is for the event store of the shared server, which does one task of maintenance at a time.
+var maintenanceTurn sync.Mutex
+
+// backUpLog copies the event store of the shared server.
+func (s shell) backUpLog(to string) {
+	s.Helper()
+	maintenanceTurn.Lock()
+	defer maintenanceTurn.Unlock()
+	answer[backedUp](s.T, "eventstore", "backup", to, "--data-dir", s.server[1])
+}
 
 // A log is sealed and verified; so are its backup, its copy, and an export of it.
 func TestSealedLog(t *testing.T) {
@@ -44,7 +56,7 @@ func TestSealedLog(t *testing.T) {
 	}
 
 	data := s.server[1]
-	answer[backedUp](t, "eventstore", "backup", at("backup"), "--data-dir", data)
+	s.backUpLog(at("backup"))
 	answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("restored"))
 	answer[copying.Result](t, "eventstore", "copy", "--from", at("restored/eventstore"), "--to", at("copy"))
 	line, err := sealed.Head.Line()
@@ -104,7 +116,7 @@ func TestSealedLogScavenged(t *testing.T) {
 	dir := shortDir(t)
 	id := s.destination(s.ok("org", "create", "Town hall")).String()
 	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
-	answer[backedUp](t, "eventstore", "backup", filepath.Join(dir, "backup"), "--data-dir", s.server[1])
+	s.backUpLog(filepath.Join(dir, "backup"))
 	answer[node.Report](t, "eventstore", "restore", filepath.Join(dir, "backup"), "--data-dir", dir)
 	stream := destination.Aggregate.Stream(uuid.MustParse(id))
 	store, end, err := maintenance.OpenAlone(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))

@@ -290,7 +290,7 @@ func TestProjectionsAreShownAndRebuilt(t *testing.T) {
 	s := open(t)
 	org := s.ok("org", "create", "Town hall")
 	if table := s.ok("projections", "status"); !regexp.MustCompile(
-		`(?m)^organizations +readModel +running +- +\d+ `).MatchString(table) {
+		`(?m)^organizations +readModel +running +(?:-|\d+m?\d*s) +\d+ `).MatchString(table) {
 		t.Errorf("status:\n%s", table)
 	}
 	if got := s.ok("projections", "rebuild",
