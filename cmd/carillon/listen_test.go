@@ -36,7 +36,7 @@ type listening struct {
 
 	lines     *bufio.Scanner
 	beginning string // of the notes
-	path      string // of the destination, by its id: another test may take its name as soon as it is free
+	id        string // of the destination: another test may take its name as soon as it is free
 	stop      func() (code int, notes string)
 }
 
@@ -81,13 +81,15 @@ func (s shell) listen(args ...string) listening {
 	}
 	name, _, _ = strings.Cut(name, ".\n")
 	var taken struct {
-		ID string `json:"id"`
+		Data struct {
+			ID string `json:"id"`
+		} `json:"data"`
 	}
 	shown := s.ask(http.MethodGet, "/events/destinations/"+name, http.StatusOK)
-	if err := json.Unmarshal([]byte(shown), &taken); err != nil {
-		s.Fatal(err)
+	if err := json.Unmarshal([]byte(shown), &taken); err != nil || taken.Data.ID == "" {
+		s.Fatalf("the destination is %s: %v", shown, err)
 	}
-	return listening{s, bufio.NewScanner(out), beginning, "/events/destinations/" + taken.ID, stop}
+	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, stop}
 }
 
 // listenSecret asks for the secret alone.
@@ -192,7 +194,7 @@ func TestListenTakesWebhooksFromAStream(t *testing.T) {
 	if code, notes := l.stop(); code != 0 {
 		t.Errorf("after Ctrl-C: exit %d %s", code, notes)
 	}
-	s.ask(http.MethodGet, l.path, http.StatusNotFound)
+	s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
 }
 
 func (s shell) destinations() string {
@@ -236,7 +238,7 @@ func TestListenForwardsByteForByte(t *testing.T) {
 	if code, notes := l.stop(); code != 0 || !strings.Contains(notes, secret+"\n") {
 		t.Errorf("after Ctrl-C: exit %d %s", code, notes)
 	}
-	s.ask(http.MethodGet, l.path, http.StatusNotFound)
+	s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
 }
 
 // TestListenExampleFindsServer pastes the line that the server prints, and then the one that the listener prints.
