@@ -32,10 +32,11 @@ func TestSourceTry_failureIsNamed(t *testing.T) {
 		secure.URL + "/page": `connection failed: TLS: the certificate of "O=Acme Co" (issuer "O=Acme Co", `,
 		"https" + strings.TrimPrefix(plain.URL, "http"): "connection failed: TLS: the receiver answers without TLS: " +
 			"is this the port of plain HTTP?",
-		"http://127.0.0.1:1/page": "connection failed: connection refused: no program accepts connections at this host and port",
-		plain.URL + "/gone":       "http status 404",
-		"http://1.2.3.4.5/":       "connection failed: DNS: could not resolve 1.2.3.4.5: ",
-		"http://10.0.0.1/":        "address 10.0.0.1 is private or reserved",
+		"http://127.0.0.1:1/page": "connection failed: connection refused: no program accepts connections at " +
+			"this host and port",
+		plain.URL + "/gone": "http status 404",
+		"http://1.2.3.4.5/": "connection failed: DNS: could not resolve 1.2.3.4.5: ",
+		"http://10.0.0.1/":  "address 10.0.0.1 is private or reserved",
 	} {
 		code, out, errors := runIn(t.Context(), "", "source", "try", url)
 		if code != 1 || out != "" || !strings.Contains(errors, want) {
