@@ -50,8 +50,8 @@ func TestVerificationOnceADay(t *testing.T) {
 	var logged bytes.Buffer
 	v := &verifications{
 		runner: runner,
-		statuses: func(context.Context) ([]projections.Status, error) { // a look's time is not up on a slow machine
-			return projections.Statuses(t.Context(), pool)
+		statuses: func(ctx context.Context) ([]projections.Status, error) { // a look's time is not up on a slow machine
+			return projections.Statuses(context.WithoutCancel(ctx), pool)
 		},
 		now: func() time.Time { return now },
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
