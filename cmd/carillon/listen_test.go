@@ -130,8 +130,8 @@ func (l listening) next(subject string) (got heard) {
 	return got
 }
 
-// target is a program that webhooks are passed on to. Other tests publish to the same organization: it tells theirs
-// apart.
+// target is a program that webhooks are passed on to. As other tests publish to the same organization, it has a request
+// for each webhook.
 type target struct {
 	url string
 

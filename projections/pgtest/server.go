@@ -46,7 +46,7 @@ func start(ctx context.Context, dir string) (*postgres.Server, error) {
 		base := FastDir()
 		sweep(base)
 		var err error
-		if dir, err = os.MkdirTemp(base, dirPrefix); err != nil {
+		if dir, err = numbered(base); err != nil {
 			return nil, fmt.Errorf("make a directory for the test server: %w", err)
 		}
 	}
@@ -68,6 +68,15 @@ func start(ctx context.Context, dir string) (*postgres.Server, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return srv, nil
+}
+
+// numbered makes the first directory that is not there yet.
+func numbered(base string) (dir string, err error) {
+	for n := 0; n == 0 || errors.Is(err, fs.ErrExist); n++ {
+		dir = filepath.Join(base, dirPrefix+strconv.Itoa(n))
+		err = os.Mkdir(dir, 0o700)
+	}
+	return dir, err
 }
 
 // FastDir is a directory in memory if there is plenty of it, which makes a database three times as fast as a disk that
@@ -113,26 +122,11 @@ type Run struct {
 // Its address is that of the run before, unless that goes on beside it: so Go keeps the results of the packages that
 // did not change, as it does of those without Postgres.
 func Serve(ctx context.Context) (*Run, error) {
-	base := FastDir()
-	sweep(base)
-	dir, err := numbered(base)
-	if err != nil {
-		return nil, fmt.Errorf("make a directory for the test server: %w", err)
-	}
-	srv, err := start(ctx, dir)
+	srv, err := start(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	return &Run{URL: srv.URL(), srv: srv}, nil
-}
-
-// numbered makes the first directory that is not there yet.
-func numbered(base string) (dir string, err error) {
-	for n := 0; n == 0 || errors.Is(err, fs.ErrExist); n++ {
-		dir = filepath.Join(base, dirPrefix+strconv.Itoa(n))
-		err = os.Mkdir(dir, 0o700)
-	}
-	return dir, err
 }
 
 // Stop ends the server and removes its directories.

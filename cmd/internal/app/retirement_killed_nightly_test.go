@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,24 @@ import (
 )
 
 var errKilled = errors.New("killed")
+
+// retiredDespite retires until a step at which the process is killed, and waits until the next process has retired the
+// rest: no stream of some categories is left.
+func (p *process) retiredDespite(i int, step func(*retire.Retirer), categories ...string) {
+	p.Helper()
+	if _, err := p.app.RetireAt(p.Context(), later(), step); err == nil && i > 0 {
+		p.Fatalf("step %d was not the last", i)
+	}
+	p.restart()
+	// Once the read model has applied the last retirement, and the streams are deleted, there is space to be given back.
+	p.eventually("it is retired, and its streams are gone", func() bool {
+		_, err := p.app.RetireAt(p.Context(), later(), nil)
+		if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
+			p.Fatal(err)
+		}
+		return err == nil && !slices.ContainsFunc(categories, func(name string) bool { return p.streams(name) > 0 })
+	})
+}
 
 func TestRetirement_killed(t *testing.T) {
 	t.Parallel()
@@ -53,18 +72,7 @@ func TestRetirement_killed(t *testing.T) {
 		event := p.publish()
 		p.settled(deliveryOf(event, good), "succeeded")
 		before = p.analysis()
-		if _, err := p.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
-			t.Fatalf("step %d was not the last", i)
-		}
-		p.restart()
-		// Once the read model has applied the last retirement, and the streams are deleted, there is space to be given back.
-		p.eventually("it is retired, and its streams are gone", func() bool {
-			_, err := p.app.RetireAt(t.Context(), later(), nil)
-			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
-				t.Fatal(err)
-			}
-			return err == nil && p.streams("delivery") == 0
-		})
+		p.retiredDespite(i, step, "delivery")
 		p.rebuilt()
 		if diff := cmp.Diff(before, p.analysis()); diff != "" {
 			t.Errorf("killed at step %d, analysts see another past (-before +after):\n%s", i, diff)
@@ -112,17 +120,7 @@ func TestHappeningsRetirement_killed(t *testing.T) {
 		}
 		c.shows(c.feed, 1)
 		before := c.counted()
-		if _, err := c.app.RetireAt(t.Context(), later(), step); err == nil && i > 0 {
-			t.Fatalf("step %d was not the last", i)
-		}
-		c.restart()
-		c.eventually("it is retired, and its streams are gone", func() bool {
-			_, err := c.app.RetireAt(t.Context(), later(), nil)
-			if err != nil && !errors.Is(err, eventstore.ErrWrongRevision) {
-				t.Fatal(err)
-			}
-			return err == nil && c.streams("happening")+c.streams("item") == 0
-		})
+		c.retiredDespite(i, step, "happening", "item")
 		c.rebuildItems()
 		if diff := cmp.Diff(before, c.counted()); diff != "" {
 			t.Errorf("killed at step %d, the counts differ (-before +after):\n%s", i, diff)

@@ -76,19 +76,15 @@ func (w *workers) start(record func() (Work, error), do func(context.Context, Wo
 	if err != nil {
 		return Work{}, err
 	}
+	defer w.running.Done()
 	recorded, err := record()
-	if err != nil {
-		w.running.Done()
-		return recorded, err
+	if err == nil {
+		w.running.Go(func() { do(ctx, recorded) })
 	}
-	go func() {
-		defer w.running.Done()
-		do(ctx, recorded)
-	}()
-	return recorded, nil
+	return recorded, err
 }
 
-// enter has the end of the console wait for one worker more.
+// enter has the end of the console wait for the caller, too.
 func (w *workers) enter() (context.Context, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
