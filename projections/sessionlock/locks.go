@@ -60,6 +60,8 @@ type waiter struct {
 	done    chan struct{} // closed when one of them is set
 }
 
+func (w *waiter) is(other *waiter) bool { return w == other }
+
 // New returns the locks of a process. config is the address of the session: it must lead to Postgres itself, not
 // through a pooler that gives each transaction another session.
 func New(config *pgx.ConnConfig, log *slog.Logger) *Locks {
@@ -137,7 +139,7 @@ func (l *Locks) acquire(ctx context.Context, key Key, once bool) (*Lock, error) 
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
-	l.forget(key, w)
+	l.forget(key, w.is)
 	l.mu.Unlock()
 	if w.granted != nil {
 		w.granted.Release()
@@ -145,9 +147,9 @@ func (l *Locks) acquire(ctx context.Context, key Key, once bool) (*Lock, error) 
 	return nil, ctx.Err()
 }
 
-// forget removes a waiter. The mutex is held.
-func (l *Locks) forget(key Key, w *waiter) {
-	l.waiting[key] = slices.DeleteFunc(l.waiting[key], func(other *waiter) bool { return other == w })
+// forget removes the waiters that match, in place: no caller may range over the list. The mutex is held.
+func (l *Locks) forget(key Key, matches func(*waiter) bool) {
+	l.waiting[key] = slices.DeleteFunc(l.waiting[key], matches)
 	if len(l.waiting[key]) == 0 {
 		delete(l.waiting, key)
 	}
@@ -184,15 +186,21 @@ func (l *Locks) lose(cause error, last bool) {
 		close(lock.unlocked)
 	}
 	l.released = nil
-	for key, waiters := range l.waiting {
-		for _, w := range slices.Clone(waiters) {
-			if w.once || last {
-				w.failed = cause
-				close(w.done)
-				l.forget(key, w)
-			}
-		}
+	for key := range l.waiting {
+		l.fail(key, cause, func(w *waiter) bool { return w.once || last })
 	}
+}
+
+// fail ends the wait of the waiters that match. The mutex is held.
+func (l *Locks) fail(key Key, cause error, matches func(*waiter) bool) {
+	l.forget(key, func(w *waiter) bool {
+		if !matches(w) {
+			return false
+		}
+		w.failed = cause
+		close(w.done)
+		return true
+	})
 }
 
 // Lock is a lock that is held.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -220,25 +219,19 @@ func (l *Locks) due(s *session, now time.Time) (e errands) {
 		return e
 	}
 	s.tried = now
-	for key, waiters := range l.waiting {
+	for key := range l.waiting {
 		if l.held[key] == nil {
 			e.wanted = append(e.wanted, int64(key))
 			continue
 		}
-		for _, w := range waiters {
-			l.refuse(key, w)
-		}
+		l.refuse(key)
 	}
 	return e
 }
 
-// refuse answers a waiter with one attempt that the lock is held. The mutex is held.
-func (l *Locks) refuse(key Key, w *waiter) {
-	if w.once && w.tried {
-		w.failed = ErrHeld
-		close(w.done)
-		l.forget(key, w)
-	}
+// refuse answers the waiters with one attempt that the lock is held. The mutex is held.
+func (l *Locks) refuse(key Key) {
+	l.fail(key, ErrHeld, func(w *waiter) bool { return w.once && w.tried })
 }
 
 // ask does what is due, in one round trip.
@@ -322,15 +315,12 @@ func (l *Locks) grant(s *session, wanted, got []int64) {
 			continue
 		}
 		w := waiters[0]
-		l.forget(key, w)
+		l.forget(key, w.is)
 		l.held[key] = lock
 		w.granted = lock
 		close(w.done)
 	}
 	for _, n := range wanted {
-		key := Key(n)
-		for _, w := range slices.Clone(l.waiting[key]) {
-			l.refuse(key, w)
-		}
+		l.refuse(Key(n))
 	}
 }
