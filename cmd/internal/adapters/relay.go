@@ -34,6 +34,13 @@ type Relay struct {
 
 	mu      sync.Mutex
 	waiting map[chan struct{}]string // the channel of each line
+	places  map[place]bool           // those that this process holds or tries
+}
+
+// place is one of an organization's streams.
+type place struct {
+	organization uuid.UUID
+	n            int
 }
 
 const (
@@ -199,11 +206,11 @@ func flat(header http.Header) map[string]string {
 
 // Listen implements httpapi.Relay: it offers one request at a time, until the context ends or a function fails.
 func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
-	place, err := r.enter(ctx, l.Organization)
+	leave, err := r.enter(ctx, l.Organization)
 	if err != nil {
 		return err
 	}
-	defer place.Release()
+	defer leave()
 	line := lineOf(l.Organization, l.Token)
 	changed, stop := r.watch(line)
 	defer stop()
@@ -229,17 +236,45 @@ func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
 	}
 }
 
-// enter takes one of the places of an organization's streams, or refuses the stream.
-func (r *Relay) enter(ctx context.Context, organization uuid.UUID) (*sessionlock.Lock, error) {
-	for place := range maxStreams {
+// enter takes one of the places of an organization's streams, or refuses the stream. Postgres is asked only for places
+// that this process neither holds nor tries.
+func (r *Relay) enter(ctx context.Context, organization uuid.UUID) (leave func(), err error) {
+	for n := range maxStreams {
+		p := place{organization, n}
+		if !r.mark(p) {
+			continue
+		}
 		h := fnv.New64a()
-		_, _ = fmt.Fprint(h, "stream ", place, " of ", organization)
+		_, _ = fmt.Fprint(h, "stream ", n, " of ", organization)
 		lock, err := r.Locks.TryAcquire(ctx, sessionlock.Key(h.Sum64())) //nolint:gosec // any 64 bits will do
+		if err == nil {
+			return func() { lock.Release(); r.unmark(p) }, nil
+		}
+		r.unmark(p)
 		if !errors.Is(err, sessionlock.ErrHeld) {
-			return lock, unreachable(err)
+			return nil, unreachable(err)
 		}
 	}
 	return nil, wire.Limited("streams", maxStreams, streamPause, "streams of your organization are open: close one")
+}
+
+func (r *Relay) mark(p place) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.places[p] {
+		return false
+	}
+	if r.places == nil {
+		r.places = map[place]bool{}
+	}
+	r.places[p] = true
+	return true
+}
+
+func (r *Relay) unmark(p place) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.places, p)
 }
 
 // offerNext offers the oldest request, if there is one and the one that was offered before has its answer.

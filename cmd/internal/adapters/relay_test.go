@@ -119,7 +119,8 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 	}
 }
 
-// TestRelayBoundsStreams opens streams of one organization at two processes, of which one ends.
+// TestRelayBoundsStreams opens streams of one organization at once at two processes, of which one ends. A process that
+// holds all places refuses without asking for a lock.
 func TestRelayBoundsStreams(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
@@ -147,21 +148,27 @@ func TestRelayBoundsStreams(t *testing.T) {
 			return err
 		}
 	}
-	for i := range 16 {
-		relay := first
-		if i == 0 {
-			relay = second
-		}
-		if err := open(relay, organization); err != nil {
-			t.Fatalf("stream %d: %v", i, err)
-		}
-	}
-	for name, relay := range map[string]*adapters.Relay{"first": first, "second": second} {
+	refused := func(relay *adapters.Relay, where string) {
+		t.Helper()
 		err := open(relay, organization)
 		if failure, is := errors.AsType[*wire.Failure](err); !is || failure.Kind != wire.RateLimited {
-			t.Errorf("one more at the %s process: %v", name, err)
+			t.Errorf("one more at %s: %v", where, err)
 		}
 	}
+	if err := open(second, organization); err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan error)
+	for range 15 {
+		go func() { outcomes <- open(first, organization) }()
+	}
+	for range 15 {
+		if err := <-outcomes; err != nil {
+			t.Error(err)
+		}
+	}
+	refused(first, "the first process")
+	refused(second, "the second process")
 	if err := open(second, uuid.New()); err != nil {
 		t.Errorf("another organization: %v", err)
 	}
@@ -169,4 +176,6 @@ func TestRelayBoundsStreams(t *testing.T) {
 	for open(first, organization) != nil { // until Postgres has ended the session
 		t.Log("the place is still taken")
 	}
+	first.Locks.Close()
+	refused(first, "a process that holds all places")
 }
