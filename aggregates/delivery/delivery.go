@@ -74,10 +74,10 @@ type Outcome struct {
 	ResponseStatus int    `json:"responseStatus,omitzero"` // 0 without an answer
 	ResponseBody   []byte `json:"responseBody,omitempty"`  // sealed
 	// ResponseHeaders are sealed. Only answers that were no success have some, since they are kept.
-	ResponseHeaders []byte `json:"responseHeaders,omitempty"`
-	FailureReason   string `json:"failureReason,omitempty"` // empty for a success
-	ErrorMessage    string `json:"errorMessage,omitempty"`
-	DurationMicros  int64  `json:"durationMicros"` // from the first byte sent to the last byte received
+	ResponseHeaders []byte  `json:"responseHeaders,omitempty"`
+	FailureReason   Failure `json:"failureReason,omitempty"` // empty for a success
+	ErrorMessage    string  `json:"errorMessage,omitempty"`
+	DurationMicros  int64   `json:"durationMicros"` // from the first byte sent to the last byte received
 }
 
 // Duration returns the duration of the request.

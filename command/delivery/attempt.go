@@ -12,7 +12,6 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/command"
 	"carillon/command/delivery/schedule"
-	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -87,7 +86,7 @@ func (d *Deliverer) unsent(ctx context.Context, job *Job, now time.Time, err err
 	case d.keyless(ctx, job, err):
 		d.Log.Error("delivery can't be sent: sealed values of the destination can't be opened", "delivery",
 			job.ID, "destination", job.Destination, "error", err)
-		d.record(ctx, job, now, webhook.Result{FailureReason: egress.ReasonConnection, ErrorMessage: keylessMessage})
+		d.record(ctx, job, now, webhook.Result{FailureReason: delivery.FailureConnection, ErrorMessage: keylessMessage})
 	default:
 		d.abandon(ctx, job, err)
 	}
@@ -304,7 +303,7 @@ func (d *Deliverer) outcome(job *Job, trigger delivery.Trigger, at time.Time, r 
 		},
 		Retry: delivery.Retry{
 			Schedule: d.Policy.RetrySchedule,
-			Spread:   d.Policy.RetrySpread,
+			Spread:   retrySpread,
 			Jitter:   d.Jitter(),
 			Floor:    r.RetryAfter,
 			Never:    r.StatusCode == http.StatusGone,

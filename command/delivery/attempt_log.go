@@ -22,9 +22,9 @@ func logAttempt(ctx context.Context, log *slog.Logger, job *Job, attempted deliv
 	level, outcome, exhausted := slog.LevelDebug, "succeeded", attempted.Status == delivery.StatusFailed
 	switch {
 	case exhausted:
-		level, outcome = slog.LevelWarn, attempted.FailureReason
+		level, outcome = slog.LevelWarn, string(attempted.FailureReason)
 	case !attempted.Succeeded():
-		level, outcome = slog.LevelInfo, attempted.FailureReason
+		level, outcome = slog.LevelInfo, string(attempted.FailureReason)
 	}
 	if !log.Enabled(ctx, level) {
 		return

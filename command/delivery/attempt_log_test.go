@@ -24,7 +24,7 @@ var sent = &Job{
 		Published: publication.Published{Type: "news.item.added", Data: []byte(`{"private":"topsecret"}`)}},
 }
 
-func outcome(reason string, status int) delivery.Attempted {
+func outcome(reason delivery.Failure, status int) delivery.Attempted {
 	return delivery.Attempted{Number: 2, Outcome: delivery.Outcome{
 		ResponseStatus: status,
 		FailureReason:  reason,

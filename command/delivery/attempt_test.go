@@ -10,7 +10,7 @@ import (
 
 func TestGoneEndsRetries(t *testing.T) {
 	t.Parallel()
-	d := &Deliverer{Policy: DefaultPolicy, Jitter: func() float64 { return 0 }}
+	d := &Deliverer{Jitter: func() float64 { return 0 }}
 	for status, never := range map[int]bool{410: true, 404: false, 503: false} {
 		attempt := d.outcome(&Job{}, delivery.Automatic, noon,
 			webhook.Result{StatusCode: status, FailureReason: "http_status"}, answer{})

@@ -14,8 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/clientcertificate"
+	"carillon/aggregates/delivery"
 	"carillon/command"
-	"carillon/command/egress"
 	"carillon/command/mtls"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -78,7 +78,7 @@ const certificateLostMessage = "the private key of your organization's client ce
 
 // certificateLost fails each request while a certificate is lost: none is sent without it.
 func certificateLost() webhook.Result {
-	return webhook.Result{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
+	return webhook.Result{FailureReason: delivery.FailureTLS, ErrorMessage: certificateLostMessage}
 }
 
 // For returns the connections of an organization; nil means it has no certificate and uses the shared ones. It
@@ -250,9 +250,9 @@ func (p Prober) Probe(ctx context.Context, organization uuid.UUID, url string) w
 	via, err := p.Certificates.For(ctx, organization)
 	switch {
 	case errors.Is(err, ErrCertificateLost):
-		return webhook.Reachability{FailureReason: egress.ReasonTLS, ErrorMessage: certificateLostMessage}
+		return webhook.Reachability{FailureReason: delivery.FailureTLS, ErrorMessage: certificateLostMessage}
 	case err != nil:
-		return webhook.Reachability{FailureReason: egress.ReasonConnection,
+		return webhook.Reachability{FailureReason: delivery.FailureConnection,
 			ErrorMessage: "your organization's client certificate can't be read now: try again"}
 	}
 	return p.Sender.Probe(ctx, via, url)

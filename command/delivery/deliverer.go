@@ -48,18 +48,9 @@ var DefaultSettings = schedule.Settings{
 type Policy struct {
 	Timeout       time.Duration   // of one request
 	RetrySchedule []time.Duration // waits after the first, second … failed automatic attempt
-	RetrySpread   float64         // 0.2: ±20 %
 }
 
-// DefaultPolicy follows Standard Webhooks: ten attempts over three days.
-var DefaultPolicy = Policy{
-	Timeout: 30 * time.Second,
-	RetrySchedule: []time.Duration{
-		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
-		10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
-	},
-	RetrySpread: 0.2,
-}
+const retrySpread = 0.2 // of each wait: ±20 %
 
 // Deliverer sends deliveries that the dispatcher hands over or that it claims from the queue.
 type Deliverer struct {
@@ -121,7 +112,7 @@ type Deliverer struct {
 
 // Attempt describes an attempt for metrics.
 type Attempt struct {
-	FailureReason string // empty: success
+	FailureReason delivery.Failure // empty: success
 	Duration      time.Duration
 	Trigger       delivery.Trigger
 }

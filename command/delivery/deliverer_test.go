@@ -97,7 +97,7 @@ func deliverer(store eventstore.Store, queue Queue, sender Sender) *Deliverer {
 		Queue:    queue,
 		Vault:    unsealed{},
 		Sender:   sender,
-		Policy:   DefaultPolicy,
+		Policy:   Policy{Timeout: 30 * time.Second, RetrySchedule: []time.Duration{5 * time.Second, 5 * time.Minute}},
 		Settings: DefaultSettings,
 		Now:      time.Now,
 		Jitter:   func() float64 { return 0 },

@@ -26,7 +26,7 @@ func watchHealth(t *testing.T, after int, streak time.Duration) rule {
 }
 
 // answers records an attempt of a new delivery, some minutes after noon; reason is empty for a success.
-func (r rule) answers(minutes, status int, reason string, renumberedFrom int) {
+func (r rule) answers(minutes, status int, reason delivery.Failure, renumberedFrom int) {
 	processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
 		Organization:   alice,
 		Destination:    hook,

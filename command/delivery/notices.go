@@ -155,7 +155,7 @@ func (n *notices) afterAttempt(ctx context.Context, cause *eventstore.Recorded, 
 	case a.Status == delivery.StatusFailed && a.Trigger == delivery.Automatic && !a.LostRace():
 		return n.send(ctx, cause, notice{catalog.DeliveryExhausted, a.Organization, noticeData{
 			Destination: a.Destination,
-			Message:     "The last attempt failed, and no other follows: " + a.FailureReason,
+			Message:     "The last attempt failed, and no other follows: " + string(a.FailureReason),
 			Delivery:    cause.StreamID(),
 		}})
 	}

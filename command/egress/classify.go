@@ -9,36 +9,29 @@ import (
 	"net/http"
 	"os"
 	"strings"
-)
 
-// Why a request got no answer, as recorded on attempts.
-const (
-	ReasonTimeout    = "timeout"
-	ReasonConnection = "connection"
-	ReasonDNS        = "dns"
-	ReasonTLS        = "tls"
-	ReasonBlocked    = "blocked_address"
+	"carillon/aggregates/delivery"
 )
 
 // Classify returns the reason of an error that a transport of [NewTransport] returned, and "" for nil. Other errors are
-// [ReasonConnection]. A look-up that timed out is [ReasonDNS], because that names the cause.
-func Classify(err error) string {
+// [delivery.FailureConnection]. A look-up that timed out is [delivery.FailureDNS], because that names the cause.
+func Classify(err error) delivery.Failure {
 	var dnsErr *net.DNSError
 	var netErr net.Error
 	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, ErrBlocked):
-		return ReasonBlocked
+		return delivery.FailureBlocked
 	case errors.As(err, &dnsErr):
-		return ReasonDNS
+		return delivery.FailureDNS
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded),
 		errors.As(err, &netErr) && netErr.Timeout():
-		return ReasonTimeout
+		return delivery.FailureTimeout
 	case isTLS(err):
-		return ReasonTLS
+		return delivery.FailureTLS
 	}
-	return ReasonConnection
+	return delivery.FailureConnection
 }
 
 func isTLS(err error) bool {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 )
 
@@ -51,7 +52,7 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 		}
 	}
 	if got, err := ask("::1"); err == nil || !strings.Contains(err.Error(), "family") ||
-		egress.Classify(err) != egress.ReasonConnection {
+		egress.Classify(err) != delivery.FailureConnection {
 		t.Errorf("from another family: %q, %v", got, err)
 	}
 	if got, err := ask("192.0.2.1"); err == nil || !strings.Contains(err.Error(), "leave from 192.0.2.1") {
@@ -96,7 +97,7 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	if err == nil {
 		_ = response.Body.Close()
 	}
-	if egress.Classify(err) != egress.ReasonBlocked {
+	if egress.Classify(err) != delivery.FailureBlocked {
 		t.Errorf("dialled: %v", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"carillon/aggregates/delivery"
 )
 
 var loopback = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -97,7 +99,7 @@ func TestRebindingIsStopped(t *testing.T) {
 	transport := NewTransport(Policy{}, options)
 	defer transport.CloseIdleConnections()
 	_, err := get(t, client(transport), target)
-	if !errors.Is(err, ErrBlocked) || Classify(err) != ReasonBlocked {
+	if !errors.Is(err, ErrBlocked) || Classify(err) != delivery.FailureBlocked {
 		t.Errorf("got %v, want a blocked address", err)
 	}
 	if n := names.lookups("rebind.example"); n != 2 {
@@ -127,11 +129,11 @@ func TestSpelledAddressesAreBlockedAtDial(t *testing.T) {
 		"localhost.", "a.localhost", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[64:ff9b::7f00:1]",
 	} {
 		_, err := get(t, client(transport), "https://"+host+":"+port+"/")
-		if Classify(err) != ReasonBlocked {
+		if Classify(err) != delivery.FailureBlocked {
 			t.Errorf("%s: %v", host, err)
 		}
 	}
-	if _, err := get(t, client(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != ReasonDNS {
+	if _, err := get(t, client(transport), "https://383.0.0.1:"+port+"/"); Classify(err) != delivery.FailureDNS {
 		t.Errorf("a number that is no address: %v", err)
 	}
 	if n := listener.accepted.Load(); n != 0 {
@@ -223,22 +225,22 @@ func TestClassify(t *testing.T) {
 		name, url string
 		policy    Policy
 		options   Options
-		want      string
+		want      delivery.Failure
 	}{
 		{"answers", server.URL, loopback, trusting, ""},
-		{"blocked", server.URL, Policy{}, trusting, ReasonBlocked},
-		{"unknown authority", server.URL, loopback, Options{RootCAs: x509.NewCertPool()}, ReasonTLS},
-		{"certificate of another name", "https://other.test:" + port, loopback, trusting, ReasonTLS},
-		{"old protocol", old.URL, loopback, trusting, ReasonTLS},
-		{"client certificate wanted", demanding.URL, loopback, trusting, ReasonTLS},
-		{"plain HTTP", "https" + strings.TrimPrefix(plain.URL, "http"), loopback, trusting, ReasonTLS},
-		{"no such name", "https://missing.test/", loopback, trusting, ReasonDNS},
-		{"handshake timeout", "https://" + silent.Addr().String(), loopback, trusting, ReasonTimeout},
-		{"hang up", "https://" + hangup.Addr().String(), loopback, trusting, ReasonConnection},
-		{"refused", "https://127.0.0.1:1", loopback, trusting, ReasonConnection},
+		{"blocked", server.URL, Policy{}, trusting, delivery.FailureBlocked},
+		{"unknown authority", server.URL, loopback, Options{RootCAs: x509.NewCertPool()}, delivery.FailureTLS},
+		{"certificate of another name", "https://other.test:" + port, loopback, trusting, delivery.FailureTLS},
+		{"old protocol", old.URL, loopback, trusting, delivery.FailureTLS},
+		{"client certificate wanted", demanding.URL, loopback, trusting, delivery.FailureTLS},
+		{"plain HTTP", "https" + strings.TrimPrefix(plain.URL, "http"), loopback, trusting, delivery.FailureTLS},
+		{"no such name", "https://missing.test/", loopback, trusting, delivery.FailureDNS},
+		{"handshake timeout", "https://" + silent.Addr().String(), loopback, trusting, delivery.FailureTimeout},
+		{"hang up", "https://" + hangup.Addr().String(), loopback, trusting, delivery.FailureConnection},
+		{"refused", "https://127.0.0.1:1", loopback, trusting, delivery.FailureConnection},
 	} {
 		transport := NewTransport(test.policy, test.options)
-		if test.want == ReasonTimeout {
+		if test.want == delivery.FailureTimeout {
 			transport.TLSHandshakeTimeout = 20 * time.Millisecond
 		}
 		_, err := get(t, client(transport), test.url)
@@ -247,7 +249,7 @@ func TestClassify(t *testing.T) {
 		}
 		transport.CloseIdleConnections()
 	}
-	if got := Classify(context.DeadlineExceeded); got != ReasonTimeout {
+	if got := Classify(context.DeadlineExceeded); got != delivery.FailureTimeout {
 		t.Errorf("deadline: %s", got)
 	}
 }

@@ -172,7 +172,7 @@ func (b *batch) attempted(to int, e delivery.Attempted, failures map[retirement.
 	key := retirement.Attempts{
 		To:             to,
 		Day:            day(e.At),
-		FailureReason:  e.FailureReason,
+		FailureReason:  string(e.FailureReason),
 		ResponseStatus: e.ResponseStatus,
 	}
 	_, failedBefore := failures[key]

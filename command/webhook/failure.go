@@ -10,20 +10,14 @@ import (
 	"strings"
 	"syscall"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
-)
-
-// Why an answer counts as a failure. The reasons for no answer are those of package egress.
-const (
-	ReasonHTTPStatus = "http_status"
-	ReasonRedirect   = "redirect"
-	ReasonGone       = "gone"
 )
 
 const maxLocation = 300
 
 // judge returns the failure reason and message of a status; both are empty for 2xx. location is that of a redirect.
-func judge(status int, location func() string) (reason, message string) {
+func judge(status int, location func() string) (reason delivery.Failure, message string) {
 	switch {
 	case status >= 200 && status < 300:
 		return "", ""
@@ -32,11 +26,11 @@ func judge(status int, location func() string) (reason, message string) {
 		if to != "" {
 			to = " to " + to
 		}
-		return ReasonRedirect, fmt.Sprintf("endpoint answered %s%s; redirects are not followed", statusText(status), to)
+		return delivery.FailureRedirect, fmt.Sprintf("endpoint answered %s%s; redirects are not followed", statusText(status), to)
 	case status == http.StatusGone:
-		return ReasonGone, "endpoint answered 410 Gone: it wants no more deliveries"
+		return delivery.FailureGone, "endpoint answered 410 Gone: it wants no more deliveries"
 	}
-	return ReasonHTTPStatus, "endpoint answered " + statusText(status)
+	return delivery.FailureStatus, "endpoint answered " + statusText(status)
 }
 
 func statusText(status int) string {
@@ -48,23 +42,23 @@ func Explain(err error) string { return describe(err, egress.Classify(err), "no 
 
 // describe words a transport error for the destination's owner. It is built from the cause alone, because the outer
 // errors contain our own addresses and name server, and the URL. late is the text of a timeout.
-func describe(err error, reason, late string) string {
+func describe(err error, reason delivery.Failure, late string) string {
 	var dns *net.DNSError
 	switch {
-	case reason == egress.ReasonTimeout:
+	case reason == delivery.FailureTimeout:
 		return late
-	case reason == egress.ReasonDNS && errors.As(err, &dns):
+	case reason == delivery.FailureDNS && errors.As(err, &dns):
 		cause := dns.Err
 		if dns.IsTimeout {
 			cause = "the look-up timed out"
 		}
 		return shorten(fmt.Sprintf("DNS: could not resolve %s: %s", dns.Name, cause), maxMessage)
-	case reason == egress.ReasonTLS:
+	case reason == delivery.FailureTLS:
 		if message := tlsMessage(err); message != "" {
 			return shorten(message, maxMessage)
 		}
 		return shorten("TLS: "+strings.TrimPrefix(innermost(err).Error(), "tls: "), maxMessage)
-	case reason == egress.ReasonBlocked:
+	case reason == delivery.FailureBlocked:
 		return innermost(err).Error()
 	case errors.Is(err, egress.ErrHTTP2):
 		return egress.ErrHTTP2.Error()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 	"carillon/command/mtls/mtlstest"
 )
@@ -73,8 +74,8 @@ func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 						if !result.OK() || !slices.Equal(r.Shown(), []string{"good"}) {
 							t.Fatalf("got %+v, shown %v", result, r.Shown())
 						}
-					case result.FailureReason == egress.ReasonTLS && strings.Contains(result.ErrorMessage, tt.message):
-					case result.FailureReason != egress.ReasonTimeout &&
+					case result.FailureReason == delivery.FailureTLS && strings.Contains(result.ErrorMessage, tt.message):
+					case result.FailureReason != delivery.FailureTimeout &&
 						strings.Contains(result.ErrorMessage, "asked for a client certificate"):
 						// It gave no reason, or that was lost with the connection.
 					default:
@@ -169,7 +170,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 			Via:     showing(t, r, &good),
 		})
 	<-stuck
-	if result.FailureReason != egress.ReasonTimeout || result.Aborted {
+	if result.FailureReason != delivery.FailureTimeout || result.Aborted {
 		t.Errorf("got %+v", result)
 	}
 }
@@ -192,7 +193,7 @@ func TestHostileAddressesWithCertificate(t *testing.T) {
 			Body:    []byte(`{}`),
 			Via:     guarded,
 		})
-	if result.FailureReason != egress.ReasonBlocked || r.Connections.Load() > 0 {
+	if result.FailureReason != delivery.FailureBlocked || r.Connections.Load() > 0 {
 		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
 	}
 }

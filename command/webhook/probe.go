@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 )
 
@@ -17,7 +18,8 @@ type Reachability struct {
 	// ResponseTime is how long the answer, or its failure, took.
 	ResponseTime time.Duration
 	// FailureReason and ErrorMessage say why there was no answer; empty else.
-	FailureReason, ErrorMessage string
+	FailureReason delivery.Failure
+	ErrorMessage  string
 }
 
 // ResponseTimeMs is the response time in whole milliseconds.

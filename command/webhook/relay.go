@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/command/egress"
+	"carillon/aggregates/delivery"
 )
 
 // relayBase begins the URL of each destination whose webhooks wait for a program that asks for them, in place of being
@@ -37,7 +37,7 @@ func (s *Sender) via(r *Request) http.RoundTripper {
 
 // unprobed is the answer about a URL at which there is nothing to probe.
 var unprobed = Reachability{
-	FailureReason: egress.ReasonConnection,
+	FailureReason: delivery.FailureConnection,
 	ErrorMessage: "nothing is sent to this address: " +
 		"a program takes the webhooks by GET /events/destinations/{ref}/listen",
 }

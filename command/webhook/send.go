@@ -29,6 +29,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 )
 
@@ -109,7 +110,8 @@ type Result struct {
 	Duration time.Duration
 	// FailureReason and ErrorMessage are empty on success. The message is fit for the destination's owner: no secret,
 	// header value or URL.
-	FailureReason, ErrorMessage string
+	FailureReason delivery.Failure
+	ErrorMessage  string
 	// Kept means that the connection stays open for the next request, which else opens another one.
 	Kept bool
 	// Aborted means that the caller's context was cancelled before an answer came: nothing is known about the endpoint,
@@ -129,7 +131,7 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 	}
 	if len(r.Secrets) == 0 {
 		// Better a failed attempt than one that receivers can't verify.
-		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: "destination has no active secret"}
+		return Result{FailureReason: delivery.FailureConnection, ErrorMessage: "destination has no active secret"}
 	}
 	return s.exchange(ctx, s.via(&r), s.timeout, r.Now, r.conceal, func(ctx context.Context) (*http.Request, error) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, egress.WireURL(r.URL), bytes.NewReader(r.Body))
@@ -190,7 +192,7 @@ func (s *Sender) exchange(
 	var kept atomic.Bool
 	resp, err := roundTrip(ctx, via, &showed, &kept, build)
 	if errors.Is(err, errInvalidURL) {
-		return Result{FailureReason: egress.ReasonConnection, ErrorMessage: err.Error()}
+		return Result{FailureReason: delivery.FailureConnection, ErrorMessage: err.Error()}
 	}
 	if err != nil {
 		result = failed(parent, ctx, err, showed, time.Since(start))
@@ -201,7 +203,7 @@ func (s *Sender) exchange(
 	timer.Reset(min(bodyTimeout, max(timeout-time.Since(start), 0)))
 	if resp.StatusCode < http.StatusContinue { // net/http takes any three digits
 		return Result{
-			FailureReason: egress.ReasonConnection,
+			FailureReason: delivery.FailureConnection,
 			ErrorMessage:  "the answer has no valid HTTP status",
 			Duration:      time.Since(start),
 		}
@@ -279,15 +281,15 @@ func failed(parent, ctx context.Context, err error, showed shown, took time.Dura
 	switch {
 	case errors.Is(parent.Err(), context.Canceled):
 		result.Aborted = true
-		result.FailureReason, result.ErrorMessage = egress.ReasonConnection, "attempt was cancelled"
+		result.FailureReason, result.ErrorMessage = delivery.FailureConnection, "attempt was cancelled"
 		return result
 	case errors.Is(context.Cause(ctx), errTimeout), errors.Is(parent.Err(), context.DeadlineExceeded):
-		result.FailureReason = egress.ReasonTimeout
+		result.FailureReason = delivery.FailureTimeout
 	default:
 		result.FailureReason = egress.Classify(err)
 	}
 	if refused, words := showed.refused(err); refused {
-		result.FailureReason, result.ErrorMessage = egress.ReasonTLS, words
+		result.FailureReason, result.ErrorMessage = delivery.FailureTLS, words
 		return result
 	}
 	result.ErrorMessage = describe(err, result.FailureReason, showed.late(took)) +

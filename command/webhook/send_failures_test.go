@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 )
 
@@ -31,7 +32,7 @@ func TestAnswersWithoutAValidStatus(t *testing.T) {
 			ID:      "d-1",
 			Body:    []byte("{}"),
 		})
-		if result.FailureReason != egress.ReasonConnection || result.StatusCode != 0 ||
+		if result.FailureReason != delivery.FailureConnection || result.StatusCode != 0 ||
 			!strings.Contains(result.ErrorMessage, "status") && !strings.Contains(result.ErrorMessage, "malformed") {
 			t.Errorf("%s: %+v", line, result)
 		}
@@ -55,11 +56,12 @@ func TestSendFailuresTellNoSecrets(t *testing.T) {
 		"is signed by itself: take one of a public authority, or have the operator trust it (CARILLON_EGRESS_CA)"
 	secret := mint(t)
 	for _, test := range []struct {
-		name            string
-		sender          *Sender
-		url             string
-		secrets         []Secret
-		reason, message string
+		name    string
+		sender  *Sender
+		url     string
+		secrets []Secret
+		reason  delivery.Failure
+		message string
 	}{
 		{"status", trusting, e.URL, []Secret{secret}, "http_status", "endpoint answered 404 Not Found"},
 		{"blocked", e.sender(t, egress.Policy{}, Options{}), e.URL, []Secret{secret}, "blocked_address",
@@ -88,7 +90,8 @@ func TestSendFailuresTellNoSecrets(t *testing.T) {
 			ID:      "d",
 			Body:    []byte(hidden),
 		})
-		if result.FailureReason != test.reason || result.ErrorMessage != test.message {
+		if result.FailureReason != test.reason || result.ErrorMessage != test.message ||
+			result.FailureReason.Answered() != (result.StatusCode != 0) {
 			t.Errorf("%s: %q, %q", test.name, result.FailureReason, result.ErrorMessage)
 		}
 		if shown := fmt.Sprintf("%+v", result); strings.Contains(shown, hidden) ||

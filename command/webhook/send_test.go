@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,7 +154,7 @@ func TestSendJudgesStatus(t *testing.T) {
 	sent := 0
 	for _, test := range []struct {
 		code       int
-		reason     string
+		reason     delivery.Failure
 		message    string
 		retryAfter time.Duration
 	}{
@@ -195,7 +196,7 @@ func TestSendJudgesStatus(t *testing.T) {
 		if diff := cmp.Diff(want, result); diff != "" {
 			t.Errorf("%d: %s", test.code, diff)
 		}
-		if result.OK() != (test.reason == "") {
+		if result.OK() != (test.reason == "") || !result.OK() && !result.FailureReason.Answered() {
 			t.Errorf("%d: OK is %t", test.code, result.OK())
 		}
 	}
@@ -388,7 +389,7 @@ func TestDroppedRequestIsNotSentAgain(t *testing.T) {
 			if name != "" {
 				request.Headers[name] = "own"
 			}
-			if result := sender.Send(t.Context(), request); result.FailureReason != egress.ReasonConnection ||
+			if result := sender.Send(t.Context(), request); result.FailureReason != delivery.FailureConnection ||
 				result.StatusCode != 0 {
 				t.Errorf("%+v, want a failure of the connection", result)
 			}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"carillon/command/egress"
+	"carillon/aggregates/delivery"
 )
 
 // shown is the receiver's view of a client certificate.
@@ -65,8 +65,8 @@ func (s shown) refused(err error) (refused bool, words string) {
 }
 
 // afterFailure is added if a receiver that asked for a certificate closed the connection without an alert.
-func (s shown) afterFailure(reason string) string {
-	if !s.asked || reason != egress.ReasonTLS && reason != egress.ReasonConnection {
+func (s shown) afterFailure(reason delivery.Failure) string {
+	if !s.asked || reason != delivery.FailureTLS && reason != delivery.FailureConnection {
 		return ""
 	}
 	return s.words()

@@ -186,7 +186,6 @@ func (a *App) connectDelivery(with sending) {
 		Policy: delivery.Policy{
 			Timeout:       a.cfg.DeliveryTimeout,
 			RetrySchedule: a.cfg.DeliveryRetrySchedule,
-			RetrySpread:   delivery.DefaultPolicy.RetrySpread,
 		},
 		Now:       a.clock.Now,
 		Jitter:    func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing

@@ -56,7 +56,7 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
 	a.Metrics.MustRegister(attempts, queued, running)
 	return func(at delivery.Attempt) {
-		outcome := at.FailureReason
+		outcome := string(at.FailureReason)
 		if outcome == "" {
 			outcome = "succeeded"
 		}

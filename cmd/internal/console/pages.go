@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/query"
@@ -225,12 +226,7 @@ func short(id fmt.Stringer) string { return id.String()[:8] }
 func words(list []string) string { return strings.Join(list, ", ") }
 
 // reasonWords returns the reason of a failure in words.
-func reasonWords(reason string) string {
-	if words := failureReasons[reason]; words != "" {
-		return words
-	}
-	return reason
-}
+func reasonWords(reason string) string { return delivery.Failure(reason).Words() }
 
 // statusWord returns a status in words.
 func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }

@@ -1,10 +1,5 @@
 package console
 
-import (
-	"carillon/command/egress"
-	"carillon/command/webhook"
-)
-
 // The sentences of pages are in their templates. This file has the texts that the program chooses among; errors of
 // fields are written where they are checked, by wire.Fail, and formFields has the names of the fields.
 
@@ -84,18 +79,6 @@ const (
 	limitBoundsText = "must be empty, for no limit, or a number from %g to %d"
 	maskedAddress   = "is masked: enter it in full"
 )
-
-// Reasons for which an attempt failed.
-var failureReasons = map[string]string{
-	webhook.ReasonHTTPStatus: "Not a 2xx answer",
-	webhook.ReasonRedirect:   "A redirect",
-	webhook.ReasonGone:       "No longer wanted",
-	egress.ReasonTimeout:     "No answer in time",
-	egress.ReasonConnection:  "No connection",
-	egress.ReasonDNS:         "Host not found",
-	egress.ReasonTLS:         "No secure connection",
-	egress.ReasonBlocked:     "Address not allowed",
-}
 
 // The choice of events.
 const (

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+
+	"carillon/aggregates/delivery"
 )
 
 // The document describes every route, and no route that there isn't.
@@ -45,6 +47,20 @@ func TestDocumentAndRouterAgree(t *testing.T) {
 	for _, route := range described {
 		if !slices.Contains(routed, route) {
 			t.Errorf("%s is documented and no route", route)
+		}
+	}
+}
+
+// The document's lists are those that the program declares.
+func TestDocumentListsWhatIsDeclared(t *testing.T) {
+	t.Parallel()
+	failures := make([]any, len(delivery.Failures))
+	for i, declared := range delivery.Failures {
+		failures[i] = string(declared.Failure)
+	}
+	for schema, want := range map[string][]any{"FailureReason": failures} {
+		if got := documented.Document(t).Components.Schemas[schema].Value.Enum; !slices.Equal(got, want) {
+			t.Errorf("%s lists %v, and %v are declared", schema, got, want)
 		}
 	}
 }

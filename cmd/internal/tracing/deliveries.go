@@ -47,7 +47,7 @@ func (t *Tracing) Attempt(
 		case result.Aborted:
 			outcome = "aborted"
 		case !result.OK():
-			outcome = result.FailureReason
+			outcome = string(result.FailureReason)
 			span.SetStatus(codes.Error, outcome)
 		}
 		span.SetAttributes(attribute.String("carillon.outcome", outcome))

@@ -1,0 +1,51 @@
+package delivery
+
+// Failure is the reason of a failed attempt, as stored and shown.
+type Failure string
+
+const (
+	FailureStatus     Failure = "http_status"
+	FailureTimeout    Failure = "timeout"
+	FailureConnection Failure = "connection"
+	FailureDNS        Failure = "dns"
+	FailureTLS        Failure = "tls"
+	FailureBlocked    Failure = "blocked_address"
+	FailureRedirect   Failure = "redirect"
+	FailureGone       Failure = "gone"
+)
+
+// Failures declares all reasons. The API's document and each sender are held to it by a test.
+var Failures = []struct {
+	Failure  Failure
+	Words    string // for people
+	Answered bool   // the receiver has answered
+}{
+	{FailureStatus, "Not a 2xx answer", true},
+	{FailureTimeout, "No answer in time", false},
+	{FailureConnection, "No connection", false},
+	{FailureDNS, "Host not found", false},
+	{FailureTLS, "No secure connection", false},
+	{FailureBlocked, "Address not allowed", false},
+	{FailureRedirect, "A redirect", true},
+	{FailureGone, "No longer wanted", true},
+}
+
+// Words returns the reason for people; a reason of another version as it is stored.
+func (f Failure) Words() string {
+	for _, declared := range Failures {
+		if declared.Failure == f {
+			return declared.Words
+		}
+	}
+	return string(f)
+}
+
+// Answered reports whether the receiver has answered.
+func (f Failure) Answered() bool {
+	for _, declared := range Failures {
+		if declared.Failure == f {
+			return declared.Answered
+		}
+	}
+	return false
+}
