@@ -309,7 +309,10 @@ func TestStatusAfterAnAttempt(t *testing.T) {
 		delivery.StatusSuperseded: delivery.StatusSuperseded,
 		delivery.StatusDiscarded:  delivery.StatusDiscarded,
 	} {
-		for failure, want := range map[delivery.Failure]delivery.Status{"http_status": afterFailure, "": delivery.StatusSucceeded} {
+		for failure, want := range map[delivery.Failure]delivery.Status{
+			"http_status": afterFailure,
+			"":            delivery.StatusSucceeded,
+		} {
 			command := delivery.RecordAttempt{
 				Number:  1,
 				Trigger: delivery.Automatic,

@@ -26,7 +26,8 @@ func judge(status int, location func() string) (reason delivery.Failure, message
 		if to != "" {
 			to = " to " + to
 		}
-		return delivery.FailureRedirect, fmt.Sprintf("endpoint answered %s%s; redirects are not followed", statusText(status), to)
+		return delivery.FailureRedirect,
+			fmt.Sprintf("endpoint answered %s%s; redirects are not followed", statusText(status), to)
 	case status == http.StatusGone:
 		return delivery.FailureGone, "endpoint answered 410 Gone: it wants no more deliveries"
 	}

@@ -32,7 +32,8 @@ func TestProbeIsGuarded(t *testing.T) {
 	t.Parallel()
 	e := startEndpoint(t, status(200))
 	got := e.sender(t, egress.Policy{}, Options{}).Probe(t.Context(), nil, e.URL)
-	if got.Reachable || got.FailureReason != delivery.FailureBlocked || len(e.requests()) != 0 || e.connections.Load() != 0 {
+	if got.Reachable || got.FailureReason != delivery.FailureBlocked ||
+		len(e.requests()) != 0 || e.connections.Load() != 0 {
 		t.Errorf("got %+v", got)
 	}
 	if ms := (Reachability{ResponseTime: 1999 * time.Microsecond}).ResponseTimeMs(); ms != 1 {

@@ -106,7 +106,8 @@ var (
 			return a.ResponseStatus
 		}),
 		column.New[column.NullTexts]("trigger", "text", func(a *delivery.Attempted) string { return string(a.Trigger) }),
-		column.New[column.NullTexts]("failure_reason", "text", func(a *delivery.Attempted) string { return string(a.FailureReason) }),
+		column.New[column.NullTexts]("failure_reason", "text",
+			func(a *delivery.Attempted) string { return string(a.FailureReason) }),
 		column.New[column.NullTexts]("error_message", "text", func(a *delivery.Attempted) string { return a.ErrorMessage }),
 		column.New[[][]byte]("response_body", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseBody }),
 		column.New[[][]byte]("response_headers", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseHeaders }),
