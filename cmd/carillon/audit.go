@@ -43,7 +43,7 @@ func (c *auditDestinationCommand) Run(ctx context.Context, t terminal, client *a
 		return c.export(t, c.Export, changes, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID.UUID(), to) })
 	}
 	audit, err := client.Audit(ctx, c.ID.UUID(), c.At)
-	return c.answer(t.out, audit, err, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit)) })
+	return c.answer(t.out, audit, err, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit, zoneOf(w))) })
 }
 
 // changes describes an export with a change a line.

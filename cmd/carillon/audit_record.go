@@ -52,9 +52,9 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 			row(w, "nothing on record: check id, name and times")
 			return
 		}
-		row(w, "TIME (UTC)", "BY", "CHANGE", "OF", "REASON")
+		row(w, "TIME", "BY", "CHANGE", "OF", "REASON")
 		for _, e := range page.Items {
-			row(w, e.At.UTC().Format(whenFormat), e.Actor, clip(audit.Describe(e.Stream, e.Type, e.Detail), maxChange), of(e),
+			row(w, e.At, e.Actor, clip(audit.Describe(e.Stream, e.Type, e.Detail, zoneOf(w)), maxChange), of(e),
 				orDash(e.Reason))
 		}
 		if page.Next != nil {

@@ -47,7 +47,7 @@ func sealText(w io.Writer, state adminapi.SealState, shown bool) {
 	text := base64.StdEncoding.EncodeToString
 	if h := state.Head; h != nil {
 		row(w, "events", strconv.FormatUint(h.Size, 10))
-		row(w, "signed", h.At.UTC().Format(whenFormat)+" UTC")
+		row(w, "signed", h.At)
 		row(w, "root", text(h.Root))
 		row(w, "signature", text(h.Signature))
 	} else {

@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 )
 
 // stateText is the destination's state at the time, which is printed above the timeline.
-func stateText(a adminapi.Audit) string {
+func stateText(a adminapi.Audit, zone *time.Location) string {
 	var out strings.Builder
 	field := func(name, text string) {
 		for i, part := range wrap(printable(text), pictureWidth-14) {
@@ -27,7 +29,7 @@ func stateText(a adminapi.Audit) string {
 	}
 	field("destination", a.Destination.String())
 	field("organization", a.Organization.String())
-	field("state at", a.At.UTC().Format(whenFormat)+" UTC")
+	field("state at", instant.Shown(a.At, zone))
 	s := a.State
 	if s == nil {
 		field("status", "not there yet")
@@ -62,11 +64,11 @@ func stateText(a adminapi.Audit) string {
 		case secret.Active && secret.ExpiresAt == nil:
 			text += "  no end set"
 		case secret.Active:
-			text += "  until " + secret.ExpiresAt.UTC().Format(whenFormat)
+			text += "  until " + instant.Shown(*secret.ExpiresAt, zone)
 		case s.Status == "deleted" && (secret.ExpiresAt == nil || secret.ExpiresAt.After(a.At)):
 			text += "  ended with the destination"
 		default:
-			text += "  ended " + secret.ExpiresAt.UTC().Format(whenFormat)
+			text += "  ended " + instant.Shown(*secret.ExpiresAt, zone)
 		}
 		field(name, text)
 		name = ""

@@ -196,7 +196,7 @@ func TestAuditRecordOfTokens(t *testing.T) {
 	s.ok("auditor", "revoke", auditor, "--reason", "it is over", "--admin-token", ann)
 	s.ok("operator", "revoke", "ann", "--reason", "left")
 
-	const at = `(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +`
+	const at = `(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+05:45 +`
 	issued := at + `operator +organization key issued: .* key ` + first + ` +for the site$`
 	rotated := at + `operator:ann +organization key rotated: .* key ` + second + ` +quarterly$`
 	revoked := at + `operator:ann +organization key revoked: .* key ` + second + ` +leaked$`

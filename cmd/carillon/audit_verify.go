@@ -109,8 +109,8 @@ func allOf(ctx context.Context, store *esdb.Store) iter.Seq2[eventstore.Recorded
 
 func reportSeal(w io.Writer, r *treeheads.Report) {
 	if r.Last != nil {
-		row(w, fmt.Sprintf("%d events are as they were sealed by %s, the last of %s UTC", r.Events,
-			counted(r.Heads, "tree head"), r.Last.At.UTC().Format(whenFormat)))
+		row(w, fmt.Sprintf("%d events are as they were sealed by %s, the last of %s", r.Events,
+			counted(r.Heads, "tree head"), moment(w, &r.Last.At)))
 	}
 	if r.Unsealed > 0 {
 		row(w, fmt.Sprintf("%d newer than the last head, not sealed yet", r.Unsealed))
@@ -155,8 +155,8 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 		return err
 	}
 	err = c.print(t.out, verified, func(w io.Writer) {
-		row(w, fmt.Sprintf("%s in the tree of %d events that was signed at %s UTC", counted(verified.Events, "event"),
-			verified.Head.Size, verified.Head.At.UTC().Format(whenFormat)))
+		row(w, fmt.Sprintf("%s in the tree of %d events that was signed at %s", counted(verified.Events, "event"),
+			verified.Head.Size, moment(w, &verified.Head.At)))
 		if verified.Unsealed > 0 {
 			row(w, fmt.Sprintf("%d newer ones were not sealed yet, and are left out", verified.Unsealed))
 		}

@@ -46,7 +46,7 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Delivery]) {
 		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "STATUS", "ATTEMPTS", "LAST ANSWER")
 		for _, d := range l.Items {
-			row(w, d.ID, moment(&d.CreatedAt), d.Event.Type, orDash(d.Event.Subject), d.Status, d.AttemptCount,
+			row(w, d.ID, d.CreatedAt, d.Event.Type, orDash(d.Event.Subject), d.Status, d.AttemptCount,
 				outcome(d.LastAttempt))
 		}
 		more(w, l)
@@ -78,7 +78,7 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "event", d.EventID, d.Event.Type, orDash(d.Event.Subject))
 		row(w, "status", d.Status)
 		if d.NextAttemptAt != nil {
-			row(w, "next attempt", moment(d.NextAttemptAt))
+			row(w, "next attempt", d.NextAttemptAt)
 		}
 		row(w)
 		drawAttempts(w, d.Attempts)
@@ -102,7 +102,7 @@ func drawAttempts(w io.Writer, attempts []httpapi.AttemptDetail) {
 		if a.Trigger == "manual_replay" {
 			by = "replay"
 		}
-		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), moment(&a.AttemptedAt), outcome(&a.Attempt),
+		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), a.AttemptedAt, outcome(&a.Attempt),
 			fmt.Sprintf("%d ms", a.DurationMs), strings.TrimSpace(by+" "+firstLine(a.ErrorMessage)))
 	}
 }

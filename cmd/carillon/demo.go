@@ -127,6 +127,6 @@ func (c *demoCommand) show(ctx context.Context, t terminal, options demo.Options
 	if options.Authority, err = dev.EnsureAuthority(c.DataDir); err != nil {
 		return err
 	}
-	options.Out, options.Organization = t.out, app.DevelopmentOrganization.String()
+	options.Out, options.Zone, options.Organization = t.out, t.zone(), app.DevelopmentOrganization.String()
 	return demo.Run(ctx, options)
 }

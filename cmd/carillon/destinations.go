@@ -110,7 +110,7 @@ func (c *destinationsListCommand) Run(ctx context.Context, t terminal) error {
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l wire.Page[httpapi.Destination]) {
 		row(w, "ID", "EXTERNAL ID", "NAME", "STATUS", "FAILURES", "LAST SUCCESS")
 		for _, d := range l.Items {
-			row(w, d.ID, orDash(d.ExternalID), d.Name, d.Status, d.ConsecutiveFailures, moment(d.LastSuccessAt))
+			row(w, d.ID, orDash(d.ExternalID), d.Name, d.Status, d.ConsecutiveFailures, d.LastSuccessAt)
 		}
 		if l.Pagination.HasMore {
 			row(w, "There are more: --offset "+strconv.Itoa(c.Offset+len(l.Items)))
@@ -139,8 +139,8 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 			row(w, "traceparent", "sent")
 		}
 		row(w, "consecutive failures", d.ConsecutiveFailures)
-		row(w, "last success", moment(d.LastSuccessAt))
-		row(w, "last failure", moment(d.LastFailureAt), orDash(d.LastErrorMessage))
+		row(w, "last success", d.LastSuccessAt)
+		row(w, "last failure", d.LastFailureAt, orDash(d.LastErrorMessage))
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/instant"
 )
 
 type eventsCommand struct {
@@ -44,7 +45,7 @@ func (c *eventsListCommand) Run(ctx context.Context, t terminal) error {
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Event]) {
 		row(w, "ID", "TIME", "TYPE", "SUBJECT")
 		for _, e := range l.Items {
-			row(w, e.ID, moment(&e.Time), e.Type, orDash(e.Subject))
+			row(w, e.ID, e.Time, e.Type, orDash(e.Subject))
 		}
 		more(w, l)
 	})
@@ -63,8 +64,8 @@ func (c *eventsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "id", e.ID)
 		row(w, "type", e.Type)
 		row(w, "subject", orDash(e.Subject))
-		row(w, "time", moment(&e.Time))
-		row(w, "published", moment(&e.PublishedAt))
+		row(w, "time", e.Time)
+		row(w, "published", e.PublishedAt)
 		row(w, "sequence", orDash(e.Sequence))
 		row(w, "destinations", fmt.Sprintf("%d got it, %d did not", e.ReceivedBy, e.MissedBy))
 		row(w)
@@ -147,7 +148,7 @@ func (c *eventsTailCommand) recent(
 	ctx context.Context, client *apiclient.Client, prefix string,
 ) (all []jsontext.Value, err error) {
 	const most = 100
-	flags := map[string]string{"type": c.Type, "since": time.Now().Add(-tailWindow).UTC().Format(time.RFC3339Nano)}
+	flags := map[string]string{"type": c.Type, "since": instant.Text(time.Now().Add(-tailWindow))}
 	for {
 		var page httpapi.Stretch[jsontext.Value]
 		path := prefix + "/events/events" + queryOf(most, flags)
@@ -168,5 +169,5 @@ func (c *eventsTailCommand) print(out io.Writer, event httpapi.Event, raw jsonte
 		_, _ = fmt.Fprintf(out, "%s\n", raw)
 		return
 	}
-	row(out, moment(&event.Time), event.Type, orDash(event.Subject), event.ID)
+	row(out, event.Time, event.Type, orDash(event.Subject), event.ID)
 }

@@ -64,7 +64,7 @@ func happeningRows(w io.Writer, h adminapi.Happening) {
 		row(w, merged.String()+" is the same event; \"carillon happening split\" says that it isn't")
 	}
 	if h.StaleSince != nil {
-		row(w, "no source shows it since "+moment(h.StaleSince))
+		row(w, "no source shows it since "+moment(w, h.StaleSince))
 	}
 	row(w, "FIELD", "", "VALUE", "SOURCE", "WHERE", "SINCE")
 	for _, field := range h.Fields {
@@ -81,7 +81,7 @@ func originRows(w io.Writer, what string, origins []adminapi.HappeningOrigin) {
 			what += ", not on show"
 		}
 		where := strings.TrimSpace(strings.Join([]string{o.Syntax, o.Path, o.Page}, " "))
-		row(w, "", what, brief(o.Value), o.SourceID.String()[:8], where, moment(&o.At))
+		row(w, "", what, brief(o.Value), o.SourceID.String()[:8], where, o.At)
 	}
 }
 

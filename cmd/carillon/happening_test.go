@@ -13,7 +13,7 @@ import (
 
 func TestHappeningTable(t *testing.T) {
 	t.Parallel()
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.Local)
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	origin := adminapi.HappeningOrigin{
 		SourceID: uuid.MustParse("11111111-1111-4111-8111-111111111111"),
 		Page:     "https://hall.example/1",
@@ -30,7 +30,7 @@ func TestHappeningTable(t *testing.T) {
 	}
 	var text bytes.Buffer
 	to := newTable(&text)
-	happeningRows(to, adminapi.Happening{StaleSince: &at, Fields: []adminapi.HappeningField{
+	happeningRows(zoned{to, time.UTC}, adminapi.Happening{StaleSince: &at, Fields: []adminapi.HappeningField{
 		{
 			Field:  "title",
 			Value:  "Concert",
@@ -42,11 +42,11 @@ func TestHappeningTable(t *testing.T) {
 	if err := to.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	const want = `no source shows it since 2026-11-21 12:00:00
+	const want = `no source shows it since 2026-11-21T12:00:00Z
 FIELD VALUE SOURCE WHERE SINCE
 title Concert
- from Concert 11111111 json-ld Event.name https://hall.example/1 2026-11-21 12:00:00
- other, not on show Concert, sold out 22222222 2026-11-21 12:00:00
+ from Concert 11111111 json-ld Event.name https://hall.example/1 2026-11-21T12:00:00Z
+ other, not on show Concert, sold out 22222222 2026-11-21T12:00:00Z
 start ["2026-12-05T20:00:00+01:00"]
 `
 	got := regexp.MustCompile(` +\n`).ReplaceAllString(text.String(), "\n")

@@ -96,15 +96,15 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 // credentialRow writes a line about a credential, with what it is for after its name.
 func credentialRow(w io.Writer, c adminapi.Credential, purpose ...any) {
 	cells := append([]any{c.ID, printable(c.Name)}, purpose...)
-	row(w, append(cells, moment(&c.CreatedAt), moment(c.ExpiresAt), moment(c.LastUsedAt),
-		validity(c.ExpiresAt, c.RevokedAt, time.Now()))...)
+	row(w, append(cells, c.CreatedAt, c.ExpiresAt, c.LastUsedAt,
+		validity(w, c.ExpiresAt, c.RevokedAt, time.Now()))...)
 }
 
 // validity says whether what may expire or be revoked is still good; both may be nil.
-func validity(expires, revoked *time.Time, now time.Time) string {
+func validity(w io.Writer, expires, revoked *time.Time, now time.Time) string {
 	switch {
 	case revoked != nil:
-		return "revoked " + moment(revoked)
+		return "revoked " + moment(w, revoked)
 	case expires != nil && !now.Before(*expires):
 		return "expired"
 	}

@@ -113,6 +113,7 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 		JSON:      c.JSON,
 		Example:   c.example(),
 		Out:       t.out,
+		Zone:      t.zone(),
 		Notes:     t.err,
 	})
 }

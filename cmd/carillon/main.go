@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -21,6 +22,8 @@ import (
 // commandLine is the table of contents: each subcommand has a file.
 type commandLine struct {
 	config.Logging `group:"Logging"`
+
+	UTC bool `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
 
 	Serve       serveCommand       `cmd:"" help:"Run the server."`
 	Status      statusCommand      `cmd:"" help:"Show the health of a server and the progress of its projections."`
@@ -60,6 +63,9 @@ type terminal struct {
 	out, err io.Writer
 }
 
+// zone returns the time zone of the output.
+func (t terminal) zone() *time.Location { return zoneOf(t.out) }
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
@@ -72,10 +78,11 @@ func main() {
 // line.
 func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
-	parser, err := kong.New(&commandLine{}, kong.Name("carillon"), kong.Description(description),
+	var line commandLine
+	parser, err := kong.New(&line, kong.Name("carillon"), kong.Description(description),
 		kong.Writers(t.out, t.err),
 		kong.Exit(func(code int) { exited = code }), kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(t),
+		kong.Resolvers(config.FromFiles()), kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Vars{"version": versionText()})
 	if err == nil {
 		err = config.DropEmpty(os.Environ(), os.Unsetenv)
@@ -96,7 +103,11 @@ func run(ctx context.Context, args []string, t terminal) int {
 	case err != nil:
 		return fail(t, mistake(err), 2)
 	}
-	if err := parsed.Run(); err != nil && !errors.Is(err, context.Canceled) {
+	t.out = zoned{t.out, time.Local}
+	if line.UTC {
+		t.out = zoned{t.out, time.UTC}
+	}
+	if err := parsed.Run(t); err != nil && !errors.Is(err, context.Canceled) {
 		return fail(t, err, 1)
 	}
 	return 0

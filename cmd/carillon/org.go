@@ -40,7 +40,7 @@ func (c *orgListCommand) Run(ctx context.Context, t terminal, client *adminclien
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "STATUS")
 		for _, o := range list {
-			row(w, o.ID, o.Name, moment(&o.CreatedAt), o.Status)
+			row(w, o.ID, o.Name, o.CreatedAt, o.Status)
 		}
 	})
 }

@@ -101,17 +101,17 @@ func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error
 }
 
 func certificateTable(w io.Writer, shown adminapi.ClientCertificate) {
-	expires := moment(&shown.NotAfter) + ", in " + counted(shown.DaysLeft, "day")
+	expires := moment(w, &shown.NotAfter) + ", in " + counted(shown.DaysLeft, "day")
 	if shown.DaysLeft < 0 {
-		expires = moment(&shown.NotAfter) + ": it has expired"
+		expires = moment(w, &shown.NotAfter) + ": it has expired"
 	}
 	row(w, "subject", shown.Subject)
 	row(w, "issuer", shown.Issuer)
 	row(w, "serial number", shown.Serial)
 	row(w, "SHA-256", shown.Fingerprint)
-	row(w, "valid from", moment(&shown.NotBefore))
+	row(w, "valid from", shown.NotBefore)
 	row(w, "expires", expires)
-	row(w, "set", moment(&shown.SetAt))
+	row(w, "set", shown.SetAt)
 	if shown.SetBy != "" {
 		row(w, "by", shown.SetBy)
 	}

@@ -51,7 +51,7 @@ func projectionTable(w io.Writer, list []adminapi.Projection) {
 			troubles = append(troubles, p.Name+" is being rebuilt, and serves the previous data: "+p.Outdated)
 		}
 		if p.Verified != nil {
-			troubles = append(troubles, verificationLines(p.Name, *p.Verified)...)
+			troubles = append(troubles, verificationLines(w, p.Name, *p.Verified)...)
 		}
 	}
 	row(w)

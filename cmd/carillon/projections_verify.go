@@ -40,7 +40,7 @@ func (c *projectionsVerifyCommand) Run(ctx context.Context, t terminal, client *
 		if stands {
 			row(w, "No row of the sample differs. What an earlier verification has found stands:")
 		}
-		for _, line := range verificationLines(c.Name, *done.Verified) {
+		for _, line := range verificationLines(w, c.Name, *done.Verified) {
 			row(w, line)
 		}
 	}); err != nil {
@@ -53,16 +53,16 @@ func (c *projectionsVerifyCommand) Run(ctx context.Context, t terminal, client *
 }
 
 // verificationLines are lines about the result of a verification.
-func verificationLines(name string, v adminapi.Verification) []string {
+func verificationLines(w io.Writer, name string, v adminapi.Verification) []string {
 	what := counted(int(v.Rows), "row")
 	if v.Sample < 100 { //nolint:mnd // percent
 		what = fmt.Sprintf("a sample of %s (%g %%)", what, v.Sample)
 	}
 	if v.Differing == 0 {
-		return []string{fmt.Sprintf("%s agrees with the log: %s compared on %s", name, what, moment(&v.At))}
+		return []string{fmt.Sprintf("%s agrees with the log: %s compared on %s", name, what, moment(w, &v.At))}
 	}
 	lines := []string{fmt.Sprintf("%s DIFFERS from the log in %s: %s compared on %s", name,
-		counted(int(v.Differing), "row"), what, moment(&v.At))}
+		counted(int(v.Differing), "row"), what, moment(w, &v.At))}
 	for _, d := range v.Differences {
 		lines = append(lines, "  "+d.String())
 	}

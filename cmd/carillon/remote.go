@@ -2,14 +2,13 @@ package main
 
 import (
 	"io"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
-	timestamps "carillon/eventstore/instant"
+	"carillon/eventstore/instant"
 )
 
 // remote has the flags of every subcommand that calls a server.
@@ -59,10 +58,10 @@ type printing struct {
 func (p *printing) print(out io.Writer, answer any, text func(io.Writer)) error {
 	if !p.JSON {
 		table := newTable(out)
-		text(table)
+		text(zoned{table, zoneOf(out)})
 		return table.Flush()
 	}
-	data, err := json.Marshal(answer, jsontext.WithIndent("  "), timestamps.JSON)
+	data, err := json.Marshal(answer, jsontext.WithIndent("  "), instant.JSON)
 	if err != nil {
 		return err
 	}
@@ -81,12 +80,4 @@ func (p *printing) answer(out io.Writer, answer any, err error, text func(io.Wri
 // ended prints that something was deleted or revoked, or returns the error of the call.
 func (p *printing) ended(out io.Writer, how, what string, err error) error {
 	return p.answer(out, map[string]string{how: what}, err, func(w io.Writer) { row(w, how+" "+what) })
-}
-
-// moment is an instant for a table.
-func moment(at *time.Time) string {
-	if at == nil || at.IsZero() {
-		return "-"
-	}
-	return at.Local().Format("2006-01-02 15:04:05")
 }

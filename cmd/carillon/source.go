@@ -72,9 +72,9 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal, client *admincl
 		row(w, "ID", "TYPE", "WHERE", "STATE", "SINCE", "EVENTS", "PAGES", "NEW", "REVISED", "STALE", "FEEDS",
 			"BACKFILL", "TRIED", "LAST", "EVERY", "NEXT", "REMARK")
 		for _, s := range list {
-			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), moment(&s.Since), s.Observed, s.Pages, s.New, s.Revised,
+			row(w, s.ID, s.Type, s.URL+s.Handle, state(s), s.Since, s.Observed, s.Pages, s.New, s.Revised,
 				s.Stale, s.Feeds,
-				backfill(s.Backfills), moment(s.StartedAt), moment(s.CompletedAt), every(s), moment(s.DueAt),
+				backfill(w, s.Backfills), s.StartedAt, s.CompletedAt, every(s), s.DueAt,
 				remark(s))
 		}
 	})
@@ -82,7 +82,7 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal, client *admincl
 
 // backfill sums up what a source's backfills have added to its feeds, and since when the first of those that run
 // does.
-func backfill(all []adminapi.Backfill) string {
+func backfill(w io.Writer, all []adminapi.Backfill) string {
 	added, running := 0, 0
 	var since time.Time
 	for _, b := range all {
@@ -96,7 +96,7 @@ func backfill(all []adminapi.Backfill) string {
 	if running == 0 {
 		return strconv.Itoa(added)
 	}
-	return fmt.Sprintf("%d, %d of %d run since %s", added, running, len(all), moment(&since))
+	return fmt.Sprintf("%d, %d of %d run since %s", added, running, len(all), moment(w, &since))
 }
 
 // state says how a source does, and how far the walk is that is under way.

@@ -13,10 +13,10 @@ func TestBackfillsAreSummedUp(t *testing.T) {
 	for want, backfills := range map[string][]adminapi.Backfill{
 		"0": nil,
 		"5": {{Added: 2, EndedAt: &since}, {Added: 3, EndedAt: &since}},
-		"5, 1 of 2 run since " + moment(&since): {{Added: 2, EndedAt: &since},
+		"5, 1 of 2 run since 2026-11-21T12:00:00Z": {{Added: 2, EndedAt: &since},
 			{Added: 3, Running: true, Since: since}},
 	} {
-		if got := backfill(backfills); got != want {
+		if got := backfill(zoned{zone: time.UTC}, backfills); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/visiting"
-	timestamps "carillon/eventstore/instant"
+	"carillon/eventstore/instant"
 )
 
 type sourceTryCommand struct {
@@ -28,9 +28,9 @@ type sourceTryCommand struct {
 	Type     string `default:"site" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap or siteIndexPage; instagram, facebook, tiktok or twitter for an account (${default})."`
 	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
 
-	From instant `placeholder:"TIME" help:"First day of shown occurrences. Default: 14 days ago."`
-	To   instant `placeholder:"TIME" help:"Last day of shown occurrences. Default: 400 days ahead."`
-	Now  instant `placeholder:"TIME" help:"Time to use as now, for repeatable results."`
+	From typedTime `placeholder:"TIME" help:"First day of shown occurrences. Default: 14 days ago."`
+	To   typedTime `placeholder:"TIME" help:"Last day of shown occurrences. Default: 400 days ahead."`
+	Now  typedTime `placeholder:"TIME" help:"Time to use as now, for repeatable results."`
 
 	Pages int `default:"100" help:"Maximum number of pages."`
 
@@ -65,11 +65,11 @@ Times are such as 2026-11-21 or 2026-11-21T12:00:00Z. It succeeds if nothing was
 could not be read. Addresses on this machine may be tried; pages elsewhere can't lead to one.`
 }
 
-// instant is a time as people type it: a day means its first moment, in UTC.
-type instant struct{ time.Time }
+// typedTime is a time as people type it: a day means its first moment, in UTC.
+type typedTime struct{ time.Time }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (i *instant) UnmarshalText(text []byte) (err error) {
+func (i *typedTime) UnmarshalText(text []byte) (err error) {
 	for _, form := range []string{time.DateOnly, time.RFC3339} {
 		if i.Time, err = time.Parse(form, string(text)); err == nil {
 			return nil
@@ -144,7 +144,7 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 		return printTried(t.out, events, summary)
 	}
 	table := newTable(t.out)
-	summary.print(table, events)
+	summary.print(zoned{table, t.zone()}, events)
 	return table.Flush()
 }
 
@@ -349,7 +349,7 @@ func printTried(out io.Writer, tried []triedEvent, summary triedSummary) error {
 }
 
 func printLine(out io.Writer, v any) error {
-	data, err := json.Marshal(v, timestamps.JSON)
+	data, err := json.Marshal(v, instant.JSON)
 	if err != nil {
 		return err
 	}
@@ -373,7 +373,7 @@ func (s triedSummary) print(w io.Writer, tried []triedEvent) {
 				row(w, "", "", fmt.Sprintf("… %d in all", e.Occurrence.Total), "")
 				break
 			}
-			row(w, "", "", o.StartDateTime.Format(time.RFC3339), o.Status)
+			row(w, "", "", o.StartDateTime, o.Status)
 		}
 		row(w, "", "where", where, "")
 		row(w, "", "url", e.PrimaryURL, "")

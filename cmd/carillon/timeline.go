@@ -11,13 +11,13 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 )
 
 // The picture of an audit: time runs down, a line a change. The first lane is the status, each other one a secret.
 const (
 	pictureWidth = 80
-	whenFormat   = "2006-01-02 15:04:05"
 	byWidth      = 18 // at most: "destination_health"
 	legend       = `status:  █ enabled  ░ disabled  ▒ auto_disabled  × deleted
 secrets: ┬ begins  │ signs  ┊ signs until its overlap is over  ┴ ends`
@@ -42,6 +42,7 @@ type pictureRow struct {
 
 // picture draws as it goes through the history.
 type picture struct {
+	zone    *time.Location
 	rows    []pictureRow
 	status  rune
 	lanes   []lane
@@ -50,8 +51,8 @@ type picture struct {
 }
 
 // drawAudit renders an audit for a terminal of 80 columns.
-func drawAudit(a adminapi.Audit) string {
-	p := &picture{status: ' '}
+func drawAudit(a adminapi.Audit, zone *time.Location) string {
+	p := &picture{zone: zone, status: ' '}
 	counts := slices.IndexFunc(a.Entries,
 		func(e adminapi.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
 	if counts < 0 {
@@ -69,22 +70,22 @@ func drawAudit(a adminapi.Audit) string {
 	}
 	p.timeTo(time.Unix(1<<40, 0)) // the rest, if nothing else happens
 	var out strings.Builder
-	out.WriteString(stateText(a))
+	out.WriteString(stateText(a, zone))
 	p.write(&out)
 	out.WriteString("\n" + legend + "\n")
-	writeDisclosures(&out, a.Disclosures)
+	p.disclosures(&out, a.Disclosures)
 	return out.String()
 }
 
 // pictureDisclosures is how many the picture has: more are in the export.
 const pictureDisclosures = 10
 
-// writeDisclosures says to whom what was shown in full, the newest first.
-func writeDisclosures(out *strings.Builder, all []adminapi.AuditEntry) {
+// disclosures writes what was shown in full to whom, the newest first.
+func (p *picture) disclosures(out *strings.Builder, all []adminapi.AuditEntry) {
 	if len(all) == 0 {
 		return
 	}
-	out.WriteString("\nSHOWN IN FULL (UTC)\n")
+	out.WriteString("\nSHOWN IN FULL\n")
 	for _, e := range all[:min(len(all), pictureDisclosures)] {
 		what, to := strings.Join(e.Detail.Shown, ", "), printable(e.Actor)
 		if ids := e.Detail.ShownSecrets; len(ids) > 0 {
@@ -93,16 +94,18 @@ func writeDisclosures(out *strings.Builder, all []adminapi.AuditEntry) {
 				what += fmt.Sprintf(" and %d more", len(ids)-1)
 			}
 		}
-		_, _ = fmt.Fprintf(out, "%s %s to %s\n", e.At.UTC().Format(whenFormat), what,
-			clip(to, pictureWidth-len(whenFormat)-len(what)-len("  to ")))
+		when := p.when(e.At)
+		_, _ = fmt.Fprintf(out, "%s %s to %s\n", when, what, clip(to, pictureWidth-len(when)-len(what)-len("  to ")))
 		if e.Reason != nil {
-			_, _ = fmt.Fprintf(out, "%*s reason: %s\n", len(whenFormat), "", printable(*e.Reason))
+			_, _ = fmt.Fprintf(out, "%*s reason: %s\n", len(when), "", printable(*e.Reason))
 		}
 	}
 	if len(all) > pictureDisclosures {
 		out.WriteString("and more before: --export has all of them\n")
 	}
 }
+
+func (p *picture) when(at time.Time) string { return instant.Shown(at, p.zone) }
 
 // timeTo ends the secrets whose overlap is over by then: there is no event for that.
 func (p *picture) timeTo(now time.Time) {
@@ -217,7 +220,7 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 	}
 	for _, id := range d.Expiring {
 		if d.ExpiresAt.After(e.At) {
-			parts = append(parts, "secret "+short(id)+" signs until "+d.ExpiresAt.UTC().Format(whenFormat))
+			parts = append(parts, "secret "+short(id)+" signs until "+p.when(d.ExpiresAt))
 		} else {
 			parts = append(parts, "secret "+short(id)+" is expired at once")
 		}
@@ -239,9 +242,10 @@ func (p *picture) describe(e adminapi.AuditEntry) string {
 
 // write lays the rows out.
 func (p *picture) write(out *strings.Builder) {
-	by := len("BY")
+	by, width := len("BY"), 0 // of actors, of times
 	for _, r := range p.rows {
 		by = min(max(by, utf8.RuneCountInString(r.by)), byWidth)
+		width = max(width, len(p.when(r.when))) // one in UTC is shorter than others
 	}
 	lanes := func(glyphs []rune) string {
 		var b strings.Builder
@@ -257,22 +261,22 @@ func (p *picture) write(out *strings.Builder) {
 		}
 		return b.String()
 	}
-	what := pictureWidth - len(whenFormat) - 1 - (p.columns + 2) - 1 - 1 - by
+	what := pictureWidth - width - 1 - (p.columns + 2) - 1 - 1 - by
 	line := func(when, glyphs, text, by string) {
-		out.WriteString(strings.TrimRight(fmt.Sprintf("%-*s %s %-*s %s", len(whenFormat), when, glyphs, what, text,
+		out.WriteString(strings.TrimRight(fmt.Sprintf("%-*s %s %-*s %s", width, when, glyphs, what, text,
 			by), " ") + "\n")
 	}
 	out.WriteByte('\n')
-	line("WHEN (UTC)", lanes(nil), "CHANGE", "BY")
+	line("WHEN", lanes(nil), "CHANGE", "BY")
 	for _, r := range p.rows {
 		if r.rule {
 			text := "the state above"
-			line(r.when.UTC().Format(whenFormat), lanes(r.at), "◀─ "+text+" "+
+			line(p.when(r.when), lanes(r.at), "◀─ "+text+" "+
 				strings.Repeat("─", max(what-len(text)-4, 0)), "")
 			continue
 		}
 		by := clip(printable(r.by), by)
-		when, glyphs := r.when.UTC().Format(whenFormat), lanes(r.at)
+		when, glyphs := p.when(r.when), lanes(r.at)
 		for _, text := range wrap(printable(r.what), what) {
 			line(when, glyphs, text, by)
 			when, glyphs, by = "", lanes(r.next), ""

@@ -94,41 +94,41 @@ func TestPictureOfAWholeLife(t *testing.T) {
 	t.Parallel()
 	want := `destination   22222222-2222-4222-8222-222222222222
 organization  11111111-1111-4111-8111-111111111111
-state at      2026-11-21 22:00:00 UTC
+state at      2026-11-21T22:00:00Z
 status        enabled
 name          CRM
 url           https://example.org/new
 headers       none of its own
 debounce      5 s
-secrets       33333333-3333-4333-8333-333333333333  until 2026-11-22 14:00:00
+secrets       33333333-3333-4333-8333-333333333333  until 2026-11-22T14:00:00Z
               44444444-4444-4444-8444-444444444444  no end set
 
-WHEN (UTC)               CHANGE                               BY
-2026-11-21 12:00:00 █    created "CRM" for https://example.or key:ab12CD34
-                    █    g/hook
-2026-11-21 12:00:00 █ ┬  secret 33333333 begins               key:ab12CD34
-2026-11-21 14:00:00 █ ┊┬ secret 44444444 begins; secret       key:ab12CD34
-                    █ ┊│ 33333333 signs until 2026-11-22
-                    █ ┊│ 14:00:00
-2026-11-21 15:00:00 ▒ ┊│ auto_disabled; 100 consecutive       destination_health
-                    ▒ ┊│ failures
-2026-11-21 17:00:00 ▒ ┊│ url: https://example.org/new;        key:ab12CD34
-                    ▒ ┊│ debounce: 5s; headers: none
-2026-11-21 17:00:00 █ ┊│ enabled                              key:ab12CD34
-2026-11-21 22:00:00 █ ┊│ ◀─ the state above ─────────────────
-2026-11-22 14:00:00 █ ┴│ secret 33333333 expires: its overlap time
-                    █  │ is over
-2026-11-22 18:00:00 ░  │ disabled; reason: Maintenance        operator
-                    ░  │ window, announced
-2026-11-22 19:00:00 ░ ┬┊ secret 55555555 begins; secret       key:ab12CD34
-                    ░ │┊ 44444444 signs until 2026-11-23
-                    ░ │┊ 19:00:00
-2026-11-22 20:00:00 ░ │┴ secret 44444444 is expired at once   key:ab12CD34
-2026-11-23 04:00:00 × ┴  deleted                              key:ab12CD34
+WHEN                      CHANGE                              BY
+2026-11-21T12:00:00Z █    created "CRM" for https://example.o key:ab12CD34
+                     █    rg/hook
+2026-11-21T12:00:00Z █ ┬  secret 33333333 begins              key:ab12CD34
+2026-11-21T14:00:00Z █ ┊┬ secret 44444444 begins; secret      key:ab12CD34
+                     █ ┊│ 33333333 signs until
+                     █ ┊│ 2026-11-22T14:00:00Z
+2026-11-21T15:00:00Z ▒ ┊│ auto_disabled; 100 consecutive      destination_health
+                     ▒ ┊│ failures
+2026-11-21T17:00:00Z ▒ ┊│ url: https://example.org/new;       key:ab12CD34
+                     ▒ ┊│ debounce: 5s; headers: none
+2026-11-21T17:00:00Z █ ┊│ enabled                             key:ab12CD34
+2026-11-21T22:00:00Z █ ┊│ ◀─ the state above ────────────────
+2026-11-22T14:00:00Z █ ┴│ secret 33333333 expires: its        time
+                     █  │ overlap is over
+2026-11-22T18:00:00Z ░  │ disabled; reason: Maintenance       operator
+                     ░  │ window, announced
+2026-11-22T19:00:00Z ░ ┬┊ secret 55555555 begins; secret      key:ab12CD34
+                     ░ │┊ 44444444 signs until
+                     ░ │┊ 2026-11-23T19:00:00Z
+2026-11-22T20:00:00Z ░ │┴ secret 44444444 is expired at once  key:ab12CD34
+2026-11-23T04:00:00Z × ┴  deleted                             key:ab12CD34
 
 ` + legend + "\n"
 	if diff := cmp.Diff(strings.Split(want, "\n"),
-		strings.Split(drawAudit(history(hours(10), story()...)), "\n")); diff != "" {
+		strings.Split(drawAudit(history(hours(10), story()...), time.UTC), "\n")); diff != "" {
 		t.Errorf("picture (-want +got):\n%s", diff)
 	}
 }
@@ -160,25 +160,25 @@ func TestSubscriptionsOfAState(t *testing.T) {
               44444444  concert.* of all events feeds; inactive: access lost
               55555555  * of 33333333, 44444444; inactive
 `
-	if got := stateText(a); !strings.HasSuffix(got, want) {
+	if got := stateText(a, time.UTC); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 }
 
 func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
 	t.Parallel()
-	before := drawAudit(history(hours(-1), story()...))
+	before := drawAudit(history(hours(-1), story()...), time.UTC)
 	if !strings.Contains(before, "status        not there yet") ||
 		strings.Index(before, "the state above") > strings.Index(before, "created") {
 		t.Errorf("before it was:\n%s", before)
 	}
-	after := drawAudit(history(hours(100), story()...))
+	after := drawAudit(history(hours(100), story()...), time.UTC)
 	if !strings.Contains(after, "55555555-5555-4555-8555-555555555555  ended with the destination") ||
-		!strings.Contains(after, "44444444-4444-4444-8444-444444444444  ended 2026-11-22 20:00:00") ||
+		!strings.Contains(after, "44444444-4444-4444-8444-444444444444  ended 2026-11-22T20:00:00Z") ||
 		strings.Index(after, "the state above") < strings.Index(after, "deleted    ") {
 		t.Errorf("after its end:\n%s", after)
 	}
-	soon := drawAudit(history(hours(4), story()[:4]...))
+	soon := drawAudit(history(hours(4), story()[:4]...), time.UTC)
 	if marked, expires := strings.Index(soon, "the state above"),
 		strings.Index(soon, "secret 33333333 expires"); marked < 0 || expires < marked {
 		t.Errorf("the rest:\n%s", soon)
@@ -195,7 +195,7 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	for i := range 10 {
 		entries = append(entries, entry(hours(i), key, audit.Detail{SecretID: uuid.New()}))
 	}
-	drawn := drawAudit(history(hours(20), entries...))
+	drawn := drawAudit(history(hours(20), entries...), time.FixedZone("", -9*60*60))
 	if strings.ContainsAny(drawn, "\x1b\a") {
 		t.Errorf("control characters:\n%q", drawn)
 	}

@@ -1,5 +1,5 @@
-// Package instant writes timestamps: in UTC with "Z" and six fraction digits, wherever they are shown. One instant is
-// one text, and texts sort as their instants.
+// Package instant writes timestamps: in UTC with "Z" and six fraction digits for programs, in a zone for people. One
+// instant is one text, and texts for programs sort as their instants.
 package instant
 
 import (
@@ -17,6 +17,9 @@ func Append(to []byte, at time.Time) []byte { return at.UTC().AppendFormat(to, l
 
 // Text returns the text of an instant.
 func Text(at time.Time) string { return at.UTC().Format(layout) }
+
+// Shown returns the text of an instant for people: in a zone, with its offset, to the second.
+func Shown(at time.Time, zone *time.Location) string { return at.In(zone).Format(time.RFC3339) }
 
 // Sequence returns the place in the log of an event that was recorded at an instant: 20 digits, which sort as text. The
 // embedded event store records no two events at one instant, and a copy keeps when an event was recorded first.

@@ -99,7 +99,7 @@ func TestDescribe(t *testing.T) {
 			Detail: []byte("{}"),
 		},
 	} {
-		if got := audit.Describe(e.Stream, e.Type, e.Detail); got != want {
+		if got := audit.Describe(e.Stream, e.Type, e.Detail, time.UTC); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

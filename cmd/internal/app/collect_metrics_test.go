@@ -136,6 +136,7 @@ func (p *process) demo() {
 		AdminToken: token,
 		Authority:  authority,
 		Out:        &out,
+		Zone:       time.UTC,
 	})
 	p.Logf("%s", out.String())
 	if err != nil {

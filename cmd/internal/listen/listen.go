@@ -31,10 +31,11 @@ type Options struct {
 	Status    int      // of refusals, and of all answers if Failures is 0; 0 means 500 for refusals
 	Delay     time.Duration
 	JSON      bool
-	Example   string    // the command line that publishes an event. Optional
-	LockDir   string    // of listeners on this machine. Optional: the default is the user's own
-	Out       io.Writer // webhooks
-	Notes     io.Writer // everything else
+	Example   string         // the command line that publishes an event. Optional
+	LockDir   string         // of listeners on this machine. Optional: the default is the user's own
+	Out       io.Writer      // webhooks
+	Zone      *time.Location // of the times for people
+	Notes     io.Writer      // everything else
 }
 
 // listener is one run.

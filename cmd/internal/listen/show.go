@@ -52,7 +52,7 @@ func (l *listener) show(w webhook, invalid error, given answer) {
 	for name := range w.header {
 		line.Headers[strings.ToLower(name)] = strings.Join(w.header[name], ", ")
 	}
-	text := line.text()
+	text := line.text(l.Zone)
 	if l.JSON {
 		raw, err := json.Marshal(line, json.Deterministic(true), instant.JSON)
 		if err != nil {
@@ -67,12 +67,12 @@ func (l *listener) show(w webhook, invalid error, given answer) {
 }
 
 // text is the line for people.
-func (s shown) text() string {
+func (s shown) text(zone *time.Location) string {
 	signature := "✓ verified"
 	if !s.Verified {
 		signature = "✗ NOT VERIFIED: " + s.Problem
 	}
-	at := s.At.Local().Format("15:04:05")
+	at := instant.Shown(s.At, zone)
 	line := fmt.Sprintf("%s  %s  %s  %s  %s  → %d", at, s.Type, s.Subject, s.ID, signature, s.Answered)
 	if s.By != "" {
 		line += " (" + s.By + ")"

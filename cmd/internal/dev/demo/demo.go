@@ -16,6 +16,7 @@ import (
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/instant"
 )
 
 const (
@@ -36,6 +37,7 @@ type Options struct {
 	Stays        bool           // the server goes on after the demo
 	Authority    *dev.Authority // of the server's data directory, so that it trusts the receiver
 	Out          io.Writer
+	Zone         *time.Location // of the times that are shown
 }
 
 // demo is the state of one run.
@@ -138,7 +140,7 @@ func (d *demo) collect(ctx context.Context, page string) (feed string, err error
 	}
 	d.say("Collected %d items:", list.Total)
 	for _, item := range list.Items {
-		d.detail("%s  %s", item.Occurrence.Next.Start.Local().Format("Mon 2 Jan 15:04"), item.Title)
+		d.detail("%s  %s", instant.Shown(item.Occurrence.Next.Start, d.Zone), item.Title)
 	}
 	return feed, nil
 }
