@@ -160,6 +160,9 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 		if verified.Unsealed > 0 {
 			row(w, fmt.Sprintf("%d newer ones were not sealed yet, and are left out", verified.Unsealed))
 		}
+		if verified.Withheld > 0 {
+			row(w, counted(verified.Withheld, "event")+" of other organizations left out")
+		}
 		if verified.Elsewhere > 0 {
 			row(w, "it fits "+counted(uint64(verified.Elsewhere), "head")+" kept elsewhere")
 		}

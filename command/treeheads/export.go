@@ -2,10 +2,13 @@ package treeheads
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/google/uuid"
 
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
@@ -20,6 +23,14 @@ var ErrNothing = errors.New("no event of it is sealed")
 // ErrSince means that a head to be continued is larger than the newest one.
 var ErrSince = errors.New("a head to be continued must not cover more events than the newest one, and at least 1")
 
+// Wanted names what an export contains.
+type Wanted struct {
+	Streams []string
+	// Organization is the reader's. Events of others are withheld; uuid.Nil means that none is.
+	Organization uuid.UUID
+	Since        uint64 // Optional. Size of an earlier head to be continued.
+}
+
 // exported is an event to be exported, and its place in the order of all.
 type exported struct {
 	event eventstore.Recorded
@@ -27,9 +38,10 @@ type exported struct {
 	found bool
 }
 
-// Export writes the events of streams, each with the proof that it is in the tree of the newest head, and, if since is
-// not 0, the proof that the tree of that size is the beginning. begin is called before anything is written. Optional.
-func (s *Sealer) Export(ctx context.Context, to io.Writer, streams []string, since uint64, begin func()) error {
+// Export writes the events that are wanted, each with the proof that it is in the tree of the newest head, and the proof
+// that the tree of size Since is the beginning. begin is called before anything is written. Optional.
+func (s *Sealer) Export(ctx context.Context, to io.Writer, wanted Wanted, begin func()) error {
+	since := wanted.Since
 	head, heads, err := s.Last(ctx)
 	switch {
 	case err != nil:
@@ -39,7 +51,8 @@ func (s *Sealer) Export(ctx context.Context, to io.Writer, streams []string, sin
 	case since > head.Size:
 		return ErrSince
 	}
-	events, err := s.collect(ctx, streams, heads)
+	first := &seal.ExportHead{Head: *head, Since: since, Withheld: map[string][]eventstore.Revision{}}
+	events, err := s.collect(ctx, wanted, heads, first.Withheld)
 	if err != nil {
 		return err
 	}
@@ -47,7 +60,6 @@ func (s *Sealer) Export(ctx context.Context, to io.Writer, streams []string, sin
 	if err != nil {
 		return err
 	}
-	first := &seal.ExportHead{Head: *head, Since: since}
 	if since > 0 {
 		if first.Consistency, err = prover.Consistency(since); err != nil {
 			return err
@@ -66,6 +78,9 @@ func (s *Sealer) Export(ctx context.Context, to io.Writer, streams []string, sin
 	}
 	return s.write(to, first, events, prover)
 }
+
+// reads reports whether the reader may see an event of an organization; uuid.Nil means that it belongs to none.
+func (w Wanted) reads(of uuid.UUID) bool { return w.Organization == uuid.Nil || w.Organization == of }
 
 func (s *Sealer) write(to io.Writer, first *seal.ExportHead, events []exported, prover *seal.Prover) error {
 	w, err := seal.NewExportWriter(to, first)
@@ -87,16 +102,34 @@ func (s *Sealer) write(to io.Writer, first *seal.ExportHead, events []exported, 
 	return w.End(s.Key)
 }
 
-// collect reads the events of streams, and finds their places.
-func (s *Sealer) collect(ctx context.Context, streams []string, heads uint64) (events []exported, err error) {
+// collect reads the wanted events, finds their places, and adds the others' revisions to withheld.
+func (s *Sealer) collect(
+	ctx context.Context, wanted Wanted, heads uint64, withheld map[string][]eventstore.Revision,
+) (events []exported, err error) {
 	places := map[place]int{}
-	for _, stream := range streams {
+	for _, stream := range wanted.Streams {
+		known := len(events)
+		var owner uuid.UUID
 		for e, err := range s.Store.Read(ctx, stream, 0) {
 			if err != nil {
 				return nil, err
 			}
+			meta, err := eventstore.ParseMetadata(e.Metadata)
+			if err != nil {
+				return nil, err
+			}
+			if e.Revision == 0 {
+				owner = meta.Organization
+			}
+			if !wanted.reads(cmp.Or(meta.Organization, owner)) {
+				withheld[stream] = append(withheld[stream], e.Revision)
+				continue
+			}
 			places[place{seal.TagOf(e.Stream), e.Revision}] = len(events)
 			events = append(events, exported{event: e})
+		}
+		if known == len(events) {
+			delete(withheld, stream) // the stream does not exist for the reader
 		}
 	}
 	return events, s.leaves(ctx, heads, func(index uint64, leaf seal.Leaf) {

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"carillon/command/treeheads"
+	"carillon/eventstore"
 	"carillon/eventstore/seal"
 )
 
@@ -24,7 +27,7 @@ func export(t *testing.T) (lines []string, heads []seal.Head) {
 	l.add(t, 7)
 	var out bytes.Buffer
 	streams := []string{(*l)[0].Stream, (*l)[1].Stream}
-	if err := sealer(l).Export(t.Context(), &out, streams, heads[0].Size, nil); err != nil {
+	if err := sealer(l).Export(t.Context(), &out, treeheads.Wanted{Streams: streams, Since: heads[0].Size}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return slices.Collect(strings.Lines(out.String())), heads
@@ -55,12 +58,73 @@ func TestExport(t *testing.T) {
 	}
 }
 
+var town, library, school = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
+
+// withheldExport is the export of two streams for an organization. In the first one another organization writes as well.
+func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
+	t.Helper()
+	l := &log{}
+	shared, other := "item-"+uuid.NewString(), "item-"+uuid.NewString()
+	last := map[string]eventstore.Revision{shared: eventstore.NoStream, other: eventstore.NoStream}
+	for _, e := range []struct {
+		stream string
+		of     uuid.UUID
+	}{{shared, town}, {shared, library}, {shared, uuid.Nil}, {shared, town}, {other, library}, {other, uuid.Nil}} {
+		done, err := l.Append(t.Context(), e.stream, last[e.stream], []eventstore.Proposed{{
+			ID:       uuid.New(),
+			Type:     "item.feedback-given.v1",
+			Data:     []byte(`{}`),
+			Metadata: fmt.Appendf(nil, `{"organization":%q,"actor":"key:ab12CD34"}`, e.of),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last[e.stream] = done.Revision
+	}
+	if _, err := sealer(l).Seal(t.Context(), by); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	wanted := treeheads.Wanted{Streams: []string{shared, other}, Organization: reader}
+	err := sealer(l).Export(t.Context(), &out, wanted, nil)
+	return slices.Collect(strings.Lines(out.String())), err
+}
+
+func TestHostileExportOfSharedStream(t *testing.T) {
+	t.Parallel()
+	for reader, want := range map[uuid.UUID]seal.Verified{
+		uuid.Nil: {Events: 6},
+		town:     {Events: 3, Withheld: 1},
+		library:  {Events: 3, Withheld: 3},
+	} {
+		lines, err := withheldExport(t, reader)
+		got := verifyExport(t, lines)
+		if err != nil || len(got.Faults) > 0 || got.Events != want.Events || got.Withheld != want.Withheld {
+			t.Errorf("reader %s: %+v, %v, want %+v", reader, got, err, want)
+		}
+		for _, line := range lines[1 : len(lines)-1] {
+			var e seal.ExportEvent
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatal(err)
+			}
+			for _, other := range []uuid.UUID{town, library} {
+				if reader != uuid.Nil && other != reader && strings.Contains(string(e.Metadata), other.String()) {
+					t.Errorf("%s reads an event of %s", reader, other)
+				}
+			}
+		}
+	}
+	if _, err := withheldExport(t, school); !errors.Is(err, treeheads.ErrNothing) {
+		t.Errorf("an organization without any event of it: %v", err)
+	}
+}
+
 func TestExportOfNothing(t *testing.T) {
 	t.Parallel()
 	l := &log{}
 	l.add(t, 3)
 	for want, of := range map[error]*log{treeheads.ErrUnsealed: l, treeheads.ErrNothing: first(sealed(t))} {
-		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, []string{"feed-none"}, 0, nil); !errors.Is(err, want) {
+		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, treeheads.Wanted{Streams: []string{"feed-none"}}, nil); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}

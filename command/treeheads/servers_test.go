@@ -120,8 +120,10 @@ func TestSealOnServers(t *testing.T) {
 				t.Errorf("want %d events: %+v", events, report)
 			}
 			var out bytes.Buffer
-			if err := sealer(store).Export(t.Context(), &out, slices.Concat(streams[:1], streams[10:]), heads[0].Size,
-				nil); err != nil {
+			if err := sealer(store).Export(t.Context(), &out, treeheads.Wanted{
+				Streams: slices.Concat(streams[:1], streams[10:]),
+				Since:   heads[0].Size,
+			}, nil); err != nil {
 				t.Fatal(err)
 			}
 			verified, err := seal.VerifyExport(&out, trusted, heads[:1])

@@ -26,6 +26,8 @@ type ExportHead struct {
 	Unsealed    int      `json:"unsealed"` // events of the streams that are newer than the head, and left out
 	Since       uint64   `json:"since,omitempty"`
 	Consistency [][]byte `json:"consistency,omitempty"` // proves that the tree of size Since is the beginning
+	// Withheld lists, by streams, the events that are left out because they belong to other organizations.
+	Withheld map[string][]eventstore.Revision `json:"withheld,omitempty"`
 }
 
 // ExportEvent is an event of an export, as it is stored, with the proof that it is in the tree.

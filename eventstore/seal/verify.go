@@ -17,6 +17,7 @@ type Verified struct {
 	Head      Head     `json:"head"`
 	Events    int      `json:"events"`    // that are in the tree
 	Unsealed  int      `json:"unsealed"`  // that were left out, as they are newer than the head
+	Withheld  int      `json:"withheld"`  // that were left out, as they belong to other organizations
 	Elsewhere int      `json:"elsewhere"` // heads kept elsewhere that the export's head fits
 	Faults    []string `json:"faults"`
 }
@@ -27,7 +28,7 @@ const maxExportLine = 4 << 20
 // VerifyExport verifies an export without a server: the head by its signature and the trusted keys (any, if there are
 // none), each event by its proof, the file by its signature, and the head by those that were kept elsewhere.
 func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head) (Verified, error) {
-	v := &verification{lines: bufio.NewScanner(from), next: map[string]eventstore.Revision{}}
+	v := &verification{lines: bufio.NewScanner(from), next: map[string]eventstore.Revision{}, withheld: map[place]bool{}}
 	v.lines.Buffer(nil, maxExportLine)
 	v.lines.Split(splitLines)
 	if !v.lines.Scan() {
@@ -39,6 +40,12 @@ func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head)
 		return v.Verified, fmt.Errorf("line 1 does not begin an export: it must have \"export\": %q (%w)", Format, err)
 	}
 	v.Head, v.Unsealed = head.Head, head.Unsealed
+	for stream, revisions := range head.Withheld {
+		for _, revision := range revisions {
+			v.withheld[place{stream, revision}] = true
+		}
+	}
+	v.Withheld = len(v.withheld)
 	if err := v.Head.Check(trusted); err != nil {
 		v.fault("the head: %v", err)
 	}
@@ -61,8 +68,15 @@ func splitLines(data []byte, atEnd bool) (advance int, line []byte, err error) {
 type verification struct {
 	Verified
 
-	lines *bufio.Scanner
-	next  map[string]eventstore.Revision // by streams: what comes after the last event
+	lines    *bufio.Scanner
+	next     map[string]eventstore.Revision // by streams: what comes after the last event
+	withheld map[place]bool
+}
+
+// place is that of an event in its stream.
+type place struct {
+	stream   string
+	revision eventstore.Revision
 }
 
 func (v *verification) fault(format string, args ...any) {
@@ -133,7 +147,11 @@ func (v *verification) event(e *ExportEvent, line int) {
 	} else {
 		v.Events++
 	}
-	if next, known := v.next[e.Stream]; known && e.Revision != next {
+	next, known := v.next[e.Stream]
+	for v.withheld[place{e.Stream, next}] {
+		next++
+	}
+	if known && e.Revision != next {
 		v.fault("%s: event %d should follow there", where, next)
 	}
 	v.next[e.Stream] = e.Revision + 1

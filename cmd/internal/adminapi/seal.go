@@ -34,8 +34,8 @@ type Seal interface {
 	Seal(ctx context.Context, by eventstore.Metadata) ([]seal.Head, error)
 	// Last returns the newest head and how many there are; nil if there is none.
 	Last(ctx context.Context) (head *seal.Head, heads uint64, err error)
-	// Export writes the sealed events of streams with proofs; see treeheads.Sealer.
-	Export(ctx context.Context, to io.Writer, streams []string, since uint64, begin func()) error
+	// Export writes the sealed events that are wanted with proofs; see treeheads.Sealer.
+	Export(ctx context.Context, to io.Writer, wanted treeheads.Wanted, begin func()) error
 	// Public returns the key that this process's heads are verified by.
 	Public() ed25519.PublicKey
 }
@@ -131,10 +131,11 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 	if err := q.Err(); err != nil {
 		return err
 	}
-	streams, err := a.streamsOf(r, id)
-	if err == nil {
-		err = a.Seal.Export(r.Context(), w, streams, uint64(since), func() { begin(id) }) //nolint:gosec // not negative
-	}
+	err = a.Seal.Export(r.Context(), w, treeheads.Wanted{
+		Streams:      streamsOf(id),
+		Organization: PrincipalOf(r).Organization,
+		Since:        uint64(since), //nolint:gosec // not negative
+	}, func() { begin(id) })
 	switch {
 	case errors.Is(err, treeheads.ErrUnsealed):
 		return &wire.Failure{
@@ -159,24 +160,10 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 	return err
 }
 
-// streamsOf lists the streams of an id that the caller may see.
-func (a *API) streamsOf(r *http.Request, id uuid.UUID) (streams []string, err error) {
-	bound := PrincipalOf(r).Organization
+// streamsOf lists the streams that an id can have.
+func streamsOf(id uuid.UUID) (streams []string) {
 	for _, category := range provable {
-		stream := eventstore.StreamName(category, id)
-		for recorded, err := range a.Commands.Store.Read(r.Context(), stream, 0) {
-			if err != nil {
-				return nil, err
-			}
-			meta, err := eventstore.ParseMetadata(recorded.Metadata)
-			if err != nil {
-				return nil, err
-			}
-			if bound == uuid.Nil || meta.Organization == bound {
-				streams = append(streams, stream)
-			}
-			break
-		}
+		streams = append(streams, eventstore.StreamName(category, id))
 	}
-	return streams, nil
+	return streams
 }
