@@ -38,8 +38,8 @@ type exported struct {
 	found bool
 }
 
-// Export writes the events that are wanted, each with the proof that it is in the tree of the newest head, and the proof
-// that the tree of size Since is the beginning. begin is called before anything is written. Optional.
+// Export writes the wanted events, each with the proof that it is in the tree of the newest head, and the proof that
+// the tree of size Since is the beginning. begin is called before anything is written. Optional.
 func (s *Sealer) Export(ctx context.Context, to io.Writer, wanted Wanted, begin func()) error {
 	since := wanted.Since
 	head, heads, err := s.Last(ctx)

@@ -27,7 +27,8 @@ func export(t *testing.T) (lines []string, heads []seal.Head) {
 	l.add(t, 7)
 	var out bytes.Buffer
 	streams := []string{(*l)[0].Stream, (*l)[1].Stream}
-	if err := sealer(l).Export(t.Context(), &out, treeheads.Wanted{Streams: streams, Since: heads[0].Size}, nil); err != nil {
+	wanted := treeheads.Wanted{Streams: streams, Since: heads[0].Size}
+	if err := sealer(l).Export(t.Context(), &out, wanted, nil); err != nil {
 		t.Fatal(err)
 	}
 	return slices.Collect(strings.Lines(out.String())), heads
@@ -60,7 +61,7 @@ func TestExport(t *testing.T) {
 
 var town, library, school = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 
-// withheldExport is the export of two streams for an organization. In the first one another organization writes as well.
+// withheldExport is the export of two streams for an organization. Two organizations write in the first one.
 func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
 	t.Helper()
 	l := &log{}
@@ -124,7 +125,8 @@ func TestExportOfNothing(t *testing.T) {
 	l := &log{}
 	l.add(t, 3)
 	for want, of := range map[error]*log{treeheads.ErrUnsealed: l, treeheads.ErrNothing: first(sealed(t))} {
-		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, treeheads.Wanted{Streams: []string{"feed-none"}}, nil); !errors.Is(err, want) {
+		wanted := treeheads.Wanted{Streams: []string{"feed-none"}}
+		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, wanted, nil); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
