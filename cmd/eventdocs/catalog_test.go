@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/aggregates/announcement"
 	"carillon/aggregates/auditor"
 	"carillon/aggregates/clientcertificate"
 	"carillon/aggregates/delivery"
@@ -52,7 +53,8 @@ func TestEveryEventOfTheCodecsIsThere(t *testing.T) {
 	}
 	var names []string
 	for _, list := range [][]string{
-		auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(), destination.Events.Names(),
+		announcement.Events.Names(), auditor.Events.Names(), clientcertificate.Events.Names(), delivery.Events.Names(),
+		destination.Events.Names(),
 		disclosure.Events.Names(),
 		dispatch.Events.Names(), externalid.Events.Names(),
 		feed.Events.Names(), happening.Events.Names(), item.Events.Names(), operator.Events.Names(),
