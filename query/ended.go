@@ -14,6 +14,19 @@ type EndedAt struct {
 	At time.Time
 }
 
+// ended chooses happenings that have ended before a time, $1.
+const ended = `coalesce(s.ends_at, s.stale) < $1
+	AND NOT EXISTS (SELECT FROM items.shown o WHERE o.happening_id = s.happening_id
+		AND (o.ends_at >= $1 OR o.told_at >= $1 OR o.stale >= $1))
+	AND NOT EXISTS (SELECT FROM items.merged m WHERE m.happening_id = s.happening_id)`
+
+// EndedShare counts the happenings that Ended lists, and all.
+func (q *Queries) EndedShare(ctx context.Context, before time.Time) (due, of int, err error) {
+	return share(ctx, q.Pool, "share of ended happenings",
+		`SELECT count(DISTINCT happening_id) FROM items.shown s WHERE `+ended,
+		"SELECT count(DISTINCT happening_id) FROM items.shown", before)
+}
+
 // Ended lists happenings that have ended before a time as a source shows them and were not merged into others, in the
 // order of these ends, after one of them (the zero value: from the first). Those that a source shows with a later date,
 // or that have changed since, are left out. revision is that of the last retirement of happenings that these rows have
@@ -23,10 +36,7 @@ func (q *Queries) Ended(
 ) (page []EndedAt, revision int64, err error) {
 	return retirable(ctx, q.Pool, "ended happenings", pgx.RowToStructByPos[EndedAt], "items.retirement",
 		`SELECT s.happening_id, coalesce(s.ends_at, s.stale) FROM items.shown s
-		WHERE coalesce(s.ends_at, s.stale) < $1 AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
-			AND NOT EXISTS (SELECT FROM items.shown o WHERE o.happening_id = s.happening_id
-				AND (o.ends_at >= $1 OR o.told_at >= $1 OR o.stale >= $1))
-			AND NOT EXISTS (SELECT FROM items.merged m WHERE m.happening_id = s.happening_id)
+		WHERE `+ended+` AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
 		ORDER BY coalesce(s.ends_at, s.stale), s.happening_id LIMIT $4`, before, after.At, after.ID, limit)
 }
 

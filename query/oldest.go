@@ -53,6 +53,21 @@ func (q *Queries) Oldest(
 		before, after.At, after.ID, limit)
 }
 
+// OldestShare counts the events that were published before a time, and all.
+func (q *Queries) OldestShare(ctx context.Context, before time.Time) (due, of int, err error) {
+	return share(ctx, q.Pool, "share of old events",
+		"SELECT count(*) FROM publications.publications WHERE published_at < $1",
+		"SELECT count(*) FROM publications.publications", before)
+}
+
+// share counts what is due before a time, and all unless that is none.
+func share(ctx context.Context, pool *pgxpool.Pool, name, due, of string, before time.Time) (n, all int, err error) {
+	if n, err = value[int](ctx, pool, name, due, before); err == nil && n > 0 {
+		all, err = value[int](ctx, pool, name, of)
+	}
+	return n, all, err
+}
+
 // retirable returns a page of what may be retired, and from a table of the same snapshot the revision of the last
 // retirement that the rows have applied, -1 before the first.
 func retirable[T any](

@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
+	"carillon/command/irreversible"
 	"carillon/eventstore"
 )
 
@@ -41,6 +42,8 @@ type Happenings struct {
 	// stream of batches that these rows have applied.
 	Oldest func(ctx context.Context, before time.Time, after Ended, limit int) (
 		page []Ended, revision eventstore.Revision, err error)
+	// Due counts happenings that Oldest lists, and all.
+	Due irreversible.Due
 	// Feeds lists the feeds in which happenings are or were items.
 	Feeds func(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]uuid.UUID, error)
 	// Backfills returns what came by the backfills of sources in feeds.
@@ -56,8 +59,11 @@ type Happenings struct {
 
 // Retire retires all happenings that are over by now, and returns their number and the position of the last batch. The
 // caller holds the lock.
-func (h *Happenings) Retire(ctx context.Context) (n int, last eventstore.Position, err error) {
-	before := h.Now().Add(-h.Keep - grace).UTC().Truncate(time.Microsecond)
+func (h *Happenings) Retire(ctx context.Context, pass irreversible.Pass) (n int, last eventstore.Position, err error) {
+	before, err := allowed(ctx, pass, irreversible.RetireHappenings, h.Keep, h.Due)
+	if err != nil {
+		return 0, last, err
+	}
 	began, last := h.Now(), eventstore.Start
 	for after := (Ended{}); ; {
 		b, at, err := h.step(ctx, before, &after)

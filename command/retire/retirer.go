@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/retirement"
+	"carillon/command/irreversible"
 	"carillon/eventstore"
 )
 
@@ -48,6 +49,22 @@ type Published struct {
 	At time.Time // when the store recorded it
 }
 
+// allowed returns the time before which what is over must have changed last, if it may be retired now.
+func allowed(
+	ctx context.Context, pass irreversible.Pass, act irreversible.Act, keep time.Duration, due irreversible.Due,
+) (before time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	now, err := pass(ctx, act, func(ctx context.Context, now time.Time) (irreversible.Share, error) {
+		return due(ctx, cutoff(now, keep))
+	})
+	return cutoff(now, keep), err
+}
+
+func cutoff(now time.Time, keep time.Duration) time.Time {
+	return now.Add(-keep - grace).UTC().Truncate(time.Microsecond)
+}
+
 // Retirer retires what is over, every hour, in one process of all.
 type Retirer struct {
 	Store eventstore.Store
@@ -55,6 +72,8 @@ type Retirer struct {
 	// zero value: from the first). revision is the last one of the stream of batches that these rows have applied.
 	Oldest func(ctx context.Context, before time.Time, after Published, limit int) (
 		page []Published, revision eventstore.Revision, err error)
+	// Due counts the events that were published before a time, and all.
+	Due irreversible.Due
 	// Health returns the health of destinations.
 	Health func(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]retirement.Health, error)
 	// Await waits until the read models have applied the event at a position.
@@ -70,6 +89,8 @@ type Retirer struct {
 	// Reached waits until the event store is reached, and returns a context that ends when it is lost.
 	Reached func(ctx context.Context) (context.Context, context.CancelFunc)
 	Keep    time.Duration // since the last change; 0 means forever
+	// Pass decides whether something may be removed now; see irreversible.Gate.
+	Pass irreversible.Pass
 	// Happenings retires happenings in the same turns. Optional.
 	Happenings *Happenings
 	Now        func() time.Time
@@ -85,6 +106,7 @@ type Retirer struct {
 	retired Totals
 	ended   time.Time // the last turn without an error; zero means none
 	failure error     // of the last turn
+	waiting []string  // what the last turn postponed, and why
 }
 
 // Run retires until the context ends.
@@ -133,15 +155,18 @@ func (r *Retirer) retire(ctx context.Context) (n int, last eventstore.Position, 
 		return 0, eventstore.Start, err
 	}
 	defer release()
+	r.forgetPostponed()
 	if r.Keep > 0 {
-		if n, last, err = r.retireEvents(ctx); err != nil {
+		n, last, err = r.retireEvents(ctx)
+		if err = r.unlessPostponed(err); err != nil {
 			return n, last, err
 		}
 	}
 	if r.Happenings == nil {
 		return n, last, nil
 	}
-	happenings, at, err := r.Happenings.Retire(ctx)
+	happenings, at, err := r.Happenings.Retire(ctx, r.Pass)
+	err = r.unlessPostponed(err)
 	r.count(Totals{Happenings: happenings})
 	if at != eventstore.Start {
 		last, r.scavenged = at, false
@@ -151,7 +176,11 @@ func (r *Retirer) retire(ctx context.Context) (n int, last eventstore.Position, 
 
 // retireEvents retires published events. last is the position of the last batch.
 func (r *Retirer) retireEvents(ctx context.Context) (events int, last eventstore.Position, err error) {
-	before, began, deliveries := r.before(), r.Now(), 0
+	before, err := allowed(ctx, r.Pass, irreversible.RetireEvents, r.Keep, r.Due)
+	if err != nil {
+		return 0, last, err
+	}
+	began, deliveries := r.Now(), 0
 	if began.Sub(r.walked) >= walkEvery {
 		r.after, r.walked = Published{}, began
 	}
@@ -172,11 +201,6 @@ func (r *Retirer) retireEvents(ctx context.Context) (events int, last eventstore
 			"took", r.Now().Sub(began).Round(time.Millisecond))
 	}
 	return events, last, nil
-}
-
-// before returns the time before which what is over must have changed last.
-func (r *Retirer) before() time.Time {
-	return r.Now().Add(-r.Keep - grace).UTC().Truncate(time.Microsecond)
 }
 
 // step retires what is over of the next page. It returns nil after the last one.
@@ -349,7 +373,10 @@ func (r *Retirer) scavenge(ctx context.Context, last eventstore.Position) error 
 	}
 	ctx, cancel := context.WithTimeout(ctx, scavengeLimit)
 	defer cancel()
-	err := r.Scavenge(ctx)
+	_, err := r.Pass(ctx, irreversible.Scavenge, nil)
+	if err == nil {
+		err = r.Scavenge(ctx)
+	}
 	r.scavenged = err == nil
 	return err
 }

@@ -2,8 +2,10 @@ package retire_test
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/retirement"
+	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
 )
@@ -123,6 +126,10 @@ func (w *world) retirer(lock *sync.Mutex) *retire.Retirer {
 		},
 		Reached: context.WithCancel,
 		Keep:    retire.MinAge,
+		Due: func(context.Context, time.Time) (irreversible.Share, error) {
+			return irreversible.Share{Due: 1, Of: 1}, nil
+		},
+		Pass:    func(context.Context, irreversible.Act, irreversible.Due) (time.Time, error) { return time.Now(), nil },
 		Now:     time.Now,
 		Started: time.Now(),
 		Log:     slog.New(slog.DiscardHandler),
@@ -174,6 +181,39 @@ func TestRetirerBesideHangingStore(t *testing.T) {
 			running.Wait()
 			if took := time.Since(began); took > 59*time.Minute {
 				t.Errorf("%s: stopped after %s", call, took)
+			}
+		})
+	}
+}
+
+// While clocks differ nothing is retired or scavenged, and it is a failure. A large share waits, with a warning.
+func TestRetirerAsksBeforeRemoval(t *testing.T) {
+	t.Parallel()
+	large := &irreversible.PostponedError{Share: irreversible.Share{Due: 2, Of: 3}, Act: irreversible.RetireEvents}
+	for _, refusal := range []error{irreversible.ErrClocks, large} {
+		synctest.Test(t, func(t *testing.T) {
+			w, asked, scavenged := &world{}, 0, 0
+			r := w.retirer(&sync.Mutex{})
+			r.Pass = func(_ context.Context, act irreversible.Act, _ irreversible.Due) (time.Time, error) {
+				asked++
+				if act == irreversible.Scavenge && errors.Is(refusal, large) {
+					return time.Now(), nil
+				}
+				return time.Now(), refusal
+			}
+			r.Scavenge = func(context.Context) error { scavenged++; return nil }
+			ctx, stop := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = r.Run(ctx) })
+			pass(5 * time.Hour)
+			stop()
+			running.Wait()
+			_, age := r.Retired()
+			if w.batches() != 0 || asked == 0 || len(r.Warnings()) != 1 || !strings.Contains(r.Warnings()[0], refusal.Error()) {
+				t.Errorf("%v: %d batches, asked %d times, warnings %q", refusal, w.batches(), asked, r.Warnings())
+			}
+			if failed := age > 4*time.Hour; failed != errors.Is(refusal, irreversible.ErrClocks) || failed != (scavenged == 0) {
+				t.Errorf("%v: the last turn ended %s ago, scavenged %d times", refusal, age, scavenged)
 			}
 		})
 	}

@@ -2,8 +2,11 @@ package retire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"carillon/command/irreversible"
 )
 
 // Totals count what this process has retired since it started.
@@ -45,7 +48,7 @@ func (r *Retirer) Overdue(ctx context.Context) (time.Duration, error) {
 	if r.Keep == 0 {
 		return 0, nil
 	}
-	before := r.before()
+	before := cutoff(r.Now(), r.Keep)
 	page, _, err := r.Oldest(ctx, before, Published{}, 1)
 	if err != nil || len(page) == 0 {
 		return 0, err
@@ -53,12 +56,36 @@ func (r *Retirer) Overdue(ctx context.Context) (time.Duration, error) {
 	return before.Sub(page[0].At), nil
 }
 
-// Warnings are those of readiness and status.
-func (r *Retirer) Warnings() []string {
+// forgetPostponed forgets what the turn before postponed.
+func (r *Retirer) forgetPostponed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failure == nil {
-		return nil
+	r.waiting = nil
+}
+
+// unlessPostponed notes that an act waits for its second turn, which is no failure of this one.
+func (r *Retirer) unlessPostponed(err error) error {
+	postponed, is := errors.AsType[*irreversible.PostponedError](err)
+	if !is {
+		return err
 	}
-	return []string{fmt.Sprintf("retirement failed, tried again every %s: %v", turnEvery, r.failure)}
+	r.Log.Warn("retirement postponed, a large share is due", "act", postponed.Act, "due", postponed.Due,
+		"of", postponed.Of, "until", postponed.Until)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, postponed.Error())
+	return nil
+}
+
+// Warnings are those of readiness and status.
+func (r *Retirer) Warnings() (warnings []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failure != nil {
+		warnings = append(warnings, fmt.Sprintf("retirement failed, tried again every %s: %v", turnEvery, r.failure))
+	}
+	for _, why := range r.waiting {
+		warnings = append(warnings, "retirement: "+why)
+	}
+	return warnings
 }

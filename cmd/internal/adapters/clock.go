@@ -49,12 +49,19 @@ func (c *Clock) now(at time.Time) time.Time {
 // Look compares the clock with Postgres' and sets it if they differ by more than the way there and back explains.
 func (c *Clock) Look(ctx context.Context) error {
 	asked := time.Now()
-	var there time.Time
-	if err := c.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
-		return fmt.Errorf("ask Postgres for the time: %w", err)
+	there, err := c.Ask(ctx)
+	if err == nil {
+		c.set(asked, time.Now(), there)
 	}
-	c.set(asked, time.Now(), there)
-	return nil
+	return err
+}
+
+// Ask returns the time by Postgres' clock at this moment.
+func (c *Clock) Ask(ctx context.Context) (there time.Time, err error) {
+	if err := c.Pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&there); err != nil {
+		return there, fmt.Errorf("ask Postgres for the time: %w", err)
+	}
+	return there, nil
 }
 
 func (c *Clock) set(asked, answered, there time.Time) {

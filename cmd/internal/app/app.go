@@ -26,6 +26,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/egress"
+	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/command/treeheads"
 	"carillon/eventstore/reach"
@@ -63,6 +64,7 @@ type App struct {
 	relay      *adapters.Relay
 	holdings   adapters.Holdings
 	clock      *adapters.Clock // of all that other processes compare
+	gate       *irreversible.Gate
 	// certificates are shown to receivers that ask for one.
 	certificates *delivery.Certificates
 	expiries     *expiries
@@ -141,6 +143,7 @@ func Open(ctx context.Context, cfg config.Config, log *slog.Logger) (_ *App, err
 	if err := a.clock.Look(ctx); err != nil {
 		return nil, err
 	}
+	a.gate = &irreversible.Gate{Store: a.base.store, Database: a.clock.Ask, Own: time.Now}
 	if err := a.openKeys(ctx); err != nil {
 		return nil, err
 	}

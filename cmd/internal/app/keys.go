@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -42,7 +41,7 @@ func (a *App) openKeys(ctx context.Context) error {
 		Former:     a.cfg.OwnKeyDir(),
 		AcceptLost: a.cfg.AcceptLostKeys,
 		Store:      a.base.store,
-		Now:        time.Now,
+		Pass:       a.gate.Pass,
 		Log:        a.log,
 	}
 	if settings.File == "" {

@@ -12,6 +12,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/command/curate"
 	"carillon/command/delivery"
+	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
@@ -48,6 +49,8 @@ func (a *App) retirer() *retire.Retirer {
 			}
 			return page, eventstore.Revision(applied), err
 		},
+		Due:  dueShare(a.Queries.OldestShare),
+		Pass: a.gate.Pass,
 		Health: func(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]retirement.Health, error) {
 			rows, err := a.Queries.HealthOf(ctx, destinations)
 			all := make(map[uuid.UUID]retirement.Health, len(rows))
@@ -77,6 +80,16 @@ func (a *App) retirer() *retire.Retirer {
 	return retirer
 }
 
+// dueShare returns the share that a query counts.
+func dueShare(
+	count func(ctx context.Context, before time.Time) (due, of int, err error),
+) irreversible.Due {
+	return func(ctx context.Context, before time.Time) (share irreversible.Share, err error) {
+		share.Due, share.Of, err = count(ctx, before)
+		return share, err
+	}
+}
+
 // happenings makes what retires happenings.
 func (a *App) happenings(
 	await func(ctx context.Context, at eventstore.Position, names ...string) error,
@@ -92,6 +105,7 @@ func (a *App) happenings(
 			}
 			return page, eventstore.Revision(applied), err
 		},
+		Due:   dueShare(a.Queries.EndedShare),
 		Feeds: a.Queries.FeedsOf,
 		Backfills: func(ctx context.Context, of []retire.Filled) (all []retire.Backfilled, err error) {
 			feeds, by := make([]uuid.UUID, len(of)), make([]uuid.UUID, len(of))

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/projections/items"
 	"carillon/projections/sources"
@@ -153,7 +154,13 @@ func TestHappeningsRetirement(t *testing.T) {
 		t.Fatalf("%d young happenings retired, %v", n, err)
 	}
 	var retirer *retire.Retirer
-	n, err := c.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) { retirer = r })
+	n, err := c.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) {
+		retirer = r
+		due, err := r.Happenings.Due(t.Context(), later())
+		if err != nil || due != (irreversible.Share{Due: 1, Of: 3}) { // the other one is merged into it
+			t.Errorf("due: %+v, %v", due, err)
+		}
+	})
 	if err != nil || n != 2 {
 		t.Fatalf("%d happenings retired, %v", n, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/command"
+	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/command/treeheads"
 	"carillon/eventstore"
@@ -168,6 +169,23 @@ func TestRetirement(t *testing.T) {
 	if n, err := p.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young events retired, %v", n, err)
 	}
+	// Nothing is retired by a clock that Postgres' contradicts, or if it is much of the log at once.
+	ahead := p.app.GateBy(later)
+	if n, err := p.app.RetireAt(t.Context(), later(), func(r *retire.Retirer) { r.Pass = ahead.Pass }); n != 0 ||
+		!errors.Is(err, irreversible.ErrClocks) {
+		t.Fatalf("%d events retired by a clock that is ahead, %v", n, err)
+	}
+	var retirer *retire.Retirer
+	n, err := p.app.RetireAt(t.Context(), time.Now(), func(r *retire.Retirer) {
+		due := r.Due
+		r.Due = func(ctx context.Context, _ time.Time) (irreversible.Share, error) { return due(ctx, later()) }
+		r.Pass = p.app.GateBy(time.Now).Pass
+		retirer = r
+	})
+	waits := strings.Join(retirer.Warnings(), "\n")
+	if n != 0 || err != nil || !strings.Contains(waits, "3 of 3 are due") {
+		t.Fatalf("%d events retired of a large share, %v: %q", n, err, waits)
+	}
 	if n, err := p.app.RetireAt(t.Context(), later(), nil); n != 3 || err != nil {
 		t.Fatalf("%d events retired, %v", n, err)
 	}
@@ -208,7 +226,7 @@ func TestRetirement(t *testing.T) {
 	p.restart()
 	check("after a restart")
 	// The id of a retired event is taken.
-	_, err := p.app.Commands.Publish(t.Context(), command.Caller{Actor: "operator"}, command.Publish{
+	_, err = p.app.Commands.Publish(t.Context(), command.Caller{Actor: "operator"}, command.Publish{
 		ID:           first,
 		Type:         "news.item.added",
 		Source:       "/news",

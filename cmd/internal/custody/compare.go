@@ -48,8 +48,11 @@ func (c *Custody) read(ctx context.Context) (h held, err error) {
 
 func (c *Custody) all(ctx context.Context, p place) (map[uuid.UUID][]byte, error) {
 	if f, ok := p.(*files); ok {
-		if err := f.open(c.Now()); err != nil {
+		if err := f.open(); err != nil {
 			return nil, err
+		}
+		if err := f.eraseLeftovers(ctx, c.Pass); err != nil {
+			c.Log.Warn("incomplete files of data keys not erased, trying again later", "store", f.dir, "error", err)
 		}
 	}
 	return p.All(ctx)

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/command"
+	"carillon/command/irreversible"
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/sessionlock"
@@ -43,8 +43,9 @@ type Config struct {
 	AcceptLost bool
 
 	Store Store
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Pass decides what may be erased by the clock now; see irreversible.Gate.
+	Pass irreversible.Pass
+	Log  *slog.Logger
 }
 
 // Custody implements sealing.KeyStore. It is safe for concurrent use, by several processes as well.

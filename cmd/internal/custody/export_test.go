@@ -16,3 +16,6 @@ func (c *Custody) FailWrites(fail func() error) {
 
 // Differ runs the look of Watch.
 func (c *Custody) Differ(ctx context.Context) (bool, error) { return c.differ(ctx) }
+
+// RenewIfDue renews as Watch does.
+func (c *Custody) RenewIfDue(ctx context.Context) error { return c.renewIfDue(ctx) }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/command/irreversible"
 	"carillon/command/sealing"
 	"carillon/eventstore/durable"
 )
@@ -254,17 +255,31 @@ func (f *files) All(ctx context.Context) (map[uuid.UUID][]byte, error) {
 	return keys, err
 }
 
-// open makes the directory, and erases what processes that were killed left.
-func (f *files) open(now time.Time) error {
-	if err := f.create(filepath.Join(f.dir, aboutFile), []byte(about)); err != nil {
+// open makes the directory.
+func (f *files) open() error {
+	return f.create(filepath.Join(f.dir, aboutFile), []byte(about))
+}
+
+// eraseLeftovers erases what processes that were killed left.
+func (f *files) eraseLeftovers(ctx context.Context, pass irreversible.Pass) error {
+	partials, err := filepath.Glob(filepath.Join(f.dir, partial+"*"))
+	if err != nil || len(partials) == 0 {
 		return err
 	}
-	left, err := filepath.Glob(filepath.Join(f.dir, partial+"*"))
-	for _, path := range left {
-		info, statErr := os.Stat(path)
-		if statErr != nil || now.Sub(info.ModTime()) < partialFor {
-			continue
+	var left map[string]fs.FileInfo
+	_, err = pass(ctx, irreversible.EraseLeftovers, func(_ context.Context, now time.Time) (irreversible.Share, error) {
+		left = map[string]fs.FileInfo{}
+		for _, path := range partials {
+			if info, err := os.Stat(path); err == nil && now.Sub(info.ModTime()) >= partialFor {
+				left[path] = info
+			}
 		}
+		return irreversible.Share{Due: len(left)}, nil
+	})
+	if err != nil {
+		return err
+	}
+	for path, info := range left {
 		if links, ok := info.Sys().(*syscall.Stat_t); !ok || links.Nlink > 1 {
 			err = errors.Join(err, os.Remove(path)) // it is a key, by its other name
 		} else {

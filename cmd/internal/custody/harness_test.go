@@ -2,6 +2,7 @@ package custody_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"log/slog"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
+	"carillon/command/irreversible"
 	"carillon/command/sealing"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -39,6 +41,7 @@ type world struct {
 	masters   [][]byte
 	database  string // of the copy; empty: the directory
 	later     time.Duration
+	differ    bool   // the clocks
 	former    string // the directory of the home by other settings
 	// The home is the directory, beside an embedded store; else Postgres, and the directory has a copy.
 	beside bool
@@ -75,6 +78,16 @@ type process struct {
 	vault *sealing.Vault
 }
 
+// pass lets everything happen, unless clocks differ.
+func (w *world) pass(ctx context.Context, _ irreversible.Act, due irreversible.Due) (time.Time, error) {
+	now := time.Now().Add(w.later)
+	if w.differ || due == nil {
+		return now, map[bool]error{true: irreversible.ErrClocks}[w.differ]
+	}
+	_, err := due(ctx, now)
+	return now, err
+}
+
 func (w *world) make() process {
 	w.Helper()
 	ring, err := sealing.NewRing(w.masters[0], w.masters[1:]...)
@@ -90,7 +103,7 @@ func (w *world) make() process {
 		DataDir:  w.copy,
 		Former:   w.former,
 		Database: w.database,
-		Now:      func() time.Time { return time.Now().Add(w.later) },
+		Pass:     w.pass,
 		Log:      slog.New(slog.NewTextHandler(w.Output(), nil)),
 	}
 	if w.beside {

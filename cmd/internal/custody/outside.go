@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,7 +44,7 @@ func (s Stored) Read(ctx context.Context) (map[uuid.UUID][]byte, error) {
 // Fill adds keys that are not there.
 func (s Stored) Fill(ctx context.Context, keys map[uuid.UUID][]byte) error {
 	if f, ok := s.place.(*files); ok {
-		if err := f.open(time.Now()); err != nil {
+		if err := f.open(); err != nil {
 			return err
 		}
 	}

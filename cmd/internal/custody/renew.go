@@ -108,8 +108,8 @@ func (c *Custody) due(ctx context.Context) (due bool, err error) {
 	if c.File != "" || c.epochs == nil {
 		return false, nil
 	}
-	err = c.Pool.QueryRow(ctx, "SELECT shredded_at IS NOT NULL AND shredded_at < $1 FROM carillon.key_state",
-		c.Now().Add(-renewAfter)).Scan(&due)
+	err = c.Pool.QueryRow(ctx, "SELECT coalesce(shredded_at < now() - $1::interval, false) FROM carillon.key_state",
+		renewAfter).Scan(&due)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}

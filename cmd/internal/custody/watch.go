@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/command/irreversible"
 )
 
 const (
@@ -43,10 +45,12 @@ func (c *Custody) Watch(ctx context.Context) {
 
 func (c *Custody) renewIfDue(ctx context.Context) error {
 	due, err := c.due(ctx)
-	if err != nil || !due {
-		return err
+	if err == nil && due {
+		if _, err = c.Pass(ctx, irreversible.RenewKeys, nil); err == nil {
+			err = c.Renew(ctx)
+		}
 	}
-	return c.Renew(ctx)
+	return err
 }
 
 // differ reports whether places, or the owners that live, differ from the result of the last comparison.

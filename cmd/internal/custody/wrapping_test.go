@@ -5,12 +5,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/custody"
+	"carillon/command/irreversible"
 	"carillon/command/sealing"
 )
 
@@ -52,6 +54,31 @@ func TestRenewalDestroysTheEpoch(t *testing.T) {
 	late := w.create(other)
 	w.opens(other, stays, late)
 	w.opens(p, late)
+}
+
+// Nothing is erased by a clock that others contradict: neither the epoch key nor a file that may be written just now.
+func TestErasureByTimeComparesClocks(t *testing.T) {
+	w := newWorld(t)
+	p := w.open()
+	w.create(p)
+	leftover, epochs := filepath.Join(w.dir, ".partial-1"), w.epochFiles()
+	if err := os.WriteFile(leftover, []byte("key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.exec("UPDATE carillon.key_state SET shredded_at = now() - interval '13 hours'")
+	w.later, w.differ = time.Hour, true
+	w.open()
+	if err := p.RenewIfDue(t.Context()); !errors.Is(err, irreversible.ErrClocks) {
+		t.Errorf("renewed while clocks differ: %v", err)
+	}
+	if _, err := os.Stat(leftover); err != nil || !slices.Equal(w.epochFiles(), epochs) {
+		t.Errorf("erased while clocks differ: %v, %q", err, w.epochFiles())
+	}
+	w.differ = false
+	if err := p.RenewIfDue(t.Context()); err != nil || slices.Equal(w.epochFiles(), epochs) {
+		t.Errorf("not renewed: %v", err)
+	}
+	w.whole()
 }
 
 // The process is killed at each write of a file, and again after it.
