@@ -22,6 +22,11 @@ var ErrRebuilding = errors.New("read model is being rebuilt or verified already"
 // holdAtMost is for how long the runner of the read model that serves is kept waiting by the one that replaces it.
 const holdAtMost = 5 * time.Second // shorter than Postgres bears with a quiet transaction
 
+// mayRetry reports whether a swap failed by what passes.
+func mayRetry(err error) bool {
+	return errors.Is(err, errHeldTooLong) || errors.Is(err, analytics.ErrInUse)
+}
+
 var errHeldTooLong = errors.New("the event store did not say in time what is new")
 
 // Rebuild builds a read model beside the one that serves, and then takes its place in one transaction: readers see the
@@ -74,8 +79,8 @@ func (r *Runner) rebuild(
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
 	}
 	b.report = func(eventstore.Position) {} // the checkpoint's row is held from here on
-	for err = b.takeOver(ctx); errors.Is(err, errHeldTooLong) && ctx.Err() == nil; err = b.takeOver(ctx) {
-		r.Log.Info("the event store was away while a read model was about to change, trying again", "consumer", m.Name)
+	for err = b.takeOver(ctx); mayRetry(err) && ctx.Err() == nil; err = b.takeOver(ctx) {
+		r.Log.Info("read model not swapped, trying again", "consumer", m.Name, "error", err)
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild %s: %w", m.Name, err)
@@ -307,6 +312,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 			"; ALTER SCHEMA "+shadow+" RENAME TO "+live)
 		return err
 	}); err != nil {
+		b.position, b.anchor, b.events = was, last, events
 		return fmt.Errorf("swap: %w", err)
 	}
 	_, err = tx.Exec(ctx, `UPDATE carillon.checkpoints SET fingerprint = $2, epoch = epoch + 1, commit = $3, prepare = $4,

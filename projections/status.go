@@ -21,6 +21,7 @@ type Status struct {
 	UpdatedAt time.Time
 	Stopped   string // why it stopped permanently; empty while it does not
 	Process   string // which runs it, as sessionlock.Process calls it; empty: none does
+	Stranger  string // the session that holds its lock and is not of the product; empty: none does
 
 	Outdated   string // why its rows, which serve, are not made of the present event store; empty if they are
 	Incomplete bool   // there was nothing to serve when it began, and it is not at the head of that time yet
@@ -59,8 +60,10 @@ func Statuses(ctx context.Context, pool *pgxpool.Pool) ([]Status, error) {
 			v.At, s.Verified = *at, &v
 		}
 		s.Position = position(commit, prepare)
-		if process, held := holders[consumerLock(s.Name)]; held {
-			s.Process = cmp.Or(process, unnamed)
+		holder, held := holders[consumerLock(s.Name)]
+		s.Stranger = holder.Stranger
+		if held && holder.Stranger == "" {
+			s.Process = cmp.Or(holder.Process, unnamed)
 		}
 		return s, err
 	})

@@ -24,7 +24,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 //go:embed views/*.sql
@@ -70,16 +69,11 @@ func Create(ctx context.Context, tx pgx.Tx) error {
 	}
 	var problems []error
 	attempt := func(what, sql string) (done bool, err error) {
-		err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint
-			_, err := tx.Exec(ctx, sql)
-			return err
-		})
-		var refused *pgconn.PgError
-		if errors.As(err, &refused) {
-			problems = append(problems, fmt.Errorf("%s: %w", what, err))
-			return false, nil
+		refused, err := attempt(ctx, tx, sql)
+		if refused != nil {
+			problems = append(problems, fmt.Errorf("%s: %w", what, refused))
 		}
-		return err == nil, err
+		return refused == nil && err == nil, err
 	}
 	version := found.version()
 	fresh := version == fingerprint()
@@ -124,6 +118,9 @@ func incomplete(problems []error, err error) error {
 	return nil
 }
 
+// ErrInUse means that an analyst reads a view that Around would drop: its caller gives up its locks and tries again.
+var ErrInUse = errors.New("analytics: a session reads the views")
+
 // Around replaces the tables of a read model: views on them are dropped before, and made again after. It locks the
 // views first, as their readers do, so that no reader and it wait for each other.
 func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() error) error {
@@ -139,15 +136,16 @@ func Around(ctx context.Context, tx pgx.Tx, readModel string, replace func() err
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lock)); err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
-	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, "DROP VIEW IF EXISTS "+strings.Join(on, ", "))
-		return err
-	})
-	var refused *pgconn.PgError
-	if err != nil && !errors.As(err, &refused) { // the view is dropped with the tables
+	// A transaction of an analyst may hold a view for as long as MaxTransaction.
+	refused, err := attempt(ctx, tx, "SET LOCAL lock_timeout = '1s'; DROP VIEW IF EXISTS "+strings.Join(on, ", ")+
+		"; SET LOCAL lock_timeout = 0")
+	switch {
+	case err != nil:
 		return fmt.Errorf("analytics: %w", err)
+	case refused != nil && refused.Code == lockNotAvailable:
+		return fmt.Errorf("%w: %w", ErrInUse, refused)
 	}
-	if err := replace(); err != nil {
+	if err := replace(); err != nil { // a view that could not be dropped goes with the tables
 		return err
 	}
 	// A read model must not fail for the sake of its analysts; the next start says what is missing.

@@ -6,9 +6,11 @@ import (
 	"crypto/pbkdf2"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -23,18 +25,25 @@ import (
 // Errors of Logins.
 var (
 	ErrLoginName = errors.New("must be 1 to 63 lowercase letters, digits and underscores, " +
-		"begin with a letter, and not begin with pg_ or carillon")
+		"begin with a letter, not begin with pg_ or carillon, and not be postgres, public or none")
 	ErrLoginTaken = errors.New("a user or role of Postgres has this name already")
 	ErrNoLogin    = errors.New("no analyst has this login")
+	// ErrOwnsElsewhere means that a deletion could not drop what the login owns in another database; it names that.
+	ErrOwnsElsewhere = errors.New("the login owns objects in another database: as a superuser there, run DROP OWNED BY, " +
+		"and delete it again")
 	ErrNotAllowed = errors.New("the server's Postgres user may not create roles: " +
 		"let a superuser run ALTER ROLE … CREATEROLE for it")
 )
 
-const insufficientPrivilege = "42501"
+const (
+	insufficientPrivilege = "42501"
+	reservedRole          = "42939"
+)
 
 // Logins are the Postgres users who may read the views and nothing else.
 type Logins struct {
 	Pool     *pgxpool.Pool
+	Log      *slog.Logger
 	Loopback string // host:port at which a private Postgres listens for analysts. Optional.
 }
 
@@ -53,21 +62,40 @@ func (l Logins) Create(ctx context.Context, name string) (connection string, err
 		return "", refusal(err)
 	}
 	role := pgx.Identifier{name}.Sanitize()
-	// An analyst's mistakes are bounded: nothing is written, a query ends, and sessions are few.
-	err = l.execute(ctx,
-		"CREATE ROLE "+role+" LOGIN CONNECTION LIMIT 4 PASSWORD '"+verifier+"' IN ROLE "+Role,
-		"ALTER ROLE "+role+" SET default_transaction_read_only = on",
-		"ALTER ROLE "+role+" SET statement_timeout = '10min'",
-		"ALTER ROLE "+role+" SET search_path = analytics")
+	// Defaults against mistakes, which the role may change; see bounds for what holds against intent.
+	err = pgx.BeginFunc(ctx, l.Pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, fmt.Sprintf("CREATE ROLE %[1]s LOGIN CONNECTION LIMIT %[2]d PASSWORD '%[3]s' IN ROLE %[4]s; "+
+			"ALTER ROLE %[1]s SET default_transaction_read_only = on; "+
+			"ALTER ROLE %[1]s SET statement_timeout = '%[5]ds'; "+
+			"ALTER ROLE %[1]s SET search_path = analytics", role, maxSessions, verifier, Role, int(MaxTransaction.Seconds())))
+		if err != nil {
+			return err
+		}
+		if err = l.join(ctx, tx, role); err != nil {
+			return err
+		}
+		return bound(ctx, tx, l.Log)
+	})
 	if err != nil {
-		return "", err
+		return "", refusal(err)
 	}
-	return l.connection(name, password), nil
+	return l.connection(ctx, name, password)
+}
+
+// join makes the user of this process a member of a login, which lets it end its sessions and drop what it owns. A
+// superuser may do that anyway, and as a member would need a password where analysts do.
+func (l Logins) join(ctx context.Context, tx pgx.Tx, role string) error {
+	var super bool
+	err := tx.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super)
+	if err == nil && !super {
+		_, err = attempt(ctx, tx, "GRANT "+role+" TO CURRENT_USER")
+	}
+	return err
 }
 
 var (
 	loginName    = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
-	reservedName = regexp.MustCompile(`^(?:pg_|carillon)|^postgres$`)
+	reservedName = regexp.MustCompile(`^(?:pg_|carillon)|^(?:postgres|public|none)$`)
 )
 
 // CheckLoginName returns ErrLoginName if no login can have the name.
@@ -91,13 +119,14 @@ func (l Logins) List(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// analysts selects the members of the role who log in.
-const analysts = `
+// analysts selects the members of the role $1 who log in, and logins whose deletion was begun.
+var analysts = fmt.Sprintf(`
 	SELECT u.rolname::text FROM pg_auth_members m
 	JOIN pg_roles u ON u.oid = m.member JOIN pg_roles r ON r.oid = m.roleid
-	WHERE r.rolname = $1 AND u.rolcanlogin AND NOT u.rolsuper`
+	WHERE r.rolname = $1 AND (u.rolcanlogin OR u.rolconnlimit = %d) AND NOT u.rolsuper`, maxSessions)
 
-// Delete ends the sessions of a login and removes it. It returns ErrNoLogin if there is none.
+// Delete ends the sessions of a login and removes it, with what it owns in any database. It returns ErrNoLogin if there
+// is none. If it fails midway, the login can't connect any more, is still listed, and can be deleted again.
 func (l Logins) Delete(ctx context.Context, name string) error {
 	var there bool
 	if err := l.Pool.QueryRow(ctx, "SELECT $2 IN ("+analysts+")", Role, name).Scan(&there); err != nil {
@@ -107,28 +136,46 @@ func (l Logins) Delete(ctx context.Context, name string) error {
 		return ErrNoLogin
 	}
 	role := pgx.Identifier{name}.Sanitize()
-	if err := l.execute(ctx, "ALTER ROLE "+role+" NOLOGIN"); err != nil {
-		return err
+	if _, err := l.Pool.Exec(ctx, "ALTER ROLE "+role+" NOLOGIN"); err != nil {
+		return refusal(err)
 	}
 	// A session outlives its role.
 	_, err := l.Pool.Exec(ctx, "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = $1", name)
 	if err != nil {
 		return fmt.Errorf("analytics: end the sessions of the login: %w", err)
 	}
-	return l.execute(ctx, "DROP OWNED BY "+role, "DROP ROLE "+role)
+	if err := l.dropElsewhere(ctx, name); err != nil {
+		return err
+	}
+	_, err = l.Pool.Exec(ctx, "DROP OWNED BY "+role+"; DROP ROLE "+role)
+	return refusal(err)
 }
 
-// execute runs statements in one transaction.
-func (l Logins) execute(ctx context.Context, statements ...string) error {
-	err := pgx.BeginFunc(ctx, l.Pool, func(tx pgx.Tx) error {
-		for _, statement := range statements {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
+// dropElsewhere drops what a role owns or was granted in other databases of the server, such as large objects.
+func (l Logins) dropElsewhere(ctx context.Context, name string) error {
+	rows, err := l.Pool.Query(ctx, `SELECT DISTINCT d.datname::text FROM pg_shdepend s JOIN pg_database d ON d.oid = s.dbid
+		WHERE s.refclassid = 'pg_authid'::regclass AND s.refobjid = (SELECT oid FROM pg_roles WHERE rolname = $1)
+		AND d.datname <> current_database()`, name)
+	if err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	databases, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("analytics: %w", err)
+	}
+	for _, database := range databases {
+		config := l.Pool.Config().ConnConfig
+		config.Database = database
+		conn, err := pgx.ConnectConfig(ctx, config)
+		if err == nil {
+			_, err = conn.Exec(ctx, "DROP OWNED BY "+pgx.Identifier{name}.Sanitize())
+			err = errors.Join(err, conn.Close(ctx))
 		}
-		return nil
-	})
-	return refusal(err)
+		if err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrOwnsElsewhere, database, err)
+		}
+	}
+	return nil
 }
 
 // refusal returns the error that a caller can act on, if Postgres refused a statement for one of these reasons.
@@ -139,6 +186,8 @@ func refusal(err error) error {
 			return ErrLoginTaken
 		case insufficientPrivilege:
 			return ErrNotAllowed
+		case reservedRole:
+			return ErrLoginName
 		}
 	}
 	if err != nil {
@@ -147,25 +196,32 @@ func refusal(err error) error {
 	return nil
 }
 
-// connection returns the address of the database for a user.
-func (l Logins) connection(name, password string) string {
+// connection returns the address of the database for a user, with the encryption that this process has there.
+func (l Logins) connection(ctx context.Context, name, password string) (string, error) {
 	config := l.Pool.Config().ConnConfig
 	address := url.URL{Scheme: "postgres", User: url.UserPassword(name, password), Path: "/" + config.Database}
 	port := strconv.Itoa(int(config.Port))
-	mode := "disable"
+	query := url.Values{"sslmode": {"disable"}}
 	switch {
 	case l.Loopback != "":
 		address.Host = l.Loopback
 	case filepath.IsAbs(config.Host):
-		address.RawQuery = url.Values{"host": {config.Host}, "port": {port}}.Encode()
+		query.Set("host", config.Host)
+		query.Set("port", port)
 	default:
 		address.Host = net.JoinHostPort(config.Host, port)
-		if config.TLSConfig != nil {
-			mode = "require"
+		err := l.Pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+			if _, encrypted := conn.Conn().PgConn().Conn().(*tls.Conn); encrypted {
+				query.Set("sslmode", "require")
+			}
+			return nil
+		})
+		if err != nil {
+			return "", fmt.Errorf("analytics: %w", err)
 		}
-		address.RawQuery = url.Values{"sslmode": {mode}}.Encode()
 	}
-	return address.String()
+	address.RawQuery = query.Encode()
+	return address.String(), nil
 }
 
 // scramVerifier returns what Postgres stores of a password (RFC 5803), so that the password is in no statement and no

@@ -4,14 +4,20 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/projections/analytics"
 )
+
+func loginsOf(t *testing.T, pool *pgxpool.Pool) analytics.Logins {
+	return analytics.Logins{Pool: pool, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+}
 
 // newLogin returns a login whose name no other test of the server has; it goes with the test.
 func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
@@ -33,7 +39,7 @@ func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
 // A login reads the views with its password, writes nothing, and sees no table.
 func TestLoginReadsViewsOnly(t *testing.T) {
 	t.Parallel()
-	logins := analytics.Logins{Pool: made(t)}
+	logins := loginsOf(t, made(t))
 	name, connection := newLogin(t, logins)
 	conn, err := pgx.Connect(t.Context(), connection)
 	if err != nil {
@@ -62,7 +68,7 @@ func TestLoginReadsViewsOnly(t *testing.T) {
 // Without its password, and after its end, a login opens nothing; sessions end with it.
 func TestLoginNeedsPassword(t *testing.T) {
 	t.Parallel()
-	logins := analytics.Logins{Pool: made(t)}
+	logins := loginsOf(t, made(t))
 	name, connection := newLogin(t, logins)
 	config, err := pgx.ParseConfig(connection)
 	if err != nil {
@@ -91,7 +97,7 @@ func TestLoginNeedsPassword(t *testing.T) {
 
 func TestLoginNames(t *testing.T) {
 	t.Parallel()
-	logins := analytics.Logins{Pool: made(t)}
+	logins := loginsOf(t, made(t))
 	name, _ := newLogin(t, logins)
 	if _, err := logins.Create(t.Context(), name); !errors.Is(err, analytics.ErrLoginTaken) {
 		t.Errorf("created twice: %v", err)
@@ -101,7 +107,8 @@ func TestLoginNames(t *testing.T) {
 		t.Errorf("listed %v, %v", listed, err)
 	}
 	for _, bad := range []string{
-		"", "Ana", "1ana", "ana; DROP TABLE x", `a"b`, "pg_monitor", "postgres", "carillon", "carillon_analyst",
+		"", "Ana", "1ana", "ana; DROP TABLE x", `a"b`, "pg_monitor", "postgres", "public", "none",
+		"carillon", "carillon_analyst",
 		strings.Repeat("a", 64),
 	} {
 		if _, err := logins.Create(t.Context(), bad); !errors.Is(err, analytics.ErrLoginName) {

@@ -16,8 +16,9 @@ const Role = "carillon_analyst"
 
 // SQLSTATEs.
 const (
-	duplicateObject = "42710"
-	uniqueViolation = "23505"
+	duplicateObject  = "42710"
+	uniqueViolation  = "23505"
+	lockNotAvailable = "55P03"
 )
 
 // Ensure makes the role and the views if they are missing, at the start of a process. Statements that are denied, or
@@ -32,15 +33,19 @@ func Ensure(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
 	case err != nil:
 		return err
 	}
+	withRole := err == nil
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
 			return err
 		}
-		err := Create(ctx, tx)
+		err := Create(ctx, tx) // takes the lock
 		if errors.Is(err, ErrIncomplete) {
 			log.Warn("some analysts' views are missing or outdated; retried at the next start or rebuild",
 				"error", err)
-			return nil
+			err = nil
+		}
+		if err == nil && withRole {
+			err = bound(ctx, tx, log)
 		}
 		return err
 	})

@@ -67,18 +67,20 @@ func writeSettings(home, sockets, client string, cfg Config) error {
 	})
 }
 
-// admitted returns the rules of who may connect. The first rule that fits counts: guests need a password everywhere,
-// and no other user has one.
+// admitted returns the rules of who may connect. The first rule that fits counts: guests need a password, and the
+// databases of the cluster itself are closed to them; no other user has a password.
 func admitted(cfg Config) string {
 	rules := "local all all peer map=carillon\n" //nolint:dupword // all databases, all users
 	if cfg.Guests == "" {
 		return rules
 	}
 	guests := "+" + cfg.Guests
-	rules = "local all " + guests + " scram-sha-256\n" + rules
+	const own = "postgres,template1 "
+	rules = "local " + own + guests + " reject\nlocal all " + guests + " scram-sha-256\n" + rules
 	if cfg.host() != "" { // not samehost: it needs netlink, which a hardened service may be without
 		for _, addresses := range []string{"127.0.0.0/8", "::1/128"} {
-			rules += "host all " + guests + " " + addresses + " scram-sha-256\n"
+			rules += "host " + own + guests + " " + addresses + " reject\nhost all " + guests + " " + addresses +
+				" scram-sha-256\n"
 		}
 	}
 	return rules

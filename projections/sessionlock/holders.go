@@ -35,28 +35,38 @@ func endLate(ctx context.Context, conn *pgx.Conn, keys []int64) error {
 	return nil
 }
 
-// Holders returns the process that holds each lock, by the name that Process gave it there; "" if the session is not of
-// this package. Free locks are not included.
-func Holders(ctx context.Context, pool *pgxpool.Pool) (map[Key]string, error) {
+// ofProduct reports whether a session, as pg_stat_activity has it, may be one of the product: its user may move
+// checkpoints. Locks and notifications of others, such as analysts, are not the product's, whatever name they take.
+const ofProduct = "coalesce(has_table_privilege(usesysid, to_regclass('carillon.checkpoints'), 'UPDATE'), true)"
+
+// Holder is the session that holds a lock.
+type Holder struct {
+	Process  string // by the name that Process gave it there; "" if the session is not of this package
+	Stranger string // user and process id of a session that is not of the product; "" if it is
+}
+
+// Holders returns who holds each lock. Free locks are not included.
+func Holders(ctx context.Context, pool *pgxpool.Pool) (map[Key]Holder, error) {
 	rows, err := pool.Query(ctx, `
-		SELECT classid::bigint << 32 | objid::bigint, coalesce(application_name, '')
+		SELECT classid::bigint << 32 | objid::bigint, coalesce(application_name, ''),
+			CASE WHEN `+ofProduct+` THEN '' ELSE usename || ', pid ' || pid END
 		FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
 		WHERE locktype = 'advisory' AND objsubid = 1 AND granted
 			AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
 	if err != nil {
 		return nil, fmt.Errorf("holders of locks: %w", err)
 	}
-	holders := map[Key]string{}
+	holders := map[Key]Holder{}
 	var (
-		key         Key
-		application string
+		key                   Key
+		application, stranger string
 	)
-	_, err = pgx.ForEachRow(rows, []any{(*int64)(&key), &application}, func() error {
-		process, is := strings.CutPrefix(application, sessionName)
-		if !is {
-			process = ""
+	_, err = pgx.ForEachRow(rows, []any{(*int64)(&key), &application, &stranger}, func() error {
+		holder := Holder{Stranger: stranger}
+		if process, is := strings.CutPrefix(application, sessionName); is && stranger == "" {
+			holder.Process = process
 		}
-		holders[key] = process
+		holders[key] = holder
 		return nil
 	})
 	if err != nil {

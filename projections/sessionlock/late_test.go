@@ -42,7 +42,7 @@ func TestLocks_frozenProcess(t *testing.T) {
 		t.Fatalf("the other process says %q", lines.Text())
 	}
 	process := strings.TrimPrefix(lines.Text(), "holds ")
-	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key] != process {
+	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key].Process != process {
 		t.Errorf("holders = %v, %v; want %s", holders, err, process)
 	}
 	mine := pgtest.Locks(t, pool)
@@ -61,7 +61,7 @@ func TestLocks_frozenProcess(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "lost true" {
 		t.Errorf("when it goes on, the other process says %q", lines.Text())
 	}
-	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key] != sessionlock.Process() {
+	if holders, err := sessionlock.Holders(ctx, pool); err != nil || holders[key].Process != sessionlock.Process() {
 		t.Errorf("holders = %v, %v; want this process", holders, err)
 	}
 }

@@ -2,6 +2,8 @@ package sessionlock
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -9,6 +11,7 @@ import (
 const (
 	together   = 4 * time.Millisecond // between two statements that notify
 	maxPending = 256                  // notifications that wait for the session
+	trustFor   = time.Minute          // until a sender is looked up again: its process id may be another session's
 )
 
 // notification is sent to all that listen to its channel.
@@ -62,4 +65,30 @@ func (l *Locks) listens(s *session, channels []string) {
 			heard("")
 		}
 	}
+}
+
+// sender is a session that notified.
+type sender struct {
+	ours  bool
+	until time.Time
+}
+
+// trusts reports whether a session that notified is of the product: every user of Postgres may NOTIFY. One that has
+// ended meanwhile is not.
+func (s *session) trusts(ctx context.Context, pid uint32, now time.Time) (bool, error) {
+	known, there := s.senders[pid]
+	if there && now.Before(known.until) {
+		return known.ours, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	known = sender{until: now.Add(trustFor)}
+	err := s.conn.QueryRow(ctx, "SELECT coalesce((SELECT "+ofProduct+" FROM pg_stat_activity WHERE pid = $1), false)",
+		int32(pid)).Scan(&known.ours) //nolint:gosec // Postgres' process ids fit
+	if err != nil {
+		return false, fmt.Errorf("look up who notified: %w", err)
+	}
+	maps.DeleteFunc(s.senders, func(_ uint32, other sender) bool { return !now.Before(other.until) })
+	s.senders[pid] = known
+	return known.ours, nil
 }

@@ -28,11 +28,12 @@ type session struct {
 	conn      *pgx.Conn
 	backend   backend
 	listening map[string]bool
-	beaten    time.Time // the last sign of life
-	tried     time.Time // the last attempt at the locks that are waited for
-	looked    time.Time // the last look at whether their holders are late
-	notified  time.Time // the last notification
-	proven    time.Time // when Postgres was asked what it last answered; guarded by the mutex of Locks
+	senders   map[uint32]sender // sessions that notified, by process id
+	beaten    time.Time         // the last sign of life
+	tried     time.Time         // the last attempt at the locks that are waited for
+	looked    time.Time         // the last look at whether their holders are late
+	notified  time.Time         // the last notification
+	proven    time.Time         // when Postgres was asked what it last answered; guarded by the mutex of Locks
 }
 
 // backend names a session of Postgres.
@@ -91,7 +92,7 @@ func (l *Locks) connect(ctx context.Context, earlier backend) (*session, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	s := &session{conn: conn, listening: map[string]bool{}}
+	s := &session{conn: conn, listening: map[string]bool{}, senders: map[uint32]sender{}}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var idle string
@@ -163,7 +164,11 @@ func (l *Locks) wait(ctx context.Context, s *session, waits bool) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
-		heard(notification.Payload)
+		ours, err := s.trusts(ctx, notification.PID, time.Now())
+		if ours {
+			heard(notification.Payload)
+		}
+		return err
 	case waiting.Err() == nil || s.conn.IsClosed():
 		return err
 	}

@@ -144,7 +144,7 @@ func TestLocks_excludeOthers(t *testing.T) {
 		t.Errorf("after the release: %v", err)
 	}
 	holders, err := sessionlock.Holders(t.Context(), pool)
-	if err != nil || len(holders) != 1 || holders[key] != sessionlock.Process() {
+	if err != nil || len(holders) != 1 || holders[key].Process != sessionlock.Process() {
 		t.Errorf("holders: %v, %v", holders, err)
 	}
 }

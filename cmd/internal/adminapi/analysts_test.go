@@ -24,7 +24,9 @@ func TestAnalystLogins(t *testing.T) {
 	}
 	create := func(body string) response { return s.do(t, "POST", "/admin/analytics/logins", body) }
 	create(`{"name":"`+name+`"}`).refused(t, 409, "CONFLICT", "has this name already")
-	create(`{"name":"Ana"}`).refused(t, 400, "INVALID_BODY", "name must be 1 to 63 lowercase")
+	for _, bad := range []string{"Ana", "public", "none", "pg_ana"} {
+		create(`{"name":"`+bad+`"}`).refused(t, 400, "INVALID_BODY", "name must be 1 to 63 lowercase")
+	}
 	create(`{}`).refused(t, 400, "INVALID_BODY", "name")
 	var list adminapi.List[adminapi.AnalystLogin]
 	s.do(t, "GET", "/admin/analytics/logins", "").into(t, 200, &list)

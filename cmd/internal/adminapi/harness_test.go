@@ -135,7 +135,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 			Now:   s.now,
 		},
 		Now:      s.now,
-		Analysts: analytics.Logins{Pool: s.Pool},
+		Analysts: analytics.Logins{Pool: s.Pool, Log: s.Log},
 	})
 	s.contract = documented.Enforce(t, s.api)
 	return s

@@ -230,7 +230,7 @@ func (a *App) connectAdmin() *adminapi.API {
 		Warnings:    a.warnings,
 		Keys:        a,
 		Seal:        a.seal,
-		Analysts:    analytics.Logins{Pool: a.base.pool, Loopback: a.cfg.AnalyticsAddr},
+		Analysts:    analytics.Logins{Pool: a.base.pool, Log: a.log, Loopback: a.cfg.AnalyticsAddr},
 		Uses:        a.uses,
 		ConsoleLink: a.consoleLink,
 		OnBehalf: func(w http.ResponseWriter, r *http.Request, by command.Caller) {

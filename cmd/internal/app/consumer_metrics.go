@@ -10,6 +10,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
+	"carillon/projections/sessionlock"
 )
 
 var (
@@ -29,6 +30,9 @@ var (
 		[]string{"consumer"}, nil)
 	consumerVerified = prometheus.NewDesc("carillon_consumer_verified_timestamp_seconds",
 		"When a read model was last compared with the log. Absent before.", []string{"consumer"}, nil)
+	strangeLocks = prometheus.NewDesc("carillon_locks_held_by_strangers",
+		"Advisory locks in the database that sessions of other Postgres users hold, such as analysts: consumers may wait "+
+			"for one.", nil, nil)
 )
 
 // consumerCollector reads the checkpoints at each scrape, so that every process reports the same of all consumers.
@@ -55,6 +59,15 @@ func (c *consumerCollector) read(ctx context.Context, to scrape) {
 			to.gauge(consumerDiffering, float64(v.Differing), s.Name)
 			to.gauge(consumerVerified, float64(v.At.Unix()), s.Name)
 		}
+	}
+	if holders, err := sessionlock.Holders(ctx, c.pool); err == nil { // else the statuses could not be read either
+		strange := 0
+		for _, holder := range holders {
+			if holder.Stranger != "" {
+				strange++
+			}
+		}
+		to.gauge(strangeLocks, float64(strange))
 	}
 	if err := c.collectLags(ctx, statuses, to); err != nil {
 		c.log.Warn("how far consumers are behind can't be read", "error", err)

@@ -39,6 +39,9 @@ func (a *App) ready(ctx context.Context) map[string]error {
 		case s.Stopped != "":
 			components["projection "+s.Name] = errors.New(s.Stopped)
 		case !ours[s.Name]: // of another version
+		case s.Stranger != "":
+			components["projection "+s.Name] = adminapi.Unready(
+				"its lock is held by a session that is not Carillon's: " + s.Stranger)
 		case vacant:
 			components["projection "+s.Name] = adminapi.Unready("no process runs it")
 		case s.Incomplete:

@@ -1,7 +1,10 @@
 package app
 
 import (
+	"context"
+	"crypto/rand"
 	"errors"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"net/http/httptest"
@@ -13,6 +16,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
@@ -21,6 +25,9 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
+	"carillon/projections"
+	"carillon/projections/analytics"
+	"carillon/projections/auditors"
 	"carillon/projections/projecttest"
 )
 
@@ -193,5 +200,58 @@ func TestWithoutItsDevelopmentKeyItIsNotReady(t *testing.T) {
 	a.keyless.Store(false)
 	if status, body := get("/readyz"); status != 200 {
 		t.Errorf("with the key: %d %s", status, body)
+	}
+}
+
+// A consumer whose lock an analyst holds is run by no process: readiness names the session, and a metric counts it.
+func TestStrangerWithLockIsNotReady(t *testing.T) {
+	t.Parallel()
+	disk := &narrow{MemFS: vfs.NewMem()}
+	disk.free.Store(1 << 40)
+	a, get := on(t, disk)
+	pool, name := a.base.pool, "ana_"+strings.ToLower(rand.Text())
+	logins := analytics.Logins{Pool: pool, Log: a.log}
+	if err := projections.EnsureSchema(t.Context(), pool, auditors.ReadModel); err != nil {
+		t.Fatal(err)
+	}
+	connection, err := logins.Create(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := logins.Delete(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), connection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	consumers := &consumerCollector{
+		pool:  pool,
+		store: a.base.store,
+		lags:  newLags(a.base.store, time.Now),
+		log:   a.log,
+	}
+	a.Metrics.MustRegister(scraped(consumers.read))
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("carillon consumer auditors"))
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
+		t.Fatal(err)
+	}
+	status, body := get("/readyz")
+	if status != 503 || !strings.Contains(body, "held by a session that is not Carillon's: "+name+", pid ") {
+		t.Errorf("readyz: %d %s", status, body)
+	}
+	_, metrics := get("/metrics")
+	for _, want := range []string{
+		"carillon_locks_held_by_strangers 1", `carillon_consumer_running{consumer="auditors"} 0`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("metrics lack %q", want)
+		}
 	}
 }

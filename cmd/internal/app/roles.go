@@ -10,6 +10,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/eventstore"
 	"carillon/projections"
+	"carillon/projections/analytics"
 	"carillon/projections/audit"
 )
 
@@ -38,6 +39,9 @@ func (a *App) startReadModels(s *stage) {
 	for _, m := range ReadModels() {
 		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}
+	s.keep(func(ctx context.Context) {
+		analytics.Watch(ctx, a.base.pool, a.log, time.NewTicker(vacancyPoll).C)
+	})
 	s.keep(func(ctx context.Context) { a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C) })
 }
 

@@ -1,0 +1,252 @@
+package analytics_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/projections/analytics"
+	"carillon/projections/pgtest"
+	"carillon/projections/projecttest"
+	"carillon/projections/sessionlock"
+)
+
+// connect opens a session of an analyst who has switched off the defaults of the role.
+func connect(t *testing.T, connection string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), connection)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), "SET default_transaction_read_only = off; SET statement_timeout = 0")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) })
+	return conn
+}
+
+func code(err error) string {
+	refused, _ := errors.AsType[*pgconn.PgError](err)
+	if refused == nil {
+		return ""
+	}
+	return refused.Code
+}
+
+// Statements that would write, hold up the product, or lift a bound are refused.
+func TestLoginBounds(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	name, connection := newLogin(t, loginsOf(t, pool))
+	const mayNot, full = "42501", "53400"
+	for statement, want := range map[string]string{
+		"SELECT pg_advisory_lock(1)":                                         mayNot,
+		"SELECT pg_try_advisory_lock_shared(1, 2)":                           mayNot,
+		"SELECT pg_advisory_xact_lock(1)":                                    mayNot,
+		"SELECT pg_notify('carillon_due', '')":                               mayNot,
+		"SELECT pg_logical_emit_message(false, 'a', 'b')":                    mayNot,
+		"SELECT lo_create(0)":                                                mayNot,
+		"SELECT lo_from_bytea(0, 'a')":                                       mayNot,
+		"CREATE TEMP TABLE mine (a int)":                                     mayNot,
+		"CREATE FUNCTION pg_temp.mine() RETURNS int LANGUAGE sql RETURN 1":   mayNot,
+		"CREATE TABLE analytics.mine (a int)":                                mayNot,
+		"DO $$ BEGIN END $$":                                                 mayNot,
+		"SET temp_file_limit = -1":                                           mayNot,
+		"ALTER ROLE CURRENT_USER SET temp_file_limit = -1":                   mayNot,
+		"ALTER ROLE CURRENT_USER RESET temp_file_limit":                      mayNot,
+		"ALTER ROLE CURRENT_USER CONNECTION LIMIT -1":                        mayNot,
+		"SELECT a FROM generate_series(1, 30000000) a ORDER BY md5(a::text)": full,
+	} {
+		conn := connect(t, connection)
+		_, err := conn.Exec(t.Context(), statement)
+		if code(err) != want {
+			t.Errorf("%s: %v, want %s", statement, err, want)
+		}
+		_ = conn.Close(t.Context())
+	}
+	for _, database := range []string{"postgres", "template1"} {
+		config := connect(t, connection).Config()
+		config.Database = database
+		if _, err := pgx.ConnectConfig(t.Context(), config); err == nil {
+			t.Errorf("the login opens database %s", database)
+		}
+	}
+	conn := connect(t, connection)
+	if _, err := conn.Exec(t.Context(), "ALTER ROLE CURRENT_USER RESET ALL"); err != nil {
+		t.Fatal(err)
+	}
+	settings := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = '"+name+"'")
+	if !strings.Contains(settings[0], "temp_file_limit=256MB") || strings.Contains(settings[0], "search_path") {
+		t.Errorf("settings of the role: %v", settings)
+	}
+}
+
+// A session that took the locks before they were withheld, or that stays in a transaction, is ended; others are not.
+func TestWatchEndsSessions(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	_, connection := newLogin(t, loginsOf(t, pool))
+	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
+		t.Fatal(err)
+	}
+	holds, reads, idle := connect(t, connection), connect(t, connection), connect(t, connection)
+	for conn, statement := range map[*pgx.Conn]string{holds: "SELECT pg_advisory_lock(7)", reads: "BEGIN"} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func(most time.Duration, want map[*pgx.Conn]bool) {
+		t.Helper()
+		if err := analytics.EndOverdue(t.Context(), pool, most, slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		for conn, ended := range want {
+			if err := conn.Ping(t.Context()); (err != nil) != ended {
+				t.Errorf("most %s: session ended: %v, want %v", most, err, ended)
+			}
+		}
+	}
+	end(analytics.MaxTransaction, map[*pgx.Conn]bool{holds: true, reads: false, idle: false})
+	end(0, map[*pgx.Conn]bool{reads: true, idle: false})
+}
+
+// A swap of a read model does not wait for an analyst with its locks held.
+func TestAroundGivesWayToReaders(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	_, connection := newLogin(t, loginsOf(t, pool))
+	reader := connect(t, connection)
+	if _, err := reader.Exec(t.Context(), "BEGIN; SELECT FROM feeds"); err != nil {
+		t.Fatal(err)
+	}
+	replace := func() error {
+		return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+			return analytics.Around(t.Context(), tx, "feeds", func() error { return nil })
+		})
+	}
+	if err := replace(); !errors.Is(err, analytics.ErrInUse) {
+		t.Errorf("while a session reads: %v", err)
+	}
+	if _, err := reader.Exec(t.Context(), "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	if err := replace(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A login of an earlier version is bounded at the next start; one that owns objects in any database can be deleted.
+func TestEarlierLogin(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	pool := server.Pool()
+	if err := projecttest.Prepare(t.Context(), pool, readModels()...); err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{"CREATE ROLE " + analytics.Role,
+		"CREATE ROLE ana LOGIN CONNECTION LIMIT 4 IN ROLE " + analytics.Role, "CREATE DATABASE other"} {
+		if _, err := pool.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, database := range []string{pool.Config().ConnConfig.Database, "postgres", "other"} {
+		config := pool.Config().ConnConfig.Copy()
+		config.Database = database
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err == nil {
+			_, err = conn.Exec(t.Context(), "SET ROLE ana; SELECT lo_create(4711)")
+			err = errors.Join(err, conn.Close(t.Context()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure(t, pool)
+	if got := rows(t, pool, "SELECT rolconfig FROM pg_roles WHERE rolname = 'ana'"); !strings.Contains(got[0], "256MB") {
+		t.Errorf("settings: %v", got)
+	}
+	logins := loginsOf(t, pool)
+	if _, err := pool.Exec(t.Context(), "ALTER ROLE ana NOLOGIN"); err != nil { // a deletion ended here
+		t.Fatal(err)
+	}
+	if listed, err := logins.List(t.Context()); err != nil || !slices.Contains(listed, "ana") {
+		t.Errorf("listed: %v, %v", listed, err)
+	}
+	if err := logins.Delete(t.Context(), "ana"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without a superuser the login is made, its sessions can be ended, it can be deleted, and the log says what is open.
+func TestLoginWithoutSuperuser(t *testing.T) {
+	t.Parallel()
+	super := pgtest.NewServer(t).Pool()
+	for _, statement := range []string{"CREATE ROLE plain CREATEROLE", "CREATE DATABASE plain OWNER plain"} {
+		if _, err := super.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := super.Config()
+	config.ConnConfig.Database, config.ConnConfig.RuntimeParams["role"] = "plain", "plain"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	ensure(t, pool)
+	log, out := logged()
+	logins := analytics.Logins{Pool: pool, Log: log}
+	connection, err := logins.Create(t.Context(), "ana")
+	if err != nil || !strings.Contains(out.String(), "have a superuser revoke") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	conn := connect(t, connection)
+	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := analytics.EndOverdue(t.Context(), pool, analytics.MaxTransaction, log); err != nil {
+		t.Error(err)
+	}
+	if err := conn.Ping(t.Context()); err == nil {
+		t.Error("the session that holds a lock goes on")
+	}
+	if err := logins.Delete(t.Context(), "ana"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An analyst's locks and notifications are not taken for those of the product, whatever name the session has.
+func TestAnalystIsNoPartOfTheProduct(t *testing.T) {
+	t.Parallel()
+	pool := made(t)
+	name, connection := newLogin(t, loginsOf(t, pool))
+	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan string, 100)
+	go pgtest.Locks(t, pool).Listen(t.Context(), "carillon_due", func(payload string) { heard <- payload })
+	<-heard // it listens
+	analyst := connect(t, connection)
+	if _, err := analyst.Exec(t.Context(), "SET application_name = 'carillon locks on host:1'; "+
+		"SELECT pg_advisory_lock(7); NOTIFY carillon_due, 'forged'"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), "NOTIFY carillon_due, 'true'"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-heard; got != "true" {
+		t.Errorf("heard %q", got)
+	}
+	holders, err := sessionlock.Holders(t.Context(), pool)
+	if h := holders[7]; err != nil || h.Process != "" || !strings.HasPrefix(h.Stranger, name+", pid ") {
+		t.Errorf("holder: %+v, %v", h, err)
+	}
+}

@@ -1,0 +1,64 @@
+package analytics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// overdue lists the sessions in this database of the logins that Create made, with the reason to end them.
+var overdue = fmt.Sprintf(`
+	SELECT * FROM (
+		SELECT a.pid, a.usename::text, CASE
+			WHEN EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory') THEN 'holds an advisory lock'
+			WHEN a.xact_start < clock_timestamp() - make_interval(secs => $2) THEN 'its transaction runs too long'
+			WHEN pg_notification_queue_usage() > $3 THEN 'notifications pile up' END AS reason
+		FROM pg_stat_activity a
+		WHERE a.datname = current_database() AND a.backend_type = 'client backend' AND a.usename IN (%s
+			AND u.rolconnlimit = %d)) sessions
+	WHERE reason IS NOT NULL`, analysts, maxSessions)
+
+// Watch ends sessions of analysts that could hold up the product, at each tick until the context ends.
+func Watch(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, ticks <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
+		}
+		if err := EndOverdue(ctx, pool, MaxTransaction, log); err != nil && ctx.Err() == nil {
+			log.Warn("sessions of analysts can't be ended", "error", err)
+		}
+	}
+}
+
+// EndOverdue ends the sessions of analysts that hold an advisory lock, are in a transaction for longer than a time, or
+// hold up notifications.
+func EndOverdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration, log *slog.Logger) error {
+	rows, err := pool.Query(ctx, overdue, Role, most.Seconds(), maxNotificationQueue)
+	if err != nil {
+		return fmt.Errorf("analytics: sessions: %w", err)
+	}
+	type session struct {
+		PID          int32
+		Name, Reason string
+	}
+	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session])
+	if err != nil {
+		return fmt.Errorf("analytics: sessions: %w", err)
+	}
+	var failed []error
+	for _, s := range sessions {
+		if _, err := pool.Exec(ctx, "SELECT pg_terminate_backend($1)", s.PID); err != nil {
+			failed = append(failed, fmt.Errorf("analytics: session %d of %s, which %s: %w", s.PID, s.Name, s.Reason, err))
+			continue
+		}
+		log.Warn("analyst's session ended", "login", s.Name, "reason", s.Reason)
+	}
+	return errors.Join(failed...)
+}
