@@ -11,48 +11,38 @@ import (
 	"carillon/eventstore"
 )
 
-// ReviseDestination is the input of a change. Nil fields stay as they are.
+// ReviseDestination is the input of a change.
 type ReviseDestination struct {
-	ID                    uuid.UUID
-	ExternalID            *string
-	Name                  *string
-	URL                   *string
-	Headers               *map[string]string
-	DebounceWindowSeconds *int
-	MaxRequestsPerSecond  *float64 // 0 removes the limit
-	Traceparent           *bool
-	Enabled               *bool
+	ID uuid.UUID
+	DestinationSettings
+
+	Sets    destination.Field // the settings that change
+	Enabled *bool             // Optional
 	// Expected is the revision whose settings the caller replaces. If they were changed since, the change is refused with
 	// destination.ErrRevisedSince, and the present destination is returned. It is for callers that set all of them, as
 	// forms do. nil means that the last writer wins.
 	Expected *eventstore.Revision
 }
 
-// setsSome reports whether settings are among what changes, rather than the status alone.
-func (in ReviseDestination) setsSome() bool {
-	return in.ExternalID != nil || in.Name != nil || in.URL != nil || in.Headers != nil ||
-		in.DebounceWindowSeconds != nil || in.MaxRequestsPerSecond != nil || in.Traceparent != nil
-}
-
 // ReviseDestination changes what the input names. An input that changes nothing records nothing.
 func (c *Commands) ReviseDestination(
 	ctx context.Context, by Caller, in ReviseDestination,
 ) (changed Result[destination.State], err error) {
-	if err := c.checkPatch(ctx, in); err != nil {
+	if err := c.checkFields(ctx, in.DestinationSettings, in.Sets); err != nil {
 		return changed, err
 	}
 	seen, err := c.seenSettings(ctx, in)
 	if err != nil {
 		return changed, err
 	}
-	if in.ExternalID == nil {
+	if !in.Sets.Has(destination.FieldExternalID) {
 		known, err := c.knownDestination(ctx, by, in.ID)
 		if err != nil {
 			return changed, err
 		}
 		return c.reviseDestination(ctx, by, known, seen, false, in)
 	}
-	name := reservation.Name{Scope: by.Organization, ExternalID: *in.ExternalID}
+	name := reservation.Name{Scope: by.Organization, ExternalID: in.ExternalID}
 	err = c.destinationNames().Rename(ctx, by.metadata(), in.ID, name,
 		func(ctx context.Context) (reservation.Renaming, error) {
 			known, err := c.knownDestination(ctx, by, in.ID)
@@ -80,7 +70,11 @@ func (c *Commands) replaceNamed(
 	case known.State.Status == destination.StatusDeleted || known.State.Settings.ExternalID != in.ExternalID:
 		return changed, eventstore.ErrWrongRevision
 	}
-	changed, err = c.reviseDestination(ctx, by, known, nil, false, in.Replacing(id))
+	changed, err = c.reviseDestination(ctx, by, known, nil, false, ReviseDestination{
+		ID:                  id,
+		DestinationSettings: in.DestinationSettings,
+		Sets:                destination.FieldsAll &^ destination.FieldExternalID,
+	})
 	if errors.Is(err, destination.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}
@@ -111,38 +105,24 @@ func (c *Commands) seenSettings(ctx context.Context, in ReviseDestination) (*des
 // the revision that is known.
 func (c *Commands) reviseDestination(ctx context.Context, by Caller, known eventstore.Loaded[destination.State],
 	seen *destination.Settings, rename bool, in ReviseDestination) (changed Result[destination.State], err error) {
-	if in.URL == nil && in.setsSome() && known.State.Settings.Exposed() { // no new event has it in the open
+	if in.Sets != 0 && !in.Sets.Has(destination.FieldURL) && known.State.Settings.Exposed() { // no new event has it open
 		if known, err = c.sealExposed(ctx, by, in.ID, known); err != nil {
 			return changed, c.unsealable(ctx, in.ID, err)
 		}
 	}
 	command := destination.Revise{
-		Organization:          by.Organization,
-		Seen:                  seen,
-		Name:                  in.Name,
-		DebounceWindowSeconds: in.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  in.MaxRequestsPerSecond,
-		Traceparent:           in.Traceparent,
-		Enabled:               in.Enabled,
-		ReadsHeaders:          by.ReadsSecrets,
-		At:                    c.now(),
+		Organization: by.Organization,
+		Seen:         seen,
+		Sets:         in.Sets,
+		Enabled:      in.Enabled,
+		ReadsHeaders: by.ReadsSecrets,
+		At:           c.now(),
 	}
-	if in.URL != nil {
-		shown, address, err := c.sealAddress(ctx, in.ID, *in.URL)
-		if err != nil {
-			return changed, c.unsealable(ctx, in.ID, err)
-		}
-		command.URL, command.Address = &shown, address
+	if !rename {
+		command.Sets &^= destination.FieldExternalID
 	}
-	if rename {
-		command.ExternalID = in.ExternalID
-	}
-	if in.Headers != nil {
-		sealed, err := c.sealHeaders(ctx, in.ID, *in.Headers)
-		if err != nil {
-			return changed, c.unsealable(ctx, in.ID, err)
-		}
-		command.Headers = &sealed
+	if command.Settings, err = c.sealSettings(ctx, in.ID, in.DestinationSettings, in.Sets); err != nil {
+		return changed, c.unsealable(ctx, in.ID, err)
 	}
 	out, err := destination.Aggregate.Execute(ctx, c.Store, in.ID, command,
 		destination.Options{Metadata: by.metadata(), Known: &known, OnlyKnown: rename})

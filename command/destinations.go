@@ -20,23 +20,19 @@ import (
 	"carillon/eventstore"
 )
 
-const maxDebounce = 86400 // seconds
+// DestinationSettings are settings as callers give them, nothing sealed: URL is the whole address.
+type DestinationSettings struct {
+	destination.Settings
 
-// LimitBounds describes the values of maxRequestsPerSecond.
-var LimitBounds = fmt.Sprintf("must be null, for no limit, or a number of requests from %g to %d",
-	destination.LeastRequestsPerSecond, destination.MostRequestsPerSecond)
+	Headers map[string]string
+}
 
 // CreateDestination is the input of a create.
 type CreateDestination struct {
-	ExternalID            string // optional
-	Name                  string
-	URL                   string
-	Headers               map[string]string
-	DebounceWindowSeconds int
-	MaxRequestsPerSecond  float64 // 0 means no limit
-	Traceparent           bool
-	Secret                webhook.Secret // the zero value means that one is minted
-	Disabled              bool           // it begins disabled
+	DestinationSettings
+
+	Secret   webhook.Secret // the zero value means that one is minted
+	Disabled bool           // it begins disabled
 }
 
 // UpsertDestination is the input of a create or replacement by name: its ExternalID is required.
@@ -135,11 +131,7 @@ func (c *Commands) beginDestination(
 	if err := c.Vault.Create(ctx, id); err != nil {
 		return made, err
 	}
-	shown, address, err := c.sealAddress(ctx, id, in.URL)
-	if err != nil {
-		return made, err
-	}
-	headers, err := c.sealHeaders(ctx, id, in.Headers)
+	settings, err := c.sealSettings(ctx, id, in.DestinationSettings, destination.FieldsAll)
 	if err != nil {
 		return made, err
 	}
@@ -153,16 +145,7 @@ func (c *Commands) beginDestination(
 		Secret:       secret,
 		Disabled:     in.Disabled,
 		At:           c.now(),
-		Settings: destination.Settings{
-			ExternalID:            in.ExternalID,
-			Name:                  in.Name,
-			URL:                   shown,
-			Address:               address,
-			Headers:               headers,
-			DebounceWindowSeconds: in.DebounceWindowSeconds,
-			MaxRequestsPerSecond:  in.MaxRequestsPerSecond,
-			Traceparent:           in.Traceparent,
-		},
+		Settings:     settings,
 	}, destination.Options{
 		Metadata: by.metadata(), Known: &eventstore.Loaded[destination.State]{Revision: eventstore.NoStream}, OnlyKnown: true,
 	})
@@ -254,6 +237,21 @@ func (c *Commands) sealSecret(ctx context.Context, id uuid.UUID, own webhook.Sec
 	return c.mintSealed(ctx, id)
 }
 
+// sealSettings seals what is secret of the fields that a caller sets.
+func (c *Commands) sealSettings(
+	ctx context.Context, id uuid.UUID, in DestinationSettings, sets destination.Field,
+) (sealed destination.Settings, err error) {
+	sealed = in.Settings
+	sealed.URL, sealed.Address, sealed.Headers = "", destination.Sealed{}, destination.Sealed{}
+	if sets.Has(destination.FieldURL) {
+		sealed.URL, sealed.Address, err = c.sealAddress(ctx, id, in.URL)
+	}
+	if err == nil && sets.Has(destination.FieldHeaders) {
+		sealed.Headers, err = c.sealHeaders(ctx, id, in.Headers)
+	}
+	return sealed, err
+}
+
 func (c *Commands) sealHeaders(
 	ctx context.Context, id uuid.UUID, headers map[string]string,
 ) (destination.Sealed, error) {
@@ -310,47 +308,35 @@ func invalidConfig(ctx context.Context, field string, err error) error {
 
 // CheckDestination refuses settings with which no destination can be made. Its error joins the refusals of all fields.
 func (c *Commands) CheckDestination(ctx context.Context, in CreateDestination) error {
-	patch := in.Replacing(uuid.Nil)
-	if in.ExternalID != "" {
-		patch.ExternalID = &in.ExternalID
+	sets := destination.FieldsAll
+	if in.ExternalID == "" {
+		sets &^= destination.FieldExternalID
 	}
-	return c.checkPatch(ctx, patch)
+	return c.checkFields(ctx, in.DestinationSettings, sets)
 }
 
-// Replacing returns the change that gives a destination all settings of the input but the name.
-func (in CreateDestination) Replacing(id uuid.UUID) ReviseDestination {
-	return ReviseDestination{
-		ID:                    id,
-		Name:                  &in.Name,
-		URL:                   &in.URL,
-		Headers:               &in.Headers,
-		DebounceWindowSeconds: &in.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  &in.MaxRequestsPerSecond,
-		Traceparent:           &in.Traceparent,
-	}
-}
-
-func (c *Commands) checkPatch(ctx context.Context, p ReviseDestination) error {
+// checkFields refuses the fields that a caller sets to what they can't be.
+func (c *Commands) checkFields(ctx context.Context, in DestinationSettings, sets destination.Field) error {
 	var wrong []error
-	if p.ExternalID != nil {
-		wrong = append(wrong, CheckExternalID("externalId", *p.ExternalID))
+	if sets.Has(destination.FieldExternalID) {
+		wrong = append(wrong, CheckExternalID("externalId", in.ExternalID))
 	}
-	if p.Name != nil {
-		wrong = append(wrong, requireText("name", *p.Name, maxNameLength))
+	if sets.Has(destination.FieldName) {
+		wrong = append(wrong, requireText("name", in.Name, maxNameLength))
 	}
-	if p.DebounceWindowSeconds != nil && (*p.DebounceWindowSeconds < 0 || *p.DebounceWindowSeconds > maxDebounce) {
-		wrong = append(wrong, refuse(Malformed, "debounceWindowSeconds", "debounceWindowSeconds must be 0 to %d",
-			maxDebounce))
+	for _, d := range destination.Fields {
+		if !sets.Has(d.Field) || d.Fault == nil {
+			continue
+		}
+		if fault := d.Fault(in.Settings); fault != "" {
+			wrong = append(wrong, refuse(Malformed, d.Name, "%s %s", d.Name, fault))
+		}
 	}
-	if limit := p.MaxRequestsPerSecond; limit != nil && *limit != 0 &&
-		(*limit < destination.LeastRequestsPerSecond || *limit > destination.MostRequestsPerSecond) {
-		wrong = append(wrong, refuse(Malformed, "maxRequestsPerSecond", "maxRequestsPerSecond %s", LimitBounds))
+	if sets.Has(destination.FieldURL) {
+		wrong = append(wrong, c.checkConfig(ctx, in.URL, nil))
 	}
-	if p.URL != nil {
-		wrong = append(wrong, c.checkConfig(ctx, *p.URL, nil))
-	}
-	if p.Headers != nil {
-		if err := webhook.ValidateHeaders(*p.Headers); err != nil {
+	if sets.Has(destination.FieldHeaders) {
+		if err := webhook.ValidateHeaders(in.Headers); err != nil {
 			wrong = append(wrong, invalidConfig(ctx, "config.headers", err))
 		}
 	}

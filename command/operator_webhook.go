@@ -27,10 +27,12 @@ func (c *Commands) SetOperatorWebhook(ctx context.Context, by Caller, in SetOper
 		return c.endOperatorWebhook(ctx, by)
 	}
 	made, err := c.UpsertDestination(ctx, by, UpsertDestination{
-		ExternalID: destination.NoticesExternalID,
-		Name:       "Operators",
-		URL:        in.URL,
-		Secret:     in.Secret,
+		DestinationSettings: DestinationSettings{Settings: destination.Settings{
+			ExternalID: destination.NoticesExternalID,
+			Name:       "Operators",
+			URL:        in.URL,
+		}},
+		Secret: in.Secret,
 	})
 	if err != nil || made.Created {
 		return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/aggregates/subscription"
 	"carillon/command"
 	"carillon/command/catalog"
@@ -25,9 +26,14 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 	ctx, id := t.Context(), uuid.New()
 	// one leaves only the error of a use case.
 	one := func(_ any, err error) error { return err }
-	revise := func(in command.ReviseDestination) error {
-		in.ID = id
-		return one(f.ReviseDestination(ctx, f.by, in))
+	settings := func(s destination.Settings) command.DestinationSettings {
+		return command.DestinationSettings{Settings: s}
+	}
+	named := func(name string) command.DestinationSettings {
+		return settings(destination.Settings{Name: name, URL: "https://127.0.0.1/"})
+	}
+	revise := func(in command.DestinationSettings, sets destination.Field) error {
+		return one(f.ReviseDestination(ctx, f.by, command.ReviseDestination{ID: id, DestinationSettings: in, Sets: sets}))
 	}
 	publish := func(in command.Publish) error {
 		in.Organization, in.Data = f.org, []byte(`{"id":"n","title":"t"}`)
@@ -36,18 +42,20 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 	source := func(in command.RegisterSource) error { return one(f.RegisterSource(ctx, operator, in)) }
 	cases := map[string]func(s string) error{
 		"destination": func(s string) error {
-			return one(f.CreateDestination(ctx, f.by, command.CreateDestination{Name: s, URL: "https://127.0.0.1/"}))
+			return one(f.CreateDestination(ctx, f.by, command.CreateDestination{DestinationSettings: named(s)}))
 		},
-		"destination renamed": func(s string) error { return revise(command.ReviseDestination{Name: &s}) },
-		"externalId":          func(s string) error { return revise(command.ReviseDestination{ExternalID: &s}) },
+		"destination renamed": func(s string) error { return revise(named(s), destination.FieldName) },
+		"externalId": func(s string) error {
+			return revise(settings(destination.Settings{ExternalID: s}), destination.FieldExternalID)
+		},
 		"URL": func(s string) error {
-			return revise(command.ReviseDestination{URL: new("https://127.0.0.1/" + s)})
+			return revise(settings(destination.Settings{URL: "https://127.0.0.1/" + s}), destination.FieldURL)
 		},
 		"header value": func(s string) error {
-			return revise(command.ReviseDestination{Headers: &map[string]string{"X": s}})
+			return revise(command.DestinationSettings{Headers: map[string]string{"X": s}}, destination.FieldHeaders)
 		},
 		"header name": func(s string) error {
-			return revise(command.ReviseDestination{Headers: &map[string]string{s: "x"}})
+			return revise(command.DestinationSettings{Headers: map[string]string{s: "x"}}, destination.FieldHeaders)
 		},
 		"subscribed type": func(s string) error {
 			return one(f.CreateSubscription(ctx, f.by, command.CreateSubscription{

@@ -198,7 +198,12 @@ func TestAuditState_matchesAggregate(t *testing.T) {
 				apply(destination.AutoDisable{Reason: "failures", At: now})
 			case 4:
 				name := rapid.StringMatching("[A-Z]{1,3}").Draw(rt, "name")
-				apply(destination.Revise{Organization: auditOrg, Name: &name, At: now})
+				apply(destination.Revise{
+					Organization: auditOrg,
+					Sets:         destination.FieldName,
+					Settings:     destination.Settings{Name: name},
+					At:           now,
+				})
 			}
 		}
 		log.Project()

@@ -152,14 +152,15 @@ func TestReviseMovesTheAddress(t *testing.T) {
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{
 			Organization: org,
-			URL:          &plain,
+			Sets:         destination.FieldURL,
+			Settings:     destination.Settings{URL: plain},
 			ReadsHeaders: true,
 			At:           noon,
 		}).Then(destination.Revised{Settings: moved, At: noon}).
 		When(destination.Revise{
 			Organization: org,
-			URL:          &shown,
-			Address:      address,
+			Sets:         destination.FieldURL,
+			Settings:     destination.Settings{URL: shown, Address: address},
 			ReadsHeaders: true,
 			At:           noon,
 		}).Then(destination.Revised{Settings: back, At: noon})

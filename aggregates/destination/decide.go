@@ -1,7 +1,6 @@
 package destination
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"time"
@@ -44,21 +43,15 @@ type (
 		Disabled     bool   // initial status
 		At           time.Time
 	}
-	// Revise changes settings, and optionally the status. Nil fields stay.
+	// Revise changes settings, and optionally the status.
 	Revise struct {
-		Organization          uuid.UUID
-		Seen                  *Settings // Optional. The settings to replace: if they have changed since, nothing changes
-		ExternalID            *string
-		Name                  *string
-		URL                   *string
-		Address               Sealed // of the URL. Optional
-		Headers               *Sealed
-		DebounceWindowSeconds *int
-		MaxRequestsPerSecond  *float64 // 0 removes the limit
-		Traceparent           *bool
-		Enabled               *bool
-		ReadsHeaders          bool // the caller may read the stored headers, and therefore send them to another host
-		At                    time.Time
+		Organization uuid.UUID
+		Seen         *Settings // Optional. The settings to replace: if they have changed since, nothing changes
+		Sets         Field     // the fields that change
+		Settings     Settings  // their values
+		Enabled      *bool     // Optional
+		ReadsHeaders bool      // the caller may read the stored headers, and therefore send them to another host
+		At           time.Time
 	}
 	// SealAddress seals an open address. If that has changed or is sealed already, nothing changes.
 	SealAddress struct {
@@ -137,12 +130,12 @@ func (c Revise) decide(s State) ([]Event, error) {
 	if c.Seen != nil && !c.Seen.Equal(s.Settings) {
 		return nil, ErrRevisedSince
 	}
-	if c.URL != nil && c.Headers == nil && !c.ReadsHeaders && len(s.Settings.Headers.Data) > 0 && !sameOrigin(*c.URL,
-		s.Settings.URL) {
+	if c.Sets.Has(FieldURL) && !c.Sets.Has(FieldHeaders) && !c.ReadsHeaders && len(s.Settings.Headers.Data) > 0 &&
+		!sameOrigin(c.Settings.URL, s.Settings.URL) {
 		return nil, ErrNeedsHeaders
 	}
 	var events []Event
-	if set := c.merge(s.Settings); !set.Equal(s.Settings) {
+	if set := s.Settings.With(c.Sets, c.Settings); !set.Equal(s.Settings) {
 		events = append(events, Revised{Settings: set, At: c.At})
 	}
 	switch {
@@ -167,35 +160,6 @@ func (c SealAddress) decide(s State) ([]Event, error) {
 	case StatusNone, StatusDeleted:
 	}
 	return nil, ErrUnknown
-}
-
-func (c Revise) merge(s Settings) Settings {
-	set(&s.ExternalID, c.ExternalID)
-	set(&s.Name, c.Name)
-	if c.URL != nil && (*c.URL != s.URL || !bytes.Equal(c.Address.Digest, s.Address.Digest)) {
-		s.URL, s.Address = *c.URL, c.Address
-	}
-	set(&s.DebounceWindowSeconds, c.DebounceWindowSeconds)
-	set(&s.MaxRequestsPerSecond, c.MaxRequestsPerSecond)
-	set(&s.Traceparent, c.Traceparent)
-	if c.Headers != nil && !bytes.Equal(c.Headers.Digest, s.Headers.Digest) {
-		s.Headers = *c.Headers
-	}
-	return s
-}
-
-func set[T any](field, value *T) {
-	if value != nil {
-		*field = *value
-	}
-}
-
-// Equal reports whether two settings are equal, however they are sealed.
-func (s Settings) Equal(t Settings) bool {
-	return s.ExternalID == t.ExternalID && s.Name == t.Name && s.URL == t.URL &&
-		s.DebounceWindowSeconds == t.DebounceWindowSeconds && s.MaxRequestsPerSecond == t.MaxRequestsPerSecond &&
-		s.Traceparent == t.Traceparent &&
-		bytes.Equal(s.Address.Digest, t.Address.Digest) && bytes.Equal(s.Headers.Digest, t.Headers.Digest)
 }
 
 // secretsAt returns the time of a decision about secrets. Callers take the time of their own clock before their turn:

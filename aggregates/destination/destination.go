@@ -115,31 +115,11 @@ type State struct {
 	UpdatedAt    time.Time
 }
 
-// Settings are the settings that callers may change.
-type Settings struct {
-	ExternalID            string `json:"externalId,omitempty"`
-	Name                  string `json:"name"`
-	URL                   string `json:"url"`              // masked if Address is given
-	Address               Sealed `json:"address,omitzero"` // the whole URL if it has a hidden part
-	Headers               Sealed `json:"headers"`
-	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
-	// MaxRequestsPerSecond bounds what is sent by all processes together. 0 means no limit.
-	MaxRequestsPerSecond float64 `json:"maxRequestsPerSecond,omitzero"`
-	// Traceparent means that requests name the span that sends them.
-	Traceparent bool `json:"traceparent,omitzero"`
-}
-
 // NoticesExternalID is the externalId of the destination that gets notices about the others of its organization.
 const NoticesExternalID = "carillon.notices"
 
 // Operators owns the destination that gets the notices of all organizations. No organization has this id.
 var Operators = uuid.MustParse("a7e10b1e-7a17-5c0d-9b1c-0be7a70f5a11")
-
-// Limits of requests per second.
-const (
-	LeastRequestsPerSecond = 0.1
-	MostRequestsPerSecond  = 10_000
-)
 
 // Secret is a signing secret. A zero ExpiresAt means no expiry.
 type Secret struct {

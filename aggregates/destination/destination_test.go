@@ -105,15 +105,13 @@ func TestCreateDisabled(t *testing.T) {
 
 func TestRevise_sameSettings(t *testing.T) {
 	t.Parallel()
-	name, resealed := "CRM", destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
+	resealed := destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
 	again := destination.Sealed{Data: []byte("its address sealed again"), Digest: address.Digest}
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{
 			Organization: org,
-			Name:         &name,
-			URL:          &shown,
-			Address:      again,
-			Headers:      &resealed,
+			Sets:         destination.FieldName | destination.FieldURL | destination.FieldHeaders,
+			Settings:     destination.Settings{Name: "CRM", URL: shown, Address: again, Headers: resealed},
 			At:           noon,
 		}).
 		Then()
@@ -125,7 +123,8 @@ func TestReviseMergesAndSwitches(t *testing.T) {
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{
 			Organization: org,
-			URL:          &url,
+			Sets:         destination.FieldURL,
+			Settings:     destination.Settings{URL: url},
 			Enabled:      &off,
 			ReadsHeaders: true,
 			At:           noon,
@@ -154,14 +153,16 @@ func TestRevise_changedSinceSeen(t *testing.T) {
 		When(destination.Revise{
 			Organization: org,
 			Seen:         &seen,
-			Name:         &theirs,
+			Sets:         destination.FieldName,
+			Settings:     destination.Settings{Name: theirs},
 			At:           noon,
 		}).
 		Then(revised).
 		When(destination.Revise{
 			Organization: org,
 			Seen:         &seen,
-			Name:         &mine,
+			Sets:         destination.FieldName,
+			Settings:     destination.Settings{Name: mine},
 			At:           noon,
 		}).
 		Refused(destination.ErrRevisedSince)
@@ -169,7 +170,8 @@ func TestRevise_changedSinceSeen(t *testing.T) {
 		When(destination.Revise{
 			Organization: org,
 			Seen:         &destination.Settings{},
-			Name:         &mine,
+			Sets:         destination.FieldName,
+			Settings:     destination.Settings{Name: mine},
 			At:           noon,
 		}).
 		Refused(destination.ErrRevisedSince)
@@ -177,7 +179,8 @@ func TestRevise_changedSinceSeen(t *testing.T) {
 		When(destination.Revise{
 			Organization: other,
 			Seen:         &destination.Settings{},
-			Name:         &mine,
+			Sets:         destination.FieldName,
+			Settings:     destination.Settings{Name: mine},
 			At:           noon,
 		}).
 		Refused(destination.ErrUnknown)
@@ -418,7 +421,12 @@ func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel()
-			revise := destination.Revise{Organization: org, URL: &url, At: noon}
+			revise := destination.Revise{
+				Organization: org,
+				Sets:         destination.FieldURL,
+				Settings:     destination.Settings{URL: url},
+				At:           noon,
+			}
 			given := func() *aggregatetest.Scenario[destination.State, destination.Event, destination.Command] {
 				return aggregatetest.Stream(t, destination.Aggregate).Of(created, minted)
 			}
@@ -435,12 +443,12 @@ func TestReviseKeepsHeadersFromOtherHosts(t *testing.T) {
 			given().When(revise).Then(moved)
 		})
 	}
-	moved, none := "https://evil.example/", destination.Sealed{}
+	const moved = "https://evil.example/"
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
 		When(destination.Revise{
 			Organization: org,
-			URL:          &moved,
-			Headers:      &none,
+			Sets:         destination.FieldURL | destination.FieldHeaders,
+			Settings:     destination.Settings{URL: moved},
 			At:           noon,
 		}).
 		Then(destination.Revised{Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: moved}, At: noon})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/command"
@@ -34,7 +35,9 @@ func caller(org string) command.Caller {
 func (s shell) liveDestination(org string) uuid.UUID {
 	s.Helper()
 	created, err := s.app.Commands.CreateDestination(s.Context(), caller(org),
-		command.CreateDestination{Name: "CRM", URL: "https://carillon.invalid/hook"})
+		command.CreateDestination{DestinationSettings: command.DestinationSettings{
+			Settings: destination.Settings{Name: "CRM", URL: "https://carillon.invalid/hook"},
+		}})
 	if err == nil {
 		_, err = s.app.Commands.RotateSecret(s.Context(), caller(org), command.RotateSecret{Destination: created.ID})
 	}

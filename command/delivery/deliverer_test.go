@@ -148,7 +148,10 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 			s.eventually("the first ones are sent",
 				func() bool { return sender.sent("https://example.org/moved") == 1 })
 			revise(disabled, destination.Revise{Enabled: &off})
-			revise(moved, destination.Revise{URL: &elsewhere})
+			revise(moved, destination.Revise{
+				Sets:     destination.FieldURL,
+				Settings: destination.Settings{URL: elsewhere},
+			})
 			execute(t, store, destination.Aggregate, deleted.Destination,
 				destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
 			s.eventually("the move is heard", func() bool {

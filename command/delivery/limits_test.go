@@ -34,9 +34,10 @@ func TestDeliverersShareTheLimit(t *testing.T) {
 	store, organization, to, url := nodetest.Start(t), uuid.New(), uuid.New(), "https://example.org/limited"
 	makeDestination(t, store, to, organization, url)
 	execute(t, store, destination.Aggregate, to, destination.Command(destination.Revise{
-		Organization:         organization,
-		MaxRequestsPerSecond: new(5.0),
-		At:                   time.Now(),
+		Organization: organization,
+		Sets:         destination.FieldLimit,
+		Settings:     destination.Settings{MaxRequestsPerSecond: 5},
+		At:           time.Now(),
 	}))
 	sender, turns := &noting{to: map[string]int{}, let: make(chan struct{})}, &fewTurns{most: most}
 	for range 2 {

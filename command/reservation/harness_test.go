@@ -157,7 +157,7 @@ func (w *world) upsert(ctx context.Context, name string, death mortal) (id uuid.
 				}
 				id, created = owner, false
 				// Like the use cases it goes through the loop, in which many change one owner in turn.
-				return r.execute(ctx, owner, destination.Revise{Organization: w.org, Name: new(uuid.NewString()), At: w.now()}, nil)
+				return r.execute(ctx, owner, w.revise(destination.FieldName, destination.Settings{Name: uuid.NewString()}), nil)
 			})
 	})
 	return id, created, err
@@ -172,10 +172,14 @@ func (w *world) rename(ctx context.Context, id uuid.UUID, name string, death mor
 					err = destination.ErrUnknown
 				}
 				return reservation.Renaming{Old: known.State.Settings.ExternalID, Rename: func(ctx context.Context) error {
-					return r.execute(ctx, id, destination.Revise{Organization: w.org, ExternalID: &name, At: w.now()}, &known)
+					return r.execute(ctx, id, w.revise(destination.FieldExternalID, destination.Settings{ExternalID: name}), &known)
 				}}, err
 			})
 	})
+}
+
+func (w *world) revise(sets destination.Field, to destination.Settings) destination.Revise {
+	return destination.Revise{Organization: w.org, Sets: sets, Settings: to, At: w.now()}
 }
 
 func (w *world) delete(ctx context.Context, id uuid.UUID, death mortal) error {

@@ -192,7 +192,7 @@ func TestInterruptedRename(t *testing.T) {
 		t.Parallel()
 		w, id := died(t)
 		err := w.do(t.Context(), never, func(ctx context.Context, r *request) error {
-			return r.execute(ctx, id, destination.Revise{Organization: w.org, Name: new("other"), At: w.now()}, nil)
+			return r.execute(ctx, id, w.revise(destination.FieldName, destination.Settings{Name: "other"}), nil)
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -185,10 +185,13 @@ func randomCommand(r *rapid.T, s destination.State, at time.Time) destination.Co
 	default:
 		return destination.Revise{
 			Organization: org,
-			Name:         new(rapid.StringMatching("[a-z]{1,3}").Draw(r, "name")),
-			ExternalID:   new(rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id")),
-			Enabled:      new(rapid.Bool().Draw(r, "enabled")),
-			At:           at,
+			Sets:         destination.FieldName | destination.FieldExternalID,
+			Settings: destination.Settings{
+				Name:       rapid.StringMatching("[a-z]{1,3}").Draw(r, "name"),
+				ExternalID: rapid.SampledFrom([]string{"", "crm"}).Draw(r, "external id"),
+			},
+			Enabled: new(rapid.Bool().Draw(r, "enabled")),
+			At:      at,
 		}
 	}
 }

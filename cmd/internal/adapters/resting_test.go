@@ -58,7 +58,12 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 	}
 	url := "https://example.org/new"
 	if _, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination,
-		destination.Revise{Organization: s.organization, URL: &url, At: time.Now()}, destination.Options{}); err != nil {
+		destination.Revise{
+			Organization: s.organization,
+			Sets:         destination.FieldURL,
+			Settings:     destination.Settings{URL: url},
+			At:           time.Now(),
+		}, destination.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	s.claims(theirs, waiting)

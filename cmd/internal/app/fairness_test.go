@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
 	"carillon/command"
 )
@@ -46,8 +47,9 @@ func (p *process) crowd(organization uuid.UUID, destinations int) *crowd {
 		making.Go(func() {
 			for i := worker; i < destinations; i += 8 {
 				d, err := p.app.Commands.CreateDestination(p.Context(), by, command.CreateDestination{
-					Name: "crowd",
-					URL:  fmt.Sprint(url, "/", i),
+					DestinationSettings: command.DestinationSettings{
+						Settings: destination.Settings{Name: "crowd", URL: fmt.Sprint(url, "/", i)},
+					},
 				})
 				if err == nil {
 					_, err = p.app.Commands.CreateSubscription(p.Context(), by, command.CreateSubscription{

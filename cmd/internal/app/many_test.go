@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
 	"carillon/command"
 	"carillon/eventstore/node"
@@ -81,7 +82,11 @@ func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
 		g.mu.Lock()
 		g.came[path] = map[string]int{}
 		g.mu.Unlock()
-		d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{Name: path, URL: g.url + path})
+		d, err := p.app.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
+			DestinationSettings: command.DestinationSettings{
+				Settings: destination.Settings{Name: path, URL: g.url + path},
+			},
+		})
 		if err == nil {
 			_, err = p.app.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
 				Destination: d.ID,

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"carillon/aggregates/dispatch"
-	"carillon/command"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 )
@@ -22,7 +21,7 @@ func TestLongNamesInBrowser(t *testing.T) {
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
 	for what, name := range map[string]string{"one word": strings.Repeat("W", 255),
 		"from the right": strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 40), "quotes": strings.Repeat(`"<`, 127)} {
-		out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, Name: &name})
+		out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), renamed(id, name))
 		if err != nil {
 			t.Fatal(err)
 		}

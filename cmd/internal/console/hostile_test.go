@@ -100,7 +100,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	published := 0
 	for i, text := range texts {
 		what := fmt.Sprintf("%d: %.40q", i, text)
-		changed, err := w.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{ID: id, Name: &text})
+		changed, err := w.Commands.ReviseDestination(t.Context(), by, renamed(id, text))
 		if err == nil {
 			w.Await(t, changed.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
 		}

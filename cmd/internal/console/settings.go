@@ -227,9 +227,13 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	if err != nil {
 		return "", errors.Join(err, c.Commands.CheckDestination(v.Context(), all))
 	}
-	in := all.Replacing(id)
-	if typed.ExternalID != "" {
-		in.ExternalID = &typed.ExternalID
+	in := command.ReviseDestination{
+		ID:                  id,
+		DestinationSettings: all.DestinationSettings,
+		Sets:                destination.FieldsAll,
+	}
+	if typed.ExternalID == "" {
+		in.Sets &^= destination.FieldExternalID
 	}
 	if typed.Seen != "" {
 		in.Expected = new(typed.seenRevision())
@@ -276,12 +280,7 @@ func (c *Console) showChanges(v *visit, typed *settings, cause error) error {
 
 // read parses the texts of a form, and joins the refusals of those that can't be parsed. The command checks the values.
 func (s settings) read() (in command.CreateDestination, err error) {
-	in = command.CreateDestination{
-		ExternalID:  s.ExternalID,
-		Name:        s.Name,
-		URL:         s.URL,
-		Traceparent: s.Traceparent,
-	}
+	in.ExternalID, in.Name, in.URL, in.Traceparent = s.ExternalID, s.Name, s.URL, s.Traceparent
 	var wrong []error
 	if destination.IsMasked(s.URL) {
 		wrong = append(wrong, wire.Fail(wire.Invalid, "config.url", maskedAddress))

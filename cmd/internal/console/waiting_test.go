@@ -11,6 +11,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/httpapi/apitest"
@@ -69,8 +70,11 @@ func TestStanding(t *testing.T) {
 	// A debounce window holds a delivery back, and a newer one supersedes it.
 	window := 600
 	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
-		ID:                    id,
-		DebounceWindowSeconds: &window,
+		ID: id,
+		DestinationSettings: command.DestinationSettings{
+			Settings: destination.Settings{DebounceWindowSeconds: window},
+		},
+		Sets: destination.FieldDebounce,
 	})
 	if err != nil {
 		t.Fatal(err)

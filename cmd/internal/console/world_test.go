@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/app"
@@ -330,12 +331,27 @@ func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
 		Actor:        "key:test",
 		RequestID:    uuid.New(),
 	},
-		command.CreateDestination{Name: name, URL: address})
+		newDestination(name, address))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
 	return made.ID
+}
+
+func newDestination(name, url string) command.CreateDestination {
+	return command.CreateDestination{
+		DestinationSettings: command.DestinationSettings{Settings: destination.Settings{Name: name, URL: url}},
+	}
+}
+
+// renamed gives a destination another name.
+func renamed(id uuid.UUID, name string) command.ReviseDestination {
+	return command.ReviseDestination{
+		ID:                  id,
+		DestinationSettings: newDestination(name, "").DestinationSettings,
+		Sets:                destination.FieldName,
+	}
 }
 
 func receiver(tb testing.TB, status int, body string) string {

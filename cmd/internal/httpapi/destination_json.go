@@ -66,20 +66,33 @@ func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
 // checkLimit refuses 0, which is no limit to the command.
 func checkLimit(c *wire.Checks, limit wire.Clearable[float64]) {
 	if limit.Set && !limit.Null && limit.Value == 0 {
-		c.Fail("maxRequestsPerSecond", "%s", command.LimitBounds)
+		c.Fail("maxRequestsPerSecond", "%s", destination.LimitBounds)
 	}
 }
 
-func (b *putDestinationBody) create(externalID string) command.CreateDestination {
-	return command.CreateDestination{
-		ExternalID:            externalID,
-		Name:                  b.Name.Value,
-		URL:                   b.Config.Value.URL.Value,
-		Headers:               b.Config.Value.Headers.Value,
-		DebounceWindowSeconds: b.DebounceWindowSeconds.Value,
-		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Value,
-		Traceparent:           b.Traceparent.Value,
+// settings returns the values of the members that are set, and which these are.
+func (b *putDestinationBody) settings() (in command.DestinationSettings, sets destination.Field) {
+	take(&in.Name, b.Name, destination.FieldName, &sets)
+	take(&in.URL, b.Config.Value.URL, destination.FieldURL, &sets)
+	take(&in.Headers, b.Config.Value.Headers, destination.FieldHeaders, &sets)
+	take(&in.DebounceWindowSeconds, b.DebounceWindowSeconds, destination.FieldDebounce, &sets)
+	take(&in.MaxRequestsPerSecond, b.MaxRequestsPerSecond.Optional(), destination.FieldLimit, &sets)
+	take(&in.Traceparent, b.Traceparent, destination.FieldTraceparent, &sets)
+	return in, sets
+}
+
+// take copies a member that is set.
+func take[T any](to *T, member wire.Optional[T], field destination.Field, sets *destination.Field) {
+	if member.Set {
+		*to = member.Value
+		*sets |= field
 	}
+}
+
+func (b *putDestinationBody) create(externalID string) (in command.CreateDestination) {
+	in.DestinationSettings, _ = b.settings()
+	in.ExternalID = externalID
+	return in
 }
 
 // createDestinationBody is a new destination as sent.
@@ -129,16 +142,9 @@ func (b *patchDestinationBody) Check(c *wire.Checks) {
 }
 
 func (b *patchDestinationBody) revise(id uuid.UUID) command.ReviseDestination {
-	in := command.ReviseDestination{
-		ID:                    id,
-		ExternalID:            b.ExternalID.Pointer(),
-		Name:                  b.Name.Pointer(),
-		URL:                   b.Config.Value.URL.Pointer(),
-		Headers:               b.Config.Value.Headers.Pointer(),
-		DebounceWindowSeconds: b.DebounceWindowSeconds.Pointer(),
-		MaxRequestsPerSecond:  b.MaxRequestsPerSecond.Pointer(),
-		Traceparent:           b.Traceparent.Pointer(),
-	}
+	in := command.ReviseDestination{ID: id}
+	in.DestinationSettings, in.Sets = b.settings()
+	take(&in.ExternalID, b.ExternalID, destination.FieldExternalID, &in.Sets)
 	if b.Status.Set {
 		enabled := b.Status.Value == statusEnabled
 		in.Enabled = &enabled

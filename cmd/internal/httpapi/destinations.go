@@ -179,7 +179,11 @@ func (a *API) putDestination(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), body.create("").Replacing(id))
+		changed, err := a.Commands.ReviseDestination(r.Context(), callerOf(r), command.ReviseDestination{
+			ID:                  id,
+			DestinationSettings: body.create("").DestinationSettings,
+			Sets:                destination.FieldsAll &^ destination.FieldExternalID,
+		})
 		if err != nil {
 			return wire.Reply{}, err
 		}

@@ -51,7 +51,5 @@ func (c *Clearable[T]) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	return json.UnmarshalDecode(d, &c.Value)
 }
 
-// Pointer returns the value, zero for null, or nil if it is missing.
-func (c Clearable[T]) Pointer() *T {
-	return Optional[T]{Value: c.Value, Set: c.Set}.Pointer()
-}
+// Optional returns the member with zero for null.
+func (c Clearable[T]) Optional() Optional[T] { return Optional[T]{Value: c.Value, Set: c.Set} }
