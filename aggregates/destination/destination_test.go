@@ -111,8 +111,13 @@ func TestRevise_sameSettings(t *testing.T) {
 		When(destination.Revise{
 			Organization: org,
 			Sets:         destination.FieldName | destination.FieldURL | destination.FieldHeaders,
-			Settings:     destination.Settings{Name: "CRM", URL: shown, Address: again, Headers: resealed},
-			At:           noon,
+			Settings: destination.Settings{
+				Name:    "CRM",
+				URL:     shown,
+				Address: again,
+				Headers: resealed,
+			},
+			At: noon,
 		}).
 		Then()
 }

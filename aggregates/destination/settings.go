@@ -69,8 +69,10 @@ var LimitBounds = fmt.Sprintf("must be null, for no limit, or a number of reques
 var Fields = []Declared{
 	plain(FieldName, "name", "name", func(s *Settings) *string { return &s.Name }, text),
 	{
-		Field: FieldURL, Name: "url", Label: "url",
-		Text: func(s Settings) string { return s.URL },
+		Field: FieldURL,
+		Name:  "url",
+		Label: "url",
+		Text:  func(s Settings) string { return s.URL },
 		equal: func(a, b *Settings) bool {
 			return a.URL == b.URL && bytes.Equal(a.Address.Digest, b.Address.Digest)
 		},
@@ -99,7 +101,9 @@ var Fields = []Declared{
 	plain(FieldTraceparent, "traceparent", "traceparent", func(s *Settings) *bool { return &s.Traceparent },
 		func(bool) string { return "sent" }),
 	{
-		Field: FieldHeaders, Name: "headers", Label: "headers",
+		Field: FieldHeaders,
+		Name:  "headers",
+		Label: "headers",
 		Text:  func(Settings) string { return "" },
 		equal: func(a, b *Settings) bool { return bytes.Equal(a.Headers.Digest, b.Headers.Digest) },
 		copy:  func(to, from *Settings) { to.Headers = from.Headers },
@@ -109,7 +113,9 @@ var Fields = []Declared{
 // plain declares a setting that is stored and shown as it is. words are those of a value that is not zero.
 func plain[T comparable](field Field, name, label string, of func(*Settings) *T, words func(T) string) Declared {
 	return Declared{
-		Field: field, Name: name, Label: label,
+		Field: field,
+		Name:  name,
+		Label: label,
 		Text: func(s Settings) string {
 			var zero T
 			if value := *of(&s); value != zero {

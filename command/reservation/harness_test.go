@@ -179,7 +179,12 @@ func (w *world) rename(ctx context.Context, id uuid.UUID, name string, death mor
 }
 
 func (w *world) revise(sets destination.Field, to destination.Settings) destination.Revise {
-	return destination.Revise{Organization: w.org, Sets: sets, Settings: to, At: w.now()}
+	return destination.Revise{
+		Organization: w.org,
+		Sets:         sets,
+		Settings:     to,
+		At:           w.now(),
+	}
 }
 
 func (w *world) delete(ctx context.Context, id uuid.UUID, death mortal) error {

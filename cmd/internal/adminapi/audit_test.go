@@ -34,10 +34,12 @@ import (
 // life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
 func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
 	t.Helper()
-	created, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{DestinationSettings: command.DestinationSettings{
-		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook"},
-		Headers:  map[string]string{"X-Token": "hunter2"},
-	}})
+	created, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
+		DestinationSettings: command.DestinationSettings{
+			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook"},
+			Headers:  map[string]string{"X-Token": "hunter2"},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,12 @@ func TestOnBehalf_oneOrganization(t *testing.T) {
 	town, _ := s.Organization(t, "Town hall")
 	other, _ := s.Organization(t, "Reader")
 	by := command.Caller{Organization: town, Actor: "key:1"}
-	made, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{DestinationSettings: command.DestinationSettings{
-		Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:1/"},
-		Headers:  map[string]string{"X-Token": "hunter2"},
-	}})
+	made, err := s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
+		DestinationSettings: command.DestinationSettings{
+			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:1/"},
+			Headers:  map[string]string{"X-Token": "hunter2"},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

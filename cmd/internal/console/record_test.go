@@ -27,7 +27,8 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	library, _ := w.Organization(t, "Library")
 	kept := w.destination(t, "Kept", receiver(t, 204, ""))
 	gone := w.destination(t, "Given up", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), newDestination("Of the library", receiver(t, 204, "")))
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library),
+		newDestination("Of the library", receiver(t, 204, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,8 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 	w := open(t)
 	library, _ := w.Organization(t, "Library")
 	own := w.destination(t, "Kept", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library), newDestination("Of the library", receiver(t, 204, "")))
+	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library),
+		newDestination("Of the library", receiver(t, 204, "")))
 	if err != nil {
 		t.Fatal(err)
 	}

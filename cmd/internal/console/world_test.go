@@ -345,7 +345,7 @@ func newDestination(name, url string) command.CreateDestination {
 	}
 }
 
-// renamed gives a destination another name.
+// renamed returns a change of the name.
 func renamed(id uuid.UUID, name string) command.ReviseDestination {
 	return command.ReviseDestination{
 		ID:                  id,
