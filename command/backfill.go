@@ -18,9 +18,9 @@ import (
 
 // Bounds of a backfill.
 const (
-	MaxBackfillWindow   = 30 * 24 * time.Hour
-	MaxBackfillEvents   = 10_000
-	concurrentBackfills = 32
+	MaxBackfillWindow = 30 * 24 * time.Hour
+	MaxBackfillEvents = 10_000
+	concurrentRecords = 32
 )
 
 // History is the read models of published events and items.
@@ -124,36 +124,45 @@ func (in BackfillDestination) check() error {
 func (c *Commands) schedule(
 	ctx context.Context, by Caller, wanted []dispatch.Schedule, each func(),
 ) (result Result[Backfill], err error) {
-	result.Value.EventsScanned = len(wanted)
-	made := make([]eventstore.Position, len(wanted))
-	group, appending := errgroup.WithContext(ctx)
-	group.SetLimit(concurrentBackfills)
-	for i, command := range wanted {
+	made, last, err := forEach(ctx, wanted, each, func(ctx context.Context, _ int, s dispatch.Schedule) (
+		eventstore.Position, error) {
+		return c.scheduleOne(ctx, by, s.DeliveriesScheduled)
+	})
+	result.Value = Backfill{EventsScanned: len(wanted), DeliveriesCreated: len(made)}
+	result.Position = last
+	return result, err
+}
+
+// forEach records something for each of many, with a few at a time, in about their order. It returns those for which
+// something was recorded, and the last position. Its error has errPartly if there are any. each is optional.
+func forEach[T any](ctx context.Context, all []T, each func(),
+	record func(context.Context, int, T) (eventstore.Position, error)) (made []T, last eventstore.Position, err error) {
+	positions := make([]eventstore.Position, len(all))
+	group, recording := errgroup.WithContext(ctx)
+	group.SetLimit(concurrentRecords)
+	for i, one := range all {
 		group.Go(func() error {
 			var err error
-			if made[i], err = c.scheduleOne(appending, by, command.DeliveriesScheduled); err == nil && each != nil {
+			if positions[i], err = record(recording, i, one); err == nil && each != nil {
 				each()
 			}
 			return err
 		})
 	}
 	err = group.Wait()
-	for _, position := range made {
+	for i, position := range positions {
 		if position == eventstore.Start {
 			continue
 		}
-		result.Value.DeliveriesCreated++
-		if result.Position.Before(position) {
-			result.Position = position
+		made = append(made, all[i])
+		if last.Before(position) {
+			last = position
 		}
 	}
-	switch {
-	case err != nil && result.Value.DeliveriesCreated > 0:
-		err = fmt.Errorf("backfill: %w: %w", errPartly, err)
-	case err != nil:
-		err = fmt.Errorf("backfill: %w", err)
+	if err != nil && len(made) > 0 {
+		err = fmt.Errorf("%w: %w", errPartly, err)
 	}
-	return result, err
+	return made, last, err
 }
 
 // scheduleOne makes the delivery of an event, or makes it pending again if it is discarded, and reports if it recorded

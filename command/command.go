@@ -29,6 +29,7 @@ type Commands struct {
 	Catalog *catalog.Catalog
 	Access  Access
 	History History
+	Backlog Backlog
 	Walks   Walks
 	Quotas  Quotas // nil means nothing is counted
 

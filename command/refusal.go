@@ -69,6 +69,9 @@ var refusals = []struct {
 	{delivery.ErrSuperseded, Exists, "", "%v"},
 	{delivery.ErrDiscarded, Exists, "", "%v"},
 	{delivery.ErrRetired, Exists, "", "%v"},
+	{delivery.ErrEnded, Conflict, "", "%v"},
+	{delivery.ErrSending, Conflict, "", ""},
+	{delivery.ErrOff, Conflict, "", ""},
 
 	{destination.ErrUnknown, NotFound, "", ""},
 	{sealing.ErrShredded, NotFound, "", destination.ErrUnknown.Error()}, // deleted right now

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -24,34 +25,50 @@ type ReplayDelivery struct {
 func (c *Commands) ReplayDelivery(
 	ctx context.Context, by Caller, in ReplayDelivery,
 ) (replayed Result[delivery.State], err error) {
-	if in.FeedID != uuid.Nil {
-		of, err := feed.Aggregate.Load(ctx, c.Store, in.FeedID)
-		switch {
-		case err != nil:
-			return replayed, err
-		case len(of.State.Readers()) == 0:
-			return replayed, refuse(Exists, "",
-				"the delivery can't be replayed: the feed of its event was deleted")
-		case !of.State.VisibleTo(by.Organization):
-			return replayed, refuse(Exists, "",
-				"the delivery can't be replayed: your organization no longer has access to the feed of its event")
-		}
+	if refusal, err := c.unreadable(ctx, by, in.FeedID); refusal != nil || err != nil {
+		return replayed, cmp.Or(err, error(refusal))
 	}
 	run := uuid.New()
 	replayed, err = within(ctx, c.Quotas, amount{by.Organization, organization.LimitRedeliveries, run, 1},
 		func() (Result[delivery.State], error) {
-			out, err := delivery.Aggregate.Execute(ctx, c.Store, in.Delivery, delivery.RequestReplay{
+			out, err := c.ask(ctx, by, in.Delivery, delivery.RequestReplay{
 				Organization: by.Organization,
 				Destination:  in.Destination,
 				Replay:       run,
 				At:           c.now(),
 
 				RetiredBefore: c.retiredBefore(),
-			}, delivery.Options{Metadata: by.metadata()})
+			})
 			return resultOf(run, out.Loaded), err
 		})
+	return replayed, refused(err)
+}
+
+// unreadable returns why deliveries of a feed's events can't be replayed, if they can't. uuid.Nil is no feed.
+func (c *Commands) unreadable(ctx context.Context, by Caller, id uuid.UUID) (*Refusal, error) {
+	if id == uuid.Nil {
+		return nil, nil
+	}
+	of, err := feed.Aggregate.Load(ctx, c.Store, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(of.State.Readers()) == 0:
+		return refuse(Exists, "", "the delivery can't be replayed: the feed of its event was deleted"), nil
+	case !of.State.VisibleTo(by.Organization):
+		return refuse(Exists, "",
+			"the delivery can't be replayed: your organization no longer has access to the feed of its event"), nil
+	}
+	return nil, nil
+}
+
+// ask records what a caller asks of a delivery. One without a stream any more is retired.
+func (c *Commands) ask(
+	ctx context.Context, by Caller, id uuid.UUID, request delivery.Command,
+) (eventstore.Outcome[delivery.State, delivery.Event], error) {
+	out, err := delivery.Aggregate.Execute(ctx, c.Store, id, request, delivery.Options{Metadata: by.metadata()})
 	if errors.Is(err, eventstore.ErrStreamDeleted) {
 		err = delivery.ErrRetired
 	}
-	return replayed, refused(err)
+	return out, err
 }

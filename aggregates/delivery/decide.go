@@ -9,7 +9,8 @@ import (
 
 // Reasons why a replay is refused.
 var (
-	ErrInFlight   = errors.New("the delivery is still in flight: wait until it has succeeded or failed")
+	ErrInFlight = errors.New("the delivery is still in flight, and a replay is for those that have ended: " +
+		"POST /events/deliveries/{id}/retry sends one that waits now")
 	ErrReplaying  = errors.New("another replay of this delivery is running: wait until it has ended")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
 	ErrDiscarded  = errors.New("the delivery was discarded with its subscription: a backfill of the destination " +
@@ -18,6 +19,33 @@ var (
 	ErrRetired = errors.New("the delivery is retired: it was over for longer than this installation keeps deliveries " +
 		"(CARILLON_RETAIN_DELIVERIES), and can't be sent again")
 )
+
+// Reasons why a retry is refused.
+var (
+	ErrEnded   = errors.New("the delivery has ended")
+	ErrSending = errors.New("the delivery is being sent right now: wait for the outcome of this attempt")
+	ErrOff     = errors.New("the delivery's destination is disabled: enable it first (PATCH /events/destinations/{ref} " +
+		`with "status": "enabled"), what waits is sent then`)
+)
+
+// EndedError is ErrEnded with the status.
+type EndedError struct{ Status Status }
+
+// Error returns a text with the status, and how to send the event again if that is possible.
+func (e *EndedError) Error() string {
+	text := ErrEnded.Error() + " (" + string(e.Status) + "), and only one that waits can be retried: "
+	switch e.Status {
+	case StatusSuperseded:
+		return text + "a newer one was sent instead; replay (POST /events/deliveries/{id}/replay) is for that one"
+	case StatusDiscarded:
+		return text + "replay can't send it either, a backfill does if a subscription wants its event now"
+	case StatusPending, StatusSucceeded, StatusFailed:
+	}
+	return text + "POST /events/deliveries/{id}/replay sends it again"
+}
+
+// Unwrap returns ErrEnded.
+func (e *EndedError) Unwrap() error { return ErrEnded }
 
 // DiscardedError is ErrDiscarded with its cause.
 type DiscardedError struct{ Reason string }
@@ -46,7 +74,7 @@ type (
 		At           time.Time
 		Retry        Retry
 	}
-	// Supersede ends the delivery in favour of a newer one, unless it was attempted.
+	// Supersede ends the delivery in favour of a newer one, unless it was attempted, or a retry was requested.
 	Supersede struct {
 		By uuid.UUID
 		At time.Time
@@ -69,6 +97,14 @@ type (
 		Replay uuid.UUID
 		Reason string
 		At     time.Time
+	}
+	// RequestRetry makes the next attempt of a pending delivery due now. One that is due stays as it is.
+	RequestRetry struct {
+		Organization uuid.UUID
+		Destination  uuid.UUID
+		Sending      bool // an attempt is in flight, as far as is known
+		Off          bool // its destination is disabled
+		At           time.Time
 	}
 	// RequestReplay requests one more attempt of a completed delivery.
 	RequestReplay struct {
@@ -143,7 +179,7 @@ func (c RecordAttempt) after(s State) (Status, time.Time) {
 }
 
 func (c Supersede) decide(s State) ([]Event, error) {
-	if s.status() != StatusPending || s.Attempts > 0 {
+	if s.status() != StatusPending || s.Attempts > 0 || s.Retry {
 		return nil, nil
 	}
 	return []Event{Superseded(c)}, nil
@@ -173,6 +209,20 @@ func (c DropReplay) decide(s State) ([]Event, error) {
 		return nil, nil
 	}
 	return []Event{ReplayDropped(c)}, nil
+}
+
+func (c RequestRetry) decide(s State) ([]Event, error) {
+	switch {
+	case s.status() != StatusPending:
+		return nil, &EndedError{Status: s.Status}
+	case c.Off:
+		return nil, ErrOff
+	case c.Sending:
+		return nil, ErrSending
+	case s.Retry, !s.NextAttemptAt.IsZero() && !s.NextAttemptAt.After(c.At):
+		return nil, nil
+	}
+	return []Event{RetryRequested{Organization: c.Organization, Destination: c.Destination, At: c.At}}, nil
 }
 
 func (c RequestReplay) decide(s State) ([]Event, error) {

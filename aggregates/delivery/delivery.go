@@ -7,6 +7,8 @@
 //	   └──Discard────▶ discarded (its last subscription was deleted, or its organization lost the feed)
 //	                       └──Reinstate──▶ pending
 //
+// RequestRetry makes the next attempt of a pending delivery due now.
+//
 // The stream begins with the first of these facts, because the dispatch records the existence of the delivery.
 package delivery
 
@@ -59,6 +61,13 @@ type (
 		Destination   uuid.UUID   `json:"destination"`
 		Subscriptions []uuid.UUID `json:"subscriptions"` // those that match it now
 		At            time.Time   `json:"at"`
+	}
+	// RetryRequested makes the next automatic attempt due at once, instead of when the schedule or the debounce window
+	// says.
+	RetryRequested struct {
+		Organization uuid.UUID `json:"organization"`
+		Destination  uuid.UUID `json:"destination"`
+		At           time.Time `json:"at"`
 	}
 	// ReplayRequested is a caller's request to send it again.
 	ReplayRequested struct {
@@ -113,7 +122,8 @@ type State struct {
 	Status        Status    // "" means pending, see status
 	Attempts      int       // all of them
 	Automatic     int       // those of the retry schedule
-	NextAttemptAt time.Time // if the status is pending and there were attempts
+	NextAttemptAt time.Time // if the status is pending, and there were attempts or a retry was requested
+	Retry         bool      // requested and not attempted yet
 	Replay        uuid.UUID // requested and not attempted yet
 	Reason        string    // reason of the discarding
 	ChangedAt     time.Time // the end of the last attempt, or the time of a later event
@@ -130,7 +140,7 @@ func (e Attempted) LostRace() bool { return e.RenumberedFrom != 0 }
 func (s State) status() Status { return cmp.Or(s.Status, StatusPending) }
 
 func (e Attempted) evolve(s State) State {
-	s.Status, s.Attempts, s.NextAttemptAt = e.Status, e.Number, e.NextAttemptAt
+	s.Status, s.Attempts, s.NextAttemptAt, s.Retry = e.Status, e.Number, e.NextAttemptAt, false
 	s.changed(e.At.Add(e.Duration()))
 	switch {
 	case e.Trigger != Automatic:
@@ -151,9 +161,15 @@ func (e Superseded) evolve(s State) State      { s.changed(e.At); s.Status = Sta
 func (e ReplayRequested) evolve(s State) State { s.changed(e.At); s.Replay = e.Replay; return s }
 func (e ReplayDropped) evolve(s State) State   { s.changed(e.At); s.Replay = uuid.Nil; return s }
 
+func (e RetryRequested) evolve(s State) State {
+	s.changed(e.At)
+	s.NextAttemptAt, s.Retry = e.At, true
+	return s
+}
+
 func (e Discarded) evolve(s State) State {
 	s.changed(e.At)
-	s.Status, s.Reason, s.Replay = StatusDiscarded, e.Reason, uuid.Nil
+	s.Status, s.Reason, s.Replay, s.Retry = StatusDiscarded, e.Reason, uuid.Nil, false
 	return s
 }
 
@@ -171,6 +187,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, ReplayRequested]("delivery.replay-requested.v1"),
 	eventstore.Case[Event, ReplayDropped]("delivery.replay-dropped.v1"),
 	eventstore.Case[Event, Reinstated]("delivery.reinstated.v1"),
+	eventstore.Case[Event, RetryRequested]("delivery.retry-requested.v1"),
 )
 
 // Aggregate binds the functions to the streams "delivery-<uuid>".

@@ -29,7 +29,11 @@ var (
 	}
 	schedule = delivery.Retry{Schedule: []time.Duration{5 * time.Second, 5 * time.Minute}}
 	again    = []uuid.UUID{uuid.MustParse("44444444-4444-4444-8444-444444444444")}
-	wanted   = delivery.ReplayRequested{
+	retryNow = delivery.RequestRetry{Organization: org, Destination: dest, At: noon}
+
+	retryWanted = delivery.RetryRequested{Organization: org, Destination: dest, At: noon}
+
+	wanted = delivery.ReplayRequested{
 		Organization: org,
 		Destination:  dest,
 		Replay:       replay,
@@ -74,7 +78,7 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[delivery.Event](t, delivery.Events,
 		attempted(2, refused, delivery.StatusPending, noon.Add(time.Minute)),
 		delivery.Superseded{By: replay, At: noon}, delivery.Discarded{Reason: "subscription deleted", At: noon}, wanted,
-		delivery.ReplayDropped{Replay: replay, Reason: "feed deleted", At: noon}, reinstated,
+		delivery.ReplayDropped{Replay: replay, Reason: "feed deleted", At: noon}, reinstated, retryWanted,
 	)
 	answered := refused
 	answered.ResponseHeaders = []byte("sealed headers")
@@ -196,6 +200,60 @@ func TestReplay(t *testing.T) {
 		Refused(delivery.ErrDiscarded)
 }
 
+// The attempt after a retry is the next one of the schedule, which goes on from there.
+func TestRetry_takesItsPlaceInSchedule(t *testing.T) {
+	t.Parallel()
+	failed := attempted(1, refused, delivery.StatusPending, noon.Add(time.Hour))
+	ended := noon.Add(refused.Duration())
+	aggregatetest.Stream(t, delivery.Aggregate).Of(failed).
+		When(retryNow).Then(retryWanted).
+		When(retryNow).Then(). // two callers at once
+		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Minute))).
+		When(retryNow).Then(retryWanted).
+		Repeatable().When(attempt(3, ok)).Then(attempted(3, ok, delivery.StatusSucceeded, time.Time{})).
+		When(retryNow).Refused(delivery.ErrEnded)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(attempted(1, refused, delivery.StatusPending, noon)).
+		When(retryNow).Then() // it is due
+}
+
+// A request that was in flight when the retry was recorded is the attempt that was asked for.
+func TestRetry_recordedInFlight(t *testing.T) {
+	t.Parallel()
+	next := noon.Add(refused.Duration() + 5*time.Second)
+	aggregatetest.Stream(t, delivery.Aggregate).Of(retryWanted).
+		Repeatable().When(attempt(1, refused)).Then(attempted(1, refused, delivery.StatusPending, next))
+}
+
+func TestRetryRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status delivery.Status
+		change func(*delivery.RequestRetry)
+		want   string
+	}{
+		{"", func(c *delivery.RequestRetry) { c.Sending = true }, "is being sent right now"},
+		{"", func(c *delivery.RequestRetry) { c.Off, c.Sending = true, true }, `"status": "enabled"`},
+		{delivery.StatusFailed, func(c *delivery.RequestRetry) { c.Off = true }, "/replay sends it again"},
+		{delivery.StatusSucceeded, func(*delivery.RequestRetry) {}, "(succeeded)"},
+		{delivery.StatusSuperseded, func(*delivery.RequestRetry) {}, "replay"},
+		{delivery.StatusDiscarded, func(*delivery.RequestRetry) {}, "backfill"},
+	} {
+		request := retryNow
+		c.change(&request)
+		events, err := delivery.Aggregate.Decide(delivery.State{Status: c.status}, request)
+		if len(events) > 0 || err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; want %q", c.status, events, err, c.want)
+		}
+	}
+}
+
+// Once it was promised to be sent, a newer one does not replace it.
+func TestRetry_notSuperseded(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, delivery.Aggregate).When(retryNow).Then(retryWanted).
+		When(delivery.Supersede{By: replay, At: noon}).Then()
+}
+
 func TestSupersedeAndDiscardNeedPending(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, delivery.Aggregate).
@@ -295,7 +353,9 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(delivery.Reinstate{}, "", "", "", "", "", "Reinstated").
 		When(delivery.DropReplay{Replay: replay}, "", "", "", "", "", "").
 		When(request, delivery.ErrInFlight, delivery.ErrInFlight, "ReplayRequested", "ReplayRequested",
-			delivery.ErrSuperseded, delivery.ErrDiscarded)
+			delivery.ErrSuperseded, delivery.ErrDiscarded).
+		When(delivery.RequestRetry{}, "RetryRequested", "RetryRequested", delivery.ErrEnded, delivery.ErrEnded,
+			delivery.ErrEnded, delivery.ErrEnded)
 }
 
 // The status after a failed or successful attempt, by the status before it.

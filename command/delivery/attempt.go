@@ -279,7 +279,7 @@ func attemptedBy(command delivery.RecordAttempt, recorded []delivery.Event) deli
 			return e
 		// An attempt records none of these.
 		case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
-			delivery.ReplayDropped:
+			delivery.ReplayDropped, delivery.RetryRequested:
 		}
 	}
 	return delivery.Attempted{Number: command.Number, Outcome: command.Outcome}

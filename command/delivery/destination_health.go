@@ -152,7 +152,7 @@ func (h *DestinationHealth) afterAttempt(ctx context.Context, recorded *eventsto
 		return h.count(ctx, recorded, e)
 	// Say nothing about the endpoint.
 	case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
-		delivery.ReplayDropped:
+		delivery.ReplayDropped, delivery.RetryRequested:
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func (b *batch) count(p *published, d *dispatch.DeliveriesScheduled, scheduled *
 		case delivery.Attempted:
 			b.attempted(to, e, failures)
 		case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
-			delivery.ReplayDropped: // no attempts
+			delivery.ReplayDropped, delivery.RetryRequested: // no attempts
 		}
 	}
 	b.ended(retirement.Outcomes{

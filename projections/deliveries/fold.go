@@ -48,6 +48,7 @@ type row struct {
 	replayBefore uuid.UUID // as stored
 	replay       uuid.UUID // requested
 	dueTouched   bool
+	retried      bool      // the stored row is due at dueAt: only that is known of it, as a worker may hold it
 	dueAt        time.Time // zero: not due
 	decidedAt    time.Time // when that was decided
 	availableAt  time.Time
@@ -157,6 +158,8 @@ func (r *row) apply(event delivery.Event) {
 		r.status, r.completedAt, r.automatic = delivery.StatusPending, time.Time{}, 0
 		r.subscriptions, r.reinstated = e.Subscriptions, true
 		r.setDue(e.At, e.At)
+	case delivery.RetryRequested:
+		r.retry(e.At)
 	case delivery.ReplayRequested:
 		r.replay = e.Replay
 		r.setDue(e.At, e.At)
@@ -210,4 +213,13 @@ func (r *row) end(status delivery.Status, at time.Time) {
 // setDue sets the time of the next attempt, by any worker; zero means none.
 func (r *row) setDue(at, decided time.Time) {
 	r.dueTouched, r.dueAt, r.availableAt, r.decidedAt, r.worker = true, at, at, decided, 0
+	r.retried = false
+}
+
+// retry makes the next attempt due now. A worker that holds the delivery is about to make it, and keeps its lease.
+func (r *row) retry(at time.Time) {
+	r.retried, r.dueAt, r.decidedAt = !r.dueTouched, at, at
+	if r.worker == 0 {
+		r.availableAt = at
+	}
 }

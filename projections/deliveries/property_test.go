@@ -99,7 +99,7 @@ func randomHistory(r *rapid.T, h history) {
 	}
 	for n := range rapid.IntRange(5, 60).Draw(r, "steps") {
 		at = at.Add(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, 7 * time.Hour}).Draw(r, "pause"))
-		kind := rapid.IntRange(0, 9).Draw(r, "kind")
+		kind := rapid.IntRange(0, 10).Draw(r, "kind")
 		if kind <= 2 || len(made) == 0 {
 			var fanOut []dispatch.Scheduled
 			for _, id := range destinations {
@@ -143,6 +143,8 @@ func randomHistory(r *rapid.T, h history) {
 				Replay:       uuid.New(),
 				At:           at,
 			})
+		case 10:
+			decide(k, delivery.RequestRetry{Organization: org, Destination: k.destination, At: at})
 		case 8:
 			decide(k, rapid.SampledFrom([]delivery.Command{
 				delivery.Supersede{By: uuid.New(), At: at}, delivery.Discard{Reason: "no subscription matches", At: at},

@@ -225,17 +225,24 @@ var (
 		column.New[column.NullUUIDs]("replay", "uuid", func(r *row) uuid.UUID { return r.replay }),
 		column.New[column.Times]("decided_at", "timestamptz", func(r *row) time.Time { return r.decidedAt }),
 	}
+	dueAt, decidedAt = dueColumns[2], dueColumns[6]
+
 	insertDue = column.Insert("due", dueColumns...)
 	upsertDue = column.Upsert("due", []string{"id"}, []string{"destination"}, dueColumns...)
+	retryDue  = column.SQL("UPDATE due AS t SET due_at = u.due_at, decided_at = u.decided_at, available_at = "+
+		"CASE WHEN t.worker IS NULL THEN u.due_at ELSE t.available_at END FROM %s WHERE t.id = u.id",
+		idColumn, dueAt, decidedAt)
 )
 
 func (f *fold) writeDue(tx pgx.Tx, batch *pgx.Batch) {
 	var (
-		over       column.UUIDs
-		first, set []*row
+		over                column.UUIDs
+		first, set, retried []*row
 	)
 	for _, r := range f.rows {
 		switch {
+		case r.retried:
+			retried = append(retried, r)
 		case !r.dueTouched:
 		case r.dueAt.IsZero() && r.wasDue():
 			over = append(over, r.id)
@@ -245,7 +252,7 @@ func (f *fold) writeDue(tx pgx.Tx, batch *pgx.Batch) {
 		default:
 			first = append(first, r)
 		}
-		if r.dueTouched && !r.dueAt.IsZero() && r.worker == 0 {
+		if (r.dueTouched || r.retried) && !r.dueAt.IsZero() && r.worker == 0 {
 			projections.Due(tx, r.availableAt)
 		}
 	}
@@ -254,4 +261,5 @@ func (f *fold) writeDue(tx pgx.Tx, batch *pgx.Batch) {
 	}
 	insertDue.Queue(batch, first)
 	upsertDue.Queue(batch, set)
+	retryDue.Queue(batch, retried)
 }

@@ -98,7 +98,8 @@ func fold(batch []eventstore.Recorded) (map[uuid.UUID]*change, answers, error) {
 				of(e.Destination).attempted(e)
 				counted.attempted(e)
 				// say nothing about the endpoint
-			case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested, delivery.ReplayDropped:
+			case delivery.Superseded, delivery.Discarded, delivery.Reinstated, delivery.ReplayRequested,
+				delivery.ReplayDropped, delivery.RetryRequested:
 			}
 			continue
 		}

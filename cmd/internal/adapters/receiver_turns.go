@@ -18,7 +18,9 @@ var _ delivery.Turns = ReceiverTurns{}
 func (r ReceiverTurns) Take(
 	ctx context.Context, destination uuid.UUID, interval time.Duration,
 ) (time.Duration, error) {
-	// A slash is in no host's name.
-	wait, _, err := r.Hosts.Take(ctx, "destination/"+destination.String(), interval)
+	wait, _, err := r.Hosts.Take(ctx, turnsOf(destination), interval)
 	return wait, err
 }
+
+// turnsOf returns the name by which a destination takes turns. A slash is in no host's name.
+func turnsOf(destination uuid.UUID) string { return "destination/" + destination.String() }

@@ -24,9 +24,24 @@ const (
 	// restingNow leaves out destinations that were changed since: they may be other receivers now.
 	restingNow = `
 		SELECT r.destination, extract(epoch FROM least(r.until - clock_timestamp(), interval '24 hours'))::float8
-		FROM carillon.resting r WHERE r.until > clock_timestamp()
+		` + atRest
+	atRest = `FROM carillon.resting r WHERE r.until > clock_timestamp()
 			AND NOT EXISTS (SELECT FROM destinations.destinations t WHERE t.id = r.destination AND t.updated_at > r.asked_at)`
+	// heldUntil is when the rest of a destination ends, or its limit allows the next request.
+	heldUntil = `SELECT greatest(
+		(SELECT r.until ` + atRest + ` AND r.destination = $1),
+		(SELECT next_at FROM carillon.hosts WHERE name = $2 AND next_at BETWEEN clock_timestamp() AND clock_timestamp() +
+			interval '1 hour'))`
 )
+
+// HeldUntil implements command.Backlog.
+func (b Backlog) HeldUntil(ctx context.Context, destination uuid.UUID) (until time.Time, err error) {
+	err = b.Queries.Pool.QueryRow(ctx, heldUntil, destination, turnsOf(destination)).Scan(column.Time(&until))
+	if err != nil {
+		return until, fmt.Errorf("rest of a destination: %w", err)
+	}
+	return until.UTC(), nil
+}
 
 // Rest implements delivery.Queue.
 func (q *DeliveryQueue) Rest(ctx context.Context, destination uuid.UUID, wait time.Duration) error {

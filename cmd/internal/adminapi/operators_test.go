@@ -234,6 +234,8 @@ var decided = map[string][]string{
 	"GET " + onBehalf + "deliveries":                                  forOperators,
 	"GET " + onBehalf + "deliveries/{id}":                             forOperators,
 	"POST " + onBehalf + "deliveries/{id}/replay":                     forOperators,
+	"POST " + onBehalf + "deliveries/{id}/retry":                      forOperators,
+	"POST " + onBehalf + "destinations/{ref}/recover":                 forOperators,
 	"GET " + onBehalf + "events":                                      forOperators,
 	"GET " + onBehalf + "events/{id}":                                 forOperators,
 	"GET /debug/pprof/profile":                                        forOperators,

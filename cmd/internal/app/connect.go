@@ -157,6 +157,7 @@ func (a *App) connectCommands(with sending) error {
 		Walks:   a.Queries,
 		Quotas:  &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log},
 		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
+		Backlog: adapters.Backlog{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 
 		Retain:              a.cfg.RetainDeliveries,
 		RetainHappenings:    a.cfg.RetainHappenings,

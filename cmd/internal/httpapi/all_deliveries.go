@@ -34,10 +34,12 @@ func feedID(q *wire.Query) uuid.UUID {
 	return id
 }
 
+const badPattern = "must be an exact type, a trailing wildcard such as news.*, or *"
+
 func typePattern(q *wire.Query) string {
 	pattern := q.Text("type")
 	if q.Has("type") && !subscription.ValidPattern(pattern) {
-		q.Fail("type", "must be an exact type, a trailing wildcard such as news.*, or *")
+		q.Fail("type", badPattern)
 	}
 	return pattern
 }

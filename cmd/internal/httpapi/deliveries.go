@@ -25,6 +25,9 @@ func (a *API) deliveryRoutes(r routes) {
 	r.read.Get("/events/deliveries", wire.Events.Handle(a.listAllDeliveries))
 	r.read.Get("/events/deliveries/{id}", wire.Events.Handle(wire.NoQuery(wire.With(pathID, a.getDelivery))))
 	r.write.Post("/events/deliveries/{id}/replay", wire.Events.Handle(wire.With(pathID, wire.Empty(a.replayDelivery))))
+	r.write.Post("/events/deliveries/{id}/retry", wire.Events.Handle(wire.With(pathID, wire.Empty(a.retryDelivery))))
+	r.write.Post("/events/destinations/{ref}/recover",
+		wire.Events.Handle(wire.With2(wire.DecodeOptional[recoverBody], a.destinationID, a.recoverDestination)))
 }
 
 var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}

@@ -61,6 +61,8 @@ var neededFor = map[string][]organization.Scope{
 	"GET /events/deliveries":                                    {"read"},
 	"GET /events/deliveries/{id}":                               {"read"},
 	"POST /events/deliveries/{id}/replay":                       {"write"},
+	"POST /events/deliveries/{id}/retry":                        {"write"},
+	"POST /events/destinations/{ref}/recover":                   {"write"},
 	"GET /events/events":                                        {"read"},
 	"GET /events/events/{id}":                                   {"read"},
 	"GET /events/types":                                         {"read"},

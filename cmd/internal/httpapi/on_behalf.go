@@ -22,6 +22,8 @@ func OperatorRoutes() []Route {
 		{http.MethodGet, "/events/deliveries"},
 		{http.MethodGet, "/events/deliveries/{id}"},
 		{http.MethodPost, "/events/deliveries/{id}/replay"},
+		{http.MethodPost, "/events/deliveries/{id}/retry"},
+		{http.MethodPost, "/events/destinations/{ref}/recover"},
 		{http.MethodGet, "/events/events"},
 		{http.MethodGet, "/events/events/{id}"},
 	}

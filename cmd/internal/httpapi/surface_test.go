@@ -51,6 +51,8 @@ var surface = []request{
 	{method: "GET", path: "/events/deliveries"},
 	{method: "GET", path: "/events/deliveries/{id}"},
 	{method: "POST", path: "/events/deliveries/{id}/replay", body: `{}`},
+	{method: "POST", path: "/events/deliveries/{id}/retry", body: `{}`},
+	{method: "POST", path: destinationsPath + "/{ref}/recover", body: `{}`},
 	{method: "GET", path: "/events/events"},
 	{method: "GET", path: "/events/events/{id}"},
 	{method: "GET", path: "/events/types"},

@@ -116,6 +116,7 @@ func Start(tb testing.TB) *Fixture {
 		Walks:   p.Queries,
 		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
 		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
+		Backlog: adapters.Backlog{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
 	}
 	p.StartReadModels(tb)
 	return p
@@ -155,6 +156,7 @@ func (p *Fixture) For(tb testing.TB) *Fixture {
 		Catalog: p.Commands.Catalog,
 		Access:  p.Commands.Access,
 		History: p.Commands.History,
+		Backlog: p.Commands.Backlog,
 		Walks:   p.Commands.Walks,
 		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: own.Log},
 	}

@@ -1,0 +1,251 @@
+package httpapi_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	feedaggregate "carillon/aggregates/feed"
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/wire"
+	"carillon/command"
+	"carillon/eventstore"
+)
+
+type retryView struct {
+	DeliveryID    string    `json:"deliveryId"`
+	NextAttemptAt time.Time `json:"nextAttemptAt"`
+}
+
+func retryOf(id string) request {
+	return request{method: http.MethodPost, path: "/events/deliveries/" + id + "/retry"}
+}
+
+// waiting makes a delivery that failed, and waits for its retry.
+func (s *server) waiting(t *testing.T, destination string) string {
+	t.Helper()
+	id := s.delivery(t, destination)
+	s.happens(t, id, s.attempt(t, destination, 1, 503, ""))
+	return id
+}
+
+// failedOne makes a delivery that failed permanently.
+func (s *server) failedOne(t *testing.T, destination string, in command.Publish) string {
+	t.Helper()
+	id := s.published(t, destination, in)
+	gone := s.attempt(t, destination, 1, 410, "")
+	gone.Retry.Never = true
+	s.happens(t, id, gone)
+	return id
+}
+
+// exec changes a row that no use case changes.
+func (s *server) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.Pool.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const markSent = "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1"
+
+func TestRetryMakesWaitingDueNow(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	id := s.waiting(t, crm.ID)
+	before := time.Now().Add(-time.Second)
+	because := retryOf(id)
+	because.header = map[string]string{wire.ReasonHeader: "receiver repaired"}
+	var retried retryView
+	s.do(t, because).into(t, 202, &retried)
+	at := retried.NextAttemptAt
+	if retried.DeliveryID != id || at.Before(before) || at.After(time.Now()) {
+		t.Errorf("retry = %+v", retried)
+	}
+	if d := s.detail(t, id); d.Status != "pending" || !d.NextAttemptAt.Equal(at) {
+		t.Errorf("afterwards: %s, next at %s", d.Status, d.NextAttemptAt)
+	}
+	const n = 10
+	if got := s.concurrently(t, n, func(int) request { return retryOf(id) }); got[http.StatusAccepted] != n {
+		t.Errorf("asked again: %v", got)
+	}
+	requests := 0
+	for recorded, err := range s.Store.Read(t.Context(), "delivery-"+id, 0) {
+		meta, bad := eventstore.ParseMetadata(recorded.Metadata)
+		if err != nil || bad != nil {
+			t.Fatal(err, bad)
+		}
+		if recorded.Type == "delivery.retry-requested.v1" {
+			requests++
+			if meta.Reason != "receiver repaired" || meta.Actor == "" {
+				t.Errorf("by %q because of %q", meta.Actor, meta.Reason)
+			}
+		}
+	}
+	if requests != 1 {
+		t.Errorf("recorded %d times", requests)
+	}
+	s.happens(t, id, s.attempt(t, crm.ID, 2, 204, ""))
+	if d := s.detail(t, id); d.Status != "succeeded" || d.Attempts[1].Trigger != "automatic" {
+		t.Errorf("at the end: %+v", d)
+	}
+}
+
+// A rest or a limit of the whole destination holds for a retry as well.
+func TestRetry_heldByReceiver(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for name, hold := range map[string]string{
+		"Retry-After": "INSERT INTO carillon.resting VALUES ($1::uuid, $2, now())",
+		"limit": "INSERT INTO carillon.hosts (name, next_at, rest_until) VALUES ('destination/' || $1::text, $2, " +
+			"'-infinity')",
+	} {
+		crm := s.subscribed(t, "crm-"+name)
+		id := s.waiting(t, crm.ID)
+		until := time.Now().UTC().Add(10 * time.Minute).Truncate(time.Microsecond)
+		s.exec(t, hold, crm.ID, until)
+		for range 2 {
+			var retried retryView
+			s.do(t, retryOf(id)).into(t, 202, &retried)
+			if !retried.NextAttemptAt.Equal(until) {
+				t.Errorf("%s: next attempt at %s, want %s", name, retried.NextAttemptAt, until)
+			}
+		}
+	}
+}
+
+func TestRetryIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	s.do(t, retryOf(uuid.NewString())).refused(t, 404, "NOT_FOUND", "delivery not found")
+	ended := s.failedOne(t, crm.ID, command.Publish{})
+	s.do(t, retryOf(ended)).refused(t, 409, "CONFLICT", "/replay sends it again")
+	sent := s.waiting(t, crm.ID)
+	s.exec(t, markSent, sent)
+	s.do(t, retryOf(sent)).refused(t, 409, "CONFLICT", "is being sent right now")
+	id := s.waiting(t, crm.ID)
+	s.do(t, request{method: "POST", path: "/events/deliveries/" + id + "/replay"}).refused(t, 409, "ALREADY_EXISTS",
+		"/retry")
+	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"disabled"}`}).into(t, 200,
+		new(any))
+	s.do(t, retryOf(id)).refused(t, 409, "CONFLICT", `"status": "enabled"`)
+	if d := s.detail(t, id); d.NextAttemptAt.Before(time.Now().Add(time.Minute)) {
+		t.Errorf("refused, and due at %s", d.NextAttemptAt)
+	}
+}
+
+type recoveryView struct {
+	Retried  int `json:"retried"`
+	Replayed int `json:"replayed"`
+}
+
+func (s *server) recovers(t *testing.T, body string, want recoveryView) {
+	t.Helper()
+	var got recoveryView
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body}).into(t, 202, &got)
+	if got != want {
+		t.Errorf("recover %s = %+v, want %+v", body, got, want)
+	}
+}
+
+func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	failed := s.failedOne(t, crm.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
+	feed := s.feed(t, s.org)
+	s.failedOne(t, crm.ID, command.Publish{FeedType: "news", FeedID: feed})
+	if _, err := feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()},
+		feedaggregate.Options{}); err != nil {
+		t.Fatal(err) // replays of its events are refused
+	}
+	arrived, superseded, sent := s.delivery(t, crm.ID), s.delivery(t, crm.ID), s.waiting(t, crm.ID)
+	s.happens(t, arrived, s.attempt(t, crm.ID, 1, 204, ""))
+	s.happens(t, superseded, delivery.Supersede{By: uuid.New(), At: time.Now().UTC()})
+	s.exec(t, markSent, sent)
+	s.delivery(t, crm.ID) // is due
+	waits := s.waiting(t, crm.ID)
+	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"debounceWindowSeconds":3600}`}).
+		into(t, 200, new(any))
+	debounced := s.delivery(t, crm.ID)
+
+	hourAgo := `"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `"`
+	for body, want := range map[string]recoveryView{
+		`{"dryRun":true}`: {2, 1},
+		`{"dryRun":true,"since":` + hourAgo + `,"types":["*"]}`:               {2, 1},
+		`{"dryRun":true,"until":` + hourAgo + `}`:                             {},
+		`{"dryRun":true,"types":["news.*"]}`:                                  {2, 0},
+		`{"dryRun":true,"types":["no.such.type","factcheck.status.changed"]}`: {0, 1},
+	} {
+		s.recovers(t, body, want)
+	}
+	s.recovers(t, "", recoveryView{2, 1})
+	s.recovers(t, "{}", recoveryView{}) // again
+	for id, want := range map[string]string{
+		waits: "delivery.retry-requested.v1", debounced: "delivery.retry-requested.v1",
+		failed: "delivery.replay-requested.v1",
+	} {
+		if got := s.EventTypes(t, "delivery-"+id); got[len(got)-1] != want {
+			t.Errorf("events = %v, want %s at last", got, want)
+		}
+	}
+	if d := s.detail(t, debounced); d.NextAttemptAt.After(time.Now()) {
+		t.Errorf("what was debounced is due at %s", d.NextAttemptAt)
+	}
+}
+
+func TestRecoverIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	failed := s.failedOne(t, crm.ID, command.Publish{})
+	recovery := func(body string) response {
+		return s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body})
+	}
+	day := func(n int) string { return `"` + time.Now().AddDate(0, 0, n).UTC().Format(time.RFC3339) + `"` }
+	for body, message := range map[string]string{
+		`{"since":` + day(1) + `}`:                          "until must not be before since",
+		`{"since":` + day(-1) + `,"until":` + day(-2) + `}`: "until must not be before since",
+		`{"since":` + day(-31) + `}`:                        "since must be at most 30 days ago",
+		`{"since":"yesterday"}`:                             "since must be an ISO 8601 time",
+		`{"types":[]}`:                                      "types must have 1 to 100 entries",
+		`{"types":["*","news*"]}`:                           "types[1] must be an exact type",
+		`{"limit":1}`:                                       "limit",
+	} {
+		recovery(body).refused(t, 400, "INVALID_BODY", message)
+	}
+	s.limit(t, organization.Limits{organization.LimitRedeliveries: 0})
+	recovery("").refused(t, 409, "CONFLICT", "limit redeliveries: ")
+	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"disabled"}`}).into(t, 200,
+		new(any))
+	recovery("").refused(t, 409, "CONFLICT", `"status": "enabled"`)
+	s.recovers(t, `{"dryRun":true}`, recoveryView{0, 1})
+	if got := s.EventTypes(t, "delivery-"+failed); len(got) != 1 {
+		t.Errorf("events = %v", got)
+	}
+}
+
+func TestRecoverOverTheCap(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	s.exec(t, `INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision,
+			attempts, automatic, event_id, event_time, status, unsuccessful, type, source, subscriptions)
+		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(), 'failed',
+			'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, s.org, crm.ID)
+	for _, body := range []string{"", `{"dryRun":true}`} {
+		s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body}).refused(t, 400,
+			"VALIDATION_FAILED", "more than 10000 deliveries")
+	}
+	part := `{"dryRun":true,"until":"` + time.Now().Add(-10*time.Second).UTC().Format(time.RFC3339Nano) + `"}`
+	var got recoveryView
+	s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: part}).into(t, 202, &got)
+	if got.Replayed < 9900 || got.Replayed > 10_000 {
+		t.Errorf("a part is %+v", got)
+	}
+}

@@ -1,0 +1,60 @@
+package query
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// UndeliveredFilter selects deliveries to a destination that have not arrived and can be sent now: those that wait for
+// a time after Now and were made until Until, and those that failed permanently and were made between Since and Until.
+type UndeliveredFilter struct {
+	Destination  uuid.UUID
+	Since, Until time.Time
+	Now          time.Time
+	Types        []string // of events: exact, or with a trailing wildcard. Empty means all
+	Limit        int
+}
+
+// Undelivered is a delivery that has not arrived.
+type Undelivered struct {
+	ID     uuid.UUID
+	FeedID uuid.UUID // of its event; zero: no feed
+	Failed bool      // permanently; else it waits
+}
+
+// Undelivered lists deliveries that have not arrived, oldest first. It reads what waits and what failed, by their
+// indexes, and nothing of what arrived.
+func (q *Queries) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
+	args := arguments{f.Destination, f.Now, f.Limit}
+	from, to := DeliveryFilter{Since: f.Since, Until: f.Until}.bounds()
+	types := f.ofTypes(&args)
+	return many(ctx, q.Pool, "undelivered", pgx.RowToStructByPos[Undelivered], `
+		WITH waiting AS (
+			SELECT d.created_at, d.id, d.feed_id, false AS failed FROM deliveries.due u
+			CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d
+			WHERE u.destination = $1 AND `+isFree+` AND u.available_at > $2 AND u.due_at > $2`+
+		created(time.Time{}, to, &args)+types+` LIMIT $3
+		), failed AS (
+			SELECT d.created_at, d.id, d.feed_id, true FROM deliveries.deliveries d
+			WHERE d.destination = $1 AND d.unsuccessful = 'failed' AND d.replay IS NULL`+created(from, to, &args)+types+
+		` LIMIT $3
+		)
+		SELECT id, feed_id, failed FROM (SELECT * FROM waiting UNION ALL SELECT * FROM failed) found
+		ORDER BY created_at, id LIMIT $3`, args...)
+}
+
+// ofTypes returns the condition on rows d for the types of events.
+func (f UndeliveredFilter) ofTypes(args *arguments) string {
+	conditions := make([]string, len(f.Types))
+	for i, one := range f.Types {
+		conditions[i] = "true" + DeliveryFilter{Type: one}.typeIs("d.type", args)
+	}
+	if len(conditions) == 0 {
+		return ""
+	}
+	return " AND (" + strings.Join(conditions, " OR ") + ")"
+}
