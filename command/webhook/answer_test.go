@@ -9,10 +9,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/hex"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -196,6 +198,39 @@ func TestAnswerConcealsSecrets(t *testing.T) {
 	if want := "endpoint answered 302 Found to https://other.example/services/[masked]; redirects are not " +
 		"followed"; result.ErrorMessage != want {
 		t.Errorf("got %s", result.ErrorMessage)
+	}
+}
+
+// An error page of a framework that shows its settings shows no signing secret, however it writes it.
+func TestAnswerConcealsSigningSecrets(t *testing.T) {
+	t.Parallel()
+	key := []byte("\xff\xef\xbe<a key?> of 32 bytes >>>>?")
+	const text = "whsec_/+++PGEga2V5Pz4gb2YgMzIgYnl0ZXMgPj4+Pj8="
+	secret, err := ParseSecret(text)
+	if err != nil || !bytes.Equal(secret.bytes(), key) {
+		t.Fatal(err)
+	}
+	hide := newConcealer("https://example.org/", nil, mint(t), secret)
+	encoded := base64.StdEncoding.EncodeToString([]byte(text))
+	for _, shown := range []string{
+		text, text[6:], strings.TrimRight(text, "="), encoded, base64.StdEncoding.EncodeToString([]byte(text[6:])),
+		base64.RawURLEncoding.EncodeToString(key), base64.RawURLEncoding.EncodeToString([]byte(text)),
+		hex.EncodeToString(key), strings.ToUpper(hex.EncodeToString(key)), hex.EncodeToString([]byte(text)),
+		url.QueryEscape(text), strings.ReplaceAll(text, "/", `\/`), strings.ReplaceAll(text, "+", "&#43;"),
+	} {
+		if got := hide.replace("SECRET=" + shown + ";"); strings.TrimRight(got[:len(got)-1], "=") != "SECRET=[masked]" &&
+			got != "SECRET=[masked]%3D;" {
+			t.Errorf("%s: %s", shown, got)
+		}
+	}
+	e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Debug", text)
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, text)
+	})
+	result := e.sender(t, loopback, Options{}).Send(t.Context(), Request{URL: e.URL, Secrets: []Secret{secret}, ID: "d"})
+	if strings.Contains(result.Body+result.Headers+result.ErrorMessage, text[6:20]) || result.StatusCode != 500 {
+		t.Errorf("%+v", result)
 	}
 }
 

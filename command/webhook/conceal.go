@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"html"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"carillon/aggregates/destination"
 	"carillon/command/egress"
@@ -25,28 +27,30 @@ const (
 	minPart  = 6
 )
 
-// concealer replaces secrets in texts. nil replaces nothing.
-type concealer struct{ replacer *strings.Replacer }
+// minSigning is the length of the shortest text of a signing secret.
+var minSigning = base64.StdEncoding.EncodedLen(minSecretBytes)
 
-// newConcealer returns what replaces header values and the masked part of an address: whole, in parts, and as they are
-// escaped in URLs, JSON and HTML.
-func newConcealer(address string, headers map[string]string) *concealer {
-	var s secretTexts
+// concealer replaces secrets in texts. nil replaces nothing.
+type concealer struct {
+	own     *strings.Replacer        // of header values and the address
+	signing func() *strings.Replacer // of signing secrets. Most answers are too short to show one, and need none.
+}
+
+// newConcealer returns what replaces header values, the masked part of an address, and signing secrets: whole, in
+// parts, and as they are escaped in URLs, JSON and HTML.
+func newConcealer(address string, headers map[string]string, signing ...Secret) *concealer {
+	var own secretTexts
 	for _, value := range headers {
-		s.addValue(value)
+		own.addValue(value)
 	}
-	s.addAddress(address)
-	if len(s) == 0 {
-		return nil
-	}
-	slices.SortFunc(s, func(a, b secretText) int { // the longest first: a part does not hide the whole
-		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
-	})
-	pairs := make([]string, 0, 2*len(s))
-	for _, secret := range s {
-		pairs = append(pairs, secret.text, secret.instead)
-	}
-	return &concealer{strings.NewReplacer(pairs...)}
+	own.addAddress(address)
+	return &concealer{own: own.replacer(), signing: sync.OnceValue(func() *strings.Replacer {
+		var all secretTexts
+		for _, secret := range signing {
+			all.addSigning(secret)
+		}
+		return all.replacer()
+	})}
 }
 
 // replace returns a text without secrets.
@@ -54,13 +58,29 @@ func (c *concealer) replace(text string) string {
 	if c == nil {
 		return text
 	}
-	return c.replacer.Replace(text)
+	text = c.own.Replace(text)
+	if len(text) >= minSigning {
+		text = c.signing().Replace(text)
+	}
+	return text
 }
 
 // secretText is a secret, and its replacement.
 type secretText struct{ text, instead string }
 
 type secretTexts []secretText
+
+func (s secretTexts) replacer() *strings.Replacer {
+	slices.SortStableFunc(s, func(a, b secretText) int { // the longest first: a part does not hide the whole
+		return cmp.Or(cmp.Compare(len(b.text), len(a.text)), strings.Compare(a.text, b.text))
+	})
+	s = slices.CompactFunc(s, func(a, b secretText) bool { return a.text == b.text })
+	pairs := make([]string, 0, 2*len(s))
+	for _, secret := range s {
+		pairs = append(pairs, secret.text, secret.instead)
+	}
+	return strings.NewReplacer(pairs...)
+}
 
 // addValue adds a header value and its parts, such as the token after "Bearer", or what "Basic" encodes.
 func (s *secretTexts) addValue(value string) {
@@ -79,6 +99,26 @@ func (s *secretTexts) addValue(value string) {
 		}
 	}
 }
+
+// addSigning adds a signing secret, as a page that prints its program's settings, or bytes, may show it.
+func (s *secretTexts) addSigning(secret Secret) {
+	full := secret.Reveal()
+	for _, text := range [...]string{full, strings.TrimPrefix(full, secretPrefix)} {
+		for _, encoded := range [...]string{text, base64.StdEncoding.EncodeToString([]byte(text))} {
+			encoded = strings.TrimRight(encoded, "=") // some leave it out
+			s.addAs(encoded, concealed)
+			s.addAs(urlAlphabet.Replace(encoded), concealed)
+		}
+	}
+	for _, raw := range [...][]byte{secret.bytes(), []byte(full)} {
+		digits := hex.EncodeToString(raw)
+		s.addAs(digits, concealed)
+		s.addAs(strings.ToUpper(digits), concealed)
+	}
+}
+
+// urlAlphabet turns the alphabet of base64 into that for URLs.
+var urlAlphabet = strings.NewReplacer("+", "-", "/", "_")
 
 // addAddress adds what is masked of an address: the target of the request, and those parts that are long enough to be
 // recognised by themselves.
@@ -133,12 +173,12 @@ func (s *secretTexts) addAs(text, instead string) {
 		quoted = quoted[1 : len(quoted)-1]
 		var careful bytes.Buffer
 		json.HTMLEscape(&careful, quoted)
+		markup := html.EscapeString(form)
 		for _, escaped := range [...]string{
-			form, string(quoted), strings.ReplaceAll(string(quoted), "/", `\/`), careful.String(), html.EscapeString(form),
+			form, string(quoted), strings.ReplaceAll(string(quoted), "/", `\/`), careful.String(), markup,
+			strings.ReplaceAll(markup, "+", "&#43;"), // as html/template writes it
 		} {
-			if !slices.ContainsFunc(*s, func(known secretText) bool { return known.text == escaped }) {
-				*s = append(*s, secretText{escaped, instead})
-			}
+			*s = append(*s, secretText{escaped, instead})
 		}
 	}
 }

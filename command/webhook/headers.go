@@ -53,6 +53,13 @@ func reserved(canonical string) (why string) {
 	return ""
 }
 
+// MayBeOwn reports whether a header of a request may be one of its destination's own, whose values are sealed. Of those
+// that both can set, it is not known whose they are.
+func MayBeOwn(name, value string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	return reserved(canonical) == "" && (canonical != "Accept" || value != acceptAll)
+}
+
 // ValidateHeaders checks a destination's own headers: at most [MaxHeaders] and [MaxHeaderBytes], names that are HTTP
 // tokens and not reserved, values without control characters (a tab is allowed) or white space around them, no name
 // twice in different case. The error is a [*HeaderError]; which one of several faults it names does not vary.

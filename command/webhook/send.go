@@ -144,7 +144,7 @@ func (s *Sender) Send(ctx context.Context, r Request) Result {
 }
 
 // conceal returns what replaces the parts of an answer that must not be stored in the open.
-func (r *Request) conceal() *concealer { return newConcealer(r.URL, r.Headers) }
+func (r *Request) conceal() *concealer { return newConcealer(r.URL, r.Headers, r.Secrets...) }
 
 func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["Accept"] = []string{acceptAll}

@@ -279,7 +279,7 @@ func (r *Relay) unmark(p place) {
 
 // offerNext offers the oldest request, if there is one and the one that was offered before has its answer.
 func (r *Relay) offerNext(
-	ctx context.Context, line line, offered *uuid.UUID, offer func(uuid.UUID, []byte) error,
+	ctx context.Context, line line, offered *uuid.UUID, offer func(uuid.UUID, httpapi.ListenRequest) error,
 ) error {
 	var sealed []byte
 	err := r.Pool.QueryRow(ctx, takeRequest, line.channel, *offered).Scan(offered, &sealed)
@@ -293,7 +293,11 @@ func (r *Relay) offerNext(
 	if err != nil {
 		return err
 	}
-	return offer(*offered, raw)
+	var request httpapi.ListenRequest
+	if err := json.Unmarshal(raw, &request); err != nil {
+		return err
+	}
+	return offer(*offered, request)
 }
 
 // Answer implements httpapi.Relay.

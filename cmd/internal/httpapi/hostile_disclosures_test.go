@@ -143,7 +143,16 @@ func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 		key:    writer,
 		body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`,
 	}).into(t, 201, &made)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", key: writer,
+		body: `{"name":"x","config":{"url":"` + streamAddress + `","headers":{"X-Token":"topsecret"}}}`}).into(t, 201, &made)
 	s.Commands.Store = unrecorded{s.Commands.Store}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open := s.listen(t, "stream", s.key)
+	go s.do(t, request{ctx: ctx, method: "POST", path: destinationsPath + "/stream/test", body: `{}`})
+	if _, seen := open.next("webhook"); seen != "" {
+		t.Errorf("GET …/listen: %s", seen)
+	}
 	for _, path := range []string{"", "/" + made.ID, "/" + made.ID + "/secrets"} {
 		got := s.do(t, request{path: destinationsPath + path})
 		if got.status < 500 || strings.Contains(got.body, "topsecret") || strings.Contains(got.body, "whsec_") {

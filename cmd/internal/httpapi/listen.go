@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/disclosure"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
+	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 )
@@ -33,8 +37,8 @@ type Relay interface {
 type Listening struct {
 	Organization uuid.UUID
 	Token        string // of the destination's URL, see webhook.RelayToken
-	// Offer shows a ListenRequest in JSON. The next one comes after its answer, or when it is given up.
-	Offer func(id uuid.UUID, request []byte) error
+	// Offer shows a request. The next one comes after its answer, or when it is given up.
+	Offer func(id uuid.UUID, request ListenRequest) error
 	// Still is called every few seconds. Its error ends the listening.
 	Still func() error
 }
@@ -55,9 +59,9 @@ type ListenAnswer struct {
 // listen answers GET /events/destinations/{ref}/listen, until the caller goes away, the key ends or the process does.
 func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 	err := wire.Events.ParseQuery(r).Err()
-	var token string
+	var at relayed
 	if err == nil {
-		token, err = a.relayToken(r)
+		at, err = a.relayed(r)
 	}
 	if err != nil {
 		wire.Events.WriteError(w, r, err)
@@ -84,9 +88,13 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 	}
 	err = a.Relay.Listen(ctx, Listening{
 		Organization: callerOf(r).Organization,
-		Token:        token,
-		Offer: func(id uuid.UUID, request []byte) error {
-			return write(fmt.Sprintf("event: webhook\nid: %s\ndata: %s\n\n", id, request))
+		Token:        at.token,
+		Offer: func(id uuid.UUID, request ListenRequest) error {
+			shown, err := a.requestFor(ctx, at.id, request)
+			if err != nil {
+				return err
+			}
+			return write(fmt.Sprintf("event: webhook\nid: %s\ndata: %s\n\n", id, shown))
 		},
 		Still: func() error {
 			if _, err := a.keyOf(r); err != nil {
@@ -104,32 +112,57 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// relayToken returns the secret part of the URL of the destination that the path names, if it is one to listen at.
-func (a *API) relayToken(r *http.Request) (string, error) {
+// requestFor returns a request in JSON as a caller may see it. Values of the destination's own headers are masked, or
+// recorded as disclosed.
+func (a *API) requestFor(ctx context.Context, destination uuid.UUID, request ListenRequest) ([]byte, error) {
+	own := map[string]string{}
+	for name, value := range request.Headers {
+		if webhook.MayBeOwn(name, value) {
+			own[name] = value
+		}
+	}
+	maps.Copy(request.Headers, headersFor(ctx, own))
+	if len(own) > 0 && may(ctx, organization.ScopeSecrets) {
+		shown := command.Disclose{Destination: destination, What: []disclosure.Part{disclosure.Headers}}
+		if err := a.disclose(ctx, shown); err != nil {
+			return nil, err
+		}
+	}
+	return wire.Marshal(request)
+}
+
+// relayed is a destination to listen at.
+type relayed struct {
+	id    uuid.UUID
+	token string // the secret part of its URL
+}
+
+// relayed returns the destination that the path names, if it is one to listen at.
+func (a *API) relayed(r *http.Request) (at relayed, err error) {
 	found, err := a.destination(r)
 	if err != nil {
-		return "", err
+		return at, err
 	}
 	url := found.URL
 	if len(found.Address) > 0 {
 		plain, err := a.open(r.Context(), found.ID, sealing.Address, found.Address)
 		if errors.Is(err, errUnavailable) {
-			return "", a.untestable(r.Context(), found.ID)
+			return at, a.untestable(r.Context(), found.ID)
 		}
 		if err != nil {
-			return "", err
+			return at, err
 		}
 		url = string(plain)
 	}
-	token := webhook.RelayToken(url)
-	if token == "" {
-		return "", &wire.Failure{
+	at = relayed{found.ID, webhook.RelayToken(url)}
+	if at.token == "" {
+		return at, &wire.Failure{
 			Kind: wire.Conflict,
 			Issue: "the destination's webhooks are sent to its config.url: to listen, make one whose config.url is " +
 				"https://listen.invalid/stream/ and 32 or more random letters and digits",
 		}
 	}
-	return token, nil
+	return at, nil
 }
 
 // answerBody is a ListenAnswer as sent.
@@ -148,7 +181,7 @@ func (b *answerBody) Check(c *wire.Checks) {
 
 // answerListened answers POST /events/destinations/{ref}/listen/{id}.
 func (a *API) answerListened(r *http.Request, id uuid.UUID, body answerBody) (wire.Reply, error) {
-	token, err := a.relayToken(r)
+	at, err := a.relayed(r)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -162,7 +195,7 @@ func (a *API) answerListened(r *http.Request, id uuid.UUID, body answerBody) (wi
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	waited, err := a.Relay.Answer(ctx, callerOf(r).Organization, token, id, raw)
+	waited, err := a.Relay.Answer(ctx, callerOf(r).Organization, at.token, id, raw)
 	if err == nil && !waited {
 		err = &wire.Failure{
 			Kind:    wire.NotFound,

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"bufio"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -56,23 +55,7 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	s := serve(t)
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
 	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil)
-	server := httptest.NewServer(s.api)
-	defer server.Close()
-	url := server.URL + destinationsPath + "/stream/listen"
-	in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.Header.Set("Authorization", "Bearer "+s.key)
-	stream, err := server.Client().Do(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = stream.Body.Close() }()
-	lines := bufio.NewScanner(stream.Body)
-	if !lines.Scan() || lines.Text() != ": still here" || stream.Header.Get("Content-Type") != "text/event-stream" {
-		t.Fatalf("%d: %q, %v", stream.StatusCode, lines.Text(), stream.Header)
-	}
+	open := s.listen(t, "stream", s.key)
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
 	_, keyID, _ := strings.Cut(s.key, "_")
 	keyID, _, _ = strings.Cut(keyID, "_")
@@ -81,10 +64,8 @@ func TestListenEndsWithItsKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Progress.Await(t.Context(), changed.Position, organizations.ReadModel.Name)
-	for lines.Scan() {
-		if strings.HasPrefix(lines.Text(), "data") {
-			t.Errorf("after the end of its key: %s", lines.Text())
-		}
+	if _, data := open.next("webhook"); data != "" {
+		t.Errorf("after the end of its key: %s", data)
 	}
 }
 
