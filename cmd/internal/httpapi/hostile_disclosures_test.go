@@ -143,13 +143,19 @@ func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 		key:    writer,
 		body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`,
 	}).into(t, 201, &made)
-	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", key: writer,
-		body: `{"name":"x","config":{"url":"` + streamAddress + `","headers":{"X-Token":"topsecret"}}}`}).into(t, 201, &made)
+	s.do(t, request{
+		method: "PUT",
+		path:   destinationsPath + "/stream",
+		key:    writer,
+		body:   `{"name":"x","config":{"url":"` + streamAddress + `","headers":{"X-Token":"topsecret"}}}`,
+	}).into(t, 201, &made)
 	s.Commands.Store = unrecorded{s.Commands.Store}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	open := s.listen(t, "stream", s.key)
-	go s.do(t, request{ctx: ctx, method: "POST", path: destinationsPath + "/stream/test", body: `{}`})
+	test := request{method: "POST", path: destinationsPath + "/stream/test", body: `{}`}
+	test.ctx = ctx
+	go s.do(t, test)
 	if _, seen := open.next("webhook"); seen != "" {
 		t.Errorf("GET …/listen: %s", seen)
 	}

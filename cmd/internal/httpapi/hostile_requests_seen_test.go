@@ -67,15 +67,22 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 	strong, strongID := s.scoped(t, "read", "write", "secrets")
 	const path, header, signing = destinationsPath + "/crm", "hunter2hunter2", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 	var made destinationView
-	s.do(t, request{method: "POST", path: destinationsPath, key: weak, body: `{"name":"CRM","externalId":"crm","secret":"` +
-		signing + `","config":{"url":"` + streamAddress + `","headers":{"X-Token":"` + header + `","Accept":"` + header + `"}}}`}).
-		into(t, 201, &made)
+	post := func(key, path, body string) response {
+		return s.do(t, request{
+			method: "POST",
+			path:   path,
+			key:    key,
+			body:   body,
+		})
+	}
+	post(weak, destinationsPath, `{"name":"CRM","externalId":"crm","secret":"`+signing+`","config":{"url":"`+
+		streamAddress+`","headers":{"X-Token":"`+header+`","Accept":"`+header+`"}}}`).into(t, 201, &made)
 	// A test of a key is taken by another one's stream, whose program answers with the whole request.
 	taken := func(listener, tester string) (seen, answer string) {
 		open := s.listen(t, "crm", listener)
 		defer func() { _ = open.body.Close() }()
 		tested := make(chan string, 1)
-		go func() { tested <- s.do(t, request{method: "POST", path: path + "/test", key: tester, body: `{}`}).body }()
+		go func() { tested <- post(tester, path+"/test", `{}`).body }()
 		id, seen := open.next("webhook")
 		back, err := json.Marshal(map[string]any{"status": 500, "body": seen + signing, "headers": map[string]string{
 			"x-echo": seen,
@@ -83,7 +90,7 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.do(t, request{method: "POST", path: path + "/listen/" + id, key: listener, body: string(back)})
+		post(listener, path+"/listen/"+id, string(back))
 		return seen, <-tested
 	}
 	weakSeen, answer := taken(weak, weak)
