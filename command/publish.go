@@ -27,7 +27,7 @@ const (
 type Publish struct {
 	ID           uuid.UUID // zero: a new one. The same id is published once
 	Type         string
-	Source       string // URI reference
+	Source       string // URI-reference
 	Subject      string
 	Time         time.Time // zero: now
 	FeedType     string
@@ -106,13 +106,11 @@ func (c *Commands) checkEvent(in *Publish) error {
 	if in.ID == uuid.Nil {
 		in.ID = uuid.New()
 	}
+	now := c.Now()
 	if in.Time.IsZero() {
-		in.Time = c.Now()
+		in.Time = now
 	}
-	if err := requireText("source", in.Source, maxSourceLength); err != nil {
-		return err
-	}
-	if err := checkText("subject", in.Subject, maxSourceLength); err != nil {
+	if err := checkAttributes(in, now); err != nil {
 		return err
 	}
 	entry, known := c.Catalog.Find(in.Type)

@@ -24,7 +24,8 @@ func (publishCommand) Help() string {
   {"id": UUID, "type": "news.item.added", "source": "/news/local", "subject": "item-7", "time": "2026-11-21T12:00:00Z",
    "feedType": "news", "feedId": UUID, "organizationId": UUID, "data": {…}}
 
-Required are type, source, data, and a feed or an organization that exists. The data must match the type's
+Required are type, source, data, and a feed or an organization that exists. The source is a URI-reference, the
+time from 1970 to a day ahead. The data must match the type's
 schema, see GET /events/types. An event with an id is published once, however often it is sent: after a failure,
 send the file again. Another event with the same id is refused, by its line. If a file of at most 1 MiB has a
 line that is refused, nothing of it is published; of a larger one, and of standard input, the lines before it

@@ -105,6 +105,9 @@ func (b *eventBody) Check(c *wire.Checks) {
 		if err != nil {
 			c.Fail("time", "must be an ISO 8601 time with Z or an offset, such as 2026-11-21T12:00:00Z")
 		}
+		if at.IsZero() { // which means now to the command
+			at = at.Add(1)
+		}
 		b.input.Time = at
 	}
 }

@@ -165,7 +165,7 @@ var Rules = []Rule{
 		Except: support,
 		Never: append([]string{
 			"testing/...", "net/http/httptest", "github.com/google/go-cmp/...", "github.com/testcontainers/...",
-			"go.uber.org/goleak", "pgregory.net/rapid", "github.com/getkin/kin-openapi/...",
+			"go.uber.org/goleak", "pgregory.net/rapid", "github.com/cloudevents/...", "github.com/getkin/kin-openapi/...",
 		}, support...),
 		Why: "production code contains nothing that exists for tests",
 	},
