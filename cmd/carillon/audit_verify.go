@@ -23,6 +23,8 @@ type auditVerifyCommand struct {
 	From config.Address `env:"CARILLON_EVENTSTORE_URL" placeholder:"URL|DIR" help:"The log: a connection string, or the directory of a node. Empty: the node of the data directory."`
 	printing
 
+	EventStorePassword config.Secret `name:"eventstore-password" env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"Password of the user that --from names."`
+
 	DataDir string        `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The data directory of \"carillon serve\" (${default})."`
 	SealKey config.Secret `env:"CARILLON_SEAL_KEY" hidden:"" help:"The server's key."`
 }
@@ -62,7 +64,7 @@ func (c *auditVerifyCommand) verifyLog(
 	ctx context.Context, t terminal, cli *commandLine, trusted []ed25519.PublicKey, elsewhere []seal.Head,
 ) error {
 	directory := nodeDirectory{DataDir: c.DataDir}
-	store, end, err := openLog(ctx, c.From.Reveal(), directory.path(), cli.Logger(os.Stderr))
+	store, end, err := openLog(ctx, c.From.WithPassword(c.EventStorePassword).Reveal(), directory.path(), cli.Logger(os.Stderr))
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,13 @@ import (
 
 // installation has the places of the data that a backup contains. The settings are the server's own.
 type installation struct {
-	DataDir        string         `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory (${default})."`
-	EventStoreURL  config.Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"The server's EventStoreDB. Empty: the embedded node."`
-	DatabaseURL    config.Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"The server's Postgres. Empty: the private one."`
+	DataDir       string         `env:"CARILLON_DATA_DIR" default:"./data" placeholder:"DIR" help:"The server's data directory (${default})."`
+	EventStoreURL config.Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"The server's EventStoreDB. Empty: the embedded node."`
+	DatabaseURL   config.Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"The server's Postgres. Empty: the private one."`
+
+	EventStorePassword config.Secret `name:"eventstore-password" env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"Password of the user that --eventstore-url names."`
+	DatabasePassword   config.Secret `env:"CARILLON_DATABASE_PASSWORD" placeholder:"PASSWORD" help:"Password of the user that --database-url names."`
+
 	KeyStore       config.Address `env:"CARILLON_KEY_STORE" placeholder:"DIR|URL" help:"The server's key store, if one is configured."`
 	MasterKey      config.Secret  `env:"CARILLON_MASTER_KEY" placeholder:"BASE64" help:"The master key, if it is not in the data directory."`
 	AcceptLostKeys bool           `env:"CARILLON_ACCEPT_LOST_KEYS" help:"Continue although live destinations have lost their data keys."`
@@ -84,8 +88,8 @@ func (c *installation) open(t terminal, cli *commandLine) *backup.Installation {
 	return &backup.Installation{
 		Config: config.Config{
 			DataDir:       c.DataDir,
-			EventStoreURL: c.EventStoreURL,
-			DatabaseURL:   c.DatabaseURL,
+			EventStoreURL: c.EventStoreURL.WithPassword(c.EventStorePassword),
+			DatabaseURL:   c.DatabaseURL.WithPassword(c.DatabasePassword),
 			KeyStore:      c.KeyStore,
 			MasterKey:     c.MasterKey,
 		},

@@ -36,7 +36,8 @@ var options = []string{
 	"nodePreference", "maxDiscoverAttempts", "discoveryInterval", "gossipTimeout", "defaultDeadline", "connectionName",
 }
 
-const form = "it must be of the form esdb://[user:password@]host:port[,host:port]?tls=true"
+const form = "it must be of the form esdb://[user:password@]host:port[,host:port]?tls=true; in a password @, /, ?, # " +
+	"and % are written %40, %2F, %3F, %23 and %25"
 
 // parse reads a connection string, and the files that it names. No error repeats what may be a part of the password.
 func parse(connection string) (settings, *tls.Config, error) {
@@ -48,7 +49,7 @@ func parse(connection string) (settings, *tls.Config, error) {
 	address, query, _ := strings.Cut(rest, "?")
 	at := strings.LastIndexByte(address, '@') + 1
 	if strings.ContainsRune(query, '@') || strings.ContainsRune(address[:at], '/') {
-		return settings{}, nil, errors.New(form + "; in a password @, / and ? are written %40, %2F and %3F")
+		return settings{}, nil, errors.New(form)
 	}
 	if hosts, path, _ := strings.Cut(address[at:], "/"); path != "" {
 		return settings{}, nil, fmt.Errorf("it has a path, %q, after %q: leave it out", "/"+path, hosts)

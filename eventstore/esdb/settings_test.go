@@ -39,8 +39,8 @@ func TestConnectionStrings(t *testing.T) {
 		"http://localhost:2113":                                               "it must be of the form esdb://",
 		"localhost:2113":                                                      "it must be of the form esdb://",
 		"esdb://localhost:port":                                               "it must be of the form esdb://",
-		"esdb://admin:top?secret@localhost:2113?tls=true":                     "in a password @, / and ? are written",
-		"esdb://admin:top/secret@localhost:2113":                              "in a password @, / and ? are written",
+		"esdb://admin:top?secret@localhost:2113?tls=true":                     "in a password @, /, ?, # and % are",
+		"esdb://admin:top/secret@localhost:2113":                              "in a password @, /, ?, # and % are",
 		"esdb://admin@corp:top@secret@localhost:2113":                         "",
 		"esdb://admin:top%secret@localhost:2113":                              "it must be of the form esdb://",
 	} {

@@ -43,6 +43,9 @@ func (in *Installation) withKeys(ctx context.Context, migrate bool, use func(cus
 		defer stored.Close()
 		return use(stored)
 	}
+	if err := in.Config.DatabaseURL.CheckPostgres(); err != nil {
+		return fmt.Errorf("CARILLON_DATABASE_URL: %w", err)
+	}
 	pool, err := pgxpool.New(ctx, in.Config.DatabaseURL.Reveal())
 	if err != nil {
 		return fmt.Errorf("CARILLON_DATABASE_URL: %w", err)

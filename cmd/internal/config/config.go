@@ -15,8 +15,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Config has the settings of a server. Call Validate before use, and Secrets for the keys that are made once.
@@ -31,8 +29,11 @@ type Config struct {
 
 	Dev bool `env:"CARILLON_DEV" help:"For a developer's machine: make an organization with an API key on the first start and print how to use it; let webhooks and collectors reach loopback addresses; trust receivers of the development certificate authority."`
 
-	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user:password@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`
-	DatabaseURL   Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"A Postgres 15 or newer, for example postgres://user:password@host:5432/carillon. Empty: a private Postgres in the data directory."`
+	EventStoreURL Address `name:"eventstore-url" env:"CARILLON_EVENTSTORE_URL" placeholder:"URL" help:"An EventStoreDB, for example esdb://user@node1:2113,node2:2113?tls=true. Empty: an embedded node in the data directory."`
+	DatabaseURL   Address `env:"CARILLON_DATABASE_URL" placeholder:"URL" help:"A Postgres 15 or newer, for example postgres://user@host:5432/carillon. Empty: a private Postgres in the data directory."`
+
+	EventStorePassword Secret `name:"eventstore-password" env:"CARILLON_EVENTSTORE_PASSWORD" placeholder:"PASSWORD" help:"Password of the user that --eventstore-url names, if that has none."`
+	DatabasePassword   Secret `env:"CARILLON_DATABASE_PASSWORD" placeholder:"PASSWORD" help:"Password of the user that --database-url names: any text, while an address needs it percent-encoded."`
 
 	DatabaseDirectURL   Address `name:"database-direct-url" env:"CARILLON_DATABASE_DIRECT_URL" placeholder:"URL" help:"The same Postgres without a pooler, if the other address leads through one in transaction mode: for the session that holds the locks of this process."`
 	DatabaseConnections int     `env:"CARILLON_DATABASE_CONNECTIONS" default:"12" placeholder:"N" help:"Maximum Postgres sessions of this process (${default}), besides one for its locks."`
@@ -211,9 +212,11 @@ func (c *Config) checkStores() error {
 		return wrong("CARILLON_EVENTSTORE_URL", "must look like esdb://user:password@host:2113?tls=true, or be empty for "+
 			"the embedded node")
 	}
-	if _, err := pgconn.ParseConfig(c.KeyStore.Reveal()); strings.Contains(c.KeyStore.Reveal(), "://") &&
-		(err != nil || c.KeyDatabase() == "") {
-		return wrong("CARILLON_KEY_STORE", "must name a directory, or look like postgres://user:password@host:5432/keys")
+	c.EventStoreURL = c.EventStoreURL.WithPassword(c.EventStorePassword)
+	if strings.Contains(c.KeyStore.Reveal(), "://") {
+		if err := c.KeyStore.CheckPostgres(); err != nil {
+			return wrong("CARILLON_KEY_STORE", "%s; or name a directory", err)
+		}
 	}
 	return c.checkDatabase()
 }
@@ -229,16 +232,20 @@ func (c *Config) checkDatabase() error {
 		return wrong("CARILLON_DATABASE_DIRECT_URL", "needs CARILLON_DATABASE_URL, which leads to the same Postgres "+
 			"through a pooler")
 	}
-	for variable, url := range map[string]string{
-		"CARILLON_DATABASE_URL":        c.DatabaseURL.Reveal(),
-		"CARILLON_DATABASE_DIRECT_URL": c.DatabaseDirectURL.Reveal(),
+	for variable, url := range map[string]*Address{
+		"CARILLON_DATABASE_URL":        &c.DatabaseURL,
+		"CARILLON_DATABASE_DIRECT_URL": &c.DatabaseDirectURL,
 	} {
-		if url == "" {
+		if *url == "" {
 			continue
 		}
-		if _, err := pgconn.ParseConfig(url); err != nil || !hasScheme(url, "postgres", "postgresql") {
-			return wrong(variable, "must look like postgres://user:password@host:5432/carillon, or be empty for a private "+
-				"Postgres")
+		*url = url.WithPassword(c.DatabasePassword)
+		if err := url.CheckPostgres(); err != nil {
+			return wrong(variable, "%s, or set it in CARILLON_DATABASE_PASSWORD. Empty: a private Postgres", err)
+		}
+		if c.DatabasePassword != "" && url.password() != c.DatabasePassword {
+			return wrong("CARILLON_DATABASE_PASSWORD", "needs a user without a password in %s, such as "+
+				"postgres://carillon@host:5432/carillon", variable)
 		}
 	}
 	return nil

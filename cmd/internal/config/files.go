@@ -42,7 +42,9 @@ func FromFiles() kong.Resolver {
 			return nil, fmt.Errorf("%s names an empty file: %s", variable, path)
 		}
 		for i := range lines {
-			lines[i] = strings.TrimSuffix(strings.TrimSpace(lines[i]), ",")
+			if lines[i] = strings.TrimSpace(lines[i]); len(lines) > 1 {
+				lines[i] = strings.TrimSuffix(lines[i], ",")
+			}
 		}
 		return strings.Join(lines, ","), nil
 	})

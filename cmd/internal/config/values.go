@@ -70,6 +70,9 @@ func (a Address) String() string {
 	if !ok {
 		return hidden
 	}
+	if !a.isClear() {
+		return scheme + "://" + hidden
+	}
 	rest, _, _ = strings.Cut(rest, "?")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {
 		user, _, _ := strings.Cut(rest[:i], ":")

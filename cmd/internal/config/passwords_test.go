@@ -1,0 +1,99 @@
+package config_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// punctuation has every character of ASCII that is neither letter nor digit and can be in an address.
+const punctuation = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+// A password in an address is read as it is meant, or refused with a remedy; nothing of it shows.
+func TestPasswordInAddress(t *testing.T) {
+	t.Parallel()
+	for _, c := range punctuation {
+		for _, password := range []string{"hunt" + string(c) + "zwo", "12" + string(c) + "zwo", "1@hunt" + string(c) + "zwo"} {
+			address := "postgres://carillon:" + password + "@localhost:5432/carillon"
+			read, err := parse(t, "--database-url", address)
+			if err == nil {
+				err = read.Validate()
+			}
+			shown := read.DatabaseURL.String()
+			if err != nil {
+				shown += err.Error()
+				if !strings.Contains(err.Error(), "%40") || !strings.Contains(err.Error(), "CARILLON_DATABASE_PASSWORD") {
+					t.Errorf("%s: %v", password, err)
+				}
+			} else if known, err := pgconn.ParseConfig(address); err != nil || known.Password != password ||
+				known.Host != "localhost" {
+				t.Errorf("%s was taken, and means %q at %q, %v", password, known.Password, known.Host, err)
+			}
+			if strings.Contains(shown, "hunt") || strings.Contains(shown, "zwo") || strings.Contains(shown, "12") {
+				t.Errorf("%s shows: %s", password, shown)
+			}
+		}
+	}
+}
+
+// A password of its own is any text, for Postgres and for the event store, and a file may have it.
+func TestPasswordOfItsOwn(t *testing.T) {
+	t.Parallel()
+	harmless := regexp.MustCompile(`^[\w.~%-]+$`)
+	for _, c := range punctuation {
+		password := "hunt" + string(c) + "zwo"
+		read, err := parse(t, "--database-url", "postgres://carillon@db:5432/carillon?sslmode=disable",
+			"--database-direct-url", "postgres://carillon@direct:5432,other:5432/carillon", "--database-password", password,
+			"--eventstore-url", "esdb://admin@n1:2113?tls=true", "--eventstore-password", password)
+		if err == nil {
+			err = read.Validate()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", password, err)
+			continue
+		}
+		for _, address := range []string{read.DatabaseURL.Reveal(), read.DatabaseDirectURL.Reveal()} {
+			if known, err := pgconn.ParseConfig(address); err != nil || known.Password != password || known.User != "carillon" ||
+				known.Database != "carillon" {
+				t.Errorf("%s: %+v, %v", password, known, err)
+			}
+		}
+		store, err := url.Parse(read.EventStoreURL.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), ":admin:")
+		raw, _, _ = strings.Cut(raw, "@")
+		if got, _ := store.User.Password(); got != password || store.Host != "n1:2113" || raw != "" && !harmless.MatchString(raw) {
+			t.Errorf("%s: %s", password, store.Redacted())
+		}
+	}
+	for name, address := range map[string]string{
+		"a user": "postgres://db:5432/carillon", "two passwords": "postgres://carillon:x@db:5432/carillon",
+	} {
+		read, err := parse(t, "--database-url", address, "--database-password", "hunter2")
+		if err == nil {
+			err = read.Validate()
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "CARILLON_DATABASE_PASSWORD (--database-password) needs") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What compose and the docs tell users to make starts.
+func TestComposeHasPasswordsApart(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := regexp.MustCompile(`://\w*:\$\{`).Find(text); found != nil {
+		t.Errorf("compose.yaml puts a password into an address: %s", found)
+	}
+}
