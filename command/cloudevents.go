@@ -21,7 +21,7 @@ func checkAttributes(in *Publish, now time.Time) error {
 	}
 	switch {
 	case !isURIReference(in.Source):
-		return refuse(Malformed, "source", "source must be a URI-reference, such as /news/local or https://example.org/news: "+
+		return refuse(Malformed, "source", "source must be a URI-reference, such as /news/local or https://example.org/: "+
 			"percent-encode spaces and other characters that a URI can't have; it is %q", in.Source)
 	case strings.ContainsFunc(in.Subject, unicode.IsControl):
 		return refuse(Malformed, "subject", "subject must not contain tabs, line breaks and other control characters")
@@ -35,8 +35,8 @@ func checkAttributes(in *Publish, now time.Time) error {
 
 var uriCharacters = regexp.MustCompile(`^(?:[-\w.~:/?#@!$&'()*+,;=\[\]]|%[0-9A-Fa-f]{2})+$`)
 
-// isURIReference reports whether a text is a URI-reference of RFC 3986 that url.Parse takes as well, as receivers do. It
-// is stricter than url.Parse: characters outside of ASCII have to be percent-encoded, and brackets are for hosts.
+// isURIReference reports whether a text is a URI-reference of RFC 3986 that url.Parse takes as well, as receivers do.
+// It is stricter than url.Parse: characters outside of ASCII have to be percent-encoded, and brackets are for hosts.
 func isURIReference(text string) bool {
 	parsed, err := url.Parse(text)
 	return err == nil && parsed.String() != "" && uriCharacters.MatchString(text) && strings.Count(text, "#") <= 1 &&

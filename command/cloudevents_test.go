@@ -28,7 +28,12 @@ func published(t *testing.T, known catalog.Type) command.Publish {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return command.Publish{Type: known.Name, Source: "/tests", Organization: uuid.New(), Data: data}
+	return command.Publish{
+		Type:         known.Name,
+		Source:       "/tests",
+		Organization: uuid.New(),
+		Data:         data,
+	}
 }
 
 // onCatalog returns use cases, and the types that are published.

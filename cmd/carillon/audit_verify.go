@@ -64,7 +64,8 @@ func (c *auditVerifyCommand) verifyLog(
 	ctx context.Context, t terminal, cli *commandLine, trusted []ed25519.PublicKey, elsewhere []seal.Head,
 ) error {
 	directory := nodeDirectory{DataDir: c.DataDir}
-	store, end, err := openLog(ctx, c.From.WithPassword(c.EventStorePassword).Reveal(), directory.path(), cli.Logger(os.Stderr))
+	from := c.From.WithPassword(c.EventStorePassword)
+	store, end, err := openLog(ctx, from.Reveal(), directory.path(), cli.Logger(os.Stderr))
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ const punctuation = " !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 func TestPasswordInAddress(t *testing.T) {
 	t.Parallel()
 	for _, c := range punctuation {
-		for _, password := range []string{"hunt" + string(c) + "zwo", "12" + string(c) + "zwo", "1@hunt" + string(c) + "zwo"} {
+		for _, start := range []string{"hunt", "12", "1@hunt"} {
+			password := start + string(c) + "zwo"
 			address := "postgres://carillon:" + password + "@localhost:5432/carillon"
 			read, err := parse(t, "--database-url", address)
 			if err == nil {
@@ -67,9 +68,9 @@ func TestPasswordOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), ":admin:")
+		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), "admin:")
 		raw, _, _ = strings.Cut(raw, "@")
-		if got, _ := store.User.Password(); got != password || store.Host != "n1:2113" || raw != "" && !harmless.MatchString(raw) {
+		if got, _ := store.User.Password(); got != password || store.Host != "n1:2113" || !harmless.MatchString(raw) {
 			t.Errorf("%s: %s", password, store.Redacted())
 		}
 	}
@@ -86,7 +87,6 @@ func TestPasswordOfItsOwn(t *testing.T) {
 	}
 }
 
-// What compose and the docs tell users to make starts.
 func TestComposeHasPasswordsApart(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml"))
