@@ -36,8 +36,8 @@ type Remover struct {
 
 var _ eventstore.ProcessManager = (*Remover)(nil)
 
-// NewRemover makes a remover, with the function that seals the log up to an event, and the one that ends a stream of the
-// store permanently; each run of it wants a fresh one.
+// NewRemover makes a remover, with the function that seals the log up to an event, and the one that ends a stream of
+// the store permanently; each run of it wants a fresh one.
 func NewRemover(
 	store eventstore.Store, seal func(ctx context.Context, at eventstore.Position) error,
 	tombstone func(ctx context.Context, stream string) error,
@@ -121,8 +121,8 @@ func happeningStreams(e retirement.HappeningsRetired) [][]string {
 	return [][]string{happenings, items}
 }
 
-// remove deletes the streams of a batch, in their order. The batch is sealed before: a stream that ends without that was
-// ended by somebody else. A kill leaves some, and the same batch comes again.
+// remove deletes the streams of a batch, in their order. The batch is sealed before: a stream that ends without that
+// was ended by another client. A kill leaves some, and the same batch comes again.
 func (r *Remover) remove(
 	ctx context.Context, recorded *eventstore.Recorded, batch uuid.UUID, inOrder [][]string,
 ) error {

@@ -22,8 +22,8 @@ var ErrNothing = errors.New("no event of it is sealed")
 // ErrSince means that a head to be continued is larger than the newest one.
 var ErrSince = errors.New("a head to be continued must not cover more events than the newest one, and at least 1")
 
-// GoneError means that sealed events of a stream are not in the store any more: it was retired, or another client of the
-// store has deleted or cut it.
+// GoneError means that sealed events of a stream are not in the store any more: it was retired, or another client of
+// the store has deleted or cut it.
 type GoneError struct {
 	Stream string
 	Events int
@@ -31,7 +31,7 @@ type GoneError struct {
 
 // Error names the stream.
 func (e *GoneError) Error() string {
-	return fmt.Sprintf("%d sealed events of %s are gone: it was retired, or another client of the event store has cut it; "+
+	return fmt.Sprintf("%d sealed events of %s are gone: it was retired, or another client of the event store cut it; "+
 		"\"carillon audit verify\" tells which", e.Events, e.Stream)
 }
 
@@ -104,7 +104,7 @@ func (s *Sealer) collect(
 ) (events []exported, err error) {
 	streams, byTag := make([]*stored, len(wanted.Categories)), map[seal.Tag]*stored{}
 	for i, category := range wanted.Categories {
-		one := &stored{name: eventstore.StreamName(category, wanted.ID), events: map[eventstore.Revision]eventstore.Recorded{}}
+		one := newStored(eventstore.StreamName(category, wanted.ID))
 		streams[i], byTag[seal.TagOf(one.name)] = one, one
 		if err := one.read(ctx, s.Store); err != nil {
 			return nil, err

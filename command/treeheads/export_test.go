@@ -274,7 +274,9 @@ func spellings() map[string]func(line string) string {
 	return map[string]func(line string) string{
 		"a member more":   func(line string) string { return strings.Replace(line, "{", `{"more":1,`, 1) },
 		"a member at end": func(line string) string { return strings.TrimSuffix(line, "}\n") + `,"more":1}` + "\n" },
-		"a member twice":  func(line string) string { return strings.TrimSuffix(line, "}\n") + `,"proof":[],"unsealed":2}` + "\n" },
+		"a member twice": func(line string) string {
+			return strings.TrimSuffix(line, "}\n") + `,"proof":[],"unsealed":2}` + "\n"
+		},
 		"another case": func(line string) string {
 			return strings.NewReplacer(`"unsealed"`, `"Unsealed"`, `"index"`, `"Index"`).Replace(line)
 		},

@@ -126,7 +126,7 @@ func TestSealOnServers(t *testing.T) {
 				report.Count != 2 || report.Faults[0].Kind != treeheads.Cut || report.Faults[1].Kind != treeheads.Cut {
 				t.Errorf("want %d events and two streams that were cut: %+v", events, report)
 			}
-			// What metadata hides is exported all the same, as long as it is there; what a tombstone ended is not.
+			// Hidden events are exported all the same, as long as they are there; those of an ended stream are not.
 			for _, stream := range streams[:3] {
 				var out bytes.Buffer
 				wanted := treeheads.Wanted{ID: idOf(stream), Categories: []string{"feed", "source"}, Since: heads[0].Size}

@@ -25,6 +25,10 @@ type sealedPlace struct {
 	index    uint64
 }
 
+func newStored(name string) *stored {
+	return &stored{name: name, events: map[eventstore.Revision]eventstore.Recorded{}}
+}
+
 // read reads the events that the store shows.
 func (s *stored) read(ctx context.Context, store eventstore.Store) error {
 	for e, err := range store.Read(ctx, s.name, 0) {
@@ -49,8 +53,8 @@ func (s *stored) gone() (n int) {
 	return n
 }
 
-// uncover finds events in the order of all that the stream's metadata hides, as long as they are not scavenged. What a
-// tombstone ended stays ended.
+// uncover finds events that the stream's metadata hides in the order of all, as long as they are not scavenged. A
+// stream with a tombstone stays ended.
 func (s *stored) uncover(ctx context.Context, store eventstore.Store) error {
 	if s.ended || s.gone() == 0 {
 		return nil
