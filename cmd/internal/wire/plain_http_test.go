@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Whoever says that a part of the way was plain is believed, trusted or not.
+// A proxy that says that a part of the way was plain is believed, trusted or not.
 func TestRequireTLSForwardedProto(t *testing.T) {
 	t.Parallel()
 	trusted := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
@@ -30,8 +30,8 @@ func TestRequireTLSForwardedProto(t *testing.T) {
 		"trusted, https over two hops":  {peer: proxy, protos: []string{"https,https"}, want: 200},
 		"other, https":                  {peer: other, protos: []string{"https"}, want: 401},
 		"other by TLS":                  {peer: other, tls: true, want: 200},
-		"proxy by TLS, asked in plain":  {peer: other, tls: true, protos: []string{"http"}, want: 401},
-		"proxy by TLS, asked by https":  {peer: other, tls: true, protos: []string{"https"}, want: 200},
+		"proxy by TLS, asked in plain":  {other, true, []string{"http"}, 401},
+		"proxy by TLS, asked by https":  {other, true, []string{"https"}, 200},
 		"no address, nothing forwarded": {peer: "@", want: 401},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events/types", nil)
