@@ -51,7 +51,7 @@ type commandLine struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	Destinations destinationsCommand `cmd:"" aliases:"destination" help:"Destinations of an organization, with its key."`
-	Deliveries   deliveriesCommand   `cmd:"" aliases:"delivery" help:"Deliveries to all destinations: list, show, replay."`
+	Deliveries   deliveriesCommand   `cmd:"" aliases:"delivery" help:"Deliveries to all destinations: list, show, retry, replay."`
 	Events       eventsCommand       `cmd:"" aliases:"event" help:"Published events: list, show who got one, tail."`
 
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
