@@ -28,14 +28,15 @@ type AuditEntry struct {
 	Detail        AuditDetail
 }
 
-// AuditDetail is audit.Detail as stored: queries know rows, not the packages that write them. Unchanged settings are
-// zero.
+// AuditDetail is the content of an entry, as the read model stores it and the API shows it; members that did not change
+// are left out. A state follows from the details alone, independent of the events' names: URL comes with all settings,
+// SecretID is new, Expiring end at ExpiresAt.
 type AuditDetail struct {
 	ExternalID            string            `json:"externalId,omitempty"`
 	Name                  string            `json:"name,omitempty"`
-	URL                   string            `json:"url,omitempty"` // all settings come with it
+	URL                   string            `json:"url,omitempty"` // without its secrets
 	HasHeaders            bool              `json:"hasHeaders,omitzero"`
-	Headers               map[string]string `json:"headers,omitempty"` // digests of their values by name
+	Headers               map[string]string `json:"headers,omitempty"` // digests of their values by name, if recorded
 	DebounceWindowSeconds int               `json:"debounceWindowSeconds,omitzero"`
 	MaxRequestsPerSecond  float64           `json:"maxRequestsPerSecond,omitzero"`
 	Traceparent           bool              `json:"traceparent,omitzero"`
@@ -50,27 +51,42 @@ type AuditDetail struct {
 
 // AuditState is the state of a destination at a time.
 type AuditState struct {
-	Revision              int64  // of the last change that counts
-	Status                string // enabled, disabled, auto_disabled, deleted
-	StatusReason          string // of an automatic disabling
-	ExternalID            string
-	Name                  string
-	URL                   string
-	HasHeaders            bool
-	Headers               map[string]string // digests of their values by name; nil if they were not recorded
-	DebounceWindowSeconds int
-	MaxRequestsPerSecond  float64 // 0 means no limit
-	Traceparent           bool
-	Secrets               []AuditSecret  // in order of their start, including ended ones
-	Subscriptions         []Subscription // oldest first; see AddSubscriptions
+	Status                string              `json:"status"`       // enabled, disabled, auto_disabled, deleted
+	StatusReason          *string             `json:"statusReason"` // of an automatic disabling
+	ExternalID            *string             `json:"externalId"`
+	Name                  string              `json:"name"`
+	URL                   string              `json:"url"`
+	HasHeaders            bool                `json:"hasHeaders"`
+	Headers               map[string]string   `json:"headers"` // digests of their values by name; nil if not recorded
+	DebounceWindowSeconds int                 `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  *float64            `json:"maxRequestsPerSecond"` // nil means no limit
+	Traceparent           bool                `json:"traceparent"`
+	Secrets               []AuditSecret       `json:"secrets"`       // in order of their start, including ended ones
+	Revision              int64               `json:"revision"`      // of the last change that counts
+	Subscriptions         []AuditSubscription `json:"subscriptions"` // oldest first; see AddSubscriptions
 }
 
 // AuditSecret is a signing secret without its material.
 type AuditSecret struct {
-	ID        uuid.UUID
-	CreatedAt time.Time
-	ExpiresAt *time.Time // nil if it does not expire
-	Active    bool       // whether it signs at that time
+	ID        uuid.UUID  `json:"id"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"` // nil if it does not expire
+	Active    bool       `json:"active"`    // whether it signs at that time
+}
+
+// AuditSubscription is a past state of a subscription.
+type AuditSubscription struct {
+	ID         uuid.UUID `json:"id"`
+	ExternalID *string   `json:"externalId"`
+	EventTypes []string  `json:"eventTypes"`
+	ScopeKind  string    `json:"scopeKind"` // all, feed_type, feeds
+	FeedType   *string   `json:"feedType"`
+	Feeds      []Pin     `json:"feeds"`
+	Active     bool      `json:"active"`
+	Reason     *string   `json:"reason"` // why it is inactive; nil if its owner switched it off
+	CreatedAt  time.Time `json:"createdAt"`
+	UpdatedAt  time.Time `json:"updatedAt"`
+	Revision   int64     `json:"revision"` // of its own stream
 }
 
 // Audit returns the history of a destination, deleted or not, oldest change first. It returns ErrNotFound if the
@@ -156,7 +172,7 @@ func AuditStateAt(history []AuditEntry, at time.Time) *AuditState {
 			break
 		}
 		if state == nil {
-			state = &AuditState{}
+			state = &AuditState{Secrets: []AuditSecret{}, Subscriptions: []AuditSubscription{}}
 		}
 		state.apply(e)
 	}
@@ -183,13 +199,12 @@ func (s *AuditState) apply(e AuditEntry) {
 	d := e.Detail
 	s.Revision = e.Revision
 	if d.URL != "" {
-		s.ExternalID, s.Name, s.URL = d.ExternalID, d.Name, d.URL
+		s.ExternalID, s.Name, s.URL = nullable(d.ExternalID), d.Name, d.URL
 		s.HasHeaders, s.Headers, s.DebounceWindowSeconds = d.HasHeaders, d.Headers, d.DebounceWindowSeconds
-		s.MaxRequestsPerSecond = d.MaxRequestsPerSecond
-		s.Traceparent = d.Traceparent
+		s.MaxRequestsPerSecond, s.Traceparent = nullable(d.MaxRequestsPerSecond), d.Traceparent
 	}
 	if d.Status != "" {
-		s.Status, s.StatusReason = d.Status, d.StatusReason
+		s.Status, s.StatusReason = d.Status, nullable(d.StatusReason)
 	}
 	for i := range s.Secrets {
 		if slices.Contains(d.Expiring, s.Secrets[i].ID) {

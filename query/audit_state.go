@@ -34,11 +34,11 @@ func (q *Queries) AddSubscriptions(ctx context.Context, destination uuid.UUID, t
 	if to == nil || to.Status == "deleted" {
 		return nil
 	}
-	subscriptions, err := many(ctx, q.Pool, "subscriptions on record", pgx.RowToStructByPos[Subscription], `
-		SELECT right(c.stream, 36)::uuid, c.organization, $1::uuid, coalesce(d.settings->>'externalId', ''),
+	subscriptions, err := many(ctx, q.Pool, "subscriptions on record", pgx.RowToStructByPos[AuditSubscription], `
+		SELECT right(c.stream, 36)::uuid, d.settings->>'externalId',
 			ARRAY(SELECT jsonb_array_elements_text(d.settings->'eventTypes')), d.settings->>'scopeKind',
-			coalesce(d.settings->>'feedType', ''), coalesce(d.settings->'feeds', '[]'),
-			coalesce(s.type LIKE 'subscription.activated.%', true), coalesce(s.reason, ''), c.at, greatest(d.at, s.at),
+			d.settings->>'feedType', coalesce(d.settings->'feeds', '[]'),
+			coalesce(s.type LIKE 'subscription.activated.%', true), nullif(s.reason, ''), c.at, greatest(d.at, s.at),
 			greatest(d.revision, s.revision)
 		FROM audit.record c
 		CROSS JOIN LATERAL (SELECT detail->'declaration' AS settings, at, revision FROM audit.record r
@@ -53,6 +53,6 @@ func (q *Queries) AddSubscriptions(ctx context.Context, destination uuid.UUID, t
 		s := &subscriptions[i]
 		s.CreatedAt, s.UpdatedAt = s.CreatedAt.UTC(), s.UpdatedAt.UTC()
 	}
-	to.Subscriptions = subscriptions
+	to.Subscriptions = append(to.Subscriptions, subscriptions...)
 	return err
 }

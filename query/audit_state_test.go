@@ -92,28 +92,26 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 		subscription.Deleted{At: day(3)})
 	projecttest.Stream(log, subscription.Aggregate, uuid.New(), auditNoon)(created(uuid.New(), day(0))) // another's
 	log.Project()
-	old := query.Subscription{
-		ID:           kept,
-		Organization: auditOrg,
-		Destination:  id,
-		EventTypes:   all.EventTypes,
-		ScopeKind:    "all",
-		Feeds:        []query.Pin{},
-		Active:       true,
-		CreatedAt:    day(0),
-		UpdatedAt:    day(0),
+	old := query.AuditSubscription{
+		ID:         kept,
+		EventTypes: all.EventTypes,
+		ScopeKind:  "all",
+		Feeds:      []query.Pin{},
+		Active:     true,
+		CreatedAt:  day(0),
+		UpdatedAt:  day(0),
 	}
 	other := old
 	other.ID, other.CreatedAt, other.UpdatedAt = dropped, day(1), day(1)
 	off := old
-	off.Active, off.Reason, off.Revision, off.UpdatedAt = false, "feed access lost", 1, day(2)
+	off.Active, off.Reason, off.Revision, off.UpdatedAt = false, new("feed access lost"), 1, day(2)
 	revised := off
-	revised.ExternalID, revised.EventTypes, revised.ScopeKind = "crm", some.EventTypes, "feeds"
+	revised.ExternalID, revised.EventTypes, revised.ScopeKind = new("crm"), some.EventTypes, "feeds"
 	revised.Feeds = []query.Pin{{FeedType: "events", FeedID: programme}}
 	revised.Revision, revised.UpdatedAt = 2, day(3)
 	on := revised
-	on.Active, on.Reason, on.Revision, on.UpdatedAt = true, "", 3, day(4)
-	for i, want := range [][]query.Subscription{{old}, {old, other}, {off, other}, {revised}, {on}} {
+	on.Active, on.Reason, on.Revision, on.UpdatedAt = true, nil, 3, day(4)
+	for i, want := range [][]query.AuditSubscription{{old}, {old, other}, {off, other}, {revised}, {on}} {
 		state := query.AuditState{Status: "enabled"}
 		if err := q.AddSubscriptions(t.Context(), id, &state, day(i)); err != nil {
 			t.Fatal(err)

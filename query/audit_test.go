@@ -70,7 +70,7 @@ func TestAuditState_anyTime(t *testing.T) {
 	rotated, expired := day(4), day(3.5)
 	old := query.AuditState{
 		Status:     "enabled",
-		ExternalID: "crm",
+		ExternalID: new("crm"),
 		Name:       "CRM",
 		URL:        "https://example.org/a",
 		HasHeaders: true,
@@ -83,7 +83,10 @@ func TestAuditState_anyTime(t *testing.T) {
 	}
 	with := func(s query.AuditState, revision int64, status, reason string,
 		secrets ...query.AuditSecret) *query.AuditState {
-		s.Revision, s.Status, s.StatusReason, s.Secrets = revision, status, reason, secrets
+		s.Revision, s.Status, s.Secrets, s.Subscriptions = revision, status, secrets, []query.AuditSubscription{}
+		if reason != "" {
+			s.StatusReason = &reason
+		}
 		return &s
 	}
 	for _, tt := range []struct {

@@ -87,9 +87,11 @@ func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each 
 	return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
 }
 
-func nullable(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
+// nullable returns nil for a zero value.
+func nullable[T comparable](value T) *T {
+	var zero T
+	if value == zero {
 		return nil
 	}
-	return &id
+	return &value
 }

@@ -90,7 +90,7 @@ var Fields = []Declared{
 		}),
 	bounded(plain(FieldLimit, "maxRequestsPerSecond", "limit",
 		func(s *Settings) *float64 { return &s.MaxRequestsPerSecond },
-		func(limit float64) string { return fmt.Sprintf("%g requests/s", limit) }),
+		LimitText),
 		func(s Settings) string {
 			limit := s.MaxRequestsPerSecond
 			if limit != 0 && (limit < LeastRequestsPerSecond || limit > MostRequestsPerSecond) {
@@ -134,6 +134,9 @@ func bounded(d Declared, fault func(Settings) string) Declared {
 }
 
 func text(value string) string { return value }
+
+// LimitText describes a limit of requests per second for people.
+func LimitText(perSecond float64) string { return fmt.Sprintf("%g requests/s", perSecond) }
 
 // Equal reports whether two settings are equal, however they are sealed.
 func (s Settings) Equal(t Settings) bool { return s.differing(t) == 0 }

@@ -11,9 +11,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/eventstore/instant"
-	"carillon/projections/audit"
+	"carillon/query"
 )
 
 // stateText is the destination's state at the time, which is printed above the timeline.
@@ -52,7 +53,7 @@ func stateText(a adminapi.Audit, zone *time.Location) string {
 	field("headers", headers)
 	field("debounce", strconv.Itoa(s.DebounceWindowSeconds)+" s")
 	if s.MaxRequestsPerSecond != nil {
-		field("limit", audit.LimitText(*s.MaxRequestsPerSecond))
+		field("limit", destination.LimitText(*s.MaxRequestsPerSecond))
 	}
 	if s.Traceparent {
 		field("traceparent", "sent")
@@ -81,7 +82,7 @@ func stateText(a adminapi.Audit, zone *time.Location) string {
 	return out.String()
 }
 
-func subscriptionText(s adminapi.AuditSubscription) string {
+func subscriptionText(s query.AuditSubscription) string {
 	text := short(s.ID) + "  " + strings.Join(s.EventTypes, ", ")
 	switch {
 	case s.FeedType != nil:

@@ -11,11 +11,11 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
-	"carillon/projections/audit"
 )
 
 // asking has the flags of every subcommand that shows an answer of the API.
@@ -140,7 +140,7 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "url", d.Config.URL)
 		row(w, "status", d.Status, orDash(d.StatusReason))
 		if d.MaxRequestsPerSecond != nil {
-			row(w, "limit", audit.LimitText(*d.MaxRequestsPerSecond))
+			row(w, "limit", destination.LimitText(*d.MaxRequestsPerSecond))
 		}
 		if d.Traceparent {
 			row(w, "traceparent", "sent")

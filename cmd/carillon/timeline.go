@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/eventstore/instant"
 	"carillon/projections/audit"
+	"carillon/query"
 )
 
 // The picture of an audit: time runs down, a line a change. The first lane is the status, each other one a secret.
@@ -47,7 +48,7 @@ type picture struct {
 	status  rune
 	lanes   []lane
 	columns int
-	known   audit.Detail // the last one with settings
+	known   query.AuditDetail // the last one with settings
 }
 
 // drawAudit renders an audit for a terminal of 80 columns.

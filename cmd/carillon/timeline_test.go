@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -33,28 +32,13 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	for i, e := range entries {
 		e.Revision = int64(i)
 		a.Entries = append(a.Entries, e)
-		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: query.AuditDetail(e.Detail)})
+		rows = append(rows, query.AuditEntry{Revision: e.Revision, At: e.At, Detail: e.Detail})
 	}
-	if s := query.AuditStateAt(rows, at); s != nil {
-		a.State = &adminapi.AuditState{
-			Status:                s.Status,
-			Name:                  s.Name,
-			URL:                   s.URL,
-			HasHeaders:            s.HasHeaders,
-			DebounceWindowSeconds: s.DebounceWindowSeconds,
-			Revision:              s.Revision,
-		}
-		if s.StatusReason != "" {
-			a.State.StatusReason = &s.StatusReason
-		}
-		for _, secret := range s.Secrets {
-			a.State.Secrets = append(a.State.Secrets, adminapi.AuditSecret(secret))
-		}
-	}
+	a.State = query.AuditStateAt(rows, at)
 	return a
 }
 
-func entry(at time.Time, by string, detail audit.Detail) adminapi.AuditEntry {
+func entry(at time.Time, by string, detail query.AuditDetail) adminapi.AuditEntry {
 	return adminapi.AuditEntry{
 		Type:   "destination.changed.v9",
 		At:     at,
@@ -66,27 +50,27 @@ func entry(at time.Time, by string, detail audit.Detail) adminapi.AuditEntry {
 func story() []adminapi.AuditEntry {
 	const key = "key:ab12CD34"
 	reason := "Maintenance window, announced"
-	disabled := entry(hours(30), "operator", audit.Detail{Status: "disabled"})
+	disabled := entry(hours(30), "operator", query.AuditDetail{Status: "disabled"})
 	disabled.Reason = &reason
 	return []adminapi.AuditEntry{
-		entry(hours(0), key, audit.Detail{
+		entry(hours(0), key, query.AuditDetail{
 			Name:       "CRM",
 			URL:        "https://example.org/hook",
 			Status:     "enabled",
 			HasHeaders: true,
 		}),
-		entry(hours(0), key, audit.Detail{SecretID: firstSecret}),
-		entry(hours(2), key, audit.Detail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret},
+		entry(hours(0), key, query.AuditDetail{SecretID: firstSecret}),
+		entry(hours(2), key, query.AuditDetail{SecretID: secondSecret, Expiring: []uuid.UUID{firstSecret},
 			ExpiresAt: hours(26)}),
 		entry(hours(3), "destination_health",
-			audit.Detail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
-		entry(hours(5), key, audit.Detail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
-		entry(hours(5), key, audit.Detail{Status: "enabled"}),
+			query.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
+		entry(hours(5), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
+		entry(hours(5), key, query.AuditDetail{Status: "enabled"}),
 		disabled,
-		entry(hours(31), key, audit.Detail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret},
+		entry(hours(31), key, query.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret},
 			ExpiresAt: hours(55)}),
-		entry(hours(32), key, audit.Detail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
-		entry(hours(40), key, audit.Detail{Status: "deleted"}),
+		entry(hours(32), key, query.AuditDetail{Expiring: []uuid.UUID{secondSecret}, ExpiresAt: hours(32)}),
+		entry(hours(40), key, query.AuditDetail{Status: "deleted"}),
 	}
 }
 
@@ -113,7 +97,7 @@ WHEN                      CHANGE                              BY
 2026-11-21T15:00:00Z ▒ ┊│ auto_disabled; 100 consecutive      destination_health
                      ▒ ┊│ failures
 2026-11-21T17:00:00Z ▒ ┊│ url: https://example.org/new;       key:ab12CD34
-                     ▒ ┊│ debounce: 5s; headers: none
+                     ▒ ┊│ debounce: 5 s; headers: none
 2026-11-21T17:00:00Z █ ┊│ enabled                             key:ab12CD34
 2026-11-21T22:00:00Z █ ┊│ ◀─ the state above ────────────────
 2026-11-22T14:00:00Z █ ┴│ secret 33333333 expires: its        time
@@ -137,7 +121,7 @@ func TestSubscriptionsOfAState(t *testing.T) {
 	t.Parallel()
 	typed, reason := "events", "access lost"
 	a := history(hours(1), story()...)
-	a.State.Subscriptions = []adminapi.AuditSubscription{
+	a.State.Subscriptions = []query.AuditSubscription{
 		{
 			ID:         firstSecret,
 			EventTypes: []string{"concert.*", "talk.*"},
@@ -189,11 +173,11 @@ func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	const key = "a process manager with quite a long name"
 	entries := []adminapi.AuditEntry{
-		entry(hours(0), key, audit.Detail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60),
+		entry(hours(0), key, query.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60),
 			URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
 	}
 	for i := range 10 {
-		entries = append(entries, entry(hours(i), key, audit.Detail{SecretID: uuid.New()}))
+		entries = append(entries, entry(hours(i), key, query.AuditDetail{SecretID: uuid.New()}))
 	}
 	drawn := drawAudit(history(hours(20), entries...), time.FixedZone("", -9*60*60))
 	if strings.ContainsAny(drawn, "\x1b\a") {

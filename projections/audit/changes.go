@@ -1,33 +1,30 @@
 package audit
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"carillon/aggregates/destination"
+	"carillon/query"
 )
 
 // Changes describes the settings of a destination that differ, a text each.
-func Changes(before, after Detail) []string {
+func Changes(before, after query.AuditDetail) []string {
 	var parts []string
-	if before.Name != after.Name {
-		parts = append(parts, "name: "+strconv.Quote(after.Name))
-	}
-	if before.URL != after.URL {
-		parts = append(parts, "url: "+after.URL)
-	}
-	if before.ExternalID != after.ExternalID {
-		parts = append(parts, "externalId: "+strconv.Quote(after.ExternalID))
-	}
-	if before.DebounceWindowSeconds != after.DebounceWindowSeconds {
-		parts = append(parts, fmt.Sprintf("debounce: %ds", after.DebounceWindowSeconds))
-	}
-	if before.MaxRequestsPerSecond != after.MaxRequestsPerSecond {
-		parts = append(parts, "limit: "+LimitText(after.MaxRequestsPerSecond))
-	}
-	if before.Traceparent != after.Traceparent {
-		parts = append(parts, fmt.Sprintf("traceparent: %t", after.Traceparent))
+	then, now := settingsOf(before), settingsOf(after)
+	for _, d := range destination.Fields {
+		text := d.Text(now)
+		switch {
+		case text == d.Text(then):
+			continue
+		case text == "":
+			text = "none"
+		case d.Field.Has(destination.FieldName | destination.FieldExternalID):
+			text = strconv.Quote(text)
+		}
+		parts = append(parts, d.Label+": "+text)
 	}
 	if headers := headerChanges(before, after); headers != "" {
 		parts = append(parts, "headers: "+headers)
@@ -39,7 +36,7 @@ func Changes(before, after Detail) []string {
 
 // headerChanges names the headers that were added, removed and changed. It is empty if none was, or if that is not
 // known.
-func headerChanges(before, after Detail) string {
+func headerChanges(before, after query.AuditDetail) string {
 	if !after.HasHeaders && before.HasHeaders && len(before.Headers) == 0 {
 		return "none"
 	}
@@ -64,12 +61,4 @@ func headerChanges(before, after Detail) string {
 		}
 	}
 	return strings.Join(changes, ", ")
-}
-
-// LimitText describes a limit of requests per second; 0 is none.
-func LimitText(perSecond float64) string {
-	if perSecond == 0 {
-		return "none"
-	}
-	return fmt.Sprintf("%g requests/s", perSecond)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"carillon/projections/audit"
+	"carillon/query"
 )
 
 func TestChangesNameHeaders(t *testing.T) {
@@ -23,8 +24,8 @@ func TestChangesNameHeaders(t *testing.T) {
 		{none, unnamed, "headers: changed"},
 	}
 	for _, tt := range tests {
-		before := audit.Detail{HasHeaders: tt.before != nil, Headers: tt.before}
-		after := audit.Detail{HasHeaders: tt.after != nil, Headers: tt.after}
+		before := query.AuditDetail{HasHeaders: tt.before != nil, Headers: tt.before}
+		after := query.AuditDetail{HasHeaders: tt.after != nil, Headers: tt.after}
 		if got := strings.Join(audit.Changes(before, after), "; "); got != tt.want {
 			t.Errorf("%v to %v: %q, want %q", tt.before, tt.after, got, tt.want)
 		}

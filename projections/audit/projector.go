@@ -19,6 +19,7 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/column"
+	"carillon/query"
 )
 
 //go:embed schema.sql
@@ -35,31 +36,8 @@ var ReadModel = projections.ReadModel{
 	Project: project,
 }
 
-// Detail is the content of an entry; fields that the event does not change are left out. A state follows from the
-// details alone, independent of the events' names: URL comes with all settings, SecretID is new, Expiring end at
-// ExpiresAt.
-type Detail struct {
-	ExternalID string `json:"externalId,omitempty"`
-	Name       string `json:"name,omitempty"`
-	// without its secrets; comes with all settings
-	URL        string `json:"url,omitempty"`
-	HasHeaders bool   `json:"hasHeaders,omitzero"` // custom headers are secret
-	// digests of the values by name; empty for events that recorded no names
-	Headers               map[string]string `json:"headers,omitempty"`
-	DebounceWindowSeconds int               `json:"debounceWindowSeconds,omitzero"`
-	MaxRequestsPerSecond  float64           `json:"maxRequestsPerSecond,omitzero"`
-	Traceparent           bool              `json:"traceparent,omitzero"`
-	SecretID              uuid.UUID         `json:"secretId,omitzero"`  // of the secret that begins
-	Expiring              []uuid.UUID       `json:"expiring,omitempty"` // the secrets that get ExpiresAt
-	ExpiresAt             time.Time         `json:"expiresAt,omitzero"`
-	Status                string            `json:"status,omitempty"` // afterwards, if the event changes it
-	StatusReason          string            `json:"statusReason,omitempty"`
-	Shown                 []string          `json:"shown,omitempty"`        // in full to the actor, of a disclosure
-	ShownSecrets          []uuid.UUID       `json:"shownSecrets,omitempty"` // the ids of the secrets among them
-}
-
 // describe takes from an event what may be shown, and when it took effect.
-func describe(event destination.Event) (Detail, time.Time, error) {
+func describe(event destination.Event) (query.AuditDetail, time.Time, error) {
 	switch e := event.(type) {
 	case destination.Created:
 		detail := describeSettings(e.Settings)
@@ -68,24 +46,24 @@ func describe(event destination.Event) (Detail, time.Time, error) {
 	case destination.Revised:
 		return describeSettings(e.Settings), e.At, nil
 	case destination.SecretMinted:
-		return Detail{SecretID: e.SecretID}, e.At, nil
+		return query.AuditDetail{SecretID: e.SecretID}, e.At, nil
 	case destination.SecretRotated:
-		return Detail{SecretID: e.SecretID, Expiring: e.Expiring, ExpiresAt: e.ExpiresAt}, e.At, nil
+		return query.AuditDetail{SecretID: e.SecretID, Expiring: e.Expiring, ExpiresAt: e.ExpiresAt}, e.At, nil
 	case destination.SecretExpired:
-		return Detail{Expiring: []uuid.UUID{e.SecretID}, ExpiresAt: e.At}, e.At, nil
+		return query.AuditDetail{Expiring: []uuid.UUID{e.SecretID}, ExpiresAt: e.At}, e.At, nil
 	case destination.Enabled:
-		return Detail{Status: string(destination.StatusEnabled)}, e.At, nil
+		return query.AuditDetail{Status: string(destination.StatusEnabled)}, e.At, nil
 	case destination.Disabled:
-		return Detail{Status: string(destination.StatusDisabled)}, e.At, nil
+		return query.AuditDetail{Status: string(destination.StatusDisabled)}, e.At, nil
 	case destination.AutoDisabled:
-		return Detail{Status: string(destination.StatusAutoDisabled), StatusReason: e.Reason}, e.At, nil
+		return query.AuditDetail{Status: string(destination.StatusAutoDisabled), StatusReason: e.Reason}, e.At, nil
 	case destination.Deleted:
-		return Detail{Status: "deleted"}, e.At, nil
+		return query.AuditDetail{Status: "deleted"}, e.At, nil
 	}
-	return Detail{}, time.Time{}, fmt.Errorf("audit: no description of %T", event)
+	return query.AuditDetail{}, time.Time{}, fmt.Errorf("audit: no description of %T", event)
 }
 
-func describeSettings(s destination.Settings) Detail {
+func describeSettings(s destination.Settings) query.AuditDetail {
 	if s.Exposed() { // recorded before addresses were sealed
 		s.URL = destination.Masked(s.URL, nil)
 	}
@@ -93,7 +71,7 @@ func describeSettings(s destination.Settings) Detail {
 	for _, part := range s.Headers.Parts {
 		headers[part.Name] = hex.EncodeToString(part.Digest)
 	}
-	return Detail{
+	return query.AuditDetail{
 		ExternalID:            s.ExternalID,
 		Name:                  s.Name,
 		URL:                   s.URL,
@@ -102,6 +80,18 @@ func describeSettings(s destination.Settings) Detail {
 		DebounceWindowSeconds: s.DebounceWindowSeconds,
 		MaxRequestsPerSecond:  s.MaxRequestsPerSecond,
 		Traceparent:           s.Traceparent,
+	}
+}
+
+// settingsOf is the reverse of describeSettings, without what is sealed.
+func settingsOf(d query.AuditDetail) destination.Settings {
+	return destination.Settings{
+		ExternalID:            d.ExternalID,
+		Name:                  d.Name,
+		URL:                   d.URL,
+		DebounceWindowSeconds: d.DebounceWindowSeconds,
+		MaxRequestsPerSecond:  d.MaxRequestsPerSecond,
+		Traceparent:           d.Traceparent,
 	}
 }
 
@@ -216,7 +206,7 @@ func disclosed(recorded *eventstore.Recorded, meta eventstore.Metadata) (entry, 
 		for i, what := range e.What {
 			shown[i] = string(what)
 		}
-		return newEntry(recorded, meta, e.Destination, e.At, Detail{Shown: shown, ShownSecrets: e.Secrets})
+		return newEntry(recorded, meta, e.Destination, e.At, query.AuditDetail{Shown: shown, ShownSecrets: e.Secrets})
 	}
 	return entry{}, fmt.Errorf("audit: no description of %T", event)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
-	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -22,74 +21,33 @@ func (a *API) auditRoutes(r routes) {
 
 // Audit is the history of a destination and its state at a time. Secret material is not part of it.
 type Audit struct {
-	Destination  uuid.UUID    `json:"destination"`
-	Organization uuid.UUID    `json:"organization"`
-	At           time.Time    `json:"at"`    // the time of the state
-	State        *AuditState  `json:"state"` // null: the destination was not there yet
-	Entries      []AuditEntry `json:"entries"`
-	Disclosures  []AuditEntry `json:"disclosures"` // of something in full, the newest first, mostDisclosures of them
+	Destination  uuid.UUID         `json:"destination"`
+	Organization uuid.UUID         `json:"organization"`
+	At           time.Time         `json:"at"`    // the time of the state
+	State        *query.AuditState `json:"state"` // null: the destination was not there yet
+	Entries      []AuditEntry      `json:"entries"`
+	Disclosures  []AuditEntry      `json:"disclosures"` // of something in full, the newest first, mostDisclosures of them
 }
 
 // mostDisclosures is how many a picture of the history has. An export has all.
 const mostDisclosures = 100
-
-// AuditState is a past state of a destination.
-type AuditState struct {
-	Status                string            `json:"status"` // enabled, disabled, auto_disabled, deleted
-	StatusReason          *string           `json:"statusReason"`
-	ExternalID            *string           `json:"externalId"`
-	Name                  string            `json:"name"`
-	URL                   string            `json:"url"`
-	HasHeaders            bool              `json:"hasHeaders"`
-	Headers               map[string]string `json:"headers"` // digests of their values by name; null if not recorded
-	DebounceWindowSeconds int               `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  *float64          `json:"maxRequestsPerSecond"`
-	Traceparent           bool              `json:"traceparent"`
-	Secrets               []AuditSecret     `json:"secrets"`  // the oldest first, ended ones too
-	Revision              int64             `json:"revision"` // of the last entry that counts
-	// the oldest first; a deleted destination has none
-	Subscriptions []AuditSubscription `json:"subscriptions"`
-}
-
-// AuditSubscription is a past state of a subscription.
-type AuditSubscription struct {
-	ID         uuid.UUID   `json:"id"`
-	ExternalID *string     `json:"externalId"`
-	EventTypes []string    `json:"eventTypes"`
-	ScopeKind  string      `json:"scopeKind"` // all, feed_type, feeds
-	FeedType   *string     `json:"feedType"`
-	Feeds      []query.Pin `json:"feeds"`
-	Active     bool        `json:"active"`
-	Reason     *string     `json:"reason"` // why it is inactive; null if its owner switched it off
-	CreatedAt  time.Time   `json:"createdAt"`
-	UpdatedAt  time.Time   `json:"updatedAt"`
-	Revision   int64       `json:"revision"` // of its own stream
-}
-
-// AuditSecret is a signing secret without its material.
-type AuditSecret struct {
-	ID        uuid.UUID  `json:"id"`
-	CreatedAt time.Time  `json:"createdAt"`
-	ExpiresAt *time.Time `json:"expiresAt"` // null: never
-	Active    bool       `json:"active"`    // it signs at the time of the state
-}
 
 // AuditEntry is one change, or says that something was shown in full.
 type AuditEntry struct {
 	Destination  uuid.UUID  `json:"destination"`
 	Organization *uuid.UUID `json:"organization"`
 	// of the stream, from 0: the destination's, or that of a day's disclosures
-	Revision      int64        `json:"revision"`
-	Type          string       `json:"type"` // the stored event's name: see docs/understand/events.md
-	At            time.Time    `json:"at"`   // when it took effect
-	RecordedAt    time.Time    `json:"recordedAt"`
-	Position      string       `json:"position"` // commit/prepare in the global order
-	EventID       uuid.UUID    `json:"eventId"`
-	Actor         string       `json:"actor"`
-	Reason        *string      `json:"reason"`
-	CorrelationID *uuid.UUID   `json:"correlationId"`
-	CausationID   *uuid.UUID   `json:"causationId"`
-	Detail        audit.Detail `json:"detail"` // members that did not change are absent
+	Revision      int64             `json:"revision"`
+	Type          string            `json:"type"` // the stored event's name: see docs/understand/events.md
+	At            time.Time         `json:"at"`   // when it took effect
+	RecordedAt    time.Time         `json:"recordedAt"`
+	Position      string            `json:"position"` // commit/prepare in the global order
+	EventID       uuid.UUID         `json:"eventId"`
+	Actor         string            `json:"actor"`
+	Reason        *string           `json:"reason"`
+	CorrelationID *uuid.UUID        `json:"correlationId"`
+	CausationID   *uuid.UUID        `json:"causationId"`
+	Detail        query.AuditDetail `json:"detail"` // members that did not change are absent
 }
 
 // audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone if the
@@ -144,7 +102,7 @@ func (a *API) showAudit(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	if err := a.Queries.AddSubscriptions(r.Context(), id, state, until); err != nil {
 		return wire.Reply{}, err
 	}
-	answer.State = auditState(state)
+	answer.State = state
 	return wire.OK(answer), nil
 }
 
@@ -211,43 +169,6 @@ func noHistory(err error) error {
 	return err
 }
 
-func auditState(s *query.AuditState) *AuditState {
-	if s == nil {
-		return nil
-	}
-	return &AuditState{
-		Status:                s.Status,
-		StatusReason:          wire.Nullable(s.StatusReason),
-		ExternalID:            wire.Nullable(s.ExternalID),
-		Name:                  s.Name,
-		URL:                   s.URL,
-		HasHeaders:            s.HasHeaders,
-		Headers:               s.Headers,
-		DebounceWindowSeconds: s.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  wire.Nullable(s.MaxRequestsPerSecond),
-		Traceparent:           s.Traceparent,
-		Secrets:               wire.ListOf(s.Secrets, func(s query.AuditSecret) AuditSecret { return AuditSecret(s) }),
-		Revision:              s.Revision,
-		Subscriptions:         wire.ListOf(s.Subscriptions, auditSubscription),
-	}
-}
-
-func auditSubscription(s query.Subscription) AuditSubscription {
-	return AuditSubscription{
-		ID:         s.ID,
-		ExternalID: wire.Nullable(s.ExternalID),
-		EventTypes: s.EventTypes,
-		ScopeKind:  s.ScopeKind,
-		FeedType:   wire.Nullable(s.FeedType),
-		Feeds:      s.Feeds,
-		Active:     s.Active,
-		Reason:     wire.Nullable(s.Reason),
-		CreatedAt:  s.CreatedAt,
-		UpdatedAt:  s.UpdatedAt,
-		Revision:   s.Revision,
-	}
-}
-
 // AuditEntryOf is the exported form of a change.
 func AuditEntryOf(e query.AuditEntry) AuditEntry {
 	return AuditEntry{
@@ -263,6 +184,6 @@ func AuditEntryOf(e query.AuditEntry) AuditEntry {
 		Reason:        wire.Nullable(e.Reason),
 		CorrelationID: wire.Nullable(e.CorrelationID),
 		CausationID:   wire.Nullable(e.CausationID),
-		Detail:        audit.Detail(e.Detail),
+		Detail:        e.Detail,
 	}
 }

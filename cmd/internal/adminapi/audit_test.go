@@ -106,7 +106,7 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 	moment := got.Entries[3].At
 	s.do(t, "GET", path+"?at="+moment.Format(time.RFC3339Nano), "").into(t, 200, &then)
 	crm, end := "crm", got.Entries[2].Detail.ExpiresAt
-	wantState := &adminapi.AuditState{
+	wantState := &query.AuditState{
 		Status:     "disabled",
 		ExternalID: &crm,
 		Name:       "CRM",
@@ -115,8 +115,8 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 		Headers:    got.Entries[0].Detail.Headers,
 		Revision:   3,
 
-		Subscriptions: []adminapi.AuditSubscription{},
-		Secrets: []adminapi.AuditSecret{
+		Subscriptions: []query.AuditSubscription{},
+		Secrets: []query.AuditSecret{
 			{
 				ID:        first,
 				CreatedAt: got.Entries[1].At,
@@ -171,7 +171,7 @@ func TestAuditSubscriptions(t *testing.T) {
 	}
 	path := "/admin/audit/destinations/" + created.ID.String()
 	at := made.Value.CreatedAt
-	want := []adminapi.AuditSubscription{{
+	want := []query.AuditSubscription{{
 		ID:         made.ID,
 		EventTypes: []string{"concert.*"},
 		ScopeKind:  "all",
@@ -180,7 +180,7 @@ func TestAuditSubscriptions(t *testing.T) {
 		CreatedAt:  at,
 		UpdatedAt:  at,
 	}}
-	shows := func(query string, want []adminapi.AuditSubscription) {
+	shows := func(query string, want []query.AuditSubscription) {
 		t.Helper()
 		var got adminapi.Audit
 		s.do(t, "GET", path+query, "").into(t, 200, &got)
@@ -195,7 +195,7 @@ func TestAuditSubscriptions(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	shows("", []adminapi.AuditSubscription{})
+	shows("", []query.AuditSubscription{})
 	shows("?changes=none&at="+url.QueryEscape(at.Format(time.RFC3339Nano)), want)
 }
 

@@ -207,7 +207,7 @@ func describe(e query.AuditEntry, before query.AuditDetail) string {
 	case len(d.Expiring) > 0:
 		parts = append(parts, "secret "+short(d.Expiring[0])+" expires")
 	case d.URL != "" && before.URL != "":
-		parts = append(parts, audit.Changes(audit.Detail(before), audit.Detail(d))...)
+		parts = append(parts, audit.Changes(before, d)...)
 	default:
 		parts = append(parts, strings.ReplaceAll(name, "-", " "))
 	}
