@@ -14,15 +14,14 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // Bounds of a backfill.
 const (
 	MaxBackfillWindow = 30 * 24 * time.Hour
 	MaxBackfillEvents = 10_000
-	concurrentRecords = 8
-	// maxUncharged is the number of events that a backfill goes through before they are counted against the limit.
-	maxUncharged = 1000
+	concurrentRecords = 32
 )
 
 // History is the read models of published events and items.
@@ -56,18 +55,12 @@ var errTooMany = errors.New("too many events")
 
 // BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want now and that
 // have none yet, and makes discarded ones pending again. It makes all of them or, if the window holds too many, none.
-// One backfill of an organization runs at a time, in all processes.
 func (c *Commands) BackfillDestination(
 	ctx context.Context, by Caller, in BackfillDestination,
 ) (none Result[Backfill], err error) {
 	if err := in.check(); err != nil {
 		return none, err
 	}
-	release, err := c.turn(ctx, by.Organization)
-	if err != nil {
-		return none, err
-	}
-	defer release()
 	wanted, err := c.wanted(ctx, by, in)
 	if err != nil {
 		return none, err
@@ -112,9 +105,8 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 		Since:       missed.Since,
 		Until:       missed.Until,
 	})
-	refusal, refused := errors.AsType[*Refusal](err)
-	if errors.Is(err, errTooMany) || refused && refusal.Kind == RateLimited {
-		missed.Events, missed.More, err = MaxBackfillEvents, true, nil // as far as one backfill goes
+	if errors.Is(err, errTooMany) {
+		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
 	}
 	return missed, err
 }
@@ -150,13 +142,13 @@ func forEach[T any](ctx context.Context, all []T, each func(),
 	group, recording := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentRecords)
 	for i, one := range all {
-		group.Go(func() error {
+		group.Go(panics.Task("backfill", func() error {
 			var err error
 			if positions[i], err = record(recording, i, one); err == nil && each != nil {
 				each()
 			}
 			return err
-		})
+		}))
 	}
 	err = group.Wait()
 	for i, position := range positions {
@@ -213,18 +205,7 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 	}
 	var wanted []dispatch.Schedule
 	now := c.now()
-	uncharged := 0
-	charge := func() error {
-		n := uncharged
-		uncharged = 0
-		return c.spend(ctx, by.Organization, organization.LimitBackfillEventsPerDay, n)
-	}
 	each := func(id uuid.UUID, event dispatch.Summary) error {
-		if uncharged++; uncharged == maxUncharged {
-			if err := charge(); err != nil {
-				return err
-			}
-		}
 		var matching []uuid.UUID
 		for sub, declaration := range settings {
 			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
@@ -250,7 +231,6 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 		return nil
 	}
 	err = c.History.History(ctx, by.Organization, in.Since, in.Until, c.retiredBefore(), each)
-	err = errors.Join(err, charge())
 	if errors.Is(err, errTooMany) {
 		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
 			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)

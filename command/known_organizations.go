@@ -10,6 +10,7 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/panics"
 )
 
 // PublishForOthers is Publish for callers that name the organization: an unknown one is refused, since its event would
@@ -64,7 +65,7 @@ func (c *Commands) published(ctx context.Context, events []Publish) (map[uuid.UU
 		if in.ID == uuid.Nil {
 			continue
 		}
-		reads.Go(func() error {
+		reads.Go(panics.Task("publish", func() error {
 			loaded, err := publication.Aggregate.Load(ctx, c.Store, in.ID)
 			if err == nil && loaded.State.First != nil {
 				mu.Lock()
@@ -72,7 +73,7 @@ func (c *Commands) published(ctx context.Context, events []Publish) (map[uuid.UU
 				found[in.ID] = loaded.State
 			}
 			return err
-		})
+		}))
 	}
 	return found, reads.Wait()
 }

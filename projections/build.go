@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // The bounds of a batch of a build: larger than near the head, because no caller waits for one of its events. Decoding
@@ -42,7 +43,8 @@ func catchUp(
 	apply func(stretch) error,
 ) error {
 	ctx, cancel := context.WithCancel(ctx)
-	stretches, complete := make(chan stretch), false // the latter is written before the former is closed
+	stretches, complete := make(chan stretch), false // the latter is written before the former is closed, as is failed
+	var failed error
 	defer func() {
 		cancel()
 		for range stretches { //nolint:revive // the reader ends
@@ -50,7 +52,10 @@ func catchUp(
 	}()
 	go func() {
 		defer close(stretches)
-		complete = read(ctx, store, of, m, log, stretches)
+		failed = panics.Catch("build of "+m.Name, func() error {
+			complete = read(ctx, store, of, m, log, stretches)
+			return nil
+		})
 	}()
 	for s := range stretches {
 		if err := apply(s); err != nil {
@@ -58,7 +63,7 @@ func catchUp(
 		}
 	}
 	if !complete {
-		return cmp.Or(ctx.Err(), eventstore.ErrInvalidPosition)
+		return cmp.Or(ctx.Err(), failed, eventstore.ErrInvalidPosition)
 	}
 	return nil
 }

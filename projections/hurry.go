@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/projections/sessionlock"
 )
 
@@ -30,7 +31,7 @@ func (p *Progress) Listen(ctx context.Context, locks *sessionlock.Locks) {
 		if heard := p.hears(name); heard != nil {
 			heard()
 		} else if _, here, _ := p.get(name); here {
-			go p.hurryTo(ctx, position(commit, prepare), name)
+			go panics.Func("progress", func() { p.hurryTo(ctx, position(commit, prepare), name) })()
 		}
 	})
 }

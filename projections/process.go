@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // saveInterval is the time between two saves of a process manager's state. Later events are processed again after a
@@ -127,14 +128,14 @@ func (p *reacting) save(s *session) error {
 	p.events, p.began = 0, time.Now()
 	p.saving = make(chan error, 1)
 	go func(done chan<- error) {
-		var err error
-		if pending != nil {
-			err = pending(p.ending)
-		}
-		if err == nil {
-			err = s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
-		}
-		done <- err
+		done <- panics.Catch("consumer "+p.Name(), func() error {
+			if pending != nil {
+				if err := pending(p.ending); err != nil {
+					return err
+				}
+			}
+			return s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
+		})
 		p.saveOwed(s)
 	}(p.saving)
 	return nil
@@ -159,10 +160,12 @@ func (p *reacting) saveOwed(s *session) {
 		return
 	}
 	p.owed = false
-	err := p.saved(p.ending, false)
-	if err == nil {
-		err = p.save(s)
-	}
+	err := panics.Catch("consumer "+p.Name(), func() error {
+		if err := p.saved(p.ending, false); err != nil {
+			return err
+		}
+		return p.save(s)
+	})
 	if err != nil {
 		p.saving = make(chan error, 1) // the next caller gets it
 		p.saving <- err

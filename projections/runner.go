@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/eventstore/reach"
 	"carillon/projections/sessionlock"
 )
@@ -82,7 +83,7 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 		log := r.Log.With("consumer", c.Name())
 		reached, done := r.Reach.While(ctx)
 		started := time.Now()
-		err := r.runSession(reached, c, log, &mended)
+		err := panics.Catch("consumer "+c.Name(), func() error { return r.runSession(reached, c, log, &mended) })
 		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
@@ -165,7 +166,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	})
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
+	go panics.Func("consumer "+c.Name(), func() {
 		select {
 		case <-s.lock.Lost(): // another process may have taken over by now
 			cancel()
@@ -174,7 +175,7 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 			cancel()
 		case <-running.Done():
 		}
-	}()
+	})()
 	if err := router.Run(running); err != nil {
 		return fmt.Errorf("router: %w", err)
 	}
@@ -202,8 +203,8 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 // handle passes a batch to the consumer, and reports its position.
 func (r *Runner) handle(m *message.Message, c consumer, s *session) error {
 	batch, err := BatchOf(m)
-	if err == nil {
-		err = c.handle(m.Context(), s, batch)
+	if err == nil { // the router would drop a panic without a word
+		err = panics.Catch("consumer "+c.Name(), func() error { return c.handle(m.Context(), s, batch) })
 	}
 	if err == nil && s.store == "" && !batch.Quiet { // it was empty when the session began
 		err = r.identify(m.Context(), s)

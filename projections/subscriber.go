@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // MaxBatch bounds the events of one Watermill message. It has as many as come to maxBatchBytes where those are fewer,
@@ -69,7 +70,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	s.closed, s.room = make(chan struct{}), semaphore.NewWeighted(maxBatchBytes)
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan eventstore.Message, MaxBatch)
-	go func() {
+	go panics.Func("consumer "+topic, func() {
 		defer close(steps)
 		for step := range eventstore.Follow(ctx, s.Store, s.After, s.Filter, s.Log.With("consumer", topic)) {
 			if s.room.Acquire(ctx, weight(step)) != nil {
@@ -82,13 +83,13 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 			}
 		}
 		s.astray.Store(ctx.Err() == nil)
-	}()
+	})()
 	messages := make(chan *message.Message)
-	go func() {
+	go panics.Func("consumer "+topic, func() {
 		defer close(messages)
 		defer cancel()
 		s.deliver(ctx, steps, messages)
-	}()
+	})()
 	return messages, nil
 }
 

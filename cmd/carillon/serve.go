@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/panics"
 )
 
 type serveCommand struct {
@@ -36,6 +37,7 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 	}
 	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
+	panics.LogTo(log)
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
 		log.Warn("a variable that Carillon does not know is set: is it mistyped? See \"carillon serve --help\"",
 			"variable", name)
@@ -53,7 +55,7 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 	defer welcoming.Wait()
 	defer cancel()
 	welcoming.Go(func() { // it waits until the server works
-		if err := a.Welcome(ctx, t.out); err != nil && ctx.Err() == nil {
+		if err := panics.Catch("welcome", func() error { return a.Welcome(ctx, t.out) }); err != nil && ctx.Err() == nil {
 			log.Error("could not prepare the development organization", "error", err)
 		}
 	})

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"runtime/debug"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 // Reasons why a collection failed. Match with errors.Is; the typed errors of this file have details for errors.As.
@@ -35,7 +36,7 @@ var (
 	ErrBadURL = errors.New("url can't be fetched")
 	// ErrUnsupportedContent is returned for a media type without a reader.
 	ErrUnsupportedContent = errors.New("content type is not supported")
-	// ErrPanicked is returned for a page that makes its reader panic, see [PanicError].
+	// ErrPanicked is returned for a page that makes its reader panic.
 	ErrPanicked = errors.New("reading the page panicked")
 	// ErrNeedsCredentials is returned if the platform needs credentials that are missing, or refuses the configured ones.
 	ErrNeedsCredentials = errors.New("credentials are missing or refused")
@@ -85,26 +86,12 @@ func (e *FetchError) Error() string { return "fetch " + e.Place + ": " + e.Err.E
 // Unwrap returns the cause.
 func (e *FetchError) Unwrap() error { return e.Err }
 
-// PanicError is a panic of a reader. It matches [ErrPanicked]. Place is scheme, host and path of the page only.
-type PanicError struct {
-	Place string
-	Value any
-	Stack []byte
-}
-
-// Error returns a text with the page.
-func (e *PanicError) Error() string { return ErrPanicked.Error() + ": " + e.Place }
-
-// Is reports whether target is ErrPanicked.
-func (e *PanicError) Is(target error) bool { return target == ErrPanicked }
-
-// Survive calls a reader of foreign input. A panic of it becomes a [PanicError].
-func Survive(page *url.URL, read func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			place := (&url.URL{Scheme: page.Scheme, Host: page.Host, Path: page.Path}).String()
-			err = &PanicError{Place: place, Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return read()
+// Survive calls a reader of foreign input. A panic of it becomes an error that matches [ErrPanicked], with scheme, host
+// and path of the page.
+func Survive(page *url.URL, read func() error) error {
+	err := panics.Catch("reader of pages", read)
+	if _, panicked := errors.AsType[*panics.Error](err); panicked {
+		return fmt.Errorf("%w: %s", ErrPanicked, &url.URL{Scheme: page.Scheme, Host: page.Host, Path: page.Path})
+	}
+	return err
 }

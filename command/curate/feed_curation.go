@@ -20,6 +20,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // FeedCurationName identifies the curation as consumer and as actor.
@@ -248,7 +249,7 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 	group, acting := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentItems)
 	for id, list := range byItem {
-		group.Go(func() error {
+		group.Go(panics.Task("feed curation", func() error {
 			for _, t := range list {
 				// A retired item stays as it is.
 				if err := c.execute(acting, id, t); err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
@@ -256,7 +257,7 @@ func (c *FeedCuration) act(ctx context.Context, tasks []task) error {
 				}
 			}
 			return nil
-		})
+		}))
 	}
 	return group.Wait()
 }

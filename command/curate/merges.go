@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+
+	"carillon/eventstore/panics"
 )
 
 // merges runs merges, concurrently if they are of different happenings. wait returns their result.
@@ -36,7 +38,7 @@ func (g *merges) start(stays, goes *profile, do func(context.Context) error) err
 	g.busy[stays.id], g.busy[goes.id] = true, true
 	g.profiles.hold(stays, goes)
 	ctx := g.ctx
-	g.group.Go(func() error { return do(ctx) })
+	g.group.Go(panics.Task("feed curation", func() error { return do(ctx) }))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/command/collect/match"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // Likeness finds similar happenings of sources that use different keys, and stores the results of comparisons. It may
@@ -251,14 +252,14 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 	group, loading := errgroup.WithContext(ctx)
 	group.SetLimit(maxLoads)
 	for i, id := range missing {
-		group.Go(func() error {
+		group.Go(panics.Task("feed curation", func() error {
 			loaded, err := happening.Aggregate.Load(loading, m.store, id)
 			if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 				return fmt.Errorf("happening %s: %w", id, err)
 			}
 			found[i] = newProfile(id, loaded, at) // of a retired one: not observed
 			return nil
-		})
+		}))
 	}
 	if err := group.Wait(); err != nil {
 		return err

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -129,7 +131,11 @@ func (a *appends) begin() {
 	for f := a.next(); f != nil; f = a.next() {
 		a.working.Go(func() {
 			for f := f; f != nil; {
-				done, err := a.record(a.ctx, f)
+				done := false
+				err := panics.Catch("dispatcher", func() (err error) {
+					done, err = a.record(a.ctx, f)
+					return err
+				})
 				f = a.after(f, done, err)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/command/sampling"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -140,10 +141,10 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.mu.Unlock()
 	var watching sync.WaitGroup
 	following, unfollow := context.WithCancel(working)
-	watching.Go(func() { d.watch(following) })
-	watching.Go(func() { d.giveBackReturned(ctx) })
-	watching.Go(func() { d.announce(ctx); unfollow() })
-	d.claimLoop(ctx)
+	watching.Go(d.guardedLoop(following, d.watch))
+	watching.Go(d.guardedLoop(ctx, d.giveBackReturned))
+	watching.Go(func() { d.guardedLoop(ctx, d.announce)(); unfollow() })
+	d.guardedLoop(ctx, d.claimLoop)()
 	watching.Wait()
 	d.mu.Lock()
 	d.ctx = nil // takes nothing more
@@ -155,7 +156,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.giveBack(returning, back)
 	d.Queue.NotifyDue()
 	finished := make(chan struct{})
-	go func() { d.running.Wait(); close(finished) }()
+	go panics.Func("deliverer", func() { d.running.Wait(); close(finished) })()
 	select {
 	case <-finished:
 	case <-time.After(drainTimeout):
@@ -184,7 +185,7 @@ func (d *Deliverer) Due(at time.Time) {
 		d.Wake()
 	case !d.hasTurn(now) || wait > d.turnEnds(now):
 	case wait > 0:
-		time.AfterFunc(wait, d.Wake)
+		time.AfterFunc(wait, panics.Func("deliverer", d.Wake))
 	default:
 		d.Wake()
 	}

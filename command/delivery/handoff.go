@@ -1,11 +1,13 @@
 package delivery
 
 import (
+	"context"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/panics"
 )
 
 // Handoff takes fresh deliveries without a detour through Postgres; Deliverer is one. A nil Handoff takes none.
@@ -45,27 +47,30 @@ func (d *Deliverer) Offer(jobs []Job) {
 	losses, _ := d.Queue.Holding()
 	now := time.Now()
 	var refused []uuid.UUID
-	d.mu.Lock()
-	for i := range jobs {
-		if jobs[i].Worker != worker {
-			continue
+	var ctx context.Context
+	d.guarded(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		ctx = d.ctx
+		for i := range jobs {
+			if jobs[i].Worker != worker {
+				continue
+			}
+			jobs[i].fresh, jobs[i].came, jobs[i].Losses = true, now, losses
+			if d.stopped(&jobs[i]) || !d.schedule.Offer(jobs[i].scheduled(), now) {
+				refused = append(refused, jobs[i].ID)
+				d.refused[jobs[i].Destination] = struct{}{}
+			}
 		}
-		jobs[i].fresh, jobs[i].came, jobs[i].Losses = true, now, losses
-		if d.stopped(&jobs[i]) || !d.schedule.Offer(jobs[i].scheduled(), now) {
-			refused = append(refused, jobs[i].ID)
-			d.refused[jobs[i].Destination] = struct{}{}
-		}
-	}
-	d.begin(now)
-	ctx := d.ctx
-	d.mu.Unlock()
+		d.begin(now)
+	})()
 	if len(refused) > 0 && ctx != nil {
 		select {
 		case d.refuses <- struct{}{}:
 		default:
 		}
 		d.Log.Debug("no room for fresh deliveries", "deliveries", len(refused))
-		time.AfterFunc(projectionWait, func() { d.release(ctx, refused...) })
+		time.AfterFunc(projectionWait, panics.Func("deliverer", func() { d.release(ctx, refused...) }))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/panics"
 )
 
 // begin starts what may start. The mutex is held.
@@ -15,19 +16,18 @@ func (d *Deliverer) begin(now time.Time) {
 	for next, ok := d.schedule.Next(now); ok; next, ok = d.schedule.Next(now) {
 		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert,errcheck // it offers no others
 		job.limit = next.Limit
-		d.running.Go(func() {
-			outcome := d.attempt(ctx, job)
-			if d.done(job, outcome) {
+		d.running.Go(d.guarded(func() {
+			if d.done(job, d.attempted(ctx, job)) {
 				d.Wake()
 			}
-		})
+		}))
 	}
 	returned, next := d.schedule.Tick(now)
 	d.putBack(returned)
 	d.beginAt(next)
 	for _, turn := range d.schedule.Turns() {
 		ctx := d.ctx
-		d.running.Go(func() { d.takeTurn(ctx, turn) })
+		d.running.Go(d.guarded(func() { d.takeTurn(ctx, turn) }))
 	}
 }
 
@@ -47,14 +47,53 @@ func (d *Deliverer) beginAt(at time.Time) {
 		return
 	}
 	d.timed = at
-	time.AfterFunc(time.Until(at), func() {
+	time.AfterFunc(time.Until(at), d.guarded(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if d.timed.Equal(at) {
 			d.timed = time.Time{}
 		}
 		d.begin(time.Now())
+	}))
+}
+
+// attempted sends one delivery. One that makes this panic keeps its lease, so that it is tried again after a while.
+func (d *Deliverer) attempted(ctx context.Context, job *Job) (outcome schedule.Outcome) {
+	err := panics.Catch("attempt", func() error {
+		outcome = d.attempt(ctx, job)
+		return nil
 	})
+	if err != nil {
+		d.abandon(ctx, job, err)
+	}
+	return outcome
+}
+
+// guarded returns f with its panics caught.
+func (d *Deliverer) guarded(f func()) func() {
+	return panics.Func("deliverer", func() { d.orReset(f) })
+}
+
+// guardedLoop returns a function that calls part, and again after a panic.
+func (d *Deliverer) guardedLoop(ctx context.Context, part func(context.Context)) func() {
+	return panics.Loop(ctx, "deliverer", func(ctx context.Context) { d.orReset(func() { part(ctx) }) })
+}
+
+// orReset calls f. If it panics, what waits and what is in flight may be counted wrong: an empty schedule takes the
+// place of the one there is, and the deliveries are found again by their leases.
+func (d *Deliverer) orReset(f func()) {
+	intact := false
+	defer func() {
+		if intact {
+			return
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.schedule, d.timed, d.restsKnown = schedule.New(d.Settings), time.Time{}, false
+		d.Wake()
+	}()
+	f()
+	intact = true
 }
 
 // putBack lets deliveries go back to the queue, and waits for nothing. The mutex is held.

@@ -93,9 +93,7 @@ func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	switch event.(type) {
 	case organization.Suspended, organization.Deleted: // its objects are deleted soon after it
 		d.suspended.change(id, true)
-		d.mu.Lock()
-		d.putBack(d.schedule.DropOrganization(id, time.Now()))
-		d.mu.Unlock()
+		d.dropOrganization(id)
 	case organization.Resumed:
 		d.suspended.change(id, false)
 		d.Wake()
@@ -103,4 +101,10 @@ func (d *Deliverer) afterSuspension(recorded *eventstore.Recorded) {
 	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked,
 		organization.LimitsSet:
 	}
+}
+
+func (d *Deliverer) dropOrganization(id uuid.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.putBack(d.schedule.DropOrganization(id, time.Now()))
 }

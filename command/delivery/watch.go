@@ -41,6 +41,7 @@ func (d *Deliverer) watchFromHead(ctx context.Context) {
 	}
 	filter := eventstore.Categories(categories...)
 	broken := func() { d.remember(false) }
+	defer broken()
 	for m := range eventstore.FollowUnbroken(ctx, d.Store, head, filter, d.Log.With("consumer", "deliverer"),
 		broken) {
 		switch {

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 // Options tunes [NewTransport]. Zero values give the defaults named.
@@ -61,7 +63,7 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 	}
 	transport := &http.Transport{
 		Proxy:                  nil, // a proxy would resolve and connect in our place
-		DialContext:            guardedDial(policy, opts),
+		DialContext:            caught(guardedDial(policy, opts)),
 		TLSClientConfig:        secure,
 		TLSHandshakeTimeout:    handshakeTimeout,
 		DisableCompression:     true, // a small body could unfold to a huge one
@@ -71,14 +73,27 @@ func NewTransport(policy Policy, opts Options) *http.Transport {
 		MaxResponseHeaderBytes: maxResponseHeaderBytes,
 		Protocols:              protocols,
 	}
-	transport.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+	transport.DialTLSContext = caught(func(ctx context.Context, network, address string) (net.Conn, error) {
 		return dialTLS(ctx, transport, opts.Certificate, network, address)
-	}
+	})
 	opts.Files.share(transport)
 	return transport
 }
 
-func guardedDial(policy Policy, opts Options) func(context.Context, string, string) (net.Conn, error) {
+type dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// caught returns the panics of d as errors: a transport dials in a goroutine of its own.
+func caught(d dial) dial {
+	return func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = panics.Catch("dial", func() error {
+			conn, err = d(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}
+}
+
+func guardedDial(policy Policy, opts Options) dial {
 	resolver := opts.Resolver
 	if resolver == nil {
 		resolver = goResolver

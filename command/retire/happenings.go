@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/retirement"
 	"carillon/command/irreversible"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // Ended is a happening of the read model, and the end of a telling of it. It may have others.
@@ -116,10 +117,10 @@ func (h *Happenings) fill(ctx context.Context, b *happeningBatch, page []Ended) 
 		all := make([]group, len(part))
 		reading, readingCtx := errgroup.WithContext(ctx)
 		for i, p := range part {
-			reading.Go(func() (err error) {
+			reading.Go(panics.Task("retirement", func() (err error) {
 				all[i], err = h.read(readingCtx, p.ID, b)
 				return err
-			})
+			}))
 		}
 		if err := reading.Wait(); err != nil {
 			return looked, err

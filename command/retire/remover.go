@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // RemoverName is the name of the process manager.
@@ -30,19 +31,15 @@ type Remover struct {
 	eventstore.ProcessState
 
 	store     eventstore.Store
-	seal      func(ctx context.Context, at eventstore.Position) error
 	tombstone func(ctx context.Context, stream string) error
 }
 
 var _ eventstore.ProcessManager = (*Remover)(nil)
 
-// NewRemover makes a remover, with the function that seals the log up to an event, and the one that ends a stream of
-// the store permanently; each run of it wants a fresh one.
-func NewRemover(
-	store eventstore.Store, seal func(ctx context.Context, at eventstore.Position) error,
-	tombstone func(ctx context.Context, stream string) error,
-) *Remover {
-	return &Remover{store: store, seal: seal, tombstone: tombstone}
+// NewRemover makes a remover, with the function that ends a stream of the store permanently; each run of it wants a
+// fresh one.
+func NewRemover(store eventstore.Store, tombstone func(ctx context.Context, stream string) error) *Remover {
+	return &Remover{store: store, tombstone: tombstone}
 }
 
 // Name implements eventstore.ProcessManager.
@@ -66,26 +63,17 @@ func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error 
 		if err != nil {
 			return err
 		}
-		streams := Streams(event)
-		if streams == nil { // its own
-			continue
+		switch e := event.(type) {
+		case retirement.Retired:
+			if err := r.remove(ctx, &batch[i], e.Batch, streamsOf(e)); err != nil {
+				return err
+			}
+		case retirement.HappeningsRetired:
+			if err := r.remove(ctx, &batch[i], e.Batch, happeningStreams(e)); err != nil {
+				return err
+			}
+		case retirement.Removed: // its own
 		}
-		id := retirement.Aggregate.Evolve(retirement.State{}, event).Batch
-		if err := r.remove(ctx, &batch[i], id, streams); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Streams lists the streams that end with a batch, in the order in which they do.
-func Streams(event retirement.Event) [][]string {
-	switch e := event.(type) {
-	case retirement.Retired:
-		return streamsOf(e)
-	case retirement.HappeningsRetired:
-		return happeningStreams(e)
-	case retirement.Removed: // ends none
 	}
 	return nil
 }
@@ -121,16 +109,12 @@ func happeningStreams(e retirement.HappeningsRetired) [][]string {
 	return [][]string{happenings, items}
 }
 
-// remove deletes the streams of a batch, in their order. The batch is sealed before: a stream that ends without that
-// was ended by another client. A kill leaves some, and the same batch comes again.
+// remove deletes the streams of a batch, in their order. A kill leaves some, and the same batch comes again.
 func (r *Remover) remove(
 	ctx context.Context, recorded *eventstore.Recorded, batch uuid.UUID, inOrder [][]string,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
-	if err := r.seal(ctx, recorded.Position); err != nil {
-		return fmt.Errorf("seal before streams are deleted: %w", err)
-	}
 	for _, streams := range inOrder {
 		if err := r.end(ctx, streams); err != nil {
 			return err
@@ -150,12 +134,12 @@ func (r *Remover) end(ctx context.Context, streams []string) error {
 	ending, ctx := errgroup.WithContext(ctx)
 	ending.SetLimit(atOnce)
 	for _, stream := range streams {
-		ending.Go(func() error {
+		ending.Go(panics.Task("removal of streams", func() error {
 			if err := r.tombstone(ctx, stream); err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
 				return fmt.Errorf("delete stream: %w", err)
 			}
 			return nil
-		})
+		}))
 	}
 	return ending.Wait()
 }

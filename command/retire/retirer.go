@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/retirement"
 	"carillon/command/irreversible"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -234,13 +235,13 @@ func (r *Retirer) fill(ctx context.Context, b *batch, page []Published) (looked 
 		all := make([]*published, len(part))
 		reading, readingCtx := errgroup.WithContext(ctx)
 		for i, p := range part {
-			reading.Go(func() (err error) {
+			reading.Go(panics.Task("retirement", func() (err error) {
 				all[i], err = r.read(readingCtx, p, b)
 				if errors.Is(err, eventstore.ErrStreamDeleted) {
 					return nil // retired before, and the row is yet to follow
 				}
 				return err
-			})
+			}))
 		}
 		if err := reading.Wait(); err != nil {
 			return looked, err

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 // Rule says how many lines of a kind pass in a period. After it, the last of those that were held back passes, as the
@@ -79,7 +81,7 @@ func (h Handler) hold(name string, record slog.Record) bool {
 	if k == nil {
 		k = &kind{}
 		h.seen.by[name] = k
-		time.AfterFunc(h.rule.Per, func() { h.next(name) })
+		time.AfterFunc(h.rule.Per, panics.Func("log", func() { h.next(name) }))
 	}
 	if k.passed < h.rule.Lines {
 		k.passed++
@@ -98,7 +100,7 @@ func (h Handler) next(name string) {
 		delete(h.seen.by, name)
 	} else {
 		*h.seen.by[name] = kind{passed: 1}
-		time.AfterFunc(h.rule.Per, func() { h.next(name) })
+		time.AfterFunc(h.rule.Per, panics.Func("log", func() { h.next(name) }))
 	}
 	h.seen.mu.Unlock()
 	if before.held > 0 {

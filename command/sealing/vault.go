@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -148,7 +150,7 @@ func (v *Vault) key(ctx context.Context, owner uuid.UUID) (dataKey, error) {
 	v.cache[owner] = key
 	if !v.sweeping {
 		v.sweeping = true
-		time.AfterFunc(cacheFor, v.sweep)
+		time.AfterFunc(cacheFor, panics.Func("vault", v.sweep))
 	}
 	return key, nil
 }
@@ -160,7 +162,7 @@ func (v *Vault) sweep() {
 	defer v.mu.Unlock()
 	maps.DeleteFunc(v.cache, func(_ uuid.UUID, key dataKey) bool { return time.Since(key.loaded) >= cacheFor })
 	if v.sweeping = len(v.cache) > 0; v.sweeping {
-		time.AfterFunc(cacheFor, v.sweep)
+		time.AfterFunc(cacheFor, panics.Func("vault", v.sweep))
 	}
 }
 

@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"carillon/command/egress"
+	"carillon/eventstore/panics"
 	"carillon/eventstore/seal"
 )
 
@@ -47,7 +48,7 @@ func (t *Target) Send(ctx context.Context, head *seal.Head) error {
 	}
 	written := make(chan error, 1)
 	go func() { // a mount that does not answer can't be interrupted
-		err := t.write(line)
+		err := panics.Catch("tree heads", func() error { return t.write(line) })
 		t.writing.Store(false) // before the answer: the next head may follow at once
 		written <- err
 	}()
@@ -83,8 +84,11 @@ func (t *Target) post(ctx context.Context, body []byte) error {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	answer, err := client.Do(request)
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		return failed.Err
+	}
 	if err != nil {
-		return egress.HideAddresses(err)
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/url"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -177,16 +176,15 @@ type guarded struct{ collect.Collector }
 
 // Read implements collect.Collector.
 func (g guarded) Read(ctx context.Context, s collect.Source, known collect.Known) (page collect.Page, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			place := known.Address
-			if u, err := url.Parse(place); err == nil {
-				place = (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
-			}
-			page, err = collect.Page{}, &collect.PanicError{Place: place, Value: p, Stack: debug.Stack()}
-		}
-	}()
-	return g.Collector.Read(ctx, s, known)
+	place, err := url.Parse(known.Address)
+	if err != nil { // an account's
+		place = &url.URL{Path: known.Address}
+	}
+	err = collect.Survive(place, func() error {
+		page, err = g.Collector.Read(ctx, s, known)
+		return err
+	})
+	return page, err
 }
 
 // missing replaces a collector that this server does not have.

@@ -11,6 +11,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/eventstore/reach"
 )
 
@@ -137,11 +138,11 @@ func (r *round) start(ctx context.Context) error {
 	for _, turn := range turns {
 		visiting, cancel := context.WithCancelCause(ctx)
 		r.add(turn, cancel)
-		r.visits.Go(func() {
+		r.visits.Go(panics.Func("visit", func() {
 			defer cancel(nil)
 			defer r.remove(turn)
 			r.newVisit(turn).run(visiting)
-		})
+		}))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/extract/timing"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -40,7 +41,7 @@ func (v *visit) settle(ctx context.Context) error {
 		group, recording := errgroup.WithContext(ctx)
 		group.SetLimit(concurrentObservations)
 		for i := range waiting {
-			group.Go(func() error {
+			group.Go(panics.Task("visit", func() error {
 				s, news, err := v.compare(recording, &waiting[i])
 				if err != nil {
 					return fmt.Errorf("happening %s: %w", waiting[i].Happening, err)
@@ -51,7 +52,7 @@ func (v *visit) settle(ctx context.Context) error {
 				v.tally.add(news)
 				v.tell(news)
 				return nil
-			})
+			}))
 		}
 		if err := group.Wait(); err != nil {
 			return err
@@ -173,10 +174,10 @@ func (v *visit) retired(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]boo
 	group, looking := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentObservations)
 	for i, id := range ids {
-		group.Go(func() (err error) {
+		group.Go(panics.Task("visit", func() (err error) {
 			all[i], err = command.HappeningRetired(looking, v.Store, id, before)
 			return err
-		})
+		}))
 	}
 	err := group.Wait()
 	found := map[uuid.UUID]bool{}

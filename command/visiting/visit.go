@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // maxStumbles is the number of unreadable pages in a row after which a site counts as down.
@@ -48,7 +49,11 @@ func (m *Monitor) newVisit(turn Turn) *visit {
 
 // run makes the visit and reports its outcome.
 func (v *visit) run(ctx context.Context) {
-	next, err := v.visit(ctx)
+	var next Next
+	err := panics.Catch("visit", func() (err error) {
+		next, err = v.visit(ctx)
+		return err
+	})
 	if v.Visited != nil {
 		v.Visited(v.turn.Source.Type, v.outcomeOf(ctx, err))
 	}
@@ -194,8 +199,8 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 }
 
 func (v *visit) complainOfPage(visited collect.Visited) {
-	if p := (*collect.PanicError)(nil); errors.As(visited.Err, &p) {
-		v.log.Error("reader panicked", "page", p.Place, "panic", p.Value, "stack", string(p.Stack))
+	if errors.Is(visited.Err, collect.ErrPanicked) {
+		v.log.Error("page not read", "error", visited.Err)
 		return
 	}
 	v.log.Debug("page unreadable", "error", visited.Err)

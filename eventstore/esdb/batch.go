@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // Limits of the unanswered appends on their way to the server. A server takes in all that it is sent.
@@ -66,10 +67,17 @@ func (l *link) beginBatch(queue int, stall time.Duration) (*batch, error) {
 		watchdog:   time.AfterFunc(stall, cancel),
 	}
 	b.watchdog.Stop() // until something is sent
-	go b.send()
-	go b.receive()
+	go func() {
+		if panics.Catch(part, func() error { b.send(); return nil }) != nil {
+			b.cancel()
+		}
+	}()
+	go panics.Func(part, b.receive)()
 	return b, nil
 }
+
+// part names the client where it panics.
+const part = "event store client"
 
 // appendTogether appends by the call that all appends of the connection share. An ended call is replaced.
 func (l *link) appendTogether(ctx context.Context, p *proposal, within time.Duration) (eventstore.Appended, error) {
@@ -172,14 +180,18 @@ func (b *batch) admit(p *pending) bool {
 
 // receive hands out the answers, until the call ends.
 func (b *batch) receive() {
+	err := panics.Catch(part, b.answers)
+	b.err = ended(b.stream, err)
+	b.cancel()
+	b.watchdog.Stop()
+	close(b.ended)
+}
+
+func (b *batch) answers() error {
 	for {
 		answer, err := b.stream.Recv()
 		if err != nil {
-			b.err = ended(b.stream, err)
-			b.cancel()
-			b.watchdog.Stop()
-			close(b.ended)
-			return
+			return err
 		}
 		b.heard.Add(1)
 		b.settle(idOf(answer.GetCorrelationId()), answer)

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // maxMoves bounds how often one call goes to another member, or through a new connection, without an answer.
@@ -66,9 +67,9 @@ func (s *Store) supervise(ctx context.Context, end context.CancelCauseFunc, l *l
 		case waited >= lateAfter && s.several():
 			s.look(l)
 		}
-		time.AfterFunc(lateAgain, look)
+		time.AfterFunc(lateAgain, panics.Func(part, look))
 	}
-	return time.AfterFunc(lateAfter, look)
+	return time.AfterFunc(lateAfter, panics.Func(part, look))
 }
 
 // led makes a call on the connection to the leader, and again on another one if that was not the leader, or if the

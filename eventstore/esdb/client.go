@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -104,10 +105,10 @@ func (s *connection) Close() error {
 	s.cancel()
 	s.Reconnect()
 	done := make(chan struct{})
-	go func() {
+	go panics.Func(part, func() {
 		s.calls.Wait()
 		close(done)
-	}()
+	})()
 	select {
 	case <-done:
 	case <-time.After(closeGrace): // a caller still looks at what it has read

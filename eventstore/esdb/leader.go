@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // connected returns the connection to the leader. If there is none it waits until searches have failed for a while,
@@ -89,7 +90,7 @@ func (s *connection) search(named string) <-chan singleflight.Result {
 			}
 			s.link = found
 			s.log.Debug("event store connected", "address", found.address)
-			go s.watch(found)
+			go panics.Func(part, func() { s.watch(found) })()
 		}
 		return nil, err
 	})
@@ -153,7 +154,11 @@ func (s *connection) ask(members []string) (leader string, err error) {
 	replies := make(chan reply, len(members))
 	for _, address := range members {
 		go func() {
-			leader, err := s.gossip(ctx, address)
+			var leader string
+			err := panics.Catch(part, func() (err error) {
+				leader, err = s.gossip(ctx, address)
+				return err
+			})
 			replies <- reply{leader, err}
 		}()
 	}

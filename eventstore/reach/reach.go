@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -87,7 +89,7 @@ func (w *Watch) Run(ctx context.Context) {
 			w.lost()
 		}
 		if w.asking.CompareAndSwap(false, true) {
-			asks.Go(func() { w.ask(ctx) })
+			asks.Go(panics.Func("reach of "+w.Name, func() { w.ask(ctx) }))
 		}
 	}
 }

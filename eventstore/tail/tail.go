@@ -15,8 +15,10 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"time"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -24,6 +26,7 @@ const (
 	keepBytes   = 8 << 20
 	atOnce      = 256  // events that a reader takes at one time
 	silentAfter = 4096 // events that don't concern a reader before it hears how far it has come
+	panicPause  = time.Second
 )
 
 // Store is an eventstore.Store whose subscriptions share one of the store below, which lasts as long as there are any.
@@ -121,19 +124,21 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		for ctx.Err() == nil {
-			for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
-				if message.Event != nil {
-					s.mu.Lock()
-					kept.add(message.Event)
-					s.mu.Unlock()
+		for broken := false; ctx.Err() == nil; {
+			if !broken {
+				broken = panics.Catch("tail", func() error { s.follow(ctx, after, kept); return nil }) != nil
+			}
+			if broken { // what is kept is dropped first
+				select {
+				case <-time.After(panicPause):
+				case <-ctx.Done():
 				}
 			}
 			head, err := s.Head(ctx)
 			if err != nil {
 				continue // Follow ends again
 			}
-			after = head
+			after, broken = head, false
 			s.mu.Lock()
 			kept.restart(head)
 			s.mu.Unlock()
@@ -143,6 +148,21 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 		cancel()
 		<-stopped
 	}
+}
+
+// follow keeps the events after a position, until the store can't continue from there.
+func (s *Store) follow(ctx context.Context, after eventstore.Position, kept *window) {
+	for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
+		if message.Event != nil {
+			s.keepEvent(kept, message.Event)
+		}
+	}
+}
+
+func (s *Store) keepEvent(kept *window, event *eventstore.Recorded) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept.add(event)
 }
 
 // approach yields from a separate subscription, until it has caught up with the kept events.

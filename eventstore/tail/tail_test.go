@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -319,4 +320,50 @@ func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 	}
 	cancel()
 	<-other.ended
+}
+
+// broken is a store whose shared subscription panics when it has yielded some events.
+type broken struct {
+	eventstore.Store
+	left atomic.Int64
+}
+
+func (b *broken) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for m, err := range b.Store.Subscribe(ctx, after, filter) {
+			if m.Event != nil && len(filter.Prefixes) == 0 && b.left.Add(-1) == 0 {
+				panic("planted")
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// A panic in the shared subscription costs a consumer that follows the store no event, and none comes twice.
+func TestTail_survivesAPanic(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	below, log := &broken{Store: nodetest.Start(t)}, slog.New(slog.DiscardHandler)
+	below.left.Store(5)
+	store := tail.New(below, log)
+	var want, got []eventstore.Position
+	for m := range eventstore.Follow(ctx, store, eventstore.Start, eventstore.Categories("a"), log) {
+		if m.Event != nil {
+			got = append(got, m.Position)
+		}
+		if len(got) == len(want) && len(want) < 20 {
+			want = append(want, record(t, store, "a"))
+		}
+		if len(got) == 20 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) || below.left.Load() > 0 {
+		t.Errorf("%d events came, want %d; it panics in %d", len(got), len(want), below.left.Load())
+	}
 }

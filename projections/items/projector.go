@@ -17,17 +17,18 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/aggregates/retirement"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/projections"
 	"carillon/projections/column"
 )
@@ -128,12 +129,14 @@ func parallel(count int, do func(i int)) {
 			}
 		}
 	}
-	var others sync.WaitGroup
+	var others errgroup.Group
 	for range min(runtime.GOMAXPROCS(0), (count+few-1)/few) - 1 {
-		others.Go(work)
+		others.Go(panics.Task("build of items", func() error { work(); return nil }))
 	}
 	work()
-	others.Wait()
+	if err := others.Wait(); err != nil {
+		panic(err) // what they were to do is not done
+	}
 }
 
 func decode(recorded *eventstore.Recorded) (d decoded) {

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"carillon/eventstore/panics"
 )
 
 var (
@@ -94,7 +96,7 @@ func (l *Locks) Open(ctx context.Context) error {
 func (l *Locks) start(first *session) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop, l.ended = cancel, make(chan struct{})
-	go l.run(ctx, first)
+	go panics.Func(part, func() { l.run(ctx, first) })()
 }
 
 // Close ends the session, and all locks with it.
@@ -236,13 +238,13 @@ func (k *Lock) Sure(within time.Duration) bool {
 // While returns a context that ends when the lock is lost.
 func (k *Lock) While(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	go func() {
+	go panics.Func(part, func() {
 		select {
 		case <-k.lost:
 			cancel(k.cause)
 		case <-ctx.Done():
 		}
-	}()
+	})()
 	return ctx, func() { cancel(context.Canceled) }
 }
 

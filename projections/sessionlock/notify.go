@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -45,7 +47,9 @@ func (l *Locks) Listen(ctx context.Context, channel string, heard func(payload s
 	if l.ended == nil {
 		l.start(nil)
 	}
-	l.channels[channel] = heard
+	l.channels[channel] = func(payload string) { // a listener that fails costs no lock
+		panics.Func("listener of "+channel, func() { heard(payload) })()
+	}
 	l.wake()
 	l.mu.Unlock()
 	<-ctx.Done()

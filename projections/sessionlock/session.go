@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -18,6 +20,8 @@ const (
 	poll      = 250 * time.Millisecond // between two attempts at locks that other processes hold
 	reconnect = 250 * time.Millisecond // before a session that was lost is opened again
 	closing   = time.Second            // for the end of a session, which no caller waits for
+
+	part = "session of locks" // as panics name it
 )
 
 // ErrPooled means that the address leads through a pooler, which gives each transaction another session.
@@ -48,18 +52,20 @@ func (l *Locks) run(ctx context.Context, s *session) {
 	var last backend
 	told := false
 	for {
-		var err error
-		if s == nil {
-			s, err = l.connect(ctx, last)
-		}
-		if err == nil {
-			last = s.backend
-			told = false
-			err = l.use(ctx, s)
+		err := panics.Catch(part, func() (err error) {
+			if s == nil {
+				if s, err = l.connect(ctx, last); err != nil {
+					return err
+				}
+			}
+			last, told = s.backend, false
+			return l.use(ctx, s)
+		})
+		if s != nil {
 			s.close()
 			s = nil
 		}
-		l.lose(fmt.Errorf("%w: %w", ErrLost, err), false)
+		_ = panics.Catch(part, func() error { l.lose(fmt.Errorf("%w: %w", ErrLost, err), false); return nil })
 		if ctx.Err() != nil {
 			return
 		}
@@ -243,6 +249,12 @@ func (l *Locks) refuse(key Key) {
 func (l *Locks) ask(ctx context.Context, s *session, e errands) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	done := false
+	defer func() {
+		if !done {
+			l.notDone(e)
+		}
+	}()
 	var batch pgx.Batch
 	for _, channel := range e.channels {
 		batch.Queue("LISTEN " + pgx.Identifier{channel}.Sanitize())
@@ -269,12 +281,9 @@ func (l *Locks) ask(ctx context.Context, s *session, e errands) error {
 	batch.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
 	asked := time.Now()
 	if err := s.conn.SendBatch(ctx, &batch).Close(); err != nil {
-		l.mu.Lock()
-		l.released = append(l.released, e.released...) // lose notifies their waiters
-		l.pending = append(e.pending, l.pending...)
-		l.mu.Unlock()
 		return fmt.Errorf("ask on the session of the locks: %w", err)
 	}
+	done = true
 	s.beaten = asked
 	if len(e.pending) > 0 {
 		s.notified = asked
@@ -290,6 +299,13 @@ func (l *Locks) ask(ctx context.Context, s *session, e errands) error {
 		return endLate(ctx, s.conn, e.wanted)
 	}
 	return nil
+}
+
+func (l *Locks) notDone(e errands) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.released = append(l.released, e.released...) // lose notifies their waiters
+	l.pending = append(e.pending, l.pending...)
 }
 
 func (l *Locks) answered(s *session, asked, there time.Time) {

@@ -236,3 +236,44 @@ func TestLocks_afterClose(t *testing.T) {
 	}
 	acquire(t, pgtest.Locks(t, pool), key)
 }
+
+// A listener that panics costs no lock, and hears what comes then. A panic of the session costs the session: those who
+// wait get their locks on the next one.
+func TestLocks_surviveAPanic(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.Pool(t)
+	locks := pgtest.Locks(t, pool)
+	heard := make(chan string, 100)
+	go locks.Listen(t.Context(), "greetings", func(payload string) {
+		heard <- payload
+		if payload == "panic" {
+			panic("planted")
+		}
+	})
+	hear := func(want string) {
+		t.Helper()
+		for {
+			select {
+			case got := <-heard:
+				if got == want {
+					return
+				}
+			case <-within(t).Done():
+				t.Fatalf("not heard: %q", want)
+			}
+		}
+	}
+	hear("") // it listens
+	lock := acquire(t, locks, key)
+	locks.Notify("greetings", "panic")
+	hear("panic")
+	locks.Notify("greetings", "hello")
+	hear("hello")
+	if err := lock.Err(); err != nil {
+		t.Fatalf("a panic of a listener cost a lock: %v", err)
+	}
+	sessionlock.Break(locks)
+	lost(t, lock)
+	acquire(t, locks, key)
+	hear("") // it listens again
+}

@@ -243,7 +243,7 @@ func TestFailures(t *testing.T) {
 			"facebook: credentials are missing or refused"},
 		"too complex": {fmt.Errorf("read page: %w: too many steps", collect.ErrTooComplex), false, "failing",
 			"too_complex: read page: page is too complex: too many steps"},
-		"bad reader": {&collect.PanicError{Place: "https://example.org/e", Value: "x"}, false, "failing",
+		"bad reader": {fmt.Errorf("%w: https://example.org/e", collect.ErrPanicked), false, "failing",
 			"collector: reading the page panicked: https://example.org/e"},
 		"unforeseen": {errors.New("hm\x00\xff"), false, "failing", "other: hm\ufffd"},
 		"panic":      {nil, true, "failing", "collector: reading the page panicked: ACCOUNT"},

@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/panics"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
@@ -123,7 +124,7 @@ func TestRelayBoundsStreams(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	first, second := relayOn(t, pool), relayOn(t, pool)
-	organization := uuid.New()
+	organization, other := uuid.New(), uuid.New()
 	open := func(relay *adapters.Relay, organization uuid.UUID) error {
 		opened, ended := make(chan struct{}, 1), make(chan error, 1)
 		go func() {
@@ -173,6 +174,18 @@ func TestRelayBoundsStreams(t *testing.T) {
 	second.Locks.Close()
 	for open(first, organization) != nil { // until Postgres has ended the session
 		t.Log("the place is still taken")
+	}
+	for range 17 { // of another organization, each gives its place back
+		err := panics.Catch("request", func() error {
+			return first.Listen(t.Context(), httpapi.Listening{
+				Organization: other,
+				Token:        relayToken,
+				Still:        func() error { panic("planted") },
+			})
+		})
+		if _, panicked := errors.AsType[*panics.Error](err); !panicked {
+			t.Fatalf("a stream that panics: %v", err)
+		}
 	}
 	first.Locks.Close()
 	refused(first, "a process that holds all places")

@@ -84,7 +84,7 @@ func New(deps Dependencies) *API {
 		intake:       newIntake(),
 	}
 	unobserved := func(string, string, int, time.Duration) {}
-	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(deps.Log, surface),
+	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(surface),
 		wire.HeadAsGet)
 	a.router.Get("/healthz", handle(alive))
 	a.router.Get("/readyz", handle(a.ready))

@@ -19,6 +19,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -212,7 +213,9 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 		lanes[i] = make(chan line, publishQueue)
 		running.Go(func() {
 			for l := range lanes[i] {
-				a.publishLine(ctx, by, l, &state)
+				if err := panics.Catch("publish", func() error { a.publishLine(ctx, by, l, &state); return nil }); err != nil {
+					state.fail(l.number, err)
+				}
 			}
 		})
 	}

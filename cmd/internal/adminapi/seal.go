@@ -132,19 +132,11 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 		return err
 	}
 	err = a.Seal.Export(r.Context(), w, treeheads.Wanted{
-		ID:           id,
-		Categories:   provable,
+		Streams:      streamsOf(id),
 		Organization: PrincipalOf(r).Organization,
 		Since:        uint64(since), //nolint:gosec // not negative
 	}, func() { begin(id) })
-	gone, isGone := errors.AsType[*treeheads.GoneError](err)
 	switch {
-	case isGone:
-		return &wire.Failure{
-			Kind:  wire.NotFound,
-			Issue: gone.Error(),
-			Cause: err,
-		}
 	case errors.Is(err, treeheads.ErrUnsealed):
 		return &wire.Failure{
 			Kind:  wire.Conflict,
@@ -166,4 +158,12 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 		}
 	}
 	return err
+}
+
+// streamsOf lists the streams that an id can have.
+func streamsOf(id uuid.UUID) (streams []string) {
+	for _, category := range provable {
+		streams = append(streams, eventstore.StreamName(category, id))
+	}
+	return streams
 }

@@ -29,6 +29,7 @@ import (
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/command/treeheads"
+	"carillon/eventstore/panics"
 	"carillon/eventstore/reach"
 	"carillon/projections"
 	"carillon/query"
@@ -62,7 +63,6 @@ type App struct {
 	deliverers *adapters.Deliverers
 	queue      *adapters.DeliveryQueue
 	relay      *adapters.Relay
-	quotas     *adapters.Quotas
 	holdings   adapters.Holdings
 	clock      *adapters.Clock // of all that other processes compare
 	gate       *irreversible.Gate
@@ -183,17 +183,17 @@ func (a *App) Run(ctx context.Context) error {
 		}
 	}
 	projecting, working, serving := newStage(fail), newStage(fail), newStage(fail)
-	serving.keep(a.vacancies.watch)
-	serving.keep(a.keys.Watch)
-	serving.keep(a.uses.Keep)
-	projecting.keep(a.certificates.Run)
+	serving.keep("vacancies", a.vacancies.watch)
+	serving.keep("data keys", a.keys.Watch)
+	serving.keep("credential uses", a.uses.Keep)
+	projecting.keep("client certificates", a.certificates.Run)
 	a.startWatching(projecting)
 	a.startListening(projecting)
 	a.startReadModels(projecting)
 	a.startProcessManagers(working)
 	if a.cfg.Is(config.RoleDispatch) {
-		working.run(a.sealAddresses)
-		working.run(a.setOperatorWebhook)
+		working.run("addresses", a.sealAddresses)
+		working.run("operator webhook", a.setOperatorWebhook)
 	}
 	a.startSealing(working)
 	a.startRetiring(working)
@@ -243,18 +243,18 @@ func newStage(fail func(error)) *stage {
 	return s
 }
 
-// run starts a part. Its error stops the process.
-func (s *stage) run(part func(context.Context) error) {
+// run starts a part. Its error stops the process; a panic starts it again.
+func (s *stage) run(name string, part func(context.Context) error) {
 	s.parts.Go(func() {
-		if err := part(s.ctx); err != nil && !errors.Is(err, context.Canceled) {
+		if err := panics.Keep(s.ctx, name, part); err != nil && !errors.Is(err, context.Canceled) {
 			s.fail(err)
 		}
 	})
 }
 
 // keep starts a part that goes on until the stage is stopped.
-func (s *stage) keep(part func(context.Context)) {
-	s.parts.Go(func() { part(s.ctx) })
+func (s *stage) keep(name string, part func(context.Context)) {
+	s.parts.Go(panics.Loop(s.ctx, name, part))
 }
 
 func (s *stage) stop() {

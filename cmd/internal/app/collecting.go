@@ -51,10 +51,7 @@ func (a *App) startCollection(s *stage) error {
 		Reach:      a.storeReach,
 		Keep:       a.cfg.RetainHappenings,
 	}
-	s.run(func(ctx context.Context) error {
-		monitor.Run(ctx)
-		return nil
-	})
+	s.keep("visits", monitor.Run)
 	return nil
 }
 

@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/aggregates/organization"
 	"carillon/command/delivery"
+	"carillon/eventstore/panics"
 )
 
 const scrapeTimeout = 2 * time.Second
@@ -22,7 +22,7 @@ func (scraped) Describe(chan<- *prometheus.Desc) {}
 func (read scraped) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	read(ctx, metrics)
+	panics.Func("metrics", func() { read(ctx, metrics) })()
 }
 
 // scrape takes the metrics of one look.
@@ -34,6 +34,16 @@ func (s scrape) gauge(of *prometheus.Desc, value float64, labels ...string) {
 
 func (s scrape) count(of *prometheus.Desc, value float64, labels ...string) {
 	s <- prometheus.MustNewConstMetric(of, prometheus.CounterValue, value, labels...)
+}
+
+var panicked = prometheus.NewDesc("carillon_panics_total",
+	"Panics by the part that they failed. Each is logged with its stack. Absent if there was none.", []string{"part"}, nil)
+
+// readPanics counts the panics of this process.
+func readPanics(_ context.Context, to scrape) {
+	for part, n := range panics.Counts() {
+		to.count(panicked, float64(n), part)
+	}
 }
 
 func oneIf(yes bool) float64 {
@@ -63,18 +73,6 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 		}
 		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
 	}
-}
-
-// limitMetrics registers the metric of limits and returns the function that counts a refusal.
-func (a *App) limitMetrics() func(organization.Limit) {
-	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "carillon_limit_refusals_total", Help: "Requests refused because their organization has reached a limit.",
-	}, []string{"limit"})
-	for _, d := range organization.Definitions() {
-		refused.WithLabelValues(string(d.Limit))
-	}
-	a.Metrics.MustRegister(refused)
-	return func(limit organization.Limit) { refused.WithLabelValues(string(limit)).Inc() }
 }
 
 // storeMetrics registers the metrics of the event store: of the connection to a server, and of the embedded node.

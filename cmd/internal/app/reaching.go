@@ -39,6 +39,6 @@ func (a *App) watchReach() {
 // startWatching runs the watches.
 func (a *App) startWatching(s *stage) {
 	for _, w := range []*reach.Watch{a.storeReach, a.databaseReach} {
-		s.keep(w.Run)
+		s.keep("reach of "+w.Name, w.Run)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/projections"
 )
 
@@ -136,10 +137,12 @@ func (r *rebuilds) begin(
 	current := &adminapi.Rebuild{StartedAt: time.Now().UTC()}
 	list[name] = current
 	r.works.Go(func() {
-		err := work(models[i], func(at, head eventstore.Position) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			current.Done, current.Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
+		err := panics.Catch("rebuild", func() error {
+			return work(models[i], func(at, head eventstore.Position) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				current.Done, current.Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64
+			})
 		})
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -160,7 +160,7 @@ func (a *App) connectRetirement() {
 
 func (a *App) startRetiring(working *stage) {
 	if a.retirement != nil {
-		working.run(a.retirement.Run)
+		working.run("retirement", a.retirement.Run)
 	}
 }
 

@@ -18,15 +18,15 @@ import (
 // much room their deliverers have, and what is new for programs that listen.
 func (a *App) startListening(s *stage) {
 	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleAPI) {
-		s.keep(a.relay.Follow)
+		s.keep("relay", a.relay.Follow)
 	}
 	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleDispatch) {
-		s.keep(a.deliverers.Listen)
+		s.keep("capacities", a.deliverers.Listen)
 	}
 	if a.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), func(c consumer) bool {
 		return a.cfg.Is(c.role)
 	}) {
-		s.keep(func(ctx context.Context) { a.Progress.Listen(ctx, a.base.locks) })
+		s.keep("progress", func(ctx context.Context) { a.Progress.Listen(ctx, a.base.locks) })
 	}
 }
 
@@ -37,19 +37,20 @@ func (a *App) startReadModels(s *stage) {
 		return
 	}
 	for _, m := range ReadModels() {
-		s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
+		s.run(m.Name, func(ctx context.Context) error { return a.stopAlone(a.runner.Project(ctx, m)) })
 	}
-	s.keep(func(ctx context.Context) {
+	s.keep("analysts", func(ctx context.Context) {
 		analytics.Watch(ctx, a.base.pool, a.log, time.NewTicker(vacancyPoll).C)
 	})
-	s.keep(func(ctx context.Context) { a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C) })
+	s.keep("verification", func(ctx context.Context) {
+		a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C)
+	})
 }
 
 // startProcessManagers runs those that belong to the process's roles.
 func (a *App) startProcessManagers(s *stage) {
 	with := reactions{
 		store:     a.base.store,
-		seal:      a.seal.Cover,
 		tombstone: a.base.tombstone,
 		commands:  a.Commands,
 		log:       a.log,
@@ -64,7 +65,7 @@ func (a *App) startProcessManagers(s *stage) {
 	}
 	for _, m := range processManagers(with) {
 		if a.cfg.Is(m.role) {
-			s.run(func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, m.fresh)) })
+			s.run("process managers", func(ctx context.Context) error { return a.stopAlone(a.runner.React(ctx, m.fresh)) })
 		}
 	}
 }
@@ -74,10 +75,12 @@ func (a *App) startDelivery(working, projecting *stage) {
 	if a.cfg.Is(config.RoleDeliver) {
 		a.queue.OnRest(a.deliverer.Wake)
 		a.deliverer.Look = cmp.Or(a.Look, a.deliverer.Look)
-		projecting.keep(func(ctx context.Context) { a.queue.StayAlive(ctx, a.log) })
-		projecting.keep(func(ctx context.Context) { projections.ListenDue(ctx, a.base.locks, a.deliverer.Due) })
-		working.run(a.deliverer.Run)
-		working.keep(a.expiries.watch)
+		projecting.keep("worker lock", func(ctx context.Context) { a.queue.StayAlive(ctx, a.log) })
+		projecting.keep("due deliveries", func(ctx context.Context) {
+			projections.ListenDue(ctx, a.base.locks, a.deliverer.Due)
+		})
+		working.run("deliverer", a.deliverer.Run)
+		working.keep("expiries", a.expiries.watch)
 	}
 }
 

@@ -39,10 +39,10 @@ func (a *App) connectSeal(with sending) error {
 // startSealing seals in the processes with the read models, and sends heads elsewhere from each that signs them.
 func (a *App) startSealing(working *stage) {
 	if a.cfg.Is(config.RoleProject) {
-		working.run(a.seal.Run)
+		working.run("seal", a.seal.Run)
 	}
 	if a.seal.Outbox != nil {
-		working.run(a.seal.Outbox.Run)
+		working.run("tree heads", a.seal.Outbox.Run)
 	}
 }
 

@@ -68,16 +68,18 @@ func (a *App) adminHosts() []string {
 
 // startServers serves the admin API, and the API if the process has that role.
 func (a *App) startServers(s *stage) {
-	s.run(func(ctx context.Context) error { return front.Serve(ctx, a.listeners.admin, a.admin, nil, nil, a.log) })
-	s.keep(a.operators.Run)
+	s.run("admin API", func(ctx context.Context) error {
+		return front.Serve(ctx, a.listeners.admin, a.admin, nil, nil, a.log)
+	})
+	s.keep("operators' console", a.operators.Run)
 	api := "none: not a role of this process"
 	if a.cfg.Is(config.RoleAPI) {
 		api = a.baseURL()
 		if a.certificate != nil {
-			s.keep(a.certificate.Watch)
+			s.keep("certificate", a.certificate.Watch)
 		}
-		s.keep(a.console.Run)
-		s.run(func(ctx context.Context) error {
+		s.keep("console", a.console.Run)
+		s.run("API", func(ctx context.Context) error {
 			return front.Serve(ctx, a.listeners.api, a.console.Beside(a.api), a.api.TooLarge(), a.certificate, a.log)
 		})
 	}

@@ -5,10 +5,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
-
-	"carillon/command/egress"
 )
 
 const hidden = "[hidden]"
@@ -58,18 +55,13 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Address is a URL that may hold a secret, which never shows.
+// Address is a URL that may hold a password, which never shows.
 type Address string
 
-// Reveal is the whole URL.
+// Reveal is the URL with its password.
 func (a Address) Reveal() string { return string(a) }
 
-// storeSchemes are those of servers that have no secret in the path.
-var storeSchemes = []string{
-	"postgres", "postgresql", "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover",
-}
-
-// String is the URL of a store without password and parameters, and of anything else the origin.
+// String is the URL without password and parameters.
 func (a Address) String() string {
 	if a == "" {
 		return ""
@@ -80,9 +72,6 @@ func (a Address) String() string {
 	}
 	if !a.isClear() {
 		return scheme + "://" + hidden
-	}
-	if !slices.Contains(storeSchemes, strings.ToLower(scheme)) {
-		return egress.ShownAddress(string(a))
 	}
 	rest, _, _ = strings.Cut(rest, "?")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {

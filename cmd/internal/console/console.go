@@ -92,7 +92,7 @@ func assemble(c *Console) (*Console, error) {
 	}
 	unobserved := func(string, string, int, time.Duration) {}
 	c.router = chi.NewRouter()
-	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(c.Log, surface), wire.HeadAsGet,
+	c.router.Use(wire.RequestID, wire.AccessLog(c.Log, unobserved), wire.Recover(surface), wire.HeadAsGet,
 		c.headers, c.sameOrigin)
 	c.router.Route(Base, func(r chi.Router) {
 		r.Handle("/static/*", http.StripPrefix(Base+"/static/", http.FileServerFS(assets)))

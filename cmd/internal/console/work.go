@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore/panics"
 	"carillon/projections/deliveries"
 	"carillon/query"
 )
@@ -79,7 +80,7 @@ func (w *workers) start(record func() (Work, error), do func(context.Context, Wo
 	defer w.running.Done()
 	recorded, err := record()
 	if err == nil {
-		w.running.Go(func() { do(ctx, recorded) })
+		w.running.Go(panics.Func("console work", func() { do(ctx, recorded) }))
 	}
 	return recorded, err
 }
@@ -345,7 +346,7 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(maxReplayers)
 	for _, d := range part {
-		group.Go(func() error {
+		group.Go(panics.Task("console work", func() error {
 			_, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
 				Delivery: d.ID, Destination: d.Destination, FeedID: d.Event.FeedID,
 			})
@@ -356,7 +357,7 @@ func (c *Console) replayPart(ctx context.Context, by command.Caller, part []quer
 				return nil
 			}
 			return err
-		})
+		}))
 	}
 	return refused, group.Wait()
 }

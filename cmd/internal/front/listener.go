@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -49,7 +51,7 @@ func newSecureListener(listener net.Listener, config *tls.Config, log *slog.Logg
 		failed:   make(chan error, 1),
 		closed:   make(chan struct{}),
 	}
-	go l.take()
+	go panics.Loop(context.Background(), "listener", func(context.Context) { l.take() })()
 	return l
 }
 
@@ -59,7 +61,11 @@ func (l *secureListener) take() {
 		accepted, err := l.Listener.Accept()
 		switch {
 		case err == nil:
-			go l.greet(accepted)
+			go func() {
+				if panics.Catch("handshake", func() error { l.greet(accepted); return nil }) != nil {
+					_ = accepted.Close()
+				}
+			}()
 			continue
 		case errors.Is(err, net.ErrClosed):
 			l.failed <- err

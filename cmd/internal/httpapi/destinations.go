@@ -14,6 +14,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery"
 	"carillon/command/sealing"
+	"carillon/eventstore/panics"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/health"
@@ -113,14 +114,14 @@ func (a *API) listDestinations(r *http.Request) (wire.Reply, error) {
 	work, ctx := errgroup.WithContext(r.Context())
 	work.SetLimit(shownAtOnce)
 	for i, d := range destinations {
-		work.Go(func() error {
+		work.Go(panics.Task("request", func() error {
 			j, err := a.destinationOf(ctx, d, maskedSecrets)
 			if errors.Is(err, query.ErrNotFound) {
 				return nil
 			}
 			shown[i] = &j
 			return err
-		})
+		}))
 	}
 	if err := work.Wait(); err != nil {
 		return wire.Reply{}, err

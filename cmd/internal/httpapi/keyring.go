@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command/credential"
+	"carillon/eventstore/panics"
 	"carillon/query"
 )
 
@@ -119,10 +120,10 @@ func (k *keyring) join(id string) *question {
 	switch {
 	case !k.asking:
 		k.asking, k.next = true, nil
-		go k.question(q)
+		go panics.Func("keys", func() { k.question(q) })()
 	case len(q.ids) >= maxKeysAsked: // it is full: asked beside the one that is in progress
 		k.next = nil
-		go k.answer(q)
+		go panics.Func("keys", func() { k.answer(q) })()
 	}
 	return q
 }
@@ -147,11 +148,14 @@ func (k *keyring) answer(q *question) {
 	for id := range q.ids {
 		ids = append(ids, id)
 	}
-	found, err := k.keys.FindKeys(ctx, ids, k.now())
-	q.err, q.found = err, make(map[string]query.Key, len(found))
-	for _, key := range found {
-		q.found[key.ID] = key
-	}
+	q.found = map[string]query.Key{}
+	q.err = panics.Catch("keys", func() error {
+		found, err := k.keys.FindKeys(ctx, ids, k.now())
+		for _, key := range found {
+			q.found[key.ID] = key
+		}
+		return err
+	})
 }
 
 // keep remembers an answer from the time at which the request began, when it may have been younger than it is.

@@ -2,12 +2,9 @@ package wire
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command/sampling"
+	"carillon/eventstore/panics"
 )
 
 // SurfaceOf returns the surface of a request.
@@ -151,28 +149,18 @@ func levelOf(method string, status int) slog.Level {
 }
 
 // Recover answers a panic with 500 and logs its stack; the caller learns nothing of it.
-func Recover(log *slog.Logger, surface SurfaceOf) func(http.Handler) http.Handler {
+func Recover(surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer func() {
-				thrown := recover()
-				if thrown == nil {
-					return
-				}
-				if err, ok := thrown.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-					panic(thrown) // the server's own way to drop a connection
-				}
-				log.ErrorContext(r.Context(), "panic in a handler", "request", RequestIDOf(r.Context()), "panic", thrown,
-					"stack", string(debug.Stack()))
-				surface(r).WriteError(w, r, &Failure{Kind: Internal, Cause: fmt.Errorf("panic: %v", thrown)})
-			}()
-			next.ServeHTTP(w, r)
+			if err := panics.Catch("request", func() error { next.ServeHTTP(w, r); return nil }); err != nil {
+				surface(r).WriteError(w, r, &Failure{Kind: Internal, Cause: err})
+			}
 		})
 	}
 }
 
 // RequireTLS refuses plain HTTP, because the key would cross the network in the clear, unless the peer is this very
-// machine, or a trusted proxy which says that its own peer used HTTPS. A proxy that says otherwise is refused.
+// machine, or a trusted proxy which says that its own peer used HTTPS.
 func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -188,15 +176,7 @@ func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) ht
 	}
 }
 
-// private reports whether the request came by TLS all the way, or from this machine. Any hop that was not https makes
-// the way plain, whichever peer says so.
 func private(r *http.Request, trusted []netip.Prefix) bool {
-	protos := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Proto"), ","), ",")
-	forwarded := len(r.Header.Values("X-Forwarded-Proto")) > 0
-	notHTTPS := func(proto string) bool { return !strings.EqualFold(strings.TrimSpace(proto), "https") }
-	if forwarded && slices.ContainsFunc(protos, notHTTPS) {
-		return false
-	}
 	if r.TLS != nil {
 		return true
 	}
@@ -205,7 +185,13 @@ func private(r *http.Request, trusted []netip.Prefix) bool {
 		return false
 	}
 	address := peer.Addr().Unmap()
-	return address.IsLoopback() || forwarded && within(address, trusted)
+	proto := r.Header.Get("X-Forwarded-Proto")
+	for _, prefix := range trusted {
+		if prefix.Contains(address) && proto != "" {
+			return strings.EqualFold(proto, "https")
+		}
+	}
+	return address.IsLoopback()
 }
 
 // forwardedFor is the header in which proxies say for whom they ask, each after those before it.

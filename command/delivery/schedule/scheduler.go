@@ -191,10 +191,14 @@ func (s *Scheduler) laneOf(d *Delivery, now time.Time) *lane {
 	return l
 }
 
-// Done ends a request, and reports whether a claim is worthwhile that was not before.
+// Done ends a request, and reports whether a claim is worthwhile that was not before. A request that another schedule
+// began is unknown.
 func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 	s.advance(now)
 	e := s.here[id]
+	if e == nil || !e.running {
+		return false
+	}
 	l := e.lane
 	e.ended = true
 	l.running--

@@ -8,6 +8,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/panics"
 )
 
 // Append implements eventstore.Store. It waits as long as ctx allows; an append whose caller has gone may be recorded.
@@ -21,6 +22,7 @@ func (s *Store) Append(
 	if err != nil {
 		return eventstore.Appended{}, err
 	}
+	defer panics.Fatal()
 	result, err := s.data.Append(ctx, stream, expectation(expected), proposed)
 	if err != nil {
 		if _, wrong := err.(*store.WrongRevisionError); wrong { //nolint:errorlint // never wrapped, and frequent
@@ -37,6 +39,7 @@ func (s *Store) Tombstone(ctx context.Context, stream string) error {
 	if err := ctx.Err(); err != nil {
 		return translate(err)
 	}
+	defer panics.Fatal()
 	_, err := s.data.Tombstone(ctx, stream, store.Any())
 	if err != nil && !errors.Is(err, store.ErrStreamDeleted) {
 		return fmt.Errorf("tombstone %s: %w", stream, translate(err))

@@ -15,6 +15,7 @@ import (
 
 	"carillon/eventstore"
 	"carillon/eventstore/node/internal/store"
+	"carillon/eventstore/panics"
 )
 
 // Store is the event store of this process. It is safe for concurrent use.
@@ -44,6 +45,7 @@ func (s *Store) Close() {
 
 // read calls a function that reads the database, unless the store is closed.
 func (s *Store) read(look func() error) error {
+	defer panics.Fatal()
 	s.reading.RLock()
 	defer s.reading.RUnlock()
 	if s.closed {

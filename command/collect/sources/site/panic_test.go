@@ -24,12 +24,7 @@ func TestReaderPanics(t *testing.T) {
 		none := make([]int, len(page.Body))
 		return content{}, errors.New(string(rune(none[len(page.Body)])))
 	})
-	var panicked *collect.PanicError
-	if !errors.As(err, &panicked) || !errors.Is(err, collect.ErrPanicked) ||
-		panicked.Place != "https://a.example/programme" {
-		t.Fatalf("got %v", err)
-	}
-	if !strings.Contains(string(panicked.Stack), "TestReaderPanics") || strings.Contains(err.Error(), "secret") {
-		t.Errorf("got %v\n%s", err, panicked.Stack)
+	if !errors.Is(err, collect.ErrPanicked) || !strings.HasSuffix(err.Error(), ": https://a.example/programme") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -66,7 +66,7 @@ func readerOf(page *fetch.Page) reader {
 // Read returns the events of a page, by its media type, with endless repetitions within the window. Source of the
 // observations is not set, except for the URL of a calendar's. All collectors of pages use it.
 //
-// It fails with [collect.ErrTooComplex] if the page exceeds the budget, and with a [collect.PanicError] if a reader
+// It fails with [collect.ErrTooComplex] if the page exceeds the budget, and with [collect.ErrPanicked] if a reader
 // panics: foreign input must not end the process.
 func Read(ctx context.Context, page *fetch.Page, source collect.Source, window timing.Window) (candidate.Result,
 	error) {
