@@ -21,7 +21,9 @@ import (
 const (
 	MaxBackfillWindow = 30 * 24 * time.Hour
 	MaxBackfillEvents = 10_000
-	concurrentRecords = 32
+	concurrentRecords = 8
+	// maxUncharged is the number of events that a backfill goes through before they are counted against the limit.
+	maxUncharged = 1000
 )
 
 // History is the read models of published events and items.
@@ -55,12 +57,18 @@ var errTooMany = errors.New("too many events")
 
 // BackfillDestination makes deliveries of the events in a window that the destination's subscriptions want now and that
 // have none yet, and makes discarded ones pending again. It makes all of them or, if the window holds too many, none.
+// One backfill of an organization runs at a time, in all processes.
 func (c *Commands) BackfillDestination(
 	ctx context.Context, by Caller, in BackfillDestination,
 ) (none Result[Backfill], err error) {
 	if err := in.check(); err != nil {
 		return none, err
 	}
+	release, err := c.turn(ctx, by.Organization)
+	if err != nil {
+		return none, err
+	}
+	defer release()
 	wanted, err := c.wanted(ctx, by, in)
 	if err != nil {
 		return none, err
@@ -105,8 +113,9 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 		Since:       missed.Since,
 		Until:       missed.Until,
 	})
-	if errors.Is(err, errTooMany) {
-		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
+	refusal, refused := errors.AsType[*Refusal](err)
+	if errors.Is(err, errTooMany) || refused && refusal.Kind == RateLimited {
+		missed.Events, missed.More, err = MaxBackfillEvents, true, nil // as far as one backfill goes
 	}
 	return missed, err
 }
@@ -205,7 +214,18 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 	}
 	var wanted []dispatch.Schedule
 	now := c.now()
+	uncharged := 0
+	charge := func() error {
+		n := uncharged
+		uncharged = 0
+		return c.spend(ctx, by.Organization, organization.LimitBackfillEventsPerDay, n)
+	}
 	each := func(id uuid.UUID, event dispatch.Summary) error {
+		if uncharged++; uncharged == maxUncharged {
+			if err := charge(); err != nil {
+				return err
+			}
+		}
 		var matching []uuid.UUID
 		for sub, declaration := range settings {
 			if declaration.Matches(event.Type, event.FeedType, event.FeedID) {
@@ -231,6 +251,7 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 		return nil
 	}
 	err = c.History.History(ctx, by.Organization, in.Since, in.Until, c.retiredBefore(), each)
+	err = errors.Join(err, charge())
 	if errors.Is(err, errTooMany) {
 		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
 			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -16,9 +15,6 @@ import (
 
 // maxComment bounds the comment of a feedback, in characters.
 const maxComment = 5000
-
-// feedbackWindow is the window of the limit of feedback.
-const feedbackWindow = 24 * time.Hour
 
 // GiveFeedback is an opinion about an item.
 type GiveFeedback struct {
@@ -49,7 +45,7 @@ func (c *Commands) GiveFeedback(
 	if err := c.checkItem(ctx, in.ItemID); err != nil {
 		return given, refused(err)
 	}
-	if err := c.spend(ctx, by.Organization, organization.LimitFeedbackPerDay, feedbackWindow); err != nil {
+	if err := c.spend(ctx, by.Organization, organization.LimitFeedbackPerDay, 1); err != nil {
 		return given, err
 	}
 	id := uuid.New()

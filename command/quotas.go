@@ -20,10 +20,12 @@ type Quotas interface {
 	Claim(ctx context.Context, of uuid.UUID, limit organization.Limit, id uuid.UUID, amount int) error
 	// Settle sets the position at which the claimed things were recorded; eventstore.Start means they were not.
 	Settle(ctx context.Context, id uuid.UUID, at eventstore.Position)
-	// Spend counts one action of an organization against its limit for a window of time. wait is the time until the next
-	// one is allowed, if this one is not.
-	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) (wait time.Duration,
-		err error)
+	// Spend counts n actions of an organization against its limit for a window of time, or none. wait is the time until
+	// the next one is allowed, if they are not.
+	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, n int) (wait time.Duration, err error)
+	// Turn waits until no process backfills or recovers for an organization, for a few seconds. release ends the turn.
+	// granted is false if the work is still done then.
+	Turn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error)
 }
 
 // amount of things of one organization that a limit counts, under an id.
@@ -72,21 +74,41 @@ func within[T any](
 }
 
 // spend refuses what is too much for a window of time.
-func (c *Commands) spend(ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration) error {
-	if c.Quotas == nil {
+func (c *Commands) spend(ctx context.Context, of uuid.UUID, limit organization.Limit, n int) error {
+	if c.Quotas == nil || n == 0 {
 		return nil
 	}
-	wait, err := c.Quotas.Spend(ctx, of, limit, window)
+	wait, err := c.Quotas.Spend(ctx, of, limit, n)
 	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
 		return &Refusal{
 			Kind:       RateLimited,
 			RetryAfter: wait,
 			Err:        err,
 			Message: fmt.Sprintf("limit %s: your organization may send %d in %s; try again in %d s", limit, reached.Most,
-				window, int(wait.Seconds())+1),
+				limit.Definition().Window, int(wait.Seconds())+1),
 		}
 	}
 	return err
+}
+
+// turnPause is the time after which a caller should try again whose organization's turn is taken.
+const turnPause = 5 * time.Second
+
+// turn waits until no process backfills or recovers for an organization, or refuses it.
+func (c *Commands) turn(ctx context.Context, of uuid.UUID) (release func(), err error) {
+	if c.Quotas == nil {
+		return func() {}, nil
+	}
+	release, granted, err := c.Quotas.Turn(ctx, of)
+	if err == nil && !granted {
+		err = &Refusal{
+			Kind:       RateLimited,
+			RetryAfter: turnPause,
+			Message: fmt.Sprintf("one backfill or recovery of your organization runs at a time, and another one is running; "+
+				"try again in %d s", int(turnPause.Seconds())),
+		}
+	}
+	return release, err
 }
 
 // limitRefusal names the limit that is reached; other errors are returned unchanged.

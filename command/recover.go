@@ -76,6 +76,11 @@ func (c *Commands) RecoverDestination(
 	case to.State.Status != destination.StatusEnabled:
 		return none, refused(delivery.ErrOff)
 	}
+	release, err := c.turn(ctx, by.Organization)
+	if err != nil {
+		return none, err
+	}
+	defer release()
 	found, err := c.undelivered(ctx, by, in)
 	if err != nil {
 		return none, err

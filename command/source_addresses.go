@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -21,9 +20,6 @@ type SourceAt struct {
 	Timezone string // IANA. Optional: a source with any will do.
 }
 
-// addressesWindow is the window of LimitSourceAddressesPerDay.
-const addressesWindow = 24 * time.Hour
-
 // SourceAt returns the id of the source at an address. If there is none and organizations may register sources, it
 // registers one. Each call counts against the organization's limit then, so that the limit does not show which
 // addresses are registered.
@@ -39,7 +35,7 @@ func (c *Commands) SourceAt(ctx context.Context, by Caller, in SourceAt) (uuid.U
 	if err != nil || !c.OrganizationSources {
 		return id, err
 	}
-	if err := c.spend(ctx, by.Organization, organization.LimitSourceAddressesPerDay, addressesWindow); err != nil {
+	if err := c.spend(ctx, by.Organization, organization.LimitSourceAddressesPerDay, 1); err != nil {
 		return uuid.Nil, err
 	}
 	if id == uuid.Nil {

@@ -1,42 +1,88 @@
 package organization
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Limit names a limited property or rate of an organization.
 type Limit string
 
-// Limits of an organization. Those of things limit the number at a time.
+// Limits of an organization. Definitions says what each counts.
 const (
-	LimitDestinations    Limit = "destinations"
-	LimitSubscriptions   Limit = "subscriptions"
-	LimitPatternsAndPins Limit = "patternsAndPins" // of all its subscriptions together
-	LimitFeeds           Limit = "feeds"
-	LimitSources         Limit = "sources" // attached to its feeds, counted per attachment
-	LimitKeys            Limit = "keys"    // valid ones
-	LimitFeedbackPerDay  Limit = "feedbackPerDay"
-	// LimitSourceAddressesPerDay limits the attachments of sources by address, if organizations may register sources.
+	LimitDestinations          Limit = "destinations"
+	LimitSubscriptions         Limit = "subscriptions"
+	LimitPatternsAndPins       Limit = "patternsAndPins"
+	LimitFeeds                 Limit = "feeds"
+	LimitSources               Limit = "sources"
+	LimitKeys                  Limit = "keys"
+	LimitRedeliveries          Limit = "redeliveries"
+	LimitFeedbackPerDay        Limit = "feedbackPerDay"
 	LimitSourceAddressesPerDay Limit = "sourceAddressesPerDay"
-	LimitRequestsPerSecond     Limit = "requestsPerSecond" // of the API, on all nodes
-	LimitRedeliveries          Limit = "redeliveries"      // pending replayed and backfilled deliveries
+	LimitBackfillEventsPerDay  Limit = "backfillEventsPerDay"
+	LimitWritesPerDay          Limit = "writesPerDay"
+	LimitRequestsPerSecond     Limit = "requestsPerSecond"
 )
 
-// Limits are the ones set; others are as in Defaults.
+// Definition declares a limit.
+type Definition struct {
+	Limit   Limit
+	Default int           // more than an organization needs, and no more than the others can bear
+	Window  time.Duration // of a rate; 0 means that the number of things at a time is limited
+	Counts  string        // for people
+}
+
+func kept(limit Limit, most int, counts string) Definition { return rate(limit, most, 0, counts) }
+
+func rate(limit Limit, most int, window time.Duration, counts string) Definition {
+	return Definition{
+		Limit:   limit,
+		Default: most,
+		Window:  window,
+		Counts:  counts,
+	}
+}
+
+const day = 24 * time.Hour
+
+// Definitions lists all limits.
+func Definitions() []Definition {
+	return []Definition{
+		kept(LimitDestinations, 10_000, "destinations"),
+		kept(LimitSubscriptions, 100_000, "subscriptions"),
+		kept(LimitPatternsAndPins, 300_000, "event types and pins of all subscriptions together"),
+		kept(LimitFeeds, 10_000, "feeds"),
+		kept(LimitSources, 100_000, "sources attached to feeds, counted per attachment"),
+		kept(LimitKeys, 1000, "valid API keys"),
+		kept(LimitRedeliveries, 100_000, "replayed and backfilled deliveries that wait"),
+		rate(LimitFeedbackPerDay, 100_000, day, "feedback given"),
+		rate(LimitSourceAddressesPerDay, 100, day, "sources attached by address"),
+		rate(LimitBackfillEventsPerDay, 5_000_000, day, "events that backfills go through, delivered before or not"),
+		rate(LimitWritesPerDay, 1_000_000, day, "requests that change something"),
+		rate(LimitRequestsPerSecond, 10_000, time.Second, "requests of the API, on all nodes"),
+	}
+}
+
+// Limits are the ones set; others are as in Definitions.
 type Limits map[Limit]int
 
-// Defaults returns the default limits: more than an organization needs, and no more than the others can bear.
+// Defaults returns the default limits.
 func Defaults() Limits {
-	return Limits{
-		LimitDestinations:          10_000,
-		LimitSubscriptions:         100_000,
-		LimitPatternsAndPins:       300_000,
-		LimitFeeds:                 10_000,
-		LimitSources:               100_000,
-		LimitKeys:                  1000,
-		LimitFeedbackPerDay:        100_000,
-		LimitSourceAddressesPerDay: 100,
-		LimitRequestsPerSecond:     10_000,
-		LimitRedeliveries:          100_000,
+	limits := Limits{}
+	for _, d := range Definitions() {
+		limits[d.Limit] = d.Default
 	}
+	return limits
+}
+
+// Definition returns the declaration of a limit.
+func (l Limit) Definition() Definition {
+	for _, d := range Definitions() {
+		if d.Limit == l {
+			return d
+		}
+	}
+	return Definition{Limit: l}
 }
 
 // MaxLimit is the maximum of every limit.
@@ -47,7 +93,7 @@ func (l Limits) Of(limit Limit) int {
 	if set, ok := l[limit]; ok {
 		return set
 	}
-	return Defaults()[limit]
+	return limit.Definition().Default
 }
 
 // LimitError reports that the organization has reached a limit.

@@ -14,12 +14,12 @@ import (
 // recording has the flags of every subcommand that lists the record.
 type recording struct {
 	remote
-	Since  string `placeholder:"TIME" help:"Only changes since this time, such as 2026-11-21 or 2026-11-21T12:00:00Z."`
-	Until  string `placeholder:"TIME" help:"Only changes until this time."`
-	Actor  string `placeholder:"ACTOR" help:"Only changes by this actor, such as operator:ann, key:ab12CD34 or console:bob."`
-	Limit  int    `default:"50" help:"Number of changes, at most 200 (${default})."`
-	Cursor string `placeholder:"CURSOR" help:"Continue a list."`
-	Export string `placeholder:"FILE" help:"Write all of them to a file as NDJSON, oldest first; - is standard output."`
+	Since  timeFlag `placeholder:"TIME" help:"Only changes since this time: 1h, 7d or 2026-11-21T12:00:00Z."`
+	Until  timeFlag `placeholder:"TIME" help:"Only changes until this time."`
+	Actor  string   `placeholder:"ACTOR" help:"Only changes by this actor, such as operator:ann, key:ab12CD34 or console:bob."`
+	Limit  int      `default:"50" help:"Number of changes, at most 200 (${default})."`
+	Cursor string   `placeholder:"CURSOR" help:"Continue a list."`
+	Export string   `placeholder:"FILE" help:"Write all of them to a file as NDJSON, oldest first; - is standard output."`
 }
 
 // list prints a page of the record, or writes the export. Without kinds, the thing is of a kind.
@@ -29,7 +29,13 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 		return err
 	}
 	filter := url.Values{}
-	flags := map[string]string{"since": r.Since, "until": r.Until, "actor": r.Actor, "kind": kind, "cursor": r.Cursor}
+	flags := map[string]string{
+		"since":  r.Since.at(t),
+		"until":  r.Until.at(t),
+		"actor":  r.Actor,
+		"kind":   kind,
+		"cursor": r.Cursor,
+	}
 	if kinds == "" {
 		flags["thing"] = thing
 	}

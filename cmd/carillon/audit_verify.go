@@ -55,7 +55,7 @@ func (c *auditVerifyCommand) Run(ctx context.Context, t terminal, cli *commandLi
 		return c.verifyFile(t, trusted, elsewhere)
 	}
 	if len(trusted) == 0 {
-		return fmt.Errorf("no key of %s is known: name the public key of the heads by --key", c.DataDir)
+		return unpinned(fmt.Sprintf("no key of %s is known", c.DataDir))
 	}
 	return c.verifyLog(ctx, t, cli, trusted, elsewhere)
 }
@@ -99,6 +99,11 @@ func (c *auditVerifyCommand) verifyLog(
 	return nil
 }
 
+// unpinned means that nothing is proven, as no public key is known to be the server's.
+func unpinned(why string) error {
+	return &exitError{error: errors.New(why + ": name the public key of the heads by --key"), code: exitUnpinned}
+}
+
 // allOf yields the whole log.
 func allOf(ctx context.Context, store *esdb.Store) iter.Seq2[eventstore.Recorded, error] {
 	return func(yield func(eventstore.Recorded, error) bool) {
@@ -122,11 +127,7 @@ func reportSeal(w io.Writer, r *treeheads.Report) {
 		row(w, "it fits "+counted(r.Elsewhere, "head")+" kept elsewhere")
 	}
 	if r.Retired > 0 {
-		row(w, fmt.Sprintf("%s of retired events and deliveries ended, their leaves kept", counted(r.Retired, "stream")))
-	}
-	for _, s := range r.Shortened {
-		row(w, fmt.Sprintf("stream %s is shortened by its metadata (%s): %d events removed, their leaves kept", s.Stream,
-			s.Setting, s.Removed))
+		row(w, fmt.Sprintf("%s retired: %d events removed, their leaves kept", counted(r.Retired, "stream"), r.Removed))
 	}
 	for _, f := range r.Faults {
 		row(w, faultText(&f))
@@ -137,7 +138,10 @@ func reportSeal(w io.Writer, r *treeheads.Report) {
 }
 
 func faultText(f *treeheads.Fault) string {
-	if f.Stream == "" {
+	switch {
+	case f.Kind == treeheads.Cut:
+		return printable(fmt.Sprintf("%s: %s, before event %d of all: %s", f.Kind, f.Stream, f.Index, f.Text))
+	case f.Stream == "":
 		return fmt.Sprintf("%s: %s", f.Kind, f.Text)
 	}
 	text := fmt.Sprintf("%s: event %d of all, %s@%d", f.Kind, f.Index, f.Stream, f.Revision)
@@ -158,6 +162,9 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 		return err
 	}
 	err = c.print(t.out, verified, func(w io.Writer) {
+		for _, s := range verified.Streams {
+			row(w, printable(fmt.Sprintf("%s from event %d to %d", s.Stream, s.First, s.Last)))
+		}
 		row(w, fmt.Sprintf("%s in the tree of %d events that was signed at %s", counted(verified.Events, "event"),
 			verified.Head.Size, moment(w, &verified.Head.At)))
 		if verified.Unsealed > 0 {
@@ -169,15 +176,17 @@ func (c *auditVerifyCommand) verifyFile(t terminal, trusted []ed25519.PublicKey,
 		if verified.Elsewhere > 0 {
 			row(w, "it fits "+counted(uint64(verified.Elsewhere), "head")+" kept elsewhere")
 		}
-		if len(trusted) == 0 {
-			row(w, "signed by "+seal.KeyText(verified.Head.Key)+", which no --key confirms to be the server's")
-		}
 		for _, fault := range verified.Faults {
 			row(w, printable(fault))
 		}
 	})
-	if err == nil && len(verified.Faults) > 0 {
-		err = errors.New("the export does not prove what it says")
+	switch {
+	case err != nil:
+		return err
+	case len(verified.Faults) > 0:
+		return errors.New("the export does not prove what it says")
+	case !verified.KeyPinned:
+		return unpinned("signed by " + seal.KeyText(verified.Head.Key) + ", which anyone may have made")
 	}
-	return err
+	return nil
 }

@@ -15,19 +15,20 @@ import (
 type deliveriesCommand struct {
 	List   deliveriesListCommand   `cmd:"" default:"withargs" help:"List deliveries, the newest first."`
 	Show   deliveriesShowCommand   `cmd:"" help:"Show a delivery and its attempts."`
-	Replay deliveriesReplayCommand `cmd:"" help:"Send a delivery again."`
+	Retry  deliveriesRetryCommand  `cmd:"" help:"Send a delivery now that waits for its retry or debounce window."`
+	Replay deliveriesReplayCommand `cmd:"" help:"Send a delivery again that has succeeded or failed."`
 }
 
 type deliveriesListCommand struct {
 	asking
-	Failing     bool   `help:"Only those whose last attempt failed: tried again, or failed permanently." xor:"status"`
-	Status      string `placeholder:"STATUS" help:"Only with this status, such as pending." xor:"status"`
-	Destination string `placeholder:"REF" help:"Only to this destination: its id or externalId."`
-	Type        string `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
-	Event       string `placeholder:"ID" help:"Only of this event."`
-	Since       string `placeholder:"TIME" help:"Only deliveries from this time on, such as 2026-11-21T12:00:00Z."`
-	Until       string `placeholder:"TIME" help:"Only deliveries up to this time, or after the end of a list before."`
-	Limit       int    `default:"50" help:"Number of deliveries, at most 100 (${default})."`
+	Failing     bool     `help:"Only those whose last attempt failed: tried again, or failed permanently." xor:"status"`
+	Status      string   `placeholder:"STATUS" help:"Only with this status, such as pending." xor:"status"`
+	Destination string   `placeholder:"REF" help:"Only to this destination: its id or externalId."`
+	Type        string   `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Event       string   `placeholder:"ID" help:"Only of this event."`
+	Since       timeFlag `placeholder:"TIME" help:"Only deliveries from this time on: 1h, 7d or 2026-11-21T12:00:00Z."`
+	Until       timeFlag `placeholder:"TIME" help:"Only deliveries up to this time, or after the end of a list before."`
+	Limit       int      `default:"50" help:"Number of deliveries, at most 100 (${default})."`
 }
 
 // Run lists deliveries.
@@ -40,8 +41,8 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 		"destination": c.Destination,
 		"type":        c.Type,
 		"eventId":     c.Event,
-		"since":       c.Since,
-		"until":       c.Until,
+		"since":       c.Since.at(t),
+		"until":       c.Until.at(t),
 	})
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Delivery]) {
 		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "STATUS", "ATTEMPTS", "LAST ANSWER")
@@ -113,6 +114,21 @@ func firstLine(text *string) string {
 	}
 	line, _, _ := strings.Cut(*text, "\n")
 	return line
+}
+
+type deliveriesRetryCommand struct {
+	asking
+	because
+	ID anID `arg:"" help:"The delivery's id."`
+}
+
+// Run makes a delivery that waits due now.
+func (c *deliveriesRetryCommand) Run(ctx context.Context, t terminal) error {
+	path := "/events/deliveries/" + c.ID.UUID().String() + "/retry"
+	c.reason = c.Reason
+	return show(ctx, &c.asking, t.out, http.MethodPost, path, func(w io.Writer, r httpapi.Retry) {
+		row(w, "next attempt", r.NextAttemptAt, "carillon delivery show "+r.DeliveryID.String())
+	})
 }
 
 type deliveriesReplayCommand struct {

@@ -29,6 +29,7 @@ type asking struct {
 	printing
 
 	reason string // of a change. Optional
+	body   any    // of a change that may take long. Optional
 }
 
 // open returns a client, and what its paths begin with.
@@ -58,7 +59,11 @@ func show[T any](ctx context.Context, a *asking, out io.Writer, method, path str
 		return err
 	}
 	var answer jsontext.Value
-	if err := client.WithReason(a.reason).Call(ctx, method, prefix+path, nil, &answer); err != nil {
+	call := client.WithReason(a.reason).Call
+	if a.body != nil {
+		call = client.WithReason(a.reason).CallPatiently
+	}
+	if err := call(ctx, method, prefix+path, a.body, &answer); err != nil {
 		return err
 	}
 	if a.JSON {
@@ -96,6 +101,8 @@ func queryOf(limit int, flags map[string]string) string {
 type destinationsCommand struct {
 	List destinationsListCommand `cmd:"" default:"withargs" help:"List destinations."`
 	Show destinationsShowCommand `cmd:"" help:"Show a destination and its health."`
+
+	Recover destinationsRecoverCommand `cmd:"" help:"Send everything that has not arrived at a destination."`
 }
 
 type destinationsListCommand struct {
@@ -142,6 +149,37 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "last success", d.LastSuccessAt)
 		row(w, "last failure", d.LastFailureAt, orDash(d.LastErrorMessage))
 	})
+}
+
+type destinationsRecoverCommand struct {
+	asking
+	because
+	Ref    string   `arg:"" help:"The destination's id or externalId."`
+	Since  timeFlag `placeholder:"TIME" help:"Replay what failed since: 1h, 7d or 2026-11-21T12:00:00Z. Default: 7d."`
+	Until  timeFlag `placeholder:"TIME" help:"Only deliveries that were made up to this time."`
+	Types  []string `placeholder:"TYPE" help:"Only events of these types: news.item.added, or news.*."`
+	DryRun bool     `help:"Count, and send nothing."`
+}
+
+// Run makes what waits due now, and replays what failed.
+func (c *destinationsRecoverCommand) Run(ctx context.Context, t terminal) error {
+	c.reason, c.body = c.Reason, recoverBody{c.Since.at(t), c.Until.at(t), c.Types, c.DryRun}
+	path := "/events/destinations/" + url.PathEscape(c.Ref) + "/recover"
+	return show(ctx, &c.asking, t.out, http.MethodPost, path, func(w io.Writer, r httpapi.Recovery) {
+		if c.DryRun {
+			row(w, "nothing was sent: this is what is there")
+		}
+		row(w, "waiting deliveries, due now", r.Retried)
+		row(w, "failed deliveries, sent again", r.Replayed)
+	})
+}
+
+// recoverBody is the body of a recovery.
+type recoverBody struct {
+	Since  string   `json:"since,omitempty"`
+	Until  string   `json:"until,omitempty"`
+	Types  []string `json:"types,omitempty"`
+	DryRun bool     `json:"dryRun"`
 }
 
 func orDash(text *string) string {

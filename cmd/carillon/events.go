@@ -25,12 +25,12 @@ type eventsCommand struct {
 
 type eventsListCommand struct {
 	asking
-	Type    string `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
-	Subject string `help:"Only events about this subject."`
-	Feed    string `placeholder:"ID" help:"Only events of this feed."`
-	Since   string `placeholder:"TIME" help:"Only events from this time on, such as 2026-11-21T12:00:00Z."`
-	Until   string `placeholder:"TIME" help:"Only events up to this time, or after the end of a list before."`
-	Limit   int    `default:"50" help:"Number of events, at most 100 (${default})."`
+	Type    string   `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Subject string   `help:"Only events about this subject."`
+	Feed    string   `placeholder:"ID" help:"Only events of this feed."`
+	Since   timeFlag `placeholder:"TIME" help:"Only events from this time on: 1h, 7d or 2026-11-21T12:00:00Z."`
+	Until   timeFlag `placeholder:"TIME" help:"Only events up to this time, or after the end of a list before."`
+	Limit   int      `default:"50" help:"Number of events, at most 100 (${default})."`
 }
 
 // Run lists events.
@@ -39,8 +39,8 @@ func (c *eventsListCommand) Run(ctx context.Context, t terminal) error {
 		"type":    c.Type,
 		"subject": c.Subject,
 		"feedId":  c.Feed,
-		"since":   c.Since,
-		"until":   c.Until,
+		"since":   c.Since.at(t),
+		"until":   c.Until.at(t),
 	})
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Event]) {
 		row(w, "ID", "TIME", "TYPE", "SUBJECT")

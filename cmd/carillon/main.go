@@ -51,7 +51,7 @@ type commandLine struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	Destinations destinationsCommand `cmd:"" aliases:"destination" help:"Destinations of an organization, with its key."`
-	Deliveries   deliveriesCommand   `cmd:"" aliases:"delivery" help:"Deliveries to all destinations: list, show, replay."`
+	Deliveries   deliveriesCommand   `cmd:"" aliases:"delivery" help:"Deliveries to all destinations: list, show, retry, replay."`
 	Events       eventsCommand       `cmd:"" aliases:"event" help:"Published events: list, show who got one, tail."`
 
 	VersionFlag kong.VersionFlag `name:"version" hidden:"" help:"Print the version."`
@@ -74,8 +74,18 @@ func main() {
 	os.Exit(code)
 }
 
+// exitUnpinned is the exit code of a verification without a public key to go by.
+const exitUnpinned = 2
+
+// exitError is a failure with an exit code other than 1.
+type exitError struct {
+	error
+
+	code int
+}
+
 // run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command
-// line.
+// line and for exitUnpinned.
 func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
 	var line commandLine
@@ -107,7 +117,11 @@ func run(ctx context.Context, args []string, t terminal) int {
 	if line.UTC {
 		t.out = zoned{t.out, time.UTC}
 	}
-	if err := parsed.Run(t); err != nil && !errors.Is(err, context.Canceled) {
+	err = parsed.Run(t)
+	if coded, is := errors.AsType[*exitError](err); is {
+		return fail(t, err, coded.code)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return fail(t, err, 1)
 	}
 	return 0

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	organizations "carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 )
 
@@ -23,14 +24,19 @@ type orgLimitsCommand struct {
 
 // Help implements kong.HelpProvider.
 func (orgLimitsCommand) Help() string {
-	return `Shows the limits, or sets the named ones; the others are unchanged:
+	var help strings.Builder
+	help.WriteString(`Shows the limits, or sets the named ones; the others are unchanged:
 
   carillon org limits 0d00
   carillon org limits 0d00 destinations=20 requestsPerSecond=100 keys=default
 
-Limits: destinations, subscriptions, patternsAndPins (of subscriptions), feeds, sources (attached), keys,
-feedbackPerDay, sourceAddressesPerDay (attached by address), requestsPerSecond, redeliveries (replayed and backfilled
-deliveries that wait). Whatever exceeds a new limit stays.`
+Whatever exceeds a new limit stays.
+
+`)
+	for _, d := range organizations.Definitions() {
+		_, _ = fmt.Fprintf(&help, "  %-22s %s (%d)\n", d.Limit, d.Counts, d.Default) // never fails
+	}
+	return help.String()
 }
 
 // Run shows or sets them.

@@ -229,7 +229,11 @@ func (n *notices) sendTo(ctx context.Context, cause *eventstore.Recorded, organi
 	id := uuid.NewSHA1(cause.ID, []byte(name))
 	subject, from := about.subject()
 	scheduled := dispatch.Scheduled{Destination: to, Organization: organization, Subscriptions: []uuid.UUID{}}
-	pace := n.pace(windowKey(name+" "+subject.String()), dispatch.DeliveryID(id, to), recordedAt(cause), &scheduled)
+	key := windowKey(name + " " + subject.String())
+	pace, record := n.pace(key, dispatch.DeliveryID(id, to), recordedAt(cause), &scheduled)
+	if !record {
+		return nil
+	}
 	about.data.Count = pace.Count
 	data, err := json.Marshal(about.data)
 	if err != nil {

@@ -3,6 +3,7 @@ package delivery
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -114,6 +115,33 @@ func TestNoticesOncePerMinute(t *testing.T) {
 	r.answers(3, 500, "http_status", 0)
 	r.expects(t, "delivery.exhausted waits", "delivery.exhausted 2 waits instead",
 		"delivery.exhausted 3 waits instead", "destination.auto_disabled")
+}
+
+// Of many in a minute few are recorded, and none is forgotten: the notice of the next minute counts the rest.
+func TestNoticesPacedBeforeRecording(t *testing.T) {
+	t.Parallel()
+	n := newNotices(nil, &eventstore.ProcessState{})
+	recorded, waiting := 0, 0
+	at := func(at time.Time) (s dispatch.Scheduled) {
+		p, record := n.pace("k", uuid.New(), at, &s)
+		if record {
+			recorded, waiting = recorded+1, p.Count
+		}
+		return s
+	}
+	for i := range 2000 {
+		if s := at(noon.Add(time.Duration(i) * time.Millisecond)); i > 0 && s.NotBefore.IsZero() && s.Supersedes != uuid.Nil {
+			t.Fatalf("notice %d: %+v", i, s)
+		}
+	}
+	if recorded > 40 || waiting < 1999*4/5 {
+		t.Errorf("%d are recorded, the last one counts %d", recorded, waiting)
+	}
+	counted := 1 + waiting
+	at(noon.Add(noticeInterval + time.Second))
+	if counted+waiting != 2001 {
+		t.Errorf("2001 happened, notices count %d", counted+waiting)
+	}
 }
 
 // Each kind of notice follows from its event, and a success after an automatic disabling is one.

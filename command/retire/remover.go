@@ -31,15 +31,19 @@ type Remover struct {
 	eventstore.ProcessState
 
 	store     eventstore.Store
+	seal      func(ctx context.Context, at eventstore.Position) error
 	tombstone func(ctx context.Context, stream string) error
 }
 
 var _ eventstore.ProcessManager = (*Remover)(nil)
 
-// NewRemover makes a remover, with the function that ends a stream of the store permanently; each run of it wants a
-// fresh one.
-func NewRemover(store eventstore.Store, tombstone func(ctx context.Context, stream string) error) *Remover {
-	return &Remover{store: store, tombstone: tombstone}
+// NewRemover makes a remover, with the function that seals the log up to an event, and the one that ends a stream of
+// the store permanently; each run of it wants a fresh one.
+func NewRemover(
+	store eventstore.Store, seal func(ctx context.Context, at eventstore.Position) error,
+	tombstone func(ctx context.Context, stream string) error,
+) *Remover {
+	return &Remover{store: store, seal: seal, tombstone: tombstone}
 }
 
 // Name implements eventstore.ProcessManager.
@@ -63,17 +67,26 @@ func (r *Remover) React(ctx context.Context, batch []eventstore.Recorded) error 
 		if err != nil {
 			return err
 		}
-		switch e := event.(type) {
-		case retirement.Retired:
-			if err := r.remove(ctx, &batch[i], e.Batch, streamsOf(e)); err != nil {
-				return err
-			}
-		case retirement.HappeningsRetired:
-			if err := r.remove(ctx, &batch[i], e.Batch, happeningStreams(e)); err != nil {
-				return err
-			}
-		case retirement.Removed: // its own
+		streams := Streams(event)
+		if streams == nil { // its own
+			continue
 		}
+		id := retirement.Aggregate.Evolve(retirement.State{}, event).Batch
+		if err := r.remove(ctx, &batch[i], id, streams); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Streams lists the streams that end with a batch, in the order in which they do.
+func Streams(event retirement.Event) [][]string {
+	switch e := event.(type) {
+	case retirement.Retired:
+		return streamsOf(e)
+	case retirement.HappeningsRetired:
+		return happeningStreams(e)
+	case retirement.Removed: // ends none
 	}
 	return nil
 }
@@ -109,12 +122,16 @@ func happeningStreams(e retirement.HappeningsRetired) [][]string {
 	return [][]string{happenings, items}
 }
 
-// remove deletes the streams of a batch, in their order. A kill leaves some, and the same batch comes again.
+// remove deletes the streams of a batch, in their order. The batch is sealed before: a stream that ends without that
+// was ended by another client. A kill leaves some, and the same batch comes again.
 func (r *Remover) remove(
 	ctx context.Context, recorded *eventstore.Recorded, batch uuid.UUID, inOrder [][]string,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
+	if err := r.seal(ctx, recorded.Position); err != nil {
+		return fmt.Errorf("seal before streams are deleted: %w", err)
+	}
 	for _, streams := range inOrder {
 		if err := r.end(ctx, streams); err != nil {
 			return err

@@ -79,9 +79,16 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 	}
 	for killedAt := range len(streams) + 2 {
 		var ended []string
-		remover := retire.NewRemover(store, func(ctx context.Context, stream string) error {
+		sealed := eventstore.Start
+		remover := retire.NewRemover(store, func(_ context.Context, at eventstore.Position) error {
+			sealed = at
+			return nil
+		}, func(ctx context.Context, stream string) error {
 			if len(ended) == killedAt {
 				return errKilled
+			}
+			if sealed.Before(recorded[0].Position) {
+				t.Errorf("%s is deleted before its retirement is sealed", stream)
 			}
 			ended = append(ended, stream)
 			return store.Tombstone(ctx, stream)

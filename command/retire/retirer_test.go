@@ -85,6 +85,9 @@ func (w *world) Head(ctx context.Context) (eventstore.Position, error) {
 	return eventstore.Start, w.answer(ctx, "head")
 }
 
+// seal seals the log.
+func (w *world) seal(ctx context.Context, _ eventstore.Position) error { return w.answer(ctx, "seal") }
+
 // tombstone deletes a stream.
 func (w *world) tombstone(ctx context.Context, _ string) error {
 	if err := w.answer(ctx, "tombstone"); err != nil {
@@ -250,7 +253,7 @@ func TestRetirerLooksAgainDaily(t *testing.T) {
 // A remover whose store hangs is started again by its runner, so it must fail.
 func TestRemoverBesideHangingStore(t *testing.T) {
 	t.Parallel()
-	for _, call := range []string{"tombstone", "read", "append"} {
+	for _, call := range []string{"seal", "tombstone", "read", "append"} {
 		synctest.Test(t, func(t *testing.T) {
 			_, data, err := retirement.Events.Encode(retirement.Retired{
 				Batch:        uuid.New(),
@@ -261,12 +264,12 @@ func TestRemoverBesideHangingStore(t *testing.T) {
 			}
 			batch := []eventstore.Recorded{{Type: "retirement.events-retired.v1", Data: data}}
 			w, began := &world{hangs: call}, time.Now()
-			err = retire.NewRemover(w, w.tombstone).React(t.Context(), batch)
+			err = retire.NewRemover(w, w.seal, w.tombstone).React(t.Context(), batch)
 			if err == nil || time.Since(began) > time.Hour {
 				t.Errorf("%s: %v after %s", call, err, time.Since(began))
 			}
 			w.hang("")
-			if err := retire.NewRemover(w, w.tombstone).React(t.Context(), batch); err != nil {
+			if err := retire.NewRemover(w, w.seal, w.tombstone).React(t.Context(), batch); err != nil {
 				t.Errorf("%s: %v", call, err)
 			}
 		})

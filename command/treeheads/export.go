@@ -2,7 +2,6 @@ package treeheads
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +22,23 @@ var ErrNothing = errors.New("no event of it is sealed")
 // ErrSince means that a head to be continued is larger than the newest one.
 var ErrSince = errors.New("a head to be continued must not cover more events than the newest one, and at least 1")
 
-// Wanted names what an export contains.
+// GoneError means that sealed events of a stream are not in the store any more: it was retired, or another client of
+// the store has deleted or cut it.
+type GoneError struct {
+	Stream string
+	Events int
+}
+
+// Error names the stream.
+func (e *GoneError) Error() string {
+	return fmt.Sprintf("%d sealed events of %s are gone: it was retired, or another client of the event store cut it; "+
+		"\"carillon audit verify\" tells which", e.Events, e.Stream)
+}
+
+// Wanted names what an export contains: the streams of an id.
 type Wanted struct {
-	Streams []string
+	ID         uuid.UUID
+	Categories []string
 	// Organization is the reader's. Events of others are withheld; uuid.Nil means that none is.
 	Organization uuid.UUID
 	Since        uint64 // Optional. Size of an earlier head to be continued.
@@ -35,43 +48,32 @@ type Wanted struct {
 type exported struct {
 	event eventstore.Recorded
 	index uint64
-	found bool
 }
 
 // Export writes the wanted events, each with the proof that it is in the tree of the newest head, and the proof that
-// the tree of size Since is the beginning. begin is called before anything is written. Optional.
+// the tree of size Since is the beginning. It fails with ErrUnsealed, ErrSince, ErrNothing or a *GoneError. begin is
+// called before anything is written. Optional.
 func (s *Sealer) Export(ctx context.Context, to io.Writer, wanted Wanted, begin func()) error {
-	since := wanted.Since
 	head, heads, err := s.Last(ctx)
 	switch {
 	case err != nil:
 		return err
 	case head == nil:
 		return ErrUnsealed
-	case since > head.Size:
+	case wanted.Since > head.Size:
 		return ErrSince
 	}
-	first := &seal.ExportHead{Head: *head, Since: since, Withheld: map[string][]eventstore.Revision{}}
-	events, err := s.collect(ctx, wanted, heads, first.Withheld)
+	first := &seal.ExportHead{Asked: wanted.ID, Head: *head, Since: wanted.Since}
+	events, err := s.collect(ctx, wanted, heads, first)
 	if err != nil {
 		return err
 	}
-	prover, err := s.prover(ctx, head, heads, events, since)
+	prover, err := s.prover(ctx, head, heads, events, wanted.Since)
+	if err == nil && wanted.Since > 0 {
+		first.Consistency, err = prover.Consistency(wanted.Since)
+	}
 	if err != nil {
 		return err
-	}
-	if since > 0 {
-		if first.Consistency, err = prover.Consistency(since); err != nil {
-			return err
-		}
-	}
-	for _, e := range events {
-		if !e.found {
-			first.Unsealed++
-		}
-	}
-	if first.Unsealed == len(events) {
-		return ErrNothing
 	}
 	if begin != nil {
 		begin()
@@ -79,18 +81,12 @@ func (s *Sealer) Export(ctx context.Context, to io.Writer, wanted Wanted, begin 
 	return s.write(to, first, events, prover)
 }
 
-// reads reports whether the reader may see an event of an organization; uuid.Nil means that it belongs to none.
-func (w Wanted) reads(of uuid.UUID) bool { return w.Organization == uuid.Nil || w.Organization == of }
-
 func (s *Sealer) write(to io.Writer, first *seal.ExportHead, events []exported, prover *seal.Prover) error {
 	w, err := seal.NewExportWriter(to, first)
 	if err != nil {
 		return err
 	}
 	for _, e := range events {
-		if !e.found {
-			continue
-		}
 		proof, err := prover.Inclusion(e.index)
 		if err != nil {
 			return err
@@ -102,41 +98,46 @@ func (s *Sealer) write(to io.Writer, first *seal.ExportHead, events []exported, 
 	return w.End(s.Key)
 }
 
-// collect reads the wanted events, finds their places, and adds the others' revisions to withheld.
+// collect reads the wanted events that are sealed, and adds their streams to the first line.
 func (s *Sealer) collect(
-	ctx context.Context, wanted Wanted, heads uint64, withheld map[string][]eventstore.Revision,
+	ctx context.Context, wanted Wanted, heads uint64, first *seal.ExportHead,
 ) (events []exported, err error) {
-	places := map[place]int{}
-	for _, stream := range wanted.Streams {
-		known := len(events)
-		var owner uuid.UUID
-		for e, err := range s.Store.Read(ctx, stream, 0) {
-			if err != nil {
-				return nil, err
-			}
-			meta, err := eventstore.ParseMetadata(e.Metadata)
-			if err != nil {
-				return nil, err
-			}
-			if e.Revision == 0 {
-				owner = meta.Organization
-			}
-			if !wanted.reads(cmp.Or(meta.Organization, owner)) {
-				withheld[stream] = append(withheld[stream], e.Revision)
-				continue
-			}
-			places[place{seal.TagOf(e.Stream), e.Revision}] = len(events)
-			events = append(events, exported{event: e})
-		}
-		if known == len(events) {
-			delete(withheld, stream) // the stream does not exist for the reader
+	streams, byTag := make([]*stored, len(wanted.Categories)), map[seal.Tag]*stored{}
+	for i, category := range wanted.Categories {
+		one := newStored(eventstore.StreamName(category, wanted.ID))
+		streams[i], byTag[seal.TagOf(one.name)] = one, one
+		if err := one.read(ctx, s.Store); err != nil {
+			return nil, err
 		}
 	}
-	return events, s.leaves(ctx, heads, func(index uint64, leaf seal.Leaf) {
-		if i, wanted := places[placeOf(leaf)]; wanted {
-			events[i].index, events[i].found = index, true
+	err = s.leaves(ctx, heads, func(index uint64, leaf seal.Leaf) {
+		if one := byTag[leaf.Tag]; one != nil {
+			one.sealed = append(one.sealed, sealedPlace{leaf.Revision, index})
 		}
 	})
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range streams {
+		if len(one.sealed) == 0 {
+			continue
+		}
+		if err := one.uncover(ctx, s.Store); err != nil {
+			return nil, err
+		}
+		of, err := one.part(wanted.Organization)
+		if err != nil {
+			return nil, err
+		}
+		if len(of.events) > 0 {
+			events = append(events, of.events...)
+			first.Streams, first.Unsealed = append(first.Streams, of.ExportStream), first.Unsealed+of.unsealed
+		}
+	}
+	if len(events) == 0 {
+		return nil, ErrNothing
+	}
+	return events, nil
 }
 
 // prover proves the events that were found in the tree of a head.
@@ -145,9 +146,7 @@ func (s *Sealer) prover(
 ) (*seal.Prover, error) {
 	var wanted, earlier []uint64
 	for _, e := range events {
-		if e.found {
-			wanted = append(wanted, e.index)
-		}
+		wanted = append(wanted, e.index)
 	}
 	if since > 0 {
 		earlier = append(earlier, since)

@@ -3,14 +3,19 @@ package treeheads_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/command/treeheads"
@@ -26,8 +31,11 @@ func export(t *testing.T) (lines []string, heads []seal.Head) {
 	l, heads := sealed(t)
 	l.add(t, 7)
 	var out bytes.Buffer
-	streams := []string{(*l)[0].Stream, (*l)[1].Stream}
-	wanted := treeheads.Wanted{Streams: streams, Since: heads[0].Size}
+	wanted := treeheads.Wanted{
+		ID:         idOf(streamOf(0)),
+		Categories: []string{"item", "feed", "source"},
+		Since:      heads[0].Size,
+	}
 	if err := sealer(l).Export(t.Context(), &out, wanted, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +58,13 @@ func TestExport(t *testing.T) {
 	if len(verified.Faults) > 0 || verified.Events != len(lines)-2 || verified.Unsealed != 2 || verified.Elsewhere != 2 {
 		t.Errorf("%+v", verified)
 	}
-	forged := heads[0]
-	forged.Root = bytes.Repeat([]byte("x"), 32)
-	for _, kept := range []seal.Head{forged, heads[1]} { // of another log, and one that no proof is about
-		if verified := verifyExport(t, lines, kept); len(verified.Faults) == 0 {
-			t.Errorf("fits a head of %d events", kept.Size)
-		}
+	want := []seal.ExportStream{{Stream: streamOf(0), Last: 5}, {Stream: streamOf(1), Last: 5}}
+	if diff := cmp.Diff(want, verified.Streams); diff != "" || verified.Asked != idOf(streamOf(0)) || !verified.KeyPinned {
+		t.Errorf("of %s, key pinned %v (-want +got):\n%s", verified.Asked, verified.KeyPinned, diff)
+	}
+	unpinned, err := seal.VerifyExport(strings.NewReader(strings.Join(lines, "")), nil, nil)
+	if err != nil || len(unpinned.Faults) > 0 || unpinned.KeyPinned {
+		t.Errorf("without a key: %+v, %v", unpinned, err)
 	}
 }
 
@@ -65,7 +74,8 @@ var town, library, school = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
 	t.Helper()
 	l := &log{}
-	shared, other := "item-"+uuid.NewString(), "item-"+uuid.NewString()
+	id := uuid.New()
+	shared, other := "item-"+id.String(), "feed-"+id.String()
 	last := map[string]eventstore.Revision{shared: eventstore.NoStream, other: eventstore.NoStream}
 	for _, e := range []struct {
 		stream string
@@ -86,7 +96,7 @@ func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	wanted := treeheads.Wanted{Streams: []string{shared, other}, Organization: reader}
+	wanted := treeheads.Wanted{ID: id, Categories: []string{"item", "feed"}, Organization: reader}
 	err := sealer(l).Export(t.Context(), &out, wanted, nil)
 	return slices.Collect(strings.Lines(out.String())), err
 }
@@ -125,7 +135,7 @@ func TestExportOfNothing(t *testing.T) {
 	l := &log{}
 	l.add(t, 3)
 	for want, of := range map[error]*log{treeheads.ErrUnsealed: l, treeheads.ErrNothing: first(sealed(t))} {
-		wanted := treeheads.Wanted{Streams: []string{"feed-none"}}
+		wanted := treeheads.Wanted{ID: uuid.New(), Categories: []string{"feed"}}
 		if err := sealer(of).Export(t.Context(), &bytes.Buffer{}, wanted, nil); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
@@ -134,21 +144,191 @@ func TestExportOfNothing(t *testing.T) {
 
 func first(l *log, _ []seal.Head) *log { return l }
 
-// Any change of a file is found: of each member of each line, and of the lines themselves.
-func TestExportDoctored(t *testing.T) {
-	t.Parallel()
-	lines, _ := export(t)
-	all := doctored(t, lines)
-	for name, lines := range all {
-		if verified := verifyExport(t, lines); len(verified.Faults) == 0 {
-			t.Errorf("not found: %s", name)
-		}
-	}
-	t.Logf("%d doctored files", len(all))
+// doctored is an export that was changed, and heads that were kept elsewhere.
+type doctored struct {
+	lines []string
+	heads []seal.Head
+	good  bool // nothing was
 }
 
-// doctored are the lines of an export, changed in every way by itself.
-func doctored(t *testing.T, lines []string) map[string][]string {
+// Any change of a file is found: of each member of each line, of the lines themselves, of ranges that the server's own
+// key has signed, and of heads that were kept elsewhere.
+func TestExportDoctored(t *testing.T) {
+	t.Parallel()
+	all := exports(t)
+	for name, file := range all {
+		if verified := verifyExport(t, file.lines, file.heads...); (len(verified.Faults) == 0) != file.good {
+			t.Errorf("%s: %q", name, verified.Faults)
+		}
+	}
+	if len(all) < 300 {
+		t.Errorf("%d files", len(all))
+	}
+}
+
+// exports are files that a verifier accepts, and others that it must not.
+func exports(t *testing.T) map[string]doctored {
+	t.Helper()
+	lines, heads := export(t)
+	withheld, err := withheldExport(t, town)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]doctored{
+		"untouched":           {lines: lines, good: true},
+		"untouched, withheld": {lines: withheld, good: true},
+		"signed again":        {lines: signedAgain(t, lines, func(*seal.ExportHead, *[]seal.ExportEvent) {}), good: true},
+	}
+	for name, changed := range changedLines(t, lines) {
+		all[name] = doctored{lines: changed}
+	}
+	for name, change := range ranges() {
+		all["signed again: "+name] = doctored{lines: signedAgain(t, lines, change)}
+	}
+	for name, change := range spellings() {
+		for i := range []int{0, 1} {
+			changed := slices.Clone(lines)
+			if changed[i] = change(lines[i]); changed[i] == lines[i] {
+				t.Errorf("%s changes nothing in line %d", name, i)
+			}
+			all[fmt.Sprintf("signed again: %s in line %d", name, i)] = doctored{lines: signedLines(changed)}
+		}
+	}
+	for name, elsewhere := range keptHeads(t, heads) {
+		all["kept elsewhere: "+name] = doctored{
+			lines: lines,
+			heads: elsewhere,
+			good:  strings.HasPrefix(name, "good"),
+		}
+	}
+	return all
+}
+
+// signedAgain returns an export that the server's key has signed with other contents.
+func signedAgain(t *testing.T, lines []string, change func(*seal.ExportHead, *[]seal.ExportEvent)) []string {
+	t.Helper()
+	var first seal.ExportHead
+	events := make([]seal.ExportEvent, len(lines)-2)
+	err := json.Unmarshal([]byte(lines[0]), &first)
+	for i := range events {
+		err = errors.Join(err, json.Unmarshal([]byte(lines[i+1]), &events[i]))
+	}
+	change(&first, &events)
+	var out bytes.Buffer
+	w, failed := seal.NewExportWriter(&out, &first)
+	for _, e := range events {
+		failed = errors.Join(failed, w.Event(e.Recorded(), e.Index, e.Proof))
+	}
+	if err := errors.Join(err, failed, w.End(own)); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(strings.Lines(out.String()))
+}
+
+// signedLines ends changed lines as the server's key would.
+func signedLines(lines []string) []string {
+	sum := sha256.Sum256([]byte(strings.Join(lines[:len(lines)-1], "")))
+	text := base64.StdEncoding.EncodeToString(sum[:])
+	signature := ed25519.Sign(own, fmt.Appendf(nil, "carillon export v2\n%d\n%s\n", len(lines)-2, text))
+	return append(lines[:len(lines)-1], fmt.Sprintf(`{"events":%d,"sha256":%q,"signature":%q}`+"\n", len(lines)-2, text,
+		base64.StdEncoding.EncodeToString(signature)))
+}
+
+// ranges are exports of which events, or the streams that they are of, are not those that were asked for.
+func ranges() map[string]func(first *seal.ExportHead, events *[]seal.ExportEvent) {
+	type (
+		head   = *seal.ExportHead
+		events = *[]seal.ExportEvent
+	)
+	drop := func(i, n int) func(head, events) {
+		return func(_ head, all events) { *all = slices.Delete(*all, i, i+n) }
+	}
+	return map[string]func(head, events){
+		"the first event is gone": drop(0, 1),
+		"one is gone":             drop(2, 1),
+		"the last of a stream":    drop(5, 1),
+		"the last":                drop(11, 1),
+		"all of a stream":         drop(6, 6),
+		"all":                     drop(0, 12),
+		"twice":                   func(_ head, all events) { *all = slices.Insert(*all, 3, (*all)[2]) },
+		"swapped":                 func(_ head, all events) { (*all)[1], (*all)[2] = (*all)[2], (*all)[1] },
+		"a stream is not listed":  func(first head, _ events) { first.Streams = first.Streams[:1] },
+		"a stream more":           func(first head, _ events) { first.Streams = append(first.Streams, first.Streams[0]) },
+		"no stream":               func(first head, all events) { first.Streams, *all = nil, nil },
+		"another id":              func(first head, _ events) { first.Asked[0] ^= 1 },
+		"begins later":            func(first head, _ events) { first.Streams[0].First = 1 },
+		"begins earlier":          func(first head, _ events) { first.Streams[1].First = -1 },
+		"ends earlier":            func(first head, _ events) { first.Streams[0].Last-- },
+		"ends later":              func(first head, _ events) { first.Streams[0].Last++ },
+		"withheld and there":      func(first head, _ events) { first.Streams[0].Withheld = []eventstore.Revision{2} },
+		"withheld after the end":  func(first head, _ events) { first.Streams[0].Withheld = []eventstore.Revision{6} },
+		"another one is withheld": func(first head, all events) {
+			first.Streams[0].Withheld = []eventstore.Revision{3}
+			*all = slices.Delete(*all, 2, 3)
+		},
+	}
+}
+
+// spellings write a line in another way that says the same, or more.
+func spellings() map[string]func(line string) string {
+	return map[string]func(line string) string{
+		"a member more":   func(line string) string { return strings.Replace(line, "{", `{"more":1,`, 1) },
+		"a member at end": func(line string) string { return strings.TrimSuffix(line, "}\n") + `,"more":1}` + "\n" },
+		"a member twice": func(line string) string {
+			return strings.TrimSuffix(line, "}\n") + `,"proof":[],"unsealed":2}` + "\n"
+		},
+		"another case": func(line string) string {
+			return strings.NewReplacer(`"unsealed"`, `"Unsealed"`, `"index"`, `"Index"`).Replace(line)
+		},
+		"a space": func(line string) string { return strings.Replace(line, ":", ": ", 1) },
+		"a float": func(line string) string {
+			return regexp.MustCompile(`"(unsealed|revision)":\d+`).ReplaceAllString(line, "$0.0")
+		},
+	}
+}
+
+// keptHeads are heads that were kept elsewhere, beside an export that continues the first one and is of the last one.
+func keptHeads(t *testing.T, heads []seal.Head) map[string][]seal.Head {
+	t.Helper()
+	first, last := heads[0], heads[3]
+	change := func(head seal.Head, change func(*seal.Head)) seal.Head {
+		change(&head)
+		return head
+	}
+	dated := func(head seal.Head, key ed25519.PrivateKey) seal.Head {
+		head.At, head.Key = head.At.Add(time.Hour), key.Public().(ed25519.PublicKey)
+		text := base64.StdEncoding.EncodeToString
+		head.Signature = ed25519.Sign(key, fmt.Appendf(nil, "carillon tree head v1\n%d\n%s\n%s\n%s\n", head.Size,
+			text(head.Root), head.At.Format("2006-01-02T15:04:05.000000Z"), text(head.Kept)))
+		return head
+	}
+	all := map[string][]seal.Head{
+		"good":                      {first, last},
+		"good, twice":               {last, last},
+		"good, and one between":     {first, heads[1]},
+		"none of them":              {heads[1], heads[2]},
+		"another date":              {dated(last, own)},
+		"another date of the first": {first, dated(first, own)},
+		"two that differ":           {last, heads[1], dated(heads[1], own)},
+		"another key":               {dated(last, evil)},
+		"another key of the first":  {dated(first, evil)},
+	}
+	for name, head := range map[string]seal.Head{"first": first, "last": last} {
+		for member, do := range map[string]func(*seal.Head){
+			"root":      func(h *seal.Head) { h.Root = bytes.Repeat([]byte("x"), 32) },
+			"date":      func(h *seal.Head) { h.At = h.At.Add(time.Hour) },
+			"kept":      func(h *seal.Head) { h.Kept = bytes.Repeat([]byte("x"), 32) },
+			"key":       func(h *seal.Head) { h.Key = bytes.Repeat([]byte{2}, 32) },
+			"signature": func(h *seal.Head) { h.Signature = bytes.Repeat([]byte{1}, 64) },
+		} {
+			all["forged "+member+" of the "+name] = []seal.Head{change(head, do)}
+		}
+	}
+	return all
+}
+
+// changedLines are the lines of an export, changed in every way by itself.
+func changedLines(t *testing.T, lines []string) map[string][]string {
 	t.Helper()
 	all := map[string][]string{"nothing": nil}
 	for i, line := range lines {
@@ -207,7 +387,13 @@ func variants(members map[string]any) map[string]map[string]any {
 			}
 		case []any:
 			with(name, value[1:])
-			with(name+"[0]", append([]any{flip(value[0].(string))}, value[1:]...))
+			if text, ok := value[0].(string); ok {
+				with(name+"[0]", append([]any{flip(text)}, value[1:]...))
+				continue
+			}
+			for path, inner := range variants(value[0].(map[string]any)) {
+				with(name+"[0]."+path, append([]any{inner}, value[1:]...))
+			}
 		}
 	}
 	return all

@@ -62,6 +62,16 @@ func (h *Hourly) Seal(ctx context.Context, by eventstore.Metadata) ([]seal.Head,
 	return heads, err
 }
 
+// Cover seals until a head covers the event at a position.
+func (h *Hourly) Cover(ctx context.Context, at eventstore.Position) error {
+	for !h.covers(at) {
+		if _, err := h.Seal(ctx, eventstore.Metadata{Actor: "carillon"}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Run seals until the context ends. It also sends the newest head elsewhere once more, in case the process before ended
 // too early for that.
 func (h *Hourly) Run(ctx context.Context) error {

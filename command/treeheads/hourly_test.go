@@ -134,6 +134,38 @@ func TestHourlyInOneProcess(t *testing.T) {
 	})
 }
 
+// Processes that want an event to be covered at once seal it, whoever of them does, and sign no head if it is.
+func TestCoverSealsEvent(t *testing.T) {
+	t.Parallel()
+	l := &shared{}
+	all := []*treeheads.Hourly{hourly(l, lock()), hourly(l, lock())}
+	for range 20 {
+		l.add(t, 3)
+		at, err := l.Head(t.Context())
+		var covering sync.WaitGroup
+		for _, h := range all {
+			covering.Go(func() {
+				if err := h.Cover(t.Context(), at); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		covering.Wait()
+		report := verify(t, l.copy(), nil)
+		if err = errors.Join(err, all[0].Cover(t.Context(), at)); err != nil || !report.OK() || report.Unsealed > 1 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		if again := verify(t, l.copy(), nil); again.Heads != report.Heads {
+			t.Errorf("%d heads, %d after a second time", report.Heads, again.Heads)
+		}
+	}
+	l.reach(false)
+	l.add(t, 1)
+	if err := all[0].Cover(t.Context(), l.log[len(l.log)-1].Position); !errors.Is(err, eventstore.ErrUnavailable) {
+		t.Errorf("without the event store: %v", err)
+	}
+}
+
 // A process that starts seals a minute later if the last head is old, and at its time else.
 func TestHourlyAfterStart(t *testing.T) {
 	t.Parallel()

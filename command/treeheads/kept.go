@@ -87,7 +87,7 @@ func (k *kept) load(ctx context.Context) error {
 	}
 	k.bridge(&e, uint64(len(leaves)))
 	for _, leaf := range leaves {
-		k.append(leaf.Hash)
+		k.tree.Append(leaf.Hash)
 		k.window = append(k.window, slot{Leaf: leaf})
 	}
 	k.check(number, &e)
@@ -102,30 +102,28 @@ func (k *kept) bridge(next *treehead.Signed, count uint64) {
 		return
 	}
 	k.window = append(k.window, slices.Repeat([]slot{{unknown: true}}, int(gap))...) //nolint:gosec // limited above
-	k.elsewhere = slices.DeleteFunc(k.elsewhere, func(h seal.Head) bool { return h.Size > before && h.Size <= next.Size })
 }
 
-// append adds a leaf to the tree, and compares it with the heads that were kept elsewhere of that size.
-func (k *kept) append(leaf seal.Hash) {
-	k.tree.Append(leaf)
-	for len(k.elsewhere) > 0 && k.elsewhere[0].Size <= k.tree.Size() {
-		k.compare(&k.elsewhere[0])
+// compare compares a head of the log with those that were kept elsewhere and cover as many events, or fewer.
+func (k *kept) compare(head *seal.Head) {
+	for len(k.elsewhere) > 0 && k.elsewhere[0].Size <= head.Size {
+		if k.elsewhere[0].Same(head) {
+			k.fits = head.Size
+			k.report.Elsewhere++
+		} else {
+			k.rewritten(&k.elsewhere[0], k.fits, fmt.Sprintf("the log has no such head: the first difference is after event %d",
+				k.fits))
+		}
 		k.elsewhere = k.elsewhere[1:]
 	}
 }
 
-func (k *kept) compare(head *seal.Head) {
-	root := k.tree.Root()
-	if bytes.Equal(root[:], head.Root) && head.Size == k.tree.Size() {
-		k.fits = head.Size
-		k.report.Elsewhere++
-		return
-	}
+func (k *kept) rewritten(elsewhere *seal.Head, index uint64, text string) {
 	k.report.fault(Fault{
 		Kind:  Rewritten,
-		Index: k.fits,
-		Text: fmt.Sprintf("the log does not fit the head of %s that was kept elsewhere and covers %d events: the first "+
-			"difference is after event %d", head.At.UTC().Format(timeForm), head.Size, k.fits),
+		Index: index,
+		Text: fmt.Sprintf("the head of %s that was kept elsewhere covers %d events, and %s",
+			elsewhere.At.UTC().Format(timeForm), elsewhere.Size, text),
 	})
 }
 
@@ -135,6 +133,7 @@ const timeForm = "2006-01-02T15:04:05Z"
 func (k *kept) check(number uint64, e *treehead.Signed) {
 	head := headOf(e)
 	k.report.Heads, k.report.Last = k.report.Heads+1, &head
+	k.compare(&head)
 	root := k.tree.Root()
 	switch err := head.Check(k.trusted); {
 	case err != nil:
@@ -153,15 +152,12 @@ func (k *kept) check(number uint64, e *treehead.Signed) {
 	}
 }
 
-// finish compares heads that were kept elsewhere and cover more events than the log has.
+// finish compares heads that were kept elsewhere and cover more events than the last one of the log.
 func (k *kept) finish() {
-	for _, head := range k.elsewhere {
-		k.report.fault(Fault{
-			Kind:  Rewritten,
-			Index: k.tree.Size(),
-			Text: fmt.Sprintf("the head of %s that was kept elsewhere covers %d events, and the log has %d: its end was cut "+
-				"off, or it is another log", head.At.UTC().Format(timeForm), head.Size, k.tree.Size()),
-		})
+	events := k.tree.Size() + k.report.Unsealed
+	for i := range k.elsewhere {
+		k.rewritten(&k.elsewhere[i], events, fmt.Sprintf("the log has %d and not this head: its end was cut off, or it is "+
+			"another log", events))
 	}
 	k.elsewhere = nil
 }

@@ -119,7 +119,7 @@ func (l *log) add(t testing.TB, count int) {
 	t.Helper()
 	for range count {
 		n := len(*l)
-		stream := eventstore.StreamName("feed", uuid.NewSHA1(uuid.Nil, []byte{byte(n % 7)}))
+		stream := streamOf(n % 7)
 		last := eventstore.NoStream
 		for _, e := range *l {
 			if e.Stream == stream {
@@ -136,6 +136,15 @@ func (l *log) add(t testing.TB, count int) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// streamOf names one of seven streams. The first two have one id.
+func streamOf(k int) string {
+	category, id := "feed", k
+	if k == 1 {
+		category, id = "source", 0
+	}
+	return eventstore.StreamName(category, uuid.NewSHA1(uuid.Nil, []byte{byte(id)}))
 }
 
 func sealer(l eventstore.Store) *treeheads.Sealer {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/treehead"
+	"carillon/command/retire"
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
@@ -23,22 +25,26 @@ type mutation struct {
 	index  uint64
 }
 
-// truncate writes metadata that hides the beginning of a stream.
-func truncate(l *log, stream string, before uint64) {
+// cut writes the metadata of a stream, or a tombstone.
+func cut(l *log, stream, metadata string) {
 	at := uint64(len(*l) + 1)
-	*l = append(*l, eventstore.Recorded{
+	e := eventstore.Recorded{
 		Stream:   "$$" + stream,
 		Type:     "$metadata",
-		Data:     fmt.Appendf(nil, `{"$tb":%d}`, before),
+		Data:     []byte(metadata),
 		Position: eventstore.Position{Commit: at, Prepare: at},
-	})
+	}
+	if metadata == "" {
+		e.Stream, e.Type, e.Revision = stream, "$streamDeleted", 1<<63-1
+	}
+	*l = append(*l, e)
 }
 
 // Whatever is done to a log is found, and where.
 func TestMutations(t *testing.T) {
 	t.Parallel()
 	original, heads := sealed(t)
-	list := slices.Concat(changes(), cuts(), swaps(), additions(original), rewrites(), forgeries())
+	list := slices.Concat(changes(), cuts(), swaps(), additions(original), rewrites(), forgeries(), cutting())
 	if len(list) < 100 {
 		t.Fatalf("%d mutations", len(list))
 	}
@@ -132,7 +138,7 @@ func cuts() (list []mutation) {
 			change: func(_ *testing.T, l *log) {
 				name := (*l)[0].Stream
 				*l = without(*l, name, 1)
-				truncate(l, name, 1)
+				cut(l, name, `{"$tb":1}`)
 			},
 			kind:  treeheads.Missing,
 			index: 7,
@@ -247,6 +253,33 @@ func forgeries() (list []mutation) {
 		}
 	}
 	return append(list, mutation{
+		name: "head 3 has another date, signed by the same key",
+		change: func(t *testing.T, l *log) {
+			t.Helper()
+			stored := &(*l)[l.headAt(3)]
+			event, err := treehead.Events.Decode(stored)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := event.(treehead.Signed)
+			tree, err := seal.ResumeTree(e.Size, e.Nodes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			head := seal.Sign(tree, e.Leaves, e.At.Add(time.Hour), own)
+			e.At, e.Signature = head.At, head.Signature
+			if _, stored.Data, err = treehead.Events.Encode(e); err != nil {
+				t.Fatal(err)
+			}
+		},
+		kind:  treeheads.Rewritten,
+		index: 32,
+	}, mutation{
+		name:   "the last head alone is cut",
+		change: func(_ *testing.T, l *log) { *l = (*l)[:l.headAt(3)] },
+		kind:   treeheads.Rewritten,
+		index:  43,
+	}, mutation{
 		name:   "head 1 is cut",
 		change: func(_ *testing.T, l *log) { at := l.headAt(1); *l = slices.Delete(*l, at, at+1) },
 		kind:   treeheads.HeadFault,
@@ -254,18 +287,113 @@ func forgeries() (list []mutation) {
 	})
 }
 
-// A stream that was truncated, and scavenged, is no fault: its leaves are kept, and the report names it.
-func TestTruncatedStream(t *testing.T) {
+// cutting returns logs in which another client of the store has removed the beginning of a stream, or all of it, before
+// and after a scavenge.
+func cutting() (list []mutation) {
+	for text, metadata := range map[string]string{
+		"$tb": `{"$tb":3}`, "deleted": `{"$tb":9223372036854775807}`, "$maxCount": `{"$maxCount":2}`,
+		"$maxAge": `{"$maxAge":1}`, "both": `{"$maxAge":1,"$tb":1}`, "tombstone": "",
+	} {
+		for _, at := range []int{0, 1, 5} {
+			for _, scavenged := range []bool{false, true} {
+				list = append(list, mutation{
+					name: fmt.Sprintf("%s of stream %d, scavenged %v", text, at, scavenged),
+					change: func(_ *testing.T, l *log) {
+						cut(l, streamOf(at), metadata)
+						if scavenged {
+							*l = without(*l, streamOf(at), 0)
+						}
+					},
+					kind:  treeheads.Cut,
+					index: 43,
+				})
+			}
+		}
+	}
+	return list
+}
+
+// retired is a log from which a published event was retired, with its dispatch and delivery.
+func retired(t *testing.T, sealIt bool) (l *log, streams []string) {
+	t.Helper()
+	event, to := uuid.New(), uuid.New()
+	batch := retirement.Retired{
+		Batch:        uuid.New(),
+		Publications: []retirement.Publication{{ID: event, To: []int{0}}},
+		Destinations: []retirement.Destination{{ID: to}},
+	}
+	streams = slices.Concat(retire.Streams(batch)...)
+	l = &log{}
+	for _, stream := range streams {
+		appendTo(t, l, stream, "thing.happened.v1", []byte("{}"))
+	}
+	name, data, err := retirement.Events.Encode(batch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sealer(l)
+	if !sealIt {
+		if _, err := s.Seal(t.Context(), by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(t, l, retirement.Aggregate.Stream(retirement.LogID), name, data)
+	if sealIt {
+		if _, err := s.Seal(t.Context(), by); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, stream := range streams {
+		cut(l, stream, "")
+	}
+	return l, streams
+}
+
+func appendTo(t *testing.T, l *log, stream, name string, data []byte) {
+	t.Helper()
+	if _, err := l.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{{
+		ID:       uuid.New(),
+		Type:     name,
+		Data:     data,
+		Metadata: []byte(`{"actor":"retirement"}`),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Streams may end if a retirement that is sealed, and as it was sealed, names them. Nothing else excuses that.
+func TestRetiredStreams(t *testing.T) {
 	t.Parallel()
-	l, heads := sealed(t)
-	name := (*l)[0].Stream
-	truncate(l, name, 3)
-	*l = without(*l, name, 2)
-	l.number()
-	report := verify(t, l, heads)
-	want := []treeheads.Shortened{{Stream: name, Setting: "$tb 3", Removed: 3}}
-	if !report.OK() || report.Removed != 3 || report.Events != 40 || !slices.Equal(report.Shortened, want) {
-		t.Errorf("%+v", report)
+	for name, c := range map[string]struct {
+		unsealed bool
+		change   func(l *log, streams []string)
+		cut      int
+	}{
+		"retired":           {},
+		"cut beforehand":    {change: func(l *log, streams []string) { cut(l, streams[0], `{"$tb":1}`) }},
+		"not sealed":        {unsealed: true, cut: 3},
+		"another one":       {change: func(l *log, _ []string) { cut(l, "delivery-"+uuid.NewString(), "") }, cut: 1},
+		"another category":  {change: func(l *log, streams []string) { cut(l, "x"+streams[0], "") }, cut: 1},
+		"retirement forged": {change: func(l *log, _ []string) { (*l)[3].Metadata = []byte("{}") }, cut: 3},
+	} {
+		l, streams := retired(t, !c.unsealed)
+		if c.change != nil {
+			c.change(l, streams)
+		}
+		for _, stream := range streams {
+			*l = without(*l, stream, 0)
+		}
+		l.number()
+		report := verify(t, l, nil)
+		var cuts int
+		for _, f := range report.Faults {
+			if f.Kind == treeheads.Cut {
+				cuts++
+			}
+		}
+		if cuts != c.cut || report.OK() != (c.cut == 0) || c.cut == 0 && (report.Removed != 3 || report.Retired != 3) {
+			t.Errorf("%s: %+v", name, report)
+		}
 	}
 }
 

@@ -15,31 +15,36 @@ import (
 	"carillon/eventstore/seal"
 )
 
-// settings are what the metadata of a stream says about events to be removed.
+// settings are what another client of the store says about events of a stream to be removed.
 type settings struct {
 	stream    string
 	Before    *uint64 `json:"$tb"`
 	MaxCount  *uint64 `json:"$maxCount"`
 	MaxAge    *uint64 `json:"$maxAge"`
 	tombstone bool
+	index     uint64 // of the event before which they stand
 	removed   uint64
 }
 
-// describe takes in the metadata of a stream, or its end.
+// describe takes in the metadata of a stream, or its end. That of a retired stream is as it should be.
 func (w *walk) describe(e *eventstore.Recorded) {
 	name, metadata := strings.CutPrefix(e.Stream, "$$")
-	switch {
-	case strings.HasPrefix(name, "$"):
-	case e.Type == "$streamDeleted":
-		w.shortened[seal.TagOf(name)] = &settings{stream: name, tombstone: true}
+	ends := e.Type == "$streamDeleted"
+	tag := seal.TagOf(name)
+	if _, retired := w.retired[tag]; retired {
+		w.retired[tag] = w.retired[tag] || ends
+		return
+	}
+	s := &settings{stream: name, tombstone: ends, index: w.kept.index}
+	switch before := w.cuts[tag]; {
+	case strings.HasPrefix(name, "$"), before != nil && before.tombstone:
+	case ends:
+		w.cuts[tag] = s
 	case metadata:
-		s := &settings{stream: name}
 		if json.Unmarshal(e.Data, s) != nil {
 			s = &settings{stream: name}
 		}
-		if before := w.shortened[seal.TagOf(name)]; before == nil || !before.tombstone {
-			w.shortened[seal.TagOf(name)] = s
-		}
+		w.cuts[tag] = s
 	}
 }
 
@@ -71,45 +76,44 @@ func (s *settings) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// judge separates the leaves of removed events from those of events that are missing.
+// judge separates the leaves of retired events from those of events that are missing, and names the streams that were
+// cut.
 func (w *walk) judge() {
 	inOrder := func(a, b place) int { return cmp.Compare(w.gone[a], w.gone[b]) }
 	for _, at := range slices.SortedFunc(maps.Keys(w.gone), inOrder) {
-		if s := w.shortened[at.tag]; s.removes(at.revision) {
-			s.removed++
+		s := w.cuts[at.tag]
+		switch {
+		case w.retired[at.tag]:
 			w.report.Removed++
-			continue
-		}
-		w.report.fault(Fault{
-			Kind:     Missing,
-			Index:    w.gone[at],
-			Stream:   unnamed + hex.EncodeToString(at.tag[:]),
-			Revision: at.revision,
-			Text:     "its leaf is kept, it is gone, and no metadata of its stream says so",
-		})
-	}
-	for _, s := range w.shortened {
-		if s.tombstone && slices.Contains(retiring, categoryOf(s.stream)) {
-			w.report.Retired++
-			continue
-		}
-		if text := s.text(); text != "" {
-			w.report.Shortened = append(w.report.Shortened, Shortened{
-				Stream:  s.stream,
-				Setting: text,
-				Removed: s.removed,
+		case s.removes(at.revision):
+			s.removed++
+		default:
+			w.report.fault(Fault{
+				Kind:     Missing,
+				Index:    w.gone[at],
+				Stream:   unnamed + hex.EncodeToString(at.tag[:]),
+				Revision: at.revision,
+				Text:     "its leaf is kept, it is gone, and nothing in the store says so",
 			})
 		}
 	}
-	slices.SortFunc(w.report.Shortened, func(a, b Shortened) int { return cmp.Compare(a.Stream, b.Stream) })
-}
-
-// retiring are the categories whose streams end when they are retired: there are many.
-var retiring = []string{"publication", "dispatch", "delivery", "happening", "item"}
-
-func categoryOf(stream string) string {
-	category, _, _ := strings.Cut(stream, "-")
-	return category
+	for _, ended := range w.retired {
+		if ended {
+			w.report.Retired++
+		}
+	}
+	inOrderOfNames := func(a, b *settings) int { return cmp.Compare(a.stream, b.stream) }
+	for _, s := range slices.SortedFunc(maps.Values(w.cuts), inOrderOfNames) {
+		if text := s.text(); text != "" {
+			w.report.fault(Fault{
+				Kind:   Cut,
+				Index:  s.index,
+				Stream: s.stream,
+				Text: fmt.Sprintf("%s by another client of the event store: no sealed retirement names the stream; %d of its "+
+					"events are gone, their leaves are kept", text, s.removed),
+			})
+		}
+	}
 }
 
 // unnamed begins the name of a stream of which only the beginning of its name's hash is known.

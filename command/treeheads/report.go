@@ -10,7 +10,8 @@ import (
 // Kinds of faults.
 const (
 	Changed   = "changed"   // an event differs from its leaf
-	Missing   = "missing"   // an event is gone, and no metadata of its stream says why
+	Missing   = "missing"   // an event is gone, and nothing in the store says why
+	Cut       = "cut"       // a stream was ended, deleted or shortened by another client of the store
 	Added     = "added"     // an event stands between those that were sealed, and was not sealed
 	Moved     = "moved"     // an event is in another place of the order
 	HeadFault = "head"      // a head is forged, changed or missing
@@ -31,24 +32,15 @@ type Fault struct {
 // maxFaults is how many faults are named. All are counted.
 const maxFaults = 100
 
-// Shortened is a stream whose metadata hides its beginning, or all of it.
-type Shortened struct {
-	Stream  string `json:"stream"`
-	Setting string `json:"setting"` // as the metadata has it
-	Removed uint64 `json:"removed"` // events that are gone, of which the leaves are kept
-}
-
 // Report is the outcome of a verification.
 type Report struct {
-	Events    uint64      `json:"events"`   // equal to their leaves
-	Removed   uint64      `json:"removed"`  // gone by their streams' metadata
-	Unsealed  uint64      `json:"unsealed"` // after the last head
-	Heads     uint64      `json:"heads"`
-	Elsewhere uint64      `json:"elsewhere"` // heads kept elsewhere that the log fits
-	Last      *seal.Head  `json:"last"`      // nil means the log has no head
-	Shortened []Shortened `json:"shortened"`
-	// Retired is how many streams of published events, dispatches, deliveries, happenings and items have ended. They are
-	// not named.
+	Events    uint64     `json:"events"`   // equal to their leaves
+	Removed   uint64     `json:"removed"`  // gone with streams that were retired
+	Unsealed  uint64     `json:"unsealed"` // after the last head
+	Heads     uint64     `json:"heads"`
+	Elsewhere uint64     `json:"elsewhere"` // heads kept elsewhere that the log fits
+	Last      *seal.Head `json:"last"`      // nil means the log has no head
+	// Retired is how many streams have ended that sealed retirements name.
 	Retired uint64  `json:"retired"`
 	Faults  []Fault `json:"faults"` // the first ones
 	Count   uint64  `json:"count"`  // of all faults

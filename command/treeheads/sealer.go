@@ -244,6 +244,13 @@ func (s *Sealer) locate(ctx context.Context, e *treehead.Signed) (eventstore.Pos
 	return found, nil
 }
 
+// covers reports whether a head that this process knows covers the event at a position.
+func (s *Sealer) covers(at eventstore.Position) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tree != nil && !s.after.Before(at)
+}
+
 // place is a place in a stream.
 type place struct {
 	tag      seal.Tag

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"carillon/command/egress"
 	"carillon/eventstore/panics"
 	"carillon/eventstore/seal"
 )
@@ -84,11 +84,8 @@ func (t *Target) post(ctx context.Context, body []byte) error {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	answer, err := client.Do(request)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err
-	}
 	if err != nil {
-		return err
+		return egress.HideAddresses(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"iter"
 
+	"carillon/aggregates/retirement"
 	"carillon/aggregates/treehead"
+	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
 )
@@ -56,10 +58,11 @@ func (v *Verification) run(ctx context.Context, count uint64) (report *Report, b
 		elsewhere = append(elsewhere, head)
 	}
 	w := &walk{
-		kept:      newKept(v.Store, count, elsewhere, report),
-		report:    report,
-		gone:      map[place]uint64{},
-		shortened: map[seal.Tag]*settings{},
+		kept:    newKept(v.Store, count, elsewhere, report),
+		report:  report,
+		gone:    map[place]uint64{},
+		cuts:    map[seal.Tag]*settings{},
+		retired: map[seal.Tag]bool{},
 	}
 	w.kept.trusted = v.Trusted
 	for e, err := range v.All(ctx) {
@@ -87,13 +90,14 @@ func (v *Verification) run(ctx context.Context, count uint64) (report *Report, b
 
 // walk goes through the log beside the leaves that are kept of it.
 type walk struct {
-	kept      *kept
-	report    *Report
-	gone      map[place]uint64 // leaves that were passed over, with their index
-	suspects  []eventstore.Recorded
-	unplaced  uint64 // events since the last one with a leaf, suspects among them
-	shortened map[seal.Tag]*settings
-	beyond    uint64 // number after the highest one of a head in the log
+	kept     *kept
+	report   *Report
+	gone     map[place]uint64 // leaves that were passed over, with their index
+	suspects []eventstore.Recorded
+	unplaced uint64                 // events since the last one with a leaf, suspects among them
+	cuts     map[seal.Tag]*settings // of streams that no retirement has named before
+	retired  map[seal.Tag]bool      // streams that sealed retirements name, and whether they have ended
+	beyond   uint64                 // number after the highest one of a head in the log
 }
 
 // take takes in the next event of the log.
@@ -116,7 +120,7 @@ func (w *walk) take(ctx context.Context, e *eventstore.Recorded) error {
 		case err != nil:
 			return err
 		case !ok && n == 0:
-			w.unsealed(leaf.Hash)
+			w.report.Unsealed++
 			return nil
 		case !ok:
 			return w.unplace(ctx, e)
@@ -157,6 +161,7 @@ func (w *walk) found(ctx context.Context, e *eventstore.Recorded, n int, equal b
 	w.kept.pass(n)
 	if equal {
 		w.report.Events++
+		w.retire(e)
 	} else {
 		w.report.ofEvent(Changed, w.kept.index, e, "it differs from what was sealed")
 	}
@@ -164,11 +169,19 @@ func (w *walk) found(ctx context.Context, e *eventstore.Recorded, n int, equal b
 	return nil
 }
 
-// unsealed takes in an event after the last head.
-func (w *walk) unsealed(hash seal.Hash) {
-	w.report.Unsealed++
-	if len(w.kept.elsewhere) > 0 {
-		w.kept.append(hash)
+// retire takes in the streams that a sealed retirement names.
+func (w *walk) retire(e *eventstore.Recorded) {
+	if e.Category() != retirement.Aggregate.Category {
+		return
+	}
+	event, err := retirement.Events.Decode(e)
+	if err != nil {
+		return // then it names none
+	}
+	for _, streams := range retire.Streams(event) {
+		for _, stream := range streams {
+			w.retired[seal.TagOf(stream)] = false
+		}
 	}
 }
 

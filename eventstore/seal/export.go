@@ -17,17 +17,27 @@ import (
 )
 
 // Format names the form of an export.
-const Format = "carillon.export.v1"
+const Format = "carillon.export.v2"
 
 // ExportHead is the first line of an export.
 type ExportHead struct {
-	Format      string   `json:"export"`
-	Head        Head     `json:"head"`
-	Unsealed    int      `json:"unsealed"` // events of the streams that are newer than the head, and left out
+	Format  string         `json:"export"`
+	Asked   uuid.UUID      `json:"asked"` // the id of what was asked for
+	Head    Head           `json:"head"`
+	Streams []ExportStream `json:"streams"`
+	// Unsealed counts the events of the streams that are newer than the head, and left out.
+	Unsealed    int      `json:"unsealed"`
 	Since       uint64   `json:"since,omitempty"`
 	Consistency [][]byte `json:"consistency,omitempty"` // proves that the tree of size Since is the beginning
-	// Withheld lists, by streams, the events that are left out because they belong to other organizations.
-	Withheld map[string][]eventstore.Revision `json:"withheld,omitempty"`
+}
+
+// ExportStream is a stream of an export, with the range that the kept leaves have of it.
+type ExportStream struct {
+	Stream string              `json:"stream"`
+	First  eventstore.Revision `json:"first"`
+	Last   eventstore.Revision `json:"last"`
+	// Withheld lists the events that are left out because they belong to other organizations.
+	Withheld []eventstore.Revision `json:"withheld,omitempty"`
 }
 
 // ExportEvent is an event of an export, as it is stored, with the proof that it is in the tree.
@@ -50,7 +60,7 @@ type exportEnd struct {
 }
 
 func (e *exportEnd) text() []byte {
-	return fmt.Appendf(nil, "carillon export v1\n%d\n%s\n", e.Events, base64.StdEncoding.EncodeToString(e.SHA256))
+	return fmt.Appendf(nil, "carillon export v2\n%d\n%s\n", e.Events, base64.StdEncoding.EncodeToString(e.SHA256))
 }
 
 // ExportWriter writes an export, a JSON object a line.
@@ -114,15 +124,15 @@ func (e *ExportEvent) Recorded() *eventstore.Recorded {
 // leaf returns the event's leaf. The metadata is used as it stands, with the time of recording.
 func (e *ExportEvent) leaf() Hash { return leafOfExported(e.Recorded()) }
 
-// strictly decodes a line that has the members of a value and nothing else.
+// strictly decodes a line, which must have the members of a value, in their order, and nothing else.
 func strictly(line []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(into); err != nil {
 		return err
 	}
-	if _, err := decoder.Token(); err != io.EOF { //nolint:errorlint // it is never wrapped
-		return errors.New("it has more than one value")
+	if again, err := json.Marshal(into); err != nil || !bytes.Equal(again, line) {
+		return errors.Join(errors.New("it is not written as an export is"), err)
 	}
 	return nil
 }

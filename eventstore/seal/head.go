@@ -58,10 +58,16 @@ var (
 // Check verifies the signature of a head, and that its key is a trusted one. Without trusted keys any will do.
 func (h *Head) Check(trusted []ed25519.PublicKey) error {
 	if len(h.Key) != ed25519.PublicKeySize || len(h.Root) != sha256.Size ||
-		!ed25519.Verify(h.Key, h.text(), h.Signature) {
+		!h.At.Equal(h.At.Truncate(time.Microsecond)) || !ed25519.Verify(h.Key, h.text(), h.Signature) {
 		return errSignature
 	}
 	return trust(h.Key, trusted)
+}
+
+// Same reports whether another head is this one, in every member.
+func (h *Head) Same(other *Head) bool {
+	return h.Size == other.Size && bytes.Equal(h.Root, other.Root) && h.At.Equal(other.At) &&
+		bytes.Equal(h.Kept, other.Kept) && bytes.Equal(h.Key, other.Key) && bytes.Equal(h.Signature, other.Signature)
 }
 
 func trust(key []byte, trusted []ed25519.PublicKey) error {
@@ -80,15 +86,20 @@ func trust(key []byte, trusted []ed25519.PublicKey) error {
 const maxHeadLine = 1 << 20
 
 // ReadHeads reads heads that were kept, one JSON object a line, such as CARILLON_SEAL_TO has them, or a log in JSON.
-// Lines without a head are passed over.
+// Lines without a root and a signature are passed over.
 func ReadHeads(from io.Reader) (heads []Head, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxHeadLine)
 	for lines.Scan() {
-		var h Head
-		if json.Unmarshal(lines.Bytes(), &h) == nil && len(h.Root) > 0 && len(h.Signature) > 0 {
-			heads = append(heads, h)
+		var line struct{ Root, Signature json.RawMessage }
+		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Root == nil || line.Signature == nil {
+			continue
 		}
+		var h Head
+		if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
+			return nil, fmt.Errorf("tree head after %d others can't be read: %w", len(heads), err)
+		}
+		heads = append(heads, h)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err

@@ -8,27 +8,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"carillon/eventstore"
 )
 
 // Verified is the outcome of the verification of an export.
 type Verified struct {
-	Head      Head     `json:"head"`
-	Events    int      `json:"events"`    // that are in the tree
-	Unsealed  int      `json:"unsealed"`  // that were left out, as they are newer than the head
-	Withheld  int      `json:"withheld"`  // that were left out, as they belong to other organizations
-	Elsewhere int      `json:"elsewhere"` // heads kept elsewhere that the export's head fits
-	Faults    []string `json:"faults"`
+	Asked     uuid.UUID      `json:"asked"` // the id of what was exported
+	Streams   []ExportStream `json:"streams"`
+	Head      Head           `json:"head"`
+	KeyPinned bool           `json:"keyPinned"` // the head's key is one that the verifier was given
+	Events    int            `json:"events"`    // that are in the tree
+	Unsealed  int            `json:"unsealed"`  // that were left out, as they are newer than the head
+	Withheld  int            `json:"withheld"`  // that were left out, as they belong to other organizations
+	Elsewhere int            `json:"elsewhere"` // heads kept elsewhere that the export's head fits
+	Faults    []string       `json:"faults"`
 }
 
 // maxExportLine is longer than any event with its proof: an event has 1 MiB at most.
 const maxExportLine = 4 << 20
 
 // VerifyExport verifies an export without a server: the head by its signature and the trusted keys (any, if there are
-// none), each event by its proof, the file by its signature, and the head by those that were kept elsewhere.
+// none: then no key is pinned), each event by its proof, each stream by its range, the file by its signature, and the
+// head by those that were kept elsewhere.
 func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head) (Verified, error) {
-	v := &verification{lines: bufio.NewScanner(from), next: map[string]eventstore.Revision{}, withheld: map[place]bool{}}
+	v := &verification{lines: bufio.NewScanner(from), spans: map[string]*span{}}
 	v.lines.Buffer(nil, maxExportLine)
 	v.lines.Split(splitLines)
 	if !v.lines.Scan() {
@@ -39,13 +46,9 @@ func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head)
 	if err := strictly(first, &head); err != nil || head.Format != Format {
 		return v.Verified, fmt.Errorf("line 1 does not begin an export: it must have \"export\": %q (%w)", Format, err)
 	}
-	v.Head, v.Unsealed = head.Head, head.Unsealed
-	for stream, revisions := range head.Withheld {
-		for _, revision := range revisions {
-			v.withheld[place{stream, revision}] = true
-		}
-	}
-	v.Withheld = len(v.withheld)
+	v.Asked, v.Streams, v.Head, v.Unsealed = head.Asked, head.Streams, head.Head, head.Unsealed
+	v.KeyPinned = len(trusted) > 0 && trust(v.Head.Key, trusted) == nil
+	v.open()
 	if err := v.Head.Check(trusted); err != nil {
 		v.fault("the head: %v", err)
 	}
@@ -68,15 +71,47 @@ func splitLines(data []byte, atEnd bool) (advance int, line []byte, err error) {
 type verification struct {
 	Verified
 
-	lines    *bufio.Scanner
-	next     map[string]eventstore.Revision // by streams: what comes after the last event
-	withheld map[place]bool
+	lines *bufio.Scanner
+	spans map[string]*span // by streams
 }
 
-// place is that of an event in its stream.
-type place struct {
-	stream   string
-	revision eventstore.Revision
+// span is the part of a stream that is yet to come.
+type span struct {
+	ExportStream
+
+	next eventstore.Revision
+}
+
+// pass passes over events that are withheld.
+func (s *span) pass() {
+	for len(s.Withheld) > 0 && s.Withheld[0] == s.next {
+		s.next++
+		s.Withheld = s.Withheld[1:]
+	}
+}
+
+// open begins the ranges of all streams.
+func (v *verification) open() {
+	for _, stream := range v.Streams {
+		if _, twice := v.spans[stream.Stream]; twice || !strings.HasSuffix(stream.Stream, "-"+v.Asked.String()) {
+			v.fault("stream %s is not one of %s, which was asked for, or listed twice", stream.Stream, v.Asked)
+		}
+		v.spans[stream.Stream] = &span{ExportStream: stream, next: stream.First}
+		v.Withheld += len(stream.Withheld)
+	}
+	if len(v.Streams) == 0 {
+		v.fault("no stream is listed")
+	}
+}
+
+// complete finds streams whose ranges are not complete.
+func (v *verification) complete() {
+	for _, stream := range v.Streams {
+		s := v.spans[stream.Stream]
+		if s.pass(); s.next != stream.Last+1 || len(s.Withheld) > 0 {
+			v.fault("%s: the events from %d on are missing, up to %d", stream.Stream, s.next, stream.Last)
+		}
+	}
 }
 
 func (v *verification) fault(format string, args ...any) {
@@ -85,18 +120,22 @@ func (v *verification) fault(format string, args ...any) {
 
 // compare compares the head with those that were kept elsewhere.
 func (v *verification) compare(export *ExportHead, trusted []ed25519.PublicKey, elsewhere []Head) {
+	bySize := map[uint64]*Head{v.Head.Size: &v.Head}
 	for i := range elsewhere {
 		kept := &elsewhere[i]
 		var err error
+		if one, known := bySize[kept.Size]; known && !one.Same(kept) {
+			err = errors.New("two heads of one size differ")
+		}
+		bySize[kept.Size] = kept
 		switch kept.Size {
 		case v.Head.Size:
-			if !bytes.Equal(kept.Root, v.Head.Root) {
-				err = errors.New("its root is another")
-			}
 		case export.Since:
-			err = v.Head.Continues(kept, export.Consistency)
+			err = errors.Join(err, v.Head.Continues(kept, export.Consistency))
 		default:
-			continue // no proof in the file is about it
+			if err == nil {
+				continue // no proof in the file is about it
+			}
 		}
 		if err = errors.Join(err, kept.Check(trusted)); err != nil {
 			v.fault("the head does not fit the one that was kept elsewhere and covers %d events: %v", kept.Size, err)
@@ -135,6 +174,7 @@ func (v *verification) events(first []byte) {
 		}
 		v.event(&e, lines)
 	}
+	v.complete()
 	if !ended {
 		v.fault("the end is missing: the file was cut, or the export broke off")
 	}
@@ -147,14 +187,15 @@ func (v *verification) event(e *ExportEvent, line int) {
 	} else {
 		v.Events++
 	}
-	next, known := v.next[e.Stream]
-	for v.withheld[place{e.Stream, next}] {
-		next++
+	s := v.spans[e.Stream]
+	if s == nil {
+		v.fault("%s: the stream is not listed", where)
+		return
 	}
-	if known && e.Revision != next {
-		v.fault("%s: event %d should follow there", where, next)
+	if s.pass(); e.Revision != s.next {
+		v.fault("%s: event %d should follow there", where, s.next)
 	}
-	v.next[e.Stream] = e.Revision + 1
+	s.next = e.Revision + 1
 }
 
 func (v *verification) end(end *exportEnd, sum []byte, events int) {

@@ -1,9 +1,11 @@
 package adapters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"time"
 
@@ -17,14 +19,20 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/feeds"
+	"carillon/projections/sessionlock"
 	"carillon/projections/subscriptions"
 )
 
 // Quotas is command.Quotas on Postgres: the counts of the read models, and later claims.
 type Quotas struct {
-	Pool *pgxpool.Pool
-	Now  func() time.Time
-	Log  *slog.Logger
+	Pool  *pgxpool.Pool
+	Locks *sessionlock.Locks
+	Now   func() time.Time
+	Log   *slog.Logger
+	// Refused counts refusals by limit. Optional.
+	Refused func(organization.Limit)
+	// TurnWait limits the wait for a turn; 0 means five seconds.
+	TurnWait time.Duration
 }
 
 var _ command.Quotas = (*Quotas)(nil)
@@ -96,9 +104,17 @@ func (q *Quotas) Claim(ctx context.Context, of uuid.UUID, limit organization.Lim
 		return fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
 	}
 	if !made {
-		return &organization.LimitError{Limit: limit, Most: int(most)}
+		return q.refusal(&organization.LimitError{Limit: limit, Most: int(most)})
 	}
 	return nil
+}
+
+// refusal counts a limit that is reached; other errors are returned unchanged.
+func (q *Quotas) refusal(err error) error {
+	if reached, ok := errors.AsType[*organization.LimitError](err); ok && q.Refused != nil {
+		q.Refused(reached.Limit)
+	}
+	return err
 }
 
 // Settle implements command.Quotas. If it can't, the claim counts for ten minutes.
@@ -118,22 +134,46 @@ func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Positio
 
 // Spend implements command.Quotas.
 func (q *Quotas) Spend(
-	ctx context.Context, of uuid.UUID, limit organization.Limit, window time.Duration,
+	ctx context.Context, of uuid.UUID, limit organization.Limit, n int,
 ) (time.Duration, error) {
+	wait, err := q.spend(ctx, of, limit, n)
+	return wait, q.refusal(err)
+}
+
+func (q *Quotas) spend(ctx context.Context, of uuid.UUID, limit organization.Limit, n int) (time.Duration, error) {
+	declared := limit.Definition()
 	var most int
 	if err := q.Pool.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3)", "$2"), of, limit,
-		organization.Defaults()[limit]).Scan(&most); err != nil {
+		declared.Default).Scan(&most); err != nil {
 		return 0, fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
 	}
 	err := (&Limiter{
 		Pool:   q.Pool,
 		Bucket: string(limit),
 		Limit:  most,
-		Window: window,
+		Window: declared.Window,
 		Now:    q.Now,
-	}).Take(ctx, of)
+	}).TakeN(ctx, of, n)
 	if refused, ok := errors.AsType[*command.Refusal](err); ok {
 		return refused.RetryAfter, &organization.LimitError{Limit: limit, Most: most}
 	}
 	return 0, err
+}
+
+const turnWait = 5 * time.Second
+
+// Turn implements command.Quotas. The turn of a process that is killed ends with its session.
+func (q *Quotas) Turn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error) {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, "backfill of ", of) // never fails
+	waiting, cancel := context.WithTimeout(ctx, cmp.Or(q.TurnWait, turnWait))
+	defer cancel()
+	lock, err := q.Locks.Acquire(waiting, sessionlock.Key(h.Sum64())) //nolint:gosec // any 64 bits will do
+	switch {
+	case err == nil:
+		return lock.Release, true, nil
+	case waiting.Err() != nil && ctx.Err() == nil:
+		return nil, false, nil
+	}
+	return nil, false, fmt.Errorf("take a turn: %w: %w", command.ErrUnavailable, err)
 }

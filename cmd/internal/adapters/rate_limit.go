@@ -39,12 +39,13 @@ func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 // organization.
 const count = `
 	WITH taken AS (
-		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count) SELECT $1, $2, $3::timestamptz, 1
-		WHERE $5::bigint > 0
+		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count)
+		SELECT $1, $2, $3::timestamptz, $6::bigint
+		WHERE $6::bigint <= $5::bigint
 		ON CONFLICT (organization, bucket) DO UPDATE SET
 			window_start = CASE WHEN ` + over + ` THEN excluded.window_start ELSE r.window_start END,
-			count = CASE WHEN ` + over + ` THEN 1 ELSE r.count + 1 END
-		WHERE ` + over + ` OR r.count < $5::bigint
+			count = CASE WHEN ` + over + ` THEN $6::bigint ELSE r.count + $6::bigint END
+		WHERE ` + over + ` OR r.count + $6::bigint <= $5::bigint
 		RETURNING window_start)
 	SELECT true, window_start FROM taken
 	UNION ALL SELECT false, window_start FROM carillon.rate_limits WHERE organization = $1 AND bucket = $2
@@ -56,10 +57,15 @@ const over = `(r.window_start <= $4 OR r.window_start > $3::timestamptz + interv
 // Take counts a request. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
 // the counters can't be reached, the error wraps command.ErrUnavailable.
 func (l *Limiter) Take(ctx context.Context, organization uuid.UUID) error {
+	return l.TakeN(ctx, organization, 1)
+}
+
+// TakeN counts n requests, or none.
+func (l *Limiter) TakeN(ctx context.Context, organization uuid.UUID, n int) error {
 	now := l.Now().UTC()
 	var start time.Time
 	var taken bool
-	err := l.Pool.QueryRow(ctx, count, organization, l.Bucket, now, now.Add(-l.Window), l.Limit).Scan(&taken, &start)
+	err := l.Pool.QueryRow(ctx, count, organization, l.Bucket, now, now.Add(-l.Window), l.Limit, n).Scan(&taken, &start)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // nothing is allowed, or another node's first request came just now
 		start = now

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/aggregates/organization"
 )
 
 const (
@@ -25,6 +27,8 @@ const (
 type RequestRate struct {
 	Pool *pgxpool.Pool
 	Now  func() time.Time
+	// Refused counts refusals. Optional.
+	Refused func(organization.Limit)
 
 	mu  sync.Mutex
 	all map[uuid.UUID]*tokens
@@ -56,7 +60,14 @@ const filled = "least($2, t.left_over + $2 * greatest(0, extract(epoch FROM excl
 
 // Take counts a request of an organization with a limit per second. wait is the time until the next try if it exceeds
 // the limit.
-func (r *RequestRate) Take(
+func (r *RequestRate) Take(ctx context.Context, of uuid.UUID, perSecond int64) (wait time.Duration, err error) {
+	if wait, err = r.take(ctx, of, perSecond); wait > 0 && r.Refused != nil {
+		r.Refused(organization.LimitRequestsPerSecond)
+	}
+	return wait, err
+}
+
+func (r *RequestRate) take(
 	ctx context.Context, organization uuid.UUID, perSecond int64,
 ) (wait time.Duration, err error) {
 	t := r.of(organization)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 )
 
@@ -19,7 +20,8 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	path := "/admin/organizations/" + org.ID.String()
 	var first, set, back adminapi.Limits
 	s.do(t, "GET", path+"/limits", "").into(t, 200, &first)
-	if len(first.Limits) != 10 || len(first.Set) != 0 || first.Limits["destinations"] != 10_000 {
+	if len(first.Limits) != len(organization.Definitions()) || len(first.Set) != 0 ||
+		first.Limits["destinations"] != 10_000 {
 		t.Errorf("by default: %+v", first)
 	}
 	s.do(t, "PUT", path+"/limits", `{"destinations":5,"requestsPerSecond":0}`).into(t, 200, new(adminapi.Limits))

@@ -132,11 +132,19 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 		return err
 	}
 	err = a.Seal.Export(r.Context(), w, treeheads.Wanted{
-		Streams:      streamsOf(id),
+		ID:           id,
+		Categories:   provable,
 		Organization: PrincipalOf(r).Organization,
 		Since:        uint64(since), //nolint:gosec // not negative
 	}, func() { begin(id) })
+	gone, isGone := errors.AsType[*treeheads.GoneError](err)
 	switch {
+	case isGone:
+		return &wire.Failure{
+			Kind:  wire.NotFound,
+			Issue: gone.Error(),
+			Cause: err,
+		}
 	case errors.Is(err, treeheads.ErrUnsealed):
 		return &wire.Failure{
 			Kind:  wire.Conflict,
@@ -158,12 +166,4 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 		}
 	}
 	return err
-}
-
-// streamsOf lists the streams that an id can have.
-func streamsOf(id uuid.UUID) (streams []string) {
-	for _, category := range provable {
-		streams = append(streams, eventstore.StreamName(category, id))
-	}
-	return streams
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/aggregates/treehead"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
@@ -45,6 +46,10 @@ func TestSealAndExport(t *testing.T) {
 	}
 	s.do(t, "GET", path+"?since=1000000", "").refused(t, 400, "INVALID_QUERY", "size of an earlier tree head")
 	s.do(t, "GET", "/admin/seal/exports/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no sealed event")
+	if err := s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(id)); err != nil {
+		t.Fatal(err)
+	}
+	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "sealed events of destination-"+id.String()+" are gone")
 }
 
 // An auditor of one organization can't distinguish exports of others' things from those of missing ones.
@@ -66,5 +71,11 @@ func TestHostileExportOfOthers(t *testing.T) {
 	}
 	if got, missing := get(hidden), get(uuid.New()); got.status != 404 || got.body != missing.body {
 		t.Errorf("of others: %d %s\nof a missing one: %d %s", got.status, got.body, missing.status, missing.body)
+	}
+	if err := s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(hidden)); err != nil {
+		t.Fatal(err)
+	}
+	if got, missing := get(hidden), get(uuid.New()); got.status != 404 || got.body != missing.body {
+		t.Errorf("of others, deleted: %d %s\nof a missing one: %d %s", got.status, got.body, missing.status, missing.body)
 	}
 }

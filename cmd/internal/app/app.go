@@ -63,6 +63,7 @@ type App struct {
 	deliverers *adapters.Deliverers
 	queue      *adapters.DeliveryQueue
 	relay      *adapters.Relay
+	quotas     *adapters.Quotas
 	holdings   adapters.Holdings
 	clock      *adapters.Clock // of all that other processes compare
 	gate       *irreversible.Gate

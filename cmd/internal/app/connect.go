@@ -143,6 +143,13 @@ func (a *App) connectSending() (sending, error) {
 
 // connectCommands makes the use cases.
 func (a *App) connectCommands(with sending) error {
+	a.quotas = &adapters.Quotas{
+		Pool:    a.base.pool,
+		Locks:   a.base.locks,
+		Now:     a.clock.Now,
+		Log:     a.log,
+		Refused: a.limitMetrics(),
+	}
 	types, err := catalog.New()
 	if err != nil {
 		return err
@@ -156,7 +163,7 @@ func (a *App) connectCommands(with sending) error {
 		Catalog: types,
 		Access:  a.Queries,
 		Walks:   a.Queries,
-		Quotas:  &adapters.Quotas{Pool: a.base.pool, Now: a.clock.Now, Log: a.log},
+		Quotas:  a.quotas,
 		History: adapters.History{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 		Backlog: adapters.Backlog{Queries: a.Queries, Progress: a.Progress, Store: a.base.store},
 
@@ -258,7 +265,8 @@ func (a *App) connectAPI(with sending) (err error) {
 		Now:            a.clock.Now,
 		Log:            a.log,
 		Uses:           a.uses,
-		Rate:           &adapters.RequestRate{Pool: a.base.keys, Now: time.Now},
+		Writes:         &adapters.Writes{Quotas: a.quotas},
+		Rate:           &adapters.RequestRate{Pool: a.base.keys, Now: time.Now, Refused: a.quotas.Refused},
 		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
 		Tester:         with.tester,
 		Relay:          a.relay,

@@ -77,6 +77,7 @@ type processManager struct {
 // reactions holds the dependencies of process managers.
 type reactions struct {
 	store     eventstore.Store
+	seal      func(ctx context.Context, at eventstore.Position) error
 	tombstone func(ctx context.Context, stream string) error
 	commands  *command.Commands
 	holdings  delivery.Holdings
@@ -105,6 +106,8 @@ func processManagers(with reactions) []processManager {
 		{config.RoleCollect, func() eventstore.ProcessManager {
 			return adapters.NewFeedCuration(with.store, with.commands, with.keepHappenings, with.log)
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager { return retire.NewRemover(with.store, with.tombstone) }},
+		{config.RoleDispatch, func() eventstore.ProcessManager {
+			return retire.NewRemover(with.store, with.seal, with.tombstone)
+		}},
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/aggregates/organization"
 	"carillon/command/delivery"
 	"carillon/eventstore/panics"
 )
@@ -73,6 +74,18 @@ func (a *App) deliveryMetrics() func(delivery.Attempt) {
 		}
 		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
 	}
+}
+
+// limitMetrics registers the metric of limits and returns the function that counts a refusal.
+func (a *App) limitMetrics() func(organization.Limit) {
+	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "carillon_limit_refusals_total", Help: "Requests refused because their organization has reached a limit.",
+	}, []string{"limit"})
+	for _, d := range organization.Definitions() {
+		refused.WithLabelValues(string(d.Limit))
+	}
+	a.Metrics.MustRegister(refused)
+	return func(limit organization.Limit) { refused.WithLabelValues(string(limit)).Inc() }
 }
 
 // storeMetrics registers the metrics of the event store: of the connection to a server, and of the embedded node.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/command"
+	"carillon/command/egress"
 	"carillon/command/webhook"
 )
 
@@ -27,13 +28,14 @@ func (a *App) setOperatorWebhook(ctx context.Context) error {
 	for {
 		err := a.Commands.SetOperatorWebhook(ctx, command.Caller{Actor: "carillon", RequestID: uuid.New()}, in)
 		if refusal, is := errors.AsType[*command.Refusal](err); is {
-			a.log.Error("CARILLON_OPERATOR_WEBHOOK can't be used: correct it and start again", "error", refusal)
+			a.log.Error("CARILLON_OPERATOR_WEBHOOK can't be used: correct it and start again",
+				"error", egress.HideAddresses(refusal))
 			return nil
 		}
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.log.Warn("CARILLON_OPERATOR_WEBHOOK could not be set yet", "error", err)
+		a.log.Warn("CARILLON_OPERATOR_WEBHOOK could not be set yet", "error", egress.HideAddresses(err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -51,6 +51,7 @@ func (a *App) startReadModels(s *stage) {
 func (a *App) startProcessManagers(s *stage) {
 	with := reactions{
 		store:     a.base.store,
+		seal:      a.seal.Cover,
 		tombstone: a.base.tombstone,
 		commands:  a.Commands,
 		log:       a.log,

@@ -189,6 +189,9 @@ func TestSecretsNeverShow(t *testing.T) {
 		MasterKey:     "hunter2",
 		DatabaseURL:   "postgres://bob:hunter2@db:5432/x?password=hunter2",
 		EventStoreURL: "esdb://bob:hunt@er2:hunter2@n1,n2:2113?userKeyFile=hunter2",
+
+		SealTo:          "https://heads.example.org/hunter2",
+		OperatorWebhook: "https://hooks.example.org/services/hunter2#hunter2",
 	}
 	var logged bytes.Buffer
 	for _, handler := range []slog.Handler{slog.NewJSONHandler(&logged, nil), slog.NewTextHandler(&logged, nil)} {
@@ -199,6 +202,9 @@ func TestSecretsNeverShow(t *testing.T) {
 		t.Errorf("a secret shows: %s", logged.String())
 	}
 	if got, want := c.DatabaseURL.String(), "postgres://bob:[hidden]@db:5432/x"; got != want {
+		t.Errorf("address = %s, want %s", got, want)
+	}
+	if got, want := c.SealTo.String(), "https://heads.example.org/…"; got != want {
 		t.Errorf("address = %s, want %s", got, want)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
+
+	"carillon/command/egress"
 )
 
 const hidden = "[hidden]"
@@ -55,13 +58,18 @@ func (s *Switch) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Address is a URL that may hold a password, which never shows.
+// Address is a URL that may hold a secret, which never shows.
 type Address string
 
-// Reveal is the URL with its password.
+// Reveal is the whole URL.
 func (a Address) Reveal() string { return string(a) }
 
-// String is the URL without password and parameters.
+// storeSchemes are those of servers that have no secret in the path.
+var storeSchemes = []string{
+	"postgres", "postgresql", "esdb", "esdb+discover", "kurrentdb", "kurrentdb+discover",
+}
+
+// String is the URL of a store without password and parameters, and of anything else the origin.
 func (a Address) String() string {
 	if a == "" {
 		return ""
@@ -72,6 +80,9 @@ func (a Address) String() string {
 	}
 	if !a.isClear() {
 		return scheme + "://" + hidden
+	}
+	if !slices.Contains(storeSchemes, strings.ToLower(scheme)) {
+		return egress.ShownAddress(string(a))
 	}
 	rest, _, _ = strings.Cut(rest, "?")
 	if i := strings.LastIndex(rest, "@"); i >= 0 {

@@ -45,6 +45,8 @@ type Dependencies struct {
 	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
 	Rate Rate
+	// Writes bounds the requests of each organization that change something, over all nodes. nil: nothing does.
+	Writes Writes
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
 	Limiter Limiter
 	// Relay brings webhooks to those who listen.
@@ -76,6 +78,12 @@ type Uses interface {
 // With an error, the request passes.
 type Rate interface {
 	Take(ctx context.Context, organization uuid.UUID, perSecond int64) (wait time.Duration, err error)
+}
+
+// Writes counts requests that change something; adapters.Writes is one. Beyond the limit it returns an
+// *organization.LimitError, and the time until the next one is allowed. With other errors, the request passes.
+type Writes interface {
+	Take(ctx context.Context, organization uuid.UUID) (wait time.Duration, err error)
 }
 
 // Keys finds those of many keys that are valid at a time; query.Queries is one.
@@ -123,7 +131,7 @@ func New(deps Dependencies) (*API, error) {
 	a.tooLarge.Use(usual...)
 	a.tooLarge.Mount("/", a.guard(wire.HeaderTooLarge(surfaceOf)))
 	a.onBehalf = chi.NewRouter()
-	in := routesFor(a.onBehalf)
+	in := routesFor(a.onBehalf, a.onBehalf)
 	a.destinationReads(in)
 	a.deliveryRoutes(in)
 	a.eventRoutes(in)
@@ -145,7 +153,7 @@ func (a *API) protected() chi.Router {
 	}
 	r.NotFound(wire.NoRoute(surfaceOf))
 	r.MethodNotAllowed(wire.WrongMethod(surfaceOf))
-	in := routesFor(r)
+	in := routesFor(r, r.With(a.countWrites))
 	a.feedRoutes(in)
 	a.feedSourceRoutes(in)
 	a.itemRoutes(in)

@@ -69,6 +69,32 @@ func (a *API) withinRate(ctx context.Context, key query.Key) error {
 	return nil
 }
 
+// countWrites refuses a request that is one too many of those by which its organization changes something in a day.
+func (a *API) countWrites(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.withinWrites(r, callerOf(r).Organization); err != nil {
+			surfaceOf(r).WriteError(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (a *API) withinWrites(r *http.Request, of uuid.UUID) error {
+	if a.Writes == nil || r.Method == http.MethodGet {
+		return nil
+	}
+	wait, err := a.Writes.Take(r.Context(), of)
+	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
+		return wire.Limited(string(reached.Limit), reached.Most, wait,
+			"requests that change something are what your organization may make in a day")
+	}
+	if err != nil {
+		a.Log.WarnContext(r.Context(), "write not counted", "error", err)
+	}
+	return nil
+}
+
 func (a *API) keyOf(r *http.Request) (query.Key, error) {
 	header := r.Header.Values("Authorization")
 	if len(header) == 0 {
@@ -101,6 +127,9 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 // answered.
 func (a *API) Admit(r *http.Request, of uuid.UUID, requests *int64) (leave func(), err error) {
 	if err := a.withinRate(r.Context(), query.Key{Organization: of, Requests: requests}); err != nil {
+		return nil, err
+	}
+	if err := a.withinWrites(r, of); err != nil {
 		return nil, err
 	}
 	return a.turns.admit(r, of)

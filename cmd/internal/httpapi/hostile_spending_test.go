@@ -9,10 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
+	"carillon/projections/pgtest"
 )
 
 // Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not
@@ -49,6 +51,74 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items.feedback WHERE feed_id = $1", w.feed).
 		Scan(&rows); err != nil || rows != most+2 {
 		t.Errorf("%d are on record, %v; want %d", rows, err, most+2)
+	}
+}
+
+// Requests that change something are bounded for a day, over all nodes; reading is not.
+func TestHostileWritesOfADay(t *testing.T) {
+	t.Parallel()
+	const most, tries = 4, 12
+	s := serve(t)
+	s.api.Writes = &adapters.Writes{Quotas: s.quotas(t)}
+	s.limit(t, organization.Limits{organization.LimitWritesPerDay: most})
+	create := func(i int) request {
+		return request{method: "POST", path: feedsPath, body: `{"name":"` + strconv.Itoa(i) + `","description":"d"}`}
+	}
+	if got := s.concurrently(t, tries, create); got[201] != most || got[429] != tries-most {
+		t.Errorf("answered %v, want %d of 201 and the rest of 429", got, most)
+	}
+	refused := s.do(t, create(0))
+	refused.refused(t, 429, "RATE_LIMITED", "limit writesPerDay: ")
+	if wait, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || wait < 1 || wait > 24*60*60 {
+		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
+	}
+	s.do(t, request{path: feedsPath}).into(t, 200, new(any))
+}
+
+// A backfill that makes nothing costs what it goes through, and waits for the one before.
+func TestHostileBackfillsOfNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	crm := s.subscribed(t, "crm")
+	for range 3 {
+		s.delivery(t, crm.ID)
+	}
+	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
+		time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
+	backfill := request{method: "POST", path: destinationsPath + "/crm/backfill", body: window}
+	s.limit(t, organization.Limits{organization.LimitBackfillEventsPerDay: 8})
+	for range 2 {
+		s.do(t, backfill).into(t, 200, new(any))
+	}
+	refused := s.do(t, backfill)
+	refused.refused(t, 429, "RATE_LIMITED", "limit backfillEventsPerDay: ")
+
+	s.limit(t, organization.Limits{})
+	release, granted, err := s.quotas(t).Turn(t.Context(), s.org)
+	if err != nil || !granted {
+		t.Fatal(granted, err)
+	}
+	own := s.quotas(t)
+	own.TurnWait = 100 * time.Millisecond
+	s.Commands.Quotas = own
+	refused = s.do(t, backfill)
+	refused.refused(t, 429, "RATE_LIMITED", "one backfill or recovery of your organization runs at a time")
+	if refused.header.Get("Retry-After") != "5" {
+		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
+	}
+	release()
+	own.TurnWait = apitest.Patience
+	s.do(t, backfill).into(t, 200, new(any))
+}
+
+// quotas returns those of another process.
+func (s *server) quotas(t *testing.T) *adapters.Quotas {
+	t.Helper()
+	return &adapters.Quotas{
+		Pool:  s.Pool,
+		Locks: pgtest.Locks(t, s.Pool),
+		Now:   time.Now,
+		Log:   s.Log,
 	}
 }
 

@@ -21,9 +21,11 @@ type routes struct {
 	secrets chi.Router // read and secrets
 }
 
-func routesFor(r chi.Router) routes {
+// routesFor makes the routes of a router. Those of counted count against the limit of writes.
+func routesFor(r, counted chi.Router) routes {
 	return routes{
-		read: r.With(needs(organization.ScopeRead)), write: r.With(needs(organization.ScopeWrite)),
+		read:    r.With(needs(organization.ScopeRead)),
+		write:   counted.With(needs(organization.ScopeWrite)),
 		secrets: r.With(needs(organization.ScopeRead), needs(organization.ScopeSecrets)),
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -18,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+
+	"carillon/command/egress"
 )
 
 // closeTimeout bounds the export of the last spans when the process ends.
@@ -35,12 +38,15 @@ type Tracing struct {
 // Open starts tracing as the standard variables say. It returns nil if they don't switch it on. It connects to nothing.
 func Open(ctx context.Context, version string, log *slog.Logger) (*Tracing, error) {
 	on, err := switchedOn()
+	if err == nil && on {
+		err = checkSecrets()
+	}
 	if err != nil || !on {
 		return nil, err
 	}
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", err)
+		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_ENDPOINT: %w", egress.HideAddresses(err))
 	}
 	origin, err := resource.New(ctx,
 		resource.WithAttributes(attribute.String("service.name", "carillon"), attribute.String("service.version", version)),
@@ -48,7 +54,9 @@ func Open(ctx context.Context, version string, log *slog.Logger) (*Tracing, erro
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces not exported", "error", err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("traces not exported", "error", egress.HideAddresses(err))
+	}))
 	provider := sdk.NewTracerProvider(sdk.WithBatcher(exporter), sdk.WithResource(origin))
 	propagators := cmp.Or(os.Getenv("OTEL_PROPAGATORS"), "tracecontext")
 	return &Tracing{
@@ -86,6 +94,27 @@ func switchedOn() (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// checkSecrets refuses malformed addresses and headers of the collector, which the library would write to the log.
+func checkSecrets() error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		address, err := url.Parse(strings.TrimSpace(os.Getenv(name)))
+		if os.Getenv(name) != "" && (err != nil || address.Host == "" ||
+			address.Scheme != "http" && address.Scheme != "https") {
+			return fmt.Errorf("%s must look like http://host:4318 or https://host/path", name)
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		for header := range strings.SplitSeq(os.Getenv(name), ",") {
+			key, value, valid := strings.Cut(header, "=")
+			_, err := url.PathUnescape(value)
+			if os.Getenv(name) != "" && (!valid || strings.TrimSpace(key) == "" || err != nil) {
+				return fmt.Errorf("%s must look like name=value,name=value, with the values percent-encoded", name)
+			}
+		}
+	}
+	return nil
 }
 
 // Close exports what is left, for 5 s at most. A nil Tracing has nothing to export.

@@ -1,11 +1,17 @@
 package tracing
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -51,6 +57,45 @@ func TestSwitchedOn(t *testing.T) {
 				t.Errorf("on = %v, %v", on, err)
 			}
 		})
+	}
+}
+
+// The path and parameters of a collector, and its headers, are in no log and no error.
+func TestTracingHidesSecrets(t *testing.T) {
+	const secret = "hunter2"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer server.Close()
+	for _, endpoint := range []string{server.URL + "/" + secret, "http://127.0.0.1:1/" + secret} {
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+		var logged bytes.Buffer
+		tracing, err := Open(t.Context(), "test", slog.New(slog.NewTextHandler(&logged, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, span := tracing.tracer.Start(t.Context(), "span")
+		span.End()
+		if err := tracing.provider.ForceFlush(t.Context()); err != nil {
+			otel.Handle(err)
+		}
+		tracing.Close()
+		if !strings.Contains(logged.String(), "traces not exported") || strings.Contains(logged.String(), secret) {
+			t.Errorf("%s: %s", endpoint, logged.String())
+		}
+	}
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT":       "https://ho st/" + secret,
+		"OTEL_EXPORTER_OTLP_HEADERS":        secret,
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "key=" + secret + "%zz",
+	} {
+		t.Setenv(name, value)
+		_, err := Open(t.Context(), "test", slog.New(slog.DiscardHandler))
+		if err == nil || strings.Contains(err.Error(), secret) || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		t.Setenv(name, "")
+		t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
 	}
 }
 

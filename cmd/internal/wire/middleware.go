@@ -160,7 +160,7 @@ func Recover(surface SurfaceOf) func(http.Handler) http.Handler {
 }
 
 // RequireTLS refuses plain HTTP, because the key would cross the network in the clear, unless the peer is this very
-// machine, or a trusted proxy which says that its own peer used HTTPS.
+// machine, or a trusted proxy which says that its own peer used HTTPS. A proxy that says otherwise is refused.
 func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,15 @@ func RequireTLS(trusted []netip.Prefix, surface SurfaceOf) func(http.Handler) ht
 	}
 }
 
+// private reports whether the request came by TLS all the way, or from this machine. Any hop that was not https makes
+// the way plain, whichever peer says so.
 func private(r *http.Request, trusted []netip.Prefix) bool {
+	protos := strings.Split(strings.Join(r.Header.Values("X-Forwarded-Proto"), ","), ",")
+	forwarded := len(r.Header.Values("X-Forwarded-Proto")) > 0
+	notHTTPS := func(proto string) bool { return !strings.EqualFold(strings.TrimSpace(proto), "https") }
+	if forwarded && slices.ContainsFunc(protos, notHTTPS) {
+		return false
+	}
 	if r.TLS != nil {
 		return true
 	}
@@ -185,13 +193,7 @@ func private(r *http.Request, trusted []netip.Prefix) bool {
 		return false
 	}
 	address := peer.Addr().Unmap()
-	proto := r.Header.Get("X-Forwarded-Proto")
-	for _, prefix := range trusted {
-		if prefix.Contains(address) && proto != "" {
-			return strings.EqualFold(proto, "https")
-		}
-	}
-	return address.IsLoopback()
+	return address.IsLoopback() || forwarded && within(address, trusted)
 }
 
 // forwardedFor is the header in which proxies say for whom they ask, each after those before it.

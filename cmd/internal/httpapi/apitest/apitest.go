@@ -114,12 +114,21 @@ func Start(tb testing.TB) *Fixture {
 		Catalog: types,
 		Access:  p.Queries,
 		Walks:   p.Queries,
-		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: p.Log},
+		Quotas:  quotas(p, p.Log),
 		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
 		Backlog: adapters.Backlog{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
 	}
 	p.StartReadModels(tb)
 	return p
+}
+
+func quotas(p *Fixture, log *slog.Logger) *adapters.Quotas {
+	return &adapters.Quotas{
+		Pool:  p.Pool,
+		Locks: p.Relay.Locks,
+		Now:   time.Now,
+		Log:   log,
+	}
 }
 
 type history = adapters.History
@@ -158,7 +167,7 @@ func (p *Fixture) For(tb testing.TB) *Fixture {
 		History: p.Commands.History,
 		Backlog: p.Commands.Backlog,
 		Walks:   p.Commands.Walks,
-		Quotas:  &adapters.Quotas{Pool: p.Pool, Now: time.Now, Log: own.Log},
+		Quotas:  quotas(p, own.Log),
 	}
 	return &own
 }
