@@ -9,27 +9,20 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/destination"
 )
 
 // Destination is a webhook destination with its health and its active secrets.
 type Destination struct {
 	ID           uuid.UUID
 	Organization uuid.UUID
-	ExternalID   string // empty if none
-	Name         string
-	// URL is the public part of the address if Address is set.
-	URL string
-	// Address is the whole URL, sealed. nil if URL is complete.
-	Address               []byte
-	Headers               []byte // sealed; nil if none
-	DebounceWindowSeconds int
-	MaxRequestsPerSecond  *float64
-	Traceparent           bool
-	Status                string  // enabled, disabled, auto_disabled
-	StatusReason          *string // of an automatic disabling
-	CreatedAt             time.Time
-	UpdatedAt             time.Time
-	Revision              int64 // of the destination's stream
+	destination.Settings
+	Status       string  // enabled, disabled, auto_disabled
+	StatusReason *string // of an automatic disabling
+	CreatedAt    time.Time
+	UpdatedAt    time.Time
+	Revision     int64 // of the destination's stream
 	Health
 	Secrets []Secret `db:"-"` // active ones, newest first
 }
@@ -53,7 +46,7 @@ type Secret struct {
 
 const selectDestination = `
 	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers,
-	d.debounce_window_seconds, d.max_requests_per_second, d.traceparent,
+	d.debounce_window_seconds, coalesce(d.max_requests_per_second, 0), d.traceparent,
 		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`

@@ -108,9 +108,7 @@ func TestDestination(t *testing.T) {
 	want := query.Destination{
 		ID:           hook,
 		Organization: acme,
-		ExternalID:   "crm",
-		Name:         "CRM",
-		URL:          "https://example.org/hook",
+		Settings:     destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://example.org/hook"},
 		Status:       "auto_disabled",
 		StatusReason: new("2 consecutive failures"),
 		CreatedAt:    midday,

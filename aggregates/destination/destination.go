@@ -82,6 +82,12 @@ type Sealed struct {
 	Parts []SealedPart `json:"parts,omitempty"`
 }
 
+// ScanBytes implements pgtype.BytesScanner: read models keep the data alone.
+func (s *Sealed) ScanBytes(data []byte) error {
+	*s = Sealed{Data: slices.Clone(data)}
+	return nil
+}
+
 // SealedPart is a named part of a sealed value, such as a header.
 type SealedPart struct {
 	Name   string `json:"name"`

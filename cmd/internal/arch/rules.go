@@ -145,7 +145,7 @@ var Rules = []Rule{
 	},
 	{
 		Of:   []string{"carillon/query"},
-		Only: []string{pgx, uuid, json, "carillon/eventstore/instant"},
+		Only: []string{pgx, uuid, json, "carillon/eventstore/instant", "carillon/aggregates/destination"},
 		Why:  "queries read rows; whatever decides or changes is elsewhere",
 	},
 	{

@@ -41,10 +41,10 @@ func (c *Console) open(ctx context.Context, destination uuid.UUID, field sealing
 
 // address returns the full address of a destination.
 func (c *Console) address(ctx context.Context, d query.Destination) (string, error) {
-	if len(d.Address) == 0 {
+	if len(d.Address.Data) == 0 {
 		return d.URL, nil
 	}
-	plain, err := c.open(ctx, d.ID, sealing.Address, d.Address)
+	plain, err := c.open(ctx, d.ID, sealing.Address, d.Address.Data)
 	return string(plain), err
 }
 
@@ -67,7 +67,7 @@ func (c *Console) shownAddress(v *visit, d query.Destination) (string, error) {
 // publicAddress returns the public part of an address. Lists show nothing more, because each full address that is
 // shown is an entry in the audit trail.
 func publicAddress(d query.Destination) string {
-	if len(d.Address) > 0 {
+	if len(d.Address.Data) > 0 {
 		return d.URL
 	}
 	return destination.Masked(d.URL, nil) // recorded before addresses were sealed

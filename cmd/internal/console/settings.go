@@ -204,9 +204,9 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 	if destination.Hides(url) {
 		shown = append(shown, disclosure.Address)
 	}
-	if len(found.Headers) > 0 {
+	if len(found.Headers.Data) > 0 {
 		shown = append(shown, disclosure.Headers)
-		plain, err := c.open(v.Context(), found.ID, sealing.Headers, found.Headers)
+		plain, err := c.open(v.Context(), found.ID, sealing.Headers, found.Headers.Data)
 		if err != nil {
 			return settings{}, err
 		}
@@ -302,11 +302,11 @@ func (s settings) read() (in command.CreateDestination, err error) {
 }
 
 // writeLimit is the reverse of reading a limit.
-func writeLimit(perSecond *float64) string {
-	if perSecond == nil {
+func writeLimit(perSecond float64) string {
+	if perSecond == 0 {
 		return ""
 	}
-	return strconv.FormatFloat(*perSecond, 'f', -1, 64)
+	return strconv.FormatFloat(perSecond, 'f', -1, 64)
 }
 
 // readHeaders parses one header a line.

@@ -84,7 +84,7 @@ func (c *Console) standing(v *visit, d deliveryView) (standing, error) {
 // keyless reports whether a sealed value of a destination that a request needs can't be read any more.
 func (c *Console) keyless(v *visit, to query.Destination) (bool, error) {
 	readable, secrets := 0, wire.ListOf(to.Secrets, func(s query.Secret) []byte { return s.Sealed })
-	for i, sealed := range append([][]byte{to.Address, to.Headers}, secrets...) {
+	for i, sealed := range append([][]byte{to.Address.Data, to.Headers.Data}, secrets...) {
 		if len(sealed) == 0 {
 			continue
 		}

@@ -225,7 +225,7 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 		Name:                  d.Name,
 		Transport:             transportWebhook,
 		DebounceWindowSeconds: d.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  d.MaxRequestsPerSecond,
+		MaxRequestsPerSecond:  wire.Nullable(d.MaxRequestsPerSecond),
 		Traceparent:           d.Traceparent,
 		Status:                d.Status,
 		StatusReason:          d.StatusReason,
@@ -241,8 +241,8 @@ func (a *API) destinationOf(ctx context.Context, d query.Destination, show secre
 		return j, err
 	}
 	j.Config.Headers = map[string]string{}
-	if len(d.Headers) > 0 {
-		plain, err := a.open(ctx, d.ID, sealing.Headers, d.Headers)
+	if len(d.Headers.Data) > 0 {
+		plain, err := a.open(ctx, d.ID, sealing.Headers, d.Headers.Data)
 		switch {
 		case errors.Is(err, errUnavailable):
 			j.Config.Headers[unavailable] = unavailable
@@ -275,7 +275,7 @@ func disclosedBy(
 	if destination.Hides(j.Config.URL) && j.Config.URL != unavailable {
 		shown.What = append(shown.What, disclosure.Address)
 	}
-	if _, lost := j.Config.Headers[unavailable]; len(d.Headers) > 0 && !lost {
+	if _, lost := j.Config.Headers[unavailable]; len(d.Headers.Data) > 0 && !lost {
 		shown.What = append(shown.What, disclosure.Headers)
 	}
 	return shown
@@ -284,14 +284,14 @@ func disclosedBy(
 // addressFor is the address of a destination as a caller may see it.
 func (a *API) addressFor(ctx context.Context, d query.Destination) (string, error) {
 	switch {
-	case len(d.Address) == 0 && may(ctx, organization.ScopeSecrets):
+	case len(d.Address.Data) == 0 && may(ctx, organization.ScopeSecrets):
 		return d.URL, nil
-	case len(d.Address) == 0:
+	case len(d.Address.Data) == 0:
 		return destination.Masked(d.URL, nil), nil
 	case !may(ctx, organization.ScopeSecrets):
 		return d.URL, nil
 	}
-	plain, err := a.open(ctx, d.ID, sealing.Address, d.Address)
+	plain, err := a.open(ctx, d.ID, sealing.Address, d.Address.Data)
 	if errors.Is(err, errUnavailable) {
 		return unavailable, nil
 	}

@@ -144,8 +144,8 @@ func (a *API) relayed(r *http.Request) (at relayed, err error) {
 		return at, err
 	}
 	url := found.URL
-	if len(found.Address) > 0 {
-		plain, err := a.open(r.Context(), found.ID, sealing.Address, found.Address)
+	if len(found.Address.Data) > 0 {
+		plain, err := a.open(r.Context(), found.ID, sealing.Address, found.Address.Data)
 		if errors.Is(err, errUnavailable) {
 			return at, a.untestable(r.Context(), found.ID)
 		}

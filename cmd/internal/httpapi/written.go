@@ -11,29 +11,22 @@ import (
 	"carillon/query"
 )
 
-// The answer to a write shows what the write has recorded, however late the read models are (docs/decide/0018). The
+// The answer to a write shows what the write has recorded, however late the read models are. The
 // functions here give it the form in which the read models show it, so that both are rendered alike.
 
 // writtenDestination leaves the health out: no write of a caller changes it.
 func writtenDestination(w command.Result[destination.State], now time.Time) query.Destination {
 	s := w.Value
 	return query.Destination{
-		ID:                    w.ID,
-		Organization:          s.Organization,
-		ExternalID:            s.Settings.ExternalID,
-		Name:                  s.Settings.Name,
-		URL:                   s.Settings.URL,
-		Address:               s.Settings.Address.Data,
-		Headers:               s.Settings.Headers.Data,
-		DebounceWindowSeconds: s.Settings.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  wire.Nullable(s.Settings.MaxRequestsPerSecond),
-		Traceparent:           s.Settings.Traceparent,
-		Status:                string(s.Status),
-		StatusReason:          wire.Nullable(s.StatusReason),
-		CreatedAt:             s.CreatedAt,
-		UpdatedAt:             s.UpdatedAt,
-		Revision:              int64(w.Revision),
-		Secrets:               activeSecrets(s, now),
+		ID:           w.ID,
+		Organization: s.Organization,
+		Settings:     s.Settings,
+		Status:       string(s.Status),
+		StatusReason: wire.Nullable(s.StatusReason),
+		CreatedAt:    s.CreatedAt,
+		UpdatedAt:    s.UpdatedAt,
+		Revision:     int64(w.Revision),
+		Secrets:      activeSecrets(s, now),
 	}
 }
 

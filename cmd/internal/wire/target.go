@@ -13,8 +13,8 @@ func TargetOf(d query.Destination) *destination.Target {
 		Organization: d.Organization,
 		Enabled:      d.Status == "enabled",
 		URL:          d.URL,
-		Address:      d.Address,
-		Headers:      d.Headers,
+		Address:      d.Address.Data,
+		Headers:      d.Headers.Data,
 	}
 	for _, secret := range d.Secrets {
 		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
