@@ -37,10 +37,10 @@ type Signed struct {
 	Revision eventstore.Revision `json:"revision"`
 }
 
-// State is the root that was signed; nil means none was.
-type State struct{ Root []byte }
+// State holds the signature. Nil means that there is no head.
+type State struct{ Signature []byte }
 
-func (e Signed) evolve(State) State { return State{Root: e.Root} }
+func (e Signed) evolve(State) State { return State{Signature: e.Signature} }
 
 // ErrTaken means that another head has this number.
 var ErrTaken = errors.New("another tree head has this number")
@@ -55,9 +55,9 @@ type Sign Signed
 
 func (c Sign) decide(s State) ([]Event, error) {
 	switch {
-	case s.Root == nil:
+	case s.Signature == nil:
 		return []Event{Signed(c)}, nil
-	case bytes.Equal(s.Root, c.Root):
+	case bytes.Equal(s.Signature, c.Signature): // of the same events at another time it is another head
 		return nil, nil
 	}
 	return nil, ErrTaken

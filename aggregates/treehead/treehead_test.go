@@ -29,7 +29,7 @@ func TestStoredForms(t *testing.T) {
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	other := treehead.Sign(signed)
-	other.Root = []byte("another")
+	other.Signature = []byte("another")
 	aggregatetest.Table(t, treehead.Aggregate).
 		State("none").
 		State("signed", signed).

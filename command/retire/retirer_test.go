@@ -212,6 +212,9 @@ func TestRetirerAsksBeforeRemoval(t *testing.T) {
 			stop()
 			running.Wait()
 			_, age := r.Retired()
+			if errors.Is(refusal, large) != (r.Postponed() == 1) {
+				t.Errorf("%v: %d acts postponed", refusal, r.Postponed())
+			}
 			if w.batches() != 0 || asked == 0 || len(r.Warnings()) != 1 || !strings.Contains(r.Warnings()[0], refusal.Error()) {
 				t.Errorf("%v: %d batches, asked %d times, warnings %q", refusal, w.batches(), asked, r.Warnings())
 			}

@@ -63,6 +63,13 @@ func (r *Retirer) forgetPostponed() {
 	r.waiting = nil
 }
 
+// Postponed returns how many acts the last turn has postponed.
+func (r *Retirer) Postponed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}
+
 // unlessPostponed notes that an act waits for its second turn, which is no failure of this one.
 func (r *Retirer) unlessPostponed(err error) error {
 	postponed, is := errors.AsType[*irreversible.PostponedError](err)

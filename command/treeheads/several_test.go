@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -70,8 +71,9 @@ func TestSealAtOnce(t *testing.T) {
 		heads []seal.Head
 		busy  sync.WaitGroup
 	)
-	for range 4 {
-		s := sealer(store)
+	for i := range 4 {
+		s, ticks := sealer(store), noon
+		s.Now = func() time.Time { ticks = ticks.Add(time.Duration(i+1) * time.Second); return ticks }
 		busy.Go(func() {
 			for range 15 {
 				appendOne(t, store)

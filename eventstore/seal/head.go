@@ -91,7 +91,10 @@ func ReadHeads(from io.Reader) (heads []Head, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxHeadLine)
 	for lines.Scan() {
-		var line struct{ Root, Signature json.RawMessage }
+		var line struct {
+			Root      json.RawMessage `json:"root"`
+			Signature json.RawMessage `json:"signature"`
+		}
 		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Root == nil || line.Signature == nil {
 			continue
 		}

@@ -171,6 +171,9 @@ var (
 	retirementOverdue = prometheus.NewDesc("carillon_retirement_overdue_seconds",
 		"Time by which the oldest published event exceeds CARILLON_RETAIN_DELIVERIES; 0 if none does. Events with "+
 			"deliveries that wait are among them.", nil, nil)
+	retirementPostponed = prometheus.NewDesc("carillon_retirement_postponed",
+		"Kinds of what is over (events, collected events) of which more than a tenth was due in the last turn, so that they "+
+			"wait for a day.", nil, nil)
 	retiredEvents = prometheus.NewDesc("carillon_retired_events_total",
 		"Published events that this process has retired.", nil, nil)
 	retiredDeliveries = prometheus.NewDesc("carillon_retired_deliveries_total",
@@ -183,6 +186,7 @@ var (
 func (a *App) readRetirement(ctx context.Context, to scrape) {
 	retired, age := a.retirement.Retired()
 	to.gauge(retirementAge, age.Seconds())
+	to.gauge(retirementPostponed, float64(a.retirement.Postponed()))
 	to.count(retiredEvents, float64(retired.Events))
 	to.count(retiredDeliveries, float64(retired.Deliveries))
 	to.count(retiredHappenings, float64(retired.Happenings))
