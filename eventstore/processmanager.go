@@ -21,6 +21,18 @@ type ProcessManager interface {
 	Changed() ([]SavedRow, error)
 }
 
+// Comparable is a ProcessManager of whose state a part follows from events that are never removed. It can be folded
+// again, without effects, and compared with what is saved.
+type Comparable interface {
+	ProcessManager
+	// Folds are the events that Fold takes.
+	Folds() Filter
+	// Fold applies an event to that part of the state, and does nothing else.
+	Fold(recorded *Recorded) error
+	// Folded returns all rows of that part.
+	Folded() ([]SavedRow, error)
+}
+
 // Lingerer is implemented by a ProcessManager that need not act at once: while no caller waits for it, it gets events
 // in batches, as read models do.
 type Lingerer interface{ Lingers() bool }

@@ -3,6 +3,7 @@ package eventstore
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 )
@@ -20,6 +21,7 @@ type savedTable interface {
 	kindOfRows() string
 	restore(row SavedRow) error
 	changed(rows []SavedRow) ([]SavedRow, error)
+	touch()
 }
 
 // Restore implements ProcessManager.
@@ -52,6 +54,20 @@ func (s *ProcessState) Changed() (rows []SavedRow, err error) {
 		}
 	}
 	return rows, nil
+}
+
+// Rows returns all rows of some kinds, as Changed would if all had changed.
+func (s *ProcessState) Rows(kinds ...string) (rows []SavedRow, err error) {
+	for _, table := range s.tables {
+		if !slices.Contains(kinds, table.kindOfRows()) {
+			continue
+		}
+		table.touch()
+		if rows, err = table.changed(rows); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(rows, func(row SavedRow) bool { return row.Data == nil }), nil
 }
 
 // SavedKey is the key of a row of a SavedTable. Its text is stored.
@@ -120,6 +136,13 @@ func (t *SavedTable[K, V]) put(key K, value *V) {
 }
 
 func (t *SavedTable[K, V]) kindOfRows() string { return t.kind }
+
+// touch marks all rows as changed.
+func (t *SavedTable[K, V]) touch() {
+	for key := range t.rows {
+		t.dirty[key] = struct{}{}
+	}
+}
 
 func (t *SavedTable[K, V]) restore(row SavedRow) error {
 	key, err := t.parse(row.ID)

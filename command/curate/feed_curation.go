@@ -54,7 +54,7 @@ type FeedCuration struct {
 	acts      func(ctx context.Context, tasks []task) error
 }
 
-var _ eventstore.ProcessManager = (*FeedCuration)(nil)
+var _ eventstore.Comparable = (*FeedCuration)(nil)
 
 // NewFeedCuration returns a curation of the feeds. A curation runs once. Happenings that are over are kept for a time;
 // 0 means forever.
@@ -82,6 +82,20 @@ func (*FeedCuration) Filter() eventstore.Filter {
 	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category,
 		retirement.Aggregate.Category)
 }
+
+// Folds implements eventstore.Comparable.
+func (*FeedCuration) Folds() eventstore.Filter {
+	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category)
+}
+
+// Fold implements eventstore.Comparable.
+func (c *FeedCuration) Fold(recorded *eventstore.Recorded) error {
+	_, _, err := c.index.apply(&event{Recorded: recorded})
+	return err
+}
+
+// Folded implements eventstore.Comparable: happenings, which the memory follows from, are retired.
+func (c *FeedCuration) Folded() ([]eventstore.SavedRow, error) { return c.Rows("feed") }
 
 // task is a change with the event that it follows from.
 type task struct {

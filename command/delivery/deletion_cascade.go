@@ -58,7 +58,7 @@ type DeletionCascade struct {
 	gone     *eventstore.SavedTable[uuid.UUID, struct{}] // organizations that were deleted
 }
 
-var _ eventstore.ProcessManager = (*DeletionCascade)(nil)
+var _ eventstore.Comparable = (*DeletionCascade)(nil)
 
 // NewDeletionCascade makes a cascade of deletions; each run of it wants a fresh one.
 func NewDeletionCascade(store eventstore.Store, holdings Holdings) *DeletionCascade {
@@ -78,6 +78,26 @@ func (*DeletionCascade) Version() int { return 1 }
 func (*DeletionCascade) Filter() eventstore.Filter {
 	return eventstore.Categories(organization.Aggregate.Category, clientcertificate.Aggregate.Category,
 		feed.Aggregate.Category, destination.Aggregate.Category, subscription.Aggregate.Category)
+}
+
+// Folds implements eventstore.Comparable.
+func (*DeletionCascade) Folds() eventstore.Filter {
+	return eventstore.Categories(organization.Aggregate.Category, feed.Aggregate.Category,
+		destination.Aggregate.Category, subscription.Aggregate.Category)
+}
+
+// Fold implements eventstore.Comparable.
+func (c *DeletionCascade) Fold(r *eventstore.Recorded) error {
+	if r.Category() != organization.Aggregate.Category {
+		return c.routes.Apply(r)
+	}
+	_, err := c.deleted(r)
+	return err
+}
+
+// Folded implements eventstore.Comparable.
+func (c *DeletionCascade) Folded() ([]eventstore.SavedRow, error) {
+	return c.Rows(append(routeKinds, "gone")...)
 }
 
 // React implements eventstore.ProcessManager.
@@ -119,18 +139,11 @@ func (c *DeletionCascade) react(ctx context.Context, r *eventstore.Recorded) err
 
 // afterOrganization deletes everything of a deleted organization. These deletions come back as events.
 func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.Recorded) error {
-	event, err := organization.Events.Decode(r)
-	if err != nil {
+	deleted, err := c.deleted(r)
+	if err != nil || !deleted {
 		return err
 	}
-	switch event.(type) {
-	case organization.Deleted:
-	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked,
-		organization.LimitsSet, organization.Suspended, organization.Resumed:
-		return nil
-	}
 	id := r.StreamID()
-	c.gone.Set(id, &struct{}{})
 	for target, t := range c.routes.targets.All() {
 		if t.Organization == id {
 			if err := c.endDestination(ctx, r, id, target); err != nil {
@@ -144,6 +157,22 @@ func (c *DeletionCascade) afterOrganization(ctx context.Context, r *eventstore.R
 		}
 	}
 	return c.endCertificate(ctx, r, id)
+}
+
+// deleted folds an event of an organization, and reports whether it was deleted.
+func (c *DeletionCascade) deleted(r *eventstore.Recorded) (bool, error) {
+	event, err := organization.Events.Decode(r)
+	if err != nil {
+		return false, err
+	}
+	switch event.(type) {
+	case organization.Deleted:
+		c.gone.Set(r.StreamID(), &struct{}{})
+		return true, nil
+	case organization.Registered, organization.KeyIssued, organization.KeyRotated, organization.KeyRevoked,
+		organization.LimitsSet, organization.Suspended, organization.Resumed:
+	}
+	return false, nil
 }
 
 // endDestination deletes a destination of a deleted organization, and its data key.

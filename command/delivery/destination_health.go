@@ -44,7 +44,7 @@ type streak struct {
 	Switches int       `json:"switches,omitzero"` // see destination.State
 }
 
-var _ eventstore.ProcessManager = (*DestinationHealth)(nil)
+var _ eventstore.Comparable = (*DestinationHealth)(nil)
 
 // NewDestinationHealth makes a watcher of the destinations' health; each run of it wants a fresh one.
 func NewDestinationHealth(store eventstore.Store, policy HealthPolicy, log *slog.Logger) *DestinationHealth {
@@ -68,6 +68,23 @@ func (*DestinationHealth) Filter() eventstore.Filter {
 	return eventstore.Categories(delivery.Aggregate.Category, destination.Aggregate.Category,
 		subscription.Aggregate.Category, source.Aggregate.Category)
 }
+
+// Folds implements eventstore.Comparable.
+func (*DestinationHealth) Folds() eventstore.Filter {
+	return eventstore.Categories(destination.Aggregate.Category)
+}
+
+// Fold implements eventstore.Comparable.
+func (h *DestinationHealth) Fold(recorded *eventstore.Recorded) error {
+	event, err := destination.Events.Decode(recorded)
+	if err != nil {
+		return err
+	}
+	return h.notices.address(recorded, event)
+}
+
+// Folded implements eventstore.Comparable: attempts, which the rest follows from, are retired.
+func (h *DestinationHealth) Folded() ([]eventstore.SavedRow, error) { return h.Rows("notice_address") }
 
 // Changed implements eventstore.ProcessManager.
 func (h *DestinationHealth) Changed() ([]eventstore.SavedRow, error) {

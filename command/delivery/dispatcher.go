@@ -33,7 +33,10 @@ type Dispatcher struct {
 	mu      sync.RWMutex // guards the targets of routes, which appending goroutines read
 }
 
-var _ eventstore.Deferring = (*Dispatcher)(nil)
+var (
+	_ eventstore.Deferring  = (*Dispatcher)(nil)
+	_ eventstore.Comparable = (*Dispatcher)(nil)
+)
 
 // NewDispatcher makes a dispatcher; each run of it wants a fresh one.
 func NewDispatcher(store eventstore.Store, handoff Handoff) *Dispatcher {
@@ -54,6 +57,15 @@ func (*Dispatcher) Filter() eventstore.Filter {
 	return eventstore.Categories(publication.Aggregate.Category, feed.Aggregate.Category,
 		destination.Aggregate.Category, subscription.Aggregate.Category)
 }
+
+// Folds implements eventstore.Comparable.
+func (*Dispatcher) Folds() eventstore.Filter { return routeEvents() }
+
+// Fold implements eventstore.Comparable.
+func (d *Dispatcher) Fold(recorded *eventstore.Recorded) error { return d.apply(recorded) }
+
+// Folded implements eventstore.Comparable.
+func (d *Dispatcher) Folded() ([]eventstore.SavedRow, error) { return d.Rows(routeKinds...) }
 
 // Changed implements eventstore.ProcessManager.
 func (d *Dispatcher) Changed() ([]eventstore.SavedRow, error) {

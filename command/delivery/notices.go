@@ -84,8 +84,35 @@ func newNotices(store eventstore.Store, state *eventstore.ProcessState) *notices
 	return n
 }
 
-// afterChange takes in a change of a destination.
+// afterChange takes in a change of a destination, and makes the notices about it.
 func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, event destination.Event) error {
+	if err := n.address(cause, event); err != nil {
+		return err
+	}
+	id := cause.StreamID()
+	switch e := event.(type) {
+	case destination.AutoDisabled:
+		n.down.Set(id, &struct{}{})
+		return n.about(ctx, cause, catalog.DestinationAutoDisabled, noticeData{Destination: id, Message: e.Reason})
+	case destination.SecretRotated:
+		if len(e.Expiring) > 0 {
+			return n.about(ctx, cause, catalog.SecretExpiring, noticeData{
+				Destination: id,
+				Message:     "The secret was rotated: the earlier ones sign until they expire",
+				Secrets:     e.Expiring,
+				ExpiresAt:   e.ExpiresAt,
+			})
+		}
+	case destination.Deleted:
+		n.down.Set(id, nil)
+	case destination.Created, destination.Revised, destination.Enabled, destination.Disabled,
+		destination.SecretMinted, destination.SecretExpired: // the owner knows
+	}
+	return nil
+}
+
+// address folds a change of a destination into the addresses of notices.
+func (n *notices) address(cause *eventstore.Recorded, event destination.Event) error {
 	id := cause.StreamID()
 	switch e := event.(type) {
 	case destination.Created:
@@ -101,25 +128,11 @@ func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, e
 		n.name(id, organization, e.Settings)
 	case destination.Enabled:
 		n.turn(id, false)
-	case destination.Disabled:
+	case destination.Disabled, destination.AutoDisabled:
 		n.turn(id, true)
-	case destination.AutoDisabled:
-		n.turn(id, true)
-		n.down.Set(id, &struct{}{})
-		return n.about(ctx, cause, catalog.DestinationAutoDisabled, noticeData{Destination: id, Message: e.Reason})
-	case destination.SecretRotated:
-		if len(e.Expiring) > 0 {
-			return n.about(ctx, cause, catalog.SecretExpiring, noticeData{
-				Destination: id,
-				Message:     "The secret was rotated: the earlier ones sign until they expire",
-				Secrets:     e.Expiring,
-				ExpiresAt:   e.ExpiresAt,
-			})
-		}
 	case destination.Deleted:
 		n.addresses.Set(id, nil)
-		n.down.Set(id, nil)
-	case destination.SecretMinted, destination.SecretExpired: // the owner knows
+	case destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // of the same address
 	}
 	return nil
 }

@@ -86,6 +86,15 @@ func NewRoutes(state *eventstore.ProcessState) *Routes {
 	return r
 }
 
+// routeKinds are the rows of Routes that follow from events that are never removed.
+var routeKinds = []string{"feed", "target", "subscription"}
+
+// routeEvents are the events that Apply takes.
+func routeEvents() eventstore.Filter {
+	return eventstore.Categories(feed.Aggregate.Category, destination.Aggregate.Category,
+		subscription.Aggregate.Category)
+}
+
 // Apply folds an event of a feed, destination or subscription.
 func (r *Routes) Apply(recorded *eventstore.Recorded) error {
 	id := recorded.StreamID()
