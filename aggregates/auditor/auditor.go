@@ -50,14 +50,23 @@ const (
 
 // State is the state for decisions.
 type State struct {
-	Status  Status
-	TokenID string
-	Hash    []byte
+	Status       Status
+	TokenID      string
+	Name         string
+	Organization uuid.UUID // zero: all
+	Hash         []byte
+	ExpiresAt    *time.Time // nil means never
 }
 
-func (e TokenIssued) evolve(s State) State {
-	s.Status, s.TokenID, s.Hash = StatusIssued, e.TokenID, e.Hash
-	return s
+func (e TokenIssued) evolve(State) State {
+	return State{
+		Status:       StatusIssued,
+		TokenID:      e.TokenID,
+		Name:         e.Name,
+		Organization: e.Organization,
+		Hash:         e.Hash,
+		ExpiresAt:    e.ExpiresAt,
+	}
 }
 
 func (TokenRevoked) evolve(s State) State { s.Status = StatusRevoked; return s }

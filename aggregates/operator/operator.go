@@ -72,8 +72,14 @@ type Token struct {
 }
 
 // ValidAt reports whether the token is valid at a time.
-func (t Token) ValidAt(now time.Time) bool {
-	return (t.ExpiresAt.IsZero() || now.Before(t.ExpiresAt)) && (t.EndsAt.IsZero() || now.Before(t.EndsAt))
+func (t Token) ValidAt(now time.Time) bool { return t.End().IsZero() || now.Before(t.End()) }
+
+// End returns the end of the token by its expiry or its overlap, zero for never.
+func (t Token) End() time.Time {
+	if t.EndsAt.IsZero() || !t.ExpiresAt.IsZero() && t.ExpiresAt.Before(t.EndsAt) {
+		return t.ExpiresAt
+	}
+	return t.EndsAt
 }
 
 // State is the state for decisions.

@@ -33,19 +33,20 @@ const (
 type Key struct {
 	Status    KeyStatus
 	Name      string
+	Hash      []byte // see KeyIssued.Hash
 	Scopes    []Scope
 	ExpiresAt time.Time
 	EndsAt    time.Time // of the overlap with its successor
 }
 
-// worksAt reports whether the key is valid at a time.
-func (k Key) worksAt(now time.Time) bool {
-	end := k.end()
+// WorksAt reports whether the key is valid at a time.
+func (k Key) WorksAt(now time.Time) bool {
+	end := k.End()
 	return k.Status == KeyStatusIssued && (end.IsZero() || now.Before(end))
 }
 
-// end returns the end of the key by its expiry or its overlap, zero for never.
-func (k Key) end() time.Time {
+// End returns the end of the key by its expiry or its overlap, zero for never.
+func (k Key) End() time.Time {
 	if k.EndsAt.IsZero() || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(k.EndsAt) {
 		return k.ExpiresAt
 	}
@@ -76,6 +77,7 @@ func (e KeyIssued) evolve(s State) State {
 	return s.withKey(e.KeyID, Key{
 		Status:    KeyStatusIssued,
 		Name:      e.Name,
+		Hash:      e.Hash,
 		Scopes:    e.Scopes,
 		ExpiresAt: orZero(e.ExpiresAt),
 	})
@@ -88,6 +90,7 @@ func (e KeyRotated) evolve(s State) State {
 	return s.withKey(e.KeyID, Key{
 		Status:    KeyStatusIssued,
 		Name:      e.Name,
+		Hash:      e.Hash,
 		Scopes:    e.Scopes,
 		ExpiresAt: orZero(e.ExpiresAt),
 	})
@@ -115,7 +118,7 @@ func (s State) withKey(id string, key Key) State {
 // the limit, so that a rotation is possible at the limit.
 func (s State) workingKeys(now time.Time) (all, standing int) {
 	for _, key := range s.Keys {
-		if key.worksAt(now) {
+		if key.WorksAt(now) {
 			all++
 			if key.EndsAt.IsZero() {
 				standing++
@@ -167,7 +170,7 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 		standing-- // its successor replaces it
 	}
 	switch {
-	case !old.worksAt(c.At):
+	case !old.WorksAt(c.At):
 		return nil, ErrUnknownKey
 	case standing >= most, all >= 2*most && c.Overlap > 0:
 		return nil, &LimitError{Limit: LimitKeys, Most: most}
@@ -185,7 +188,7 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 		EndsAt: ends,
 		At:     c.At,
 	}
-	if end := old.end(); !end.IsZero() {
+	if end := old.End(); !end.IsZero() {
 		rotated.ExpiresAt = &end
 	}
 	return []Event{rotated}, nil

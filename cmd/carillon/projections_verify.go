@@ -47,7 +47,7 @@ func (c *projectionsVerifyCommand) Run(ctx context.Context, t terminal, client *
 		return err
 	}
 	if done.Verified.Differing > 0 {
-		return fmt.Errorf("%s differs from the log: find out who changed it, then carillon projections rebuild %[1]s", c.Name)
+		return fmt.Errorf("%s differs from the log: find out who changed it; carillon status names the repair", c.Name)
 	}
 	return nil
 }

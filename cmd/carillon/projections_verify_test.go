@@ -56,3 +56,40 @@ func TestVerifyNamesForgedAudit(t *testing.T) {
 	s.refused("no projection has this name", "projections", "verify", "unknown")
 	s.ok("status")
 }
+
+// Rows of the states of process managers are changed by hand: each is named. Without the change all agree.
+func TestVerifyNamesForgedState(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	id := s.liveDestination(s.ok("org", "create", "Town hall")).String()
+	verify := func(name string) string {
+		t.Helper()
+		_, out, _ := s.run("projections", "verify", name)
+		return out
+	}
+	for _, name := range app.Compared() {
+		if got := verify(name); !strings.Contains(got, " agrees with the log: ") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if _, err := s.app.Queries.Pool.Exec(t.Context(), `
+		UPDATE dispatcher.state SET data = '{"organization": "11111111-1111-4111-8111-111111111111", "enabled": true}'
+			WHERE kind = 'target' AND id = '`+id+`';
+		INSERT INTO destination_health.state VALUES ('notice_address', '`+id+`',
+			'{"organization": "11111111-1111-4111-8111-111111111111"}');
+		DELETE FROM deletion_cascade.state WHERE kind = 'target'`); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"dispatcher":         "state id=" + id + " kind=target changed\n",
+		"destination_health": "state id=" + id + " kind=notice_address added\n",
+		"deletion_cascade":   "state id=" + id + " kind=target missing\n",
+	} {
+		if got := verify(name); !strings.Contains(got, want) {
+			t.Errorf("%s lacks %q: %s", name, want, got)
+		}
+	}
+	if _, out, _ := s.run("status"); !strings.Contains(out, "process dispatcher: rows that differ from the log: 1, ") {
+		t.Errorf("status: %s", out)
+	}
+}

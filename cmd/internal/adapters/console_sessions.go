@@ -12,11 +12,16 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi"
 	"carillon/query"
 )
 
 // ConsoleSessions is console.Sessions in Postgres.
-type ConsoleSessions struct{ Pool *pgxpool.Pool }
+type ConsoleSessions struct {
+	Pool *pgxpool.Pool
+	// Keys finds the key of a session, so that it is compared with the log. Optional.
+	Keys httpapi.Keys
+}
 
 var _ console.Sessions = ConsoleSessions{}
 
@@ -78,6 +83,15 @@ func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (
 		&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes, &found.Person,
 		&found.Requests,
 	)
+	if err == nil && found.Role == console.ForOrganization && found.Key != "" && s.Keys != nil {
+		keys, err := s.Keys.FindKeys(ctx, []string{found.Key}, now)
+		if err == nil && len(keys) == 0 {
+			err = query.ErrNotFound
+		}
+		if err != nil {
+			return console.Session{}, fmt.Errorf("key of a session: %w", err)
+		}
+	}
 	return found, missing("session", err)
 }
 

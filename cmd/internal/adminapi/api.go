@@ -49,6 +49,8 @@ type Dependencies struct {
 	Seal Seal
 	// Analysts keeps the logins of people who read the analysts' views.
 	Analysts Analysts
+	// Tokens finds tokens of operators and auditors. Default: Queries.
+	Tokens Tokens
 	// Uses records each use of a token.
 	Uses           httpapi.Uses
 	Metrics        prometheus.Gatherer
@@ -62,6 +64,12 @@ const (
 	readyTimeout = 3 * time.Second
 	maxScrapes   = 8 // of the metrics at one time; each takes their whole text into memory
 )
+
+// Tokens finds those tokens that are valid at a time, or returns query.ErrNotFound; adapters.Proven is one.
+type Tokens interface {
+	OperatorToken(ctx context.Context, id string, now time.Time) (query.OperatorToken, error)
+	AuditorToken(ctx context.Context, id string, now time.Time) (query.AuditorToken, error)
+}
 
 // API is an http.Handler.
 type API struct {
@@ -82,6 +90,9 @@ func New(deps Dependencies) *API {
 		tokens:       wire.NewCredentials("tokens", query.ErrNotFound),
 		router:       chi.NewRouter(),
 		intake:       newIntake(),
+	}
+	if a.Tokens == nil {
+		a.Tokens = deps.Queries
 	}
 	unobserved := func(string, string, int, time.Duration) {}
 	a.router.Use(wire.Pace, wire.RequestID, wire.AccessLog(deps.Log, unobserved), wire.Recover(surface),

@@ -61,11 +61,11 @@ func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
 		return Principal{Role: RoleOperator, TokenID: a.configuredID()}, nil
 	}
 	if presented, ok := credential.Parse(credential.OperatorToken, token); ok {
-		known, err := a.Queries.OperatorToken(ctx, presented.ID, a.Now())
+		known, err := a.Tokens.OperatorToken(ctx, presented.ID, a.Now())
 		return a.principal(presented, known.Hash, err, Principal{Role: RoleOperator, Name: known.Name, TokenID: presented.ID})
 	}
 	if presented, ok := credential.Parse(credential.AuditorToken, token); ok {
-		known, err := a.Queries.AuditorToken(ctx, presented.ID, a.Now())
+		known, err := a.Tokens.AuditorToken(ctx, presented.ID, a.Now())
 		return a.principal(presented, known.Hash, err,
 			Principal{
 				Role:         RoleAuditor,

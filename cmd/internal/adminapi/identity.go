@@ -20,11 +20,11 @@ func (a *API) StillValid(ctx context.Context, who Principal) (bool, error) {
 	var err error
 	switch {
 	case who.Role == RoleAuditor:
-		_, err = a.Queries.AuditorToken(ctx, who.TokenID, a.Now())
+		_, err = a.Tokens.AuditorToken(ctx, who.TokenID, a.Now())
 	case who.Name == "":
 		return who.TokenID == a.configuredID(), nil
 	default:
-		_, err = a.Queries.OperatorToken(ctx, who.TokenID, a.Now())
+		_, err = a.Tokens.OperatorToken(ctx, who.TokenID, a.Now())
 	}
 	if errors.Is(err, query.ErrNotFound) {
 		return false, nil

@@ -136,7 +136,7 @@ func begun(name string, err error) (wire.Reply, error) {
 	case errors.Is(err, ErrNoProjection):
 		return wire.Reply{}, &wire.Failure{
 			Kind: wire.NotFound,
-			Issue: "no projection has this name, or it is a process, which keeps no tables: GET " +
+			Issue: "no projection has this name, or it is a process, which is not rebuilt: GET " +
 				"/admin/projections (carillon projections status) lists them",
 			Cause: err,
 		}

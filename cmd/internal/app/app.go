@@ -80,6 +80,7 @@ type App struct {
 	operators *console.Console
 	sessions  console.Sessions
 	uses      *adapters.CredentialUses
+	proven    *adapters.Proven
 	admin     http.Handler
 	rebuilds  *rebuilds
 	// verifications compare read models with the log.

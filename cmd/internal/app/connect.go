@@ -91,7 +91,9 @@ func (a *App) connectReading() {
 		log:      a.log,
 	}
 	a.uses = &adapters.CredentialUses{Pool: a.base.keys, Log: a.log}
-	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions}
+	a.proven = adapters.NewProven(&query.Queries{Pool: a.base.keys}, a.base.store, a.Progress.Await, a.clock.Now, a.log)
+	a.verifications.proven = a.proven
+	a.sessions = adapters.ConsoleSessions{Pool: a.base.sessions, Keys: a.proven}
 }
 
 // connectMetrics registers the collectors of metrics.
@@ -240,6 +242,7 @@ func (a *App) connectAdmin() *adminapi.API {
 		Keys:        a,
 		Seal:        a.seal,
 		Analysts:    analytics.Logins{Pool: a.base.pool, Log: a.log, Loopback: a.cfg.AnalyticsAddr},
+		Tokens:      a.proven,
 		Uses:        a.uses,
 		ConsoleLink: a.consoleLink,
 		OnBehalf: func(w http.ResponseWriter, r *http.Request, by command.Caller) {
@@ -260,7 +263,7 @@ func (a *App) connectAPI(with sending) (err error) {
 		Trace:          a.traceRequests(),
 		Commands:       a.Commands,
 		Queries:        a.Queries,
-		Keys:           &query.Queries{Pool: a.base.keys},
+		Keys:           a.proven,
 		Readers:        wire.Readers{Await: a.Progress.Await, Cascaded: a.holdings.Cascaded},
 		Now:            a.clock.Now,
 		Log:            a.log,

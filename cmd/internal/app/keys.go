@@ -159,7 +159,10 @@ func (a *App) warnings() []string {
 }
 
 func (a *App) keyMetrics() {
-	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	a.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "carillon_credentials_forged_total",
+		Help: "Uses and comparisons of credentials whose row in Postgres is not what the log says; they are refused.",
+	}, func() float64 { return float64(a.proven.Forged()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "carillon_destinations_without_key",
 		Help: "Live destinations whose data key is lost: their sealed data can't be opened.",
 	}, func() float64 { return float64(len(a.keys.Lost().Destinations)) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{

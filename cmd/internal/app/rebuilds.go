@@ -109,26 +109,31 @@ func (r *rebuilds) leftOut(name string) string {
 
 // Rebuild implements adminapi.Projections.
 func (r *rebuilds) Rebuild(_ context.Context, name string) error {
-	return r.begin(r.rebuilding, name, r.rebuild)
-}
-
-// Verify implements adminapi.Projections.
-func (r *rebuilds) Verify(_ context.Context, name string, sample float64) error {
-	return r.begin(r.verifying, name, func(m projections.ReadModel, report func(at, head eventstore.Position)) error {
-		return r.app.verifications.verify(r.app.ending, m, sample, report)
-	})
-}
-
-// begin starts work on a read model. It outlives the request that asked for it, and ends with the process.
-func (r *rebuilds) begin(
-	list map[string]*adminapi.Rebuild, name string,
-	work func(m projections.ReadModel, report func(at, head eventstore.Position)) error,
-) error {
 	models := ReadModels()
 	i := slices.IndexFunc(models, func(m projections.ReadModel) bool { return m.Name == name })
 	if i < 0 {
 		return adminapi.ErrNoProjection
 	}
+	return r.begin(r.rebuilding, name, func(report func(at, head eventstore.Position)) error {
+		return r.rebuild(models[i], report)
+	})
+}
+
+// Verify implements adminapi.Projections.
+func (r *rebuilds) Verify(_ context.Context, name string, sample float64) error {
+	if r.app.verifications.verifier(name) == nil {
+		return adminapi.ErrNoProjection
+	}
+	return r.begin(r.verifying, name, func(report func(at, head eventstore.Position)) error {
+		return r.app.verifications.verify(r.app.ending, name, sample, report)
+	})
+}
+
+// begin starts work on a consumer. It outlives the request that asked for it, and ends with the process.
+func (r *rebuilds) begin(
+	list map[string]*adminapi.Rebuild, name string,
+	work func(report func(at, head eventstore.Position)) error,
+) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := list[name]; known != nil && known.Error == "" {
@@ -138,7 +143,7 @@ func (r *rebuilds) begin(
 	list[name] = current
 	r.works.Go(func() {
 		err := panics.Catch("rebuild", func() error {
-			return work(models[i], func(at, head eventstore.Position) {
+			return work(func(at, head eventstore.Position) {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				current.Done, current.Total = int64(at.Commit), int64(head.Commit) //nolint:gosec // positions fit an int64

@@ -11,7 +11,6 @@ import (
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/analytics"
-	"carillon/projections/audit"
 )
 
 // startListening lets other processes say which of this one's consumers they wait for, which destinations rest, how
@@ -42,8 +41,13 @@ func (a *App) startReadModels(s *stage) {
 	s.keep("analysts", func(ctx context.Context) {
 		analytics.Watch(ctx, a.base.pool, a.log, time.NewTicker(vacancyPoll).C)
 	})
-	s.keep("verification", func(ctx context.Context) {
-		a.verifications.daily(ctx, audit.ReadModel, time.NewTicker(verifyLook).C)
+	for _, name := range slices.DeleteFunc(Compared(), func(name string) bool { return !comparedDaily(name) }) {
+		s.keep("verification of "+name, func(ctx context.Context) {
+			a.verifications.daily(ctx, name, time.NewTicker(verifyLook).C)
+		})
+	}
+	s.keep("credentials", func(ctx context.Context) {
+		a.verifications.credentials(ctx, time.NewTicker(proofEvery).C)
 	})
 }
 

@@ -8,18 +8,18 @@ import (
 	"carillon/cmd/internal/app"
 )
 
-// verifyReadModels compares every read model with the log.
+// verifyReadModels compares every read model, and the states of process managers, with the log.
 func verifyReadModels(t testing.TB, client *adminclient.Client) {
 	t.Helper()
-	for _, m := range app.ReadModels() {
-		if err := client.Verify(t.Context(), m.Name, 100); err != nil {
-			t.Fatalf("verify %s: %v", m.Name, err)
+	for _, name := range app.Compared() {
+		if err := client.Verify(t.Context(), name, 100); err != nil {
+			t.Fatalf("verify %s: %v", name, err)
 		}
 		var found adminapi.Projection
-		poll(t, patience, m.Name+" is compared with the log", func() bool {
+		poll(t, patience, name+" is compared with the log", func() bool {
 			list, err := client.Projections(t.Context())
 			for _, p := range list {
-				if p.Name == m.Name {
+				if p.Name == name {
 					found = p
 				}
 			}
@@ -27,11 +27,11 @@ func verifyReadModels(t testing.TB, client *adminclient.Client) {
 		})
 		switch v := found.Verified; {
 		case v == nil || found.Verifying != nil:
-			t.Errorf("%s is not verified: %+v", m.Name, found.Verifying)
+			t.Errorf("%s is not verified: %+v", name, found.Verifying)
 		case v.Differing > 0:
-			t.Errorf("%s differs from the log in %d of %d rows: %v", m.Name, v.Differing, v.Rows, v.Differences)
+			t.Errorf("%s differs from the log in %d of %d rows: %v", name, v.Differing, v.Rows, v.Differences)
 		default:
-			t.Logf("%s agrees with the log: %d rows", m.Name, v.Rows)
+			t.Logf("%s agrees with the log: %d rows", name, v.Rows)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestVerificationOnceADay(t *testing.T) {
 		looks := make(chan time.Time)
 		looking, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { v.daily(looking, auditors.ReadModel, looks); close(ended) }()
+		go func() { v.daily(looking, auditors.ReadModel.Name, looks); close(ended) }()
 		looks <- now
 		select {
 		case looks <- now: // the first look is over
@@ -74,7 +74,7 @@ func TestVerificationOnceADay(t *testing.T) {
 		<-ended
 		return logged.String()
 	}
-	if got := look(); !strings.Contains(got, "agrees with the log") || !strings.Contains(got, "rows=1") {
+	if got := look(); !strings.Contains(got, "agree with the log") || !strings.Contains(got, "rows=1") {
 		t.Errorf("first look: %s", got)
 	}
 	if _, err := pool.Exec(ctx, "UPDATE auditors.tokens SET name = 'Eve'"); err != nil {
