@@ -34,6 +34,7 @@ func (auditVerifyCommand) Help() string {
 	return `The log is compared with all tree heads in it, event by event, whether a server runs or not. What
 was changed, added, moved or is missing is named. By heads that were kept elsewhere (--head) a log is found
 that was written again as a whole, or whose end was cut off. A file is verified without a server and offline.
+It exits with 1 if anything differs, and with 2 without a public key to go by.
 
   carillon audit verify --head heads.ndjson
   carillon audit verify proof.ndjson --key KEY`

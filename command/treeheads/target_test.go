@@ -40,8 +40,10 @@ func TestTargetFile(t *testing.T) {
 	if report := verify(t, l, kept); !report.OK() || report.Elsewhere != 4 {
 		t.Errorf("%+v", report)
 	}
-	if _, err := seal.ReadHeads(strings.NewReader("none\n{}\n")); err == nil {
-		t.Error("heads were read of a file without any")
+	for _, bad := range []string{"none\n{}\n", string(text) + `{"size":1,"root":"!","signature":"AA=="}`} {
+		if _, err := seal.ReadHeads(strings.NewReader(bad)); err == nil {
+			t.Errorf("heads were read of a file without any, or with one that can't be read: %s", bad)
+		}
 	}
 }
 
