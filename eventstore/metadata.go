@@ -19,8 +19,15 @@ type Metadata struct {
 	CausationID   uuid.UUID `json:"$causationId,omitzero"`   // the event or request that led here directly
 	Actor         string    `json:"actor"`                   // "key:<id>", "operator", or a process manager's name
 	Reason        string    `json:"reason,omitempty"`        // free text of the actor, for auditors
-	Traceparent   string    `json:"traceparent,omitempty"`   // the span that caused it, by the W3C; empty if not traced
 	SchemaVersion int       `json:"schemaVersion"`
+
+	Trace // the span that caused it
+}
+
+// Trace names a span as the headers of the W3C do. It is empty if nothing is traced.
+type Trace struct {
+	Parent string `json:"traceparent,omitempty"`
+	State  string `json:"tracestate,omitempty"` // of tracing systems. Optional
 }
 
 // ParseMetadata reads the metadata of a recorded event.
@@ -35,16 +42,16 @@ func ParseMetadata(data []byte) (Metadata, error) {
 	return m, nil
 }
 
-// Traceparent returns the span that caused the event, or "" if that is not known. Most events have none.
-func (r *Recorded) Traceparent() string {
+// Trace returns the span that caused the event. Most events have none.
+func (r *Recorded) Trace() Trace {
 	if !bytes.Contains(r.Metadata, []byte(`"traceparent"`)) {
-		return ""
+		return Trace{}
 	}
 	m, err := ParseMetadata(r.Metadata)
 	if err != nil {
-		return ""
+		return Trace{}
 	}
-	return m.Traceparent
+	return m.Trace
 }
 
 func (m Metadata) encode() ([]byte, error) {

@@ -60,6 +60,10 @@ func withVariable(text string, flags []*kong.Flag) string {
 	return text
 }
 
+// serviceVariable matches what Kubernetes sets in every container for a service whose name begins with carillon.
+var serviceVariable = regexp.MustCompile(`^CARILLON_(\w+_)?(SERVICE_HOST=|SERVICE_PORT(_\w+)?=\d+$|` +
+	`PORT(_\d+_(TCP|UDP|SCTP))?=\w+://|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)`)
+
 // unknownVariables are the CARILLON_* variables of an environment that no flag has: most likely mistyped.
 func unknownVariables(model *kong.Application, environ []string) []string {
 	known := map[string]bool{}
@@ -75,7 +79,7 @@ func unknownVariables(model *kong.Application, environ []string) []string {
 	var unknown []string
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		if strings.HasPrefix(name, "CARILLON_") && !known[name] {
+		if strings.HasPrefix(name, "CARILLON_") && !known[name] && !serviceVariable.MatchString(entry) {
 			unknown = append(unknown, name)
 		}
 	}

@@ -66,6 +66,9 @@ func readPEM(flag, path string, limit int64) (string, error) {
 	case int64(len(text)) > limit:
 		return "", fmt.Errorf("%s: %s has more than %d bytes: it can't be the right file", flag, path, limit)
 	}
+	if text, err = mtls.PEM(text); err != nil { // DER would not survive the JSON of the request
+		return "", fmt.Errorf("%s: %s %w", flag, path, err)
+	}
 	return string(text), nil
 }
 

@@ -42,7 +42,7 @@ func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Out
 	}
 	ctx, own, end := d.traceAttempt(ctx, job)
 	if job.showsTrace {
-		request.Traceparent = own
+		request.Trace = own
 	}
 	result := d.Sender.Send(ctx, request)
 	if end != nil {

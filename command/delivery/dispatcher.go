@@ -141,7 +141,7 @@ func (d *Dispatcher) plan(recorded *eventstore.Recorded, id uuid.UUID, p publica
 		fresh: d.handoff != nil && !d.Replayed(recorded),
 	}
 	if d.Tracer != nil {
-		f.traceparent = recorded.Traceparent()
+		f.trace = recorded.Trace()
 	}
 	return f
 }

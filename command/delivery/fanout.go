@@ -26,7 +26,7 @@ type fanOut struct {
 	fresh     bool  // it may be handed over
 	body      *Body // of the deliveries that are handed over
 	// The span of the publication, then of the dispatch. Empty if it is not traced.
-	traceparent string
+	trace eventstore.Trace
 
 	// The rest is of appends, and guarded by it.
 	by        *publisher
@@ -124,7 +124,7 @@ func (d *Dispatcher) leaseRoom(f *fanOut) {
 		return
 	}
 	f.body = NewBody(f.id, f.published, f.at)
-	f.body.Traceparent = f.traceparent
+	f.body.Trace = f.trace
 	for i := range f.scheduled {
 		s := &f.scheduled[i]
 		if !s.NotBefore.IsZero() || !d.enabled(s.Destination) { // since it was planned

@@ -152,7 +152,7 @@ func (d *Deliverer) dispatched(ctx context.Context, recorded *eventstore.Recorde
 			return
 		}
 		if d.Tracer != nil {
-			body.Traceparent = recorded.Traceparent()
+			body.Trace = recorded.Trace()
 		}
 		jobs := make([]Job, len(mine))
 		for i := range mine {

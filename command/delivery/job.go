@@ -44,8 +44,8 @@ type Body struct {
 	Event      uuid.UUID
 	Published  publication.Published
 	RecordedAt time.Time
-	// Traceparent names the span of the dispatch that hands its deliveries over. Optional.
-	Traceparent string
+	// Trace names the span of the dispatch that hands its deliveries over. Optional.
+	Trace eventstore.Trace
 
 	size int // of the data; 0 means that it is not counted
 

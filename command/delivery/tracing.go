@@ -9,23 +9,23 @@ import (
 	"carillon/eventstore"
 )
 
-// Tracer continues the trace of the request that published an event. A traceparent names a span as the W3C does, and is
-// empty if it is not traced; the context of a span goes to the appends below it.
+// Tracer continues the trace of the request that published an event. The context of a span goes to the
+// appends below it.
 type Tracer interface {
 	// Dispatch begins the span of a dispatch. own names it.
-	Dispatch(ctx context.Context, traceparent, eventType string, deliveries int) (
-		_ context.Context, own string, end func(error))
+	Dispatch(ctx context.Context, cause eventstore.Trace, eventType string, deliveries int) (
+		_ context.Context, own eventstore.Trace, end func(error))
 	// Attempt begins the span of an attempt. own names it.
-	Attempt(ctx context.Context, traceparent string, job *Job) (
-		_ context.Context, own string, end func(webhook.Result))
+	Attempt(ctx context.Context, cause eventstore.Trace, job *Job) (
+		_ context.Context, own eventstore.Trace, end func(webhook.Result))
 }
 
 // traceDispatch begins the span of a fan-out, if its publication is traced. end may be nil.
 func (d *Dispatcher) traceDispatch(ctx context.Context, f *fanOut) (_ context.Context, end func(error)) {
-	if d.Tracer == nil || f.traceparent == "" {
+	if d.Tracer == nil || f.trace == (eventstore.Trace{}) {
 		return ctx, nil
 	}
-	ctx, f.traceparent, end = d.Tracer.Dispatch(ctx, f.traceparent, f.published.Type, len(f.scheduled))
+	ctx, f.trace, end = d.Tracer.Dispatch(ctx, f.trace, f.published.Type, len(f.scheduled))
 	return ctx, end
 }
 
@@ -33,23 +33,23 @@ func (d *Dispatcher) traceDispatch(ctx context.Context, f *fanOut) (_ context.Co
 // traced. end may be nil.
 func (d *Deliverer) traceAttempt(
 	ctx context.Context, job *Job,
-) (_ context.Context, own string, end func(webhook.Result)) {
+) (_ context.Context, own eventstore.Trace, end func(webhook.Result)) {
 	if d.Tracer == nil {
-		return ctx, "", nil
+		return ctx, eventstore.Trace{}, nil
 	}
-	traceparent := job.Body.Traceparent
+	cause := job.Body.Trace
 	if !job.fresh {
-		traceparent = d.lastTraceparent(ctx, job)
+		cause = d.lastTrace(ctx, job)
 	}
-	if traceparent == "" {
-		return ctx, "", nil
+	if cause == (eventstore.Trace{}) {
+		return ctx, eventstore.Trace{}, nil
 	}
-	return d.Tracer.Attempt(ctx, traceparent, job)
+	return d.Tracer.Attempt(ctx, cause, job)
 }
 
-// lastTraceparent reads which span made a claimed delivery due: it is stored with the delivery's last event, or else
+// lastTrace reads which span made a claimed delivery due: it is stored with the delivery's last event, or else
 // with its dispatch. An unreachable store only ends the trace.
-func (d *Deliverer) lastTraceparent(ctx context.Context, job *Job) (last string) {
+func (d *Deliverer) lastTrace(ctx context.Context, job *Job) (last eventstore.Trace) {
 	if job.Known == nil || job.Known.Revision > eventstore.NoStream {
 		from := eventstore.Revision(0)
 		if job.Known != nil {
@@ -57,17 +57,17 @@ func (d *Deliverer) lastTraceparent(ctx context.Context, job *Job) (last string)
 		}
 		for recorded, err := range d.Store.Read(ctx, delivery.Aggregate.Stream(job.ID), from) {
 			if err != nil {
-				return ""
+				return eventstore.Trace{}
 			}
-			last = recorded.Traceparent()
+			last = recorded.Trace()
 		}
 		return last
 	}
 	for recorded, err := range d.Store.Read(ctx, dispatch.Aggregate.Stream(job.Body.Event), 0) {
 		if err != nil {
-			return ""
+			return eventstore.Trace{}
 		}
-		return recorded.Traceparent() // later ones name the same span
+		return recorded.Trace() // later ones name the same span
 	}
-	return ""
+	return eventstore.Trace{}
 }

@@ -1,6 +1,10 @@
 package delivery
 
-import "testing"
+import (
+	"testing"
+
+	"carillon/eventstore"
+)
 
 // BenchmarkTracingOff measures what dispatching an event and attempting a delivery cost more for a tracing that is off.
 func BenchmarkTracingOff(b *testing.B) {
@@ -17,7 +21,7 @@ func BenchmarkTracingOff(b *testing.B) {
 		deliverer, job := &Deliverer{}, &Job{Body: &Body{}}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, own, end := deliverer.traceAttempt(b.Context(), job); own != "" || end != nil {
+			if _, own, end := deliverer.traceAttempt(b.Context(), job); own != (eventstore.Trace{}) || end != nil {
 				b.Fatal("a span was begun")
 			}
 		}

@@ -30,8 +30,12 @@ func readChain(text string, now time.Time) ([]*x509.Certificate, error) {
 		return nil, wrong(FieldCertificate, "has %d bytes, and may have %d: send the client certificate and those that "+
 			"signed it, and no others", len(text), MaxChain)
 	}
+	data, err := PEM([]byte(text))
+	if err != nil {
+		return nil, wrong(FieldCertificate, "%v", err)
+	}
 	var chain []*x509.Certificate
-	block, rest := pem.Decode([]byte(text))
+	block, rest := pem.Decode(data)
 	for ; block != nil; block, rest = pem.Decode(rest) {
 		switch {
 		case strings.HasSuffix(block.Type, "PRIVATE KEY"):

@@ -25,8 +25,12 @@ func readKey(text string) (crypto.Signer, error) {
 	case len(text) > MaxKey:
 		return nil, wrong(FieldPrivateKey, "has %d bytes, and may have %d: send one key and nothing else", len(text), MaxKey)
 	}
+	data, err := PEM([]byte(text))
+	if err != nil {
+		return nil, wrong(FieldPrivateKey, "%v", err)
+	}
 	var key *pem.Block
-	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		switch {
 		case block.Type == "EC PARAMETERS": // OpenSSL writes them before a key
 		case block.Type == "ENCRYPTED PRIVATE KEY", strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED"):

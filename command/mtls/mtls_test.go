@@ -107,6 +107,7 @@ func TestHostileCertificatesAreRefused(t *testing.T) {
 		"no PEM":           {"MIIB", "is not PEM, or is cut off"},
 		"cut off":          {good.Chain[:len(good.Chain)/4], "is not PEM, or is cut off"},
 		"the rest cut off": {leaf + rootPEM[:len(rootPEM)/2], "is not PEM, or is cut off"},
+		"DER":              {string(root.Own.Raw), "is binary (DER)"},
 		"a key":            {good.Chain + good.Key, "holds a private key: send that as privateKey"},
 		"a request":        {mtlstest.PEM("CERTIFICATE REQUEST", []byte("x")), "no certificate"},
 		"nonsense":         {mtlstest.PEM("CERTIFICATE", []byte("nonsense")), "number 1, an unreadable"},

@@ -73,8 +73,15 @@ func describe(err error, reason delivery.Failure, late string) string {
 	if _, ok := errors.AsType[syscall.Errno](cause); ok {
 		return "connection: " + cause.Error()
 	}
+	text := strings.TrimPrefix(strings.TrimPrefix(cause.Error(), "net/http: "), "http: ")
+	if strings.Contains(err.Error(), "transport connection broken") {
+		return shorten(malformed+text, maxMessage)
+	}
 	return shorten(cause.Error(), maxMessage)
 }
+
+// malformed begins the message about an answer that net/http can't read.
+const malformed = "malformed answer: "
 
 // tlsMessage returns what is wrong at the receiver and what to do, and "" if the error itself says it.
 func tlsMessage(err error) string {

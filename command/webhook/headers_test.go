@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/eventstore"
 )
 
 func numbered(n int) map[string]string {
@@ -91,11 +93,17 @@ func TestTraceparentReplacesHeader(t *testing.T) {
 		{span, http.Header{"traceparent": {span}}},
 	} {
 		sent := http.Header{}
-		(&Sender{}).setHeaders(sent, Request{Headers: map[string]string{"TraceParent": own}, Traceparent: test.traceparent})
+		(&Sender{}).setHeaders(sent, Request{
+			Headers: map[string]string{"TraceParent": own, "TraceState": "a=b"},
+			Trace:   eventstore.Trace{Parent: test.traceparent},
+		})
 		for name, values := range sent {
 			if strings.EqualFold(name, traceparent) && !slices.Equal(test.want[name], values) {
 				t.Errorf("%s = %v, want %v", name, values, test.want)
 			}
+		}
+		if stale := sent["TraceState"]; (stale == nil) != (test.traceparent != "") {
+			t.Errorf("traceparent %q beside tracestate %v", test.traceparent, stale)
 		}
 		for name := range test.want {
 			if sent[name] == nil {

@@ -12,7 +12,7 @@
 //	webhook-timestamp: unix seconds of this attempt
 //	webhook-signature: v1,… one for each active secret
 //
-//	traceparent: the span of this attempt, if the destination asks for it and it is traced
+//	traceparent, tracestate: the span of this attempt, if the destination asks for it and it is traced
 //
 // and the destination's own headers.
 package webhook
@@ -31,6 +31,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/eventstore"
 )
 
 const (
@@ -83,8 +84,8 @@ type Request struct {
 	Secrets []Secret          // every active secret; at least one
 	ID      string            // the webhook-id; no dot in it
 	Body    []byte            // the rendered [Envelope]
-	// Traceparent names the span of the attempt, and replaces such a header of the destination. Optional.
-	Traceparent string
+	// Trace names the span of the attempt, and replaces such headers of the destination. Optional.
+	Trace eventstore.Trace
 	// Now is the moment of the attempt, for the timestamp and Retry-After.
 	// Default: the clock.
 	Now time.Time
@@ -150,7 +151,7 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["Accept"] = []string{acceptAll}
 	for name, value := range r.Headers {
 		switch canonical := http.CanonicalHeaderKey(name); {
-		case reserved(canonical) != "", canonical == traceparent && r.Traceparent != "":
+		case reserved(canonical) != "", r.Trace.Parent != "" && (canonical == traceparent || canonical == tracestate):
 			continue
 		case canonical == "Accept":
 			delete(header, "Accept")
@@ -161,15 +162,21 @@ func (s *Sender) setHeaders(header http.Header, r Request) {
 	header["webhook-id"] = []string{r.ID}
 	header["webhook-timestamp"] = []string{strconv.FormatInt(r.Now.Unix(), 10)}
 	header["webhook-signature"] = []string{Sign(r.Secrets, r.ID, r.Now, r.Body)}
-	if r.Traceparent != "" {
-		header["traceparent"] = []string{r.Traceparent}
+	if r.Trace.Parent != "" {
+		header["traceparent"] = []string{r.Trace.Parent}
+	}
+	if r.Trace.State != "" {
+		header["tracestate"] = []string{r.Trace.State}
 	}
 	header["Content-Type"] = []string{dataContentType}
 	header["User-Agent"] = []string{s.userAgent}
 }
 
-// traceparent is the canonical name of the header that names a span.
-const traceparent = "Traceparent"
+// Canonical names of the headers that name a span.
+const (
+	traceparent = "Traceparent"
+	tracestate  = "Tracestate"
+)
 
 // acceptAll is the Accept header of requests whose destination has none: some firewalls block requests without it.
 const acceptAll = "*/*"
@@ -204,7 +211,7 @@ func (s *Sender) exchange(
 	if resp.StatusCode < http.StatusContinue { // net/http takes any three digits
 		return Result{
 			FailureReason: delivery.FailureConnection,
-			ErrorMessage:  "the answer has no valid HTTP status",
+			ErrorMessage:  malformed + "it has no valid HTTP status",
 			Duration:      time.Since(start),
 		}
 	}

@@ -13,16 +13,22 @@ import (
 	"carillon/command/egress"
 )
 
-func TestAnswersWithoutAValidStatus(t *testing.T) {
+func TestMalformedAnswersHaveOurWords(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"000 Odd", "099 Odd", "2000 Odd", "OK"} {
+	const ok = "HTTP/1.1 200 OK\r\n"
+	for _, answer := range []string{
+		"HTTP/1.1 000 Odd\r\n\r\n", "HTTP/1.1 099 Odd\r\n\r\n", "HTTP/1.1 2000 Odd\r\n\r\n", "HTTP/1.1 OK\r\n\r\n",
+		"SSH-2.0-OpenSSH_9.6\r\n", "220 mail.example ESMTP\r\n", ok + "no header\r\n\r\n",
+		ok + " X: y\r\n\r\n", ok + "Content-Length: x\r\n\r\n", ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\n",
+		ok + "Transfer-Encoding: zip\r\n\r\n", ok + "X: " + strings.Repeat("y", 2<<20) + "\r\n\r\n",
+	} {
 		e := startEndpoint(t, func(w http.ResponseWriter, _ *http.Request) {
 			conn, _, err := http.NewResponseController(w).Hijack()
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			_, _ = io.WriteString(conn, "HTTP/1.1 "+line+"\r\nContent-Length: 0\r\n\r\n")
+			_, _ = io.WriteString(conn, answer)
 			_ = conn.Close()
 		})
 		sender := e.sender(t, loopback, Options{})
@@ -33,11 +39,11 @@ func TestAnswersWithoutAValidStatus(t *testing.T) {
 			Body:    []byte("{}"),
 		})
 		if result.FailureReason != delivery.FailureConnection || result.StatusCode != 0 ||
-			!strings.Contains(result.ErrorMessage, "status") && !strings.Contains(result.ErrorMessage, "malformed") {
-			t.Errorf("%s: %+v", line, result)
+			!strings.HasPrefix(result.ErrorMessage, "malformed answer: ") || strings.Contains(result.ErrorMessage, "net/http") {
+			t.Errorf("%.40q: %+v", answer, result)
 		}
 		if found := sender.Probe(t.Context(), nil, e.URL); found.Reachable || found.StatusCode != 0 {
-			t.Errorf("%s: %+v", line, found)
+			t.Errorf("%.40q: %+v", answer, found)
 		}
 	}
 }

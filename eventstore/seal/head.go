@@ -91,15 +91,16 @@ func ReadHeads(from io.Reader) (heads []Head, err error) {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, maxHeadLine)
 	for lines.Scan() {
+		text := bytes.TrimPrefix(lines.Bytes(), []byte("\uFEFF")) // an editor's byte order mark
 		var line struct {
 			Root      json.RawMessage `json:"root"`
 			Signature json.RawMessage `json:"signature"`
 		}
-		if json.Unmarshal(lines.Bytes(), &line) != nil || line.Root == nil || line.Signature == nil {
+		if json.Unmarshal(text, &line) != nil || line.Root == nil || line.Signature == nil {
 			continue
 		}
 		var h Head
-		if err := json.Unmarshal(lines.Bytes(), &h); err != nil {
+		if err := json.Unmarshal(text, &h); err != nil {
 			return nil, fmt.Errorf("tree head after %d others can't be read: %w", len(heads), err)
 		}
 		heads = append(heads, h)

@@ -140,7 +140,7 @@ func TestPublishMany(t *testing.T) {
 			lines.WriteString("\n") // an empty line is nothing
 		}
 	}
-	body := strings.TrimRight(lines.String(), "\n") // nor does the last one need an end
+	body := "\uFEFF" + strings.TrimRight(lines.String(), "\n") // nor does the last one need an end
 	var published adminapi.Published
 	s.do(t, "POST", "/admin/events", body).into(t, 200, &published)
 	if published.Published != len(ids) {

@@ -61,14 +61,14 @@ func New(base, key, certificate string) (*Client, error) {
 	}, nil
 }
 
-// NewAdmin makes a client for the base URL of an admin API, such as http://127.0.0.1:8081. It uses no proxy: the token
-// is for the server alone.
+// NewAdmin makes a client for the base URL of an admin API, such as http://127.0.0.1:8081, through the
+// environment's proxy.
 func NewAdmin(base, token string) *Client {
 	const named = "CARILLON_ADMIN_ADDR or --admin-addr"
 	return &Client{
 		base:  base,
 		key:   token,
-		http:  &http.Client{Transport: &http.Transport{IdleConnTimeout: time.Minute}},
+		http:  &http.Client{Transport: plainTransport()},
 		named: named,
 		help:  "The admin API's is 127.0.0.1:8081 by default (" + named + ")",
 	}

@@ -6,22 +6,28 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
-	"os"
 	"time"
+
+	"carillon/command/mtls"
 )
 
-// transport uses the environment's proxy, which never serves loopback. Of a server with a certificate file, exactly
-// that certificate is accepted, whatever its name: it need not be made for a loopback address.
-func transport(certificate string) (*http.Transport, error) {
-	transport := &http.Transport{
+// plainTransport returns a transport through the environment's proxy, which never serves loopback.
+func plainTransport() *http.Transport {
+	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		IdleConnTimeout:     time.Minute,
 		TLSHandshakeTimeout: callTimeout,
 	}
+}
+
+// transport is plainTransport, which accepts exactly the certificate of a file if one is named, whatever its name: it
+// need not be made for a loopback address.
+func transport(certificate string) (*http.Transport, error) {
+	transport := plainTransport()
 	if certificate == "" {
 		return transport, nil
 	}
-	text, err := os.ReadFile(certificate) //nolint:gosec // the path is the caller's own
+	text, err := mtls.ReadPEM(certificate)
 	if err != nil {
 		return nil, fmt.Errorf("certificate of the API: %w", err)
 	}

@@ -132,8 +132,16 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 
 	const trace, caller = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	p.publishTraced("00-" + trace + "-" + caller + "-01")
-	shown := p.await(arrived).header.Get("traceparent")
-	id := p.await(arrived).header.Get("webhook-id")
+	header := p.await(arrived).header
+	shown := header.Get("traceparent")
+	if got := header.Get("tracestate"); got != callersState {
+		t.Errorf("the receiver got tracestate %q", got)
+	}
+	retried := p.await(arrived).header
+	id := retried.Get("webhook-id")
+	if got := retried.Get("tracestate"); got != callersState {
+		t.Errorf("the retry has tracestate %q", got)
+	}
 	const (
 		request, dispatch, first, second = "POST /admin/events", "dispatch", "attempt http_status", "attempt succeeded"
 	)
@@ -181,6 +189,8 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 	}
 }
 
+const callersState = "congo=t61rcWkgMzE,rojo=00f067aa0ba902b7"
+
 // publishTraced publishes news by a request that is part of a trace.
 func (p *process) publishTraced(traceparent string) {
 	p.Helper()
@@ -198,6 +208,7 @@ func (p *process) publishTraced(traceparent string) {
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("traceparent", traceparent)
+	request.Header.Set("tracestate", callersState)
 	if status, answer := p.send(request); status != http.StatusOK {
 		p.Fatalf("publish: %d %s", status, answer)
 	}

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"carillon/command/mtls"
 )
 
 // Config has the settings of a server. Call Validate before use, and Secrets for the keys that are made once.
@@ -375,13 +377,13 @@ func (c *Config) checkTLS() error {
 	if c.TLSCert == "" {
 		return nil
 	}
-	cert, err := os.ReadFile(c.TLSCert)
+	cert, err := mtls.ReadPEM(c.TLSCert)
 	if err != nil {
-		return wrong("CARILLON_TLS_CERT", "can't be read: %v", err)
+		return wrong("CARILLON_TLS_CERT", "%v", err)
 	}
-	key, err := os.ReadFile(c.TLSKey)
+	key, err := mtls.ReadPEM(c.TLSKey)
 	if err != nil {
-		return wrong("CARILLON_TLS_KEY", "can't be read: %v", err)
+		return wrong("CARILLON_TLS_KEY", "%v", err)
 	}
 	if block, _ := pem.Decode(cert); block == nil {
 		return wrong("CARILLON_TLS_CERT", "is no PEM file: it must hold the certificate, and those between it and the root")

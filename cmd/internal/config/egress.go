@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
+
+	"carillon/command/mtls"
 )
 
 // Addresses are single addresses.
@@ -36,9 +37,9 @@ func (c *Config) EgressRoots(roots *x509.CertPool) (*x509.CertPool, error) {
 	if c.EgressCA == "" {
 		return roots, nil
 	}
-	text, err := os.ReadFile(c.EgressCA)
+	text, err := mtls.ReadPEM(c.EgressCA)
 	if err != nil {
-		return nil, wrong(variable, "can't be read: %v", err)
+		return nil, wrong(variable, "%v", err)
 	}
 	if roots == nil {
 		if roots, err = x509.SystemCertPool(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"carillon/cmd/internal/config"
@@ -18,7 +19,7 @@ func TestEgressRoots_authorityFile(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(file, text, 0o600); err != nil {
+	if err := os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, given := range []*x509.CertPool{nil, x509.NewCertPool()} {
@@ -29,6 +30,13 @@ func TestEgressRoots_authorityFile(t *testing.T) {
 		if _, err := server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}); err != nil {
 			t.Errorf("not trusted: %v", err)
 		}
+	}
+	if err := os.WriteFile(file, server.Certificate().Raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&config.Config{EgressCA: file}).EgressRoots(nil); err == nil ||
+		!strings.Contains(err.Error(), "is binary (DER)") {
+		t.Errorf("a file in DER: %v", err)
 	}
 	if roots, err := (&config.Config{}).EgressRoots(nil); roots != nil || err != nil {
 		t.Errorf("without a file: %v, %v", roots, err)

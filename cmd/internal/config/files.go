@@ -21,6 +21,9 @@ func FileVariable(flag *kong.Flag) string {
 	return ""
 }
 
+// byteOrderMark is what some editors write before a text.
+const byteOrderMark = "\uFEFF"
+
 // FromFiles resolves secrets from the files that their FileVariable names. The lines of a file are the entries of a
 // list.
 func FromFiles() kong.Resolver {
@@ -37,7 +40,8 @@ func FromFiles() kong.Resolver {
 		if err != nil {
 			return nil, fmt.Errorf("%s can't be read: %w", variable, err)
 		}
-		lines := strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' || r == '\r' })
+		lines := strings.FieldsFunc(strings.TrimPrefix(string(text), byteOrderMark),
+			func(r rune) bool { return r == '\n' || r == '\r' })
 		if len(lines) == 0 {
 			return nil, fmt.Errorf("%s names an empty file: %s", variable, path)
 		}

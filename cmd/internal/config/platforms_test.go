@@ -51,9 +51,15 @@ func TestSecretsFromFiles(t *testing.T) {
 	}
 	file("CARILLON_PLATFORM_TOKENS_FILE", "facebook=hunter2\r\ntiktok:@Kajhallen=hunter2\ntiktok:other=act.x!=y\n"+
 		"instagram:17841405309211844=EAA,\n")
-	file("CARILLON_ADMIN_TOKEN_FILE", strings.Repeat("hunter2", 5)+"\n")
+	file("CARILLON_ADMIN_TOKEN_FILE", "\uFEFF"+strings.Repeat("hunter2", 5)+"\n")
+	file("CARILLON_OPERATOR_WEBHOOK_SECRET_FILE", "whsec_,\n")
 	c, err := parse(t)
-	if err != nil {
+	if got := c.OperatorWebhookSecret.Reveal(); err == nil || !strings.HasPrefix(err.Error(), "CARILLON_OPERATOR") ||
+		got != "whsec_," {
+		t.Errorf("a comma at the end: %q, %v", got, err)
+	}
+	t.Setenv("CARILLON_OPERATOR_WEBHOOK_SECRET_FILE", "")
+	if c, err = parse(t); err != nil {
 		t.Fatal(err)
 	}
 	got, err := c.Credentials()

@@ -238,5 +238,5 @@ func readPrivate(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read a secret: %w", err)
 	}
-	return strings.TrimSpace(string(data)), nil
+	return strings.TrimSpace(strings.TrimPrefix(string(data), byteOrderMark)), nil
 }

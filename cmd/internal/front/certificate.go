@@ -6,9 +6,10 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"os"
 	"sync/atomic"
 	"time"
+
+	"carillon/command/mtls"
 )
 
 // lookEvery is the time between two looks at the files of a certificate.
@@ -34,11 +35,11 @@ func ReadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, 
 // look reads the files if they have changed since the last look. Damaged files, and a key that does not fit, change
 // nothing.
 func (c *Certificate) look() (changed bool, err error) {
-	cert, err := os.ReadFile(c.certFile)
+	cert, err := mtls.ReadPEM(c.certFile)
 	if err != nil {
 		return false, fmt.Errorf("CARILLON_TLS_CERT: %w", err)
 	}
-	key, err := os.ReadFile(c.keyFile)
+	key, err := mtls.ReadPEM(c.keyFile)
 	if err != nil {
 		return false, fmt.Errorf("CARILLON_TLS_KEY: %w", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -19,6 +18,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/command/mtls"
 	"carillon/eventstore/node"
 )
 
@@ -101,7 +101,7 @@ func (s *Settings) security() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--password-file (CARILLON_EVENTSTORE_PASSWORD_FILE): %w", err)
 		}
-		s.Password = config.Secret(strings.TrimRight(string(text), "\r\n"))
+		s.Password = config.Secret(strings.TrimRight(strings.TrimPrefix(string(text), "\uFEFF"), "\r\n"))
 	}
 	switch {
 	case (s.TLSCert == "") != (s.TLSKey == ""):
@@ -118,12 +118,16 @@ func (s *Settings) security() (*tls.Config, error) {
 	case s.TLSCert == "":
 		return nil, nil //nolint:nilnil // no TLS is an answer
 	}
-	certificate, err := tls.LoadX509KeyPair(s.TLSCert, s.TLSKey)
+	cert, err := mtls.ReadPEM(s.TLSCert)
 	if err != nil {
-		var missing *fs.PathError
-		if errors.As(err, &missing) {
-			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", missing)
-		}
+		return nil, fmt.Errorf("--tls-cert %w", err)
+	}
+	key, err := mtls.ReadPEM(s.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-key %w", err)
+	}
+	certificate, err := tls.X509KeyPair(cert, key)
+	if err != nil {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
 	return &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}, nil

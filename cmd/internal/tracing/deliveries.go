@@ -9,20 +9,21 @@ import (
 
 	"carillon/command/delivery"
 	"carillon/command/webhook"
+	"carillon/eventstore"
 )
 
 var _ delivery.Tracer = (*Tracing)(nil)
 
 // Dispatch implements delivery.Tracer.
 func (t *Tracing) Dispatch(
-	ctx context.Context, traceparent, eventType string, deliveries int,
-) (_ context.Context, own string, end func(error)) {
+	ctx context.Context, cause eventstore.Trace, eventType string, deliveries int,
+) (_ context.Context, own eventstore.Trace, end func(error)) {
 	//nolint:spancheck // the caller ends it
-	ctx, span := t.tracer.Start(below(ctx, traceparent), "dispatch", trace.WithAttributes(
+	ctx, span := t.tracer.Start(below(ctx, cause), "dispatch", trace.WithAttributes(
 		attribute.String("carillon.event.type", eventType),
 		attribute.Int("carillon.deliveries", deliveries),
 	))
-	return ctx, traceparentOf(span.SpanContext()), func(err error) { //nolint:spancheck // as above
+	return ctx, traceOf(span.SpanContext()), func(err error) { //nolint:spancheck // as above
 		if err != nil {
 			span.SetStatus(codes.Error, err.Error())
 		}
@@ -32,16 +33,16 @@ func (t *Tracing) Dispatch(
 
 // Attempt implements delivery.Tracer. The span has no address: it may contain credentials.
 func (t *Tracing) Attempt(
-	ctx context.Context, traceparent string, job *delivery.Job,
-) (_ context.Context, own string, end func(webhook.Result)) {
+	ctx context.Context, cause eventstore.Trace, job *delivery.Job,
+) (_ context.Context, own eventstore.Trace, end func(webhook.Result)) {
 	//nolint:spancheck // the caller ends it
-	ctx, span := t.tracer.Start(below(ctx, traceparent), "attempt", trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := t.tracer.Start(below(ctx, cause), "attempt", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
 			attribute.String("carillon.destination.id", job.Destination.String()),
 			attribute.String("carillon.delivery.id", job.ID.String()),
 			attribute.Int("carillon.attempt", job.Attempts+1),
 		))
-	return ctx, traceparentOf(span.SpanContext()), func(result webhook.Result) { //nolint:spancheck // as above
+	return ctx, traceOf(span.SpanContext()), func(result webhook.Result) { //nolint:spancheck // as above
 		outcome := "succeeded"
 		switch {
 		case result.Aborted:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -43,21 +44,25 @@ func (s *Store) Append(
 		attribute.Int("carillon.events", len(events)),
 	))
 	defer span.End()
-	appended, err := s.Backend.Append(ctx, stream, expected, causedBy(traceparentOf(cause), events))
+	appended, err := s.Backend.Append(ctx, stream, expected, causedBy(traceOf(cause), events))
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
 	}
 	return appended, err
 }
 
-// causedBy returns copies of events with a traceparent in their metadata.
-func causedBy(traceparent string, events []eventstore.Proposed) []eventstore.Proposed {
+// causedBy returns copies of events with a span in their metadata.
+func causedBy(cause eventstore.Trace, events []eventstore.Proposed) []eventstore.Proposed {
 	const emptyObject = len("{}")
 	marked := make([]eventstore.Proposed, len(events))
 	for i, event := range events {
 		if marked[i] = event; len(event.Metadata) > emptyObject {
-			member := `{"` + traceparentName + `":"` + traceparent + `",`
-			marked[i].Metadata = append([]byte(member), event.Metadata[1:]...)
+			member := []byte(`{"` + traceparentName + `":"` + cause.Parent + `",`)
+			if cause.State != "" {
+				member, _ = jsontext.AppendQuote(append(member, `"`+tracestateName+`":`...), cause.State) // it is ASCII
+				member = append(member, ',')
+			}
+			marked[i].Metadata = append(member, event.Metadata[1:]...)
 		}
 	}
 	return marked

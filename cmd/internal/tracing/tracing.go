@@ -21,12 +21,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"carillon/command/egress"
+	"carillon/eventstore"
 )
 
 // closeTimeout bounds the export of the last spans when the process ends.
 const closeTimeout = 5 * time.Second
 
-const traceparentName = "traceparent" // of the header, and of the member of metadata
+// Names of the headers, and of the members of metadata.
+const (
+	traceparentName = "traceparent"
+	tracestateName  = "tracestate"
+	maxTracestate   = 512 // characters. The W3C asks to pass on as many; a longer one is left out
+)
 
 // Tracing makes spans and exports them in the background. Spans that its bounded queue has no room for are dropped.
 type Tracing struct {
@@ -129,17 +135,21 @@ func (t *Tracing) Close() {
 	}
 }
 
-// traceparentOf returns the span as the W3C writes it; empty if it is not sampled.
-func traceparentOf(span trace.SpanContext) string {
+// traceOf returns the span as the W3C writes it; empty if it is not sampled.
+func traceOf(span trace.SpanContext) eventstore.Trace {
 	if !span.IsSampled() {
-		return ""
+		return eventstore.Trace{}
 	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(context.Background(), span), carrier)
-	return carrier[traceparentName]
+	if len(carrier[tracestateName]) > maxTracestate {
+		delete(carrier, tracestateName)
+	}
+	return eventstore.Trace{Parent: carrier[traceparentName], State: carrier[tracestateName]}
 }
 
 // below returns a context whose spans are children of a span of maybe another process.
-func below(ctx context.Context, traceparent string) context.Context {
-	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{traceparentName: traceparent})
+func below(ctx context.Context, cause eventstore.Trace) context.Context {
+	return propagation.TraceContext{}.Extract(ctx,
+		propagation.MapCarrier{traceparentName: cause.Parent, tracestateName: cause.State})
 }

@@ -133,9 +133,11 @@ func TestStoreMarksSampledAppends(t *testing.T) {
 		}
 	}
 	untraced(t.Context())
-	untraced(below(t.Context(), "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"))
+	untraced(below(t.Context(), eventstore.Trace{Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}))
 
-	const sampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	sampled := eventstore.Trace{
+		Parent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", State: `congo=t61,rojo="quoted\\"`,
+	}
 	backend.err = errors.New("refused")
 	_, err := store.Append(below(t.Context(), sampled), "item-1", eventstore.NoStream, proposed)
 	if !errors.Is(err, backend.err) {
@@ -143,7 +145,7 @@ func TestStoreMarksSampledAppends(t *testing.T) {
 	}
 	recorded := eventstore.Recorded{Metadata: backend.last[0].Metadata}
 	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
-	if err != nil || metadata.Actor != "me" || recorded.Traceparent() != sampled {
+	if err != nil || metadata.Actor != "me" || recorded.Trace() != sampled {
 		t.Errorf("metadata = %s, %v", recorded.Metadata, err)
 	}
 	if string(proposed[0].Metadata) != `{"actor":"me","schemaVersion":1}` {

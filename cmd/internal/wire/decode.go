@@ -46,6 +46,7 @@ func UnmarshalBody[T any, B interface {
 	*T
 	Body
 }](data []byte, body *T) error {
+	data = bytes.TrimPrefix(data, []byte("\uFEFF")) // a byte order mark, as some editors write it into files
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Fail(BadBody, "body", "is empty: send a JSON object")
 	}

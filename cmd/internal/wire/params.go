@@ -119,8 +119,8 @@ func (q *Query) Int(name string, missing, least, most int) int {
 	return n
 }
 
-// maxOffset keeps offsets within what Postgres can count. Larger ones lead to an empty page as well.
-const maxOffset = 1<<31 - 1
+// maxOffset keeps offsets within what Postgres can count, with a page on top. Larger ones lead to an empty page, too.
+const maxOffset = 1 << 62
 
 // Page reads limit and offset.
 func (q *Query) Page(usual, most int) (limit, offset int) {
