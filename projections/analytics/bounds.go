@@ -36,9 +36,18 @@ const openings = `
 	UNION ALL SELECT 'TEMPORARY ON DATABASE ' || quote_ident(current_database())
 	WHERE has_database_privilege($1::name, current_database(), 'TEMPORARY')`
 
-// unbounded lists the logins that Create made, in this version or an earlier one, without a limit of temporary files.
-var unbounded = analysts + fmt.Sprintf(` AND u.rolconnlimit = %d
-	AND NOT EXISTS (SELECT FROM unnest(u.rolconfig) setting WHERE setting LIKE 'temp_file_limit=%%')`, maxSessions)
+// made lists the logins that Create made, in this version or an earlier one.
+var made = fmt.Sprintf("%s AND u.rolconnlimit = %d", analysts, maxSessions)
+
+// Logins without a bound, and the statement that sets it.
+var missing = []struct{ logins, sql string }{
+	// A member may end sessions of the login and drop what it owns. A superuser counts as one.
+	{made + " AND NOT pg_has_role(u.oid, 'USAGE')", "GRANT %s TO CURRENT_USER"},
+	{
+		made + " AND NOT EXISTS (SELECT FROM unnest(u.rolconfig) setting WHERE setting LIKE 'temp_file_limit=%')",
+		"ALTER ROLE %s SET " + tempFileLimit,
+	},
+}
 
 // bound takes from everybody but the owner of the database what analysts must not have, and bounds the logins. If there
 // are any, it logs what the user of this process may not change.
@@ -55,20 +64,24 @@ func bound(ctx context.Context, tx pgx.Tx, log *slog.Logger) error {
 			return err
 		}
 	}
-	logins, err := list(ctx, tx, unbounded)
-	if err != nil {
-		return err
-	}
-	for _, name := range logins {
-		refused, err := attempt(ctx, tx, "ALTER ROLE "+pgx.Identifier{name}.Sanitize()+" SET "+tempFileLimit)
+	for _, m := range missing {
+		logins, err := list(ctx, tx, m.logins)
 		if err != nil {
 			return err
 		}
-		if refused != nil {
-			open = append(open, "temporary files of "+name)
+		for _, name := range logins {
+			sql := fmt.Sprintf(m.sql, pgx.Identifier{name}.Sanitize())
+			refused, err := attempt(ctx, tx, sql)
+			if err != nil {
+				return err
+			}
+			if refused != nil {
+				open = append(open, sql)
+			}
 		}
 	}
-	if logins, err = list(ctx, tx, analysts); err != nil {
+	logins, err := list(ctx, tx, analysts)
+	if err != nil {
 		return err
 	}
 	if len(open) > 0 && len(logins) > 0 {

@@ -71,26 +71,12 @@ func (l Logins) Create(ctx context.Context, name string) (connection string, err
 		if err != nil {
 			return err
 		}
-		if err = l.join(ctx, tx, role); err != nil {
-			return err
-		}
 		return bound(ctx, tx, l.Log)
 	})
 	if err != nil {
 		return "", refusal(err)
 	}
 	return l.connection(ctx, name, password)
-}
-
-// join makes the user of this process a member of a login, which lets it end its sessions and drop what it owns. A
-// superuser may do that anyway, and as a member would need a password where analysts do.
-func (l Logins) join(ctx context.Context, tx pgx.Tx, role string) error {
-	var super bool
-	err := tx.QueryRow(ctx, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&super)
-	if err == nil && !super {
-		_, err = attempt(ctx, tx, "GRANT "+role+" TO CURRENT_USER")
-	}
-	return err
 }
 
 var (

@@ -19,9 +19,8 @@ var overdue = fmt.Sprintf(`
 			WHEN a.xact_start < clock_timestamp() - make_interval(secs => $2) THEN 'its transaction runs too long'
 			WHEN pg_notification_queue_usage() > $3 THEN 'notifications pile up' END AS reason
 		FROM pg_stat_activity a
-		WHERE a.datname = current_database() AND a.backend_type = 'client backend' AND a.usename IN (%s
-			AND u.rolconnlimit = %d)) sessions
-	WHERE reason IS NOT NULL`, analysts, maxSessions)
+		WHERE a.datname = current_database() AND a.backend_type = 'client backend' AND a.usename IN (%s)) sessions
+	WHERE reason IS NOT NULL`, made)
 
 // Watch ends sessions of analysts that could hold up the product, at each tick until the context ends.
 func Watch(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, ticks <-chan time.Time) {
