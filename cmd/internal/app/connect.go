@@ -114,6 +114,7 @@ func (a *App) connectMetrics() {
 		scraped(a.expiries.read),
 		scraped(a.readInstallation),
 		scraped(readPanics),
+		scraped(a.readConnections),
 	)
 	a.storeMetrics()
 	a.keyMetrics()

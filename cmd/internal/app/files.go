@@ -8,21 +8,37 @@ import (
 	"carillon/command/egress"
 )
 
-// filesOfOthers are left to the event store, to Postgres and to the caller something.
-const filesOfOthers = 512
+const (
+	// filesOfOthers are left to the event store, which keeps half of them open, to Postgres, and an eighth to the
+	// connections of the admin API.
+	filesOfOthers = 512
+	// maxCallers is the number of open connections to the API, whatever the limit of open files is.
+	maxCallers = 1 << 16
+)
 
 // connectionsFor returns how many requests may be in flight at one time, and how many connections may be idle, for the
 // process's limit of open files. Without files requests of all organizations fail, which counts as failures of their
-// destinations, and so does the event store. Requests get the larger part of the rest: some of them hang.
+// destinations, and so does the event store. Requests get the larger part: some of them hang.
 func connectionsFor(files uint64) (inFlight, idle int) {
 	inFlight, idle = delivery.DefaultSettings.InFlight, maxIdle
-	room := files - min(filesOfOthers, files/2)
+	room := (files - min(filesOfOthers, files/2)) / 2
 	if files == 0 || room >= uint64(inFlight+idle) { //nolint:gosec // neither is negative
 		return inFlight, idle
 	}
 	left := int(room) //nolint:gosec // it is small
 	inFlight = min(inFlight, left*3/4)
 	return inFlight, left - inFlight
+}
+
+// callersFor returns how many connections to the API and to the admin API may be open: what others leave.
+func callersFor(files uint64) (api, admin int) {
+	if files == 0 {
+		return maxCallers, filesOfOthers / 8
+	}
+	inFlight, idle := connectionsFor(files)
+	others := min(filesOfOthers, files/2)
+	rest := files - others - uint64(inFlight+idle)     //nolint:gosec // neither is negative
+	return int(min(rest, maxCallers)), int(others / 8) //nolint:gosec // bounded
 }
 
 // outgoing bounds the connections that go out of this process: those of webhooks, whichever certificate they show, and

@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/front"
 	"carillon/command/delivery"
 	"carillon/eventstore/panics"
 )
@@ -39,6 +40,27 @@ func (s scrape) count(of *prometheus.Desc, value float64, labels ...string) {
 
 var panicked = prometheus.NewDesc("carillon_panics_total",
 	"Panics by the part that they failed. Each is logged with its stack. Absent if there was none.", []string{"part"}, nil)
+
+var (
+	connectionsOpen = prometheus.NewDesc("carillon_connections", "Open connections of callers.", []string{"listener"}, nil)
+	connectionsMost = prometheus.NewDesc("carillon_connections_max",
+		"Connections of callers that may be open, by the limit of open files.", []string{"listener"}, nil)
+	connectionsEvicted = prometheus.NewDesc("carillon_connections_evicted_total",
+		"Connections without a request that were closed for other callers.", []string{"listener"}, nil)
+)
+
+// readConnections reads how many callers are connected.
+func (a *App) readConnections(_ context.Context, to scrape) {
+	for name, listener := range map[string]*front.Bounded{"api": a.listeners.api, "admin": a.listeners.admin} {
+		if listener == nil { // not a role of this process
+			continue
+		}
+		open, most, evicted := listener.Load()
+		to.gauge(connectionsOpen, float64(open), name)
+		to.gauge(connectionsMost, float64(most), name)
+		to.count(connectionsEvicted, float64(evicted), name)
+	}
+}
 
 // readPanics counts the panics of this process.
 func readPanics(_ context.Context, to scrape) {

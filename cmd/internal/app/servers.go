@@ -14,27 +14,30 @@ import (
 )
 
 // listeners are the sockets that the process takes requests on.
-type listeners struct{ api, admin net.Listener }
+type listeners struct{ api, admin *front.Bounded }
 
 func listen(ctx context.Context, cfg *config.Config) (l listeners, err error) {
+	mostAPI, mostAdmin := callersFor(filesAllowed())
 	if cfg.Is(config.RoleAPI) { // without the role no server would answer
-		if l.api, err = listenAt(ctx, cfg.HTTPAddr, cfg.HTTPListener); err != nil {
+		if l.api, err = listenAt(ctx, cfg.HTTPAddr, cfg.HTTPListener, mostAPI); err != nil {
 			return l, refused("CARILLON_HTTP_ADDR", "--http-addr", err)
 		}
 	}
-	if l.admin, err = listenAt(ctx, cfg.AdminAddr, cfg.AdminListener); err != nil {
+	if l.admin, err = listenAt(ctx, cfg.AdminAddr, cfg.AdminListener, mostAdmin); err != nil {
 		l.close()
 		return l, refused("CARILLON_ADMIN_ADDR", "--admin-addr", err)
 	}
 	return l, nil
 }
 
-// listenAt listens at an address, or returns a listener that was handed over, which may be nil.
-func listenAt(ctx context.Context, address string, handed net.Listener) (net.Listener, error) {
-	if handed != nil {
-		return handed, nil
+// listenAt listens at an address, or takes a listener that was handed over, which may be nil.
+func listenAt(ctx context.Context, address string, handed net.Listener, most int) (_ *front.Bounded, err error) {
+	if handed == nil {
+		if handed, err = (&net.ListenConfig{}).Listen(ctx, "tcp", address); err != nil {
+			return nil, err
+		}
 	}
-	return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	return front.Bound(handed, most), nil
 }
 
 // refused explains how to handle an address that can't be listened on.
@@ -50,7 +53,7 @@ func refused(variable, flag string, err error) error {
 }
 
 func (l listeners) close() {
-	for _, listener := range []net.Listener{l.api, l.admin} {
+	for _, listener := range []*front.Bounded{l.api, l.admin} {
 		if listener != nil {
 			_ = listener.Close()
 		}

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"log/slog"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -77,6 +78,16 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// openFiles returns how many files the database keeps open: a quarter of what the process may have, so that it can open
+// those of a flush or a compaction.
+func openFiles() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return maxOpenFiles
+	}
+	return int(min(maxOpenFiles, limit.Cur/4)) //nolint:gosec // bounded
+}
+
 // pebbleOptions returns options whose cache the caller must unref once the database is open.
 func (s *Store) pebbleOptions() *pebble.Options {
 	options := &pebble.Options{
@@ -86,7 +97,7 @@ func (s *Store) pebbleOptions() *pebble.Options {
 		Logger:                      pebbleLogger{s},
 		MemTableSize:                uint64(s.options.MemTableBytes), // #nosec G115 -- positive
 		MemTableStopWritesThreshold: 3,
-		MaxOpenFiles:                maxOpenFiles,
+		MaxOpenFiles:                openFiles(),
 		BytesPerSync:                syncChunkBytes,
 		L0CompactionThreshold:       4,
 		L0StopWritesThreshold:       64,

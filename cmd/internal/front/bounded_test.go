@@ -1,0 +1,96 @@
+package front_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"carillon/cmd/internal/front"
+)
+
+// Callers that say nothing, or nothing more, make room for those with a request, which are never closed.
+func TestBounded_evictsSilent(t *testing.T) {
+	t.Parallel()
+	cert, key := files(t, "one.example")
+	certificate, err := front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, certificate := range map[string]*front.Certificate{"http": nil, "https": certificate} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const most = 3
+			plain, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			listener := front.Bound(plain, most)
+			began, let := make(chan struct{}), make(chan struct{})
+			handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/slow" {
+					began <- struct{}{}
+					<-let
+				}
+			})
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- front.Serve(ctx, listener, handler, nil, certificate, slog.New(slog.DiscardHandler))
+			}()
+			open := func(path string) *bufio.Reader {
+				t.Helper()
+				conn := dial(t, listener.Addr())
+				if certificate != nil {
+					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec
+				}
+				if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+					t.Fatal(err)
+				}
+				return bufio.NewReader(conn)
+			}
+			answered := func(r *bufio.Reader) {
+				t.Helper()
+				answer, err := http.ReadResponse(r, nil)
+				if err != nil || answer.StatusCode != http.StatusOK {
+					t.Fatalf("answered %v, %v", answer, err)
+				}
+				_ = answer.Body.Close()
+			}
+			slow := open("/slow")
+			<-began
+			for range 3 * most { // silent ones, and some between two requests
+				dial(t, listener.Addr())
+				answered(open("/"))
+				if n, _, _ := listener.Load(); n > most {
+					t.Errorf("%d connections are open", n)
+				}
+			}
+			if _, _, evicted := listener.Load(); evicted == 0 {
+				t.Error("none was closed for others")
+			}
+			var busy []*bufio.Reader
+			for range most - 1 { // all have a request
+				busy = append(busy, open("/slow"))
+				<-began
+			}
+			late := make(chan *bufio.Reader)
+			go func() { late <- open("/") }() // waits for room, over TLS with its handshake
+			close(let)
+			for _, r := range append(busy, slow, <-late) {
+				answered(r)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if n, _, _ := listener.Load(); n > 1 {
+				t.Errorf("%d connections are open at the end", n)
+			}
+		})
+	}
+}
