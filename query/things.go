@@ -66,7 +66,8 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 		where += " AND organization = " + args.add(f.Organization)
 	}
 	if f.Actor != "" {
-		where += " AND actor = " + args.add(f.Actor)
+		actor := args.add(f.Actor)
+		where += " AND (actor = " + actor + " OR starts_with(actor, " + actor + " || ' (by '))" // see eventstore.MadeBy
 	}
 	if !f.Since.IsZero() {
 		where += " AND at >= " + args.add(f.Since)

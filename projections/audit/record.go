@@ -217,10 +217,11 @@ func (e stored) things(recorded *eventstore.Recorded, known map[string]owner) []
 
 // actorOf returns the thing that an actor is; the zero one for the program itself.
 func actorOf(actor string) thing {
+	if person, is := eventstore.PersonOf(actor); is {
+		return thing{KindPerson, person}
+	}
 	name, id, named := strings.Cut(actor, ":")
 	switch {
-	case name == "console" && named:
-		return thing{KindPerson, id}
 	case name == KindOperator && !named: // the configured admin token
 		return thing{KindOperator, KindOperator}
 	case (name == KindOperator || name == KindKey || name == KindAuditor) && named:

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore"
 )
 
 func (a *API) consoleRoutes(r routes) {
@@ -26,7 +27,7 @@ type ConsoleLink struct {
 // ConsoleVisitor is the person whom a login link signs in.
 type ConsoleVisitor struct {
 	Organization uuid.UUID
-	Person       string
+	Person       string               // beside the maker of the link, as eventstore.MadeBy has it
 	Scopes       []organization.Scope // nil means all
 }
 
@@ -59,7 +60,7 @@ func (a *API) consoleLink(r *http.Request, id uuid.UUID, body consoleLinkBody) (
 	}
 	url, expires, err := a.ConsoleLink(r.Context(), ConsoleVisitor{
 		Organization: id,
-		Person:       body.As.Value,
+		Person:       eventstore.MadeBy(body.As.Value, by.Actor),
 		Scopes:       body.Scopes.Value,
 	})
 	if err != nil {

@@ -1,12 +1,14 @@
 package adminapi_test
 
 import (
+	"crypto/sha256"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/adminapi"
 )
 
@@ -23,6 +25,11 @@ func TestConsoleLink(t *testing.T) {
 	}
 	if strings.Contains(s.Logged.String(), token) {
 		t.Error("the log has the token")
+	}
+	hash := sha256.Sum256([]byte(token))
+	visitor, err := adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now())
+	if err != nil || visitor.Person != "ann (by operator)" {
+		t.Errorf("the link is for %q, %v: want its maker beside the name", visitor.Person, err)
 	}
 	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", `{"as":"ann"}`).refused(t, 404, "NOT_FOUND",
 		"organization not found")

@@ -16,6 +16,7 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
+	"carillon/eventstore"
 	"carillon/query"
 )
 
@@ -47,7 +48,7 @@ type Session struct {
 	Name         string    // of the organization or operator; empty for the configured admin token
 	// Key is the id of the API key or token used to sign in. Empty for a login link.
 	Key    string
-	Person string               // of a login link; empty for links from before 2026-11-27
+	Person string               // of a login link, as eventstore.MadeBy has it; empty for links from before 2026-11-27
 	Scopes []organization.Scope // of the API key or login link; of a login link, none means all
 	// Requests is the organization's limit in a second. nil means the default.
 	Requests  *int64
@@ -60,7 +61,7 @@ func (s Session) Actor() string {
 	case s.Role != ForOrganization:
 		return s.principal().Actor()
 	case s.Person != "":
-		return "console:" + s.Person
+		return eventstore.PersonActor(s.Person)
 	case s.Key == "":
 		return "console"
 	}
