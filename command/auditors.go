@@ -25,7 +25,7 @@ type RevokeAuditorToken struct{ TokenID string }
 func (c *Commands) IssueAuditorToken(
 	ctx context.Context, by Caller, in IssueAuditorToken,
 ) (issued Result[credential.Credential], err error) {
-	if err := requireText("name", in.Name, maxNameLength); err != nil {
+	if err := requireLine("name", in.Name, maxNameLength); err != nil {
 		return issued, err
 	}
 	if in.Organization != uuid.Nil {

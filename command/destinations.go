@@ -322,7 +322,7 @@ func (c *Commands) checkFields(ctx context.Context, in DestinationSettings, sets
 		wrong = append(wrong, CheckExternalID("externalId", in.ExternalID))
 	}
 	if sets.Has(destination.FieldName) {
-		wrong = append(wrong, requireText("name", in.Name, maxNameLength))
+		wrong = append(wrong, requireLine("name", in.Name, maxNameLength))
 	}
 	for _, d := range destination.Fields {
 		if !sets.Has(d.Field) || d.Fault == nil {

@@ -98,7 +98,7 @@ func (c *Commands) CreateFeed(ctx context.Context, by Caller, in CreateFeed) (ma
 func checkFeed(name, description *string) error {
 	var wrong []error
 	if name != nil {
-		wrong = append(wrong, requireText("name", *name, maxNameLength))
+		wrong = append(wrong, requireLine("name", *name, maxNameLength))
 	}
 	if description != nil {
 		wrong = append(wrong, requireText("description", *description, maxDescriptionLength))
@@ -136,7 +136,7 @@ func (c *Commands) RegisterFeed(ctx context.Context, by Caller, in RegisterFeed)
 	if !slices.Contains([]string{feed.TypeNews, feed.TypeEvent}, in.FeedType) {
 		return made, refuse(Malformed, "feedType", "feedType must be news or event")
 	}
-	if err := requireText("name", in.Name, maxNameLength); err != nil {
+	if err := requireLine("name", in.Name, maxNameLength); err != nil {
 		return made, err
 	}
 	if err := c.requireOrganization(ctx, "organizationId", in.Organization); err != nil {

@@ -41,7 +41,7 @@ type RevokeKey struct {
 func (c *Commands) RegisterOrganization(
 	ctx context.Context, by Caller, in RegisterOrganization,
 ) (Result[organization.State], error) {
-	if err := requireText("name", in.Name, maxNameLength); err != nil {
+	if err := requireLine("name", in.Name, maxNameLength); err != nil {
 		return Result[organization.State]{}, err
 	}
 	id := in.ID
@@ -55,7 +55,7 @@ func (c *Commands) RegisterOrganization(
 func (c *Commands) IssueKey(
 	ctx context.Context, by Caller, in IssueKey,
 ) (issued Result[credential.Credential], err error) {
-	if err := checkText("name", in.Name, maxNameLength); err != nil {
+	if err := checkLine("name", in.Name, maxNameLength); err != nil {
 		return issued, err
 	}
 	if len(in.Scopes) == 0 {
@@ -123,7 +123,7 @@ type SuspendOrganization struct {
 func (c *Commands) SuspendOrganization(
 	ctx context.Context, by Caller, in SuspendOrganization,
 ) (Result[organization.State], error) {
-	if err := checkText("reason", in.Reason, maxReasonLength); err != nil {
+	if err := checkLine("reason", in.Reason, maxReasonLength); err != nil {
 		return Result[organization.State]{}, err
 	}
 	suspend := organization.Suspend{Reason: in.Reason, At: c.now()}

@@ -66,7 +66,7 @@ func (c *Commands) CollectSource(ctx context.Context, by Caller, in CollectSourc
 // PauseSource stops visits of a source until it is resumed. A visit that is in progress ends at its next page. Pausing
 // it again sets another reason.
 func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (Result[source.State], error) {
-	if err := requireText("reason", in.Reason, maxReasonLength); err != nil {
+	if err := requireLine("reason", in.Reason, maxReasonLength); err != nil {
 		return Result[source.State]{}, err
 	}
 	return c.onSource(ctx, by.because(in.Reason), in.Source, source.Pause{Reason: in.Reason, At: c.now()})

@@ -2,8 +2,9 @@ package command
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"carillon/command/plaintext"
 )
 
 // Bounds of texts that people write, in characters.
@@ -15,21 +16,30 @@ const (
 	maxPersonLength      = 100
 )
 
-// CheckReason refuses a reason that can't be Caller.Reason: a long one, and one with control characters.
-func CheckReason(field, reason string) error {
-	if strings.ContainsFunc(reason, unicode.IsControl) {
-		return refuse(Malformed, field, "%s must be plain text in one line: leave out tabs, line breaks and other control "+
-			"characters", field)
-	}
-	return checkText(field, reason, maxCallerReason)
-}
+// CheckReason refuses a reason that can't be Caller.Reason.
+func CheckReason(field, reason string) error { return checkLine(field, reason, maxCallerReason) }
 
 // CheckPerson refuses a name that can't be that of a person in an actor: "console:<name>".
-func CheckPerson(field, name string) error {
-	if strings.ContainsFunc(name, unicode.IsControl) {
-		return refuse(Malformed, field, "%s must be plain text in one line", field)
+func CheckPerson(field, name string) error { return requireLine(field, name, maxPersonLength) }
+
+// requireLine refuses a blank text, and those that checkLine refuses. Every name passes here.
+func requireLine(field, value string, most int) error {
+	if err := requireText(field, value, most); err != nil {
+		return err
 	}
-	return requireText(field, name, maxPersonLength)
+	return checkLine(field, value, most)
+}
+
+// checkLine refuses a text that is not plain or not in one line, and those that checkText refuses.
+func checkLine(field, value string, most int) error {
+	if err := checkText(field, value, most); err != nil {
+		return err
+	}
+	if !plaintext.Is(value) {
+		return refuse(Malformed, field, "%s must be plain text in one line: leave out tabs, line breaks, other control "+
+			"characters, and marks of the direction of text", field)
+	}
+	return nil
 }
 
 // requireText refuses a blank text, and those that checkText refuses.

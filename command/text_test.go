@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,8 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 		"time zone": func(s string) error {
 			return source(command.RegisterSource{Type: "site", URL: "https://example.org/", Timezone: s})
 		},
+		"person": func(s string) error { return command.CheckPerson("as", s) },
+		"reason": func(s string) error { return command.CheckReason("reason", s) },
 		"comment": func(s string) error {
 			return one(f.GiveFeedback(ctx, f.by, command.GiveFeedback{
 				FeedID:  id,
@@ -126,8 +129,15 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 			}))
 		},
 	}
+	lines := []string{
+		"destination", "destination renamed", "organization", "suspension", "key", "operator", "auditor", "feed",
+		"feed renamed", "registered feed", "pause", "externalId", "subscription renamed", "person", "reason",
+	}
 	for name, do := range cases {
 		texts := map[string]string{"NUL": "a\x00b", "not UTF-8": "a\xffb", "too long": strings.Repeat("x", 300_000)}
+		if slices.Contains(lines, name) {
+			maps.Copy(texts, map[string]string{"line feed": "a\nb", "C1": "a\u009bb", "direction": "a\u202eb"})
+		}
 		for kind, text := range texts {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()

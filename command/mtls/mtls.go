@@ -11,9 +11,9 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
-	"unicode"
+
+	"carillon/command/plaintext"
 )
 
 // Maximum sizes in bytes: several times those of usual chains and keys.
@@ -76,8 +76,8 @@ func Read(chain, key string, now time.Time) (Certificate, error) {
 	}
 	sum := sha256.Sum256(leaf.Raw)
 	read := Certificate{
-		Subject:     text(leaf.Subject.String()),
-		Issuer:      text(leaf.Issuer.String()),
+		Subject:     plaintext.Of(leaf.Subject.String()),
+		Issuer:      plaintext.Of(leaf.Issuer.String()),
 		Serial:      leaf.SerialNumber.Text(16),
 		Fingerprint: hex.EncodeToString(sum[:]),
 		NotBefore:   leaf.NotBefore.UTC(),
@@ -88,16 +88,6 @@ func Read(chain, key string, now time.Time) (Certificate, error) {
 		read.Chain += string(pem.EncodeToMemory(&pem.Block{Type: blockCertificate, Bytes: certificate.Raw}))
 	}
 	return read, nil
-}
-
-// text is a name in a form that can be stored and shown: its maker may have put anything into it.
-func text(name string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, strings.ToValidUTF8(name, string(unicode.ReplacementChar)))
 }
 
 var errUnusable = errors.New("client certificate and private key can't be used together")

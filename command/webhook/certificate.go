@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,12 +74,12 @@ func nameOf(of pkix.Name) string {
 	if name == "" {
 		return "no name"
 	}
-	return shorten(fmt.Sprintf("%q", name), maxName)
+	return cut(fmt.Sprintf("%q", name), maxName)
 }
 
 // namesOf returns the hosts that a certificate is for.
 func namesOf(c *x509.Certificate) string {
-	names := c.DNSNames
+	names := slices.Clone(c.DNSNames)
 	for _, address := range c.IPAddresses {
 		names = append(names, address.String())
 	}

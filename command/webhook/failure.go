@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/command/plaintext"
 )
 
 const maxLocation = 300
@@ -113,9 +114,10 @@ func innermost(err error) error {
 
 const maxMessage = 500
 
-// shorten cuts a text at a number of characters and makes it storable.
-func shorten(s string, limit int) string {
-	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+// shorten cuts a text of others at a number of characters and puts it in one line that can be stored and shown.
+func shorten(s string, limit int) string { return cut(plaintext.Of(s), limit) }
+
+func cut(s string, limit int) string {
 	count := 0
 	for i := range s {
 		if count == limit {

@@ -34,7 +34,7 @@ func (e *HeaderError) Error() string {
 	if e.limit {
 		return "config.headers " + e.Problem
 	}
-	return fmt.Sprintf("config.headers: %q %s", shorten(e.Name, 100), e.Problem)
+	return fmt.Sprintf("config.headers: %q %s", cut(e.Name, 100), e.Problem)
 }
 
 // Is makes errors.Is(err, ErrHeaders) true.
@@ -81,7 +81,7 @@ func ValidateHeaders(headers map[string]string) error {
 		case why != "":
 			return &HeaderError{Name: name, Problem: why}
 		case twice:
-			return &HeaderError{Name: name, Problem: fmt.Sprintf("is the same header as %q", shorten(first, 100))}
+			return &HeaderError{Name: name, Problem: fmt.Sprintf("is the same header as %q", cut(first, 100))}
 		case strings.ContainsAny(value, "\r\n\x00"):
 			return &HeaderError{Name: name, Problem: "has a value with a CR, LF or NUL character"}
 		case !utf8.ValidString(value):

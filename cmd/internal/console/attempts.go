@@ -81,7 +81,7 @@ func (c *Console) receivedHeaders(v *visit, destination uuid.UUID, sealed []byte
 	if errors.Is(err, errUnavailable) {
 		return lostAnswer, nil
 	}
-	return fit(revealed(string(headers), "⟨U+%04X⟩"), headerRoom), err
+	return fit(revealed(string(headers), code, hidden), headerRoom), err
 }
 
 // signingSecret is a secret and the time it signed.

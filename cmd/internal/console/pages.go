@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
+	"carillon/command/plaintext"
 	"carillon/query"
 )
 
@@ -73,6 +74,8 @@ var functions = template.FuncMap{
 const (
 	maxText = 2_000  // visible characters of one value
 	maxJSON = 32_000 // visible bytes of one document
+
+	code = "⟨U+%04X⟩" // in the place of a character that steers the text around
 )
 
 // text makes foreign text safe to look at: invisible characters, and those that change the direction of the text
@@ -87,7 +90,7 @@ func text(s string) string {
 		}
 		shown++
 		if hidden(r) {
-			fmt.Fprintf(&b, "⟨U+%04X⟩", r)
+			fmt.Fprintf(&b, code, r)
 			continue
 		}
 		b.WriteRune(r)
@@ -95,38 +98,48 @@ func text(s string) string {
 	return b.String()
 }
 
-// hidden reports controls except line ends and tabs, and marks that change the direction of text.
-func hidden(r rune) bool {
-	switch {
-	case r == '\n', r == '\t':
-		return false
-	case r < ' ', r >= 0x7f && r < 0xa0, r == '\u061c', r >= '\u200b' && r <= '\u200f', r >= '\u202a' && r <= '\u202e',
-		r >= '\u2060' && r <= '\u2069', r == '\ufeff':
-		return true
+// hidden reports what steers the text around, except line ends and tabs.
+func hidden(r rune) bool { return r != '\n' && r != '\t' && plaintext.Steers(r) }
+
+// shownPage returns a page in which all texts of others show what steers the text around. Those that are edited keep it.
+func shownPage(page string) string {
+	steers := func(r rune) bool { return hidden(r) && r != '\r' }
+	if !strings.ContainsFunc(page, steers) {
+		return page
 	}
-	return false
+	const edited = "<textarea"
+	parts := strings.Split(page, edited)
+	for i, part := range parts {
+		form, text := "", part
+		if i > 0 {
+			form, text, _ = strings.Cut(part, "</textarea>")
+			form = edited + form + "</textarea>"
+		}
+		parts[i] = form + revealed(text, code, steers)
+	}
+	return strings.Join(parts, "")
 }
 
 // pretty indents a JSON document. Other text is returned unchanged.
 func pretty(raw []byte) string {
 	if len(raw) > maxJSON {
-		return revealed(string(raw[:maxJSON]), "⟨U+%04X⟩") + fmt.Sprintf("\n… (%d bytes in all)", len(raw))
+		return revealed(string(raw[:maxJSON]), code, hidden) + fmt.Sprintf("\n… (%d bytes in all)", len(raw))
 	}
 	laid := jsontext.Value(raw).Clone()
 	if laid.Indent(jsontext.WithIndent("  ")) != nil {
-		return revealed(string(raw), "⟨U+%04X⟩")
+		return revealed(string(raw), code, hidden)
 	}
 	return escaped(laid)
 }
 
 // escaped replaces the invisible characters of a JSON document by JSON escapes, which does not change its meaning.
-func escaped(document []byte) string { return revealed(string(document), `\u%04x`) }
+func escaped(document []byte) string { return revealed(string(document), `\u%04x`, hidden) }
 
-// revealed replaces invisible characters by their codes.
-func revealed(s, format string) string {
+// revealed replaces characters by their codes.
+func revealed(s, format string, replaced func(rune) bool) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(s, "\ufffd") {
-		if hidden(r) {
+		if replaced(r) {
 			fmt.Fprintf(&b, format, r)
 			continue
 		}

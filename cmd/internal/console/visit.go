@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -177,7 +178,7 @@ func (c *Console) render(w http.ResponseWriter, r *http.Request, shown screen) {
 	if shown.Status != 0 {
 		w.WriteHeader(shown.Status)
 	}
-	_, _ = w.Write(body.Bytes()) // the visitor is gone
+	_, _ = io.WriteString(w, shownPage(body.String())) // the visitor is gone
 }
 
 // trouble is the failure page.
