@@ -91,7 +91,7 @@ func TestCertificateIsNamed(t *testing.T) {
 			`is signed by "Intermediate of Known Root"`, "send its certificate along",
 		}},
 		"another name": {"shop.example", now, &known, nil, []string{`is for shop.example, and not for 127.0.0.1`}},
-		"a line feed": {"shop\nTLS", now, &known, nil, []string{"is for shop\uFFFDTLS, and not for 127.0.0.1"}},
+		"a line feed":  {"shop\nTLS", now, &known, nil, []string{"is for shop\uFFFDTLS, and not for 127.0.0.1"}},
 		"expired": {"127.0.0.1", now.Add(-72 * time.Hour), &known, nil, []string{
 			`of "127.0.0.1"`, "is not valid now: renew it",
 		}},
