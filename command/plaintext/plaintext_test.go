@@ -6,7 +6,7 @@ import (
 	"carillon/command/plaintext"
 )
 
-func TestOf(t *testing.T) {
+func TestTextOfOthers(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"Stadt Köln, \u200eoffice":           "Stadt Köln, �office",

@@ -96,7 +96,8 @@ func TestComposeHasPasswordsApart(t *testing.T) {
 	if found := regexp.MustCompile(`://\w*:\$\{`).Find(text); found != nil {
 		t.Errorf("compose.yaml puts a password into an address: %s", found)
 	}
-	for _, value := range regexp.MustCompile(`\$\{\w*(?:PASSWORD|KEY|TOKEN)\w*(:?[-=?])?([^}]*)\}`).FindAllSubmatch(text, -1) {
+	secrets := regexp.MustCompile(`\$\{\w*(?:PASSWORD|KEY|TOKEN)\w*(:?[-=?])?([^}]*)\}`)
+	for _, value := range secrets.FindAllSubmatch(text, -1) {
 		if string(value[1]) != ":?" && string(value[1])+string(value[2]) != ":-" {
 			t.Errorf("compose.yaml starts with a known secret in place of %s", value[0])
 		}

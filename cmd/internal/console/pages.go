@@ -101,7 +101,7 @@ func text(s string) string {
 // hidden reports what steers the text around, except line ends and tabs.
 func hidden(r rune) bool { return r != '\n' && r != '\t' && plaintext.Steers(r) }
 
-// shownPage returns a page in which all texts of others show what steers the text around. Those that are edited keep it.
+// shownPage returns a page in which texts show what steers the text around. Those that are edited keep it.
 func shownPage(page string) string {
 	steers := func(r rune) bool { return hidden(r) && r != '\r' }
 	if !strings.ContainsFunc(page, steers) {
