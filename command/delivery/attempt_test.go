@@ -47,3 +47,21 @@ func TestLostClaimsAreNotSent(t *testing.T) {
 		}
 	}
 }
+
+// A 429 asks for a rest, whether it says how long or not; a 503 only where it says so.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		status      int
+		after, want time.Duration
+		is          bool
+	}{
+		{429, 0, time.Second, true}, {429, time.Minute, time.Minute, true},
+		{503, 0, 0, false}, {503, time.Minute, time.Minute, true}, {502, time.Minute, 0, false}, {204, 0, 0, false},
+	} {
+		wait, is := refused(webhook.Result{StatusCode: c.status, RetryAfter: c.after})
+		if wait != c.want || is != c.is {
+			t.Errorf("%d with %s: %s, %v", c.status, c.after, wait, is)
+		}
+	}
+}

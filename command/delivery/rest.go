@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -8,12 +9,18 @@ import (
 	"carillon/command/webhook"
 )
 
+// unstatedRest is the rest of a receiver that refuses requests and does not say for how long.
+const unstatedRest = time.Second
+
 // refused reports how long a receiver asks to be left alone.
 func refused(result webhook.Result) (wait time.Duration, is bool) {
-	if result.StatusCode != http.StatusTooManyRequests && result.StatusCode != http.StatusServiceUnavailable {
-		return 0, false
+	switch result.StatusCode {
+	case http.StatusTooManyRequests:
+		return cmp.Or(result.RetryAfter, unstatedRest), true
+	case http.StatusServiceUnavailable: // without Retry-After it says only that it fails
+		return result.RetryAfter, result.RetryAfter > 0
 	}
-	return result.RetryAfter, result.RetryAfter > 0
+	return 0, false
 }
 
 // restAfter lets a destination rest whose receiver asked for that, in this process at once, and in all others.

@@ -13,7 +13,7 @@
 // A lane is the queue of one destination. Fresh deliveries, which the dispatcher offers, and claimed ones, which
 // come from the read model, take turns in it. It has a window of requests in flight, which begins at startWindow,
 // grows by one with each answer, up to PerLane, and is halved by a failure, once for the requests of one window.
-// Retry-After lets it rest; what waited is sent afterwards at the pace that the receiver took before. If its
+// A refusal lets it rest; what waited is sent afterwards at about the pace that the receiver took before. If its
 // destination has a limit of requests per second, requests begin in turns that the caller takes for it from what all
 // processes share; the limit is known when the first delivery is to be sent, which then waits once more.
 //

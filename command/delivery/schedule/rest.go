@@ -8,9 +8,11 @@ import (
 
 const (
 	maxFirstPace  = time.Second            // after the first refusal: how much a receiver takes is not known yet
-	maxPace       = 10 * time.Second       // from which some hundred answers find back
+	maxPace       = 10 * time.Second       // from which some dozen answers find back
 	minPace       = time.Millisecond       // a shorter pace is none
-	paceAnswers   = 32                     // answers until a receiver is sent nearly three times as much
+	guessAnswers  = 8                      // answers until a guessed pace is nearly three times as fast
+	paceAnswers   = 32                     // answers until a receiver is sent as much again as it took before
+	paceDip       = 0.25                   // of that, by which it is sent less at first
 	slowPace      = 10 * time.Millisecond  // from which on a claim takes few deliveries
 	restInMemory  = 15 * time.Second       // a longer rest returns what waits to the read model
 	restSlack     = 100 * time.Millisecond // by which reports of one rest differ
@@ -25,6 +27,7 @@ type rest struct {
 	until   time.Time
 	noted   time.Time     // when it was last heard of
 	pace    time.Duration // between two requests; 0 means none is kept
+	took    time.Duration // the pace that the receiver took before it refused; 0 means unknown
 	next    time.Time     // when the next request may begin
 	answers int           // since it ended
 }
@@ -40,9 +43,11 @@ func (r *rest) begin(now, until time.Time, window int) (news bool) {
 	}
 	switch {
 	case r.answers > 0:
-		r.pace = min(until.Sub(r.until)/time.Duration(r.answers), maxPace)
+		r.took = min(until.Sub(r.until)/time.Duration(r.answers), maxPace)
+		r.answers = 0
+		r.pace = r.rising()
 	case r.pace > 0:
-		r.pace = min(2*r.pace, maxPace)
+		r.took, r.pace = 0, min(2*r.pace, maxPace)
 	default:
 		r.pace = min(until.Sub(now)/time.Duration(max(window, 1)), maxFirstPace)
 	}
@@ -67,9 +72,21 @@ func sooner(a, b time.Time) time.Time {
 // answered takes in an answer that is no refusal.
 func (r *rest) answered() {
 	r.answers++
-	if r.pace -= r.pace / paceAnswers; r.pace < minPace {
+	if r.took > 0 {
+		r.pace = r.rising()
+	} else {
+		r.pace -= r.pace / guessAnswers
+	}
+	if r.pace < minPace {
 		r.pace = 0
 	}
+}
+
+// rising returns the pace by the answers since the rest. It rises to what the receiver took before, stays near that for
+// as many answers again, where the next refusal is likely, and then rises ever faster.
+func (r *rest) rising() time.Duration {
+	x := float64(r.answers)/paceAnswers - 1
+	return time.Duration(float64(r.took) / (1 + paceDip*x*x*x))
 }
 
 // room returns how many deliveries may wait in memory.

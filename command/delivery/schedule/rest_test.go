@@ -72,6 +72,7 @@ type limited struct {
 	until     time.Time
 	waiting   map[uuid.UUID]*waitingDelivery
 	processes []*schedule.Scheduler
+	wakes     map[*schedule.Scheduler]*time.Timer
 
 	refused, early int
 	ended          time.Time
@@ -149,8 +150,11 @@ func (l *limited) pump(s *schedule.Scheduler) {
 	for _, d := range returned {
 		l.waiting[d.ID].held = false
 	}
+	if wake := l.wakes[s]; wake != nil {
+		wake.Stop()
+	}
 	if !next.IsZero() {
-		time.AfterFunc(time.Until(next), func() { l.pump(s) })
+		l.wakes[s] = time.AfterFunc(time.Until(next), func() { l.pump(s) })
 	}
 }
 
@@ -184,7 +188,7 @@ func (l *limited) answer(s *schedule.Scheduler, d schedule.Delivery) {
 	l.pump(s)
 }
 
-// A receiver that takes 5 requests a second is sent 100 deliveries with few refusals, by one process and by two,
+// A receiver that takes 5 requests a second is sent 500 deliveries with few refusals, by one process and by two,
 // and none while it asks to be left alone.
 func TestRetryAfterBindsTheDestination(t *testing.T) {
 	t.Parallel()
@@ -198,8 +202,13 @@ func TestRetryAfterBindsTheDestination(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					const deliveries, most = 100, 30
-					l := &limited{limit: limit(), to: id(1, 1), waiting: map[uuid.UUID]*waitingDelivery{}}
+					const deliveries, most = 500, 24
+					l := &limited{
+						limit:   limit(),
+						to:      id(1, 1),
+						waiting: map[uuid.UUID]*waitingDelivery{},
+						wakes:   map[*schedule.Scheduler]*time.Timer{},
+					}
 					began := time.Now()
 					for range deliveries {
 						l.waiting[uuid.New()] = &waitingDelivery{due: began}
