@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // DeliveryMark is a position in a list of deliveries ordered by creation, newest first.
@@ -19,28 +20,26 @@ type DeliveryMark struct {
 	ID        uuid.UUID
 }
 
-// StatusFailing selects, in a filter of AllDeliveries, those that failed permanently, and those whose last attempt
-// failed and that are tried again.
-const StatusFailing = "failing"
-
-// failing lists the deliveries whose last attempt failed.
-func (q *Queries) failing(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
-	now time.Time) ([]Delivery, error) {
-	var all []Delivery
-	for _, status := range []string{"pending", "delivering", "failed"} {
-		f.Status, f.attempted = status, true
-		some, err := q.AllDeliveries(ctx, organization, f, after, now)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, some...)
+// parts splits the filter into those of separate lists: of pending deliveries, and of each state at the end.
+func (f DeliveryFilter) parts() (parts []DeliveryFilter) {
+	live, ended := f.States.Live(), f.States.Ended()
+	if len(live)+len(ended) == len(deliverystate.States()) {
+		f.States = 0
 	}
-	slices.SortStableFunc(all, func(a, b Delivery) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
-	})
-	// One that changed between two lists is in both.
-	all = slices.CompactFunc(all, func(a, b Delivery) bool { return a.ID == b.ID })
-	return all[:min(f.Limit, len(all))], nil
+	if f.Among != nil || f.States == 0 {
+		return []DeliveryFilter{f}
+	}
+	part := func(states ...deliverystate.State) {
+		f.States = deliverystate.SetOf(states...)
+		parts = append(parts, f)
+	}
+	if len(live) > 0 {
+		part(live...)
+	}
+	for _, state := range ended {
+		part(state)
+	}
+	return parts
 }
 
 // AllDeliveries lists deliveries to all destinations of an organization, newest first, starting after a mark; the
@@ -49,12 +48,28 @@ func (q *Queries) failing(ctx context.Context, organization uuid.UUID, f Deliver
 // matches. Its cost does not depend on the length of the history.
 func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
 	now time.Time) ([]Delivery, error) {
-	if f.Status == StatusFailing {
-		return q.failing(ctx, organization, f, after, now)
+	parts := f.parts()
+	if len(parts) == 1 {
+		return q.listed(ctx, organization, parts[0], after, now)
 	}
-	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
-		return nil, fmt.Errorf("deliveries: unknown status %q", f.Status)
+	var all []Delivery
+	for _, part := range parts { // pending ones first: one that ends meanwhile is in both lists
+		some, err := q.listed(ctx, organization, part, after, now)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
 	}
+	slices.SortStableFunc(all, func(a, b Delivery) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), bytes.Compare(b.ID[:], a.ID[:]))
+	})
+	all = slices.CompactFunc(all, func(a, b Delivery) bool { return a.ID == b.ID })
+	return all[:min(f.Limit, len(all))], nil
+}
+
+// listed lists the deliveries of one part of a filter.
+func (q *Queries) listed(ctx context.Context, organization uuid.UUID, f DeliveryFilter, after DeliveryMark,
+	now time.Time) ([]Delivery, error) {
 	var found []Delivery
 	err := inSnapshot(ctx, q.Pool, func(tx pgx.Tx) (err error) {
 		found = nil
@@ -63,7 +78,7 @@ func (q *Queries) AllDeliveries(ctx context.Context, organization uuid.UUID, f D
 		switch {
 		case f.Among != nil:
 			ids = f.among(organization, after, &args)
-		case f.Status == "pending" || f.Status == "delivering":
+		case f.States != 0 && len(f.States.Live()) > 0:
 			ids = f.waitingOf(organization, after, &args)
 		case f.indexed():
 			ids = f.newestOfAll(organization, after, &args)
@@ -109,17 +124,23 @@ func created(from, to time.Time, args *arguments) (where string) {
 	return where
 }
 
-// ofStatus returns the condition on rows d for the status of the filter.
-func (f DeliveryFilter) ofStatus(args *arguments) string {
-	switch f.Status {
-	case "":
-		return ""
-	case "pending", "delivering":
-		return " AND d.status = 'pending'"
-	case "succeeded":
-		return " AND d.status = 'succeeded'"
+// storedAs returns the condition on rows d for their stored status: that of a state at the end, and that of pending
+// deliveries for each of their states.
+func storedAs(states deliverystate.Set, args *arguments) string {
+	if states == 0 {
+		return "true"
 	}
-	return " AND d.unsuccessful = " + args.add(f.Status) // has an index
+	column, of := "d.unsuccessful", states.Ended() // has an index
+	if len(states.Live()) > 0 {
+		of = append(of, deliverystate.Pending)
+	}
+	if slices.Contains(of, deliverystate.Pending) || slices.Contains(of, deliverystate.Succeeded) {
+		column = "d.status"
+	}
+	if len(of) == 1 {
+		return column + " = " + args.add(string(of[0]))
+	}
+	return column + " = ANY(" + args.add(of) + "::text[])"
 }
 
 // of returns the condition on rows of deliveries or tallies for the events of the filter.
@@ -188,7 +209,7 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 		where += " AND t.day <= " + day
 		whole = "day < " + day
 	}
-	count := "sum(" + tally[f.Status] + ")::bigint"
+	count := "sum(" + tally(f.States) + ")::bigint"
 	limit := args.add(f.Limit)
 	rows, err := tx.Query(ctx, `
 		WITH days AS (SELECT t.day, t.destination, `+count+` AS n FROM destinations.destinations d
@@ -207,7 +228,8 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 
 // indexed reports whether the newest match of a destination is at the end of an index, whatever else the table holds.
 func (f DeliveryFilter) indexed() bool {
-	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") && f.Status != "succeeded"
+	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") &&
+		f.States != deliverystate.SetOf(deliverystate.Succeeded)
 }
 
 // sampled is the number of destinations that recentDestinations samples for the age of a page; sampledRows is the
@@ -223,10 +245,7 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 	args := arguments{organization, f.Limit, sampled, sampledRows}
 	const newest = newestFirst + " LIMIT "
 	rows := "FROM deliveries.deliveries d WHERE d.destination = t.id AND " + f.bounded(after, &args)
-	match := "true" + f.of("d", &args)
-	if f.Status != "" {
-		match += " AND d.status = " + args.add(f.Status)
-	}
+	match := storedAs(f.States, &args) + f.of("d", &args)
 	to := f.to("destinations", &args)
 	pageOf := func(some string) string {
 		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newest +
@@ -258,7 +277,7 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 func (f DeliveryFilter) withMatches(some, since string, args *arguments) string {
 	return "(SELECT t.id FROM " + some + " t(id) CROSS JOIN LATERAL (SELECT FROM deliveries.tallies x WHERE " +
 		"x.destination = t.id AND x.day >= (" + since +
-		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally[f.Status] + " > 0" + f.of("x", args) + " LIMIT 1) any_match)"
+		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally(f.States) + " > 0" + f.of("x", args) + " LIMIT 1) any_match)"
 }
 
 // newestOfAll selects the ids of a page among the newest deliveries of all destinations of an organization. A page of
@@ -277,7 +296,7 @@ func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, 
 // a page of each of these.
 func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arguments) string {
 	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + since
-	where += f.ofStatus(args)
+	where += " AND " + storedAs(f.States, args)
 	limit := args.add(f.Limit)
 	newest := func(among, limited string) string {
 		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, " +
@@ -288,32 +307,19 @@ func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arg
 		limit) + ") page"
 }
 
-// waitingOf selects the ids of a page among the deliveries that are pending or in flight.
+// waitingOf selects the ids of a page among pending deliveries.
 func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, args *arguments) string {
-	state := "NOT coalesce(" + isHeld + ", false) AND u.replay IS NULL"
-	if f.Status == "delivering" {
-		state = isHeld
-	}
-	if f.attempted {
-		state = "(" + state + ") AND d.attempts > 0"
-	}
 	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
 		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
 		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
-		" AND d.status = 'pending' AND " + state + " AND " + f.within(after, args) +
+		" AND " + f.States.SQL("$1") + " AND " + f.within(after, args) +
 		newestFirst + " LIMIT " + args.add(f.Limit)
 }
 
 // among selects the ids of a page among the deliveries with given ids.
 func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	where := "d.id = ANY(" + args.add(binaryUUIDs(f.Among)) + ") AND t.organization = " + args.add(organization) +
-		f.to("t", args) + " AND " + f.within(after, args)
-	if f.Status != "" {
-		where += " AND " + statusColumn + " = " + args.add(f.Status)
-	}
-	if f.attempted {
-		where += " AND d.attempts > 0"
-	}
+		f.to("t", args) + " AND " + f.within(after, args) + " AND " + f.States.SQL("$1")
 	return "SELECT d.id FROM deliveries.deliveries d JOIN destinations.destinations t ON t.id = d.destination" +
 		" LEFT JOIN deliveries.due u ON u.id = d.id WHERE " + where +
 		newestFirst + " LIMIT " + args.add(f.Limit)

@@ -77,32 +77,3 @@ func Latency(part float64, of []Answers) time.Duration {
 	}
 	return 0
 }
-
-// Backlog counts the pending deliveries of an organization.
-type Backlog struct {
-	Count int
-	// Oldest is when the oldest of them was created, to the day if there are very many. Zero if there is none.
-	Oldest time.Time
-}
-
-// Backlog returns the backlog of an organization. A small one is counted exactly, a large one by its outcomes.
-func (q *Queries) Backlog(ctx context.Context, organization uuid.UUID) (Backlog, error) {
-	type backlog struct {
-		Count  int
-		Oldest *time.Time
-	}
-	w, err := one(ctx, q.Pool, "waiting", pgx.RowToStructByPos[backlog], `SELECT count(*), min(created_at) FROM (
-		SELECT d.created_at FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id
-		CROSS JOIN LATERAL (SELECT created_at FROM deliveries.deliveries d WHERE d.id = u.id
-		AND d.status = 'pending' OFFSET 0) d
-		WHERE t.organization = $1 LIMIT $2) d`, organization, fewPending+1)
-	if err == nil && w.Count > fewPending {
-		w, err = one(ctx, q.Pool, "waiting", pgx.RowToStructByPos[backlog], `SELECT coalesce(sum(`+tally["pending"]+
-			`), 0)::bigint, min(day) FILTER (WHERE `+tally["pending"]+` > 0)
-			FROM deliveries.outcomes WHERE organization = $1`, organization)
-	}
-	if err != nil || w.Oldest == nil {
-		return Backlog{Count: w.Count}, err
-	}
-	return Backlog{w.Count, *w.Oldest}, nil
-}

@@ -114,7 +114,7 @@ func TestBacklog(t *testing.T) {
 	d.destination(hook, acme, "crm", midday)
 	expect := func(what string, count int, oldest time.Time) {
 		t.Helper()
-		found, err := d.Backlog(t.Context(), acme)
+		found, err := d.Backlog(t.Context(), acme, midday)
 		if err != nil || found.Count != count || !found.Oldest.Equal(oldest) {
 			t.Errorf("%s: %+v, %v, want %d since %s", what, found, err, count, oldest)
 		}
@@ -136,7 +136,7 @@ func TestBacklog(t *testing.T) {
 	})
 	d.Project()
 	expect("the first succeeded", 1, midday.Add(time.Hour))
-	found, err := d.Backlog(t.Context(), uuid.New())
+	found, err := d.Backlog(t.Context(), uuid.New(), midday)
 	if err != nil || found.Count != 0 {
 		t.Errorf("of another organization: %+v, %v", found, err)
 	}

@@ -6,15 +6,19 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // Delivery is a row of the delivery list.
 type Delivery struct {
 	ID            uuid.UUID
 	Destination   uuid.UUID
-	Status        string // pending, delivering, succeeded, failed, superseded, discarded
+	To            string // the destination's name
+	State         deliverystate.State
+	Waits         deliverystate.Wait
 	AttemptCount  int
-	NextAttemptAt *time.Time // of the retry schedule or of a requested replay
+	NextAttemptAt *time.Time // of the retry schedule or of a requested replay, not before its destination's rest ends
 	CreatedAt     time.Time
 	CompletedAt   *time.Time // when it got its final status
 	Event         EventSummary
@@ -58,16 +62,18 @@ type DeliveryDetail struct {
 	Data          []byte      // of the event, as published
 }
 
-// statusColumn is the status of a delivery d with its row u of due, if any, at the time $1.
-const statusColumn = "CASE WHEN d.status = 'pending' AND u.worker IS NOT NULL AND u.available_at > $1" +
-	" THEN 'delivering' ELSE d.status END"
-
-const deliveryColumns = `
-	d.id, d.destination, ` + statusColumn + `,
-	d.attempts, u.due_at, d.created_at, d.completed_at,
+var deliveryColumns = `
+	d.id, d.destination, t.name, d.status, coalesce(` + isHeld + `, false),
+	d.attempts, u.due_at, r.until, t.status, coalesce(o.status = 'suspended', false), d.created_at, d.completed_at,
 	d.event_id, d.type, d.source, coalesce(d.subject, ''), d.event_time,
 	(SELECT published_at FROM publications.publications WHERE id = d.event_id), coalesce(d.feed_type, ''), d.feed_id,
 	d.renumbered_from, d.trigger, d.response_status, d.error_message, d.failure_reason, d.attempted_at, d.duration_micros`
+
+// deliveryJoins are the rows beside a delivery d that deliveryColumns read; $1 is the current time.
+const deliveryJoins = ` JOIN destinations.destinations t ON t.id = d.destination
+	LEFT JOIN deliveries.due u ON u.id = d.id
+	LEFT JOIN organizations.organizations o ON o.id = t.organization
+	LEFT JOIN carillon.resting r ON r.destination = t.id AND r.asked_at >= t.updated_at AND r.until > $1`
 
 // The orders of lists of deliveries.
 const (
@@ -77,28 +83,39 @@ const (
 
 // deliveriesOf reads the deliveries whose ids a statement selects; its first parameter is the current time.
 func deliveriesOf(ctx context.Context, from querier, ids, order string, args []any) ([]Delivery, error) {
-	return many(ctx, from, "deliveries", func(row pgx.CollectableRow) (Delivery, error) { return scanDelivery(row) },
+	return many(ctx, from, "deliveries", func(row pgx.CollectableRow) (Delivery, error) {
+		now, _ := args[0].(time.Time)
+		return scanDelivery(row, now)
+	},
 		"SELECT "+deliveryColumns+" FROM ("+ids+`) page
-		JOIN deliveries.deliveries d ON d.id = page.id LEFT JOIN deliveries.due u ON u.id = d.id`+order, args...)
+		JOIN deliveries.deliveries d ON d.id = page.id`+deliveryJoins+order, args...)
 }
 
 // scanDelivery reads deliveryColumns and any columns that follow them.
-func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
+func scanDelivery(row pgx.CollectableRow, now time.Time, more ...any) (Delivery, error) {
 	var (
 		d            Delivery
+		status       string
+		held         bool
+		facts        = deliverystate.Facts{Now: now}
 		last         Attempt
 		trigger      *string
 		at, recorded *time.Time
 		micros       *int64
 	)
 	e := &d.Event
-	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.Status, &d.AttemptCount, &d.NextAttemptAt, &d.CreatedAt,
-		&d.CompletedAt,
+	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.To, &status, &held, &d.AttemptCount, &facts.DueAt,
+		&facts.RestsUntil, &facts.Destination, &facts.Suspended, &d.CreatedAt, &d.CompletedAt,
 		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &e.FeedID,
 		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros},
 		more...)...)
 	if err != nil {
 		return d, err
+	}
+	d.State = deliverystate.Of(status, held, d.AttemptCount)
+	facts.State, facts.Attempts, d.NextAttemptAt = d.State, d.AttemptCount, facts.DueAt
+	if d.Waits = deliverystate.WaitOf(facts); d.Waits.For == deliverystate.Resting {
+		d.NextAttemptAt = facts.RestsUntil
 	}
 	if recorded != nil {
 		e.RecordedAt = recorded.UTC()
@@ -115,12 +132,10 @@ func scanDelivery(row pgx.CollectableRow, more ...any) (Delivery, error) {
 // belong to the organization.
 func (q *Queries) Delivery(ctx context.Context, organization, id uuid.UUID, now time.Time) (DeliveryDetail, error) {
 	detail, err := one(ctx, q.Pool, "delivery", func(row pgx.CollectableRow) (d DeliveryDetail, err error) {
-		d.Delivery, err = scanDelivery(row, &d.Organization, &d.Subscriptions, &d.Data)
+		d.Delivery, err = scanDelivery(row, now, &d.Organization, &d.Subscriptions, &d.Data)
 		return d, err
 	}, "SELECT "+deliveryColumns+`, t.organization, d.subscriptions, p.data
-		FROM deliveries.deliveries d
-		JOIN destinations.destinations t ON t.id = d.destination
-		LEFT JOIN deliveries.due u ON u.id = d.id
+		FROM deliveries.deliveries d`+deliveryJoins+`
 		LEFT JOIN publications.publications p ON p.id = d.event_id
 		WHERE d.id = $2 AND t.organization = $3`, now, id, organization)
 	if err != nil {

@@ -9,12 +9,13 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // DeliveryFilter selects deliveries. Zero fields don't restrict.
 type DeliveryFilter struct {
-	// Status "delivering" selects pending deliveries that a worker holds, "pending" the others.
-	Status string
+	States deliverystate.Set
 	// Type is the event type: exact, with a trailing wildcard such as "news.*", or "*".
 	Type   string
 	Feed   uuid.UUID // of the event
@@ -26,18 +27,25 @@ type DeliveryFilter struct {
 	// Of AllDeliveries only.
 	Destination uuid.UUID
 	Among       []uuid.UUID // ids of deliveries; nil means any
-
-	attempted bool // only those with an attempt
 }
 
-// tally maps a status to the expression that counts its deliveries in a row of tallies.
-var tally = map[string]string{
-	"":           "total",
-	"pending":    "total - succeeded - failed - superseded - discarded",
-	"succeeded":  "succeeded",
-	"failed":     "failed",
-	"superseded": "superseded",
-	"discarded":  "discarded",
+// pendingTally counts, in a row of tallies, the deliveries that have not ended.
+const pendingTally = "total - succeeded - failed - superseded - discarded"
+
+// tally returns the expression that counts, in a row of tallies, the deliveries in a set of states. Pending ones are
+// counted together: all of them if the set has one of their states.
+func tally(states deliverystate.Set) string {
+	if states == 0 {
+		return "total"
+	}
+	var sum []string
+	for _, state := range states.Ended() {
+		sum = append(sum, string(state)) // the column's name
+	}
+	if len(states.Live()) > 0 {
+		sum = append(sum, pendingTally)
+	}
+	return strings.Join(sum, " + ")
 }
 
 // listing is one call of Deliveries and its results so far.
@@ -46,8 +54,12 @@ type listing struct {
 	organization uuid.UUID
 	destination  uuid.UUID
 	now          time.Time
-	inlineLimit  int            // see fewPending
-	held         []DeliveryMark // held are the deliveries that workers hold: read if the status distinguishes them.
+	inlineLimit  int // see fewPending
+
+	// A list of some states of pending deliveries is that of the states tallied, with the deliveries more, and without
+	// the deliveries less.
+	tallied    deliverystate.Set
+	more, less []DeliveryMark
 
 	page  []Delivery
 	total int
@@ -69,17 +81,14 @@ func (q *Queries) Deliveries(ctx context.Context, organization, destination uuid
 
 // answer reads the page and the total.
 func (l *listing) answer(ctx context.Context, pool *pgxpool.Pool) ([]Delivery, int, error) {
-	f := l.filter
-	if _, known := tally[f.Status]; !known && f.Status != "delivering" {
-		return nil, 0, fmt.Errorf("deliveries: unknown status %q", f.Status)
-	}
 	err := inSnapshot(ctx, pool, func(tx pgx.Tx) error {
-		l.page, l.total, l.held = nil, 0, nil
-		switch f.Status {
-		case "pending":
-			return l.pending(ctx, tx)
-		case "delivering":
-			return l.delivering(ctx, tx)
+		l.page, l.total, l.tallied, l.more, l.less = nil, 0, l.filter.States, nil, nil
+		whole, err := l.findPending(ctx, tx)
+		switch {
+		case err != nil:
+			return err
+		case whole:
+			return l.pageOf(ctx, tx, l.more)
 		}
 		return l.byDay(ctx, tx)
 	})
@@ -111,13 +120,17 @@ func (f DeliveryFilter) typeIs(column string, args *arguments) string {
 
 // matches returns the condition on rows d of deliveries created from a time (inclusive) to another (exclusive).
 func (l *listing) matches(from, to time.Time, args *arguments) string {
-	where := "d.destination = " + args.add(l.destination) + l.filter.of("d", args) + created(from, to, args) +
-		l.filter.ofStatus(args)
-	if len(l.held) > 0 {
-		// A subquery is hashed once. <> ALL of a parameter would compare each row with every held id.
-		where += " AND d.id NOT IN (SELECT unnest(" + args.add(idsOf(l.held)) + "::uuid[]))"
+	where := "d.destination = " + args.add(l.destination) + l.filter.of("d", args) + created(from, to, args)
+	// A subquery is hashed once. <> ALL of a parameter would compare each row with every id.
+	among := func(marks []DeliveryMark) string { return "(SELECT unnest(" + args.add(idsOf(marks)) + "::uuid[]))" }
+	switch stored := storedAs(l.tallied, args); {
+	case len(l.more) > 0:
+		return where + " AND (" + stored + " OR d.id IN " + among(l.more) + ")"
+	case len(l.less) > 0:
+		return where + " AND " + stored + " AND d.id NOT IN " + among(l.less)
+	default:
+		return where + " AND " + stored
 	}
-	return where
 }
 
 // bounds returns since and until as a half-open interval.
@@ -184,23 +197,26 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 	if !to.IsZero() {
 		where += " AND t.day <= " + args.add(to)
 	}
-	sum := "sum(" + tally[l.filter.Status] + ")::bigint"
+	sum := "sum(" + tally(l.tallied) + ")::bigint"
 	days, err := many(ctx, tx, "days", func(row pgx.CollectableRow) (d dayCount, err error) {
 		err = row.Scan(&d.from, &d.count)
 		d.to = d.from.AddDate(0, 0, 1)
 		return d, err
 	}, "SELECT t.day, "+sum+" FROM deliveries.tallies t WHERE "+where+
-		" GROUP BY t.day HAVING "+sum+" > 0 ORDER BY t.day DESC", args...)
+		" GROUP BY t.day HAVING "+sum+" > 0 OR "+args.add(len(l.more) > 0)+" ORDER BY t.day DESC", args...)
 	if err != nil {
 		return nil, err
 	}
-	held := map[time.Time]int{}
-	for _, h := range l.held {
-		held[h.CreatedAt.UTC().Truncate(24*time.Hour)]++
+	more := map[time.Time]int{}
+	for _, d := range l.more {
+		more[d.CreatedAt.UTC().Truncate(24*time.Hour)]++
+	}
+	for _, d := range l.less {
+		more[d.CreatedAt.UTC().Truncate(24*time.Hour)]--
 	}
 	for i := range days {
 		day := &days[i]
-		day.count -= held[day.from]
+		day.count += more[day.from]
 		if !from.IsZero() && from.After(day.from) {
 			day.from, day.partial = from, true
 		}

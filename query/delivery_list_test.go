@@ -9,8 +9,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
+
+// pending are the states of the status "pending".
+var pending, _ = deliverystate.Named("pending")
 
 // busyDay fills the tables with deliveries of one day: n completed ones of hook, one in 100 of them failed, and n
 // pending ones of other, one in held of them held by a worker. The tables have no statistics, as after a rebuild, and
@@ -82,15 +86,15 @@ func TestDeliveries_busyDay(t *testing.T) {
 		condition   string
 	}{
 		{hook, query.DeliveryFilter{}, "true"},
-		{hook, query.DeliveryFilter{Status: "succeeded"}, "d.status = 'succeeded'"},
-		{hook, query.DeliveryFilter{Status: "failed"}, "d.status = 'failed'"},
+		{hook, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Succeeded)}, "d.status = 'succeeded'"},
+		{hook, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Failed)}, "d.status = 'failed'"},
 		{hook, query.DeliveryFilter{Type: "news.item.updated"}, "d.type = 'news.item.updated'"},
 		{hook, query.DeliveryFilter{Feed: feed}, "d.feed_id = md5('feed 1')::uuid"},
 		{hook, query.DeliveryFilter{Since: midday.Add(-20 * time.Minute)}, "d.created_at >= '2026-11-21 11:40Z'"},
 		{other, query.DeliveryFilter{}, "true"},
-		{other, query.DeliveryFilter{Status: "pending"}, "u.worker IS NULL"},
-		{other, query.DeliveryFilter{Status: "pending", Feed: feed}, "u.worker IS NULL AND d.feed_id = md5('feed 1')::uuid"},
-		{other, query.DeliveryFilter{Status: "delivering"}, "u.worker IS NOT NULL"},
+		{other, query.DeliveryFilter{States: pending}, "u.worker IS NULL"},
+		{other, query.DeliveryFilter{States: pending, Feed: feed}, "u.worker IS NULL AND d.feed_id = md5('feed 1')::uuid"},
+		{other, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Delivering)}, "u.worker IS NOT NULL"},
 	} {
 		for _, offset := range []int{0, 1, 49, 50, 299, 2999, 5970, size - 1, size, 10 * size} {
 			c.filter.Offset, c.filter.Limit = offset, 50
@@ -118,7 +122,7 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 	const size, held = 20_000, 100
 	d.busyDay(t, size, size/held)
 	page, total, err := d.Deliveries(t.Context(), acme, other, query.DeliveryFilter{
-		Status: "delivering",
+		States: deliverystate.SetOf(deliverystate.Delivering),
 		Limit:  50,
 	}, midday)
 	if err != nil || total != held || len(page) != 50 {
@@ -167,14 +171,14 @@ func BenchmarkDeliveriesOfOneDay(b *testing.B) {
 			filter      query.DeliveryFilter
 		}{
 			{"all", hook, query.DeliveryFilter{Offset: 50_000}},
-			{"succeeded", hook, query.DeliveryFilter{Offset: 50_000, Status: "succeeded"}},
+			{"succeeded", hook, query.DeliveryFilter{Offset: 50_000, States: deliverystate.SetOf(deliverystate.Succeeded)}},
 			{"type", hook, query.DeliveryFilter{Offset: 50_000, Type: "news.item.added"}},
 			{"feed", hook, query.DeliveryFilter{Offset: 25_000, Feed: feed}},
 			{"since", hook, query.DeliveryFilter{Offset: 50_000, Since: midday.Add(-9 * time.Hour)}},
 			{"pending-all", other, query.DeliveryFilter{Offset: 50_000}},
-			{"pending", other, query.DeliveryFilter{Offset: 50_000, Status: "pending"}},
-			{"pending-first", other, query.DeliveryFilter{Status: "pending"}},
-			{"delivering", other, query.DeliveryFilter{Status: "delivering"}},
+			{"pending", other, query.DeliveryFilter{Offset: 50_000, States: pending}},
+			{"pending-first", other, query.DeliveryFilter{States: pending}},
+			{"delivering", other, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Delivering)}},
 		} {
 			b.Run("statistics="+statistics+"/"+c.name, func(b *testing.B) {
 				c.filter.Limit = 50

@@ -17,6 +17,7 @@ import (
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/health"
+	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
 	"carillon/projections/subscriptions"
@@ -41,6 +42,7 @@ func newDeliverySide(t testing.TB, others ...projections.ReadModel) deliverySide
 	t.Helper()
 	models := []projections.ReadModel{
 		destinations.ReadModel,
+		organizations.ReadModel,
 		health.ReadModel,
 		subscriptions.ReadModel,
 		publications.ReadModel,

@@ -6,21 +6,26 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // InstallationTotals are counts over all organizations, for metrics.
 type InstallationTotals struct {
-	Pending      int           // deliveries that have no final status
-	Failed       int           // deliveries whose retries are used up
+	Outcomes                   // of deliveries, with those that are retired
 	Overdue      time.Duration // of the delivery that has been due for longest; 0 if none is due
 	AutoDisabled int           // destinations
+	// By has the pending deliveries by state. nil if there are very many.
+	By map[deliverystate.State]int `db:"-"`
 }
+
+// mostSorted is the number of pending deliveries up to which InstallationTotals reads their states.
+const mostSorted = 20_000
 
 // InstallationTotals returns the counts over all organizations. Deliveries of disabled destinations and suspended
 // organizations are pending, but not overdue.
-func (q *Queries) InstallationTotals(ctx context.Context) (InstallationTotals, error) {
-	return one(ctx, q.Pool, "totals", pgx.RowToStructByPos[InstallationTotals], `SELECT coalesce(sum(`+tally["pending"]+
-		`), 0)::bigint, coalesce(sum(failed), 0)::bigint,
+func (q *Queries) InstallationTotals(ctx context.Context, now time.Time) (InstallationTotals, error) {
+	totals, err := one(ctx, q.Pool, "totals", pgx.RowToStructByPos[InstallationTotals], "SELECT "+sumOfOutcomes+`,
 		(SELECT coalesce(greatest(clock_timestamp() - min(due.at), interval '0'), interval '0')
 			FROM destinations.destinations d
 			LEFT JOIN organizations.organizations o ON o.id = d.organization
@@ -29,6 +34,29 @@ func (q *Queries) InstallationTotals(ctx context.Context) (InstallationTotals, e
 			WHERE d.status = 'enabled' AND o.status IS DISTINCT FROM 'suspended'),
 		(SELECT count(*) FROM destinations.destinations WHERE status = 'auto_disabled')
 		FROM deliveries.outcomes`)
+	if err != nil || totals.Pending() > mostSorted {
+		return totals, err
+	}
+	backlog, err := q.countPending(ctx, "true", mostSorted, now)
+	totals.By = backlog.By
+	return totals, err
+}
+
+// In returns the number of deliveries in a state, and whether it is known.
+func (t InstallationTotals) In(state deliverystate.State) (n int, known bool) {
+	switch state {
+	case deliverystate.Succeeded:
+		return t.Succeeded, true
+	case deliverystate.Failed:
+		return t.Failed, true
+	case deliverystate.Superseded:
+		return t.Superseded, true
+	case deliverystate.Discarded:
+		return t.Discarded, true
+	case deliverystate.Waiting, deliverystate.Retrying, deliverystate.Delivering:
+	}
+	n, known = t.By[state]
+	return n, known
 }
 
 // Failing is a destination whose last attempt failed or that was disabled after failures.

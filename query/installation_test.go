@@ -9,21 +9,20 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
-	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 )
 
 func TestInstallationTotals(t *testing.T) {
 	t.Parallel()
-	d := newDeliverySide(t, organizations.ReadModel)
+	d := newDeliverySide(t)
 	totals := func() (pending, failed, autoDisabled int, overdue bool) {
 		t.Helper()
 		d.Project()
-		found, err := d.InstallationTotals(t.Context())
+		found, err := d.InstallationTotals(t.Context(), midday)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return found.Pending, found.Failed, found.AutoDisabled, found.Overdue > 24*time.Hour
+		return found.Pending(), found.Failed, found.AutoDisabled, found.Overdue > 24*time.Hour
 	}
 	expect := func(when string, pending, failed, autoDisabled int, overdue bool) {
 		t.Helper()

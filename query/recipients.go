@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // Recipient is a destination that an event could have gone to, in its state at the time of publication.
@@ -64,11 +66,23 @@ func (q *Queries) Recipients(ctx context.Context, organization uuid.UUID, ids []
 		ORDER BY page.number`, organization, at, ids)
 }
 
-// DeliveriesMade returns the status of the existing ones of some deliveries; a delivery in flight is pending. There may
-// be very many ids.
-func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	return mapped[uuid.UUID, string](ctx, q.Pool, "deliveries made",
-		"SELECT id, status FROM deliveries.deliveries WHERE id = ANY($1)", binaryUUIDs(ids))
+// DeliveriesMade returns the states of the existing ones of some deliveries. There may be very many ids.
+func (q *Queries) DeliveriesMade(ctx context.Context, ids []uuid.UUID, now time.Time) (
+	map[uuid.UUID]deliverystate.State, error) {
+	type made struct {
+		ID       uuid.UUID
+		Status   string
+		Held     bool
+		Attempts int
+	}
+	found, err := many(ctx, q.Pool, "deliveries made", pgx.RowToStructByPos[made], `SELECT d.id, d.status,
+		coalesce(`+isHeld+`, false), d.attempts
+		FROM deliveries.deliveries d LEFT JOIN deliveries.due u ON u.id = d.id WHERE d.id = ANY($2)`, now, binaryUUIDs(ids))
+	all := make(map[uuid.UUID]deliverystate.State, len(found))
+	for _, d := range found {
+		all[d.ID] = deliverystate.Of(d.Status, d.Held, d.Attempts)
+	}
+	return all, err
 }
 
 // SubscriptionsOf lists the subscriptions of many destinations of an organization, by destination.

@@ -9,7 +9,7 @@ import (
 )
 
 // DeliveriesAfter lists completed deliveries of a destination that match a filter, oldest first, starting after a
-// given one. The filter's status is "succeeded", "failed", or empty for both.
+// given one. The filter's states are Succeeded, Failed, or none for both.
 func (q *Queries) DeliveriesAfter(ctx context.Context, organization, destination uuid.UUID, f DeliveryFilter,
 	at time.Time, id uuid.UUID, now time.Time) ([]Delivery, error) {
 	from, to := f.bounds()
@@ -21,6 +21,7 @@ func (q *Queries) DeliveriesAfter(ctx context.Context, organization, destination
 		organization: organization,
 		destination:  destination,
 		now:          now,
+		tallied:      f.States,
 	}
 	args := arguments{now}
 	where := l.matches(from, to, &args) + " AND d.organization = " + args.add(organization) +

@@ -21,8 +21,8 @@ type deliveriesCommand struct {
 
 type deliveriesListCommand struct {
 	asking
-	Failing     bool     `help:"Only those whose last attempt failed: tried again, or failed permanently." xor:"status"`
-	Status      string   `placeholder:"STATUS" help:"Only with this status, such as pending." xor:"status"`
+	Failing     bool     `help:"Only those whose last attempt failed: retrying, or failed permanently." xor:"status"`
+	Status      string   `placeholder:"STATUS" help:"Only with this status, or one of several: failed,pending." xor:"status"`
 	Destination string   `placeholder:"REF" help:"Only to this destination: its id or externalId."`
 	Type        string   `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
 	Event       string   `placeholder:"ID" help:"Only of this event."`
@@ -45,9 +45,9 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 		"until":       c.Until.at(t),
 	})
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Delivery]) {
-		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "STATUS", "ATTEMPTS", "LAST ANSWER")
+		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "DESTINATION", "STATUS", "ATTEMPTS", "LAST ANSWER")
 		for _, d := range l.Items {
-			row(w, d.ID, d.CreatedAt, d.Event.Type, orDash(d.Event.Subject), d.Status, d.AttemptCount,
+			row(w, d.ID, d.CreatedAt, d.Event.Type, orDash(d.Event.Subject), d.Destination, d.State, d.AttemptCount,
 				outcome(d.LastAttempt))
 		}
 		more(w, l)
@@ -75,9 +75,12 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/deliveries/" + c.ID.UUID().String()
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d httpapi.DeliveryDetail) {
 		row(w, "id", d.ID)
-		row(w, "destination", d.DestinationID)
+		row(w, "destination", d.DestinationID, d.Destination)
 		row(w, "event", d.EventID, d.Event.Type, orDash(d.Event.Subject))
-		row(w, "status", d.Status)
+		row(w, "status", d.State)
+		if d.WaitsFor != nil {
+			row(w, "waits for", d.WaitsFor.Words())
+		}
 		if d.NextAttemptAt != nil {
 			row(w, "next attempt", d.NextAttemptAt)
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,6 +16,7 @@ import (
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/httpapi"
 	"carillon/eventstore/instant"
+	"carillon/projections/deliveries/deliverystate"
 )
 
 type eventsCommand struct {
@@ -67,7 +69,7 @@ func (c *eventsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "time", e.Time)
 		row(w, "published", e.PublishedAt)
 		row(w, "sequence", orDash(e.Sequence))
-		row(w, "destinations", fmt.Sprintf("%d got it, %d did not", e.ReceivedBy, e.MissedBy))
+		row(w, "destinations", recipientsText(e))
 		row(w)
 		row(w, "DESTINATION", "NAME", "DELIVERY", "STATUS")
 		for _, r := range e.Recipients.Items {
@@ -75,12 +77,26 @@ func (c *eventsShowCommand) Run(ctx context.Context, t terminal) error {
 				row(w, r.DestinationID, r.Name, "-", orDash(r.Reason))
 				continue
 			}
-			row(w, r.DestinationID, r.Name, r.Delivery.ID, r.Delivery.Status)
+			row(w, r.DestinationID, r.Name, r.Delivery.ID, r.Delivery.State)
 		}
 		if e.Recipients.Pagination.HasMore {
 			row(w, "There are more: --limit, or --json and the API's offset.")
 		}
 	})
+}
+
+// recipientsText counts the destinations of an event: by the states of their deliveries, and those without one.
+func recipientsText(e httpapi.EventDetail) string {
+	var parts []string
+	for _, state := range deliverystate.States() {
+		if n := e.Deliveries[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	if e.MissedBy > 0 || len(parts) == 0 {
+		parts = append(parts, fmt.Sprintf("%d without a delivery", e.MissedBy))
+	}
+	return strings.Join(parts, ", ")
 }
 
 type eventsTailCommand struct {

@@ -24,6 +24,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 //go:embed views/*.sql
@@ -41,7 +43,10 @@ var views = func() (all []view) {
 	paths, _ := fs.Glob(files, "views/*.sql") // the pattern is well-formed
 	for _, path := range paths {
 		sql, _ := files.ReadFile(path) // embedded
-		v := view{name: strings.TrimSuffix(filepath.Base(path), ".sql"), sql: string(sql)}
+		v := view{
+			name: strings.TrimSuffix(filepath.Base(path), ".sql"),
+			sql:  pending.ReplaceAllStringFunc(string(sql), countPending),
+		}
 		for _, found := range readModel.FindAllStringSubmatch(v.sql, -1) {
 			v.on = append(v.on, found[1])
 		}
@@ -49,6 +54,22 @@ var views = func() (all []view) {
 	}
 	return all
 }()
+
+// pending matches PENDING(columns) in a view: what countPending returns.
+var pending = regexp.MustCompile(`PENDING\(([^)]*)\)`)
+
+// countPending returns the subquery that counts pending deliveries by state and by some columns.
+func countPending(call string) string {
+	by := pending.FindStringSubmatch(call)[1]
+	var counts []string
+	for _, state := range deliverystate.Set(0).Live() {
+		counts = append(counts, "count(*) FILTER (WHERE "+state.SQL("now()")+") AS "+string(state))
+	}
+	return "(SELECT " + by + ", " + strings.Join(counts, ", ") +
+		" FROM (SELECT *, (created_at AT TIME ZONE 'UTC')::date AS day FROM deliveries.deliveries) d" +
+		" JOIN (SELECT id, worker, available_at FROM deliveries.due) u ON u.id = d.id" +
+		" WHERE d.status = '" + deliverystate.Pending + "' GROUP BY " + by + ")"
+}
 
 // ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.
 var ErrIncomplete = errors.New("analytics: incomplete")

@@ -212,9 +212,10 @@ func TestViewsShowWhatHappened(t *testing.T) {
 	for query, want := range map[string]string{
 		"SELECT * FROM analytics.deliveries_by_day": `{"day": "` + day + `", ` + of +
 			`, "event_type": "news.item.added", "deliveries": 4, "succeeded": 2, "failed": 1, "superseded": 0, ` +
-			`"discarded": 0, "pending": 1}`,
+			`"discarded": 0, "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0}`,
 		"SELECT * FROM analytics.success_rates WHERE last_days = 7": `{` + of +
-			`, "last_days": 7, "succeeded": 2, "failed": 1, "success_rate": 0.6667}`,
+			`, "last_days": 7, "succeeded": 2, "failed": 1, "success_rate": 0.6667, ` +
+			`"attempts": 3, "failed_attempts": 1, "attempt_success_rate": 0.6667}`,
 		"SELECT * FROM analytics.latency_percentiles": `{"day": "` + day + `", ` + of +
 			`, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p99_ms": 29.8, "max_ms": 30}`,
 		"SELECT * FROM analytics.items_by_source_and_feed": `{"organization_id": "` + org.String() + `", ` + inFeed +
@@ -243,20 +244,22 @@ func TestViewsShowWhatHappened(t *testing.T) {
 			"FROM analytics.failures_by_reason": `{"day": "` + day +
 			`", "attempts": 1, "deliveries": 1, "reason": "http_status", "http_status": 500}`,
 		"SELECT * FROM analytics.destination_days": `{"day": "` + day + `", ` + of +
-			`, "deliveries": 4, "succeeded": 2, "failed": 1, "pending": 1, "success_rate": 0.6667, ` +
-			`"attempts": 3, "failed_attempts": 1, "p50_ms": 20, "p99_ms": 29.8}`,
+			`, "deliveries": 4, "succeeded": 2, "failed": 1, "pending": 1, "waiting": 1, "retrying": 0, ` +
+			`"delivering": 0, "success_rate": 0.6667, "attempts": 3, "failed_attempts": 1, ` +
+			`"attempt_success_rate": 0.6667, "p50_ms": 20, "p99_ms": 29.8}`,
 		"SELECT source, state, failures, needs_attention, completed_at, feeds " +
 			"FROM analytics.source_health": `{` +
 			`"source": "Example.org", "state": "registered", "failures": 0, "needs_attention": false, ` +
 			`"completed_at": null, "feeds": 1}`,
 		"SELECT organization_name, status, api_keys, feeds, destinations, enabled_destinations, deliveries, " +
-			"pending, failed FROM analytics.organizations": `{` +
+			"pending, waiting, retrying, delivering, failed FROM analytics.organizations": `{` +
 			`"organization_name": "Town hall", "status": "registered", "api_keys": 0, "feeds": 1, ` +
-			`"destinations": 1, "enabled_destinations": 1, "deliveries": 4, "pending": 1, "failed": 1}`,
+			`"destinations": 1, "enabled_destinations": 1, "deliveries": 4, "pending": 1, ` +
+			`"waiting": 1, "retrying": 0, "delivering": 0, "failed": 1}`,
 		"SELECT * FROM analytics.destinations": `{` + of + `, "status": "enabled", "created_at": "` + day +
 			`T12:00:00+00:00", "consecutive_failures": 1, "streak_started_at": "` + day +
 			`T12:00:00.03+00:00", "last_success_at": "` + day + `T12:00:00.02+00:00", "last_failure_at": "` + day +
-			`T12:00:00.03+00:00", "pending": 1, "succeeded": 2, "failed": 1}`,
+			`T12:00:00.03+00:00", "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, "succeeded": 2, "failed": 1}`,
 	} {
 		got := rows(t, pool, query)
 		if len(got) != 1 || !sameJSON(t, got[0], want) {

@@ -18,6 +18,7 @@ import (
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
+	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 	"carillon/projections/publications"
@@ -43,7 +44,9 @@ func startNode(t testing.TB) node {
 	}
 	running, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 3)
-	for _, p := range []projections.ReadModel{destinations.ReadModel, publications.ReadModel, deliveries.ReadModel} {
+	for _, p := range []projections.ReadModel{
+		destinations.ReadModel, organizations.ReadModel, publications.ReadModel, deliveries.ReadModel,
+	} {
 		go func() { ended <- runner.Project(running, p) }()
 	}
 	t.Cleanup(func() {

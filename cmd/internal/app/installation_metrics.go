@@ -2,8 +2,11 @@ package app
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 var (
@@ -13,6 +16,9 @@ var (
 		"Time since the delivery that has been due for longest was due; 0 if none is.", nil, nil)
 	deliveriesFailed = prometheus.NewDesc("carillon_deliveries_failed",
 		"Deliveries whose retries are used up.", nil, nil)
+	deliveriesByState = prometheus.NewDesc("carillon_deliveries",
+		"Deliveries by state, of all organizations. Pending ones (waiting, retrying, delivering) only up to 20,000.",
+		[]string{"state"}, nil)
 	destinationsAutoDisabled = prometheus.NewDesc("carillon_destinations_auto_disabled",
 		"Destinations that were disabled because of their failures.", nil, nil)
 	sourcesByState = prometheus.NewDesc("carillon_sources",
@@ -29,13 +35,18 @@ func (a *App) readInstallation(ctx context.Context, to scrape) {
 	if dir := a.storeDir(); dir != "" {
 		to.gauge(eventStoreSize, float64(sizeOf(dir)))
 	}
-	totals, err := a.Queries.InstallationTotals(ctx)
+	totals, err := a.Queries.InstallationTotals(ctx, time.Now())
 	if err != nil {
 		a.log.Warn("delivery totals unavailable", "error", err)
 	} else {
-		to.gauge(deliveriesPending, float64(totals.Pending))
+		to.gauge(deliveriesPending, float64(totals.Pending()))
 		to.gauge(deliveriesOverdue, totals.Overdue.Seconds())
 		to.gauge(deliveriesFailed, float64(totals.Failed))
+		for _, state := range deliverystate.States() {
+			if n, known := totals.In(state); known {
+				to.gauge(deliveriesByState, float64(n), string(state))
+			}
+		}
 		to.gauge(destinationsAutoDisabled, float64(totals.AutoDisabled))
 	}
 	states, err := a.Queries.CountSources(ctx)

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -19,7 +20,6 @@ type allDeliveries struct {
 	stretch
 
 	Deliveries []query.Delivery
-	Names      map[uuid.UUID]string // of destinations
 	Statuses   []string
 	Feeds      []query.FeedName
 	Filter     deliveryForm
@@ -32,7 +32,7 @@ type allDeliveries struct {
 func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	values := v.URL.Query()
 	list := allDeliveries{
-		Statuses: deliveryStatuses,
+		Statuses: deliverystate.Names(),
 		Now:      c.Now().UTC(),
 		Filter:   formOf(values, c.Now().UTC()),
 	}
@@ -56,11 +56,7 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 		return formatMark(d.CreatedAt, d.ID)
 	})
 	list.Live = !list.Later
-	if list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices); err != nil {
-		return screen{}, err
-	}
-	destinations := wire.ListOf(list.Deliveries, func(d query.Delivery) uuid.UUID { return d.Destination })
-	list.Names, err = c.Queries.DestinationNames(v.Context(), v.organization(), destinations)
+	list.Feeds, err = c.Queries.FeedNames(v.Context(), v.organization(), maxFeedChoices)
 	return screen{Title: "Deliveries", Template: "all-deliveries", Data: list}, err
 }
 

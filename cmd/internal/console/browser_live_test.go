@@ -213,7 +213,7 @@ func TestLiveDeliveryInBrowser(t *testing.T) {
 	event := w.publish(t, "concert")
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
 	b.open(t, "/console/deliveries/"+dispatch.DeliveryID(event, id).String())
-	b.shows(t, "before", "pending", "None yet.")
+	b.shows(t, "before", "waiting", "None yet.")
 	ask[bool](t, b, `document.documentElement.dataset.here = "yes"; true`)
 	w.attempted(t, event, id, 503, `{"error":"out of order"}`)
 	b.until(t, "the attempt is shown",

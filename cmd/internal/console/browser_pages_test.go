@@ -273,9 +273,9 @@ var looks = []look{
 	{
 		name:  "event",
 		path:  "/console/events/{event}",
-		shows: []string{"Recipients", "Arrived 1", "Failed 1", "Ticket shop", "Concert in the park"},
-		press: "Arrived",
-		then:  []string{"Arrived 1", "Ticket shop"},
+		shows: []string{"Recipients", "Succeeded 1", "Failed 1", "Ticket shop", "Concert in the park"},
+		press: "Succeeded",
+		then:  []string{"Succeeded 1", "Ticket shop"},
 	},
 	{name: "missing", path: "/console/deliveries/none", shows: []string{missing}},
 }

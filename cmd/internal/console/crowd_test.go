@@ -164,10 +164,10 @@ func (w *world) whoGotAnEvent(t *testing.T, size int) {
 		want  func(i int) bool
 		says  string
 	}{
-		{event, "", func(int) bool { return true }, fmt.Sprintf("All %d|Arrived %d|Not for it %d", size, got, size-got)},
-		{event, "arrived", func(i int) bool { return why[i] == "204" }, fmt.Sprintf("Arrived %d", got)},
-		{event, "not", func(i int) bool { return why[i] != "204" }, fmt.Sprintf("Not for it %d", size-got)},
-		{other, "arrived", func(int) bool { return false }, fmt.Sprintf("Arrived 0|Not for it %d|None.", size)},
+		{event, "", func(int) bool { return true }, fmt.Sprintf("All %d|Succeeded %d|No delivery %d", size, got, size-got)},
+		{event, "succeeded", func(i int) bool { return why[i] == "204" }, fmt.Sprintf("Succeeded %d", got)},
+		{event, "none", func(i int) bool { return why[i] != "204" }, fmt.Sprintf("No delivery %d", size-got)},
+		{other, "succeeded", func(int) bool { return false }, fmt.Sprintf("Succeeded 0|No delivery %d|None.", size)},
 	} {
 		want := slices.DeleteFunc(slices.Clone(all), func(i int) bool { return !c.want(i) })
 		for page := 1; page <= len(want)/50+1; page++ {
@@ -245,7 +245,7 @@ func BenchmarkPagesOfACrowd(b *testing.B) {
 	of := "/events/" + event.String()
 	old := url.QueryEscape(time.Now().AddDate(0, 0, -15).UTC().Format(time.RFC3339Nano) + "~" + uuid.Max.String())
 	for _, path := range []string{
-		of, of + "?page=150", of + "?who=arrived&page=3", of + "?who=not", "/deliveries", "/deliveries?status=failed",
+		of, of + "?page=150", of + "?who=succeeded&page=3", of + "?who=none", "/deliveries", "/deliveries?status=failed",
 		"/deliveries?status=succeeded", "/deliveries?type=news.*", "/deliveries?status=pending",
 		"/deliveries?type=event.*", "/deliveries?status=succeeded&type=news.item.added",
 		"/deliveries?status=succeeded&before=" + old,

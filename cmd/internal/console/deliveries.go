@@ -1,16 +1,17 @@
 package console
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/deliveries"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -21,8 +22,6 @@ func (c *Console) deliveryRoutes(r chi.Router) {
 	r.Post("/deliveries/{id}/replay", c.act(c.replay))
 	r.Post("/deliveries/{id}/curl", c.page(c.showSignedCurl))
 }
-
-var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
 
 // deliveryList is a page of a destination's deliveries.
 type deliveryList struct {
@@ -49,7 +48,7 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	}
 	list := deliveryList{
 		Destination: found,
-		Statuses:    deliveryStatuses,
+		Statuses:    deliverystate.Names(),
 		Paging:      pagingOf(v.URL),
 		Now:         c.Now().UTC(),
 		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
@@ -67,9 +66,10 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
 	f.Type = strings.TrimSpace(f.Type)
-	filter.Status, filter.Type = f.Status, f.Type
-	if f.Status != "" && !slices.Contains(deliveryStatuses, f.Status) {
-		return filter, wire.Fail(wire.BadQuery, "status", "must be one of %s", words(deliveryStatuses))
+	filter.Type = f.Type
+	var known bool
+	if filter.States, known = deliverystate.Named(f.Status); !known {
+		return filter, wire.Fail(wire.BadQuery, "status", "must be one or several of %s", words(deliverystate.Names()))
 	}
 	if f.Type != "" && !subscription.ValidPattern(f.Type) {
 		return filter, wire.Fail(wire.BadQuery, "type", "must be an exact type, a trailing wildcard such as news.*, or *")
@@ -101,6 +101,15 @@ func readTime(field, typed string) (time.Time, error) {
 	return at, nil
 }
 
+// pendingStates are those of deliveries that wait for an attempt.
+var pendingStates = deliverystate.SetOf(deliverystate.Waiting, deliverystate.Retrying)
+
+// countDeliveries counts the deliveries of a destination in some states.
+func (c *Console) countDeliveries(v *visit, to uuid.UUID, states deliverystate.Set) (total int, err error) {
+	_, total, err = c.Queries.Deliveries(v.Context(), v.organization(), to, query.DeliveryFilter{States: states}, c.Now())
+	return total, err
+}
+
 // deliveryView is one delivery and its stages.
 type deliveryView struct {
 	query.DeliveryDetail
@@ -117,7 +126,7 @@ type deliveryView struct {
 
 // Replayable reports whether a delivery can be sent again now: it has an outcome, and no replay is pending.
 func (d deliveryView) Replayable() bool {
-	return (d.Status == "succeeded" || d.Status == "failed") && d.NextAttemptAt == nil
+	return (d.State == deliverystate.Succeeded || d.State == deliverystate.Failed) && d.NextAttemptAt == nil
 }
 
 // The shares of a page, in bytes as sent: whatever the texts, a page stays below 100 KB.

@@ -204,10 +204,7 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 	if found.URL, err = c.shownAddress(v, found); err != nil {
 		return screen{}, err
 	}
-	_, waiting, err := c.Queries.Deliveries(v.Context(), v.organization(), found.ID, query.DeliveryFilter{
-		Status: "pending",
-		Limit:  1,
-	}, c.Now())
+	waiting, err := c.countDeliveries(v, found.ID, pendingStates)
 	if err != nil {
 		return screen{}, err
 	}

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -170,13 +171,11 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	filter := recipients.Filter{Limit: pageSize, Offset: shown.Paging.offset()}
-	for _, tab := range recipientTabs {
-		if tab.Who == shown.Who {
-			filter.Which = tab.which
+	if shown.Who != "" {
+		filter.In = []deliverystate.State{deliverystate.State(shown.Who)}
+		if !slices.Contains(recipientGroups, filter.In[0]) {
+			return screen{}, wire.Fail(wire.BadQuery, "who", "must be one of %s", words(recipientGroups))
 		}
-	}
-	if filter.Which == recipients.All && shown.Who != "" {
-		return screen{}, wire.Fail(wire.BadQuery, "who", "must be arrived, failed, waiting or not")
 	}
 	finder := recipients.Finder{Queries: c.Queries, Organization: v.organization(), Now: shown.Now}
 	shown.Page, err = finder.Of(v.Context(), shown.PublishedEvent, filter)
@@ -184,32 +183,19 @@ func (c *Console) showEvent(v *visit) (screen, error) {
 	return screen{Title: shown.Type, Template: "event", Data: &shown}, err
 }
 
-// recipientTabs are the groups of recipients on the page of an event.
-var recipientTabs = []recipientTab{
-	{Who: "arrived", Name: "Arrived", which: recipients.Arrived},
-	{Who: "failed", Name: "Failed", which: recipients.Failed},
-	{Who: "waiting", Name: "Waiting", which: recipients.Waiting},
-	{Who: "not", Name: "Not for it", which: recipients.NotForIt},
-}
+// recipientGroups are the groups of recipients on the page of an event: each is in one of them.
+var recipientGroups = append(deliverystate.States(), recipients.None)
 
-type recipientTab struct {
-	Who, Name string
-	Count     int
-	which     recipients.Which
-}
-
-// Tabs returns the groups with their numbers of destinations.
-func (e eventView) Tabs() []recipientTab {
-	tabs := slices.Clone(recipientTabs)
-	for i := range tabs {
-		tabs[i].Count = e.By[tabs[i].which]
-	}
-	return tabs
+// Groups returns the groups that have destinations, and the one on show.
+func (e eventView) Groups() []deliverystate.State {
+	return slices.DeleteFunc(slices.Clone(recipientGroups), func(group deliverystate.State) bool {
+		return e.By[group] == 0 && string(group) != e.Who
+	})
 }
 
 // Only returns the address of the page with only one group of destinations.
-func (e eventView) Only(who string) string {
+func (e eventView) Only(who deliverystate.State) string {
 	at := e.Paging.address
 	at.RawQuery = ""
-	return withParameter(&at, "who", who)
+	return withParameter(&at, "who", string(who))
 }

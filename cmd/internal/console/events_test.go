@@ -101,9 +101,9 @@ func TestRecipients(t *testing.T) {
 	b := w.signIn(t, w.key)
 	path := "/console/events/" + event.String()
 	shown := b.get(t, path).expect(t, 200, "news.item.added", "item/7", "Concert in the park", "All 8", "Waiting 1",
-		"Arrived 0", "Failed 0", "Not for it 7")
+		"No delivery 7")
 	for name, why := range map[string]string{
-		"Got it": "pending", "Was disabled": "was disabled when it was published",
+		"Got it": "waiting", "Was disabled": "was disabled when it was published",
 		"Wants others":  "None of its subscriptions matches",
 		"Wants nothing": "It has no subscription", "Is gone": "The destination was deleted on",
 		"Changed its mind": "A subscription matches it, but was created or changed later",
@@ -118,10 +118,10 @@ func TestRecipients(t *testing.T) {
 	if p := b.get(t, path+"?who=waiting").expect(t, 200, "Got it"); strings.Contains(p.body, "Was disabled") {
 		t.Error("those that did not get it are among those that did")
 	}
-	if p := b.get(t, path+"?who=not").expect(t, 200, "Was disabled"); strings.Contains(p.body, "<bdi>Got it") {
+	if p := b.get(t, path+"?who=none").expect(t, 200, "Was disabled"); strings.Contains(p.body, "<bdi>Got it") {
 		t.Error("those that got it are among those that did not")
 	}
-	b.get(t, path+"?who=me").expect(t, 400, "arrived, failed, waiting or not")
+	b.get(t, path+"?who=me").expect(t, 400, "one of waiting, retrying, delivering, succeeded")
 	_ = bare
 }
 
@@ -260,9 +260,9 @@ func TestLists_continueAfterPage(t *testing.T) {
 			t.Errorf("%s: %d on %d pages, want %d", path, len(seen), pages, want)
 		}
 	}
-	b.get(t, "/console/deliveries").expect(t, 200, "One", "Two", "pending")
+	b.get(t, "/console/deliveries").expect(t, 200, "One", "Two", "waiting")
 	b.get(t, "/console/deliveries?status=failed").expect(t, 200, "There are none.")
-	b.get(t, "/console/deliveries?status=lost").expect(t, 400, "Status must be one of")
+	b.get(t, "/console/deliveries?status=lost").expect(t, 400, "Status must be one or several of")
 	_, other := w.Organization(t, "Library")
 	w.signIn(t, other).get(t, "/console/deliveries").expect(t, 200, "There are none.")
 }

@@ -76,7 +76,7 @@ func (c *Console) overview(v *visit) (screen, error) {
 	if shown.Sparks, err = c.sparks(v, shown.Failing, shown.Now); err != nil {
 		return screen{}, err
 	}
-	if shown.Waiting, err = c.Queries.Backlog(v.Context(), v.organization()); err != nil {
+	if shown.Waiting, err = c.Queries.Backlog(v.Context(), v.organization(), shown.Now); err != nil {
 		return screen{}, err
 	}
 	if shown.Answering, err = c.answering(v, uuid.Nil, shown.Now); err != nil {

@@ -63,7 +63,7 @@ func (p pages) write(w io.Writer, name, part string, in any) error {
 // functions are the functions for templates. Foreign values must go through text or json.
 var functions = template.FuncMap{
 	"text": text, "json": pretty, "when": when, "span": eventSpan,
-	"iso": iso, "ago": ago, "short": short, "words": words, "dict": dict,
+	"iso": iso, "ago": ago, "short": short, "words": words[string], "dict": dict,
 	"status":  statusWord,
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
 	"host": host, "add": add, "upper": upperFirst, "reason": reasonWords,
@@ -236,13 +236,15 @@ func seconds(s *float64) string {
 // short returns the beginning of an id, which is unique enough on a page.
 func short(id fmt.Stringer) string { return id.String()[:8] }
 
-func words(list []string) string { return strings.Join(list, ", ") }
+func words[S ~string](list []S) string {
+	return strings.Join(wire.ListOf(list, func(word S) string { return string(word) }), ", ")
+}
 
 // reasonWords returns the reason of a failure in words.
 func reasonWords(reason string) string { return delivery.Failure(reason).Words() }
 
 // statusWord returns a status in words.
-func statusWord(status string) string { return strings.ReplaceAll(status, "_", "-") }
+func statusWord(status any) string { return strings.ReplaceAll(fmt.Sprint(status), "_", "-") }
 
 // searchable refuses a text that Postgres can't search for.
 func searchable(field, text string) error {

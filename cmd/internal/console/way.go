@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -43,7 +44,7 @@ func (d deliveryView) Stages() []stage {
 		}
 		add(s, way[len(way)-1].At)
 	}
-	if d.NextAttemptAt != nil && d.Status != "delivering" {
+	if d.NextAttemptAt != nil && d.State != deliverystate.Delivering {
 		add(stage{
 			Kind: "next",
 			Name: "next attempt",

@@ -15,6 +15,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore/panics"
 	"carillon/projections/deliveries"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -157,7 +158,7 @@ func (c *Console) describedWork(v *visit, form deliveryForm) (Work, query.Delive
 	return Work{
 		ID:           uuid.New(),
 		Organization: v.organization(),
-		Status:       filter.Status,
+		Status:       form.Status,
 		Type:         filter.Type,
 		Since:        filter.Since,
 		Until:        filter.Until,
@@ -184,24 +185,16 @@ func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliv
 		})
 		return w, err
 	}
-	statuses := []string{filter.Status}
-	switch filter.Status {
-	case "":
-		statuses = []string{"succeeded", "failed"}
-	case "succeeded", "failed":
-	default:
+	replayable := deliverystate.SetOf(deliverystate.Succeeded, deliverystate.Failed)
+	if filter.States == 0 {
+		filter.States = replayable
+	}
+	if filter.States&^replayable != 0 {
 		return w, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not completed, or "+
 			"can't be sent again")
 	}
-	for _, status := range statuses {
-		filter.Status, filter.Limit = status, 0
-		_, total, err := c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, c.Now().UTC())
-		if err != nil {
-			return w, err
-		}
-		w.Total += total
-	}
-	return w, nil
+	_, w.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, c.Now().UTC())
+	return w, err
 }
 
 // beginWork answers POST /console/destinations/{id}/replay and /backfill.
@@ -312,8 +305,9 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 	if w.Kind == backfillKind {
 		return c.backfill(ctx, by, w)
 	}
+	states, _ := deliverystate.Named(w.Status)
 	filter := query.DeliveryFilter{
-		Status: w.Status,
+		States: states,
 		Type:   w.Type,
 		Since:  w.Since,
 		Until:  w.Until,

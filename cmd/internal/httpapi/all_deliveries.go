@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -15,9 +17,10 @@ import (
 var noFeed = uuid.UUID{15: 1}
 
 // deliveryFilter reads what all lists of deliveries are filtered by, but for the end of the window.
-func deliveryFilter(q *wire.Query, statuses ...string) query.DeliveryFilter {
+func deliveryFilter(q *wire.Query) query.DeliveryFilter {
+	states, _ := deliverystate.Named(strings.Join(q.Words("status", deliverystate.Names()...), ","))
 	return query.DeliveryFilter{
-		Status: q.OneOf("status", statuses...),
+		States: states,
 		Type:   typePattern(q),
 		Feed:   feedID(q),
 		Since:  q.Time("since"),
@@ -47,7 +50,7 @@ func typePattern(q *wire.Query) string {
 // listAllDeliveries answers GET /events/deliveries.
 func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "status", "type", "feedId", "eventId", "destination", "since", "until", "limit")
-	filter := deliveryFilter(q, append(deliveryStatuses, query.StatusFailing)...)
+	filter := deliveryFilter(q)
 	event, limit := q.UUID("eventId"), pageLimit(q)
 	until, before := pageEnd(q)
 	filter.Until, filter.Limit = until, limit+1

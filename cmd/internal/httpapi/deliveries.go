@@ -16,6 +16,7 @@ import (
 	"carillon/command/sealing"
 	"carillon/eventstore/instant"
 	"carillon/projections/deliveries"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/publications"
 	"carillon/query"
 )
@@ -30,12 +31,10 @@ func (a *API) deliveryRoutes(r routes) {
 		wire.Events.Handle(wire.With2(wire.DecodeOptional[recoverBody], a.destinationID, a.recoverDestination)))
 }
 
-var deliveryStatuses = []string{"pending", "delivering", "succeeded", "failed", "superseded", "discarded"}
-
 // listDeliveries answers GET /events/destinations/{ref}/deliveries.
 func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "status", "type", "feedId", "since", "until", "limit", "offset")
-	filter := deliveryFilter(q, deliveryStatuses...)
+	filter := deliveryFilter(q)
 	filter.Until = untilOf(q)
 	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
 	checkWindow(q, filter.Since, filter.Until)
@@ -135,16 +134,19 @@ func (a *API) replayDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 
 // Delivery is a row of the lists of deliveries.
 type Delivery struct {
-	ID            uuid.UUID  `json:"id"`
-	DestinationID uuid.UUID  `json:"destinationId"`
-	EventID       uuid.UUID  `json:"eventId"`
-	Status        string     `json:"status"`
-	AttemptCount  int        `json:"attemptCount"`
-	NextAttemptAt *time.Time `json:"nextAttemptAt"`
-	CreatedAt     time.Time  `json:"createdAt"`
-	CompletedAt   *time.Time `json:"completedAt"`
-	Event         eventJSON  `json:"event"`
-	LastAttempt   *Attempt   `json:"lastAttempt"`
+	ID            uuid.UUID             `json:"id"`
+	DestinationID uuid.UUID             `json:"destinationId"`
+	Destination   string                `json:"destinationName"`
+	EventID       uuid.UUID             `json:"eventId"`
+	Status        string                `json:"status"`
+	State         deliverystate.State   `json:"state"`
+	WaitsFor      *deliverystate.Reason `json:"waitsFor"`
+	AttemptCount  int                   `json:"attemptCount"`
+	NextAttemptAt *time.Time            `json:"nextAttemptAt"`
+	CreatedAt     time.Time             `json:"createdAt"`
+	CompletedAt   *time.Time            `json:"completedAt"`
+	Event         eventJSON             `json:"event"`
+	LastAttempt   *Attempt              `json:"lastAttempt"`
 }
 
 type eventJSON struct {
@@ -191,15 +193,18 @@ func deliveryOf(d query.Delivery) Delivery {
 	j := Delivery{
 		ID:            d.ID,
 		DestinationID: d.Destination,
+		Destination:   d.To,
 		EventID:       d.Event.ID,
-		Status:        d.Status,
+		Status:        d.State.Status(),
+		State:         d.State,
+		WaitsFor:      wire.Nullable(d.Waits.For),
 		AttemptCount:  d.AttemptCount,
 		NextAttemptAt: wire.UTC(d.NextAttemptAt),
 		CreatedAt:     d.CreatedAt.UTC(),
 		CompletedAt:   wire.UTC(d.CompletedAt),
 		Event:         eventOf(d.Event),
 	}
-	if d.Status != "pending" && d.Status != "delivering" {
+	if !d.State.Live() {
 		j.NextAttemptAt = nil // it has come to its end, and keeps that while a replay is sent
 	}
 	if d.LastAttempt != nil {

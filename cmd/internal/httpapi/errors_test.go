@@ -345,7 +345,7 @@ func TestBadParametersAreRefusedByName(t *testing.T) {
 		"/events/deliveries/crm": {"INVALID_PARAMS",
 			"id must be a UUID"},
 		"/events/destinations/crm/deliveries?status=done": {"INVALID_QUERY",
-			"status must be one of pending, delivering"},
+			"status must be a comma-separated list of: pending, delivering"},
 		"/events/destinations/crm/deliveries?type=news*": {"INVALID_QUERY",
 			"type must be an exact type"},
 		"/events/destinations/crm/deliveries?type=": {"INVALID_QUERY",

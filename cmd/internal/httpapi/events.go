@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -49,9 +50,9 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 	filter := recipients.Filter{}
 	switch q.OneOf("received", "true", "false") {
 	case "true":
-		filter.Which = recipients.Received
+		filter.In = recipients.Received
 	case "false":
-		filter.Which = recipients.Missed
+		filter.In = []deliverystate.State{recipients.None}
 	}
 	filter.Limit, filter.Offset = q.Page(usualPage, mostPage)
 	if err := q.Err(); err != nil {
@@ -70,13 +71,17 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	shown := EventDetail{
+	detail := EventDetail{
 		Event:      publishedOf(event),
-		ReceivedBy: page.Got,
-		MissedBy:   page.Missed,
+		ReceivedBy: page.All() - page.By[recipients.None],
+		MissedBy:   page.By[recipients.None],
+		Deliveries: map[deliverystate.State]int{},
 		Recipients: wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
 	}
-	rendered, err := withData(shown, event.Data)
+	for _, state := range deliverystate.States() {
+		detail.Deliveries[state] = page.By[state]
+	}
+	rendered, err := withData(detail, event.Data)
 	return wire.OK(rendered), err
 }
 
@@ -90,10 +95,11 @@ type Event struct {
 // EventDetail is an event with the destinations that it could have gone to.
 type EventDetail struct {
 	Event      `json:",inline"`
-	Data       jsontext.Value           `json:"data"`
-	ReceivedBy int                      `json:"receivedBy"`
-	MissedBy   int                      `json:"missedBy"`
-	Recipients wire.Page[recipientJSON] `json:"recipients"`
+	Data       jsontext.Value              `json:"data"`
+	ReceivedBy int                         `json:"receivedBy"`
+	MissedBy   int                         `json:"missedBy"`
+	Deliveries map[deliverystate.State]int `json:"deliveries"`
+	Recipients wire.Page[recipientJSON]    `json:"recipients"`
 }
 
 // recipientJSON is a destination with its delivery of the event, or with the reason why it has none.
@@ -107,12 +113,14 @@ type recipientJSON struct {
 }
 
 type recipientRowJSON struct {
-	ID           uuid.UUID  `json:"id"`
-	Status       string     `json:"status"`
-	AttemptCount int        `json:"attemptCount"`
-	CreatedAt    time.Time  `json:"createdAt"`
-	CompletedAt  *time.Time `json:"completedAt"`
-	LastAttempt  *Attempt   `json:"lastAttempt"`
+	ID           uuid.UUID             `json:"id"`
+	Status       string                `json:"status"`
+	State        deliverystate.State   `json:"state"`
+	WaitsFor     *deliverystate.Reason `json:"waitsFor"`
+	AttemptCount int                   `json:"attemptCount"`
+	CreatedAt    time.Time             `json:"createdAt"`
+	CompletedAt  *time.Time            `json:"completedAt"`
+	LastAttempt  *Attempt              `json:"lastAttempt"`
 }
 
 func publishedOf(e query.PublishedEvent) Event {
@@ -132,6 +140,8 @@ func recipientOf(to recipients.Recipient) recipientJSON {
 		j.Delivery = &recipientRowJSON{
 			ID:           row.ID,
 			Status:       row.Status,
+			State:        row.State,
+			WaitsFor:     row.WaitsFor,
 			AttemptCount: row.AttemptCount,
 			CreatedAt:    row.CreatedAt,
 			CompletedAt:  row.CompletedAt,

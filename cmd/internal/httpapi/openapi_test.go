@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"carillon/aggregates/delivery"
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // The document describes every route, and no route that there isn't.
@@ -54,12 +56,18 @@ func TestDocumentAndRouterAgree(t *testing.T) {
 // The document's lists are those that the program declares.
 func TestDocumentListsWhatIsDeclared(t *testing.T) {
 	t.Parallel()
-	failures := make([]any, len(delivery.Failures))
+	failures := make([]delivery.Failure, len(delivery.Failures))
 	for i, declared := range delivery.Failures {
-		failures[i] = string(declared.Failure)
+		failures[i] = declared.Failure
 	}
-	for schema, want := range map[string][]any{"FailureReason": failures} {
-		if got := documented.Document(t).Components.Schemas[schema].Value.Enum; !slices.Equal(got, want) {
+	for schema, want := range map[string]string{
+		"FailureReason":  fmt.Sprint(failures),
+		"DeliveryStatus": fmt.Sprint(deliverystate.Statuses()),
+		"DeliveryState":  fmt.Sprint(deliverystate.States()),
+		"DeliveryFilter": fmt.Sprint(deliverystate.Names()),
+		"DeliveryReason": fmt.Sprint(deliverystate.Reasons()),
+	} {
+		if got := fmt.Sprint(documented.Document(t).Components.Schemas[schema].Value.Enum); got != want {
 			t.Errorf("%s lists %v, and %v are declared", schema, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/deliveries"
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // retryDelivery answers POST /events/deliveries/{id}/retry.
@@ -19,7 +20,7 @@ func (a *API) retryDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		return wire.Reply{}, a.noDelivery(err)
 	}
 	retried, err := a.Commands.RetryDelivery(r.Context(), callerOf(r), command.RetryDelivery{
-		Delivery: id, Destination: found.Destination, Sending: found.Status == "delivering",
+		Delivery: id, Destination: found.Destination, Sending: found.State == deliverystate.Delivering,
 	})
 	reply := wire.Accepted(Retry{DeliveryID: id, NextAttemptAt: retried.Value})
 	return a.Changed(r, retried.Position, err, reply, deliveries.ReadModel.Name)

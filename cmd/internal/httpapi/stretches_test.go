@@ -206,7 +206,7 @@ func TestAllDeliveriesAreFiltered(t *testing.T) {
 		"until=x":       "until must be an ISO 8601 time",
 		"until=x~y":     "pagination.until of the page before",
 		"limit=101":     "limit must be a whole number from 1 to 100",
-		"status=broken": "status must be one of pending",
+		"status=broken": "status must be a comma-separated list of: pending, delivering",
 		"since=2026-01-02T00:00:00Z&until=2026-01-01T00:00:00Z~" + missing: "since must not be after until",
 	} {
 		s.do(t, request{path: "/events/deliveries?" + query}).refused(t, 400, "INVALID_QUERY", message)

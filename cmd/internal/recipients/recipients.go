@@ -2,13 +2,16 @@
 package recipients
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -38,58 +41,31 @@ const (
 	Unknown             Reason = "unknown"                    // nothing that is known kept it back
 )
 
-// Which destinations a page has.
-type Which int
+// None stands, in place of the state of a delivery, for a destination without one.
+const None deliverystate.State = "none"
 
-// The kinds of destinations.
-const (
-	All      Which = iota
-	Received       // with a delivery, whatever its status
-	Missed         // without one
-	Arrived
-	Failed
-	Waiting
-	NotForIt // without a delivery, or with one that was superseded or discarded
-)
-
-// has reports whether a destination belongs to the kind by its delivery's status, "" if it has none.
-func (w Which) has(status string) bool {
-	switch w {
-	case All:
-		return true
-	case Received:
-		return status != ""
-	case Missed:
-		return status == ""
-	case Arrived, Failed, Waiting, NotForIt:
-	}
-	return w == groupOf(status)
-}
-
-func groupOf(status string) Which {
-	switch status {
-	case "succeeded":
-		return Arrived
-	case "failed":
-		return Failed
-	case "pending":
-		return Waiting
-	}
-	return NotForIt
-}
+// Received lists the states of destinations with a delivery.
+var Received = deliverystate.States()
 
 // Filter selects a page.
 type Filter struct {
-	Which         Which
+	In            []deliverystate.State // nil means all
 	Limit, Offset int
 }
 
 // Page is a page of the destinations that an event could have gone to, the oldest first.
 type Page struct {
-	Recipients  []Recipient
-	Got, Missed int           // destinations in all
-	By          map[Which]int // the same by Arrived, Failed, Waiting and NotForIt
-	Total       int           // that the filter matches
+	Recipients []Recipient
+	By         map[deliverystate.State]int // destinations in all
+	Total      int                         // that the filter matches
+}
+
+// All returns the number of destinations that the event could have gone to.
+func (p Page) All() (n int) {
+	for _, some := range p.By {
+		n += some
+	}
+	return n
 }
 
 // Finder reads the recipients of the events that an organization sees.
@@ -106,25 +82,21 @@ func (f Finder) Of(ctx context.Context, event query.PublishedEvent, filter Filte
 	if err != nil {
 		return Page{}, err
 	}
-	made, err := f.Queries.DeliveriesMade(ctx, DeliveryIDs(event.ID, all)) // ids of the organization's own destinations
+	// The ids are of deliveries to the organization's own destinations.
+	made, err := f.Queries.DeliveriesMade(ctx, DeliveryIDs(event.ID, all), f.Now)
 	if err != nil {
 		return Page{}, err
 	}
 	chosen := make([]uuid.UUID, 0, len(all))
-	by := map[Which]int{}
+	by := map[deliverystate.State]int{}
 	for _, id := range all {
-		status := made[dispatch.DeliveryID(event.ID, id)]
-		by[groupOf(status)]++
-		if filter.Which.has(status) {
+		state := cmp.Or(made[dispatch.DeliveryID(event.ID, id)], None)
+		by[state]++
+		if filter.In == nil || slices.Contains(filter.In, state) {
 			chosen = append(chosen, id)
 		}
 	}
-	page := Page{
-		Got:    len(made),
-		Missed: len(all) - len(made),
-		By:     by,
-		Total:  len(chosen),
-	}
+	page := Page{By: by, Total: len(chosen)}
 	first, end := min(filter.Offset, page.Total), min(filter.Offset+filter.Limit, page.Total)
 	page.Recipients, err = f.find(ctx, event, chosen[first:end])
 	return page, err

@@ -1,9 +1,11 @@
 CREATE VIEW analytics.destinations AS
     SELECT d.organization AS organization_id, d.id AS destination_id, d.name AS destination_name, d.status, d.created_at,
-        h.consecutive_failures, h.streak_started_at, h.last_success_at, h.last_failure_at, t.pending, t.succeeded, t.failed
+        h.consecutive_failures, h.streak_started_at, h.last_success_at, h.last_failure_at,
+        t.pending, p.waiting, p.retrying, p.delivering, t.succeeded, t.failed
     FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id
     LEFT JOIN (SELECT destination, sum(total - succeeded - failed - superseded - discarded)::bigint AS pending, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed
-        FROM deliveries.all_tallies GROUP BY destination) t ON t.destination = d.id;
+        FROM deliveries.all_tallies GROUP BY destination) t ON t.destination = d.id
+    LEFT JOIN PENDING(destination) p ON p.destination = d.id;
 COMMENT ON VIEW analytics.destinations IS 'Destinations as they are now, and how they answer.';
 COMMENT ON COLUMN analytics.destinations.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.destinations.destination_id IS 'where deliveries go to';
@@ -15,5 +17,8 @@ COMMENT ON COLUMN analytics.destinations.streak_started_at IS 'when the first of
 COMMENT ON COLUMN analytics.destinations.last_success_at IS 'when it last took a delivery';
 COMMENT ON COLUMN analytics.destinations.last_failure_at IS 'when it last failed since then';
 COMMENT ON COLUMN analytics.destinations.pending IS 'deliveries that are not at an end; null where it never had any';
+COMMENT ON COLUMN analytics.destinations.waiting IS 'of the pending ones, those that were not tried yet; null where none is pending';
+COMMENT ON COLUMN analytics.destinations.retrying IS 'those that failed and are tried again';
+COMMENT ON COLUMN analytics.destinations.delivering IS 'those that are being sent now';
 COMMENT ON COLUMN analytics.destinations.succeeded IS 'deliveries that the endpoint took';
 COMMENT ON COLUMN analytics.destinations.failed IS 'deliveries that failed for good';

@@ -1,17 +1,26 @@
 CREATE VIEW analytics.success_rates AS
-    SELECT d.organization AS organization_id, t.destination AS destination_id, d.name AS destination_name, p.days AS last_days,
-        sum(t.succeeded)::bigint AS succeeded, sum(t.failed)::bigint AS failed,
-        round(sum(t.succeeded)::numeric / nullif(sum(t.succeeded + t.failed), 0), 4) AS success_rate
+    SELECT d.organization AS organization_id, d.id AS destination_id, d.name AS destination_name, p.days AS last_days,
+        coalesce(t.succeeded, 0) AS succeeded, coalesce(t.failed, 0) AS failed,
+        round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
+        coalesce(a.attempts, 0) AS attempts, coalesce(a.failed, 0) AS failed_attempts,
+        round((a.attempts - a.failed) / a.attempts::numeric, 4) AS attempt_success_rate
     FROM (VALUES (1), (7), (30), (90)) AS p (days)
-    JOIN deliveries.all_tallies t ON t.day > (now() AT TIME ZONE 'UTC')::date - p.days
-    LEFT JOIN destinations.destinations d ON d.id = t.destination
-    GROUP BY t.destination, d.organization, d.name, p.days
-    HAVING sum(t.succeeded + t.failed) > 0;
-COMMENT ON VIEW analytics.success_rates IS 'Which part of the deliveries that came to an end succeeded, by destination, over the last 1, 7, 30 and 90 UTC days with today. Days without such a delivery count nothing; for rates by day or event type divide the columns of deliveries_by_day.';
+    CROSS JOIN destinations.destinations d
+    LEFT JOIN LATERAL (SELECT sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed FROM deliveries.all_tallies
+        WHERE destination = d.id AND day > (now() AT TIME ZONE 'UTC')::date - p.days) t ON true
+    LEFT JOIN (SELECT w.days, o.destination, count(*) AS attempts, count(o.failure_reason) AS failed
+        FROM (VALUES (1), (7), (30), (90)) AS w (days)
+        JOIN deliveries.all_attempts o ON o.day > (now() AT TIME ZONE 'UTC')::date - w.days
+        GROUP BY 1, 2) a ON a.destination = d.id AND a.days = p.days
+    WHERE t.succeeded + t.failed > 0 OR a.attempts > 0;
+COMMENT ON VIEW analytics.success_rates IS 'Which part of the attempts, and of the deliveries that came to an end, succeeded, by destination, over the last 1, 7, 30 and 90 UTC days with today. For rates by day or event type divide the columns of deliveries_by_day. It reads all attempts: over a long history give it time.';
 COMMENT ON COLUMN analytics.success_rates.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.success_rates.destination_id IS 'where the deliveries went to';
 COMMENT ON COLUMN analytics.success_rates.destination_name IS 'the destination''s present name';
-COMMENT ON COLUMN analytics.success_rates.last_days IS '1, 7, 30 or 90: deliveries created on so many UTC days, today included';
+COMMENT ON COLUMN analytics.success_rates.last_days IS '1, 7, 30 or 90: UTC days, today included, on which deliveries were created and attempts made';
 COMMENT ON COLUMN analytics.success_rates.succeeded IS 'deliveries that the endpoint took';
-COMMENT ON COLUMN analytics.success_rates.failed IS 'deliveries that failed for good';
-COMMENT ON COLUMN analytics.success_rates.success_rate IS 'succeeded / (succeeded + failed), 0 to 1; superseded, discarded and pending ones don''t count';
+COMMENT ON COLUMN analytics.success_rates.failed IS 'deliveries that failed permanently';
+COMMENT ON COLUMN analytics.success_rates.success_rate IS 'of deliveries that ended: succeeded / (succeeded + failed), 0 to 1; superseded, discarded and pending ones don''t count; null where none ended';
+COMMENT ON COLUMN analytics.success_rates.attempts IS 'attempts, of pending deliveries too';
+COMMENT ON COLUMN analytics.success_rates.failed_attempts IS 'those that failed';
+COMMENT ON COLUMN analytics.success_rates.attempt_success_rate IS 'of attempts: those that succeeded, 0 to 1; null where none was made';
