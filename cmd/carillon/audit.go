@@ -60,7 +60,7 @@ func (p *printing) export(
 	t terminal, path string, contents func(lines int) (n int, text string), write func(io.Writer) error,
 ) error {
 	if path == "-" {
-		return write(t.out)
+		return write(t.raw)
 	}
 	var lines lineCounter
 	err := durable.Write(path, func(file io.Writer) error { return write(io.MultiWriter(file, &lines)) })

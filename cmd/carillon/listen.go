@@ -114,7 +114,7 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 		Example:   c.example(),
 		Out:       t.out,
 		Zone:      t.zone(),
-		Notes:     t.err,
+		Notes:     &harmless{to: t.err},
 	})
 }
 

@@ -24,10 +24,10 @@ import (
 
 // heard is a line of carillon listen --json.
 type heard struct {
-	ID, Type, Subject, Body, By string
-	Verified                    bool
-	Answered                    int
-	Headers                     map[string]string
+	ID, EventID, Type, Subject, Body, By string
+	Verified                             bool
+	Answered                             int
+	Headers                              map[string]string
 }
 
 // listening is a carillon listen that runs in this process.

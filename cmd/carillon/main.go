@@ -61,6 +61,7 @@ type commandLine struct {
 type terminal struct {
 	in       io.Reader
 	out, err io.Writer
+	raw      io.Writer // out for what is signed and compared byte by byte
 }
 
 // zone returns the time zone of the output.
@@ -113,10 +114,11 @@ func run(ctx context.Context, args []string, t terminal) int {
 	case err != nil:
 		return fail(t, mistake(err), 2)
 	}
-	t.out = zoned{t.out, time.Local}
+	zone := time.Local
 	if line.UTC {
-		t.out = zoned{t.out, time.UTC}
+		zone = time.UTC
 	}
+	t.raw, t.out = t.out, zoned{&harmless{to: t.out}, zone}
 	err = parsed.Run(t)
 	if coded, is := errors.AsType[*exitError](err); is {
 		return fail(t, err, coded.code)

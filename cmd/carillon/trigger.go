@@ -61,21 +61,40 @@ func typeNames() (names []string) {
 
 // Run publishes the events.
 func (c *triggerCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	events, err := c.events()
+	events, ids, err := c.events()
 	if err != nil {
 		return err
 	}
 	published, err := client.Publish(ctx, bytes.NewReader(events), int64(len(events)))
-	return c.answer(t.out, published, err, func(w io.Writer) {
+	return c.answer(t.out, triggered{published.Published, ids}, err, func(w io.Writer) {
 		row(w, fmt.Sprintf("published %d %s", published.Published, c.Type))
+		row(w, "see who gets it:  "+c.show(ids[len(ids)-1]))
 	})
 }
 
-// events returns the events, each a line.
-func (c *triggerCommand) events() ([]byte, error) {
+// triggered is the result.
+type triggered struct {
+	Published int      `json:"published"`
+	IDs       []string `json:"ids"`
+}
+
+// show returns the command line that shows an event.
+func (c *triggerCommand) show(id string) string {
+	command := "carillon events show " + id
+	if c.DataDir != "./data" {
+		command += " --data-dir " + app.Quoted(c.DataDir)
+	}
+	if c.AdminAddr != "127.0.0.1:8081" { // the API is at another address most likely
+		command += " --http-addr HOST:PORT"
+	}
+	return command
+}
+
+// events returns the events, each a line, and their ids.
+func (c *triggerCommand) events() (text []byte, ids []string, err error) {
 	types, err := catalog.Types()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var lines bytes.Buffer
 	for _, known := range types {
@@ -83,21 +102,23 @@ func (c *triggerCommand) events() ([]byte, error) {
 			continue
 		}
 		for i := range c.Count {
-			event, err := c.event(known, i+1)
-			if err != nil {
-				return nil, err
+			id := uuid.NewString()
+			event, err := c.event(known, id, i+1)
+			if err == nil {
+				err = json.MarshalWrite(&lines, event, json.Deterministic(true))
 			}
-			if err := json.MarshalWrite(&lines, event, json.Deterministic(true)); err != nil {
-				return nil, err
+			if err != nil {
+				return nil, nil, err
 			}
 			lines.WriteByte('\n')
+			ids = append(ids, id)
 		}
-		return lines.Bytes(), nil
+		return lines.Bytes(), ids, nil
 	}
-	return nil, fmt.Errorf("%q is not an event type; the types are %s", c.Type, strings.Join(typeNames(), ", "))
+	return nil, nil, fmt.Errorf("%q is not an event type; the types are %s", c.Type, strings.Join(typeNames(), ", "))
 }
 
-func (c *triggerCommand) event(known catalog.Type, number int) (map[string]any, error) {
+func (c *triggerCommand) event(known catalog.Type, id string, number int) (map[string]any, error) {
 	data, err := known.Example(uuid.NewString, time.Now())
 	if err != nil {
 		return nil, err
@@ -110,7 +131,7 @@ func (c *triggerCommand) event(known catalog.Type, number int) (map[string]any, 
 		maps.Copy(data, members)
 	}
 	event := map[string]any{
-		"id":      uuid.NewString(),
+		"id":      id,
 		"type":    known.Name,
 		"source":  "/carillon/trigger",
 		"subject": c.Subject,

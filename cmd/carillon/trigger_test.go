@@ -17,6 +17,12 @@ func TestTriggerPublishesExamples(t *testing.T) {
 			t.Errorf("trigger %s: exit %d\n%s%s", name, code, out, errors)
 		}
 	}
+	_, command, _ := strings.Cut(s.ok("trigger", "research.status.changed"), "carillon ")
+	args := strings.Fields(command)
+	if list := s.asked("events", "list", "--type", "research.*"); len(args) < 3 || !strings.Contains(list, args[2]) {
+		t.Fatalf("%q is not at once in\n%s", command, list)
+	}
+	s.has(s.asked(args[:3]...), "research.status.changed", "example/1")
 	s.refused("the types are news.item.added", "trigger", "news.item")
 	s.refused("data/status", "trigger", "factcheck.status.changed", "--data", `{"status":"done"}`)
 	for text, args := range map[string][]string{

@@ -19,7 +19,9 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore"
 	"carillon/eventstore/panics"
+	"carillon/projections/publications"
 )
 
 const (
@@ -131,8 +133,8 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		published, err := a.publishMany(r.Context(), operator(r), body)
-		return wire.OK(Published{Published: published}), err
+		published, last, err := a.publishMany(r.Context(), operator(r), body)
+		return a.Changed(r, last, err, wire.OK(Published{Published: published}), publications.ReadModel.Name)
 	}
 	data, err := wire.ReadBody(r, maxEvent)
 	if err != nil {
@@ -143,10 +145,8 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.intake.beside()
-	if _, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input); err != nil {
-		return wire.Reply{}, err
-	}
-	return wire.OK(Published{Published: 1}), nil
+	done, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input)
+	return a.Changed(r, done.Position, err, wire.OK(Published{Published: 1}), publications.ReadModel.Name)
 }
 
 // checked returns the body of many events to publish from. A body that declares a short length is read and checked
@@ -190,7 +190,8 @@ type batch struct {
 	done   atomic.Int64
 	failed atomic.Bool
 	mu     sync.Mutex
-	first  error // of the earliest line that failed
+	last   eventstore.Position // of what was published
+	first  error               // of the earliest line that failed
 	number int
 }
 
@@ -203,9 +204,20 @@ func (b *batch) fail(number int, err error) {
 	b.failed.Store(true)
 }
 
-// publishMany publishes each line. Events of one subject keep their order; others may overtake each other. It stops at
+func (b *batch) published(at eventstore.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.last.Before(at) {
+		b.last = at
+	}
+	b.done.Add(1)
+}
+
+// publishMany publishes each line, and returns their number and the last position. Events of one subject keep their order; others may overtake each other. It stops at
 // the first refused line; events on their way into the store by then are published.
-func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (int, error) {
+func (a *API) publishMany(
+	ctx context.Context, by command.Caller, body io.Reader,
+) (count int, last eventstore.Position, err error) {
 	state := batch{room: semaphore.NewWeighted(publishBytes), seed: maphash.MakeSeed()}
 	var running sync.WaitGroup
 	lanes := make([]chan line, publishers)
@@ -232,9 +244,9 @@ func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader
 	}
 	published := int(state.done.Load())
 	if state.first != nil {
-		return published, atLine(state.number, published, state.first)
+		return published, state.last, atLine(state.number, published, state.first)
 	}
-	return published, nil
+	return published, state.last, nil
 }
 
 func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state *batch) {
@@ -248,11 +260,12 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 		return
 	}
 	defer left()
-	if _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
+	done, err := a.Commands.PublishForOthers(ctx, by, l.event)
+	if err != nil {
 		state.fail(l.number, err)
 		return
 	}
-	state.done.Add(1)
+	state.published(done.Position)
 }
 
 // errRefused stops the reading of a body of which a line was refused.

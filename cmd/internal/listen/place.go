@@ -1,16 +1,20 @@
 package listen
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -88,7 +92,11 @@ func (l *listener) lockPlace(i int) (*place, error) {
 	if known, err := os.Hostname(); err == nil {
 		host = known
 	}
-	externalID := notInExternalID.ReplaceAllString(fmt.Sprintf("listen.%s.%s.%d", name, host, i+1), "-")
+	machine, err := l.machine()
+	if err != nil {
+		return nil, err
+	}
+	externalID := notInExternalID.ReplaceAllString(fmt.Sprintf("listen.%s.%s.%s.%d", name, host, machine, i+1), "-")
 	unlock, err := l.lock(externalID)
 	if err != nil {
 		return nil, err
@@ -99,12 +107,9 @@ func (l *listener) lockPlace(i int) (*place, error) {
 // lock locks a name of this user at the server, and fails with durable.ErrLocked if another process has it.
 func (l *listener) lock(name string) (unlock func(), err error) {
 	of := sha256.Sum256([]byte(serverAt(l.API.Base()) + "\n" + name))
-	dir := l.LockDir
-	if dir == "" {
-		var err error
-		if dir, err = userDir(); err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
-		}
+	dir, err := l.userDir(os.Getenv("XDG_RUNTIME_DIR"))
+	if err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
 	}
 	file := filepath.Join(dir, fmt.Sprintf("listen-%x", of[:8]))
 	made, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600) //nolint:gosec // named by a hash
@@ -127,14 +132,40 @@ func serverAt(base string) string {
 	return base
 }
 
-// userDir returns a directory that is this user's alone, so that no other one can keep a place.
-func userDir() (string, error) {
-	dir := os.Getenv("XDG_RUNTIME_DIR")
-	if dir == "" {
-		var err error
-		if dir, err = os.UserCacheDir(); err != nil {
-			return "", fmt.Errorf("no directory of the user's own: set HOME, or XDG_RUNTIME_DIR: %w", err)
+// machine returns a name of this user's machine, made at the first call: others may have the same host and user, as
+// containers and new laptops do, and would take its destinations for those that it has left.
+func (l *listener) machine() (string, error) {
+	dir, err := l.userDir("")
+	if err != nil {
+		return "", fmt.Errorf("name this machine: %w", err)
+	}
+	file := filepath.Join(dir, "listen-machine")
+	known, err := os.ReadFile(file) //nolint:gosec // the user's own directory
+	if errors.Is(err, fs.ErrNotExist) {
+		made := file + "." + rand.Text()
+		err = os.WriteFile(made, []byte(strings.ToLower(rand.Text()[:8])), 0o600)
+		if err == nil {
+			_ = os.Link(made, file)        // the first of several counts
+			known, err = os.ReadFile(file) //nolint:gosec // as above
+			_ = os.Remove(made)
 		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("name this machine: %w", err)
+	}
+	return string(known), nil
+}
+
+// userDir returns a directory that is this user's alone, so that no other one can keep a place: the preferred one, or
+// one that stays after a restart of the machine.
+func (l *listener) userDir(preferred string) (string, error) {
+	if l.LockDir != "" {
+		return l.LockDir, nil
+	}
+	stays, err := os.UserCacheDir() // empty if it fails
+	dir := cmp.Or(preferred, stays, os.Getenv("XDG_RUNTIME_DIR"))
+	if dir == "" {
+		return "", fmt.Errorf("no directory of the user's own: set HOME, or XDG_RUNTIME_DIR: %w", err)
 	}
 	dir = filepath.Join(dir, "carillon")
 	return dir, os.MkdirAll(dir, 0o700)

@@ -6,29 +6,63 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"carillon/cmd/internal/apiclient"
 )
+
+// without returns a client of a server that has no destination. It calls asked with the path of each request.
+func without(t *testing.T, asked func(path string)) *apiclient.Client {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked(r.URL.Path)
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"success":false,"error":{"code":"NOT_FOUND","message":"destination not found"}}`))
+	}))
+	t.Cleanup(server.Close)
+	api, err := apiclient.New(server.URL, "ck_1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+// TestTakePlace_otherMachine takes a place beside a machine with the same host and user: neither removes what the other
+// has.
+func TestTakePlace_otherMachine(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	removed := map[string]int{}
+	api := without(t, func(path string) {
+		mu.Lock()
+		defer mu.Unlock()
+		removed[path]++
+	})
+	own, other := t.TempDir(), t.TempDir()
+	for i, dir := range []string{own, other, own} { // one that restarts looks through its own places
+		p, err := (&listener{Options: Options{API: api, LockDir: dir}}).takePlace(t.Context())
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		p.release()
+	}
+	if len(removed) != 2*maxPlaces {
+		t.Errorf("removed %v", removed)
+	}
+}
 
 // TestTakePlace_oneAtATime starts a listener while another one that starts has locked a place to look through it: the
 // places that are free are enough for both.
 func TestTakePlace_oneAtATime(t *testing.T) {
 	t.Parallel()
 	looking, goOn := make(chan struct{}), make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, ".2") {
+	api := without(t, func(path string) {
+		if strings.HasSuffix(path, ".2") {
 			looking <- struct{}{}
 			<-goOn
 		}
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"success":false,"error":{"code":"NOT_FOUND","message":"destination not found"}}`))
-	}))
-	defer server.Close()
-	api, err := apiclient.New(server.URL, "ck_1", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
 	l := &listener{Options: Options{API: api, LockDir: t.TempDir()}}
 	for _, i := range []int{2, 3} { // of listeners that run
 		p, err := l.lockPlace(i)
