@@ -50,7 +50,6 @@ func TestJSONOutputSteersNoTerminal(t *testing.T) {
 	shown := l.lines.Text()
 	for _, args := range [][]string{
 		{"events", "show", got.EventID}, {"events", "show", got.EventID, "--json"},
-		{"deliveries", "show", got.ID, "--json"},
 	} {
 		shown += s.asked(args...)
 	}

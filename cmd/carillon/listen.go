@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"carillon/cmd/internal/apiclient"
@@ -28,8 +33,12 @@ type listenCommand struct {
 	Fail    int           `placeholder:"N" help:"Refuse the first N attempts of each webhook."`
 	Status  int           `placeholder:"STATUS" help:"Answer with this status; with --fail, only refusals (500)."`
 	Delay   time.Duration `placeholder:"TIME" help:"Wait before answering."`
+	Retry   time.Duration `name:"retry-after" placeholder:"TIME" help:"Have what was refused sent again after this time, in place of the server's schedule."`
 	Secret  config.Secret `env:"WEBHOOK_SECRET" help:"The secret that signs. Empty: that of the data directory."`
 	JSON    bool          `help:"Print each webhook as a line of JSON."`
+
+	Insecure bool   `help:"Accept any certificate of the program that webhooks are passed on to."`
+	CA       string `name:"ca" placeholder:"FILE" help:"PEM file of authorities that the program's certificate may be signed by."`
 
 	Stream      bool `help:"Take webhooks from a stream of the API, as always if the server is on another machine."`
 	PrintSecret bool `help:"Print the secret, and exit."`
@@ -41,21 +50,27 @@ func (listenCommand) Help() string {
 listener removes those that a killed one has left.
 
   carillon listen --types 'news.*'
-  carillon listen --forward http://localhost:3000/hooks
-  carillon listen --fail 3 --status 503
+  carillon listen --forward localhost:3000/hooks
+  carillon listen --fail 3 --status 503 --retry-after 1s
 
 From a server elsewhere, with a key that has the scope write, they come through a stream, so that no port is open here.
-Name the secret then (--secret, or WEBHOOK_SECRET), or another one is made each time:
+The secret follows from the key then, unless it is named (--secret, or WEBHOOK_SECRET):
 
   carillon listen --http-addr https://carillon.example --key ck_…
 
 Signature, headers and body arrive at the program that they are forwarded to as the server sent them.`
 }
 
-const maxDelay = 10 * time.Minute
+const (
+	maxDelay = 10 * time.Minute
+	minRetry = 100 * time.Millisecond
+)
 
 // Validate implements kong.Validatable.
 func (c *listenCommand) Validate() error {
+	if c.Forward != "" && !strings.Contains(c.Forward, "://") {
+		c.Forward = "http://" + c.Forward
+	}
 	forward, err := url.Parse(c.Forward)
 	switch {
 	case c.Forward == "":
@@ -69,6 +84,8 @@ func (c *listenCommand) Validate() error {
 		return fmt.Errorf("--status must be 200 to 599; it is %d", c.Status)
 	case c.Delay < 0 || c.Delay > maxDelay:
 		return fmt.Errorf("--delay must be 0s to %s; it is %s", maxDelay, c.Delay)
+	case c.Retry != 0 && (c.Retry < minRetry || c.Retry > maxDelay):
+		return fmt.Errorf("--retry-after must be %s to %s; it is %s", minRetry, maxDelay, c.Retry)
 	case c.Secret != "":
 		if _, err := webhook.ParseSecret(c.Secret.Reveal()); err != nil {
 			return errors.New("--secret must be whsec_ and base64 of 24 to 64 bytes")
@@ -79,15 +96,15 @@ func (c *listenCommand) Validate() error {
 
 // Run listens until Ctrl-C.
 func (c *listenCommand) Run(ctx context.Context, t terminal) error {
-	secret, err := c.secret()
+	client, err := apiclient.Open(&c.API)
+	if err != nil {
+		return err
+	}
+	secret, err := c.secret(client)
 	if err != nil || c.PrintSecret {
 		if err == nil {
 			_, err = fmt.Fprintln(t.out, secret)
 		}
-		return err
-	}
-	client, err := apiclient.Open(&c.API)
-	if err != nil {
 		return err
 	}
 	var authority *dev.Authority
@@ -96,6 +113,14 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 			return err
 		}
 	}
+	trust, err := c.trust(authority)
+	if err != nil {
+		return err
+	}
+	// A write to a closed pipe fails then, and does not end the process before the destination is removed.
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	feeds := make([]string, len(c.Feeds))
 	for i, feed := range c.Feeds {
 		feeds[i] = feed.UUID().String()
@@ -107,9 +132,11 @@ func (c *listenCommand) Run(ctx context.Context, t terminal) error {
 		Types:     c.Types,
 		Feeds:     feeds,
 		Forward:   c.Forward,
+		Trust:     trust,
 		Failures:  c.Fail,
 		Status:    c.Status,
 		Delay:     c.Delay,
+		Retry:     c.Retry,
 		JSON:      c.JSON,
 		Example:   c.example(),
 		Out:       t.out,
@@ -140,17 +167,33 @@ func (c *listenCommand) example() string {
 	return command
 }
 
-// secret returns the one that is given, or that of the development server's data directory.
-func (c *listenCommand) secret() (string, error) {
+// secret returns the one that is given, that of the development server's data directory, or one that follows from the
+// key, so that a receiver can be started once and stay.
+func (c *listenCommand) secret(client *apiclient.Client) (string, error) {
 	if given := c.Secret.Reveal(); given != "" {
 		return given, nil
 	}
-	if c.streams() {
-		made, err := webhook.Mint(rand.Reader)
+	_, undeveloped := dev.OpenAuthority(c.DataDir)
+	switch {
+	case c.OnThisMachine() && undeveloped == nil:
+		return dev.ListenSecret(c.DataDir)
+	case c.streams():
+		made, err := webhook.Mint(bytes.NewReader(client.Derive("webhooks of carillon listen")))
 		return made.Reveal(), err
 	}
-	if _, err := dev.OpenAuthority(c.DataDir); err != nil {
-		return "", err
+	return "", undeveloped
+}
+
+// trust returns which certificates the program may show that webhooks are passed on to.
+func (c *listenCommand) trust(authority *dev.Authority) (*tls.Config, error) {
+	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Insecure} //nolint:gosec // as asked
+	if authority != nil {
+		trust.RootCAs = authority.Trust()
 	}
-	return dev.ListenSecret(c.DataDir)
+	roots, err := (&config.Config{EgressCA: c.CA}).EgressRoots(trust.RootCAs)
+	if err != nil {
+		return nil, fmt.Errorf("--ca must name a file with certificates in PEM: %s", c.CA)
+	}
+	trust.RootCAs = roots
+	return trust, nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -38,6 +41,7 @@ type listening struct {
 	beginning string // of the notes
 	id        string // of the destination: another test may take its name as soon as it is free
 	stop      func() (code int, notes string)
+	ended     func() (code int, notes string) // by itself
 }
 
 func (s shell) api() []string {
@@ -51,7 +55,6 @@ var places = make(chan struct{}, 4)
 func (s shell) listen(args ...string) listening {
 	s.Helper()
 	places <- struct{}{}
-	s.Cleanup(func() { <-places })
 	out, printed := io.Pipe()
 	notes, noted := io.Pipe()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -61,6 +64,7 @@ func (s shell) listen(args ...string) listening {
 		exited <- run(ctx, append(append([]string{"listen", "--json"}, s.api()...), args...), t)
 		_ = printed.Close()
 		_ = noted.Close()
+		<-places
 	}()
 	beginning := readUntil(notes, "Ctrl-C")
 	rest := make(chan string, 1)
@@ -68,11 +72,14 @@ func (s shell) listen(args ...string) listening {
 		text, _ := io.ReadAll(notes)
 		rest <- string(text)
 	}()
-	stop := sync.OnceValues(func() (int, string) {
-		cancel()
+	ended := sync.OnceValues(func() (int, string) {
 		go func() { _, _ = io.Copy(io.Discard, out) }() // webhooks of other tests, which it may be about to print
 		return <-exited, beginning + <-rest
 	})
+	stop := func() (int, string) {
+		cancel()
+		return ended()
+	}
 	s.Cleanup(func() { stop() })
 	_, name, found := strings.Cut(beginning, "as the destination ")
 	if !found {
@@ -89,7 +96,7 @@ func (s shell) listen(args ...string) listening {
 	if err := json.Unmarshal([]byte(shown), &taken); err != nil || taken.Data.ID == "" {
 		s.Fatalf("the destination is %s: %v", shown, err)
 	}
-	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, stop}
+	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, stop, ended}
 }
 
 // listenSecret asks for the secret alone.
@@ -205,11 +212,17 @@ func (s shell) destinations() string {
 // ask sends a request with the development key.
 func (s shell) ask(method, path string, want int) string {
 	s.Helper()
+	return s.send(method, path, "", want)
+}
+
+// send is ask with a body.
+func (s shell) send(method, path, body string, want int) string {
+	s.Helper()
 	key, err := s.app.DevelopmentKey(s.Context())
 	if err != nil {
 		s.Fatal(err)
 	}
-	return ask(s.T, key, method, "http://"+s.app.APIAddr().String()+path, "", want)
+	return ask(s.T, key, method, "http://"+s.app.APIAddr().String()+path, body, want)
 }
 
 func TestListenForwardsByteForByte(t *testing.T) {
@@ -288,20 +301,85 @@ func TestListenExampleFindsServer(t *testing.T) {
 
 func TestListenRefusesFirstAttempts(t *testing.T) {
 	t.Parallel()
-	s := open(t)
+	s := openWith(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{time.Hour} })
 	// Not all types: the server disables a destination that refuses a hundred events of another test.
-	l := s.listen("--types", "news.*", "--fail", "1", "--status", "503", "--delay", "1ms")
+	l := s.listen("--types", "news.*", "--fail", "1", "--status", "503", "--delay", "1ms", "--retry-after", "100ms")
 	subject := uuid.NewString()
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	got := l.next(subject)
 	if got.Answered != http.StatusServiceUnavailable || got.By != "--fail" {
 		t.Errorf("the first: %+v", got)
 	}
-	s.ask(http.MethodPost, "/events/deliveries/"+got.ID+"/replay", http.StatusAccepted)
 	if again := l.next(subject); again.Answered != http.StatusNoContent || again.ID != got.ID || !again.Verified {
 		t.Errorf("the second: %+v", again)
 	}
 	l.stop()
+}
+
+// TestListenPassesAnyAnswerBack has a program behind the stream whose answer is no text: bytes of ISO 8859-1, a
+// compressed body, several cookies. It sees the names of headers as they were sent.
+func TestListenPassesAnyAnswerBack(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	server, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // net/http would change names
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	var body bytes.Buffer
+	packed := gzip.NewWriter(&body)
+	_, _ = io.WriteString(packed, "who is this?")
+	_ = packed.Close()
+	seen := make(chan string, 100)
+	go func() {
+		for {
+			conn, err := server.Accept()
+			if err != nil {
+				return
+			}
+			head := readUntil(conn, "\r")
+			seen <- head
+			_, _ = fmt.Fprintf(conn, "HTTP/1.1 401 No\r\nX-Name: Gr\xfc\xdfe\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n"+
+				"Content-Encoding: gzip\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", body.Len(), body.String())
+			_ = conn.Close()
+		}
+	}()
+	l := s.listen("--stream", "--types", "factcheck.*", "--forward", server.Addr().String()) // no scheme
+	s.send(http.MethodPatch, "/events/destinations/"+l.id, `{"config":{"headers":{"x-tenant-ID":"7"}}}`, http.StatusOK)
+	subject := uuid.NewString()
+	s.ok("trigger", "factcheck.status.changed", "--subject", subject)
+	got := l.next(subject)
+	if head := <-seen; !strings.Contains(head, "\r\nwebhook-id: ") || !strings.Contains(head, "\r\nx-tenant-ID: 7\r\n") {
+		t.Errorf("forwarded\n%s", head)
+	}
+	apitest.Eventually(t, "the answer is on record", func() bool {
+		detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
+		return strings.Contains(detail, `"responseBody":"who is this?"`) && strings.Contains(detail, `x-name: Grüße\n`) &&
+			strings.Contains(detail, `set-cookie: [masked]\nset-cookie: [masked]\n`)
+	})
+	_, notes := l.stop()
+	if hint := " answered 401. The signature is by whsec_…"; !strings.Contains(notes, hint) {
+		t.Errorf("%q is not in\n%s", hint, notes)
+	}
+}
+
+// TestListenSecretStays: a program that verifies is started once, whatever the listener takes webhooks from.
+func TestListenSecretStays(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	secret := s.listenSecret()
+	if l := s.listen("--stream"); !strings.Contains(l.beginning, secret+"\n") {
+		t.Errorf("%s is not in\n%s", secret, l.beginning)
+	}
+	elsewhere := func(key string) string {
+		_, out, _ := runIn(t.Context(), "", "listen", "--print-secret", "--http-addr", "https://carillon.example",
+			"--key", key)
+		return out
+	}
+	first := elsewhere("ck_1")
+	if again := elsewhere("ck_1"); !strings.HasPrefix(first, "whsec_") || again != first || elsewhere("ck_2") == first {
+		t.Errorf("%q, then %q", first, again)
+	}
 }
 
 // TestListenRemovesLeftovers kills a listener, whose destination the next one removes.
@@ -354,7 +432,8 @@ func TestListenBesideAnotherSpelling(t *testing.T) {
 func TestListenRefusesBadInput(t *testing.T) {
 	t.Parallel()
 	for text, args := range map[string][]string{
-		"--forward must be a URL":   {"--forward", "localhost:3000"},
+		"--forward must be a URL":   {"--forward", "ftp://localhost:3000"},
+		"--retry-after must be":     {"--retry-after", "1ms"},
 		"--status must be 200":      {"--status", "99"},
 		"--fail must be 0":          {"--fail=-1"},
 		"--delay must be":           {"--delay", "1h"},

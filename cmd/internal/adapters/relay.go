@@ -1,14 +1,15 @@
 package adapters
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -135,7 +136,11 @@ func (t relayTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	line := lineOf(t.organization, webhook.RelayToken(r.URL.String()))
-	raw, err := json.Marshal(httpapi.ListenRequest{Headers: flat(r.Header), Body: string(body)})
+	raw, err := json.Marshal(httpapi.ListenRequest{
+		Headers:     flat(r.Header),
+		HeaderNames: slices.Sorted(maps.Keys(r.Header)),
+		Body:        string(body),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -185,13 +190,18 @@ func (l line) response(r *http.Request, sealed []byte) (*http.Response, error) {
 	for name, value := range answer.Headers {
 		header.Set(name, value)
 	}
+	for _, line := range answer.HeaderLines {
+		name, value, _ := strings.Cut(line, ":")
+		header.Add(name, strings.TrimSpace(value))
+	}
+	body := cmp.Or(string(answer.BodyBase64), answer.Body)
 	return &http.Response{
 		StatusCode:    answer.Status,
 		Status:        fmt.Sprintf("%d %s", answer.Status, http.StatusText(answer.Status)),
 		Proto:         "HTTP/1.1",
 		Header:        header,
-		Body:          io.NopCloser(bytes.NewReader([]byte(answer.Body))),
-		ContentLength: int64(len(answer.Body)),
+		Body:          io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)),
 		Request:       r,
 	}, nil
 }

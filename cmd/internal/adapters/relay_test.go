@@ -3,9 +3,11 @@ package adapters_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,13 +33,15 @@ func relayed(ctx context.Context, relay *adapters.Relay, organization uuid.UUID,
 		return "", err
 	}
 	request.Header.Set("webhook-id", "msg_1")
+	request.Header["x-Typed"] = []string{"1"}
 	response, err := relay.For(organization).RoundTrip(request)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = response.Body.Close() }()
 	answer, err := io.ReadAll(response.Body)
-	return response.Status + " " + response.Header.Get("x-mine") + " " + string(answer), err
+	return response.Status + " " + response.Header.Get("x-mine") +
+		strings.Join(response.Header.Values("x-more"), "") + " " + string(answer), err
 }
 
 // relayOn returns the relay of one process, which goes by notifications alone.
@@ -78,10 +82,12 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 				if err != nil || bytes.Contains(stored, []byte("secret")) {
 					t.Errorf("stored in the open: %q, %v", stored, err)
 				}
-				if request.Headers["webhook-id"] != "msg_1" {
+				if request.Headers["webhook-id"] != "msg_1" ||
+					!slices.Equal(request.HeaderNames, []string{"Webhook-Id", "x-Typed"}) {
 					t.Errorf("offered %+v", request)
 				}
-				answer := `{"status":207,"headers":{"x-mine":"1"},"body":"got ` + request.Body + `"}`
+				answer := `{"status":207,"headers":{"x-mine":"1"},"headerLines":["x-more: 2","x-more:3"],"bodyBase64":"` +
+					base64.StdEncoding.EncodeToString([]byte("\xff"+request.Body)) + `"}`
 				if another, err := api.Answer(ctx, uuid.New(), relayToken, id, []byte(answer)); another || err != nil {
 					t.Errorf("another organization answered: %t, %v", another, err)
 				}
@@ -99,7 +105,7 @@ func TestRelayConnectsTwoProcesses(t *testing.T) {
 		if err != nil && try < 100 {
 			continue
 		}
-		if err != nil || got != "207 Multi-Status 1 got a secret, <é>" {
+		if err != nil || got != "207 Multi-Status 123 \xffa secret, <é>" {
 			t.Errorf("answered %q, %v", got, err)
 		}
 		break

@@ -213,8 +213,9 @@ func (b *batch) published(at eventstore.Position) {
 	b.done.Add(1)
 }
 
-// publishMany publishes each line, and returns their number and the last position. Events of one subject keep their order; others may overtake each other. It stops at
-// the first refused line; events on their way into the store by then are published.
+// publishMany publishes each line, and returns their number and the last position. Events of one subject keep their
+// order; others may overtake each other. It stops at the first refused line; events on their way into the store by then
+// are published.
 func (a *API) publishMany(
 	ctx context.Context, by command.Caller, body io.Reader,
 ) (count int, last eventstore.Position, err error) {

@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -105,6 +107,13 @@ func (c *Client) WithReason(reason string) *Client {
 	copied := *c
 	copied.reason = reason
 	return &copied
+}
+
+// Derive returns 32 bytes that follow from the key, for one purpose. They don't disclose it.
+func (c *Client) Derive(purpose string) []byte {
+	mac := hmac.New(sha256.New, []byte(c.key))
+	_, _ = mac.Write([]byte(purpose))
+	return mac.Sum(nil)
 }
 
 // Base returns the server's URL.

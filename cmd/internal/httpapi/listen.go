@@ -2,14 +2,17 @@ package httpapi
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/net/http/httpguts"
 
 	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
@@ -45,16 +48,33 @@ type Listening struct {
 
 // ListenRequest is a webhook on its way to a listener.
 type ListenRequest struct {
-	Headers map[string]string `json:"headers"` // names in lower case
-	Body    string            `json:"body"`    // byte for byte
+	Headers     map[string]string `json:"headers"`     // names in lower case
+	HeaderNames []string          `json:"headerNames"` // as sent
+	Body        string            `json:"body"`        // byte for byte
 }
 
 // ListenAnswer is the answer of a receiver.
 type ListenAnswer struct {
-	Status  int               `json:"status"`
-	Headers map[string]string `json:"headers"`
-	Body    string            `json:"body"`
+	Status      int               `json:"status"`
+	Headers     map[string]string `json:"headers"`
+	HeaderLines []string          `json:"headerLines,omitempty"` // "name: value", beside Headers
+	Body        string            `json:"body"`
+	BodyBase64  []byte            `json:"bodyBase64,omitempty"` // in place of Body
 }
+
+// ListenState is sent when a destination that is listened at does not get what is published.
+type ListenState struct {
+	Status       string  `json:"status"` // the destination's, or one of those below
+	StatusReason *string `json:"statusReason"`
+}
+
+// The stream ends after these.
+const (
+	ListenDeleted = "deleted"
+	ListenMoved   = "moved" // config.url was changed
+)
+
+var errStreamEnds = errors.New("nothing is sent to the stream any more")
 
 // listen answers GET /events/destinations/{ref}/listen, until the caller goes away, the key ends or the process does.
 func (a *API) listen(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +93,7 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 		stop := context.AfterFunc(a.Ending(), cancel) //nolint:contextcheck // it ends with the process
 		defer stop()
 	}
-	begun := false
+	begun, shown := false, statusEnabled
 	write := func(text string) error {
 		if !begun {
 			begun = true
@@ -100,7 +120,24 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 			if _, err := a.keyOf(r); err != nil {
 				return err
 			}
-			return write(": still here\n\n")
+			now, err := a.listenState(r, at)
+			if err != nil {
+				return err
+			}
+			text := ": still here\n\n"
+			if now.Status != shown {
+				shown = now.Status
+				state, err := wire.Marshal(now)
+				if err != nil {
+					return err
+				}
+				text += fmt.Sprintf("event: destination\ndata: %s\n\n", state)
+			}
+			err = write(text)
+			if err == nil && (shown == ListenDeleted || shown == ListenMoved) {
+				err = errStreamEnds
+			}
+			return err
 		},
 	})
 	switch {
@@ -131,10 +168,23 @@ func (a *API) requestFor(ctx context.Context, destination uuid.UUID, request Lis
 	return wire.Marshal(request)
 }
 
+// listenState returns the state of a destination that is listened at.
+func (a *API) listenState(r *http.Request, at relayed) (ListenState, error) {
+	now, err := a.relayed(r)
+	switch {
+	case err != nil && wire.FailureOf(err).Kind == wire.NotFound, err == nil && now.id != at.id:
+		return ListenState{Status: ListenDeleted}, nil
+	case err != nil && wire.FailureOf(err).Kind == wire.Conflict, err == nil && now.token != at.token:
+		return ListenState{Status: ListenMoved}, nil
+	}
+	return now.state, err
+}
+
 // relayed is a destination to listen at.
 type relayed struct {
 	id    uuid.UUID
 	token string // the secret part of its URL
+	state ListenState
 }
 
 // relayed returns the destination that the path names, if it is one to listen at.
@@ -154,7 +204,7 @@ func (a *API) relayed(r *http.Request) (at relayed, err error) {
 		}
 		url = string(plain)
 	}
-	at = relayed{found.ID, webhook.RelayToken(url)}
+	at = relayed{found.ID, webhook.RelayToken(url), ListenState{found.Status, found.StatusReason}}
 	if at.token == "" {
 		return at, &wire.Failure{
 			Kind: wire.Conflict,
@@ -167,15 +217,27 @@ func (a *API) relayed(r *http.Request) (at relayed, err error) {
 
 // answerBody is a ListenAnswer as sent.
 type answerBody struct {
-	Status  wire.Optional[int]               `json:"status"`
-	Headers wire.Optional[map[string]string] `json:"headers"`
-	Body    wire.Optional[string]            `json:"body"`
+	Status      wire.Optional[int]               `json:"status"`
+	Headers     wire.Optional[map[string]string] `json:"headers"`
+	HeaderLines wire.Optional[[]string]          `json:"headerLines"`
+	Body        wire.Optional[string]            `json:"body"`
+	BodyBase64  wire.Optional[string]            `json:"bodyBase64"`
+	raw         []byte
 }
 
 // Check implements wire.Body.
 func (b *answerBody) Check(c *wire.Checks) {
 	if c.Require("status", b.Status.Set) && (b.Status.Value < http.StatusOK || b.Status.Value > 599) {
 		c.Fail("status", "must be 200 to 599")
+	}
+	for i, line := range b.HeaderLines.Value {
+		if name, _, found := strings.Cut(line, ":"); !found || !httpguts.ValidHeaderFieldName(name) {
+			c.Fail(fmt.Sprintf("headerLines[%d]", i), `must be a header such as "Set-Cookie: a=b"`)
+		}
+	}
+	var err error
+	if b.raw, err = base64.StdEncoding.DecodeString(b.BodyBase64.Value); err != nil || b.Body.Set && b.BodyBase64.Set {
+		c.Fail("bodyBase64", "must be base64, without body beside it")
 	}
 }
 
@@ -186,9 +248,11 @@ func (a *API) answerListened(r *http.Request, id uuid.UUID, body answerBody) (wi
 		return wire.Reply{}, err
 	}
 	raw, err := wire.Marshal(ListenAnswer{
-		Status:  body.Status.Value,
-		Headers: body.Headers.Value,
-		Body:    body.Body.Value,
+		Status:      body.Status.Value,
+		Headers:     body.Headers.Value,
+		HeaderLines: body.HeaderLines.Value,
+		Body:        body.Body.Value,
+		BodyBase64:  body.raw,
 	})
 	if err != nil {
 		return wire.Reply{}, err

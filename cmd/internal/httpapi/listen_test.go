@@ -5,9 +5,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/projections/organizations"
@@ -40,6 +42,10 @@ func TestListenRefusals(t *testing.T) {
 			"no webhook waits"},
 		{request{method: "POST", path: "/stream/listen/" + missing, body: `{"status":99}`}, 400, "INVALID_BODY", "status"},
 		{request{method: "POST", path: "/stream/listen/" + missing, body: `{}`}, 400, "INVALID_BODY", "status"},
+		{request{method: "POST", path: "/stream/listen/" + missing, body: `{"status":200,"headerLines":["x"]}`}, 400,
+			"INVALID_BODY", "headerLines[0]"},
+		{request{method: "POST", path: "/stream/listen/" + missing, body: `{"status":200,"bodyBase64":"?"}`}, 400,
+			"INVALID_BODY", "bodyBase64"},
 		{request{method: "POST", path: "/stream/listen/7", body: `{"status":204}`}, 400, "INVALID_PARAMS", "id"},
 	} {
 		tt.in.path = destinationsPath + tt.in.path
@@ -67,6 +73,51 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	if _, data := open.next("webhook"); data != "" {
 		t.Errorf("after the end of its key: %s", data)
 	}
+}
+
+// TestListenShowsItsDestination: a stream to which nothing comes any more says so, and ends if that is permanent.
+func TestListenShowsItsDestination(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
+	var made destinationView
+	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, &made)
+	one := s.listen(t, "stream", s.key)
+	said := func(open stream, want string) {
+		t.Helper()
+		if _, got := open.next("destination"); got != want {
+			t.Errorf("the stream says %s, want %s", got, want)
+		}
+	}
+	patch := func(body string) {
+		s.do(t, request{method: "PATCH", path: destinationsPath + "/" + made.ID, body: body}).into(t, 200, &made)
+	}
+	patch(`{"status":"disabled"}`)
+	said(one, `{"status":"disabled","statusReason":null}`)
+	patch(`{"status":"enabled"}`)
+	said(one, `{"status":"enabled","statusReason":null}`)
+	state, err := destination.Aggregate.Load(t.Context(), s.Store, uuid.MustParse(made.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := destination.AutoDisable{Switches: state.State.Switches, Reason: "3 failures", At: time.Now()}
+	if _, err := destination.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), failed,
+		destination.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	said(one, `{"status":"auto_disabled","statusReason":"3 failures"}`)
+	other := s.listen(t, "stream", s.key)
+	said(other, `{"status":"auto_disabled","statusReason":"3 failures"}`)
+	patch(`{"config":{"url":"` + streamAddress + `2"}}`)
+	said(one, `{"status":"moved","statusReason":null}`)
+	if one.lines.Scan() && one.lines.Scan() {
+		t.Errorf("after the end: %s", one.lines.Text())
+	}
+	third := s.listen(t, "stream", s.key)
+	s.do(t, request{method: "DELETE", path: destinationsPath + "/stream"}).into(t, 200, nil)
+	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil) // another one
+	said(third, `{"status":"auto_disabled","statusReason":"3 failures"}`)
+	said(third, `{"status":"deleted","statusReason":null}`)
 }
 
 // TestListenBoundsStreams opens as many streams as an organization may have. The next is refused, until one is closed.

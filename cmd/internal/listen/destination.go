@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/httpapi"
 )
 
 const destinations = "/events/destinations"
@@ -21,9 +23,60 @@ func (l *listener) remove(ctx context.Context, externalID string) error {
 	return err
 }
 
-func isNotFound(err error) bool {
+func isNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
+
+// hasStatus reports whether the server refused a request with a status.
+func hasStatus(err error, status int) bool {
 	failure, ok := errors.AsType[*apiclient.Error](err)
-	return ok && failure.Status == http.StatusNotFound
+	return ok && failure.Status == status
+}
+
+// watchPause is the time between two looks at the destination. A stream shows changes by itself.
+const watchPause = 2 * time.Second
+
+// watch looks at the destination until the context ends. A server that does not answer may come back.
+func (l *listener) watch(ctx context.Context, externalID string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(watchPause):
+		}
+		var now httpapi.ListenState
+		err := l.API.Call(ctx, http.MethodGet, destinations+"/"+externalID, nil, &now)
+		switch {
+		case isNotFound(err):
+			now.Status = httpapi.ListenDeleted
+		case hasStatus(err, http.StatusUnauthorized):
+			return // the key may not read; webhooks come without it
+		}
+		l.observe(ctx, externalID, now)
+	}
+}
+
+// observe handles a state of the destination: one that was disabled after failures is enabled again, as it is this
+// program's own; what others did ends the listener.
+func (l *listener) observe(ctx context.Context, externalID string, now httpapi.ListenState) {
+	switch now.Status {
+	case httpapi.ListenDeleted:
+		l.end(fmt.Errorf("the destination %s was deleted by somebody else: nothing comes here any more", externalID))
+	case httpapi.ListenMoved:
+		l.end(fmt.Errorf("the config.url of the destination %s was changed: nothing comes here any more", externalID))
+	case "disabled":
+		l.end(fmt.Errorf("the destination %s was disabled by somebody else: nothing comes here any more", externalID))
+	case "auto_disabled":
+		reason := "too many failures"
+		if now.StatusReason != nil {
+			reason = *now.StatusReason
+		}
+		l.note("The server has disabled the destination %s: %s.", externalID, reason)
+		err := l.API.Call(ctx, http.MethodPatch, destinations+"/"+externalID, map[string]string{"status": "enabled"}, nil)
+		if err != nil {
+			l.end(fmt.Errorf("enable the destination %s again: %w", externalID, err))
+			return
+		}
+		l.note("It is enabled again.")
+	}
 }
 
 type pin struct {

@@ -8,8 +8,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"carillon/cmd/internal/dev"
 )
 
 const (
@@ -21,10 +19,11 @@ const (
 var hopByHop = []string{"Connection", "Keep-Alive", "Transfer-Encoding", "Upgrade", "Te", "Trailer"}
 
 // forwarder returns a client that changes nothing: no proxy, no redirects, no compression.
-func forwarder(authority *dev.Authority) *http.Client {
-	transport := &http.Transport{DisableCompression: true, IdleConnTimeout: time.Minute}
-	if authority != nil {
-		transport.TLSClientConfig = &tls.Config{RootCAs: authority.Trust(), MinVersion: tls.VersionTLS12}
+func forwarder(trust *tls.Config) *http.Client {
+	transport := &http.Transport{
+		DisableCompression: true,
+		IdleConnTimeout:    time.Minute,
+		TLSClientConfig:    trust,
 	}
 	return &http.Client{
 		Transport:     transport,
@@ -39,7 +38,7 @@ func (l *listener) forward(ctx context.Context, w webhook) answer {
 	if err != nil {
 		return unanswered(err)
 	}
-	request.Header = endToEnd(w.header)
+	request.Header = asSent(endToEnd(w.header), w.names)
 	response, err := l.client.Do(request)
 	if err != nil {
 		return unanswered(err)
@@ -55,6 +54,20 @@ func (l *listener) forward(ctx context.Context, w webhook) answer {
 		body:   body,
 		by:     "forwarded",
 	}
+}
+
+// inLowerCase are headers of a webhook that are sent so, as their specifications write them.
+var inLowerCase = []string{"webhook-id", "webhook-timestamp", "webhook-signature", "traceparent"}
+
+// asSent returns headers whose names are spelled as the server spells them: net/http would change them.
+func asSent(header http.Header, names []string) http.Header {
+	for _, name := range names {
+		if values, found := header[http.CanonicalHeaderKey(name)]; found {
+			delete(header, http.CanonicalHeaderKey(name))
+			header[name] = values
+		}
+	}
+	return header
 }
 
 func endToEnd(header http.Header) http.Header {

@@ -4,10 +4,13 @@ package listen
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
@@ -25,11 +28,13 @@ type Options struct {
 	Authority *dev.Authority // that the server trusts; nil means to take webhooks from a stream
 	Secret    string         // whsec_…
 	Types     []string
-	Feeds     []string // ids; none means all
-	Forward   string   // URL; Optional.
-	Failures  int      // attempts of each webhook that are refused at first
-	Status    int      // of refusals, and of all answers if Failures is 0; 0 means 500 for refusals
+	Feeds     []string    // ids; none means all
+	Forward   string      // URL; Optional.
+	Trust     *tls.Config // of Forward. Optional.
+	Failures  int         // attempts of each webhook that are refused at first
+	Status    int         // of refusals, and of all answers if Failures is 0; 0 means 500 for refusals
 	Delay     time.Duration
+	Retry     time.Duration // after which a webhook that was refused is requested again. Optional.
 	JSON      bool
 	Example   string         // the command line that publishes an event. Optional
 	LockDir   string         // of listeners on this machine. Optional: the default is the user's own
@@ -43,6 +48,9 @@ type listener struct {
 	Options
 	verifier *standardwebhooks.Webhook
 	client   *http.Client // that forwards
+	end      context.CancelCauseFunc
+
+	out, notes sync.Mutex // a reader of one may be slow
 
 	mu      sync.Mutex
 	refused map[string]int // attempts, by webhook-id
@@ -57,9 +65,12 @@ func Run(ctx context.Context, options Options) (err error) {
 	l := &listener{
 		Options:  options,
 		verifier: verifier,
-		client:   forwarder(options.Authority),
+		client:   forwarder(options.Trust),
 		refused:  map[string]int{},
 	}
+	asked := ctx // by Ctrl-C
+	ctx, l.end = context.WithCancelCause(ctx)
+	defer l.end(nil)
 	place, err := l.takePlace(ctx)
 	if err != nil {
 		return err
@@ -67,7 +78,9 @@ func Run(ctx context.Context, options Options) (err error) {
 	defer place.release()
 	url, stop := streamURL(), func() {}
 	if l.Authority != nil {
-		if url, stop, err = l.Authority.Receive(ctx, l.serveWebhook); err != nil {
+		if url, stop, err = l.Authority.Receive(ctx, func(w http.ResponseWriter, r *http.Request) {
+			l.serveWebhook(ctx, w, r)
+		}); err != nil {
 			return err
 		}
 		url += "/carillon-listen"
@@ -85,14 +98,31 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	if l.Authority != nil {
 		l.welcome(place.externalID)
+		go l.watch(ctx, place.externalID)
 	} else if err := l.follow(ctx, place.externalID); err != nil {
 		return err
 	}
 	<-ctx.Done()
 	l.note("\nRemoving the destination %s.", place.externalID)
-	return nil
+	if asked.Err() != nil {
+		return nil
+	}
+	return context.Cause(ctx)
 }
 
 func (l *listener) note(format string, args ...any) {
-	_, _ = fmt.Fprintf(l.Notes, format+"\n", args...)
+	l.print(&l.notes, l.Notes, fmt.Sprintf(format, args...))
+}
+
+// print writes a line. A reader that is gone ends the listener.
+func (l *listener) print(one *sync.Mutex, to io.Writer, line string) {
+	one.Lock()
+	defer one.Unlock()
+	_, err := fmt.Fprintln(to, line)
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		l.end(context.Canceled) // as Ctrl-C does
+	case err != nil:
+		l.end(fmt.Errorf("print: %w", err))
+	}
 }

@@ -61,9 +61,7 @@ func (l *listener) show(w webhook, invalid error, given answer) {
 			text = string(raw)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_, _ = fmt.Fprintln(l.Out, text)
+	l.print(&l.out, l.Out, text)
 }
 
 // text is the line for people.

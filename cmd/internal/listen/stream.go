@@ -4,19 +4,23 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
 	"net/http"
-	"strings"
+	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/apiclient"
+	"carillon/cmd/internal/httpapi"
 )
 
 const (
 	reconnectPause = time.Second
 	maxPassedBack  = 64 << 10 // bytes of an answer; the server keeps less
+	maxHeadersBack = 32 << 10 // and of its headers
 )
 
 // streamURL returns a new address of a destination whose webhooks are taken from a stream. It can't be guessed.
@@ -27,7 +31,13 @@ func (l *listener) follow(ctx context.Context, externalID string) error {
 	path := destinations + "/" + externalID + "/listen"
 	welcome := sync.OnceFunc(func() { l.welcome(externalID) })
 	for {
-		err := l.API.Stream(ctx, path, welcome, func(e apiclient.Event) { l.take(ctx, path, e) })
+		err := l.API.Stream(ctx, path, welcome, func(e apiclient.Event) {
+			if e.Name == "destination" {
+				l.state(ctx, externalID, e)
+				return
+			}
+			l.take(ctx, path, e)
+		})
 		failure, answered := errors.AsType[*apiclient.Error](err)
 		switch {
 		case ctx.Err() != nil:
@@ -45,12 +55,18 @@ func (l *listener) follow(ctx context.Context, externalID string) error {
 	}
 }
 
+// state handles a state of the destination.
+func (l *listener) state(ctx context.Context, externalID string, e apiclient.Event) {
+	var now httpapi.ListenState
+	if err := json.Unmarshal([]byte(e.Data), &now); err != nil {
+		l.note("The stream has an event that can't be read: %v", err)
+	}
+	l.observe(ctx, externalID, now)
+}
+
 // take handles a webhook of the stream and sends the answer back.
 func (l *listener) take(ctx context.Context, path string, e apiclient.Event) {
-	var request struct {
-		Headers map[string]string `json:"headers"`
-		Body    string            `json:"body"`
-	}
+	var request httpapi.ListenRequest
 	if err := json.Unmarshal([]byte(e.Data), &request); err != nil {
 		l.note("The stream has an event that can't be read: %v", err)
 		return
@@ -59,18 +75,61 @@ func (l *listener) take(ctx context.Context, path string, e apiclient.Event) {
 	for name, value := range request.Headers {
 		header.Set(name, value)
 	}
-	given := l.handle(ctx, webhook{at: time.Now(), header: header, body: []byte(request.Body)})
-	headers := map[string]string{}
-	for name := range given.header {
-		headers[name] = given.header.Get(name)
+	taken := webhook{
+		at:     time.Now(),
+		header: header,
+		names:  append(inLowerCase[:len(inLowerCase):len(inLowerCase)], request.HeaderNames...),
+		body:   []byte(request.Body),
 	}
-	body := given.body[:min(len(given.body), maxPassedBack)]
-	err := l.API.Call(ctx, http.MethodPost, path+"/"+e.ID, map[string]any{
-		"status":  given.status,
-		"headers": headers,
-		"body":    strings.ToValidUTF8(string(body), "\uFFFD"),
-	}, nil)
+	given := l.handle(ctx, taken)
+	err := l.API.Call(ctx, http.MethodPost, path+"/"+e.ID, given.passedBack(), nil)
+	if _, refused := errors.AsType[*apiclient.Error](err); refused && !isNotFound(err) {
+		// The attempt would wait for its answer until it times out.
+		l.note("The answer of %d can't be passed back: %v", given.status, err)
+		err = l.API.Call(ctx, http.MethodPost, path+"/"+e.ID, unanswered(err).passedBack(), nil)
+	}
 	if err != nil && ctx.Err() == nil {
 		l.note("The answer came too late or was lost: %v", err)
 	}
+	l.retryLater(ctx, taken, given)
+}
+
+// passedBack returns an answer as the API takes it. Members that servers did not always know are used where others
+// don't do: for names that come twice, and for bytes that are no text.
+func (a answer) passedBack() map[string]any {
+	headers, lines, size := map[string]string{}, []string{}, 0
+	for _, name := range slices.Sorted(maps.Keys(a.header)) {
+		for _, value := range a.header[name] {
+			if !utf8.ValidString(value) {
+				value = latin1(value)
+			}
+			if size += len(name) + len(value); size > maxHeadersBack {
+				continue
+			}
+			if len(a.header[name]) == 1 {
+				headers[name] = value
+				continue
+			}
+			lines = append(lines, name+": "+value)
+		}
+	}
+	back := map[string]any{"status": a.status, "headers": headers}
+	if len(lines) > 0 {
+		back["headerLines"] = lines
+	}
+	if body := a.body[:min(len(a.body), maxPassedBack)]; utf8.Valid(body) {
+		back["body"] = string(body)
+	} else {
+		back["bodyBase64"] = body
+	}
+	return back
+}
+
+// latin1 reads bytes as ISO 8859-1, as headers of old programs are.
+func latin1(value string) string {
+	text := make([]rune, len(value))
+	for i := range len(value) {
+		text[i] = rune(value[i])
+	}
+	return string(text)
 }
