@@ -17,6 +17,7 @@ import (
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/dev"
+	"carillon/eventstore/panics"
 )
 
 // cleanupTimeout bounds how long the end may take.
@@ -98,7 +99,7 @@ func Run(ctx context.Context, options Options) (err error) {
 	}
 	if l.Authority != nil {
 		l.welcome(place.externalID)
-		go l.watch(ctx, place.externalID)
+		go panics.Func("listen watch", func() { l.watch(ctx, place.externalID) })()
 	} else if err := l.follow(ctx, place.externalID); err != nil {
 		return err
 	}

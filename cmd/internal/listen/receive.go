@@ -7,6 +7,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 const maxBody = 4 << 20 // bytes
@@ -83,7 +85,7 @@ const (
 // retryLater has a webhook that was refused sent again, if that is asked for.
 func (l *listener) retryLater(ctx context.Context, w webhook, given answer) {
 	if l.Retry > 0 && (given.status < http.StatusOK || given.status >= http.StatusMultipleChoices) {
-		go l.retry(ctx, w.header.Get("webhook-id"))
+		go panics.Func("listen retry", func() { l.retry(ctx, w.header.Get("webhook-id")) })()
 	}
 }
 
