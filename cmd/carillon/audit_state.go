@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
+	"carillon/command/plaintext"
 	"carillon/eventstore/instant"
 	"carillon/query"
 )
@@ -105,15 +105,8 @@ func subscriptionText(s query.AuditSubscription) string {
 
 func short(id uuid.UUID) string { return id.String()[:8] }
 
-// printable removes control characters, so that names which callers chose can't control the terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '�'
-	}, text)
-}
+// printable returns a text that others chose so that it can't control the terminal.
+func printable(text string) string { return plaintext.Of(text) }
 
 func clip(text string, width int) string {
 	if runes := []rune(text); len(runes) > width {
