@@ -78,6 +78,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	s.has(s.asked("events", "show", event), "DESTINATION", delivery, "succeeded", "sequence")
 	s.has(s.asked("delivery", "show", delivery), "✓ 1", " ms", subject)
 	s.has(s.asked("delivery", "replay", delivery), "sending "+delivery+" again")
+	s.has(s.asked("destination", "recover", l.id, "--since", "7d", "--dry-run"), "nothing was sent", "failed deliveries")
 	if again := l.next(subject); again.ID != heard.ID {
 		t.Errorf("%s came, want %s again", again.ID, heard.ID)
 	}
