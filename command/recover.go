@@ -63,6 +63,9 @@ type Recovery struct {
 	Replayed int // deliveries that failed, and are sent again
 }
 
+// All returns the number of deliveries that are sent.
+func (r Recovery) All() int { return r.Retried + r.Replayed }
+
 // RecoverDestination sends everything that has not arrived at a destination and can be sent, the oldest first, as fast
 // as the destination takes it: what waits is due now, what failed in the window is replayed. It asks for all of that
 // or, if it is too much, for nothing.

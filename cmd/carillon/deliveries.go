@@ -86,8 +86,15 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 		}
 		row(w)
 		drawAttempts(w, d.Attempts)
+		if n := len(d.Attempts); n > 0 && d.Attempts[n-1].ResponseBody != nil && *d.Attempts[n-1].ResponseBody != "" {
+			row(w)
+			row(w, "last answer", clip(*d.Attempts[n-1].ResponseBody, maxAnswer))
+		}
 	})
 }
+
+// maxAnswer is the number of characters that are shown of an answer. row makes them safe for a terminal.
+const maxAnswer = 500
 
 // drawAttempts draws the attempts as a line of time that runs down: each with its result, and the wait before it.
 func drawAttempts(w io.Writer, attempts []httpapi.AttemptDetail) {

@@ -26,9 +26,18 @@ func TestAlarm(t *testing.T) {
 		w.attempted(t, w.publish(t, "concert"), id, 500, "no")
 	}
 	b.get(t, path).expect(t, 200, "3 failures in a row", "endpoint answered 500", "disabled after 97 more",
-		path+"/replay?status=failed", "Send what failed")
-	b.get(t, path+"/replay?status=failed").expect(t, 200, "Send 3 again")
-	if p := reader.get(t, path).expect(t, 200, "3 failures in a row"); strings.Contains(p.body, "Send what failed") {
+		path+"/recover", "Send what failed", `<span class="status failing">failing: 3</span>`)
+	b.get(t, "/console/destinations?status=failing").expect(t, 200, `<span class="status failing">failing: 3</span>`)
+	retried := w.publish(t, "fair")
+	w.attemptedAs(t, retried, id, 503, "later", delivery.RecordAttempt{
+		Number: 1, Trigger: delivery.Automatic, Retry: delivery.Retry{Schedule: []time.Duration{time.Hour}},
+	})
+	b.get(t, path+"/recover").expect(t, 200, "1 waits for its retry, 3 failed in the last 7 days", "Send 4")
+	b.post(t, path+"/recover").leadsTo(t, path+"?done=recovering")
+	if p := b.get(t, path+"/recover").expect(t, 200); strings.Contains(p.body, "waits for its retry") {
+		t.Error("what is due waits for a retry")
+	}
+	if p := reader.get(t, path).expect(t, 200, "4 failures in a row"); strings.Contains(p.body, "Send what failed") {
 		t.Error("a reader is shown a button")
 	}
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
@@ -37,6 +46,7 @@ func TestAlarm(t *testing.T) {
 	b.get(t, path).expect(t, 200, "1 event was missed since", "Send what was missed")
 	w.publish(t, "missed/2")
 	b.get(t, path).expect(t, 200, "2 events were missed since")
+	b.get(t, path+"/enable").expect(t, 200, "4 deliveries failed", "Enable and send what failed")
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
 	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
 		t.Error("an enabled one still misses events")

@@ -20,6 +20,8 @@ func (c *Console) deliveryRoutes(r chi.Router) {
 	r.Get("/deliveries/{id}", c.page(c.showDelivery))
 	r.Get("/deliveries/{id}/replay", c.page(c.confirmReplay))
 	r.Post("/deliveries/{id}/replay", c.act(c.replay))
+	r.Get("/deliveries/{id}/retry", c.page(c.confirmRetry))
+	r.Post("/deliveries/{id}/retry", c.act(c.retry))
 	r.Post("/deliveries/{id}/curl", c.page(c.showSignedCurl))
 }
 
@@ -129,6 +131,16 @@ func (d deliveryView) Replayable() bool {
 	return (d.State == deliverystate.Succeeded || d.State == deliverystate.Failed) && d.NextAttemptAt == nil
 }
 
+// Retryable reports whether a delivery waits for a later time, and can be sent before.
+func (d deliveryView) Retryable() bool {
+	switch d.Waits.For {
+	case deliverystate.Debounced, deliverystate.NextAttempt, deliverystate.Resting:
+		return d.State.Live()
+	case deliverystate.Suspended, deliverystate.Disabled, deliverystate.Turn:
+	}
+	return false
+}
+
 // The shares of a page, in bytes as sent: whatever the texts, a page stays below 100 KB.
 const (
 	maxAttempts    = 12
@@ -189,4 +201,25 @@ func (c *Console) replay(v *visit) (string, error) {
 	})
 	next := v.to("/deliveries/" + found.ID.String() + "?done=replayed")
 	return c.changed(v, replayed.Position, err, next, deliveries.ReadModel.Name)
+}
+
+// confirmRetry answers GET /console/deliveries/{id}/retry.
+func (c *Console) confirmRetry(v *visit) (screen, error) {
+	shown, err := c.delivery(v)
+	return screen{Title: "Send now", Template: "retry", Data: shown}, err
+}
+
+// retry answers POST /console/deliveries/{id}/retry.
+func (c *Console) retry(v *visit) (string, error) {
+	found, err := c.delivery(v)
+	if err != nil {
+		return "", err
+	}
+	retried, err := c.Commands.RetryDelivery(v.Context(), v.caller(), command.RetryDelivery{
+		Delivery:    found.ID,
+		Destination: found.Destination,
+		Sending:     found.State == deliverystate.Delivering,
+	})
+	next := v.to("/deliveries/" + found.ID.String() + "?done=retried")
+	return c.changed(v, retried.Position, err, next, deliveries.ReadModel.Name)
 }

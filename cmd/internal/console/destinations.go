@@ -18,6 +18,7 @@ import (
 	"carillon/command/webhook"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/destinations"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -28,9 +29,10 @@ const pageSize = 50
 func (c *Console) destinationRoutes(r chi.Router) {
 	r.Get("/destinations", c.page(c.listDestinations))
 	r.Get("/destinations/{id}", c.page(c.showDestination))
-	r.Get("/destinations/{id}/{change:enable|disable|delete|test|validate}", c.page(c.confirmChange))
+	r.Get("/destinations/{id}/{change:enable|disable|delete|test|validate|recover}", c.page(c.confirmChange))
 	r.Post("/destinations/{id}/enable", c.act(c.enable))
 	r.Post("/destinations/{id}/disable", c.act(c.disable))
+	r.Post("/destinations/{id}/recover", c.act(c.recoverDestination))
 	r.Post("/destinations/{id}/delete", c.act(c.deleteDestination))
 	r.Post("/destinations/{id}/test", c.page(c.test))
 	r.Post("/destinations/{id}/validate", c.page(c.validate))
@@ -192,6 +194,8 @@ type confirmation struct {
 	Destination query.Destination
 	Waiting     int // pending deliveries of the destination
 	Missed      command.Missed
+	Failing     int // deliveries that wait for their retry, or failed
+	Recovery    command.Recovery
 	Secret      uuid.UUID
 }
 
@@ -209,8 +213,17 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown := confirmation{Change: chi.URLParam(v.Request, "change"), Destination: found, Waiting: waiting}
-	if shown.Change == "enable" {
-		shown.Missed, err = c.Commands.MissedEvents(v.Context(), v.caller(), found.ID)
+	switch shown.Change {
+	case "enable":
+		if shown.Missed, err = c.Commands.MissedEvents(v.Context(), v.caller(), found.ID); err != nil {
+			return screen{}, err
+		}
+		failing, _ := deliverystate.Named(deliverystate.Failing)
+		shown.Failing, err = c.countDeliveries(v, found.ID, failing)
+	case "recover":
+		shown.Recovery, err = c.Commands.CountRecovery(v.Context(), v.caller(), command.RecoverDestination{
+			Destination: found.ID,
+		})
 	}
 	return screen{Title: upperFirst(shown.Change) + " " + found.Name, Template: "confirm", Data: shown}, err
 }
@@ -222,13 +235,18 @@ func (c *Console) destination(v *visit) (query.Destination, error) {
 	return c.Queries.Destination(v.Context(), v.organization(), v.id("id").String(), c.Now())
 }
 
-// enable answers POST /console/destinations/{id}/enable. If missed events are requested, it redirects to the page
-// that sends them.
+// enable answers POST /console/destinations/{id}/enable. If missed events, or what failed, are requested, it redirects
+// to the page that sends them.
 func (c *Console) enable(v *visit) (string, error) {
-	if v.PostForm.Get("missed") == "" {
+	id := v.id("id")
+	switch v.PostForm.Get("then") {
+	case "missed":
+	case "recover":
+		_, err := c.switchTo(v, true, "enabled")
+		return v.destinationPath(id, "") + "/recover", err
+	default:
 		return c.switchTo(v, true, "enabled")
 	}
-	id := v.id("id")
 	missed, err := c.Commands.MissedEvents(v.Context(), v.caller(), id)
 	if err != nil {
 		return "", err
@@ -242,6 +260,13 @@ func (c *Console) enable(v *visit) (string, error) {
 		window.Set("until", missed.Until.UTC().Add(time.Second).Format(time.DateOnly+"T"+time.TimeOnly))
 	}
 	return v.to("/destinations/" + id.String() + "/backfill?" + window.Encode()), nil
+}
+
+// recoverDestination answers POST /console/destinations/{id}/recover.
+func (c *Console) recoverDestination(v *visit) (string, error) {
+	id := v.id("id")
+	done, err := c.Commands.RecoverDestination(v.Context(), v.caller(), command.RecoverDestination{Destination: id})
+	return c.changed(v, done.Position, err, v.destinationPath(id, "recovering"), deliveries.ReadModel.Name)
 }
 
 // disable answers POST /console/destinations/{id}/disable.

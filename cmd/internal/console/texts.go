@@ -9,6 +9,7 @@ var said = map[string]string{
 	"enabled":  "The destination is enabled.",
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
+	"retried": "The delivery is sent now.", "recovering": "What waited and what failed is sent now, the oldest first.",
 	"collecting": "The source will be collected when its host has a free turn.", "paused": "The source is paused.",
 	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one " +
 		"serves until it is done.",

@@ -48,7 +48,10 @@ func TestStanding(t *testing.T) {
 
 	retry := delivery.Retry{Schedule: []time.Duration{time.Hour}}
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 1, Trigger: delivery.Automatic, Retry: retry})
-	b.get(t, path).expect(t, 200, "It waits for its next attempt, in ", "next attempt")
+	b.get(t, path).expect(t, 200, "It waits for its next attempt, in ", "next attempt", path+"/retry", "Send now")
+	b.get(t, path+"/retry").expect(t, 200, "waits for its next attempt")
+	b.post(t, path+"/retry").leadsTo(t, path+"?done=retried")
+	b.get(t, path).expect(t, 200, "It is due, and waits for its turn")
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.Automatic, Retry: retry})
 	b.get(t, path).expect(t, 200, "No attempt is planned any more.")
 

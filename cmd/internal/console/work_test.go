@@ -117,7 +117,7 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 	w.publish(t, "first")
 	w.publish(t, "second")
 	b.get(t, path+"/enable").expect(t, 200, "2 events were missed", "Enable and send missed events")
-	asked := b.post(t, path+"/enable", "missed", "send")
+	asked := b.post(t, path+"/enable", "then", "missed")
 	if asked.status != http.StatusSeeOther || !strings.HasPrefix(asked.location, path+"/backfill?since=") {
 		t.Fatalf("%d to %q", asked.status, asked.location)
 	}
