@@ -88,8 +88,8 @@ func webhookBody(t catalog.Type, data string) object {
 	properties := object{
 		"id":          text,
 		"source":      text,
-		"specversion": object{"const": "1.0"},
-		"type":        object{"const": t.Name},
+		"specversion": one("1.0"),
+		"type":        one(t.Name),
 		"subject":     object{"type": []string{"string", "null"}},
 		"time":        object{"type": "string", "format": "date-time"},
 		"sequence": object{
@@ -97,11 +97,11 @@ func webhookBody(t catalog.Type, data string) object {
 			"pattern":     "^[0-9]{20}$",
 			"description": "The place of the event in the log: later ones sort behind it as text.",
 		},
-		"datacontenttype": object{"const": "application/json"},
+		"datacontenttype": one("application/json"),
 		"data":            componentRef("schemas/" + data),
 	}
 	if t.FeedType != "" {
-		properties["feedtype"] = object{"const": t.FeedType}
+		properties["feedtype"] = one(t.FeedType)
 		properties["feedid"] = text
 	}
 	return object{
@@ -113,3 +113,6 @@ func webhookBody(t catalog.Type, data string) object {
 }
 
 func componentRef(component string) object { return object{"$ref": "#/components/" + component} }
+
+// one is the schema of a text that is always the same: an enumeration, which generators of clients know.
+func one(text string) object { return object{"type": "string", "enum": []string{text}} }
