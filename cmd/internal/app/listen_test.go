@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"carillon/cmd/internal/apiclient"
 	"carillon/cmd/internal/config"
@@ -38,6 +39,7 @@ func TestListenBesideAnotherDeliverer(t *testing.T) {
 			LockDir: t.TempDir(),
 			Secret:  "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
 			Types:   []string{"*"},
+			Zone:    time.UTC,
 			JSON:    true,
 			Out:     printed,
 			Notes:   t.Output(),
