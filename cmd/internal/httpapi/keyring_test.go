@@ -1,0 +1,38 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"carillon/eventstore/panics"
+	"carillon/query"
+)
+
+// shaky finds every key, and panics at the first question.
+type shaky struct{ asked int }
+
+func (s *shaky) FindKeys(_ context.Context, ids []string, _ time.Time) (found []query.Key, err error) {
+	if s.asked++; s.asked == 1 {
+		panic("planted")
+	}
+	for _, id := range ids {
+		found = append(found, query.Key{ID: id})
+	}
+	return found, nil
+}
+
+// A question about keys that panics is answered with an error, and the next one is asked.
+func TestKeyring_survivesAPanic(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(&shaky{}, time.Now)
+	if _, err := k.ask(t.Context(), "a", time.Now()); err == nil {
+		t.Error("a panic is answered with a key")
+	} else if _, panicked := errors.AsType[*panics.Error](err); !panicked {
+		t.Error(err)
+	}
+	if found, err := k.ask(t.Context(), "a", time.Now()); err != nil || found.ID != "a" {
+		t.Errorf("the next question: %v, %v", found, err)
+	}
+}
