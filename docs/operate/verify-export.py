@@ -297,4 +297,6 @@ def main(path, trusted="", heads=""):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3, 4):
+        sys.exit(__doc__)
     sys.exit(main(*sys.argv[1:]))
