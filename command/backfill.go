@@ -96,6 +96,7 @@ type Missed struct {
 	Since, Until time.Time
 	Events       int
 	More         bool // than a backfill takes at one time
+	Unknown      bool // they can't be counted: the limit of what backfills go through is reached
 }
 
 // MissedEvents counts what a destination that is not enabled has missed, in the longest window that a backfill takes.
@@ -114,8 +115,11 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 		Until:       missed.Until,
 	})
 	refusal, refused := errors.AsType[*Refusal](err)
-	if errors.Is(err, errTooMany) || refused && refusal.Kind == RateLimited {
-		missed.Events, missed.More, err = MaxBackfillEvents, true, nil // as far as one backfill goes
+	switch {
+	case errors.Is(err, errTooMany):
+		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
+	case refused && refusal.Kind == RateLimited:
+		missed.Unknown, err = true, nil
 	}
 	return missed, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/projections/destinations"
 )
 
@@ -47,6 +48,10 @@ func TestAlarm(t *testing.T) {
 	w.publish(t, "missed/2")
 	b.get(t, path).expect(t, 200, "2 events were missed since")
 	b.get(t, path+"/enable").expect(t, 200, "4 deliveries failed", "Enable and send what failed")
+	w.limit(t, organization.LimitBackfillEventsPerDay, 0)
+	for _, page := range []string{path, path + "/enable"} {
+		b.get(t, page).expect(t, 200, "Events may have been missed since")
+	}
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
 	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
 		t.Error("an enabled one still misses events")

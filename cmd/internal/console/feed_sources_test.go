@@ -76,14 +76,7 @@ func (w *world) attachesSources(t *testing.T) {
 		t.Errorf("attached %+v, %v; want the known source and %s", attached, err, own)
 	}
 
-	changed, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
-		Organization: w.org,
-		Limits:       organization.Limits{organization.LimitSourceAddressesPerDay: 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Await(t, changed.Position, organizations.ReadModel.Name)
+	w.limit(t, organization.LimitSourceAddressesPerDay, 1)
 	b.post(t, form, "where", own+"?2", "type", "site").expect(t, 429, "Limit sourceAddressesPerDay", own+"?2")
 	tries := 0
 	for p := (page{status: 200}); p.status != 429 && tries < 20; tries++ {
@@ -100,4 +93,17 @@ func (w *world) attachesSources(t *testing.T) {
 	c := w.signIn(t, key)
 	c.post(t, try, "where", own, "type", "site").expect(t, 404, "Not found")
 	c.post(t, form, "where", own+"?3", "type", "site").expect(t, 404, "Not found")
+}
+
+// limit sets a limit of the organization.
+func (w *world) limit(t *testing.T, limit organization.Limit, most int) {
+	t.Helper()
+	changed, err := w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+		Organization: w.org,
+		Limits:       organization.Limits{limit: most},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Await(t, changed.Position, organizations.ReadModel.Name)
 }
