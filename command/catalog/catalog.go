@@ -30,26 +30,6 @@ type Type struct {
 // DeliveryTest is the type that only the test endpoint sends. It is not in the catalog.
 const DeliveryTest = "delivery.test"
 
-// Types of notices, which only the destination for notices gets. They are not in the catalog.
-const (
-	DestinationAutoDisabled = "destination.auto_disabled"
-	DestinationRecovered    = "destination.recovered"
-	DeliveryExhausted       = "delivery.exhausted"
-	SecretExpiring          = "secret.expiring"
-	SubscriptionDeactivated = "subscription.deactivated"
-	SourceNeedsAttention    = "source.needs_attention" // only operators get it
-)
-
-// IsNotice reports whether events of a type are notices.
-func IsNotice(name string) bool {
-	switch name {
-	case DestinationAutoDisabled, DestinationRecovered, DeliveryExhausted, SecretExpiring, SubscriptionDeactivated,
-		SourceNeedsAttention:
-		return true
-	}
-	return false
-}
-
 // entries in the order in which the API lists them.
 var entries = []Type{
 	{

@@ -42,6 +42,7 @@ type streak struct {
 	Failures int       `json:"failures"`
 	Since    time.Time `json:"since,omitzero"`
 	Switches int       `json:"switches,omitzero"` // see destination.State
+	Noticed  bool      `json:"noticed,omitzero"`  // the notice that it fails was made
 }
 
 var _ eventstore.Comparable = (*DestinationHealth)(nil)
@@ -200,6 +201,10 @@ func (h *DestinationHealth) count(ctx context.Context, recorded *eventstore.Reco
 	case s.Failures >= h.policy.After && attempted.At.Sub(s.Since) >= h.policy.MinStreak:
 		return h.disable(ctx, recorded, attempted, s.Switches,
 			fmt.Sprintf("Disabled automatically after %s", failures(s.Failures)))
+	case s.Failures >= (h.policy.After+1)/2 && !s.Noticed:
+		s.Noticed = true
+		h.set(attempted.Destination, s)
+		return h.notices.failing(ctx, recorded, attempted, s.Failures, h.policy.After)
 	}
 	return nil
 }
@@ -214,14 +219,19 @@ func failures(n int) string {
 // disable appends under an id derived from the attempt: given the same events again it records nothing.
 func (h *DestinationHealth) disable(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted,
 	switches int, reason string) error {
+	event, err := eventOf(cause)
+	if err != nil {
+		return err
+	}
 	command := destination.AutoDisable{Switches: switches, Reason: reason, At: recordedAt(cause)}
 	disabled, err := destination.Aggregate.Execute(ctx, h.store, a.Destination, command, destination.Options{
 		CommandID: cause.ID,
 		Metadata: eventstore.Metadata{
-			Organization: a.Organization,
-			CausationID:  cause.ID,
-			Actor:        DestinationHealthName,
-			Reason:       reason,
+			Organization:  a.Organization,
+			CorrelationID: event,
+			CausationID:   cause.ID,
+			Actor:         DestinationHealthName,
+			Reason:        reason,
 		},
 	})
 	if gone(err) {

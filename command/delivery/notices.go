@@ -53,16 +53,20 @@ func (n notice) subject() (id uuid.UUID, source string) {
 
 // noticeData is the data of a notice.
 type noticeData struct {
-	Organization uuid.UUID   `json:"organizationId,omitzero"` // for operators
-	Destination  uuid.UUID   `json:"destinationId,omitzero"`
-	Source       uuid.UUID   `json:"sourceId,omitzero"`
-	Reason       string      `json:"reason,omitzero"` // of a source: a stable name
-	Count        int         `json:"count"`           // of what happened since the last notice
-	Message      string      `json:"message"`
-	Delivery     uuid.UUID   `json:"deliveryId,omitzero"`
-	Subscription uuid.UUID   `json:"subscriptionId,omitzero"`
-	Secrets      []uuid.UUID `json:"secretIds,omitempty"`
-	ExpiresAt    time.Time   `json:"expiresAt,omitzero"`
+	Organization uuid.UUID    `json:"organizationId,omitzero"` // for operators
+	Destination  uuid.UUID    `json:"destinationId,omitzero"`
+	Source       uuid.UUID    `json:"sourceId,omitzero"`
+	Reason       string       `json:"reason,omitzero"` // of a source: a stable name
+	Count        int          `json:"count"`           // of what happened since the last notice
+	Message      string       `json:"message"`
+	Where        noticePlace  `json:"where"`
+	Delivery     uuid.UUID    `json:"deliveryId,omitzero"`
+	Event        *noticeEvent `json:"event,omitzero"`
+	LastAnswer   *lastAnswer  `json:"lastAnswer,omitzero"`
+	Failures     int          `json:"consecutiveFailures,omitzero"`
+	Subscription uuid.UUID    `json:"subscriptionId,omitzero"`
+	Secrets      []uuid.UUID  `json:"secretIds,omitempty"`
+	ExpiresAt    time.Time    `json:"expiresAt,omitzero"`
 }
 
 func newNotices(store eventstore.Store, state *eventstore.ProcessState) *notices {
@@ -93,7 +97,11 @@ func (n *notices) afterChange(ctx context.Context, cause *eventstore.Recorded, e
 	switch e := event.(type) {
 	case destination.AutoDisabled:
 		n.down.Set(id, &struct{}{})
-		return n.about(ctx, cause, catalog.DestinationAutoDisabled, noticeData{Destination: id, Message: e.Reason})
+		data := noticeData{Destination: id, Message: e.Reason}
+		if err := n.attemptBefore(ctx, cause, &data); err != nil {
+			return err
+		}
+		return n.about(ctx, cause, catalog.DestinationAutoDisabled, data)
 	case destination.SecretRotated:
 		if len(e.Expiring) > 0 {
 			return n.about(ctx, cause, catalog.SecretExpiring, noticeData{
@@ -160,17 +168,13 @@ func (n *notices) afterAttempt(ctx context.Context, cause *eventstore.Recorded, 
 	switch {
 	case a.Succeeded() && n.down.Get(a.Destination) != nil:
 		n.down.Set(a.Destination, nil)
-		return n.send(ctx, cause, notice{catalog.DestinationRecovered, a.Organization, noticeData{
-			Destination: a.Destination,
-			Message:     "The first success since the destination was disabled automatically",
-			Delivery:    cause.StreamID(),
-		}})
+		return n.ofAttempt(ctx, cause, a, catalog.DestinationRecovered, noticeData{
+			Message: "The first success since the destination was disabled automatically",
+		})
 	case a.Status == delivery.StatusFailed && a.Trigger == delivery.Automatic && !a.LostRace():
-		return n.send(ctx, cause, notice{catalog.DeliveryExhausted, a.Organization, noticeData{
-			Destination: a.Destination,
-			Message:     "The last attempt failed, and no other follows: " + string(a.FailureReason),
-			Delivery:    cause.StreamID(),
-		}})
+		return n.ofAttempt(ctx, cause, a, catalog.DeliveryExhausted, noticeData{
+			Message: "The last attempt failed, and no other follows: " + a.FailureReason.Words(),
+		})
 	}
 	return nil
 }
@@ -247,7 +251,10 @@ func (n *notices) sendTo(ctx context.Context, cause *eventstore.Recorded, organi
 	if !record {
 		return nil
 	}
-	about.data.Count = pace.Count
+	about.data.Count, about.data.Where = pace.Count, about.where()
+	if err := n.nameEvent(ctx, about.data.Event); err != nil {
+		return err
+	}
 	data, err := json.Marshal(about.data)
 	if err != nil {
 		return fmt.Errorf("encode notice: %w", err)

@@ -42,10 +42,7 @@ func (r rule) notices(t *testing.T) (kinds []string) {
 // reactTwice lets the health of destinations react twice to all events, and returns the head of the log before.
 func (r rule) reactTwice(t *testing.T) (before eventstore.Position) {
 	t.Helper()
-	before, err := r.Store.Head(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before = r.headOf(t)
 	for range 2 { // the second one sees what the first one did
 		h := NewDestinationHealth(r.Store, HealthPolicy{After: 2}, slog.New(slog.DiscardHandler))
 		h.Begin(before)
@@ -109,7 +106,7 @@ func TestNoticesOncePerMinute(t *testing.T) {
 	t.Parallel()
 	r := noticed(t)
 	r.answers(0, 500, "http_status", 0)
-	r.expects(t, "delivery.exhausted")
+	r.expects(t, "delivery.exhausted", "destination.failing")
 	r.answers(1, 500, "http_status", 0)
 	r.answers(2, 500, "http_status", 0)
 	r.answers(3, 500, "http_status", 0)

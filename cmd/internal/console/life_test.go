@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/command/catalog"
 	"carillon/eventstore"
 )
 
@@ -23,7 +24,13 @@ func TestDestinationLifecycle(t *testing.T) {
 		"no colon").expect(t, 400, "a header a line")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)
 	b.get(t, "/console/destinations").expect(t, 200, "/console/destinations/new?notices")
-	b.get(t, "/console/destinations/new?notices").expect(t, 200, `value="carillon.notices"`)
+	noticesForm := []string{`value="carillon.notices"`}
+	for _, notice := range catalog.Notices {
+		if !notice.Operators {
+			noticesForm = append(noticesForm, notice.Type, notice.When)
+		}
+	}
+	b.get(t, "/console/destinations/new?notices").expect(t, 200, noticesForm...)
 	for _, limit := range []string{"many", "0", "-1", "NaN", "1e9"} {
 		b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "limit", limit).
 			expect(t, 400, "Requests per second must be", `value="`+limit+`"`)

@@ -16,6 +16,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/catalog"
 	"carillon/command/delivery"
 	"carillon/command/sealing"
 	"carillon/eventstore"
@@ -49,6 +50,14 @@ type settings struct {
 	Back    string
 	Changes []query.AuditEntry // since the form was opened
 	chosen  subscription.Settings
+}
+
+// Notices lists what is sent to the address, if it is the one for notices.
+func (s settings) Notices() (sent []catalog.Notice) {
+	if s.ExternalID != destination.NoticesExternalID {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(catalog.Notices), func(n catalog.Notice) bool { return n.Operators })
 }
 
 // changed returns the current values that differ from the typed ones, by input.

@@ -27,32 +27,40 @@ var OpenAPI = sync.OnceValues(func() ([]byte, error) {
 // object is a member of the OpenAPI document whose value is a mapping.
 type object = map[string]any
 
-// webhooksPart returns what the document says of the webhooks: one for each type of the catalog, and a component for
-// its body, so that generated clients have a type for each.
+// webhooksPart returns what the document says of the webhooks: one for each type of the catalog and each notice, and a
+// component for its body, so that generated clients have a type for each.
 func webhooksPart() (object, error) {
 	types, err := catalog.Types()
 	if err != nil {
 		return nil, err
 	}
+	notices, err := catalog.NoticeTypes()
+	if err != nil {
+		return nil, err
+	}
 	webhooks, schemas := object{}, object{}
-	for _, t := range types {
+	for i, t := range append(types, notices...) {
 		var data object
 		if err := yaml.Unmarshal(t.Schema, &data); err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", t.Name, err)
 		}
 		delete(data, "$schema")
 		name := componentName(t.Name)
-		schemas[name+"Data"] = data
-		schemas[name] = webhookBody(t, name+"Data")
+		dataName := name + "Data"
+		if i >= len(types) {
+			dataName = "NoticeData"
+		}
+		schemas[dataName] = data
+		schemas[name] = webhookBody(t, dataName)
 		webhooks[t.Name] = object{"post": webhookOperation(t, name)}
 	}
 	return object{"webhooks": webhooks, "components": object{"schemas": schemas}}, nil
 }
 
-// componentName returns NewsItemAdded for news.item.added.
+// componentName returns NewsItemAdded for news.item.added, DestinationAutoDisabled for destination.auto_disabled.
 func componentName(eventType string) string {
 	var name strings.Builder
-	for word := range strings.SplitSeq(eventType, ".") {
+	for word := range strings.FieldsFuncSeq(eventType, func(r rune) bool { return r == '.' || r == '_' }) {
 		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
 	return name.String()

@@ -3,6 +3,8 @@ package httpapi_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,7 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Each type of the catalog is a webhook of the document, and sent events match its schema.
+// Each type of the catalog and each notice is a webhook of the document, and sent events match its schema.
 func TestOpenAPIWebhooks(t *testing.T) {
 	t.Parallel()
 	document, err := httpapi.OpenAPI()
@@ -48,13 +50,28 @@ func TestOpenAPIWebhooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(parsed.Webhooks) != len(known.Types()) {
-		t.Errorf("%d webhooks, want one for each of %d types", len(parsed.Webhooks), len(known.Types()))
+	notices, err := catalog.NoticeTypes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, declared := range slices.Concat(known.Types(), notices) {
+		if _, is := parsed.Webhooks[declared.Name]; !is {
+			t.Errorf("%s is no webhook of the document", declared.Name)
+		}
+	}
+	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
+	for _, notice := range notices {
+		if !strings.Contains(put, "`"+notice.Name+"`") {
+			t.Errorf("PUT /events/notices does not name %s", notice.Name)
+		}
 	}
 	samples := map[string]string{
 		"news.item.added":          `{"id":"7","title":"A bridge opens"}`,
 		"news.item.updated":        `{"id":"7","title":"A bridge opens","changedFields":["title"]}`,
 		"factcheck.status.changed": `{"id":"f1","status":"completed"}`,
+		"destination.failing": `{"destinationId":"0190a7e4-0000-7000-8000-000000000001","count":1,"message":"50 of 100",
+			"where":{"api":"/events/destinations/1","console":"/console/destinations/1"},"consecutiveFailures":50,
+			"event":{"id":"0190a7e4-0000-7000-8000-000000000002"},"lastAnswer":{"responseStatus":500}}`,
 	}
 	for name, w := range parsed.Webhooks {
 		schema, err := compiler.Compile("openapi.json" + w.Post.RequestBody.Content["application/json"].Schema.Ref)
