@@ -42,7 +42,7 @@ func (q *Queries) countPending(ctx context.Context, to string, limit int, now ti
 	live := deliverystate.Set(0).Live()
 	is, counts, by := "", "", make([]int, len(live))
 	var oldest *time.Time
-	into := []any{&found.Count, &oldest}
+	into := append(make([]any, 0, 2+len(live)), &found.Count, &oldest)
 	for i, state := range live {
 		is += ", " + state.SQL("$1") + " AS " + string(state)
 		counts += ", count(*) FILTER (WHERE " + string(state) + ")"

@@ -3,6 +3,7 @@ package delivery
 // Failure is the reason of a failed attempt, as stored and shown.
 type Failure string
 
+// Each has a row in Failures.
 const (
 	FailureStatus     Failure = "http_status"
 	FailureTimeout    Failure = "timeout"

@@ -139,7 +139,7 @@ func (s shell) visitor(ctx context.Context) func(address string) string {
 		if strings.HasPrefix(address, "/") {
 			address = console + address
 		}
-		page, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		page, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 		if err != nil {
 			s.Fatal(err)
 		}

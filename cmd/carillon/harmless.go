@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ type harmless struct {
 
 // Write implements io.Writer.
 func (h *harmless) Write(text []byte) (int, error) {
-	in := append(h.rest, text...)
+	in := slices.Concat(h.rest, text)
 	out := make([]byte, 0, len(in))
 	for len(in) > 0 && utf8.FullRune(in) {
 		r, size := utf8.DecodeRune(in)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -68,6 +69,9 @@ func TestListenEnablesItsDestination(t *testing.T) {
 func TestListenCleansUp(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})
+	hangup := make(chan os.Signal, 1) // caught here, so that a child does not inherit that nohup ignores it
+	signal.Notify(hangup, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangup) })
 	start := func() (*exec.Cmd, io.ReadCloser) {
 		c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
 		c.Env = append(os.Environ(), actAsCarillon+"=1")

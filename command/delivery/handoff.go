@@ -51,7 +51,7 @@ func (d *Deliverer) Offer(jobs []Job) {
 	d.guarded(func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		ctx = d.ctx
+		ctx = d.ctx //nolint:fatcontext // of the deliverer, read under its mutex
 		for i := range jobs {
 			if jobs[i].Worker != worker {
 				continue

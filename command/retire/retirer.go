@@ -159,7 +159,7 @@ func (r *Retirer) retire(ctx context.Context) (n int, last eventstore.Position, 
 	r.forgetPostponed()
 	if r.Keep > 0 {
 		n, last, err = r.retireEvents(ctx)
-		if err = r.unlessPostponed(err); err != nil {
+		if err := r.unlessPostponed(err); err != nil {
 			return n, last, err
 		}
 	}

@@ -144,9 +144,9 @@ func (s *Sealer) collect(
 func (s *Sealer) prover(
 	ctx context.Context, head *seal.Head, heads uint64, events []exported, since uint64,
 ) (*seal.Prover, error) {
-	var wanted, earlier []uint64
-	for _, e := range events {
-		wanted = append(wanted, e.index)
+	wanted, earlier := make([]uint64, len(events)), []uint64(nil)
+	for i, e := range events {
+		wanted[i] = e.index
 	}
 	if since > 0 {
 		earlier = append(earlier, since)

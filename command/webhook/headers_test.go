@@ -102,7 +102,8 @@ func TestTraceparentReplacesHeader(t *testing.T) {
 				t.Errorf("%s = %v, want %v", name, values, test.want)
 			}
 		}
-		if stale := sent["TraceState"]; (stale == nil) != (test.traceparent != "") {
+		stale := sent["TraceState"] //nolint:staticcheck // as the destination spells it
+		if (stale == nil) != (test.traceparent != "") {
 			t.Errorf("traceparent %q beside tracestate %v", test.traceparent, stale)
 		}
 		for name := range test.want {

@@ -98,10 +98,10 @@ func Loop(ctx context.Context, part string, f func(context.Context)) func() {
 	}
 }
 
-// Fatal, deferred, makes a panic end the process, whatever would catch it: what panicked works on data that a half-done
-// step leaves wrong, and a new start reads what is on disk.
+// Fatal makes a panic of the function that defers it end the process, whatever would catch it: what panicked works on
+// data that a half-done step leaves wrong, and a new start reads what is on disk.
 func Fatal() {
-	value := recover()
+	value := recover() //nolint:revive // this is the deferred function
 	if value == nil {
 		return
 	}

@@ -89,7 +89,7 @@ func TestListenersBesideRestarts(t *testing.T) {
 
 // read asks for a stream, and reads it until it ends.
 func read(ctx context.Context, url, key string, opened func()) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return err
 	}

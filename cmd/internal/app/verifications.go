@@ -124,7 +124,7 @@ func (v *verifications) verifier(name string) func(
 			return func(ctx context.Context, _ float64, report func(at, head eventstore.Position),
 			) (projections.Verification, error) {
 				return v.runner.VerifyState(ctx, func() eventstore.Comparable {
-					return m.fresh().(eventstore.Comparable) //nolint:forcetypeassert // as above
+					return m.fresh().(eventstore.Comparable) //nolint:errcheck,forcetypeassert // as above
 				}, report)
 			}
 		}

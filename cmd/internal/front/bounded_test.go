@@ -46,7 +46,8 @@ func TestBounded_evictsSilent(t *testing.T) {
 				t.Helper()
 				conn := dial(t, listener.Addr())
 				if certificate != nil {
-					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}) //nolint:gosec
+					//nolint:gosec // the server is this test
+					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
 				}
 				if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
 					t.Fatal(err)

@@ -101,7 +101,7 @@ func (a *API) listen(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-store")
 			w.Header().Set("X-Accel-Buffering", "no") // proxies that hold answers back
 		}
-		if _, err := w.Write([]byte(text)); err != nil {
+		if _, err := w.Write([]byte(text)); err != nil { //nolint:gosec // an event stream is no page
 			return err
 		}
 		return http.NewResponseController(w).Flush()

@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -62,7 +63,7 @@ func causedBy(cause eventstore.Trace, events []eventstore.Proposed) []eventstore
 				member, _ = jsontext.AppendQuote(append(member, `"`+tracestateName+`":`...), cause.State) // it is ASCII
 				member = append(member, ',')
 			}
-			marked[i].Metadata = append(member, event.Metadata[1:]...)
+			marked[i].Metadata = slices.Concat(member, event.Metadata[1:])
 		}
 	}
 	return marked

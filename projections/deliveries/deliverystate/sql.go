@@ -10,13 +10,13 @@ func (s Set) SQL(now string) string {
 	if s == 0 {
 		return "true"
 	}
-	var any []string
+	var conditions []string
 	for _, r := range rules {
 		if s.Has(r.State) {
-			any = append(any, r.sql(now))
+			conditions = append(conditions, r.sql(now))
 		}
 	}
-	return "(" + strings.Join(any, " OR ") + ")"
+	return "(" + strings.Join(conditions, " OR ") + ")"
 }
 
 // SQL returns the same condition for one state.
