@@ -30,31 +30,44 @@ func (q *Queries) DeliveriesAfter(ctx context.Context, organization, destination
 	return deliveriesOf(ctx, q.Pool, page, oldestFirst, args)
 }
 
-// Failed counts failed deliveries and their destinations.
-type Failed struct{ Deliveries, Destinations int }
+// Sendable counts what has not arrived at all destinations of an organization and can be sent now.
+type Sendable struct{ Waiting, Failed, Destinations int }
 
-// failed selects the failed deliveries x of each destination t of an organization that match a filter, oldest first.
-func (f DeliveryFilter) failed(organization uuid.UUID, where string, args *arguments) string {
-	return "destinations.destinations t CROSS JOIN LATERAL (SELECT d.id, d.created_at FROM deliveries.deliveries d " +
-		"WHERE d.destination = t.id AND d.unsuccessful = 'failed' AND " + f.within(DeliveryMark{}, args) + where +
-		" ORDER BY d.created_at, d.id LIMIT " + args.add(f.Limit) + ") x WHERE t.organization = " + args.add(organization)
+// Deliveries returns the number of deliveries that are sent.
+func (s Sendable) Deliveries() int { return s.Waiting + s.Failed }
+
+// failing selects the deliveries x of each destination t of an organization that match a filter: those that failed
+// permanently and, if the destination is enabled, those that wait for a time after $1.
+func (f DeliveryFilter) failing(organization uuid.UUID, where string, args *arguments) string {
+	half := func(waits, from string) string {
+		return "(SELECT d.id, d.created_at, " + waits + " AS waits FROM " + from + " AND " +
+			f.within(DeliveryMark{}, args) + where + oldestFirst + " LIMIT " + args.add(f.Limit) + ")"
+	}
+	return "destinations.destinations t CROSS JOIN LATERAL (" +
+		half("false", "deliveries.deliveries d WHERE d.destination = t.id AND d.unsuccessful = 'failed'") + " UNION ALL " +
+		half("true", "deliveries.due u "+
+			"CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d "+
+			"WHERE u.destination = t.id AND t.status = 'enabled' AND "+isFree+" AND u.available_at > $1 AND u.due_at > $1") +
+		") x WHERE t.organization = " + args.add(organization)
 }
 
-// CountFailed counts the failed deliveries to all destinations of an organization that match a filter, up to its limit.
-func (q *Queries) CountFailed(ctx context.Context, organization uuid.UUID, f DeliveryFilter) (Failed, error) {
-	var args arguments
-	sql := "SELECT count(*), count(DISTINCT of) FROM (SELECT t.id AS of FROM " + f.failed(organization, "", &args) +
-		" LIMIT " + args.add(f.Limit) + ") matching"
-	return one(ctx, q.Pool, "failed deliveries", pgx.RowToStructByPos[Failed], sql, args...)
+// CountFailing counts the deliveries that FailingAfter lists, up to the filter's limit.
+func (q *Queries) CountFailing(ctx context.Context, organization uuid.UUID, f DeliveryFilter, now time.Time) (Sendable,
+	error) {
+	args := arguments{now}
+	sql := "SELECT count(*) FILTER (WHERE waits), count(*) FILTER (WHERE NOT waits), count(DISTINCT of) FROM (" +
+		"SELECT t.id AS of, x.waits FROM " + f.failing(organization, "", &args) + " LIMIT " +
+		args.add(f.Limit) + ") matching"
+	return one(ctx, q.Pool, "failing deliveries", pgx.RowToStructByPos[Sendable], sql, args...)
 }
 
-// FailedAfter lists failed deliveries to all destinations of an organization that match a filter, oldest first,
-// starting after a given one.
-func (q *Queries) FailedAfter(ctx context.Context, organization uuid.UUID, f DeliveryFilter, at time.Time, id uuid.UUID,
-	now time.Time) ([]Delivery, error) {
+// FailingAfter lists the deliveries to all destinations of an organization that match a filter, have not arrived and
+// can be sent now, oldest first, starting after a given one.
+func (q *Queries) FailingAfter(ctx context.Context, organization uuid.UUID, f DeliveryFilter, at time.Time,
+	id uuid.UUID, now time.Time) ([]Delivery, error) {
 	args := arguments{now}
 	after := " AND (d.created_at, d.id) > (" + args.add(at) + ", " + args.add(id) + ")"
-	page := "SELECT x.id FROM " + f.failed(organization, after, &args) + " ORDER BY x.created_at, x.id LIMIT " +
+	page := "SELECT x.id FROM " + f.failing(organization, after, &args) + " ORDER BY x.created_at, x.id LIMIT " +
 		args.add(f.Limit)
 	return deliveriesOf(ctx, q.Pool, page, oldestFirst, args)
 }

@@ -178,7 +178,7 @@ var looks = []look{
 		name:  "replay-all",
 		path:  "/console/deliveries/replay?last=hour",
 		shows: []string{"Send what failed", "to 1 destination", "7 days"},
-		press: "Send 3 again",
+		press: "Send 3",
 		then:  []string{"Sending to all destinations"},
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -19,7 +20,7 @@ func (c *Console) replayAllRoutes(r chi.Router) {
 // replayAsked is the page before a replay to all destinations: its filter, and what matches.
 type replayAsked struct {
 	Filter  deliveryForm
-	Found   query.Failed
+	Found   query.Sendable
 	Most    int
 	TooMany bool
 	Presets []preset
@@ -32,20 +33,20 @@ func (c *Console) askReplayAll(v *visit) (screen, error) {
 	shown.Presets = shown.Filter.presets(v.URL.Path)
 	var err error
 	_, shown.Found, err = c.workOnAll(v, shown.Filter)
-	shown.TooMany = shown.Found.Deliveries > maxReplayed
+	shown.TooMany = shown.Found.Deliveries() > maxReplayed
 	return screen{Title: "Send what failed", Template: "replay-all", Data: shown}, err
 }
 
 // workOnAll returns the work that a form describes, and what matches it.
-func (c *Console) workOnAll(v *visit, form deliveryForm) (Work, query.Failed, error) {
-	form.Status, form.Feed = "failed", ""
+func (c *Console) workOnAll(v *visit, form deliveryForm) (Work, query.Sendable, error) {
+	form.Status, form.Feed = deliverystate.Failing, ""
 	w, filter, err := c.describedWork(v, form)
 	if err != nil {
-		return w, query.Failed{}, err
+		return w, query.Sendable{}, err
 	}
 	w.Kind, filter.Limit = replayKind, maxReplayed+1
-	found, err := c.Queries.CountFailed(v.Context(), v.organization(), filter)
-	w.Total = found.Deliveries
+	found, err := c.Queries.CountFailing(v.Context(), v.organization(), filter, c.Now())
+	w.Total = found.Deliveries()
 	return w, found, err
 }
 
@@ -66,7 +67,7 @@ func (c *Console) showWorkOnAll(v *visit) (screen, error) {
 // nextPart returns the deliveries that work continues with.
 func (c *Console) nextPart(ctx context.Context, w *Work, filter query.DeliveryFilter) ([]query.Delivery, error) {
 	if w.Destination == uuid.Nil {
-		return c.Queries.FailedAfter(ctx, w.Organization, filter, w.AfterAt, w.AfterID, c.Now())
+		return c.Queries.FailingAfter(ctx, w.Organization, filter, w.AfterAt, w.AfterID, c.Now())
 	}
 	return c.Queries.DeliveriesAfter(ctx, w.Organization, w.Destination, filter, w.AfterAt, w.AfterID, c.Now())
 }

@@ -334,17 +334,33 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 	}
 }
 
-// replayPart requests a replay of each, and counts the refused ones.
+// sendAgain makes a delivery that waits due now, and requests a replay of any other.
+func (c *Console) sendAgain(ctx context.Context, by command.Caller, d query.Delivery) (err error) {
+	if pendingStates.Has(d.State) {
+		_, err = c.Commands.RetryDelivery(ctx, by, command.RetryDelivery{
+			Delivery:    d.ID,
+			Destination: d.Destination,
+		})
+		return err
+	}
+	_, err = c.Commands.ReplayDelivery(ctx, by, command.ReplayDelivery{
+		Delivery:    d.ID,
+		Destination: d.Destination,
+		FeedID:      d.Event.FeedID,
+	})
+	return err
+}
+
+// replayPart requests that each is sent again, and counts the refused ones.
 func (c *Console) replayPart(ctx context.Context, by command.Caller, part []query.Delivery) (refused int, err error) {
 	var mu sync.Mutex
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(maxReplayers)
 	for _, d := range part {
 		group.Go(panics.Task("console work", func() error {
-			_, err := c.Commands.ReplayDelivery(asking, by, command.ReplayDelivery{
-				Delivery: d.ID, Destination: d.Destination, FeedID: d.Event.FeedID,
-			})
-			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) && refusal.Kind == command.Exists {
+			err := c.sendAgain(asking, by, d)
+			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) &&
+				(refusal.Kind == command.Exists || refusal.Kind == command.Conflict) {
 				mu.Lock()
 				defer mu.Unlock()
 				refused++

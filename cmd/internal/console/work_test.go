@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
@@ -50,7 +52,7 @@ func TestReplayMany(t *testing.T) {
 		w.attempted(t, event, id, status, "")
 		deliveries = append(deliveries, dispatch.DeliveryID(event, id).String())
 	}
-	w.publish(t, "waits")
+	waits := w.publish(t, "waits")
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
 	b.get(t, path+"/replay?status=failed").expect(t, 200, "Send 4 again")
@@ -64,8 +66,8 @@ func TestReplayMany(t *testing.T) {
 	b.get(t, path+"/replay?status=failed&type=event.*").expect(t, 200, "There is nothing to send.")
 	b.get(t, path+"/replay?status=pending").expect(t, 400, "must be succeeded or failed")
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4")
-	for i, delivery := range deliveries {
-		types := strings.Join(w.EventTypes(t, "delivery-"+delivery), " ")
+	for i, id := range deliveries {
+		types := strings.Join(w.EventTypes(t, "delivery-"+id), " ")
 		if asked := strings.Contains(types, "replay-requested"); asked != (i > 0) {
 			t.Errorf("delivery %d: %s", i, types)
 		}
@@ -73,14 +75,27 @@ func TestReplayMany(t *testing.T) {
 	// Pending ones are not requested again.
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")
 
-	// The same to all destinations.
+	// The same to all destinations, with what waits for its retry at those that are enabled.
+	w.attemptedAs(t, waits, id, 503, "later", delivery.RecordAttempt{
+		Number:  1,
+		Trigger: delivery.Automatic,
+		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour}},
+	})
 	all := "/console/deliveries/replay"
 	b.get(t, "/console/deliveries").expect(t, 200, "Send what failed", "?last=hour")
-	b.get(t, all+"?last=hour&type=news.*").expect(t, 200, "Send 4 again", "to 1 destination", `value="news.*"`)
+	b.get(t, all+"?last=hour&type=news.*").expect(t, 200, "Send 5", "to 1 destination",
+		"1 waits for its retry, 4 failed", `value="news.*"`)
+	b.post(t, path+"/disable")
+	b.get(t, all).expect(t, 200, "Send 4", "0 wait for their retry, 4 failed")
+	b.post(t, path+"/enable")
 	b.get(t, all+"?until=2020-01-01").expect(t, 200, "There is nothing to send.")
 	b.get(t, all+"?type=x*y").expect(t, 400, "Type must be")
 	finished := b.post(t, all, "type", "news.*")
-	b.done(t, finished).expect(t, 200, "Sending to all destinations", "4 of 4, of which 4 are on their way already")
+	b.done(t, finished).expect(t, 200, "Sending to all destinations", "5 of 5, of which 4 are on their way already")
+	if types := w.EventTypes(t, "delivery-"+dispatch.DeliveryID(waits, id).String()); !slices.Contains(types,
+		"delivery.retry-requested.v1") {
+		t.Errorf("what waited: %v", types)
+	}
 
 	// Missed events: the spare destination has just been subscribed.
 	w.subscribeToAll(t, spare)
