@@ -42,7 +42,7 @@ type streak struct {
 	Failures int       `json:"failures"`
 	Since    time.Time `json:"since,omitzero"`
 	Switches int       `json:"switches,omitzero"` // see destination.State
-	Noticed  bool      `json:"noticed,omitzero"`  // the notice that it fails was made
+	Noticed  bool      `json:"noticed,omitzero"`  // no notice that it fails is to be made any more
 }
 
 var _ eventstore.Comparable = (*DestinationHealth)(nil)
@@ -129,6 +129,7 @@ func (h *DestinationHealth) afterChange(ctx context.Context, recorded *eventstor
 	case destination.Disabled, destination.AutoDisabled:
 		s := h.of(id)
 		s.Switches++
+		s.Noticed = true // its owner knows
 		h.set(id, s)
 	case destination.Deleted:
 		h.set(id, streak{})

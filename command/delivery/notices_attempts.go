@@ -53,9 +53,6 @@ type lastAnswer struct {
 // failing sends the notice that a destination is halfway to being disabled.
 func (n *notices) failing(ctx context.Context, cause *eventstore.Recorded, a delivery.Attempted,
 	streak, limit int) error {
-	if n.down.Get(a.Destination) != nil {
-		return nil // it is disabled, and has its notice
-	}
 	return n.ofAttempt(ctx, cause, a, catalog.DestinationFailing, noticeData{
 		Message:  fmt.Sprintf("%s: %s. %d disable the destination", failures(streak), a.FailureReason.Words(), limit),
 		Failures: streak,

@@ -76,6 +76,25 @@ func (r rule) headOf(t *testing.T) eventstore.Position {
 	return head
 }
 
+// A destination that was disabled automatically and enabled again has its notice when it fails again, before any
+// success; attempts that end while it is disabled make none.
+func TestNoticesFailingAfterEnabling(t *testing.T) {
+	t.Parallel()
+	r := noticed(t)
+	failing := func(when string, want bool) {
+		t.Helper()
+		r.answersEvent(t, delivery.Outcome{FailureReason: delivery.FailureTimeout})
+		if _, got := r.dataAfter(t, r.reactTwice(t), hall)[catalog.DestinationFailing]; got != want {
+			t.Errorf("%s: a notice is made: %t, want %t", when, got, want)
+		}
+	}
+	disabled, enabled := destination.Event(destination.AutoDisabled{}), destination.Event(destination.Enabled{})
+	processtest.Given(r.Rule, destination.Aggregate, hook, disabled)
+	failing("disabled", false)
+	processtest.Given(r.Rule, destination.Aggregate, hook, enabled)
+	failing("enabled again", true)
+}
+
 // answersEvent records an event and an attempt of its delivery, and returns the ids of the two and of the attempt.
 func (r rule) answersEvent(t *testing.T, o delivery.Outcome) (event, of, attempt uuid.UUID) {
 	t.Helper()
