@@ -45,7 +45,7 @@ func (l *listener) serveWebhook(ctx context.Context, w http.ResponseWriter, r *h
 		names:  inLowerCase,
 		body:   body,
 	}
-	given := l.handle(r.Context(), request)
+	given := l.handle(r.Context(), request) //nolint:contextcheck // an answer ends with its request
 	l.retryLater(ctx, request, given)
 	for name, values := range given.header {
 		w.Header()[name] = values
