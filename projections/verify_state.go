@@ -95,10 +95,10 @@ func (r *Runner) savedState(
 			if err != nil {
 				return err
 			}
-			if !there || held.fingerprint != fingerprint(m.Schema()) {
+			if there && held.fingerprint != fingerprint(m.Schema()) {
 				return errors.New("another version of the program has made the state")
 			}
-			if at = held.position; at.Before(after) {
+			if at = held.position; at.Before(after) { // Start if nothing was saved yet
 				return nil
 			}
 			found, err := tx.Query(ctx, "SELECT kind, id, data FROM state")

@@ -1,17 +1,28 @@
 package app_test
 
 import (
+	"slices"
 	"testing"
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/app"
+	"carillon/projections"
 )
 
-// verifyReadModels compares every read model, and the states of process managers, with the log.
+// verifyReadModels compares every read model, and the states of the process managers that have run, with the log.
 func verifyReadModels(t testing.TB, client *adminclient.Client) {
 	t.Helper()
+	listed, err := client.Projections(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range app.Compared() {
+		isProcess := !slices.ContainsFunc(app.ReadModels(), func(m projections.ReadModel) bool { return m.Name == name })
+		ran := slices.ContainsFunc(listed, func(p adminapi.Projection) bool { return p.Name == name })
+		if isProcess && !ran { // nobody has its role
+			continue
+		}
 		if err := client.Verify(t.Context(), name, 100); err != nil {
 			t.Fatalf("verify %s: %v", name, err)
 		}
