@@ -369,7 +369,14 @@ func TestRetiredStreams(t *testing.T) {
 		change   func(l *log, streams []string)
 		cut      int
 	}{
-		"retired":           {},
+		"retired": {},
+		"named twice": {change: func(l *log, _ []string) { // and sealed after the streams have ended
+			again := (*l)[3]
+			appendTo(t, l, retirement.Aggregate.Stream(uuid.New()), again.Type, again.Data)
+			if _, err := sealer(l).Seal(t.Context(), by); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		"cut beforehand":    {change: func(l *log, streams []string) { cut(l, streams[0], `{"$tb":1}`) }},
 		"not sealed":        {unsealed: true, cut: 3},
 		"another one":       {change: func(l *log, _ []string) { cut(l, "delivery-"+uuid.NewString(), "") }, cut: 1},

@@ -180,7 +180,8 @@ func (w *walk) retire(e *eventstore.Recorded) {
 	}
 	for _, streams := range retire.Streams(event) {
 		for _, stream := range streams {
-			w.retired[seal.TagOf(stream)] = false
+			tag := seal.TagOf(stream)
+			w.retired[tag] = w.retired[tag] // it may have ended already
 		}
 	}
 }
