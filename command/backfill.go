@@ -69,7 +69,7 @@ func (c *Commands) BackfillDestination(
 		return none, err
 	}
 	defer release()
-	wanted, err := c.wanted(ctx, by, in)
+	wanted, err := c.chargedFor(ctx, by, in)
 	if err != nil {
 		return none, err
 	}
@@ -82,21 +82,47 @@ func (c *Commands) BackfillDestination(
 	})
 }
 
-// CountBackfill returns the number of events of a backfill, of which some may have their delivery already.
-func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDestination) (int, error) {
+// BackfillCount is a number of events of a backfill, of which some may have their delivery already.
+type BackfillCount struct {
+	Events int
+	More   bool // than were counted: counting stops after going through MaxBackfillEvents events
+}
+
+// CountBackfill counts the events of a backfill. It costs the organization nothing, but waits for its turn.
+func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDestination) (none BackfillCount, err error) {
 	if err := in.check(); err != nil {
-		return 0, err
+		return none, err
 	}
-	wanted, err := c.wanted(ctx, by, in)
-	return len(wanted), err
+	release, err := c.turn(ctx, by.Organization)
+	if err != nil {
+		return none, err
+	}
+	defer release()
+	return c.countBackfill(ctx, by, in)
+}
+
+// countBackfill is CountBackfill in the turn of the organization.
+func (c *Commands) countBackfill(ctx context.Context, by Caller, in BackfillDestination) (BackfillCount, error) {
+	scanned := 0
+	wanted, err := c.wanted(ctx, by, in, func() error {
+		if scanned++; scanned > MaxBackfillEvents {
+			return errTooMany
+		}
+		return nil
+	})
+	counted := BackfillCount{Events: len(wanted), More: errors.Is(err, errTooMany)}
+	if counted.More {
+		err = nil
+	}
+	return counted, err
 }
 
 // Missed is the range of events published while a destination was off: enabling it does not send them, a backfill does.
 type Missed struct {
+	BackfillCount
+
 	Since, Until time.Time
-	Events       int
-	More         bool // than a backfill takes at one time
-	Unknown      bool // they can't be counted: the limit of what backfills go through is reached
+	Unknown      bool // they can't be counted now, as a backfill of the organization or another count runs
 }
 
 // MissedEvents counts what a destination that is not enabled has missed, in the longest window that a backfill takes.
@@ -109,18 +135,16 @@ func (c *Commands) MissedEvents(ctx context.Context, by Caller, id uuid.UUID) (M
 	if first := missed.Until.Add(-MaxBackfillWindow); missed.Since.Before(first) {
 		missed.Since = first
 	}
-	missed.Events, err = c.CountBackfill(ctx, by, BackfillDestination{
+	release, granted, err := c.tryTurn(ctx, by.Organization)
+	if missed.Unknown = !granted; err != nil || !granted {
+		return missed, err
+	}
+	defer release()
+	missed.BackfillCount, err = c.countBackfill(ctx, by, BackfillDestination{
 		Destination: id,
 		Since:       missed.Since,
 		Until:       missed.Until,
 	})
-	refusal, refused := errors.AsType[*Refusal](err)
-	switch {
-	case errors.Is(err, errTooMany):
-		missed.Events, missed.More, err = MaxBackfillEvents, true, nil
-	case refused && refusal.Kind == RateLimited:
-		missed.Unknown, err = true, nil
-	}
 	return missed, err
 }
 
@@ -210,25 +234,43 @@ func (c *Commands) scheduleOne(
 	return again.Position, nil
 }
 
-// wanted lists what has to be scheduled.
-func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination) ([]dispatch.Schedule, error) {
-	settings, err := c.History.SubscriptionSettings(ctx, by.Organization, in.Destination)
-	if err != nil {
-		return nil, err
-	}
-	var wanted []dispatch.Schedule
-	now := c.now()
+// chargedFor is wanted at the expense of the organization. It refuses what is too much for a backfill.
+func (c *Commands) chargedFor(ctx context.Context, by Caller, in BackfillDestination) ([]dispatch.Schedule, error) {
 	uncharged := 0
 	charge := func() error {
 		n := uncharged
 		uncharged = 0
 		return c.spend(ctx, by.Organization, organization.LimitBackfillEventsPerDay, n)
 	}
+	wanted, err := c.wanted(ctx, by, in, func() error {
+		if uncharged++; uncharged < maxUncharged {
+			return nil
+		}
+		return charge()
+	})
+	err = errors.Join(err, charge())
+	if errors.Is(err, errTooMany) {
+		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
+			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)
+		refusal.Err = errTooMany
+		return nil, refusal
+	}
+	return wanted, err
+}
+
+// wanted lists what has to be scheduled, up to the first error. Of each event that it goes through, scanned hears before.
+func (c *Commands) wanted(
+	ctx context.Context, by Caller, in BackfillDestination, scanned func() error,
+) ([]dispatch.Schedule, error) {
+	settings, err := c.History.SubscriptionSettings(ctx, by.Organization, in.Destination)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []dispatch.Schedule
+	now := c.now()
 	each := func(id uuid.UUID, event dispatch.Summary) error {
-		if uncharged++; uncharged == maxUncharged {
-			if err := charge(); err != nil {
-				return err
-			}
+		if err := scanned(); err != nil {
+			return err
 		}
 		var matching []uuid.UUID
 		for sub, declaration := range settings {
@@ -254,13 +296,5 @@ func (c *Commands) wanted(ctx context.Context, by Caller, in BackfillDestination
 		}})
 		return nil
 	}
-	err = c.History.History(ctx, by.Organization, in.Since, in.Until, c.retiredBefore(), each)
-	err = errors.Join(err, charge())
-	if errors.Is(err, errTooMany) {
-		refusal := refuse(Invalid, "since", "since and until hold more than %d events for this destination between them; "+
-			"nothing was backfilled: bring them closer, and run the backfill in parts, the oldest first", MaxBackfillEvents)
-		refusal.Err = errTooMany
-		return nil, refusal
-	}
-	return wanted, err
+	return wanted, c.History.History(ctx, by.Organization, in.Since, in.Until, c.retiredBefore(), each)
 }

@@ -26,6 +26,8 @@ type Quotas interface {
 	// Turn waits until no process backfills or recovers for an organization, for a few seconds. release ends the turn.
 	// granted is false if the work is still done then.
 	Turn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error)
+	// TryTurn is Turn without waiting.
+	TryTurn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error)
 }
 
 // amount of things of one organization that a limit counts, under an id.
@@ -43,10 +45,13 @@ const settleTimeout = 5 * time.Second
 // errPartly is in an error of record if a part of the claim was recorded all the same.
 var errPartly = errors.New("part of it was recorded")
 
+// PatternsMask changes the first byte of a subscription's id to that of PatternsClaim.
+const PatternsMask = 0xff
+
 // PatternsClaim is the id by which the patterns and pins of a subscription are counted: the subscription itself is
 // counted by its own.
 func PatternsClaim(subscription uuid.UUID) uuid.UUID {
-	subscription[0] ^= 0xff
+	subscription[0] ^= PatternsMask
 	return subscription
 }
 
@@ -104,11 +109,19 @@ func (c *Commands) turn(ctx context.Context, of uuid.UUID) (release func(), err 
 		err = &Refusal{
 			Kind:       RateLimited,
 			RetryAfter: turnPause,
-			Message: fmt.Sprintf("one backfill or recovery of your organization runs at a time, and another one is running; "+
-				"try again in %d s", int(turnPause.Seconds())),
+			Message: fmt.Sprintf("limit %s: one backfill or recovery of your organization runs at a time, and another one "+
+				"is running; try again in %d s", organization.BoundBackfills, int(turnPause.Seconds())),
 		}
 	}
 	return release, err
+}
+
+// tryTurn takes the turn of turn if it is free.
+func (c *Commands) tryTurn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error) {
+	if c.Quotas == nil {
+		return func() {}, true, nil
+	}
+	return c.Quotas.TryTurn(ctx, of)
 }
 
 // limitRefusal names the limit that is reached; other errors are returned unchanged.

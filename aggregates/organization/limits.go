@@ -24,6 +24,17 @@ const (
 	LimitRequestsPerSecond     Limit = "requestsPerSecond"
 )
 
+// Bounds of an organization are fixed: no operator sets them. Their refusals are counted as those of limits are.
+const (
+	BoundStreams   Limit = "streams"          // of listeners, on all nodes
+	BoundBackfills Limit = "backfills"        // and recoveries at a time, on all nodes
+	BoundRequests  Limit = "requestsUnderWay" // in one process
+	BoundBodies    Limit = "bodiesUnderWay"   // of requests, that one process reads
+)
+
+// Bounds lists all bounds.
+func Bounds() []Limit { return []Limit{BoundStreams, BoundBackfills, BoundRequests, BoundBodies} }
+
 // Definition declares a limit.
 type Definition struct {
 	Limit   Limit

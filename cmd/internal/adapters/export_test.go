@@ -1,6 +1,12 @@
 package adapters
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"carillon/aggregates/organization"
+)
 
 // TakeOverAfter has others taken for dead after that time without their lock.
 func (q *DeliveryQueue) TakeOverAfter(absence time.Duration) {
@@ -13,4 +19,14 @@ func (q *DeliveryQueue) TakeOverAfter(absence time.Duration) {
 func (c FeedCuration) SmallPages() FeedCuration {
 	c.memory.page = 2
 	return c
+}
+
+// CountedLimits are the limits that Claim can count.
+func CountedLimits() []organization.Limit { return slices.Collect(maps.Keys(countedBy)) }
+
+// WithoutCounter starts with no counter for a limit.
+func WithoutCounter(limit organization.Limit) {
+	by := maps.Clone(countedBy)
+	delete(by, limit)
+	complete(by)
 }

@@ -41,15 +41,16 @@ var _ command.Quotas = (*Quotas)(nil)
 // model that they are in.
 type counted struct{ ids, readModel string }
 
-var countedBy = map[organization.Limit]counted{
+var countedBy = complete(map[organization.Limit]counted{
 	organization.LimitDestinations: {"SELECT id, 1 AS n FROM destinations.destinations WHERE organization = $1",
 		destinations.ReadModel.Name},
 	organization.LimitSubscriptions: {
 		"SELECT id, 1 AS n FROM subscriptions.subscriptions WHERE organization = $1", subscriptions.ReadModel.Name,
 	},
 	organization.LimitPatternsAndPins: { // see command.PatternsClaim
-		`SELECT encode(set_byte(uuid_send(id), 0, get_byte(uuid_send(id), 0) # 255), 'hex')::uuid AS id,
+		fmt.Sprintf(`SELECT encode(set_byte(uuid_send(id), 0, get_byte(uuid_send(id), 0) # %d), 'hex')::uuid AS id,
 			cardinality(event_types) + jsonb_array_length(feeds) AS n FROM subscriptions.subscriptions WHERE organization = $1`,
+			command.PatternsMask),
 		subscriptions.ReadModel.Name,
 	},
 	organization.LimitFeeds: {"SELECT id, 1 AS n FROM feeds.feeds WHERE organization = $1 AND feed_type = 'event'",
@@ -63,6 +64,17 @@ var countedBy = map[organization.Limit]counted{
 			"ON u.destination = d.id WHERE d.organization = $1",
 		deliveries.ReadModel.Name,
 	},
+})
+
+// complete panics, so that the program does not start, if a limit of a number of things has no counter. Keys are counted
+// by their aggregate, rates by a Limiter.
+func complete(by map[organization.Limit]counted) map[organization.Limit]counted {
+	for _, d := range organization.Definitions() {
+		if _, known := by[d.Limit]; d.Window == 0 && d.Limit != organization.LimitKeys && !known {
+			panic(fmt.Sprintf("limit %s: nothing counts it", d.Limit))
+		}
+	}
+	return by
 }
 
 // limitOf is an organization's ($1) configured limit, or NULL.
@@ -164,15 +176,34 @@ const turnWait = 5 * time.Second
 
 // Turn implements command.Quotas. The turn of a process that is killed ends with its session.
 func (q *Quotas) Turn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error) {
-	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, "backfill of ", of) // never fails
 	waiting, cancel := context.WithTimeout(ctx, cmp.Or(q.TurnWait, turnWait))
 	defer cancel()
-	lock, err := q.Locks.Acquire(waiting, sessionlock.Key(h.Sum64())) //nolint:gosec // any 64 bits will do
+	lock, err := q.Locks.Acquire(waiting, turnKey(of))
+	if err != nil && waiting.Err() != nil && ctx.Err() == nil {
+		err = sessionlock.ErrHeld
+		if q.Refused != nil {
+			q.Refused(organization.BoundBackfills)
+		}
+	}
+	return turnOf(lock, err)
+}
+
+// TryTurn implements command.Quotas.
+func (q *Quotas) TryTurn(ctx context.Context, of uuid.UUID) (release func(), granted bool, err error) {
+	return turnOf(q.Locks.TryAcquire(ctx, turnKey(of)))
+}
+
+func turnKey(of uuid.UUID) sessionlock.Key {
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, "backfill of ", of) // never fails
+	return sessionlock.Key(h.Sum64())        //nolint:gosec // any 64 bits will do
+}
+
+func turnOf(lock *sessionlock.Lock, err error) (release func(), granted bool, _ error) {
 	switch {
 	case err == nil:
 		return lock.Release, true, nil
-	case waiting.Err() != nil && ctx.Err() == nil:
+	case errors.Is(err, sessionlock.ErrHeld):
 		return nil, false, nil
 	}
 	return nil, false, fmt.Errorf("take a turn: %w: %w", command.ErrUnavailable, err)

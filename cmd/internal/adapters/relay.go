@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
@@ -32,6 +33,8 @@ type Relay struct {
 	Pool  *pgxpool.Pool
 	Locks *sessionlock.Locks
 	Look  time.Duration // without a notification; 0 means a second
+	// Refused counts refusals of streams. Optional.
+	Refused func(organization.Limit)
 
 	mu      sync.Mutex
 	waiting map[chan struct{}]string // the channel of each line
@@ -248,14 +251,14 @@ func (r *Relay) Listen(ctx context.Context, l httpapi.Listening) error {
 
 // enter takes one of the places of an organization's streams, or refuses the stream. Postgres is asked only for places
 // that this process neither holds nor tries.
-func (r *Relay) enter(ctx context.Context, organization uuid.UUID) (leave func(), err error) {
+func (r *Relay) enter(ctx context.Context, of uuid.UUID) (leave func(), err error) {
 	for n := range maxStreams {
-		p := place{organization, n}
+		p := place{of, n}
 		if !r.mark(p) {
 			continue
 		}
 		h := fnv.New64a()
-		_, _ = fmt.Fprint(h, "stream ", n, " of ", organization)
+		_, _ = fmt.Fprint(h, "stream ", n, " of ", of)
 		lock, err := r.Locks.TryAcquire(ctx, sessionlock.Key(h.Sum64())) //nolint:gosec // any 64 bits will do
 		if err == nil {
 			return func() { lock.Release(); r.unmark(p) }, nil
@@ -265,7 +268,11 @@ func (r *Relay) enter(ctx context.Context, organization uuid.UUID) (leave func()
 			return nil, unreachable(err)
 		}
 	}
-	return nil, wire.Limited("streams", maxStreams, streamPause, "streams of your organization are open: close one")
+	if r.Refused != nil {
+		r.Refused(organization.BoundStreams)
+	}
+	return nil, wire.Limited(string(organization.BoundStreams), maxStreams, streamPause,
+		"streams of your organization are open: close one")
 }
 
 func (r *Relay) mark(p place) bool {

@@ -153,6 +153,7 @@ func (a *App) connectCommands(with sending) error {
 		Log:     a.log,
 		Refused: a.limitMetrics(),
 	}
+	a.relay.Refused = a.quotas.Refused
 	types, err := catalog.New()
 	if err != nil {
 		return err
@@ -271,6 +272,7 @@ func (a *App) connectAPI(with sending) (err error) {
 		Uses:           a.uses,
 		Writes:         &adapters.Writes{Quotas: a.quotas},
 		Rate:           &adapters.RequestRate{Pool: a.base.keys, Now: time.Now, Refused: a.quotas.Refused},
+		Refused:        a.quotas.Refused,
 		Limiter:        adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
 		Tester:         with.tester,
 		Relay:          a.relay,

@@ -106,6 +106,9 @@ func (a *App) limitMetrics() func(organization.Limit) {
 	for _, d := range organization.Definitions() {
 		refused.WithLabelValues(string(d.Limit))
 	}
+	for _, bound := range organization.Bounds() {
+		refused.WithLabelValues(string(bound))
+	}
 	a.Metrics.MustRegister(refused)
 	return func(limit organization.Limit) { refused.WithLabelValues(string(limit)).Inc() }
 }

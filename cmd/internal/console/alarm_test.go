@@ -8,6 +8,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
+	"carillon/command"
 	"carillon/projections/destinations"
 )
 
@@ -45,12 +46,33 @@ func TestAlarm(t *testing.T) {
 	b.get(t, path).expect(t, 200, "No event was missed")
 	w.publish(t, "missed/1")
 	b.get(t, path).expect(t, 200, "1 event was missed since", "Send what was missed")
-	w.publish(t, "missed/2")
+	last := w.publish(t, "missed/2")
 	b.get(t, path).expect(t, 200, "2 events were missed since")
 	b.get(t, path+"/enable").expect(t, 200, "4 deliveries failed", "Enable and send what failed")
-	w.limit(t, organization.LimitBackfillEventsPerDay, 0)
-	for _, page := range []string{path, path + "/enable"} {
-		b.get(t, page).expect(t, 200, "Events may have been missed since")
+	w.limit(t, organization.LimitBackfillEventsPerDay, 0) // looking costs nothing
+	pages := []string{path, path + "/enable"}
+	for _, page := range pages {
+		b.get(t, page).expect(t, 200, "2 events were missed since")
+	}
+	release, granted, err := w.Commands.Quotas.Turn(t.Context(), w.org)
+	if err != nil || !granted {
+		t.Fatal(granted, err)
+	}
+	for _, page := range pages {
+		b.get(t, page).expect(t, 200, "Events may have been missed since", "a backfill or another count runs")
+	}
+	release()
+	for _, c := range []struct {
+		copied int
+		text   string
+	}{{command.MaxBackfillEvents - 2, "10,000 events were missed"}, {1, "At least 10,000 of the events since"}} {
+		if _, err := w.Pool.Exec(t.Context(), `INSERT INTO publications.publications
+			SELECT copy.* FROM publications.publications p, generate_series(1, $2) n, jsonb_populate_record(
+				NULL::publications.publications, to_jsonb(p) || jsonb_build_object('id', md5(n || random()::text)::uuid)) copy
+			WHERE p.id = $1`, last, c.copied); err != nil {
+			t.Fatal(err)
+		}
+		b.get(t, path).expect(t, 200, c.text)
 	}
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
 	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {

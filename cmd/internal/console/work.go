@@ -118,6 +118,7 @@ type workAsked struct {
 	Filter      deliveryForm
 	Asked       bool // whether Count is known
 	Count       int
+	More        bool // than Count
 	Most        int
 	TooMany     bool
 	Presets     []preset
@@ -140,8 +141,8 @@ func (c *Console) askWork(v *visit) (screen, error) {
 	if shown.Kind == backfillKind && shown.Filter.Since == "" {
 		return screen{Title: title, Template: "work", Data: shown}, nil
 	}
-	w, err := c.workOf(v, found, shown.Kind, shown.Filter)
-	shown.Asked, shown.Count, shown.TooMany = true, w.Total, w.Total > maxReplayed
+	w, more, err := c.workOf(v, found, shown.Kind, shown.Filter)
+	shown.Asked, shown.Count, shown.More, shown.TooMany = true, w.Total, more, w.Total > maxReplayed
 	return screen{Title: title, Template: "work", Data: shown}, err
 }
 
@@ -170,31 +171,34 @@ func (c *Console) describedWork(v *visit, form deliveryForm) (Work, query.Delive
 	}, filter, nil
 }
 
-// workOf returns the work that a form describes, with the number of its deliveries.
-func (c *Console) workOf(v *visit, to query.Destination, kind string, form deliveryForm) (Work, error) {
+// workOf returns the work that a form describes, with the number of its deliveries, or of those that were counted.
+func (c *Console) workOf(
+	v *visit, to query.Destination, kind string, form deliveryForm,
+) (w Work, more bool, err error) {
 	w, filter, err := c.describedWork(v, form)
 	if err != nil {
-		return w, err
+		return w, false, err
 	}
 	w.Destination, w.Kind = to.ID, kind
 	if kind == backfillKind {
-		w.Total, err = c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{
+		counted, err := c.Commands.CountBackfill(v.Context(), v.caller(), command.BackfillDestination{
 			Destination: to.ID,
 			Since:       w.Since,
 			Until:       w.Until,
 		})
-		return w, err
+		w.Total = counted.Events
+		return w, counted.More, err
 	}
 	replayable := deliverystate.SetOf(deliverystate.Succeeded, deliverystate.Failed)
 	if filter.States == 0 {
 		filter.States = replayable
 	}
 	if filter.States&^replayable != 0 {
-		return w, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not completed, or "+
+		return w, false, wire.Fail(wire.BadQuery, "status", "must be succeeded or failed: others have not completed, or "+
 			"can't be sent again")
 	}
 	_, w.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), to.ID, filter, c.Now().UTC())
-	return w, err
+	return w, false, err
 }
 
 // beginWork answers POST /console/destinations/{id}/replay and /backfill.
@@ -203,7 +207,7 @@ func (c *Console) beginWork(v *visit) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm, c.Now().UTC()))
+	w, _, err := c.workOf(v, found, chi.URLParam(v.Request, "kind"), formOf(v.PostForm, c.Now().UTC()))
 	if err != nil {
 		return "", err
 	}
@@ -383,7 +387,9 @@ func (c *Console) backfill(ctx context.Context, by command.Caller, w *Work) erro
 		Each: func() {
 			mu.Lock()
 			defer mu.Unlock()
-			if w.Done++; w.Done%replayBatch == 0 {
+			w.Done++
+			w.Total = max(w.Total, w.Done)
+			if w.Done%replayBatch == 0 {
 				_ = c.advance(ctx, w) // for display only: the end of it counts
 			}
 		},

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
@@ -47,6 +48,8 @@ type Dependencies struct {
 	Rate Rate
 	// Writes bounds the requests of each organization that change something, over all nodes. nil: nothing does.
 	Writes Writes
+	// Refused counts refusals of the requests and bodies of an organization that are too many at a time. Optional.
+	Refused func(organization.Limit)
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
 	Limiter Limiter
 	// Relay brings webhooks to those who listen.
@@ -108,7 +111,7 @@ func New(deps Dependencies) (*API, error) {
 	a := &API{
 		Dependencies: deps,
 		keys:         newKeyring(deps.Keys, deps.Now),
-		turns:        turns{all: map[uuid.UUID]*organizationTurns{}},
+		turns:        turns{all: map[uuid.UUID]*organizationTurns{}, refused: deps.Refused},
 	}
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "carillon_http_request_seconds", Help: "Answered API requests by route, method and status.",

@@ -100,9 +100,14 @@ func TestHostileBackfillsOfNothing(t *testing.T) {
 	}
 	own := s.quotas(t)
 	own.TurnWait = 100 * time.Millisecond
+	counted := map[organization.Limit]int{}
+	own.Refused = func(limit organization.Limit) { counted[limit]++ }
 	s.Commands.Quotas = own
 	refused = s.do(t, backfill)
-	refused.refused(t, 429, "RATE_LIMITED", "one backfill or recovery of your organization runs at a time")
+	refused.refused(t, 429, "RATE_LIMITED", "limit backfills: one backfill or recovery of your organization runs at a time")
+	if counted[organization.BoundBackfills] != 1 {
+		t.Errorf("refusals counted: %v", counted)
+	}
 	if refused.header.Get("Retry-After") != "5" {
 		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/projections/organizations"
@@ -128,6 +129,8 @@ func TestListenBoundsStreams(t *testing.T) {
 	const maxStreams = 16
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
 	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil)
+	refusals := 0
+	s.Relay.Refused = func(organization.Limit) { refusals++ }
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
 	open := func() *http.Response {
@@ -153,8 +156,8 @@ func TestListenBoundsStreams(t *testing.T) {
 	listen := request{path: destinationsPath + "/stream/listen"}
 	got := s.do(t, listen)
 	got.refused(t, 429, "RATE_LIMITED", "limit streams: 16 streams of your organization are open: close one")
-	if got.header.Get("Retry-After") == "" {
-		t.Error("no Retry-After")
+	if got.header.Get("Retry-After") == "" || refusals != 1 {
+		t.Errorf("Retry-After %q, %d refusals counted", got.header.Get("Retry-After"), refusals)
 	}
 	other.do(t, listen).refused(t, 404, "NOT_FOUND", "") // and is not held back
 	_ = last.Body.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 )
 
@@ -23,6 +24,8 @@ const (
 
 // turns bounds the requests of each organization that are in progress, and those whose bodies are being read.
 type turns struct {
+	refused func(organization.Limit) // counts; nil: nothing does
+
 	mu  sync.Mutex
 	all map[uuid.UUID]*organizationTurns
 }
@@ -34,30 +37,30 @@ type organizationTurns struct {
 }
 
 // take waits for a turn, which the returned function gives back.
-func (t *turns) take(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
-	return t.hold(ctx, organization, t.enter(organization).taken, "requestsUnderWay",
+func (t *turns) take(ctx context.Context, of uuid.UUID) (giveBack func(), err error) {
+	return t.hold(ctx, of, t.enter(of).taken, organization.BoundRequests,
 		"requests of your organization are under way at this moment")
 }
 
 // takeReading is take for a body that is being read.
-func (t *turns) takeReading(ctx context.Context, organization uuid.UUID) (giveBack func(), err error) {
-	return t.hold(ctx, organization, t.enter(organization).reading, "bodiesUnderWay",
+func (t *turns) takeReading(ctx context.Context, of uuid.UUID) (giveBack func(), err error) {
+	return t.hold(ctx, of, t.enter(of).reading, organization.BoundBodies,
 		"bodies of requests of your organization are being read at this moment")
 }
 
 // hold waits for room among those of an organization that are there, and takes it.
 func (t *turns) hold(
-	ctx context.Context, organization uuid.UUID, there chan struct{}, limit, what string,
+	ctx context.Context, of uuid.UUID, there chan struct{}, bound organization.Limit, what string,
 ) (giveBack func(), err error) {
-	if err := wait(ctx, there, limit, what); err != nil {
-		t.leave(organization)
+	if err := t.wait(ctx, there, bound, what); err != nil {
+		t.leave(of)
 		return nil, err
 	}
-	return func() { <-there; t.leave(organization) }, nil
+	return func() { <-there; t.leave(of) }, nil
 }
 
 // wait waits for room among those that are there.
-func wait(ctx context.Context, there chan<- struct{}, limit, what string) error {
+func (t *turns) wait(ctx context.Context, there chan<- struct{}, bound organization.Limit, what string) error {
 	select {
 	case there <- struct{}{}:
 		return nil
@@ -71,7 +74,10 @@ func wait(ctx context.Context, there chan<- struct{}, limit, what string) error 
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-patience.C:
-		return wire.Limited(limit, cap(there), time.Second, what)
+		if t.refused != nil {
+			t.refused(bound)
+		}
+		return wire.Limited(string(bound), cap(there), time.Second, what)
 	}
 }
 
