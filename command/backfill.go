@@ -89,7 +89,9 @@ type BackfillCount struct {
 }
 
 // CountBackfill counts the events of a backfill. It costs the organization nothing, but waits for its turn.
-func (c *Commands) CountBackfill(ctx context.Context, by Caller, in BackfillDestination) (none BackfillCount, err error) {
+func (c *Commands) CountBackfill(
+	ctx context.Context, by Caller, in BackfillDestination,
+) (none BackfillCount, err error) {
 	if err := in.check(); err != nil {
 		return none, err
 	}
@@ -258,7 +260,8 @@ func (c *Commands) chargedFor(ctx context.Context, by Caller, in BackfillDestina
 	return wanted, err
 }
 
-// wanted lists what has to be scheduled, up to the first error. Of each event that it goes through, scanned hears before.
+// wanted lists what has to be scheduled, up to the first error. It calls scanned first for each event that it goes
+// through.
 func (c *Commands) wanted(
 	ctx context.Context, by Caller, in BackfillDestination, scanned func() error,
 ) ([]dispatch.Schedule, error) {

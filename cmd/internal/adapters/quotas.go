@@ -66,8 +66,8 @@ var countedBy = complete(map[organization.Limit]counted{
 	},
 })
 
-// complete panics, so that the program does not start, if a limit of a number of things has no counter. Keys are counted
-// by their aggregate, rates by a Limiter.
+// complete panics, so that the program does not start, if a limit of a number of things has no counter. Keys are
+// counted by their aggregate, rates by a Limiter.
 func complete(by map[organization.Limit]counted) map[organization.Limit]counted {
 	for _, d := range organization.Definitions() {
 		if _, known := by[d.Limit]; d.Window == 0 && d.Limit != organization.LimitKeys && !known {

@@ -104,7 +104,7 @@ func TestHostileBackfillsOfNothing(t *testing.T) {
 	own.Refused = func(limit organization.Limit) { counted[limit]++ }
 	s.Commands.Quotas = own
 	refused = s.do(t, backfill)
-	refused.refused(t, 429, "RATE_LIMITED", "limit backfills: one backfill or recovery of your organization runs at a time")
+	refused.refused(t, 429, "RATE_LIMITED", "limit backfills: one backfill or recovery of your organization runs")
 	if counted[organization.BoundBackfills] != 1 {
 		t.Errorf("refusals counted: %v", counted)
 	}
