@@ -1,7 +1,6 @@
 package organization
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -73,30 +72,61 @@ func (e keyIssuedV1) upcast() Event {
 	}
 }
 
-func (e KeyIssued) evolve(s State) State {
-	return s.withKey(e.KeyID, Key{
+// keyEvent is an event that changes keys.
+type keyEvent interface{ change(keys map[string]Key) }
+
+// keyChanges are the events that changed keys, the last one with those before it. Earlier states share them.
+type keyChanges struct {
+	last   keyEvent
+	before *keyChanges
+}
+
+func (s State) changed(e keyEvent) State {
+	s.changes = &keyChanges{last: e, before: s.changes}
+	return s
+}
+
+// Keys returns the keys by their ids. It folds what changed them: call it once for many keys.
+func (s State) Keys() map[string]Key {
+	var events []keyEvent
+	for c := s.changes; c != nil; c = c.before {
+		events = append(events, c.last)
+	}
+	keys := make(map[string]Key, len(events))
+	for _, e := range slices.Backward(events) {
+		e.change(keys)
+	}
+	return keys
+}
+
+func (e KeyIssued) evolve(s State) State  { return s.changed(e) }
+func (e KeyRotated) evolve(s State) State { return s.changed(e) }
+func (e KeyRevoked) evolve(s State) State { return s.changed(e) }
+
+func (e KeyIssued) change(keys map[string]Key) {
+	keys[e.KeyID] = Key{
 		Status:    KeyStatusIssued,
 		Name:      e.Name,
 		Hash:      e.Hash,
 		Scopes:    e.Scopes,
 		ExpiresAt: orZero(e.ExpiresAt),
-	})
+	}
 }
 
-func (e KeyRotated) evolve(s State) State {
-	old := s.Keys[e.Of]
+func (e KeyRotated) change(keys map[string]Key) {
+	old := keys[e.Of]
 	old.EndsAt = e.EndsAt
-	s = s.withKey(e.Of, old)
-	return s.withKey(e.KeyID, Key{
+	keys[e.Of] = old
+	keys[e.KeyID] = Key{
 		Status:    KeyStatusIssued,
 		Name:      e.Name,
 		Hash:      e.Hash,
 		Scopes:    e.Scopes,
 		ExpiresAt: orZero(e.ExpiresAt),
-	})
+	}
 }
 
-func (e KeyRevoked) evolve(s State) State { return s.withKey(e.KeyID, Key{Status: KeyStatusRevoked}) }
+func (e KeyRevoked) change(keys map[string]Key) { keys[e.KeyID] = Key{Status: KeyStatusRevoked} }
 
 func orZero(at *time.Time) time.Time {
 	if at == nil {
@@ -105,19 +135,10 @@ func orZero(at *time.Time) time.Time {
 	return *at
 }
 
-// withKey returns a copy, so that earlier states stay unchanged.
-func (s State) withKey(id string, key Key) State {
-	keys := make(map[string]Key, len(s.Keys)+1)
-	maps.Copy(keys, s.Keys)
-	keys[id] = key
-	s.Keys = keys
-	return s
-}
-
 // workingKeys returns the number of valid keys at a time, and of those without a successor. The latter count against
 // the limit, so that a rotation is possible at the limit.
-func (s State) workingKeys(now time.Time) (all, standing int) {
-	for _, key := range s.Keys {
+func workingKeys(keys map[string]Key, now time.Time) (all, standing int) {
+	for _, key := range keys {
 		if key.WorksAt(now) {
 			all++
 			if key.EndsAt.IsZero() {
@@ -129,12 +150,12 @@ func (s State) workingKeys(now time.Time) (all, standing int) {
 }
 
 func (c IssueKey) decide(s State) ([]Event, error) {
-	most := s.Limits.Of(LimitKeys)
-	all, standing := s.workingKeys(c.At)
+	keys, most := s.Keys(), s.Limits.Of(LimitKeys)
+	all, standing := workingKeys(keys, c.At)
 	switch {
 	case !s.Exists():
 		return nil, ErrUnknown
-	case s.Keys[c.KeyID].Status != KeyStatusNone:
+	case keys[c.KeyID].Status != KeyStatusNone:
 		return nil, nil
 	case c.ExpiresAt != nil && !c.At.Before(*c.ExpiresAt):
 		return nil, ErrExpired
@@ -160,12 +181,13 @@ func (c RotateKey) decide(s State) ([]Event, error) {
 	if !s.Exists() {
 		return nil, ErrUnknown
 	}
-	if s.Keys[c.KeyID].Status != KeyStatusNone {
+	keys := s.Keys()
+	if keys[c.KeyID].Status != KeyStatusNone {
 		return nil, nil
 	}
-	old := s.Keys[c.Of]
+	old := keys[c.Of]
 	most := s.Limits.Of(LimitKeys)
-	all, standing := s.workingKeys(c.At)
+	all, standing := workingKeys(keys, c.At)
 	if old.EndsAt.IsZero() {
 		standing-- // its successor replaces it
 	}
@@ -198,7 +220,7 @@ func (c RevokeKey) decide(s State) ([]Event, error) {
 	if !s.Exists() {
 		return nil, ErrUnknown
 	}
-	switch s.Keys[c.KeyID].Status {
+	switch s.Keys()[c.KeyID].Status {
 	case KeyStatusIssued:
 		return []Event{KeyRevoked(c)}, nil
 	case KeyStatusRevoked:

@@ -81,16 +81,16 @@ const (
 
 // State is the state for decisions.
 type State struct {
-	Status Status
-	Keys   map[string]Key // by id
-	Limits Limits
+	Status  Status
+	Limits  Limits
+	changes *keyChanges // see Keys; nil if there are none
 }
 
 func (Registered) evolve(s State) State  { s.Status = StatusRegistered; return s }
 func (e LimitsSet) evolve(s State) State { s.Limits = e.Limits; return s }
 func (Suspended) evolve(s State) State   { s.Status = StatusSuspended; return s }
 func (Resumed) evolve(s State) State     { s.Status = StatusRegistered; return s }
-func (Deleted) evolve(s State) State     { s.Status, s.Keys = StatusDeleted, nil; return s }
+func (Deleted) evolve(s State) State     { s.Status, s.changes = StatusDeleted, nil; return s }
 
 // Exists reports whether the organization was registered and not deleted.
 func (s State) Exists() bool { return s.Status == StatusRegistered || s.Status == StatusSuspended }

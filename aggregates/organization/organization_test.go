@@ -252,3 +252,21 @@ func folded(events ...organization.Event) (s organization.State) {
 	}
 	return s
 }
+
+// A long stream of keys is folded at a cost that grows with its length only, and earlier states stay as they are.
+func TestKeys_longStream(t *testing.T) { //nolint:paralleltest // it counts allocations
+	const rotations = 5000
+	events := []organization.Event{organization.Registered{At: noon}, organization.KeyIssued{KeyID: "key0", At: noon}}
+	for i := range rotations {
+		events = append(events, organization.KeyRotated{KeyID: fmt.Sprint("key", i+1), Of: fmt.Sprint("key", i), EndsAt: noon})
+	}
+	if perEvent := testing.AllocsPerRun(1, func() { folded(events...).Keys() }) / rotations; perEvent > 10 {
+		t.Errorf("%v allocations an event", perEvent)
+	}
+	before := folded(events[:2]...)
+	one, other := organization.Aggregate.Evolve(before, events[2]), organization.Aggregate.Evolve(before,
+		organization.KeyRevoked{KeyID: "key0"})
+	if before.Keys()["key0"].Status != organization.KeyStatusIssued || len(one.Keys()) != 2 || len(other.Keys()) != 1 {
+		t.Errorf("states share keys: %v, %v, %v", before.Keys(), one.Keys(), other.Keys())
+	}
+}

@@ -89,7 +89,8 @@ func TestLoginBounds(t *testing.T) {
 	}
 }
 
-// A session that took the locks before they were withheld, or that stays in a transaction, is ended; others are not.
+// A session that took the locks before they were withheld, or that stays in a transaction, in any database, is
+// ended; others are not.
 func TestWatchEndsSessions(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
@@ -98,7 +99,11 @@ func TestWatchEndsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds, reads, idle := connect(t, connection), connect(t, connection), connect(t, connection)
-	for conn, statement := range map[*pgx.Conn]string{holds: "SELECT pg_advisory_lock(7)", reads: "BEGIN"} {
+	elsewhere := connect(t, strings.ReplaceAll(connection, pool.Config().ConnConfig.Database,
+		pgtest.Pool(t).Config().ConnConfig.Database))
+	for conn, statement := range map[*pgx.Conn]string{
+		holds: "SELECT pg_advisory_lock(7)", reads: "BEGIN", elsewhere: "BEGIN",
+	} {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +120,7 @@ func TestWatchEndsSessions(t *testing.T) {
 		}
 	}
 	end(analytics.MaxTransaction, map[*pgx.Conn]bool{holds: true, reads: false, idle: false})
-	end(0, map[*pgx.Conn]bool{reads: true, idle: false})
+	end(0, map[*pgx.Conn]bool{reads: true, elsewhere: true, idle: false})
 }
 
 // A swap of a read model does not wait for an analyst with its locks held.

@@ -11,15 +11,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// overdue lists the sessions in this database of the logins that Create made, with the reason to end them.
+// overdue lists the sessions, in any database, of the logins that Create made, with the reason to end them.
 var overdue = fmt.Sprintf(`
 	SELECT * FROM (
 		SELECT a.pid, a.usename::text, CASE
-			WHEN EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory') THEN 'holds an advisory lock'
+			WHEN a.datname = current_database()
+				AND EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory') THEN 'holds an advisory lock'
 			WHEN a.xact_start < clock_timestamp() - make_interval(secs => $2) THEN 'its transaction runs too long'
 			WHEN pg_notification_queue_usage() > $3 THEN 'notifications pile up' END AS reason
 		FROM pg_stat_activity a
-		WHERE a.datname = current_database() AND a.backend_type = 'client backend' AND a.usename IN (%s)) sessions
+		WHERE a.backend_type = 'client backend' AND a.usename IN (%s)) sessions
 	WHERE reason IS NOT NULL`, made)
 
 // Watch ends sessions of analysts that could hold up the product, at each tick until the context ends.

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/auditor"
 	"carillon/aggregates/operator"
@@ -27,16 +29,20 @@ import (
 
 const (
 	provenFor    = time.Hour       // a credential is compared with the log again after it
-	proofTimeout = time.Second     // with the event store
-	proofRest    = 5 * time.Second // after it did not answer
+	proofTimeout = 3 * time.Second // of reading a stream
+	headTimeout  = time.Second     // by then an event store that is there says so
+	proofRest    = 5 * time.Second // after it did not
 	proofLag     = 2 * time.Second // a read model has to be level with the log by then
+	proofsAtOnce = 8
 	maxProven    = 20_000
+	comparedRows = 500 // that are read at one time
 )
 
 // Proven finds credentials in Postgres and compares each with the log: when this process uses it first, when its row
-// has changed since, and after an hour. Write access to Postgres makes rows, and no events. A row that grants what the
-// log does not is not found. While the event store can't be reached, rows are taken as they are: nothing can be changed
-// then.
+// has changed since, when its stream has, and after an hour. Write access to Postgres makes rows, and no events. A row
+// that grants what the log does not is not found. While the event store can't be reached, rows are taken as they are:
+// nothing can be changed then. A credential that can't be compared although the store is there is refused, by
+// eventstore.ErrUnavailable.
 type Proven struct {
 	Queries *query.Queries
 	Store   eventstore.Store
@@ -45,9 +51,10 @@ type Proven struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	known  *wire.Recent[string, proof]
-	forged atomic.Int64
-	rests  atomic.Int64 // until when the event store is not asked, in ns; it did not answer
+	known   *wire.Recent[string, proof]
+	changed *wire.Recent[string, eventstore.Position] // the last event of a stream that Watch has heard
+	forged  atomic.Int64
+	rests   atomic.Int64 // until when the event store is taken to be away, in ns; 0 if it was there last
 }
 
 // NewProven returns the credentials of a process.
@@ -60,24 +67,48 @@ func NewProven(queries *query.Queries, store eventstore.Store,
 		Now:     now,
 		Log:     log,
 		known:   wire.NewRecent[string, proof](maxProven),
+		changed: wire.NewRecent[string, eventstore.Position](maxProven),
 	}
 }
 
 // Forged counts the credentials that were refused because the log does not have them.
 func (p *Proven) Forged() int64 { return p.forged.Load() }
 
+// Watch hears of what changes credentials until the context ends. Those of a changed stream are compared anew, so that
+// no row brings back by hand what has ended.
+func (p *Proven) Watch(ctx context.Context) {
+	streams := eventstore.Categories(
+		organization.Aggregate.Category, operator.Aggregate.Category, auditor.Aggregate.Category)
+	log := p.Log.With("consumer", "credentials")
+	for ctx.Err() == nil {
+		if from, err := p.Store.Head(ctx); err == nil {
+			for message := range eventstore.Follow(ctx, p.Store, from, streams, log) {
+				if e := message.Event; e != nil {
+					p.changed.Set(e.Stream, message.Position)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(proofRest):
+		}
+	}
+}
+
 // proof is a credential that was compared with the log.
 type proof struct {
 	row   [sha256.Size]byte
+	at    eventstore.Position // of the last event of its stream
 	until time.Time
 }
 
 // stored is a credential as a read model has it.
 type stored struct {
 	name      string // with its prefix
+	stream    string
 	readModel string
 	row       string // all that it grants
-	log       func(ctx context.Context) (logged, error)
+	log       func() (logged, error)
 	again     func(ctx context.Context) (row string, err error) // reads the row again; query.ErrNotFound if it is gone
 }
 
@@ -92,32 +123,54 @@ type logged struct {
 var errForged = errors.New("the row is not what the log says")
 
 // check returns nil if a credential may be used, query.ErrNotFound if not, and errForged with it if the log has none
-// such.
+// such. It does not end with the request: that a caller went away says nothing about the store.
 func (p *Proven) check(ctx context.Context, c stored) error {
-	now, row := p.Now(), sha256.Sum256([]byte(c.row))
-	if known, ok := p.known.Get(c.name); ok && known.row == row && now.Before(known.until) {
+	ctx = context.WithoutCancel(ctx)
+	known, ok := p.known.Get(c.name)
+	changed, _ := p.changed.Get(c.stream)
+	if ok && known.row == sha256.Sum256([]byte(c.row)) && p.Now().Before(known.until) && !known.at.Before(changed) ||
+		p.rests.Load() > 0 && p.away(ctx) {
 		return nil
 	}
-	if now.UnixNano() < p.rests.Load() {
-		return nil
-	}
-	asking, cancel := context.WithTimeout(ctx, proofTimeout)
-	defer cancel()
-	found, err := c.log(asking)
-	if err != nil {
-		p.rests.Store(now.Add(proofRest).UnixNano())
+	found, err := c.log()
+	switch {
+	case err == nil:
+		return p.compare(ctx, c, found)
+	case p.away(ctx):
 		p.Log.Warn("credential not compared with the log", "credential", c.name, "error", err)
 		return nil
 	}
-	if found.row == c.row {
-		until := now.Add(provenFor)
-		if !found.end.IsZero() && found.end.Before(until) {
-			until = found.end
-		}
-		p.known.Set(c.name, proof{row: row, until: until})
-		return nil
+	p.Log.Error("credential refused: the log can't be read for it", "credential", c.name, "error", err)
+	return fmt.Errorf("%w: compare a credential: %w", eventstore.ErrUnavailable, err)
+}
+
+// away reports whether the event store can't be reached. It is asked: one stream that can't be read says little.
+func (p *Proven) away(ctx context.Context) bool {
+	now := p.Now()
+	if now.UnixNano() < p.rests.Load() {
+		return true
 	}
-	return p.differs(ctx, c, found)
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	if _, err := p.Store.Head(ctx); !errors.Is(err, eventstore.ErrUnavailable) {
+		p.rests.Store(0)
+		return false
+	}
+	p.rests.Store(now.Add(proofRest).UnixNano())
+	return true
+}
+
+// compare returns what check does, and remembers a proof.
+func (p *Proven) compare(ctx context.Context, c stored, found logged) error {
+	if found.row != c.row {
+		return p.differs(ctx, c, found)
+	}
+	until := p.Now().Add(provenFor)
+	if !found.end.IsZero() && found.end.Before(until) {
+		until = found.end
+	}
+	p.known.Set(c.name, proof{row: sha256.Sum256([]byte(c.row)), at: found.at, until: until})
+	return nil
 }
 
 // differs returns errForged for a row that no event makes, and not for one that is behind the log.
@@ -141,39 +194,84 @@ func (p *Proven) differs(ctx context.Context, c stored, found logged) error {
 	return errors.Join(errForged, query.ErrNotFound)
 }
 
-// FindKeys implements httpapi.Keys.
-func (p *Proven) FindKeys(ctx context.Context, ids []string, now time.Time) ([]query.Key, error) {
+// FindKeys implements httpapi.Keys. With an error it returns those that may be used all the same.
+func (p *Proven) FindKeys(ctx context.Context, ids []string, now time.Time) (usable []query.Key, err error) {
 	keys, err := p.Queries.FindKeys(ctx, ids, now)
-	return slices.DeleteFunc(keys, func(k query.Key) bool { return p.check(ctx, p.key(k)) != nil }), err
+	for i, refused := range p.each(keys, func(c stored) error { return p.check(ctx, c) }) {
+		switch {
+		case refused == nil:
+			usable = append(usable, keys[i])
+		case !errors.Is(refused, query.ErrNotFound):
+			err = refused
+		}
+	}
+	return usable, err
 }
 
-func (p *Proven) key(k query.Key) stored {
+// each calls a function for each of some keys, several at once. The stream of an organization is read once at most,
+// after the rows.
+func (p *Proven) each(keys []query.Key, do func(stored) error) []error {
+	type stream func() (func(query.Key) logged, error)
+	streams, errs := map[uuid.UUID]stream{}, make([]error, len(keys))
+	var group errgroup.Group
+	group.SetLimit(proofsAtOnce)
+	for i, k := range keys {
+		of, ok := streams[k.Organization]
+		if !ok {
+			of = sync.OnceValues(func() (func(query.Key) logged, error) { return p.organization(k.Organization) })
+			streams[k.Organization] = of
+		}
+		group.Go(func() error {
+			errs[i] = do(p.key(k, of))
+			return nil
+		})
+	}
+	_ = group.Wait() // errs has them
+	return errs
+}
+
+func (p *Proven) key(k query.Key, of func() (func(query.Key) logged, error)) stored {
 	return stored{
 		name:      string(credential.APIKey) + k.ID,
+		stream:    organization.Aggregate.Stream(k.Organization),
 		readModel: organizations.ReadModel.Name,
 		row:       rowOf(k.Organization, k.Hash, k.Scopes),
-		log: func(ctx context.Context) (logged, error) {
-			found, err := organization.Aggregate.Load(ctx, p.Store, k.Organization)
-			return p.loggedKey(k, found), err
+		log: func() (logged, error) {
+			find, err := of()
+			if err != nil {
+				return logged{}, err
+			}
+			return find(k), nil
 		},
 		again: func(ctx context.Context) (string, error) {
 			keys, err := p.Queries.FindKeys(ctx, []string{k.ID}, p.Now())
 			if err != nil || len(keys) == 0 {
 				return "", errors.Join(err, query.ErrNotFound)
 			}
-			return p.key(keys[0]).row, nil
+			return rowOf(keys[0].Organization, keys[0].Hash, keys[0].Scopes), nil
 		},
 	}
 }
 
-// loggedKey returns a key as its organization's stream has it.
-func (p *Proven) loggedKey(k query.Key, found eventstore.Loaded[organization.State]) logged {
-	key := found.State.Keys[k.ID]
-	l := logged{at: found.Position, end: key.End()}
-	if key.WorksAt(p.Now()) && found.State.Status == organization.StatusRegistered {
-		l.row = rowOf(k.Organization, key.Hash, key.Scopes)
-	}
-	return l
+// organization returns the keys of an organization as its stream has them.
+func (p *Proven) organization(id uuid.UUID) (func(query.Key) logged, error) {
+	found, err := load(p, organization.Aggregate, id)
+	keys := found.State.Keys()
+	return func(k query.Key) logged {
+		key := keys[k.ID]
+		l := logged{at: found.Position, end: key.End()}
+		if key.WorksAt(p.Now()) && found.State.Status == organization.StatusRegistered {
+			l.row = rowOf(id, key.Hash, key.Scopes)
+		}
+		return l
+	}, err
+}
+
+// load reads a stream, whether or not the request that needs it goes on.
+func load[S, E, C any](p *Proven, of eventstore.Aggregate[S, E, C], id uuid.UUID) (eventstore.Loaded[S], error) {
+	ctx, cancel := context.WithTimeout(context.Background(), proofTimeout)
+	defer cancel()
+	return of.Load(ctx, p.Store, id)
 }
 
 // OperatorToken implements adminapi.Tokens.
@@ -188,10 +286,11 @@ func (p *Proven) OperatorToken(ctx context.Context, id string, now time.Time) (q
 func (p *Proven) operator(id string, t query.OperatorToken) stored {
 	return stored{
 		name:      string(credential.OperatorToken) + id,
+		stream:    operator.Aggregate.Stream(operator.StreamID(t.Name)),
 		readModel: operators.ReadModel.Name,
 		row:       rowOf(t.Name, t.Hash),
-		log: func(ctx context.Context) (l logged, err error) {
-			found, err := operator.Aggregate.Load(ctx, p.Store, operator.StreamID(t.Name))
+		log: func() (l logged, err error) {
+			found, err := load(p, operator.Aggregate, operator.StreamID(t.Name))
 			l.at = found.Position
 			for _, token := range found.State.Tokens {
 				if token.ID == id && token.ValidAt(p.Now()) {
@@ -219,10 +318,11 @@ func (p *Proven) AuditorToken(ctx context.Context, id string, now time.Time) (qu
 func (p *Proven) auditor(id string, t query.AuditorToken) stored {
 	return stored{
 		name:      string(credential.AuditorToken) + id,
+		stream:    auditor.Aggregate.Stream(auditor.StreamID(id)),
 		readModel: auditors.ReadModel.Name,
 		row:       rowOf(t.Name, t.Organization, t.Hash),
-		log: func(ctx context.Context) (l logged, err error) {
-			found, err := auditor.Aggregate.Load(ctx, p.Store, auditor.StreamID(id))
+		log: func() (l logged, err error) {
+			found, err := load(p, auditor.Aggregate, auditor.StreamID(id))
 			l.at = found.Position
 			s := found.State
 			if s.ExpiresAt != nil {
@@ -244,64 +344,66 @@ func (p *Proven) auditor(id string, t query.AuditorToken) stored {
 func rowOf(parts ...any) string { return fmt.Sprintf("%q", parts) }
 
 // Compare compares all credentials that Postgres says are valid with the log. It returns the names of the read models
-// in which some are not what the log says.
+// in which some are not what the log says. It is an error if one can't be compared.
 func (p *Proven) Compare(ctx context.Context) (differ []string, err error) {
 	const valid = " WHERE revoked_at IS NULL AND coalesce(expires_at > $1, true) ORDER BY "
+	compare := func(c stored) error {
+		found, err := c.log()
+		if err != nil {
+			return err
+		}
+		return p.compare(ctx, c, found)
+	}
 	for _, of := range []struct {
 		readModel, rows string // in an order in which those of a stream are together
-		kind            credential.Kind
-		find            func(id string) error
+		compare         func(ids []string) []error
 	}{
-		{organizations.ReadModel.Name, "organizations.keys" + valid + "organization", credential.APIKey, p.compareKeys(ctx)},
-		{operators.ReadModel.Name, "operators.tokens" + valid + "name", credential.OperatorToken, func(id string) error {
-			_, err := p.OperatorToken(ctx, id, p.Now())
-			return err
+		{organizations.ReadModel.Name, "organizations.keys" + valid + "organization", func(ids []string) []error {
+			keys, err := p.Queries.FindKeys(ctx, ids, p.Now())
+			return append(p.each(keys, compare), err)
 		}},
-		{auditors.ReadModel.Name, "auditors.tokens" + valid + "name", credential.AuditorToken, func(id string) error {
-			_, err := p.AuditorToken(ctx, id, p.Now())
-			return err
-		}},
+		{operators.ReadModel.Name, "operators.tokens" + valid + "name", one(func(id string) error {
+			token, err := p.Queries.OperatorToken(ctx, id, p.Now())
+			if err != nil {
+				return err
+			}
+			return compare(p.operator(id, token))
+		})},
+		{auditors.ReadModel.Name, "auditors.tokens" + valid + "name", one(func(id string) error {
+			token, err := p.Queries.AuditorToken(ctx, id, p.Now())
+			if err != nil {
+				return err
+			}
+			return compare(p.auditor(id, token))
+		})},
 	} {
 		ids, err := p.ids(ctx, "SELECT id FROM "+of.rows)
 		if err != nil {
 			return differ, err
 		}
-		for _, id := range ids {
-			p.known.Forget(string(of.kind) + id)
-			err := of.find(id)
-			switch {
-			case errors.Is(err, errForged):
-				if !slices.Contains(differ, of.readModel) {
-					differ = append(differ, of.readModel)
+		for some := range slices.Chunk(ids, comparedRows) {
+			for _, err := range of.compare(some) {
+				switch {
+				case errors.Is(err, errForged):
+					if !slices.Contains(differ, of.readModel) {
+						differ = append(differ, of.readModel)
+					}
+				case err != nil && !errors.Is(err, query.ErrNotFound): // it has ended
+					return differ, err
 				}
-			case err != nil && !errors.Is(err, query.ErrNotFound): // it has ended
-				return differ, err
 			}
 		}
 	}
 	return differ, nil
 }
 
-// compareKeys returns the comparison of a key. Those of an organization, one after the other, read its stream once.
-func (p *Proven) compareKeys(ctx context.Context) func(id string) error {
-	var of uuid.UUID
-	var last eventstore.Loaded[organization.State]
-	return func(id string) error {
-		keys, err := p.Queries.FindKeys(ctx, []string{id}, p.Now())
-		if err != nil || len(keys) == 0 {
-			return err
+// one returns the comparison of several credentials by that of one.
+func one(compare func(id string) error) func(ids []string) []error {
+	return func(ids []string) (errs []error) {
+		for _, id := range ids {
+			errs = append(errs, compare(id))
 		}
-		k := keys[0]
-		if k.Organization != of {
-			if last, err = organization.Aggregate.Load(ctx, p.Store, k.Organization); err != nil {
-				return err
-			}
-			of = k.Organization
-		}
-		if c := p.key(k); p.loggedKey(k, last).row != c.row { // it may be younger than the read
-			return p.check(ctx, c)
-		}
-		return nil
+		return errs
 	}
 }
 

@@ -188,6 +188,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.keep("vacancies", a.vacancies.watch)
 	serving.keep("data keys", a.keys.Watch)
 	serving.keep("credential uses", a.uses.Keep)
+	serving.keep("changes of credentials", a.proven.Watch)
 	projecting.keep("client certificates", a.certificates.Run)
 	a.startWatching(projecting)
 	a.startListening(projecting)

@@ -3,10 +3,13 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -188,21 +191,156 @@ func TestForgedCredentials(t *testing.T) {
 	}
 }
 
-// awayStore is a store that can't be read.
+// awayStore is a store that can't be read, or that is away.
 type awayStore struct {
 	eventstore.Store
 
-	err error // nil means that it can
+	err, head error // of Read and Head; nil means that it can
+	reading   func()
+	reads     atomic.Int64
 }
 
 // Read implements eventstore.Store.
 func (s *awayStore) Read(
 	ctx context.Context, stream string, from eventstore.Revision,
 ) iter.Seq2[eventstore.Recorded, error] {
+	s.reads.Add(1)
+	if s.reading != nil {
+		s.reading()
+	}
 	if s.err != nil {
 		return func(yield func(eventstore.Recorded, error) bool) { yield(eventstore.Recorded{}, s.err) }
 	}
 	return s.Store.Read(ctx, stream, from)
+}
+
+// Head implements eventstore.Store.
+func (s *awayStore) Head(ctx context.Context) (eventstore.Position, error) {
+	if s.head != nil {
+		return eventstore.Start, s.head
+	}
+	return s.Store.Head(ctx)
+}
+
+// A caller that goes away, and a stream that can't be read, switch no comparison off.
+func TestCredentialsNotCompared(t *testing.T) {
+	t.Parallel()
+	c := newCredentialed(t)
+	away := &awayStore{Store: c.Store}
+	c.Store = away
+	_, err := c.Queries.Pool.Exec(t.Context(), `INSERT INTO operators.tokens (id, name, hash, created_at)
+		SELECT 'made', 'mallory', hash, created_at FROM operators.tokens`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, hangUp := context.WithCancel(t.Context())
+	away.reading = hangUp
+	if _, err := c.OperatorToken(ctx, "good", c.now); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.OperatorToken(t.Context(), "made", c.now); !errors.Is(err, query.ErrNotFound) {
+		t.Errorf("a forged token after a caller went away: %v", err)
+	}
+	for _, away.err = range []error{errors.New("damaged"), context.Canceled, eventstore.ErrUnavailable} {
+		keys, err := c.FindKeys(t.Context(), []string{"good"}, c.now)
+		if len(keys) > 0 || !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("key whose stream can't be read, %v: %v, %v", away.err, keys, err)
+		}
+		if _, err := c.Compare(t.Context()); !errors.Is(err, away.err) {
+			t.Errorf("comparison without an answer: %v, want %v", err, away.err)
+		}
+	}
+}
+
+// Keys of an organization are compared by one reading of its stream, and the hourly comparison is a proof for an hour.
+func TestCredentialsReadOnce(t *testing.T) {
+	t.Parallel()
+	c := newCredentialed(t)
+	away := &awayStore{Store: c.Store}
+	var last eventstore.Position
+	ids := []string{"good"}
+	for _, id := range []string{"more0", "more1", "more2"} {
+		out, err := organization.Aggregate.Execute(t.Context(), c.Store, c.org,
+			organization.IssueKey{KeyID: id, Scopes: []organization.Scope{"read"}, At: c.now}, organization.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, last = append(ids, id), out.Position
+	}
+	if !c.Await(t.Context(), last, organizations.ReadModel.Name) {
+		t.Fatal(t.Context().Err())
+	}
+	c.Store = away
+	for _, step := range []struct {
+		after time.Duration
+		hour  bool
+		reads int64
+	}{{0, false, 1}, {45 * time.Minute, true, 3}, {30 * time.Minute, false, 0}} {
+		c.now = c.now.Add(step.after)
+		away.reads.Store(0)
+		if step.hour {
+			if differ, err := c.Compare(t.Context()); err != nil || len(differ) > 0 {
+				t.Fatal(differ, err)
+			}
+		}
+		if keys, err := c.FindKeys(t.Context(), ids, c.now); err != nil || len(keys) != len(ids) {
+			t.Fatal(keys, err)
+		}
+		if got := away.reads.Load(); got != step.reads {
+			t.Errorf("after %s more: %d readings, want %d", step.after, got, step.reads)
+		}
+	}
+}
+
+// What ends a credential ends its proof: its row can't be brought back by hand.
+func TestCredentialsBroughtBack(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]struct {
+		end organization.Command
+		sql string
+	}{
+		"key": {organization.RevokeKey{KeyID: "good"}, "UPDATE organizations.keys SET revoked_at = NULL"},
+		"organization": {organization.Suspend{},
+			"UPDATE organizations.organizations SET status = 'registered', suspended_at = NULL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCredentialed(t)
+			heads := &headed{Store: c.Store, asked: make(chan struct{})}
+			c.Store = heads
+			go c.Watch(t.Context())
+			<-heads.asked
+			if got := c.found(); len(got) != 3 {
+				t.Fatal(got)
+			}
+			out, err := organization.Aggregate.Execute(t.Context(), heads.Store, c.org, of.end, organization.Options{})
+			if err != nil || !c.Await(t.Context(), out.Position, organizations.ReadModel.Name) {
+				t.Fatal(err)
+			}
+			if _, err := c.Queries.Pool.Exec(t.Context(), of.sql); err != nil {
+				t.Fatal(err)
+			}
+			for len(c.found()) != 2 { // once the event is heard
+				if t.Context().Err() != nil || time.Since(c.now) > time.Minute {
+					t.Fatal("the key works again")
+				}
+			}
+		})
+	}
+}
+
+// headed says when it was asked for its head, which was answered.
+type headed struct {
+	eventstore.Store
+
+	asked chan struct{}
+	once  sync.Once
+}
+
+// Head implements eventstore.Store.
+func (s *headed) Head(ctx context.Context) (eventstore.Position, error) {
+	defer s.once.Do(func() { close(s.asked) })
+	return s.Store.Head(ctx)
 }
 
 // hour lets the comparison of an hour pass.
@@ -223,11 +361,11 @@ func TestCredentialsBehindTheLog(t *testing.T) {
 	c := newCredentialed(t)
 	away := &awayStore{Store: c.Store}
 	c.Store, c.Await = away, func(context.Context, eventstore.Position, ...string) bool { return false }
-	away.err = eventstore.ErrUnavailable
+	away.err, away.head = eventstore.ErrUnavailable, eventstore.ErrUnavailable
 	if got := c.found(); len(got) != 3 {
 		t.Errorf("while the store is away: %v", got)
 	}
-	away.err, c.now = nil, c.now.Add(time.Minute)
+	away.err, away.head, c.now = nil, nil, c.now.Add(time.Minute)
 	suspended, err := organization.Aggregate.Execute(t.Context(), away.Store, c.org, organization.Suspend{At: c.now},
 		organization.Options{})
 	if err != nil || !c.v.runner.Progress.Await(t.Context(), suspended.Position, organizations.ReadModel.Name) {

@@ -97,10 +97,10 @@ func (k *keyring) ask(ctx context.Context, id string, now time.Time) (query.Key,
 	case <-ctx.Done():
 		return query.Key{}, ctx.Err()
 	}
-	if q.err != nil {
+	found, ok := q.found[id]
+	if !ok && q.err != nil {
 		return query.Key{}, q.err
 	}
-	found, ok := q.found[id]
 	k.keep(id, found, ok, now)
 	if !ok {
 		return query.Key{}, query.ErrNotFound

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"carillon/eventstore"
 	"carillon/eventstore/panics"
 	"carillon/query"
 )
@@ -34,5 +35,23 @@ func TestKeyring_survivesAPanic(t *testing.T) {
 	}
 	if found, err := k.ask(t.Context(), "a", time.Now()); err != nil || found.ID != "a" {
 		t.Errorf("the next question: %v, %v", found, err)
+	}
+}
+
+// partly finds the key "a", and can't say of others.
+type partly struct{}
+
+func (partly) FindKeys(context.Context, []string, time.Time) ([]query.Key, error) {
+	return []query.Key{{ID: "a"}}, eventstore.ErrUnavailable
+}
+
+// A key that can't be looked up does not keep those from working that were asked for with it.
+func TestKeyring_partOfAnAnswer(t *testing.T) {
+	t.Parallel()
+	k := newKeyring(partly{}, time.Now)
+	for id, want := range map[string]error{"a": nil, "b": eventstore.ErrUnavailable} {
+		if _, err := k.ask(t.Context(), id, time.Now()); !errors.Is(err, want) {
+			t.Errorf("key %s: %v, want %v", id, err, want)
+		}
 	}
 }
