@@ -258,7 +258,8 @@ func TestKeys_longStream(t *testing.T) { //nolint:paralleltest // it counts allo
 	const rotations = 5000
 	events := []organization.Event{organization.Registered{At: noon}, organization.KeyIssued{KeyID: "key0", At: noon}}
 	for i := range rotations {
-		events = append(events, organization.KeyRotated{KeyID: fmt.Sprint("key", i+1), Of: fmt.Sprint("key", i), EndsAt: noon})
+		id, of := fmt.Sprint("key", i+1), fmt.Sprint("key", i)
+		events = append(events, organization.KeyRotated{KeyID: id, Of: of, EndsAt: noon})
 	}
 	if perEvent := testing.AllocsPerRun(1, func() { folded(events...).Keys() }) / rotations; perEvent > 10 {
 		t.Errorf("%v allocations an event", perEvent)

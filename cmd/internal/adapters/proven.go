@@ -21,6 +21,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command/credential"
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
@@ -222,7 +223,7 @@ func (p *Proven) each(keys []query.Key, do func(stored) error) []error {
 			streams[k.Organization] = of
 		}
 		group.Go(func() error {
-			errs[i] = do(p.key(k, of))
+			errs[i] = panics.Catch("proof of a key", func() error { return do(p.key(k, of)) })
 			return nil
 		})
 	}
