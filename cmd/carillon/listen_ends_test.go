@@ -14,8 +14,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 )
@@ -27,6 +29,7 @@ func TestListenEndsWithItsDestination(t *testing.T) {
 	for _, how := range []struct{ method, body, says, mode string }{
 		{http.MethodPatch, `{"status":"disabled"}`, "was disabled by somebody else", "--json"}, // as always
 		{http.MethodPatch, `{"status":"disabled"}`, "was disabled by somebody else", "--stream"},
+		{http.MethodDelete, "", "was deleted by somebody else", "--json"},
 		{http.MethodDelete, "", "was deleted by somebody else", "--stream"},
 	} {
 		l := s.listen(how.mode)
@@ -44,7 +47,14 @@ func TestListenEndsWithItsDestination(t *testing.T) {
 func TestListenEnablesItsDestination(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(c *config.Config) { c.AutoDisableAfter = 1 })
-	l := s.listen("--stream", "--fail", "1")
+	for _, mode := range []string{"--json", "--stream"} {
+		s.listenThroughDisabling(mode)
+	}
+}
+
+func (s shell) listenThroughDisabling(mode string) {
+	s.Helper()
+	l := s.listen(mode, "--fail", "1")
 	subject := uuid.NewString()
 	state := func() (updated string, enabled bool) {
 		detail := s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusOK)
@@ -54,14 +64,52 @@ func TestListenEnablesItsDestination(t *testing.T) {
 	made, _ := state()
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	l.next(subject)
-	apitest.Eventually(t, "the destination is enabled again", func() bool {
+	apitest.Eventually(s.T, "the destination is enabled again", func() bool {
 		updated, enabled := state()
 		return enabled && updated != made
 	})
 	s.ok("trigger", "news.item.added", "--subject", subject)
 	l.next(subject)
 	if code, notes := l.stop(); code != 0 || !strings.Contains(notes, "It is enabled again.") {
-		t.Errorf("exit %d\n%s", code, notes)
+		s.Errorf("%s: exit %d\n%s", mode, code, notes)
+	}
+}
+
+// TestListenEndsWithoutKey: a listener without a stream would not be told that its destination is gone.
+func TestListenEndsWithoutKey(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	for _, mode := range []string{"--json", "--stream"} {
+		org := app.DevelopmentOrganization.String()
+		var key struct{ ID, Key string }
+		if err := json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "listen", "--json")), &key,
+			json.MatchCaseInsensitiveNames(true)); err != nil {
+			t.Fatal(err)
+		}
+		l := s.listen(mode, "--key", key.Key)
+		s.ok("key", "revoke", org, key.ID)
+		if code, notes := l.ended(); code != 1 || !strings.Contains(notes, "key") {
+			t.Errorf("%s: exit %d\n%s", mode, code, notes)
+		}
+	}
+}
+
+// TestListenOutlivesTheServer: webhooks come again after a restart of the server.
+func TestListenOutlivesTheServer(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{"--json", "--stream"} {
+		cfg := settings(shortDir(t), apitest.Prepared.URL(t))
+		first := serve(t, cfg).ready(t)
+		l := shell{T: t, app: first.app, server: first.flags}.listen(mode)
+		cfg.HTTPAddr = first.app.APIAddr().String()
+		first.stop()
+		second := serve(t, cfg).ready(t)
+		subject := uuid.NewString()
+		shell{T: t, app: second.app, server: second.flags}.ok("trigger", "news.item.added", "--subject", subject)
+		l.next(subject)
+		if code, notes := l.stop(); code != 0 {
+			t.Errorf("%s: exit %d\n%s", mode, code, notes)
+		}
 	}
 }
 

@@ -48,7 +48,9 @@ func (l *listener) watch(ctx context.Context, externalID string) {
 		case isNotFound(err):
 			now.Status = httpapi.ListenDeleted
 		case hasStatus(err, http.StatusUnauthorized):
-			return // the key may not read; webhooks come without it
+			l.end(fmt.Errorf("the destination %s can't be looked at any more, so that nobody would know if webhooks "+
+				"stopped: %w", externalID, err))
+			return
 		}
 		l.observe(ctx, externalID, now)
 	}

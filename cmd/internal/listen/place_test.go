@@ -52,6 +52,30 @@ func TestTakePlace_otherMachine(t *testing.T) {
 	}
 }
 
+// TestTakePlace_eightAtOnce: those that have no place are told why.
+func TestTakePlace_eightAtOnce(t *testing.T) {
+	t.Parallel()
+	l := &listener{Options: Options{API: without(t, func(string) {}), LockDir: t.TempDir()}}
+	refused := make(chan error, 2*maxPlaces)
+	for range cap(refused) {
+		go func() {
+			_, err := l.takePlace(t.Context())
+			refused <- err
+		}()
+	}
+	taken := 0
+	for range cap(refused) {
+		if err := <-refused; err == nil {
+			taken++
+		} else if !strings.Contains(err.Error(), "4 listeners of this user are running: stop one") {
+			t.Error(err)
+		}
+	}
+	if taken != maxPlaces {
+		t.Errorf("%d have a place", taken)
+	}
+}
+
 // TestTakePlace_oneAtATime starts a listener while another one that starts has locked a place to look through it: the
 // places that are free are enough for both.
 func TestTakePlace_oneAtATime(t *testing.T) {
