@@ -96,7 +96,6 @@ func scanDelivery(row pgx.CollectableRow, now time.Time, more ...any) (Delivery,
 	var (
 		d            Delivery
 		status       string
-		held         bool
 		facts        = deliverystate.Facts{Now: now}
 		last         Attempt
 		trigger      *string
@@ -104,7 +103,7 @@ func scanDelivery(row pgx.CollectableRow, now time.Time, more ...any) (Delivery,
 		micros       *int64
 	)
 	e := &d.Event
-	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.To, &status, &held, &d.AttemptCount, &facts.DueAt,
+	err := row.Scan(append([]any{&d.ID, &d.Destination, &d.To, &status, &facts.Held, &d.AttemptCount, &facts.DueAt,
 		&facts.RestsUntil, &facts.Destination, &facts.Suspended, &d.CreatedAt, &d.CompletedAt,
 		&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &recorded, &e.FeedType, &e.FeedID,
 		&last.RenumberedFrom, &trigger, &last.ResponseStatus, &last.ErrorMessage, &last.FailureReason, &at, &micros},
@@ -112,7 +111,7 @@ func scanDelivery(row pgx.CollectableRow, now time.Time, more ...any) (Delivery,
 	if err != nil {
 		return d, err
 	}
-	d.State = deliverystate.Of(status, held, d.AttemptCount)
+	d.State = deliverystate.Of(status, facts.Held, d.AttemptCount)
 	facts.State, facts.Attempts, d.NextAttemptAt = d.State, d.AttemptCount, facts.DueAt
 	if d.Waits = deliverystate.WaitOf(facts); d.Waits.For == deliverystate.Resting {
 		d.NextAttemptAt = facts.RestsUntil

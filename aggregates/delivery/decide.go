@@ -9,7 +9,7 @@ import (
 
 // Reasons why a replay is refused.
 var (
-	ErrInFlight = errors.New("the delivery is still in flight, and a replay is for those that have ended: " +
+	ErrInFlight = errors.New("the delivery waits, is retried or is being sent, and a replay is for those that have ended: " +
 		"POST /events/deliveries/{id}/retry sends one that waits now")
 	ErrReplaying  = errors.New("another replay of this delivery is running: wait until it has ended")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
@@ -23,7 +23,7 @@ var (
 // Reasons why a retry is refused.
 var (
 	ErrEnded   = errors.New("the delivery has ended")
-	ErrSending = errors.New("the delivery is being sent right now: wait for the outcome of this attempt")
+	ErrSending = errors.New("the delivery is being sent, or is next in line: wait for the outcome of this attempt")
 	ErrOff     = errors.New("the delivery's destination is disabled: enable it first (PATCH /events/destinations/{ref} " +
 		`with "status": "enabled"), what waits is sent then`)
 )

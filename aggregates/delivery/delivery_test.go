@@ -231,7 +231,7 @@ func TestRetryRefused(t *testing.T) {
 		change func(*delivery.RequestRetry)
 		want   string
 	}{
-		{"", func(c *delivery.RequestRetry) { c.Sending = true }, "is being sent right now"},
+		{"", func(c *delivery.RequestRetry) { c.Sending = true }, "is being sent, or is next in line"},
 		{"", func(c *delivery.RequestRetry) { c.Off, c.Sending = true, true }, `"status": "enabled"`},
 		{delivery.StatusFailed, func(c *delivery.RequestRetry) { c.Off = true }, "/replay sends it again"},
 		{delivery.StatusSucceeded, func(*delivery.RequestRetry) {}, "(succeeded)"},

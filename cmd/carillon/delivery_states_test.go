@@ -232,6 +232,12 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 			}
 		}
 	}
+	for command, state := range map[string]deliverystate.State{
+		"replay": deliverystate.Waiting,
+		"retry":  deliverystate.Failed,
+	} {
+		s.refused(`"carillon deliveries re`, append([]string{"delivery", command, all[state].String()}, s.api()...)...)
+	}
 	shownOverview(t, get("/"), slices.Collect(maps.Keys(all)))
 }
 

@@ -133,8 +133,14 @@ func run(ctx context.Context, args []string, t terminal) int {
 	return 0
 }
 
+// commands names the commands for routes that refusals of the server name.
+var commands = strings.NewReplacer(
+	"POST /events/deliveries/{id}/retry", `"carillon deliveries retry ID"`,
+	"POST /events/deliveries/{id}/replay", `"carillon deliveries replay ID"`,
+)
+
 func fail(t terminal, err error, code int) int {
-	lines := strings.Split(err.Error(), "\n") // texts of servers and files may hold escapes that a terminal obeys
+	lines := strings.Split(commands.Replace(err.Error()), "\n") // texts of servers and files may hold escapes that a terminal obeys
 	for i := range lines {
 		lines[i] = printable(lines[i])
 	}

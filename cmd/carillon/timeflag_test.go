@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,11 +19,21 @@ func TestTimeFlag(t *testing.T) {
 		"2026-11-21T12:00:00Z": "2026-11-21T12:00:00Z",
 		"2026-11-21T12:00:00.000000Z~4b1d1f5e-2a3c-5d4e-8f60-718293a4b5c6": "2026-11-21T12:00:00.000000Z~" +
 			"4b1d1f5e-2a3c-5d4e-8f60-718293a4b5c6",
-		"-1h": "-1h",
-		"xd":  "xd",
+		"1w":    "2026-11-14T12:00:00.000000Z",
+		"1d12h": "2026-11-20T00:00:00.000000Z",
+		"1w1d":  "2026-11-13T12:00:00.000000Z",
 	} {
+		if err := given.Validate(); err != nil {
+			t.Errorf("%s: %v", given, err)
+		}
 		if got := given.text(now, zone); got != want {
 			t.Errorf("%s is %s, want %s", given, got, want)
+		}
+	}
+	for _, wrong := range []string{"-1h", "xd", "1d-1h", "1d1w", "yesterday", "d"} {
+		code, _, errors := runIn(t.Context(), "", "events", "list", "--since="+wrong)
+		if code != 2 || !strings.Contains(errors, "must be how long ago") {
+			t.Errorf("--since %s: exit %d %s", wrong, code, errors)
 		}
 	}
 }

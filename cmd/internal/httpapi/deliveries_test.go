@@ -280,7 +280,7 @@ func TestReplayAndItsRefusals(t *testing.T) {
 		return s.do(t, request{method: "POST", path: "/events/deliveries/" + id + "/replay"})
 	}
 	pending := s.delivery(t, destination.ID)
-	replay(pending).refused(t, 409, "ALREADY_EXISTS", "still in flight")
+	replay(pending).refused(t, 409, "ALREADY_EXISTS", "the delivery waits, is retried")
 
 	s.happens(t, pending, s.attempt(t, destination.ID, 1, 204, ""))
 	type view struct {

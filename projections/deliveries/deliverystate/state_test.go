@@ -67,6 +67,7 @@ func TestWaitOf(t *testing.T) {
 		}
 		return deliverystate.Facts{
 			State:       state,
+			Held:        state == deliverystate.Delivering,
 			Attempts:    attempts,
 			DueAt:       due,
 			Destination: "enabled",
@@ -77,6 +78,8 @@ func TestWaitOf(t *testing.T) {
 	off.Destination = "auto_disabled"
 	replayed := facts(deliverystate.Failed, &now)
 	replayed.Destination = "disabled"
+	sent := replayed
+	sent.Held = true
 	suspended := off
 	suspended.Suspended = true
 	rests, rested := facts(deliverystate.Retrying, &later), facts(deliverystate.Retrying, &latest)
@@ -95,6 +98,7 @@ func TestWaitOf(t *testing.T) {
 		"due after the rest":           {rested, deliverystate.NextAttempt, latest},
 		"disabled":                     {off, deliverystate.Disabled, time.Time{}},
 		"a replay to a disabled one":   {replayed, deliverystate.Turn, now},
+		"a replay that is sent now":    {sent, "", time.Time{}},
 		"disabled, and not ours to do": {suspended, deliverystate.Suspended, time.Time{}},
 	} {
 		if got := deliverystate.WaitOf(c.facts); got.For != c.want || !got.Until.Equal(c.until) {

@@ -54,6 +54,7 @@ type Wait struct {
 // Facts are what a Wait follows from.
 type Facts struct {
 	State       State
+	Held        bool // by a worker that sends it, or a replay of it
 	Attempts    int
 	DueAt       *time.Time // of the next attempt, or of a replay; nil if none is to be made
 	RestsUntil  *time.Time // of the destination. Optional.
@@ -64,7 +65,7 @@ type Facts struct {
 
 // WaitOf returns what a delivery waits for. A replay is sent to a disabled destination, too.
 func WaitOf(f Facts) Wait {
-	if f.DueAt == nil || f.State == Delivering {
+	if f.DueAt == nil || f.Held {
 		return Wait{}
 	}
 	at := *f.DueAt
