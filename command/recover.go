@@ -147,20 +147,37 @@ func (c *Commands) askForAll(
 	return Result[Recovery]{Value: countRecovery(asked), Position: last}, err
 }
 
-// undelivered lists what a recovery sends, the oldest first.
-func (c *Commands) undelivered(ctx context.Context, by Caller, in RecoverDestination) ([]Undelivered, error) {
-	now := c.now()
+// fillWindow sets the ends of the window that the caller left open, or refuses the one that the caller named.
+func (in *RecoverDestination) fillWindow(now time.Time) error {
+	const tooOld = "%s must be at most 30 days ago"
+	oldest := now.Add(-MaxRecoveryAge - recoverySlack)
+	switch since, until := in.Since, in.Until; {
+	case !since.IsZero() && since.Before(oldest):
+		return refuse(Malformed, "since", tooOld, "since")
+	case !until.IsZero() && until.Before(oldest):
+		return refuse(Malformed, "until", tooOld, "until")
+	case until.IsZero() && since.After(now.Add(recoverySlack)):
+		return refuse(Malformed, "since", "since must not be in the future")
+	case !until.IsZero() && until.Before(since):
+		return refuse(Malformed, "until", "until must not be before since")
+	}
 	if in.Until.IsZero() {
 		in.Until = now
 	}
 	if in.Since.IsZero() {
 		in.Since = in.Until.Add(-RecoveryWindow)
+		if in.Since.Before(oldest) {
+			in.Since = oldest
+		}
 	}
-	switch {
-	case in.Until.Before(in.Since):
-		return nil, refuse(Malformed, "until", "until must not be before since")
-	case in.Since.Before(now.Add(-MaxRecoveryAge - recoverySlack)):
-		return nil, refuse(Malformed, "since", "since must be at most 30 days ago")
+	return nil
+}
+
+// undelivered lists what a recovery sends, the oldest first.
+func (c *Commands) undelivered(ctx context.Context, by Caller, in RecoverDestination) ([]Undelivered, error) {
+	now := c.now()
+	if err := in.fillWindow(now); err != nil {
+		return nil, err
 	}
 	all, err := c.Backlog.Undelivered(ctx, UndeliveredFilter{
 		Destination: in.Destination,

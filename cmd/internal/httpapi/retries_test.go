@@ -127,7 +127,7 @@ func TestRetryIsRefused(t *testing.T) {
 	s.do(t, retryOf(ended)).refused(t, 409, "CONFLICT", "/replay sends it again")
 	sent := s.waiting(t, crm.ID)
 	s.exec(t, markSent, sent)
-	s.do(t, retryOf(sent)).refused(t, 409, "CONFLICT", "is being sent right now")
+	s.do(t, retryOf(sent)).refused(t, 409, "CONFLICT", "is being sent, or is next in line")
 	id := s.waiting(t, crm.ID)
 	s.do(t, request{method: "POST", path: "/events/deliveries/" + id + "/replay"}).refused(t, 409, "ALREADY_EXISTS",
 		"/retry")
@@ -175,10 +175,12 @@ func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
 	debounced := s.delivery(t, crm.ID)
 
 	hourAgo := `"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `"`
+	longAgo := `"` + time.Now().AddDate(0, 0, -27).UTC().Format(time.RFC3339) + `"`
 	for body, want := range map[string]recoveryView{
 		`{"dryRun":true}`: {2, 1},
 		`{"dryRun":true,"since":` + hourAgo + `,"types":["*"]}`:               {2, 1},
 		`{"dryRun":true,"until":` + hourAgo + `}`:                             {},
+		`{"dryRun":true,"until":` + longAgo + `}`:                             {},
 		`{"dryRun":true,"types":["news.*"]}`:                                  {2, 0},
 		`{"dryRun":true,"types":["no.such.type","factcheck.status.changed"]}`: {0, 1},
 	} {
@@ -209,9 +211,10 @@ func TestRecoverIsRefused(t *testing.T) {
 	}
 	day := func(n int) string { return `"` + time.Now().AddDate(0, 0, n).UTC().Format(time.RFC3339) + `"` }
 	for body, message := range map[string]string{
-		`{"since":` + day(1) + `}`:                          "until must not be before since",
+		`{"since":` + day(1) + `}`:                          "since must not be in the future",
 		`{"since":` + day(-1) + `,"until":` + day(-2) + `}`: "until must not be before since",
 		`{"since":` + day(-31) + `}`:                        "since must be at most 30 days ago",
+		`{"until":` + day(-31) + `}`:                        "until must be at most 30 days ago",
 		`{"since":"yesterday"}`:                             "since must be an ISO 8601 time",
 		`{"types":[]}`:                                      "types must have 1 to 100 entries",
 		`{"types":["*","news*"]}`:                           "types[1] must be an exact type",

@@ -19,7 +19,7 @@ COMMENT ON COLUMN analytics.deliveries_by_day.succeeded IS 'the endpoint took it
 COMMENT ON COLUMN analytics.deliveries_by_day.failed IS 'every attempt of the retry schedule failed';
 COMMENT ON COLUMN analytics.deliveries_by_day.superseded IS 'a newer event of the same subject took its place (debounce)';
 COMMENT ON COLUMN analytics.deliveries_by_day.discarded IS 'nobody was subscribed any more';
-COMMENT ON COLUMN analytics.deliveries_by_day.pending IS 'waits for its first or next attempt';
+COMMENT ON COLUMN analytics.deliveries_by_day.pending IS 'those that have no final status yet';
 COMMENT ON COLUMN analytics.deliveries_by_day.waiting IS 'of the pending ones, those that were not tried yet';
 COMMENT ON COLUMN analytics.deliveries_by_day.retrying IS 'those that failed and are tried again';
 COMMENT ON COLUMN analytics.deliveries_by_day.delivering IS 'those that are being sent now';
