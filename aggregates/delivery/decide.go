@@ -9,8 +9,8 @@ import (
 
 // Reasons why a replay is refused.
 var (
-	ErrInFlight = errors.New("the delivery waits, is retried or is being sent, and a replay is for those that have ended: " +
-		"POST /events/deliveries/{id}/retry sends one that waits now")
+	ErrInFlight = errors.New("the delivery waits, is retried or is being sent, and a replay is for those that have " +
+		"ended: POST /events/deliveries/{id}/retry sends one that waits now")
 	ErrReplaying  = errors.New("another replay of this delivery is running: wait until it has ended")
 	ErrSuperseded = errors.New("the delivery was superseded by a newer one, which can be replayed instead")
 	ErrDiscarded  = errors.New("the delivery was discarded with its subscription: a backfill of the destination " +

@@ -140,7 +140,8 @@ var commands = strings.NewReplacer(
 )
 
 func fail(t terminal, err error, code int) int {
-	lines := strings.Split(commands.Replace(err.Error()), "\n") // texts of servers and files may hold escapes that a terminal obeys
+	// Texts of servers and files may hold escapes that a terminal obeys.
+	lines := strings.Split(commands.Replace(err.Error()), "\n")
 	for i := range lines {
 		lines[i] = printable(lines[i])
 	}
