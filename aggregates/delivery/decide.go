@@ -25,7 +25,8 @@ var (
 	ErrEnded   = errors.New("the delivery has ended")
 	ErrSending = errors.New("the delivery is being sent, or is next in line: wait for the outcome of this attempt")
 	ErrOff     = errors.New("the delivery's destination is disabled: enable it first (PATCH /events/destinations/{ref} " +
-		`with "status": "enabled"), what waits is sent then`)
+		`with "status": "enabled"), then what waits goes on by its schedule, or is sent now by ` +
+		"POST /events/destinations/{ref}/recover")
 )
 
 // EndedError is ErrEnded with the status.
