@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // UndeliveredFilter selects deliveries to a destination that have not arrived and can be sent now: those that wait for
@@ -57,4 +59,50 @@ func (f UndeliveredFilter) ofTypes(args *arguments) string {
 		return ""
 	}
 	return " AND (" + strings.Join(conditions, " OR ") + ")"
+}
+
+// Failures counts deliveries to one destination whose last attempt failed.
+type Failures struct {
+	Retrying int
+	Failed   int  // permanently, with no replay pending
+	More     bool // there are more than were counted
+}
+
+// All returns the number of deliveries counted.
+func (f Failures) All() int { return f.Retrying + f.Failed }
+
+// mostFailing bounds the rows that are read per destination for each count of Failures.
+const mostFailing = 1000
+
+// Failures counts what fails at destinations: what waits for its retry, and what failed permanently and was made since
+// a time. Destinations with nothing of that are missing from the result. The caller must own them.
+func (q *Queries) Failures(ctx context.Context, destinations []uuid.UUID, since, now time.Time) (map[uuid.UUID]Failures,
+	error) {
+	type row struct {
+		Destination uuid.UUID
+		Failures
+	}
+	rows, err := many(ctx, q.Pool, "failing", func(r pgx.CollectableRow) (f row, err error) {
+		err = r.Scan(&f.Destination, &f.Retrying, &f.Failed)
+		f.More = f.Retrying >= mostFailing || f.Failed >= mostFailing
+		return f, err
+	}, `
+		SELECT * FROM (SELECT t.id, (
+			SELECT count(*) FROM (
+				SELECT u.* FROM deliveries.due u WHERE u.destination = t.id AND `+isFree+`
+				ORDER BY u.available_at DESC LIMIT $4 -- retries, which come later, before what is due
+			) u CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d
+			WHERE `+deliverystate.Retrying.SQL("$1")+`
+		) AS retrying, (
+			SELECT count(*) FROM (
+				SELECT FROM deliveries.deliveries d WHERE d.destination = t.id AND d.unsuccessful = 'failed'
+					AND d.replay IS NULL AND d.created_at >= $3 LIMIT $4
+			) found
+		) AS failed FROM unnest($2::uuid[]) t (id)) counted WHERE retrying + failed > 0`,
+		now, destinations, since, mostFailing)
+	all := make(map[uuid.UUID]Failures, len(rows))
+	for _, r := range rows {
+		all[r.Destination] = r.Failures
+	}
+	return all, err
 }

@@ -18,9 +18,9 @@ type alarm struct {
 }
 
 // alarm returns what is wrong with a destination, or nil.
-func (c *Console) alarm(v *visit, d query.Destination) (*alarm, error) {
+func (c *Console) alarm(v *visit, d query.Destination, failing query.Failures) (*alarm, error) {
 	shown := alarm{Health: d.Health, Off: d.Status != "enabled"}
-	if !shown.Off && shown.ConsecutiveFailures == 0 {
+	if !shown.Off && shown.ConsecutiveFailures == 0 && failing.All() == 0 {
 		return nil, nil //nolint:nilnil // nothing is wrong
 	}
 	if shown.Off {

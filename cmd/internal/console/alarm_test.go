@@ -42,13 +42,29 @@ func TestAlarm(t *testing.T) {
 	if p := reader.get(t, path).expect(t, 200, "4 failures in a row"); strings.Contains(p.body, "Send what failed") {
 		t.Error("a reader is shown a button")
 	}
+	// A success ends the streak, but neither what failed nor the way to send it.
+	w.attempted(t, w.publish(t, "flea market"), id, 500, "no")
+	w.attempted(t, w.publish(t, "opera"), id, 204, "")
+	pill := `<span class="status failing">failing: 2</span>`
+	p := b.get(t, path).expect(t, 200, pill, "1 waits for its retry, 1 failed", path+"/recover", "Send what failed")
+	if strings.Contains(p.body, " in a row since") {
+		t.Error("the streak goes on")
+	}
+	b.get(t, "/console/destinations").expect(t, 200, pill)
 	b.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	b.get(t, path+"/recover").expect(t, 200, "It is disabled", path+"/enable")
+	if p := b.get(t, path+"/deliveries?status=waiting,retrying").expect(t, 200, path+"/recover",
+		"<option selected>waiting,retrying</option>"); strings.Contains(p.body, "Send many again") {
+		t.Error("what waits is to be sent again")
+	}
+	b.get(t, "/console/deliveries?status=failing,waiting").expect(t, 200, "<option selected>failing,waiting</option>")
 	b.get(t, path).expect(t, 200, "No event was missed")
 	w.publish(t, "missed/1")
 	b.get(t, path).expect(t, 200, "1 event was missed since", "Send what was missed")
 	last := w.publish(t, "missed/2")
 	b.get(t, path).expect(t, 200, "2 events were missed since")
-	b.get(t, path+"/enable").expect(t, 200, "4 deliveries failed", "Enable and send what failed")
+	b.get(t, path+"/enable").expect(t, 200, "1 waits for its retry, 1 failed", "by its schedule, and new",
+		"Enable and send what failed")
 	w.limit(t, organization.LimitBackfillEventsPerDay, 0) // looking costs nothing
 	pages := []string{path, path + "/enable"}
 	for _, page := range pages {
@@ -116,5 +132,26 @@ func TestAttempts_latestFirst(t *testing.T) {
 	}
 	if third, first := strings.Index(p.body, "<h3>3. "), strings.Index(p.body, "<h3>1. "); third < 0 || first < third {
 		t.Errorf("attempt 3 is at %d, attempt 1 at %d", third, first)
+	}
+}
+
+// TestRecover_overTheCap: what is too much for one recovery is sent in parts by the CLI, which the page names.
+func TestRecover_overTheCap(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "Hook", receiver(t, 204, ""))
+	if _, err := w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
+			completed_at, revision, attempts, automatic, event_id, event_time, status, unsuccessful, type, source,
+			subscriptions)
+		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(),
+			'failed', 'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, w.org, id); err != nil {
+		t.Fatal(err)
+	}
+	b := w.signIn(t, w.key)
+	path := "/console/destinations/" + id.String()
+	b.get(t, "/console/destinations").expect(t, 200, "failing: 1,000+")
+	p := b.get(t, path+"/recover").expect(t, 200, "carillon destinations recover "+id.String()+" --until ")
+	if strings.Contains(p.body, "<button>Send") {
+		t.Error("it can be sent at one time")
 	}
 }

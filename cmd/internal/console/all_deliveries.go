@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
-	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
 
@@ -32,7 +31,7 @@ type allDeliveries struct {
 func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 	values := v.URL.Query()
 	list := allDeliveries{
-		Statuses: deliverystate.Names(),
+		Statuses: statusChoices(values.Get("status")),
 		Now:      c.Now().UTC(),
 		Filter:   formOf(values, c.Now().UTC()),
 	}

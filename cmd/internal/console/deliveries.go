@@ -1,6 +1,7 @@
 package console
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ type deliveryList struct {
 	Paging      paging
 	Presets     []preset
 	Live        bool // whether the page follows new deliveries: the first one does
+	Recovers    bool // whether the filter names deliveries that have not ended
 	Now         time.Time
 }
 
@@ -50,7 +52,7 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	}
 	list := deliveryList{
 		Destination: found,
-		Statuses:    deliverystate.Names(),
+		Statuses:    statusChoices(v.URL.Query().Get("status")),
 		Paging:      pagingOf(v.URL),
 		Now:         c.Now().UTC(),
 		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
@@ -60,10 +62,20 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
+	list.Recovers = len(filter.States.Live()) > 0 && filter.States != 0
 	filter.Limit, filter.Offset = pageSize, list.Paging.offset()
 	list.Deliveries, list.Paging.Total, err = c.Queries.Deliveries(v.Context(), v.organization(), found.ID, filter,
 		list.Now)
 	return screen{Title: "Deliveries to " + found.Name, Template: "deliveries", Data: list}, err
+}
+
+// statusChoices lists what a filter by status offers, with what was typed if that is several at once.
+func statusChoices(typed string) []string {
+	all := deliverystate.Names()
+	if typed != "" && !slices.Contains(all, typed) {
+		all = append(all, typed)
+	}
+	return all
 }
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
@@ -206,6 +218,10 @@ func (c *Console) replay(v *visit) (string, error) {
 // confirmRetry answers GET /console/deliveries/{id}/retry.
 func (c *Console) confirmRetry(v *visit) (screen, error) {
 	shown, err := c.delivery(v)
+	if err != nil {
+		return screen{}, err
+	}
+	shown.Why, err = c.standing(v, shown)
 	return screen{Title: "Send now", Template: "retry", Data: shown}, err
 }
 

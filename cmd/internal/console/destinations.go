@@ -18,7 +18,6 @@ import (
 	"carillon/command/webhook"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
-	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/destinations"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -51,6 +50,7 @@ func (v *visit) destinationPath(id uuid.UUID, done string) string {
 type destinationList struct {
 	Destinations []query.Destination
 	Sparks       map[uuid.UUID]spark
+	Failing      map[uuid.UUID]query.Failures
 	Text, Status string // the filter, as typed
 	Statuses     []string
 	Paging       paging
@@ -92,6 +92,10 @@ func (c *Console) listDestinations(v *visit) (screen, error) {
 	for i := range list.Destinations {
 		list.Destinations[i].URL = publicAddress(list.Destinations[i])
 	}
+	if list.Failing, err = c.Queries.Failures(v.Context(), wire.ListOf(list.Destinations,
+		func(d query.Destination) uuid.UUID { return d.ID }), list.Now.Add(-command.RecoveryWindow), list.Now); err != nil {
+		return screen{}, err
+	}
 	list.Sparks, err = c.sparks(v, list.Destinations, list.Now)
 	return screen{Title: "Destinations", Template: "destinations", Data: list}, err
 }
@@ -103,6 +107,7 @@ type destinationView struct {
 	Subscriptions []query.Subscription
 	FeedNames     map[uuid.UUID]string // of their feeds
 	Deliveries    []query.Delivery
+	Failing       query.Failures
 	Alarm         *alarm               // nil if nothing is wrong
 	Masked        map[uuid.UUID]string // its secrets
 	Answering     answering
@@ -157,7 +162,10 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	if err != nil {
 		return err
 	}
-	if shown.Alarm, err = c.alarm(v, shown.Destination); err != nil {
+	if shown.Failing, err = c.failing(v, id); err != nil {
+		return err
+	}
+	if shown.Alarm, err = c.alarm(v, shown.Destination, shown.Failing); err != nil {
 		return err
 	}
 	if shown.Answering, err = c.answering(v, id, shown.Now); err != nil {
@@ -169,6 +177,13 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 	shown.URL, err = c.shownAddress(v, shown.Destination)
 	shown.TimeLine.Now.URL = shown.URL // the audit trail has the public part
 	return err
+}
+
+// failing counts the deliveries that a recovery of a destination is for.
+func (c *Console) failing(v *visit, id uuid.UUID) (query.Failures, error) {
+	now := c.Now().UTC()
+	all, err := c.Queries.Failures(v.Context(), []uuid.UUID{id}, now.Add(-command.RecoveryWindow), now)
+	return all[id], err
 }
 
 // masked returns enough of the secrets to tell them apart.
@@ -194,8 +209,9 @@ type confirmation struct {
 	Destination query.Destination
 	Waiting     int // pending deliveries of the destination
 	Missed      command.Missed
-	Failing     int // deliveries that wait for their retry, or failed
+	Failing     query.Failures
 	Recovery    command.Recovery
+	TooMany     bool // to be counted, and sent, at one time
 	Secret      uuid.UUID
 }
 
@@ -218,12 +234,14 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 		if shown.Missed, err = c.Commands.MissedEvents(v.Context(), v.caller(), found.ID); err != nil {
 			return screen{}, err
 		}
-		failing, _ := deliverystate.Named(deliverystate.Failing)
-		shown.Failing, err = c.countDeliveries(v, found.ID, failing)
+		shown.Failing, err = c.failing(v, found.ID)
 	case "recover":
 		shown.Recovery, err = c.Commands.CountRecovery(v.Context(), v.caller(), command.RecoverDestination{
 			Destination: found.ID,
 		})
+		if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) && refusal.Kind == command.Invalid {
+			shown.TooMany, err = true, nil
+		}
 	}
 	return screen{Title: upperFirst(shown.Change) + " " + found.Name, Template: "confirm", Data: shown}, err
 }

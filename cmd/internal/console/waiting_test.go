@@ -42,8 +42,15 @@ func TestStanding(t *testing.T) {
 	other := w.publish(t, "concert/2")
 	b.get(t, path).expect(t, 200, "waits for its turn: 2 deliveries wait for this destination")
 
+	unsendable := func() {
+		t.Helper()
+		if p := b.get(t, path+"/retry").expect(t, 200, "It can't be sent now"); strings.Contains(p.body, "Send now</button>") {
+			t.Errorf("there is a form:\n%s", p.body)
+		}
+	}
 	enabled(false)
 	b.get(t, path).expect(t, 200, "It waits because its destination is disabled.")
+	unsendable()
 	enabled(true)
 
 	retry := delivery.Retry{Schedule: []time.Duration{time.Hour}}
@@ -54,6 +61,7 @@ func TestStanding(t *testing.T) {
 	b.get(t, path).expect(t, 200, "It is due, and waits for its turn")
 	w.attemptedAs(t, event, id, 503, "later", delivery.RecordAttempt{Number: 2, Trigger: delivery.Automatic, Retry: retry})
 	b.get(t, path).expect(t, 200, "No attempt is planned any more.")
+	unsendable()
 
 	// A replay is sent at once, even to a disabled destination.
 	enabled(false)
