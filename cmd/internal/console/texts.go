@@ -9,7 +9,8 @@ var said = map[string]string{
 	"enabled":  "The destination is enabled.",
 	"disabled": "The destination is disabled.", "deleted": "The destination was deleted.",
 	"expired": "The secret has expired.", "replayed": "The delivery will be sent again.",
-	"retried": "The delivery is due: it is sent as soon as its destination takes it.", "recovering": "What waited and what failed is due: it is sent, the oldest first, " +
+	"retried": "The delivery is due: it is sent as soon as its destination takes it.",
+	"recovering": "What waited and what failed is due: it is sent, the oldest first, " +
 		"as fast as the destination takes it.",
 	"collecting": "The source will be collected when its host has a free turn.", "paused": "The source is paused.",
 	"resumed": "The source is resumed and visited next.", "rebuilding": "The rebuild has started. The current one " +
