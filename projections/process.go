@@ -127,7 +127,8 @@ func (p *reacting) save(s *session) error {
 	seen, last, events := p.seen, p.last, p.events
 	p.events, p.began = 0, time.Now()
 	p.saving = make(chan error, 1)
-	go func(done chan<- error) {
+	done := p.saving
+	go panics.Func("consumer "+p.Name(), func() {
 		done <- panics.Catch("consumer "+p.Name(), func() error {
 			if pending != nil {
 				if err := pending(p.ending); err != nil {
@@ -137,7 +138,7 @@ func (p *reacting) save(s *session) error {
 			return s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
 		})
 		p.saveOwed(s)
-	}(p.saving)
+	})()
 	return nil
 }
 

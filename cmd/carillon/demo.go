@@ -16,6 +16,7 @@ import (
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/dev/demo"
+	"carillon/eventstore/panics"
 )
 
 // demoCommand finds a running server by the same settings as the other commands. If there is none, it starts one with
@@ -76,7 +77,7 @@ func (c *demoCommand) Run(ctx context.Context, t terminal, cli *commandLine) err
 	defer cancel()
 	var failure error
 	serving.Go(func() {
-		if failure = a.Run(ctx); failure != nil {
+		if failure = panics.Catch("demo", func() error { return a.Run(ctx) }); failure != nil {
 			cancel()
 		}
 	})

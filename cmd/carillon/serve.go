@@ -54,10 +54,10 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 	var welcoming sync.WaitGroup
 	defer welcoming.Wait()
 	defer cancel()
-	welcoming.Go(func() { // it waits until the server works
-		if err := panics.Catch("welcome", func() error { return a.Welcome(ctx, t.out) }); err != nil && ctx.Err() == nil {
+	welcoming.Go(panics.Func("welcome", func() { // it waits until the server works
+		if err := a.Welcome(ctx, t.out); err != nil && ctx.Err() == nil {
 			log.Error("could not prepare the development organization", "error", err)
 		}
-	})
+	}))
 	return a.Run(ctx)
 }

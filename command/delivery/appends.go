@@ -129,16 +129,25 @@ func (a *appends) olderOf(f *fanOut) (older []*fanOut) {
 // begin appends what may be begun. The mutex is held.
 func (a *appends) begin() {
 	for f := a.next(); f != nil; f = a.next() {
-		a.working.Go(func() {
-			for f := f; f != nil; {
-				done := false
-				err := panics.Catch("dispatcher", func() (err error) {
-					done, err = a.record(a.ctx, f)
-					return err
-				})
-				f = a.after(f, done, err)
+		a.working.Go(panics.Func("dispatcher", func() {
+			if err := panics.Catch("dispatcher", func() error { a.work(f); return nil }); err != nil {
+				a.mu.Lock() // what is counted may be wrong: the consumer starts again
+				defer a.mu.Unlock()
+				a.fail(err)
 			}
+		}))
+	}
+}
+
+// work records a fan-out, and those that are next in turn.
+func (a *appends) work(f *fanOut) {
+	for f != nil {
+		done := false
+		err := panics.Catch("dispatcher", func() (err error) {
+			done, err = a.record(a.ctx, f)
+			return err
 		})
+		f = a.after(f, done, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/eventstore/panics"
 )
 
 // heldUp are appends that end when the test lets them.
@@ -259,6 +260,21 @@ func TestAppends_noneAfterEnd(t *testing.T) {
 		}
 		if h.Err() != nil {
 			t.Errorf("the end is a failure: %v", h.Err())
+		}
+	})
+}
+
+// A panic after an append, between two, ends them all, and not the process.
+func TestAppends_failByAPanic(t *testing.T) {
+	beside(t, func(t *testing.T, h *heldUp) {
+		f := h.take(t, uuid.New(), 1)
+		h.appends.mu.Lock()
+		f.done = nil // it can't be closed
+		h.appends.mu.Unlock()
+		h.end(f, nil)
+		synctest.Wait()
+		if _, panicked := errors.AsType[*panics.Error](h.Err()); !panicked {
+			t.Errorf("failed with %v", h.Err())
 		}
 	})
 }

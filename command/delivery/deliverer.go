@@ -29,6 +29,8 @@ const (
 	freshFor       = 2 * time.Second       // a delivery that was just handed over is sent even while Postgres is away
 	holdingPoll    = 50 * time.Millisecond // while it is not known whether leases still hold
 
+	resetPause = time.Second // between two resets, in which nothing is begun
+
 	worthwhileClaim = 128 // after a claim of as many, more may wait
 )
 
@@ -98,6 +100,8 @@ type Deliverer struct {
 
 	mu       sync.Mutex // guards the rest
 	schedule *schedule.Scheduler
+	inFlight map[uuid.UUID]*Job      // kept beside the schedule, which may break
+	paused   time.Time               // nothing is begun before, after a panic
 	ctx      context.Context         // nil means no request may begin
 	timed    time.Time               // when something is begun next; zero means nothing is planned
 	back     []uuid.UUID             // deliveries that go back to the queue
@@ -126,7 +130,7 @@ func (d *Deliverer) init() {
 		d.attempts = slog.New(sampling.New(d.Log.Handler(), attemptLines))
 		d.wake, d.returns = make(chan struct{}, 1), make(chan struct{}, 1)
 		d.resting, d.disabled = map[uuid.UUID]time.Time{}, map[uuid.UUID]struct{}{}
-		d.ended = map[uuid.UUID]struct{}{}
+		d.ended, d.inFlight = map[uuid.UUID]struct{}{}, map[uuid.UUID]*Job{}
 		d.refused, d.refuses = map[uuid.UUID]struct{}{}, make(chan struct{}, 1)
 	})
 }
@@ -146,11 +150,8 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	watching.Go(func() { d.guardedLoop(ctx, d.announce)(); unfollow() })
 	d.guardedLoop(ctx, d.claimLoop)()
 	watching.Wait()
-	d.mu.Lock()
-	d.ctx = nil // takes nothing more
-	d.putBack(d.schedule.DropAll(time.Now()))
-	back := d.back
-	d.mu.Unlock()
+	var back []uuid.UUID
+	d.guarded(func() { back = d.takeNoMore() })()
 	returning, returned := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer returned()
 	d.giveBack(returning, back)
@@ -164,6 +165,15 @@ func (d *Deliverer) Run(ctx context.Context) error {
 		<-finished
 	}
 	return nil
+}
+
+// takeNoMore ends the taking of deliveries, and returns those that were not begun.
+func (d *Deliverer) takeNoMore() (back []uuid.UUID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ctx = nil
+	d.putBack(d.schedule.DropAll(time.Now()))
+	return d.back
 }
 
 // Wake makes it look into the queue now.
@@ -285,7 +295,11 @@ func (d *Deliverer) claim(ctx context.Context) (wait time.Duration, turn bool) {
 func (d *Deliverer) room() schedule.Room {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.schedule.Room(time.Now())
+	now := time.Now()
+	if now.Before(d.paused) {
+		return schedule.Room{}
+	}
+	return d.schedule.Room(now)
 }
 
 // takeRests takes in how long destinations are to rest, as the last claim saw it.

@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/publication"
 	"carillon/command/webhook"
+	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 )
 
@@ -26,6 +27,20 @@ func (p panicking) Send(ctx context.Context, r webhook.Request) webhook.Result {
 	return p.noting.Send(ctx, r)
 }
 
+func jobFor(t *testing.T, store eventstore.Store, organization uuid.UUID, url string) Job {
+	t.Helper()
+	id := uuid.New()
+	makeDestination(t, store, id, organization, url)
+	return Job{
+		ID:           uuid.New(),
+		Destination:  id,
+		Organization: organization,
+		LeasedUntil:  time.Now().Add(time.Hour),
+		Body: &Body{Event: uuid.New(),
+			Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}},
+	}
+}
+
 // After a panic the deliverer goes on with the next deliveries. One whose attempt panics keeps its lease.
 func TestDeliverer_survivesAPanic(t *testing.T) {
 	t.Parallel()
@@ -34,19 +49,7 @@ func TestDeliverer_survivesAPanic(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			store, organization := nodetest.Start(t), uuid.New()
-			jobFor := func(url string) Job {
-				id := uuid.New()
-				makeDestination(t, store, id, organization, url)
-				return Job{
-					ID:           uuid.New(),
-					Destination:  id,
-					Organization: organization,
-					LeasedUntil:  time.Now().Add(time.Hour),
-					Body: &Body{Event: uuid.New(),
-						Published: publication.Published{Type: "news.item.added", Data: []byte("{}")}},
-				}
-			}
-			first, second := jobFor(bad), jobFor(good)
+			first, second := jobFor(t, store, organization, bad), jobFor(t, store, organization, good)
 			queue := &claims{released: make(chan uuid.UUID, 10)}
 			queue.claim = func(n int) []Job {
 				switch {
@@ -79,5 +82,45 @@ func TestDeliverer_survivesAPanic(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// What is in flight at a panic stays here and counted, and nothing is begun in the second after it.
+func TestDeliverer_resetKeepsInFlight(t *testing.T) {
+	t.Parallel()
+	const first, second = "https://example.org/first", "https://example.org/second"
+	store, organization := nodetest.Start(t), uuid.New()
+	going, next := jobFor(t, store, organization, first), jobFor(t, store, organization, second)
+	reset := make(chan struct{})
+	queue := &claims{released: make(chan uuid.UUID, 10)}
+	queue.claim = func(n int) []Job {
+		if n == 1 {
+			return []Job{going}
+		}
+		select {
+		case <-reset:
+			reset = nil
+			return []Job{next}
+		default:
+			return nil
+		}
+	}
+	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
+	s := &sending{t: t, Deliverer: deliverer(store, queue, sender)}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	s.eventually("the first one is sent", func() bool { return sender.sent(first) == 1 })
+	s.guarded(func() { panic("planted") })()
+	if _, running := s.Load(); running != 1 || !s.known(going.ID) || s.room().Limit != 0 {
+		t.Errorf("%d in flight; here: %t; room for %d", running, s.known(going.ID), s.room().Limit)
+	}
+	close(reset)
+	s.eventually("the next one is sent", func() bool { return sender.sent(second) == 1 })
+	close(sender.let)
+	s.eventually("both end", func() bool { _, running := s.Load(); return running == 0 })
+	cancel()
+	if err := <-ended; err != nil || sender.sent(first) != 1 {
+		t.Errorf("%v; the first one was sent %d times", err, sender.sent(first))
 	}
 }

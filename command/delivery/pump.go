@@ -10,12 +10,17 @@ import (
 
 // begin starts what may start. The mutex is held.
 func (d *Deliverer) begin(now time.Time) {
-	if d.ctx == nil {
+	switch {
+	case d.ctx == nil:
+		return
+	case now.Before(d.paused):
+		d.beginAt(d.paused)
 		return
 	}
 	for next, ok := d.schedule.Next(now); ok; next, ok = d.schedule.Next(now) {
 		job, ctx := next.Payload.(*Job), d.ctx //nolint:forcetypeassert,errcheck // it offers no others
 		job.limit = next.Limit
+		d.inFlight[job.ID] = job
 		d.running.Go(d.guarded(func() {
 			if d.done(job, d.attempted(ctx, job)) {
 				d.Wake()
@@ -36,6 +41,7 @@ func (d *Deliverer) done(job *Job, outcome schedule.Outcome) (claim bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
+	delete(d.inFlight, job.ID)
 	claim = d.schedule.Done(job.ID, outcome, now)
 	d.begin(now)
 	return claim
@@ -79,8 +85,8 @@ func (d *Deliverer) guardedLoop(ctx context.Context, part func(context.Context))
 	return panics.Loop(ctx, "deliverer", func(ctx context.Context) { d.orReset(func() { part(ctx) }) })
 }
 
-// orReset calls f. If it panics, what waits and what is in flight may be counted wrong: an empty schedule takes the
-// place of the one there is, and the deliveries are found again by their leases.
+// orReset calls f. If it panics, what waits and what is in flight may be counted wrong: another schedule takes the place
+// of the one there is, a pause later. It goes on with what is in flight; others are found again by their leases.
 func (d *Deliverer) orReset(f func()) {
 	intact := false
 	defer func() {
@@ -89,11 +95,23 @@ func (d *Deliverer) orReset(f func()) {
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.schedule, d.timed, d.restsKnown = schedule.New(d.Settings), time.Time{}, false
-		d.Wake()
+		d.reset(time.Now())
 	}()
 	f()
 	intact = true
+}
+
+// reset replaces the schedule. The mutex is held.
+func (d *Deliverer) reset(now time.Time) {
+	d.schedule, d.timed, d.restsKnown = schedule.New(d.Settings), time.Time{}, false
+	d.paused = now.Add(resetPause)
+	going := make([]schedule.Delivery, 0, len(d.inFlight))
+	for _, job := range d.inFlight {
+		going = append(going, job.scheduled())
+	}
+	d.schedule.Resume(going, now)
+	d.beginAt(d.paused)
+	d.Wake()
 }
 
 // putBack lets deliveries go back to the queue, and waits for nothing. The mutex is held.

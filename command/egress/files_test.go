@@ -1,12 +1,15 @@
 package egress
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
 	"testing"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 // Transports that share a bound close what is idle, of any of them, before they have too many connections open.
@@ -46,6 +49,18 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 		transport.CloseIdleConnections()
 	}
 	awaitOpened(t, files, 0)
+}
+
+// A panic while a connection is made gives its file back.
+func TestFilesAreGivenBackAfterAPanic(t *testing.T) {
+	t.Parallel()
+	files := NewFiles(1)
+	ctx := httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{ConnectStart: func(string, string) { panic("planted") }})
+	conn, err := NewTransport(loopback, Options{Files: files}).DialContext(ctx, "tcp", "127.0.0.1:9")
+	if _, panicked := errors.AsType[*panics.Error](err); conn != nil || !panicked || opened(files) != 0 {
+		t.Errorf("got %v, %v; %d connections are open", conn, err, opened(files))
+	}
 }
 
 // awaitOpened waits until at most a number of connections is open: others close by themselves.

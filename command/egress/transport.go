@@ -102,10 +102,12 @@ func guardedDial(policy Policy, opts Options) dial {
 		Timeout:  dialTimeout,
 		Resolver: resolver,
 		ControlContext: func(ctx context.Context, network, address string, socket syscall.RawConn) error {
-			if err := policy.control(ctx, network, address, socket); err != nil {
-				return err
-			}
-			return leaveFrom(opts.From, network, socket)
+			return panics.Catch("dial", func() error { // addresses of two families are dialed in goroutines of their own
+				if err := policy.control(ctx, network, address, socket); err != nil {
+					return err
+				}
+				return leaveFrom(opts.From, network, socket)
+			})
 		},
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -122,12 +124,17 @@ func guardedDial(policy Policy, opts Options) dial {
 			return nil, err
 		}
 		opts.Files.take()
+		var made *Conn
+		defer func() { // after a panic, too
+			if made == nil {
+				opts.Files.giveBack()
+			}
+		}()
 		conn, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
-			opts.Files.giveBack()
 			return nil, err
 		}
-		made := &Conn{Conn: conn, closed: sync.OnceFunc(opts.Files.giveBack)}
+		made = &Conn{Conn: conn, closed: sync.OnceFunc(opts.Files.giveBack)}
 		made.Expire(time.Now().Add(maxAge - rand.N(maxAge/5))) //nolint:gosec // no secret
 		return made, nil
 	}

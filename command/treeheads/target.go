@@ -47,11 +47,11 @@ func (t *Target) Send(ctx context.Context, head *seal.Head) error {
 		return errWriting
 	}
 	written := make(chan error, 1)
-	go func() { // a mount that does not answer can't be interrupted
+	go panics.Func("tree heads", func() { // a mount that does not answer can't be interrupted
 		err := panics.Catch("tree heads", func() error { return t.write(line) })
 		t.writing.Store(false) // before the answer: the next head may follow at once
 		written <- err
-	}()
+	})()
 	select {
 	case err := <-written:
 		return err

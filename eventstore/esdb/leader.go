@@ -67,33 +67,42 @@ func noServer(waited time.Duration, last error) error {
 
 // search begins a search, at a member that was named as the leader if any, or joins the one in progress.
 func (s *connection) search(named string) <-chan singleflight.Result {
-	return s.searches.DoChan("leader", func() (any, error) {
-		s.mu.Lock()
-		connected, wait := s.link != nil, time.Until(s.failed.Add(searchPause))
-		s.mu.Unlock()
-		if connected && named == "" { // by a search that ended just now
-			return nil, nil //nolint:nilnil // callers look for the link
-		}
-		pause(s.ctx, wait)
-		found, err := s.discover(named)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		switch {
-		case err != nil:
-			s.failed = time.Now()
-			s.log.Debug("event store not connected", "error", err)
-		case s.closed:
-			found.end()
-		default:
-			if s.link != nil {
-				s.link.end()
-			}
-			s.link = found
-			s.log.Debug("event store connected", "address", found.address)
-			go panics.Func(part, func() { s.watch(found) })()
-		}
-		return nil, err
+	return s.searches.DoChan("leader", func() (any, error) { // callers look for the link
+		return nil, panics.Catch(part, func() error { return s.searchOnce(named) })
 	})
+}
+
+// searchOnce searches for the leader. A failed search, one that panicked included, delays the next.
+func (s *connection) searchOnce(named string) error {
+	s.mu.Lock()
+	connected, wait := s.link != nil, time.Until(s.failed.Add(searchPause))
+	s.mu.Unlock()
+	if connected && named == "" { // by a search that ended just now
+		return nil
+	}
+	pause(s.ctx, wait)
+	var found *link
+	err := panics.Catch(part, func() (err error) {
+		found, err = s.discover(named)
+		return err
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.failed = time.Now()
+		s.log.Debug("event store not connected", "error", err)
+	case s.closed:
+		found.end()
+	default:
+		if s.link != nil {
+			s.link.end()
+		}
+		s.link = found
+		s.log.Debug("event store connected", "address", found.address)
+		go panics.Func(part, func() { s.watch(found) })()
+	}
+	return err
 }
 
 // discover connects to the leader: the one that was named, or that gossip names, or the first member that answers.

@@ -122,32 +122,47 @@ func (s *Store) keep(after eventstore.Position) (stop func()) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for broken := false; ctx.Err() == nil; {
+	broken := false // something panicked: what is kept is dropped first
+	work := func(ctx context.Context) {
+		for ctx.Err() == nil {
 			if !broken {
-				broken = panics.Catch("tail", func() error { s.follow(ctx, after, kept); return nil }) != nil
-			}
-			if broken { // what is kept is dropped first
-				select {
-				case <-time.After(panicPause):
-				case <-ctx.Done():
-				}
+				broken = true
+				s.follow(ctx, after, kept)
+				broken = false
 			}
 			head, err := s.Head(ctx)
+			if err != nil && broken {
+				pause(ctx)
+			}
 			if err != nil {
 				continue // Follow ends again
 			}
+			broken = true
+			s.restart(kept, head)
 			after, broken = head, false
-			s.mu.Lock()
-			kept.restart(head)
-			s.mu.Unlock()
 		}
+	}
+	go func() {
+		defer close(stopped)
+		panics.Loop(ctx, "tail", work)()
 	}()
 	return func() {
 		cancel()
 		<-stopped
 	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(panicPause):
+	case <-ctx.Done():
+	}
+}
+
+func (s *Store) restart(kept *window, head eventstore.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept.restart(head)
 }
 
 // follow keeps the events after a position, until the store can't continue from there.

@@ -322,10 +322,18 @@ func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 	<-other.ended
 }
 
-// broken is a store whose shared subscription panics when it has yielded some events.
+// broken is a store whose shared subscription panics when it has yielded some events, and then once more when it is
+// asked where to go on.
 type broken struct {
 	eventstore.Store
-	left atomic.Int64
+	left, heads atomic.Int64
+}
+
+func (b *broken) Head(ctx context.Context) (eventstore.Position, error) {
+	if b.left.Load() <= 0 && b.heads.Add(1) == 1 {
+		panic("planted")
+	}
+	return b.Store.Head(ctx)
 }
 
 func (b *broken) Subscribe(

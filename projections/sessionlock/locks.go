@@ -96,7 +96,14 @@ func (l *Locks) Open(ctx context.Context) error {
 func (l *Locks) start(first *session) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l.stop, l.ended = cancel, make(chan struct{})
-	go panics.Func(part, func() { l.run(ctx, first) })()
+	go func(ended chan<- struct{}) {
+		defer close(ended)
+		panics.Loop(ctx, part, func(ctx context.Context) {
+			given := first
+			first = nil
+			l.run(ctx, given)
+		})()
+	}(l.ended)
 }
 
 // Close ends the session, and all locks with it.

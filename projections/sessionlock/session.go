@@ -48,7 +48,6 @@ type backend struct {
 
 // run keeps a session open until the context ends.
 func (l *Locks) run(ctx context.Context, s *session) {
-	defer close(l.ended)
 	var last backend
 	told := false
 	for {
@@ -61,9 +60,9 @@ func (l *Locks) run(ctx context.Context, s *session) {
 			last, told = s.backend, false
 			return l.use(ctx, s)
 		})
-		if s != nil {
-			s.close()
+		if lost := s; lost != nil {
 			s = nil
+			_ = panics.Catch(part, func() error { lost.close(); return nil })
 		}
 		_ = panics.Catch(part, func() error { l.lose(fmt.Errorf("%w: %w", ErrLost, err), false); return nil })
 		if ctx.Err() != nil {

@@ -277,3 +277,11 @@ func TestLocks_surviveAPanic(t *testing.T) {
 	acquire(t, locks, key)
 	hear("") // it listens again
 }
+
+// A panic at the end of a session does not keep the next one from being opened.
+func TestLocks_surviveAPanicAtTheEnd(t *testing.T) {
+	t.Parallel()
+	locks := pgtest.Locks(t, pgtest.Pool(t))
+	sessionlock.StartBroken(locks)
+	acquire(t, locks, key)
+}

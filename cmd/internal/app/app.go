@@ -248,11 +248,11 @@ func newStage(fail func(error)) *stage {
 
 // run starts a part. Its error stops the process; a panic starts it again.
 func (s *stage) run(name string, part func(context.Context) error) {
-	s.parts.Go(func() {
+	s.parts.Go(panics.Func(name, func() {
 		if err := panics.Keep(s.ctx, name, part); err != nil && !errors.Is(err, context.Canceled) {
 			s.fail(err)
 		}
-	})
+	}))
 }
 
 // keep starts a part that goes on until the stage is stopped.

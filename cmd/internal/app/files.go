@@ -30,15 +30,17 @@ func connectionsFor(files uint64) (inFlight, idle int) {
 	return inFlight, left - inFlight
 }
 
-// callersFor returns how many connections to the API and to the admin API may be open: what others leave.
+// callersFor returns how many connections to the API and to the admin API may be open: what others leave. The admin API
+// has an eighth of it as well.
 func callersFor(files uint64) (api, admin int) {
 	if files == 0 {
 		return maxCallers, filesOfOthers / 8
 	}
 	inFlight, idle := connectionsFor(files)
 	others := min(filesOfOthers, files/2)
-	rest := files - others - uint64(inFlight+idle)     //nolint:gosec // neither is negative
-	return int(min(rest, maxCallers)), int(others / 8) //nolint:gosec // bounded
+	rest := files - others - uint64(inFlight+idle) //nolint:gosec // neither is negative
+	share := min(rest/8, maxCallers/16)
+	return int(min(rest-share, maxCallers)), int(others/8 + share) //nolint:gosec // bounded
 }
 
 // outgoing bounds the connections that go out of this process: those of webhooks, whichever certificate they show, and

@@ -141,7 +141,7 @@ func (r *rebuilds) begin(
 	}
 	current := &adminapi.Rebuild{StartedAt: time.Now().UTC()}
 	list[name] = current
-	r.works.Go(func() {
+	r.works.Go(panics.Func("rebuild", func() {
 		err := panics.Catch("rebuild", func() error {
 			return work(func(at, head eventstore.Position) {
 				r.mu.Lock()
@@ -159,7 +159,7 @@ func (r *rebuilds) begin(
 		default:
 			current.Error = err.Error()
 		}
-	})
+	}))
 	return nil
 }
 

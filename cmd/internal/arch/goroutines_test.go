@@ -63,6 +63,9 @@ func TestBareStartsAreFound(t *testing.T) {
 	for source, want := range map[string]int{
 		"go f()": 1, "group.Go(f)": 1, "time.AfterFunc(1, f)": 1, "go func() { f() }()": 1,
 		`go panics.Func("part", f)()`: 0, "group.Go(d.guarded(f))": 0, "time.AfterFunc(1, func() { cancel() })": 0,
+		"searches.DoChan(key, f)": 1, "searches.DoChan(key, func() (any, error) { return d.guardedSearch() })": 0,
+		`go func() { _ = panics.Catch("part", f); g() }()`: 1, "group.Go(func() { cancel(); f() })": 1,
+		`go func() { defer close(done); _ = panics.Catch("part", f) }()`: 0,
 	} {
 		var err error
 		f.tree, err = parser.ParseFile(f.fset, "p.go", "package p\nfunc g() {\n"+source+"\n}", parser.SkipObjectResolution)
@@ -86,30 +89,79 @@ func (f *file) bareStarts() (lines []int) {
 	return lines
 }
 
+// starters are the functions by which a goroutine or a timer begins.
+var starters = map[string]bool{"Go": true, "AfterFunc": true, "DoChan": true}
+
 func starts(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GoStmt:
 		return true
 	case *ast.CallExpr:
 		called, is := n.Fun.(*ast.SelectorExpr)
-		return is && (called.Sel.Name == "Go" || called.Sel.Name == "AfterFunc")
+		return is && starters[called.Sel.Name]
 	}
 	return false
 }
 
-// guards reports whether something started is guarded, or a timer that cancels a context.
+// guards reports whether all that something started does is in a guard, or harmless.
 func (f *file) guards(started ast.Node) (guarded bool) {
-	_, call := started.(*ast.CallExpr)
-	ast.Inspect(started, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.SelectorExpr:
-			left, is := n.X.(*ast.Ident)
-			guarded = guarded || is && f.byName[left.Name] == "carillon/eventstore/panics" ||
-				strings.HasPrefix(n.Sel.Name, "guarded")
-		case *ast.Ident:
-			guarded = guarded || call && (n.Name == "cancel" || n.Name == "stop")
+	if statement, is := started.(*ast.GoStmt); is {
+		return f.guarded(statement.Call)
+	}
+	call := started.(*ast.CallExpr) //nolint:forcetypeassert,errcheck // see starts
+	return len(call.Args) > 0 && f.guarded(call.Args[len(call.Args)-1])
+}
+
+// harmless are functions that can't panic: what else a started function may call outside its guard.
+var harmless = map[string]bool{"cancel": true, "stop": true, "close": true, "unfollow": true, "Err": true}
+
+// guarded reports whether a started function, or a call of one, is a guard, or calls nothing else.
+func (f *file) guarded(started ast.Expr) bool {
+	switch n := started.(type) {
+	case *ast.Ident:
+		return harmless[n.Name]
+	case *ast.CallExpr:
+		if literal, is := n.Fun.(*ast.FuncLit); is {
+			return f.guarded(literal)
 		}
-		return true
-	})
-	return guarded
+		return f.guard(n)
+	case *ast.FuncLit:
+		all := true
+		ast.Inspect(n.Body, func(n ast.Node) bool {
+			call, is := n.(*ast.CallExpr)
+			if !is {
+				return true
+			}
+			if f.guard(call) {
+				return false
+			}
+			all = all && harmless[calledName(call)]
+			return true
+		})
+		return all
+	}
+	return false
+}
+
+// guard reports whether a call is one of package panics or of a method that is named for it, or calls its result.
+func (f *file) guard(call *ast.CallExpr) bool {
+	if inner, is := call.Fun.(*ast.CallExpr); is {
+		return f.guard(inner)
+	}
+	called, is := call.Fun.(*ast.SelectorExpr)
+	if !is {
+		return false
+	}
+	left, is := called.X.(*ast.Ident)
+	return is && f.byName[left.Name] == "carillon/eventstore/panics" || strings.HasPrefix(called.Sel.Name, "guarded")
+}
+
+func calledName(call *ast.CallExpr) string {
+	switch called := call.Fun.(type) {
+	case *ast.Ident:
+		return called.Name
+	case *ast.SelectorExpr:
+		return called.Sel.Name
+	}
+	return ""
 }

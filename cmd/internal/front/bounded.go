@@ -2,14 +2,22 @@ package front
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
+	"time"
+
+	"carillon/eventstore/panics"
 )
 
+// grace is how long a connection stays open after an answer: its next request may be under way.
+const grace = time.Second
+
 // Bounded is a listener with a maximum of open connections, so that callers leave files to others. For one more, the
-// connection is closed that has waited longest for a request; if all have one, the caller waits.
+// connection is closed that has waited longest for a request that is whole up to its body; if all have one, or had one
+// just now, the caller waits.
 type Bounded struct {
 	net.Listener
 
@@ -20,12 +28,13 @@ type Bounded struct {
 	open    int
 	evicted uint64
 	ended   bool
-	waiting *list.List // of *counted, without a request, longest first
+	silent  *list.List // of *counted, without a request so far, longest first
+	waiting *list.List // of *counted, between two requests, longest first
 }
 
 // Bound returns a listener with a maximum of open connections. Serve learns from it which ones have a request.
 func Bound(listener net.Listener, most int) *Bounded {
-	b := &Bounded{Listener: listener, max: most, waiting: list.New()}
+	b := &Bounded{Listener: listener, max: most, silent: list.New(), waiting: list.New()}
 	b.changed.L = &b.mu
 	return b
 }
@@ -43,15 +52,19 @@ func (b *Bounded) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &counted{Conn: accepted, of: b}
+	c := &counted{Conn: accepted, of: b, idle: true}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open++
 	for b.open > b.max && !b.ended {
-		if first := b.waiting.Front(); first != nil {
+		out, wait := b.next(time.Now())
+		switch {
+		case out != nil:
 			b.evicted++
-			_ = first.Value.(*counted).end() //nolint:forcetypeassert,errcheck // it has no others
+			_ = out.end()
 			continue
+		case wait > 0:
+			time.AfterFunc(wait, panics.Func("listener", b.wake))
 		}
 		b.changed.Wait()
 	}
@@ -59,8 +72,33 @@ func (b *Bounded) Accept() (net.Conn, error) {
 		_ = c.end()
 		return nil, net.ErrClosed
 	}
-	c.place = b.waiting.PushBack(c)
+	c.wait(b.silent)
 	return c, nil
+}
+
+// next returns the connection to close for another one, or when there may be one. The mutex is held.
+func (b *Bounded) next(now time.Time) (out *counted, wait time.Duration) {
+	silent, waiting := first(b.silent), first(b.waiting)
+	if waiting != nil {
+		wait = waiting.since.Add(grace).Sub(now)
+	}
+	if waiting == nil || wait > 0 || silent != nil && silent.since.Before(waiting.since) {
+		return silent, wait
+	}
+	return waiting, 0
+}
+
+func first(of *list.List) *counted {
+	if front := of.Front(); front != nil {
+		return front.Value.(*counted) //nolint:forcetypeassert,errcheck // it has no others
+	}
+	return nil
+}
+
+func (b *Bounded) wake() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.changed.Broadcast()
 }
 
 // Close implements net.Listener.
@@ -72,8 +110,47 @@ func (b *Bounded) Close() error {
 	return b.Listener.Close()
 }
 
-// follow is told by net/http what a connection does.
+// follow is told by net/http what a connection does. The first byte of a request makes it active, and does not keep it
+// from being closed for others: many may never send the rest.
 func (b *Bounded) follow(of net.Conn, state http.ConnState) {
+	c := countedOf(of)
+	if c == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch state {
+	case http.StateActive:
+		c.idle = false
+	case http.StateHijacked:
+		c.idle = false
+		c.leave()
+	case http.StateIdle:
+		c.idle = true
+		c.settle()
+	case http.StateNew, http.StateClosed:
+	}
+}
+
+type ofConnection struct{}
+
+// name lets requests know their connection.
+func (*Bounded) name(ctx context.Context, of net.Conn) context.Context {
+	return context.WithValue(ctx, ofConnection{}, countedOf(of))
+}
+
+// serve keeps the connections of requests that are being answered.
+func (b *Bounded) serve(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, _ := r.Context().Value(ofConnection{}).(*counted); c != nil {
+			c.add(1)
+			defer c.add(-1)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func countedOf(of net.Conn) *counted {
 	switch outer := of.(type) {
 	case *secureConn:
 		of = outer.secure.NetConn()
@@ -82,31 +159,47 @@ func (b *Bounded) follow(of net.Conn, state http.ConnState) {
 	case *conn:
 		of = outer.Conn
 	}
-	c, is := of.(*counted)
-	if !is {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch state {
-	case http.StateActive, http.StateHijacked:
-		c.leave()
-	case http.StateIdle:
-		if c.leave(); !c.closed {
-			c.place = b.waiting.PushBack(c)
-			b.changed.Signal()
-		}
-	case http.StateNew, http.StateClosed:
-	}
+	c, _ := of.(*counted)
+	return c
 }
 
 // counted is a connection of a Bounded.
 type counted struct {
 	net.Conn
 
-	of     *Bounded
-	place  *list.Element // among those that wait for a request. Optional
-	closed bool
+	of      *Bounded
+	place   *list.Element // among those that may be closed. Optional
+	in      *list.List    // of the place
+	since   time.Time     // it has the place
+	running int           // requests that are being answered
+	idle    bool          // by what net/http says
+	closed  bool
+}
+
+// add counts requests that are being answered.
+func (c *counted) add(n int) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if c.running += n; c.running > 0 {
+		c.leave()
+	} else if c.idle { // over HTTP/2, whose stream may end before its handler
+		c.settle()
+	}
+}
+
+// settle lets the connection be closed for others, if nothing is being answered. The mutex is held.
+func (c *counted) settle() {
+	if c.running == 0 && !c.closed {
+		c.leave()
+		c.wait(c.of.waiting)
+		c.of.changed.Signal()
+	}
+}
+
+// wait gives the connection the last place. The mutex is held.
+func (c *counted) wait(in *list.List) {
+	c.in, c.since = in, time.Now()
+	c.place = in.PushBack(c)
 }
 
 // Close implements net.Conn.
@@ -136,10 +229,10 @@ func (c *counted) end() error {
 	return c.Conn.Close()
 }
 
-// leave takes the connection from those that wait for a request. The mutex is held.
+// leave takes the connection from those that may be closed. The mutex is held.
 func (c *counted) leave() {
 	if c.place != nil {
-		c.of.waiting.Remove(c.place)
+		c.in.Remove(c.place)
 		c.place = nil
 	}
 }

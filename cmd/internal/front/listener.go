@@ -61,11 +61,11 @@ func (l *secureListener) take() {
 		accepted, err := l.Listener.Accept()
 		switch {
 		case err == nil:
-			go func() {
+			go panics.Func("handshake", func() {
 				if panics.Catch("handshake", func() error { l.greet(accepted); return nil }) != nil {
 					_ = accepted.Close()
 				}
-			}()
+			})()
 			continue
 		case errors.Is(err, net.ErrClosed):
 			l.failed <- err

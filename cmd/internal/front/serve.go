@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"carillon/eventstore/panics"
 )
 
 const (
@@ -44,10 +46,10 @@ func Serve(
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	if bounded, is := listener.(*Bounded); is {
-		server.ConnState = bounded.follow
+		server.ConnState, server.ConnContext, server.Handler = bounded.follow, bounded.name, bounded.serve(server.Handler)
 	}
 	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
+	stop := context.AfterFunc(ctx, panics.Func("server", func() {
 		defer close(closed)
 		<-time.After(farewell)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
@@ -55,7 +57,7 @@ func Serve(
 		if err := server.Shutdown(closing); err != nil {
 			_ = server.Close()
 		}
-	})
+	}))
 	if certificate == nil {
 		listener = plainListener{listener}
 	} else {

@@ -77,9 +77,30 @@ func (s *Scheduler) nextIn(o *organization, c class, now time.Time) *entry {
 	return nil
 }
 
+// Resume takes deliveries that are in flight already, for a schedule that replaces another one.
+func (s *Scheduler) Resume(inFlight []Delivery, now time.Time) {
+	for _, d := range inFlight {
+		l := s.laneOf(&d, now)
+		s.came++
+		e := &entry{Delivery: d, lane: l, came: s.came}
+		s.here[d.ID] = e
+		s.waiting++
+		s.take(waitingIn(d.Claimed), l.org, 1)
+		s.hold(&d, l)
+		s.begin(e, now)
+	}
+}
+
 // start begins the next request of a lane.
 func (s *Scheduler) start(l *lane, now time.Time) *entry {
 	e := l.queue.next(!l.spilled.IsZero())
+	s.begin(e, now)
+	return e
+}
+
+// begin counts a delivery that waited as in flight.
+func (s *Scheduler) begin(e *entry, now time.Time) {
+	l := e.lane
 	e.running, e.began = true, now
 	l.running++
 	l.used = now
@@ -103,7 +124,6 @@ func (s *Scheduler) start(l *lane, now time.Time) *entry {
 	}
 	s.begun = append(s.begun, e)
 	s.file(l, now)
-	return e
 }
 
 // count counts n more requests of a lane.
