@@ -35,6 +35,8 @@ type Dependencies struct {
 	// OnBehalf answers a request for an organization, as the API answers the organization itself. Its routes are those
 	// of httpapi.OperatorRoutes.
 	OnBehalf func(w http.ResponseWriter, r *http.Request, by command.Caller)
+	// Crowded reports that the connections that are left are for health checks and metrics. Optional.
+	Crowded func() bool
 	// Ready reports for each dependency of the process whether it works now: nil means that it does.
 	Ready func(ctx context.Context) map[string]error
 	// Warnings returns the warnings of a ready process. Optional.
@@ -108,11 +110,27 @@ func New(deps Dependencies) *API {
 	return a
 }
 
+// room refuses requests when the server has few connections left, so that its health can be asked for.
+func (a *API) room(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.Crowded == nil || !a.Crowded() {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		wire.Events.WriteError(w, r, &wire.Failure{
+			Kind:       wire.Unavailable,
+			Issue:      "as many requests of operators are being answered as this server has connections for; try again",
+			RetryAfter: time.Second,
+		})
+	})
+}
+
 func surface(*http.Request) wire.Surface { return wire.Events }
 
 func (a *API) protected() chi.Router {
 	router := chi.NewRouter()
-	router.Use(a.guard)
+	router.Use(a.room, a.guard)
 	if a.Trace != nil {
 		router.Use(a.Trace)
 	}

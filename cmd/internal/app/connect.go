@@ -240,6 +240,7 @@ func (a *App) connectAdmin() *adminapi.API {
 		Readers:     wire.Readers{Await: a.Progress.Await, Cascaded: a.holdings.Cascaded},
 		Projections: a.rebuilds,
 		Ready:       sharedReady(a.ready),
+		Crowded:     func() bool { return a.listeners.admin.Crowded(sparePlaces) },
 		Warnings:    a.warnings,
 		Keys:        a,
 		Seal:        a.seal,

@@ -14,6 +14,8 @@ const (
 	filesOfOthers = 512
 	// maxCallers is the number of open connections to the API, whatever the limit of open files is.
 	maxCallers = 1 << 16
+	// sparePlaces of the admin API are left to /healthz, /readyz and /metrics.
+	sparePlaces = 4
 )
 
 // connectionsFor returns how many requests may be in flight at one time, and how many connections may be idle, for the

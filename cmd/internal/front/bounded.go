@@ -26,6 +26,7 @@ type Bounded struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	open    int
+	busy    int // connections of which a request is being answered
 	evicted uint64
 	ended   bool
 	silent  *list.List // of *counted, without a request so far, longest first
@@ -44,6 +45,13 @@ func (b *Bounded) Load() (open, most int, evicted uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open, b.max, b.evicted
+}
+
+// Crowded reports whether requests are being answered on all but a few of the connections that may be open.
+func (b *Bounded) Crowded(spare int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.busy > b.max-spare
 }
 
 // Accept implements net.Listener.
@@ -180,10 +188,17 @@ type counted struct {
 func (c *counted) add(n int) {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	if c.running += n; c.running > 0 {
+	before := c.running
+	c.running += n
+	switch {
+	case before == 0:
+		c.of.busy++
 		c.leave()
-	} else if c.idle { // over HTTP/2, whose stream may end before its handler
-		c.settle()
+	case c.running == 0:
+		c.of.busy--
+		if c.idle { // over HTTP/2, whose stream may end before its handler
+			c.settle()
+		}
 	}
 }
 

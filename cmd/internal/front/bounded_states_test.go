@@ -40,6 +40,9 @@ func TestBounded_states(t *testing.T) {
 					for _, state := range c.states {
 						b.follow(other, state)
 					}
+					if b.Crowded(1) || !b.Crowded(2) {
+						t.Error("one of two has a request: ", b.busy)
+					}
 					accept(t, b)
 				})).ServeHTTP(httptest.NewRecorder(), request)
 				closed, kept := countedOf(other).closed, !countedOf(answering).closed

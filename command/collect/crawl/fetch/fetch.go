@@ -257,6 +257,9 @@ func (f *Fetcher) request(ctx context.Context, h *host, slot *slot, u *url.URL, 
 	defer func() {
 		took := time.Since(began)
 		h.manner.answered(took)
+		if page == nil && next == nil && err == nil { // the transport or the reader panics
+			err = collect.ErrPanicked
+		}
 		if f.options.Answered != nil {
 			f.options.Answered(outcomeOf(page, next, err), took)
 		}
