@@ -85,7 +85,7 @@ func TestDeliverer_survivesAPanic(t *testing.T) {
 	}
 }
 
-// What is in flight at a panic stays here and counted, and nothing is begun in the second after it.
+// Requests in flight at a panic stay here and counted, and no other one is begun in the second after it.
 func TestDeliverer_resetKeepsInFlight(t *testing.T) {
 	t.Parallel()
 	const first, second = "https://example.org/first", "https://example.org/second"

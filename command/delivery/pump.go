@@ -85,8 +85,8 @@ func (d *Deliverer) guardedLoop(ctx context.Context, part func(context.Context))
 	return panics.Loop(ctx, "deliverer", func(ctx context.Context) { d.orReset(func() { part(ctx) }) })
 }
 
-// orReset calls f. If it panics, what waits and what is in flight may be counted wrong: another schedule takes the place
-// of the one there is, a pause later. It goes on with what is in flight; others are found again by their leases.
+// orReset calls f. If it panics, what waits and what is in flight may be counted wrong: another schedule takes the
+// place of the one there is, a pause later. It goes on with what is in flight; others are found again by their leases.
 func (d *Deliverer) orReset(f func()) {
 	intact := false
 	defer func() {

@@ -35,7 +35,8 @@ type Bounded struct {
 
 // Bound returns a listener with a maximum of open connections. Serve learns from it which ones have a request.
 func Bound(listener net.Listener, most int) *Bounded {
-	b := &Bounded{Listener: listener, max: most, silent: list.New(), waiting: list.New()}
+	b := &Bounded{Listener: listener, max: most}
+	b.silent, b.waiting = list.New(), list.New()
 	b.changed.L = &b.mu
 	return b
 }
@@ -211,7 +212,7 @@ func (c *counted) settle() {
 	}
 }
 
-// wait gives the connection the last place. The mutex is held.
+// wait appends the connection to those that may be closed. The mutex is held.
 func (c *counted) wait(in *list.List) {
 	c.in, c.since = in, time.Now()
 	c.place = in.PushBack(c)

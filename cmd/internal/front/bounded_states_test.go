@@ -17,7 +17,8 @@ func (pipes) Accept() (net.Conn, error) {
 	return one, other.Close()
 }
 
-// A connection is kept while a request of it is answered, and a second more. The first bytes of a request don't keep it.
+// A connection is kept while a request of it is answered, and a second more. The first bytes of a request don't keep
+// it.
 func TestBounded_states(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
