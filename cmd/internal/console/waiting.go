@@ -27,6 +27,9 @@ type standing struct {
 // standingOf determines the standing of a delivery.
 func standingOf(d query.DeliveryDetail, keyless bool, queue int) standing {
 	s := standing{Kind: cmp.Or(string(d.Waits.For), string(d.State)), Until: d.Waits.Until, Queue: queue}
+	if d.Waits.For == "" && d.NextAttemptAt != nil { // a replay, too
+		s.Kind = string(deliverystate.Delivering)
+	}
 	for i, a := range d.Attempts {
 		if a.FailureReason == nil && i < len(d.Attempts)-1 && d.Attempts[len(d.Attempts)-1].FailureReason != nil {
 			s.Arrived = &d.Attempts[i]
