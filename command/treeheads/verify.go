@@ -181,7 +181,9 @@ func (w *walk) retire(e *eventstore.Recorded) {
 	for _, streams := range retire.Streams(event) {
 		for _, stream := range streams {
 			tag := seal.TagOf(stream)
-			w.retired[tag] = w.retired[tag] // it may have ended already
+			if _, named := w.retired[tag]; !named { // one that is may have ended already
+				w.retired[tag] = false
+			}
 		}
 	}
 }
