@@ -123,7 +123,7 @@ func TestDelivery_twoDriversRace(t *testing.T) {
 	p.await(arrived)
 	p.delivery(id, "is being sent", func(d map[string]any) bool { return d["status"] == "delivering" })
 	if message := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict,
-		"ALREADY_EXISTS"); !strings.Contains(message, "in flight") {
+		"ALREADY_EXISTS"); !strings.Contains(message, "being sent") {
 		t.Errorf("message = %s", message)
 	}
 	command := delivery.RecordAttempt{
