@@ -37,20 +37,31 @@ func Watch(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, ticks <-ch
 	}
 }
 
-// EndOverdue ends the sessions of analysts that hold an advisory lock, are in a transaction for longer than a time, or
+// Session is one of an analyst that is to end.
+type Session struct {
+	PID          int32
+	Name, Reason string
+}
+
+// Overdue lists the sessions of analysts that hold an advisory lock, are in a transaction for longer than a time, or
 // hold up notifications.
-func EndOverdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration, log *slog.Logger) error {
+func Overdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration) ([]Session, error) {
 	rows, err := pool.Query(ctx, overdue, Role, most.Seconds(), maxNotificationQueue)
 	if err != nil {
-		return fmt.Errorf("analytics: sessions: %w", err)
+		return nil, fmt.Errorf("analytics: sessions: %w", err)
 	}
-	type session struct {
-		PID          int32
-		Name, Reason string
-	}
-	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[session])
+	sessions, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Session])
 	if err != nil {
-		return fmt.Errorf("analytics: sessions: %w", err)
+		return nil, fmt.Errorf("analytics: sessions: %w", err)
+	}
+	return sessions, nil
+}
+
+// EndOverdue ends the sessions that [Overdue] lists.
+func EndOverdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration, log *slog.Logger) error {
+	sessions, err := Overdue(ctx, pool, most)
+	if err != nil {
+		return err
 	}
 	var failed []error
 	for _, s := range sessions {
