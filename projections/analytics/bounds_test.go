@@ -117,7 +117,10 @@ func TestWatchEndsSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for conn, want := range map[*pgx.Conn]struct{ overdue, ended bool }{
-		holds: {true, true}, reads: {true, false}, elsewhere: {true, false}, idle: {},
+		holds:     {true, true},
+		reads:     {true, false},
+		elsewhere: {true, false},
+		idle:      {},
 	} {
 		pid := int32(conn.PgConn().PID()) //nolint:gosec // a process id
 		overdue := slices.ContainsFunc(listed, func(s analytics.Session) bool { return s.PID == pid })
