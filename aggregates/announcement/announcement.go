@@ -44,7 +44,7 @@ type State struct {
 // Large reports whether a part of the log is more than a tenth of it.
 func Large(due, of int) bool { return of > 0 && due > of/largeShare }
 
-// evolve begins anew if time went back or on by much, or much more is due than was announced.
+// evolve begins again if time went back or on by much, or much more is due than was announced.
 func (e Made) evolve(s State) State {
 	pause := e.At.Sub(s.Last)
 	if s.Since.IsZero() || pause < 0 || pause > maxPause || Large(e.Due-s.Due, e.Of) {

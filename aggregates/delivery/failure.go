@@ -33,20 +33,24 @@ var Failures = []struct {
 
 // Words returns the reason for people; a reason of another version as it is stored.
 func (f Failure) Words() string {
-	for _, declared := range Failures {
-		if declared.Failure == f {
-			return declared.Words
-		}
+	if i := f.row(); i >= 0 {
+		return Failures[i].Words
 	}
 	return string(f)
 }
 
 // Answered reports whether the receiver has answered.
 func (f Failure) Answered() bool {
-	for _, declared := range Failures {
-		if declared.Failure == f {
-			return declared.Answered
+	i := f.row()
+	return i >= 0 && Failures[i].Answered
+}
+
+// row returns the index in Failures, or -1.
+func (f Failure) row() int {
+	for i := range Failures {
+		if Failures[i].Failure == f {
+			return i
 		}
 	}
-	return false
+	return -1
 }

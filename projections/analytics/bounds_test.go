@@ -112,8 +112,7 @@ func TestWatchEndsSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := analytics.EndOverdue(t.Context(), pool, analytics.MaxTransaction,
-		slog.New(slog.DiscardHandler)); err != nil {
+	if err := analytics.EndOverdue(t.Context(), pool, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	for conn, want := range map[*pgx.Conn]struct{ overdue, ended bool }{
@@ -224,7 +223,7 @@ func TestLoginWithoutSuperuser(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock(7)"); err != nil {
 		t.Fatal(err)
 	}
-	if err := analytics.EndOverdue(t.Context(), pool, analytics.MaxTransaction, log); err != nil {
+	if err := analytics.EndOverdue(t.Context(), pool, log); err != nil {
 		t.Error(err)
 	}
 	if err := conn.Ping(t.Context()); err == nil {

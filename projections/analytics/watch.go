@@ -31,7 +31,7 @@ func Watch(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger, ticks <-ch
 			return
 		case <-ticks:
 		}
-		if err := EndOverdue(ctx, pool, MaxTransaction, log); err != nil && ctx.Err() == nil {
+		if err := EndOverdue(ctx, pool, log); err != nil && ctx.Err() == nil {
 			log.Warn("sessions of analysts can't be ended", "error", err)
 		}
 	}
@@ -57,9 +57,9 @@ func Overdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration) ([]Ses
 	return sessions, nil
 }
 
-// EndOverdue ends the sessions that [Overdue] lists.
-func EndOverdue(ctx context.Context, pool *pgxpool.Pool, most time.Duration, log *slog.Logger) error {
-	sessions, err := Overdue(ctx, pool, most)
+// EndOverdue ends the sessions that [Overdue] lists for [MaxTransaction].
+func EndOverdue(ctx context.Context, pool *pgxpool.Pool, log *slog.Logger) error {
+	sessions, err := Overdue(ctx, pool, MaxTransaction)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func NewProven(queries *query.Queries, store eventstore.Store,
 // Forged counts the credentials that were refused because the log does not have them.
 func (p *Proven) Forged() int64 { return p.forged.Load() }
 
-// Watch hears of what changes credentials until the context ends. Those of a changed stream are compared anew, so that
+// Watch hears of what changes credentials until the context ends. Those of a changed stream are compared again, so that
 // no row brings back by hand what has ended.
 func (p *Proven) Watch(ctx context.Context) {
 	streams := eventstore.Categories(

@@ -36,7 +36,7 @@ type allowance struct {
 	mu     sync.Mutex
 	left   int
 	passes time.Time // until when they are not counted
-	asked  *asked    // nil while nobody asks
+	asked  *asked    // nil means no question is in flight
 }
 
 // asked is a question to Postgres, and its answer once done is closed.
