@@ -69,7 +69,8 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	if err != nil {
 		s.Fatal(err)
 	}
-	s.app.Progress.Await(ctx, published.Position, dispatching.DispatcherName, publications.ReadModel.Name)
+	s.app.Progress.Await(ctx, published.Position, publications.ReadModel.Name)
+	s.app.Progress.AwaitRecorded(ctx, published.Position, dispatching.DispatcherName)
 	all = map[deliverystate.State]uuid.UUID{}
 	for state, id := range to {
 		all[state] = dispatch.DeliveryID(published.ID, id)

@@ -264,13 +264,16 @@ func (p *Fixture) IssueKey(tb testing.TB, organization uuid.UUID, expires *time.
 	return issued.Value.Reveal()
 }
 
-// Await waits until read models show the event at a position.
-func (p *Fixture) Await(tb testing.TB, at eventstore.Position, readModels ...string) {
+// Await waits until read models show the event at a position, and process managers have recorded all that follows
+// from it and from those before.
+func (p *Fixture) Await(tb testing.TB, at eventstore.Position, consumers ...string) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
 	defer cancel()
-	if !p.Progress.Await(ctx, at, readModels...) {
-		tb.Fatalf("%v did not get as far as %s", readModels, at)
+	for _, name := range consumers {
+		if !p.Progress.AwaitRecorded(ctx, at, name) {
+			tb.Fatalf("%s did not get as far as %s", name, at)
+		}
 	}
 }
 
