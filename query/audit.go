@@ -6,8 +6,11 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/destination"
 )
 
 // AuditEntry is one change of a destination.
@@ -32,38 +35,49 @@ type AuditEntry struct {
 // are left out. A state follows from the details alone, independent of the events' names: URL comes with all settings,
 // SecretID is new, Expiring end at ExpiresAt.
 type AuditDetail struct {
-	ExternalID            string            `json:"externalId,omitempty"`
-	Name                  string            `json:"name,omitempty"`
-	URL                   string            `json:"url,omitempty"` // without its secrets
-	HasHeaders            bool              `json:"hasHeaders,omitzero"`
-	Headers               map[string]string `json:"headers,omitempty"` // digests of their values by name, if recorded
-	DebounceWindowSeconds int               `json:"debounceWindowSeconds,omitzero"`
-	MaxRequestsPerSecond  float64           `json:"maxRequestsPerSecond,omitzero"`
-	Traceparent           bool              `json:"traceparent,omitzero"`
-	SecretID              uuid.UUID         `json:"secretId,omitzero"`  // of the secret that starts
-	Expiring              []uuid.UUID       `json:"expiring,omitempty"` // secrets that get ExpiresAt
-	ExpiresAt             time.Time         `json:"expiresAt,omitzero"`
-	Status                string            `json:"status,omitempty"` // after the change
-	StatusReason          string            `json:"statusReason,omitempty"`
-	Shown                 []string          `json:"shown,omitempty"`        // to the actor: secrets, address, headers
-	ShownSecrets          []uuid.UUID       `json:"shownSecrets,omitempty"` // the ids of the secrets among them
+	ExternalID string            `json:"externalId"`
+	Name       string            `json:"name"`
+	URL        string            `json:"url"` // without its secrets
+	HasHeaders bool              `json:"hasHeaders"`
+	Headers    map[string]string `json:"headers,omitempty"` // digests of their values by name, if recorded
+	destination.Plain
+	SecretID     uuid.UUID   `json:"secretId"`           // of the secret that starts
+	Expiring     []uuid.UUID `json:"expiring,omitempty"` // secrets that get ExpiresAt
+	ExpiresAt    time.Time   `json:"expiresAt"`
+	Status       string      `json:"status"` // after the change
+	StatusReason string      `json:"statusReason"`
+	Shown        []string    `json:"shown,omitempty"`        // to the actor: secrets, address, headers
+	ShownSecrets []uuid.UUID `json:"shownSecrets,omitempty"` // the ids of the secrets among them
+}
+
+// MarshalJSONTo implements json.MarshalerTo: zero members are left out.
+func (d AuditDetail) MarshalJSONTo(to *jsontext.Encoder) error {
+	type members AuditDetail
+	return json.MarshalEncode(to, members(d), json.OmitZeroStructFields(true))
 }
 
 // AuditState is the state of a destination at a time.
 type AuditState struct {
-	Status                string              `json:"status"`       // enabled, disabled, auto_disabled, deleted
-	StatusReason          *string             `json:"statusReason"` // of an automatic disabling
-	ExternalID            *string             `json:"externalId"`
-	Name                  string              `json:"name"`
-	URL                   string              `json:"url"`
-	HasHeaders            bool                `json:"hasHeaders"`
-	Headers               map[string]string   `json:"headers"` // digests of their values by name; nil if not recorded
-	DebounceWindowSeconds int                 `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  *float64            `json:"maxRequestsPerSecond"` // nil means no limit
-	Traceparent           bool                `json:"traceparent"`
-	Secrets               []AuditSecret       `json:"secrets"`       // in order of their start, including ended ones
-	Revision              int64               `json:"revision"`      // of the last change that counts
-	Subscriptions         []AuditSubscription `json:"subscriptions"` // oldest first; see AddSubscriptions
+	Status       string            `json:"status"`       // enabled, disabled, auto_disabled, deleted
+	StatusReason *string           `json:"statusReason"` // of an automatic disabling
+	ExternalID   *string           `json:"externalId"`
+	Name         string            `json:"name"`
+	URL          string            `json:"url"`
+	HasHeaders   bool              `json:"hasHeaders"`
+	Headers      map[string]string `json:"headers"` // digests of their values by name; nil if not recorded
+	destination.Answered
+	Secrets       []AuditSecret       `json:"secrets"`       // in order of their start, including ended ones
+	Revision      int64               `json:"revision"`      // of the last change that counts
+	Subscriptions []AuditSubscription `json:"subscriptions"` // oldest first; see AddSubscriptions
+}
+
+// Settings returns the settings of the state, without sealed ones.
+func (s AuditState) Settings() destination.Settings {
+	shown := destination.Settings{Name: s.Name, URL: s.URL, Plain: destination.Plain(s.Answered)}
+	if s.ExternalID != nil {
+		shown.ExternalID = *s.ExternalID
+	}
+	return shown
 }
 
 // AuditSecret is a signing secret without its material.
@@ -200,8 +214,7 @@ func (s *AuditState) apply(e AuditEntry) {
 	s.Revision = e.Revision
 	if d.URL != "" {
 		s.ExternalID, s.Name, s.URL = nullable(d.ExternalID), d.Name, d.URL
-		s.HasHeaders, s.Headers, s.DebounceWindowSeconds = d.HasHeaders, d.Headers, d.DebounceWindowSeconds
-		s.MaxRequestsPerSecond, s.Traceparent = nullable(d.MaxRequestsPerSecond), d.Traceparent
+		s.HasHeaders, s.Headers, s.Answered = d.HasHeaders, d.Headers, destination.Answered(d.Plain)
 	}
 	if d.Status != "" {
 		s.Status, s.StatusReason = d.Status, nullable(d.StatusReason)

@@ -54,8 +54,12 @@ func TestAuditState_anyTime(t *testing.T) {
 		destination.SecretMinted{SecretID: first, At: day(0)},
 		destination.AutoDisabled{Reason: "100 consecutive failures", At: day(1)},
 		destination.Revised{
-			Settings: destination.Settings{Name: "Billing", URL: "https://example.org/b", DebounceWindowSeconds: 5},
-			At:       day(2),
+			Settings: destination.Settings{
+				Name:  "Billing",
+				URL:   "https://example.org/b",
+				Plain: destination.Plain{DebounceWindowSeconds: 5},
+			},
+			At: day(2),
 		},
 		destination.Enabled{At: day(2)},
 		destination.SecretRotated{
@@ -76,10 +80,10 @@ func TestAuditState_anyTime(t *testing.T) {
 		HasHeaders: true,
 	}
 	changed := query.AuditState{
-		Status:                "enabled",
-		Name:                  "Billing",
-		URL:                   "https://example.org/b",
-		DebounceWindowSeconds: 5,
+		Status:   "enabled",
+		Name:     "Billing",
+		URL:      "https://example.org/b",
+		Answered: destination.Answered{DebounceWindowSeconds: 5},
 	}
 	with := func(s query.AuditState, revision int64, status, reason string,
 		secrets ...query.AuditSecret) *query.AuditState {

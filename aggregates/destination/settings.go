@@ -2,23 +2,52 @@ package destination
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"strconv"
 )
 
 // Settings are the settings that callers may change. Each has a row in Fields.
 type Settings struct {
-	ExternalID            string `json:"externalId,omitempty"`
-	Name                  string `json:"name"`
-	URL                   string `json:"url"`              // masked if Address is given
-	Address               Sealed `json:"address,omitzero"` // the whole URL if it has a hidden part
-	Headers               Sealed `json:"headers"`
-	DebounceWindowSeconds int    `json:"debounceWindowSeconds"`
-	// MaxRequestsPerSecond bounds what is sent by all processes together. 0 means no limit.
-	MaxRequestsPerSecond float64 `json:"maxRequestsPerSecond,omitzero"`
+	ExternalID string `json:"externalId,omitempty"`
+	Name       string `json:"name"`
+	URL        string `json:"url"`              // masked if Address is given
+	Address    Sealed `json:"address,omitzero"` // the whole URL if it has a hidden part
+	Headers    Sealed `json:"headers"`
+	Plain
+}
+
+// Plain are the settings that are stored, shown and sent unchanged, and that no query goes by. A new one is a member of
+// Answered, too, and leaves out its zero value here: events that have been stored lack it.
+type Plain struct {
+	DebounceWindowSeconds int `json:"debounceWindowSeconds"`
+	// MaxRequestsPerSecond bounds what is sent by all processes together.
+	MaxRequestsPerSecond Rate `json:"maxRequestsPerSecond,omitzero"`
 	// Traceparent means that requests name the span that sends them.
 	Traceparent bool `json:"traceparent,omitzero"`
 }
+
+// Answered is Plain as answers have it: with all members.
+type Answered struct {
+	DebounceWindowSeconds int  `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  Rate `json:"maxRequestsPerSecond"`
+	Traceparent           bool `json:"traceparent"`
+}
+
+// Rate is a number of requests per second. 0 means no limit: null in JSON.
+type Rate float64
+
+// MarshalJSON implements json.Marshaler.
+func (r Rate) MarshalJSON() ([]byte, error) {
+	if r == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(r)) //nolint:wrapcheck // the caller says what it is
+}
+
+// String describes a limit for people.
+func (r Rate) String() string { return fmt.Sprintf("%g requests/s", float64(r)) }
 
 // Field is a number of a setting, a bit each.
 type Field uint
@@ -34,7 +63,7 @@ const (
 	FieldHeaders
 
 	// FieldsAll are those that a replacement by name sets.
-	FieldsAll = FieldName | FieldURL | FieldExternalID | FieldDebounce | FieldLimit | FieldTraceparent | FieldHeaders
+	FieldsAll Field = 1<<iota - 1
 )
 
 // Has reports whether a set of fields includes one of others.
@@ -89,8 +118,8 @@ var Fields = []Declared{
 			return ""
 		}),
 	bounded(plain(FieldLimit, "maxRequestsPerSecond", "limit",
-		func(s *Settings) *float64 { return &s.MaxRequestsPerSecond },
-		LimitText),
+		func(s *Settings) *Rate { return &s.MaxRequestsPerSecond },
+		Rate.String),
 		func(s Settings) string {
 			limit := s.MaxRequestsPerSecond
 			if limit != 0 && (limit < LeastRequestsPerSecond || limit > MostRequestsPerSecond) {
@@ -135,8 +164,16 @@ func bounded(d Declared, fault func(Settings) string) Declared {
 
 func text(value string) string { return value }
 
-// LimitText describes a limit of requests per second for people.
-func LimitText(perSecond float64) string { return fmt.Sprintf("%g requests/s", perSecond) }
+// Texts returns the labels and texts of the settings that have one, in the order of Fields.
+func (s Settings) Texts() iter.Seq2[string, string] {
+	return func(yield func(label, text string) bool) {
+		for _, d := range Fields {
+			if text := d.Text(s); text != "" && !yield(d.Label, text) {
+				return
+			}
+		}
+	}
+}
 
 // Equal reports whether two settings are equal, however they are sealed.
 func (s Settings) Equal(t Settings) bool { return s.differing(t) == 0 }

@@ -26,11 +26,14 @@ func TestFieldsDeclareAllSettings(t *testing.T) {
 		reflect.Struct: destination.Sealed{Data: []byte("sealed"), Digest: []byte("digest")},
 	}
 	var none destination.Settings
-	settings := reflect.TypeOf(none)
-	for i := range settings.NumField() {
-		name, _, _ := strings.Cut(settings.Field(i).Tag.Get("json"), ",")
+	for _, setting := range reflect.VisibleFields(reflect.TypeOf(none)) {
+		if setting.Anonymous {
+			continue
+		}
+		name, _, _ := strings.Cut(setting.Tag.Get("json"), ",")
 		var one destination.Settings
-		reflect.ValueOf(&one).Elem().Field(i).Set(reflect.ValueOf(examples[settings.Field(i).Type.Kind()]))
+		example := reflect.ValueOf(examples[setting.Type.Kind()]).Convert(setting.Type)
+		reflect.ValueOf(&one).Elem().FieldByIndex(setting.Index).Set(example)
 		field := rows[name].Field
 		switch {
 		case field == 0:

@@ -15,10 +15,7 @@ type Target struct {
 	Address      []byte // the URL, sealed
 	Headers      []byte // sealed
 	Secrets      []SealedSecret
-	// MaxRequestsPerSecond bounds what is sent to it. 0 means no limit.
-	MaxRequestsPerSecond float64
-	// Traceparent means that requests name the span that sends them.
-	Traceparent bool
+	Plain
 }
 
 // SealedSecret is a secret as it is stored. A zero ExpiresAt means never.
@@ -41,9 +38,7 @@ func (s State) Target(id uuid.UUID) *Target {
 		Address:      s.Settings.Address.Data,
 		Headers:      s.Settings.Headers.Data,
 		Secrets:      make([]SealedSecret, len(s.Secrets)),
-
-		MaxRequestsPerSecond: s.Settings.MaxRequestsPerSecond,
-		Traceparent:          s.Settings.Traceparent,
+		Plain:        s.Settings.Plain,
 	}
 	for i, secret := range s.Secrets {
 		t.Secrets[i] = SealedSecret{ID: secret.ID, Sealed: secret.Sealed, ExpiresAt: secret.ExpiresAt}

@@ -35,10 +35,10 @@ func (e revisedV1) upcast() Event { return Revised{Settings: e.settings(), At: e
 
 func (s settingsV1) settings() Settings {
 	return Settings{
-		ExternalID:            s.ExternalID,
-		Name:                  s.Name,
-		URL:                   s.URL,
-		Headers:               s.Headers,
-		DebounceWindowSeconds: s.DebounceWindowSeconds,
+		ExternalID: s.ExternalID,
+		Name:       s.Name,
+		URL:        s.URL,
+		Headers:    s.Headers,
+		Plain:      Plain{DebounceWindowSeconds: s.DebounceWindowSeconds},
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command/plaintext"
 	"carillon/eventstore/instant"
@@ -41,23 +39,14 @@ func stateText(a adminapi.Audit, zone *time.Location) string {
 		status += ": " + *s.StatusReason
 	}
 	field("status", status)
-	field("name", s.Name)
-	if s.ExternalID != nil {
-		field("externalId", *s.ExternalID)
+	for label, value := range s.Settings().Texts() {
+		field(label, value)
 	}
-	field("url", s.URL)
 	headers := strings.Join(slices.Sorted(maps.Keys(s.Headers)), ", ")
 	if headers == "" {
 		headers = map[bool]string{true: "some of its own", false: "none of its own"}[s.HasHeaders]
 	}
 	field("headers", headers)
-	field("debounce", strconv.Itoa(s.DebounceWindowSeconds)+" s")
-	if s.MaxRequestsPerSecond != nil {
-		field("limit", destination.LimitText(*s.MaxRequestsPerSecond))
-	}
-	if s.Traceparent {
-		field("traceparent", "sent")
-	}
 	name := "secrets"
 	for _, secret := range s.Secrets {
 		text := secret.ID.String()

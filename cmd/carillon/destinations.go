@@ -136,14 +136,10 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d httpapi.Destination) {
 		row(w, "id", d.ID)
 		row(w, "externalId", orDash(d.ExternalID))
-		row(w, "name", d.Name)
-		row(w, "url", d.Config.URL)
 		row(w, "status", d.Status, orDash(d.StatusReason))
-		if d.MaxRequestsPerSecond != nil {
-			row(w, "limit", destination.LimitText(*d.MaxRequestsPerSecond))
-		}
-		if d.Traceparent {
-			row(w, "traceparent", "sent")
+		settings := destination.Settings{Name: d.Name, URL: d.Config.URL, Plain: destination.Plain(d.Answered)}
+		for label, value := range settings.Texts() {
+			row(w, label, value)
 		}
 		row(w, "consecutive failures", d.ConsecutiveFailures)
 		row(w, "last success", d.LastSuccessAt)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/adminapi"
 	"carillon/query"
 )
@@ -64,7 +65,11 @@ func story() []adminapi.AuditEntry {
 			ExpiresAt: hours(26)}),
 		entry(hours(3), "destination_health",
 			query.AuditDetail{Status: "auto_disabled", StatusReason: "100 consecutive failures"}),
-		entry(hours(5), key, query.AuditDetail{Name: "CRM", URL: "https://example.org/new", DebounceWindowSeconds: 5}),
+		entry(hours(5), key, query.AuditDetail{
+			Name:  "CRM",
+			URL:   "https://example.org/new",
+			Plain: destination.Plain{DebounceWindowSeconds: 5},
+		}),
 		entry(hours(5), key, query.AuditDetail{Status: "enabled"}),
 		disabled,
 		entry(hours(31), key, query.AuditDetail{SecretID: thirdSecret, Expiring: []uuid.UUID{secondSecret},
@@ -82,8 +87,8 @@ state at      2026-11-21T22:00:00Z
 status        enabled
 name          CRM
 url           https://example.org/new
-headers       none of its own
 debounce      5 s
+headers       none of its own
 secrets       33333333-3333-4333-8333-333333333333  until 2026-11-22T14:00:00Z
               44444444-4444-4444-8444-444444444444  no end set
 

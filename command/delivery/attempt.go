@@ -165,8 +165,8 @@ func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (req
 		return request, errDeleted
 	case !to.Enabled && job.Replay == uuid.Nil: // a disabled one gets replays only
 		return request, errDisabled
-	case to.MaxRequestsPerSecond != job.limit:
-		return request, limitError{to.MaxRequestsPerSecond}
+	case float64(to.MaxRequestsPerSecond) != job.limit:
+		return request, limitError{float64(to.MaxRequestsPerSecond)}
 	}
 	via, err := d.Certificates.For(ctx, job.Organization)
 	if err != nil {

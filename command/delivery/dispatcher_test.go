@@ -68,7 +68,7 @@ func TestDispatcher_newestInWindowSupersedes(t *testing.T) {
 	r := dispatching(t)
 	processtest.Given(r.Rule, destination.Aggregate, hook,
 		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-			DebounceWindowSeconds: 3600}}))
+			Plain: destination.Plain{DebounceWindowSeconds: 3600}}}))
 	first, dispatched := r.published()
 	r.Then(dispatched)
 	_, again := r.published()
@@ -218,7 +218,7 @@ func TestDispatcher_supersedesAfterDispatch(t *testing.T) {
 	r := dispatching(t)
 	processtest.Given(r.Rule, destination.Aggregate, hook,
 		destination.Event(destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-			DebounceWindowSeconds: 3600}}))
+			Plain: destination.Plain{DebounceWindowSeconds: 3600}}}))
 	first, _ := r.published()
 	newer := make([]uuid.UUID, 50)
 	for i := range newer {

@@ -36,7 +36,7 @@ func TestDeliverersShareTheLimit(t *testing.T) {
 	execute(t, store, destination.Aggregate, to, destination.Command(destination.Revise{
 		Organization: organization,
 		Sets:         destination.FieldLimit,
-		Settings:     destination.Settings{MaxRequestsPerSecond: 5},
+		Settings:     destination.Settings{Plain: destination.Plain{MaxRequestsPerSecond: 5}},
 		At:           time.Now(),
 	}))
 	sender, turns := &noting{to: map[string]int{}, let: make(chan struct{})}, &fewTurns{most: most}

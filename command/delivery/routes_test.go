@@ -186,7 +186,7 @@ func TestDebounce_keepsNewestUntilClose(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		DebounceWindowSeconds: 60}})
+		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
 	first, second, third, elsewhere := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	closes := noon.Add(time.Minute)
 	a := h.routes.Dispatch(first, storm, noon)[0]
@@ -233,7 +233,7 @@ func TestDebounceMergesOneSubjectOnly(t *testing.T) {
 			h := town(t)
 			h.feed(sports, feed.Registered{Organization: alice, FeedType: "news", Name: "Sports"})
 			h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-				DebounceWindowSeconds: 60}})
+				Plain: destination.Plain{DebounceWindowSeconds: 60}}})
 			first, changed := uuid.New(), storm
 			tt.change(&changed)
 			h.routes.Dispatch(first, storm, noon)
@@ -250,7 +250,7 @@ func TestDebounceLeavesEventsWithoutSubject(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		DebounceWindowSeconds: 60}})
+		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
 	bare := storm
 	bare.Subject = ""
 	for range 3 {
@@ -267,7 +267,7 @@ func TestDebounceOldWindowsReplaceNothing(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		DebounceWindowSeconds: 60}})
+		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
 	old := eventstore.SavedRow{
 		Kind: "window", ID: `["` + hook.String() + `","news.item.added","storm"]`,
 		Data: []byte(`{"closes":"2026-11-21T12:00:30Z","delivery":"33333333-3333-4333-8333-333333333333"}`),
@@ -291,7 +291,7 @@ func TestDebounceWindowKeysAreShort(t *testing.T) {
 	t.Parallel()
 	h := town(t)
 	h.destination(hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-		DebounceWindowSeconds: 60}})
+		Plain: destination.Plain{DebounceWindowSeconds: 60}}})
 	long := storm
 	long.Source, long.Subject = strings.Repeat("ö", 2048), strings.Repeat("ß", 2048)
 	h.routes.Dispatch(uuid.New(), long, noon)
@@ -345,7 +345,7 @@ func TestSavedRoutesDispatchTheSame(t *testing.T) {
 				case 2:
 					h.destination(
 						hook, destination.Revised{Settings: destination.Settings{URL: "https://example.org",
-							DebounceWindowSeconds: 30}})
+							Plain: destination.Plain{DebounceWindowSeconds: 30}}})
 				case 3:
 					h.subscription(sub, subscription.Deactivated{})
 				case 4:

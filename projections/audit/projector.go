@@ -72,26 +72,22 @@ func describeSettings(s destination.Settings) query.AuditDetail {
 		headers[part.Name] = hex.EncodeToString(part.Digest)
 	}
 	return query.AuditDetail{
-		ExternalID:            s.ExternalID,
-		Name:                  s.Name,
-		URL:                   s.URL,
-		HasHeaders:            len(s.Headers.Data) > 0,
-		Headers:               headers,
-		DebounceWindowSeconds: s.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  s.MaxRequestsPerSecond,
-		Traceparent:           s.Traceparent,
+		ExternalID: s.ExternalID,
+		Name:       s.Name,
+		URL:        s.URL,
+		HasHeaders: len(s.Headers.Data) > 0,
+		Headers:    headers,
+		Plain:      s.Plain,
 	}
 }
 
 // settingsOf is the reverse of describeSettings, without what is sealed.
 func settingsOf(d query.AuditDetail) destination.Settings {
 	return destination.Settings{
-		ExternalID:            d.ExternalID,
-		Name:                  d.Name,
-		URL:                   d.URL,
-		DebounceWindowSeconds: d.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  d.MaxRequestsPerSecond,
-		Traceparent:           d.Traceparent,
+		ExternalID: d.ExternalID,
+		Name:       d.Name,
+		URL:        d.URL,
+		Plain:      d.Plain,
 	}
 }
 

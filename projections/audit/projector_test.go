@@ -46,11 +46,13 @@ func life() []destination.Event {
 		// of a version before
 		destination.Revised{
 			Settings: destination.Settings{
-				Name:                  "Billing",
-				URL:                   "https://example.org/new/capability?in=it",
-				DebounceWindowSeconds: 5,
-				MaxRequestsPerSecond:  0.5,
-				Traceparent:           true,
+				Name: "Billing",
+				URL:  "https://example.org/new/capability?in=it",
+				Plain: destination.Plain{
+					DebounceWindowSeconds: 5,
+					MaxRequestsPerSecond:  0.5,
+					Traceparent:           true,
+				},
 			},
 			At: noon,
 		},

@@ -15,23 +15,25 @@ func TestAuditShowsAllSettings(t *testing.T) {
 	t.Parallel()
 	headers := destination.Sealed{Data: []byte{1}, Parts: []destination.SealedPart{{Name: "X", Digest: []byte{1}}}}
 	whole := destination.Settings{
-		ExternalID:            "crm",
-		Name:                  "CRM",
-		URL:                   "https://example.org/hook",
-		Address:               destination.Sealed{Data: []byte{1}, Digest: []byte{1}}, // shown as the URL
-		Headers:               headers,
-		DebounceWindowSeconds: 5,
-		MaxRequestsPerSecond:  1.5,
-		Traceparent:           true,
+		ExternalID: "crm",
+		Name:       "CRM",
+		URL:        "https://example.org/hook",
+		Address:    destination.Sealed{Data: []byte{1}, Digest: []byte{1}}, // shown as the URL
+		Headers:    headers,
+		Plain: destination.Plain{
+			DebounceWindowSeconds: 5,
+			MaxRequestsPerSecond:  1.5,
+			Traceparent:           true,
+		},
 	}
 	detail := describeSettings(whole)
 	state := query.AuditStateAt([]query.AuditEntry{{Detail: detail}}, time.Now())
-	for i := range reflect.TypeOf(whole).NumField() {
-		name := reflect.TypeOf(whole).Field(i).Name
-		if reflect.ValueOf(whole).Field(i).IsZero() {
+	for _, setting := range reflect.VisibleFields(reflect.TypeOf(whole)) {
+		name := setting.Name
+		if reflect.ValueOf(whole).FieldByIndex(setting.Index).IsZero() {
 			t.Errorf("give %s an example", name)
 		}
-		if name == "Address" {
+		if name == "Address" || setting.Anonymous {
 			continue
 		}
 		for place, of := range map[string]any{"detail": detail, "state": *state} {

@@ -42,10 +42,10 @@ func (h history) destination(id uuid.UUID) {
 	projecttest.Stream(h.Log, destination.Aggregate, id, noon)(destination.Created{
 		Organization: org, At: noon,
 		Settings: destination.Settings{
-			Name:                  "CRM",
-			URL:                   "https://example.org/" + id.String(),
-			Headers:               destination.Sealed{Data: []byte("sealed headers")},
-			DebounceWindowSeconds: 5,
+			Name:    "CRM",
+			URL:     "https://example.org/" + id.String(),
+			Headers: destination.Sealed{Data: []byte("sealed headers")},
+			Plain:   destination.Plain{DebounceWindowSeconds: 5},
 		},
 	}, destination.SecretMinted{SecretID: secretOf(id), Sealed: []byte("sealed secret"), At: noon})
 }

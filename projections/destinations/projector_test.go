@@ -29,14 +29,16 @@ var (
 var created = destination.Created{
 	Organization: org, At: noon,
 	Settings: destination.Settings{
-		ExternalID:            "crm",
-		Name:                  "CRM",
-		URL:                   "https://example.org/hook/…",
-		Address:               destination.Sealed{Data: []byte("address")},
-		Headers:               destination.Sealed{Data: []byte("sealed")},
-		DebounceWindowSeconds: 5,
-		MaxRequestsPerSecond:  0.5,
-		Traceparent:           true,
+		ExternalID: "crm",
+		Name:       "CRM",
+		URL:        "https://example.org/hook/…",
+		Address:    destination.Sealed{Data: []byte("address")},
+		Headers:    destination.Sealed{Data: []byte("sealed")},
+		Plain: destination.Plain{
+			DebounceWindowSeconds: 5,
+			MaxRequestsPerSecond:  0.5,
+			Traceparent:           true,
+		},
 	},
 }
 

@@ -203,7 +203,7 @@ func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error
 		Name:        found.Name,
 		URL:         url,
 		Debounce:    strconv.Itoa(found.DebounceWindowSeconds),
-		Limit:       writeLimit(found.MaxRequestsPerSecond),
+		Limit:       writeLimit(float64(found.MaxRequestsPerSecond)),
 		ExternalID:  found.ExternalID,
 		Traceparent: found.Traceparent,
 		Seen:        strconv.FormatInt(found.Revision, 10),
@@ -301,8 +301,9 @@ func (s settings) read() (in command.CreateDestination, err error) {
 		wrong = append(wrong, wire.Fail(wire.Invalid, "debounceWindowSeconds", "must be a number of seconds, 0 for none"))
 	}
 	if limit := strings.TrimSpace(s.Limit); limit != "" {
-		in.MaxRequestsPerSecond, err = strconv.ParseFloat(limit, 64)
-		if err != nil || in.MaxRequestsPerSecond == 0 || math.IsNaN(in.MaxRequestsPerSecond) {
+		rate, err := strconv.ParseFloat(limit, 64)
+		in.MaxRequestsPerSecond = destination.Rate(rate)
+		if err != nil || rate == 0 || math.IsNaN(rate) {
 			in.MaxRequestsPerSecond = 0
 			wrong = append(wrong, wire.Fail(wire.BadBody, "maxRequestsPerSecond", "must be a number"))
 		}

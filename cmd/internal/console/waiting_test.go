@@ -83,7 +83,7 @@ func TestStanding(t *testing.T) {
 	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
 		ID: id,
 		DestinationSettings: command.DestinationSettings{
-			Settings: destination.Settings{DebounceWindowSeconds: window},
+			Settings: destination.Settings{Plain: destination.Plain{DebounceWindowSeconds: window}},
 		},
 		Sets: destination.FieldDebounce,
 	})

@@ -38,12 +38,12 @@ type configBody struct {
 
 // putDestinationBody is a whole destination as sent, without the externalId, which is in the path of PUT.
 type putDestinationBody struct {
-	Name                  wire.Optional[string]     `json:"name"`
-	Transport             wire.Optional[string]     `json:"transport"`
-	Config                wire.Optional[configBody] `json:"config"`
-	DebounceWindowSeconds wire.Optional[int]        `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  wire.Clearable[float64]   `json:"maxRequestsPerSecond"`
-	Traceparent           wire.Optional[bool]       `json:"traceparent"`
+	Name                  wire.Optional[string]            `json:"name"`
+	Transport             wire.Optional[string]            `json:"transport"`
+	Config                wire.Optional[configBody]        `json:"config"`
+	DebounceWindowSeconds wire.Optional[int]               `json:"debounceWindowSeconds"`
+	MaxRequestsPerSecond  wire.Clearable[destination.Rate] `json:"maxRequestsPerSecond"`
+	Traceparent           wire.Optional[bool]              `json:"traceparent"`
 }
 
 // Check implements wire.Body. The command checks lengths, ranges and rules.
@@ -64,7 +64,7 @@ func checkTransport(c *wire.Checks, transport wire.Optional[string]) {
 }
 
 // checkLimit refuses 0, which is no limit to the command.
-func checkLimit(c *wire.Checks, limit wire.Clearable[float64]) {
+func checkLimit(c *wire.Checks, limit wire.Clearable[destination.Rate]) {
 	if limit.Set && !limit.Null && limit.Value == 0 {
 		c.Fail("maxRequestsPerSecond", "%s", destination.LimitBounds)
 	}
@@ -198,18 +198,16 @@ type Destination struct {
 		URL     string            `json:"url"`
 		Headers map[string]string `json:"headers"`
 	} `json:"config"`
-	DebounceWindowSeconds int          `json:"debounceWindowSeconds"`
-	MaxRequestsPerSecond  *float64     `json:"maxRequestsPerSecond"`
-	Traceparent           bool         `json:"traceparent"`
-	Status                string       `json:"status"`
-	StatusReason          *string      `json:"statusReason"`
-	ConsecutiveFailures   int          `json:"consecutiveFailures"`
-	LastSuccessAt         *time.Time   `json:"lastSuccessAt"`
-	LastFailureAt         *time.Time   `json:"lastFailureAt"`
-	LastErrorMessage      *string      `json:"lastErrorMessage"`
-	Secrets               []secretJSON `json:"secrets"`
-	CreatedAt             time.Time    `json:"createdAt"`
-	UpdatedAt             time.Time    `json:"updatedAt"`
+	destination.Answered
+	Status              string       `json:"status"`
+	StatusReason        *string      `json:"statusReason"`
+	ConsecutiveFailures int          `json:"consecutiveFailures"`
+	LastSuccessAt       *time.Time   `json:"lastSuccessAt"`
+	LastFailureAt       *time.Time   `json:"lastFailureAt"`
+	LastErrorMessage    *string      `json:"lastErrorMessage"`
+	Secrets             []secretJSON `json:"secrets"`
+	CreatedAt           time.Time    `json:"createdAt"`
+	UpdatedAt           time.Time    `json:"updatedAt"`
 }
 
 type createdDestinationJSON struct {
@@ -220,21 +218,19 @@ type createdDestinationJSON struct {
 // destinationOf is a caller's view of a destination. Secrets shown in full are recorded as disclosed.
 func (a *API) destinationOf(ctx context.Context, d query.Destination, show secretView) (Destination, error) {
 	j := Destination{
-		ID:                    d.ID,
-		ExternalID:            wire.Nullable(d.ExternalID),
-		Name:                  d.Name,
-		Transport:             transportWebhook,
-		DebounceWindowSeconds: d.DebounceWindowSeconds,
-		MaxRequestsPerSecond:  wire.Nullable(d.MaxRequestsPerSecond),
-		Traceparent:           d.Traceparent,
-		Status:                d.Status,
-		StatusReason:          d.StatusReason,
-		ConsecutiveFailures:   d.ConsecutiveFailures,
-		LastSuccessAt:         wire.UTC(d.LastSuccessAt),
-		LastFailureAt:         wire.UTC(d.LastFailureAt),
-		LastErrorMessage:      d.LastErrorMessage,
-		CreatedAt:             d.CreatedAt.UTC(),
-		UpdatedAt:             d.UpdatedAt.UTC(),
+		ID:                  d.ID,
+		ExternalID:          wire.Nullable(d.ExternalID),
+		Name:                d.Name,
+		Transport:           transportWebhook,
+		Answered:            destination.Answered(d.Plain),
+		Status:              d.Status,
+		StatusReason:        d.StatusReason,
+		ConsecutiveFailures: d.ConsecutiveFailures,
+		LastSuccessAt:       wire.UTC(d.LastSuccessAt),
+		LastFailureAt:       wire.UTC(d.LastFailureAt),
+		LastErrorMessage:    d.LastErrorMessage,
+		CreatedAt:           d.CreatedAt.UTC(),
+		UpdatedAt:           d.UpdatedAt.UTC(),
 	}
 	var err error
 	if j.Config.URL, err = a.addressFor(ctx, d); err != nil {

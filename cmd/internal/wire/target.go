@@ -15,6 +15,7 @@ func TargetOf(d query.Destination) *destination.Target {
 		URL:          d.URL,
 		Address:      d.Address.Data,
 		Headers:      d.Headers.Data,
+		Plain:        d.Plain,
 	}
 	for _, secret := range d.Secrets {
 		sealed := destination.SealedSecret{ID: secret.ID, Sealed: secret.Sealed}
