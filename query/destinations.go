@@ -24,7 +24,7 @@ type Destination struct {
 	UpdatedAt    time.Time
 	Revision     int64 // of the destination's stream
 	Health
-	Secrets []Secret `db:"-"` // active ones, newest first
+	Secrets []Secret // active ones, newest first
 }
 
 // Health is how a destination has been answering.
@@ -46,17 +46,23 @@ type Secret struct {
 
 const selectDestination = `
 	SELECT d.id, d.organization, coalesce(d.external_id, ''), d.name, d.shown_url, d.address, d.headers,
-	d.debounce_window_seconds, coalesce(d.max_requests_per_second, 0), d.traceparent,
-		d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
+		d.settings, d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
+
+func destinationRow(row pgx.CollectableRow) (d Destination, err error) {
+	err = row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers, &d.Plain, &d.Status,
+		&d.StatusReason, &d.CreatedAt, &d.UpdatedAt, &d.Revision, &d.ConsecutiveFailures, &d.StreakStartedAt,
+		&d.LastSuccessAt, &d.LastFailureAt, &d.LastErrorMessage)
+	return d, err
+}
 
 // Destination finds a destination by its UUID or external id, the UUID first, with the secrets that are active at
 // now. It returns ErrNotFound if the organization has no such destination.
 func (q *Queries) Destination(ctx context.Context, organization uuid.UUID, ref string,
 	now time.Time) (Destination, error) {
 	found, err := byRef(ref, func(column string, ref any) (Destination, error) {
-		return one(ctx, q.Pool, "destination", pgx.RowToStructByPos[Destination],
+		return one(ctx, q.Pool, "destination", destinationRow,
 			selectDestination+" WHERE d.organization = $1 AND d."+column+" = $2", organization, ref)
 	})
 	shown := []Destination{found}
@@ -130,7 +136,7 @@ func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID,
 			[]any{organization, f.Limit, f.Offset}}
 		count = statement{countDestinations, args[:1]}
 	}
-	return counted(ctx, q.Pool, "destinations", pgx.RowToStructByPos[Destination], page, count)
+	return counted(ctx, q.Pool, "destinations", destinationRow, page, count)
 }
 
 const countDestinations = "SELECT count(*) FROM destinations.destinations WHERE organization = $1"

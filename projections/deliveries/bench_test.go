@@ -158,9 +158,9 @@ func BenchmarkClaim(b *testing.B) {
 func (h history) wait(destinations int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds,
+		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, settings,
 			status, created_at, updated_at, revision)
-			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0,
+			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', '{}',
 			'enabled', now(), now(), 0
 			FROM generate_series(1, %d) n`, destinations),
 		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('waiting ' || n)::uuid, md5('waits ' || n)::uuid, at, at
@@ -178,9 +178,9 @@ func (h history) wait(destinations int) {
 func grow(h history, done, due int) {
 	h.t.Helper()
 	for _, sql := range []string{
-		`INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, status,
+		`INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, status,
 			created_at, updated_at, revision)
-			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', 0,
+			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', '{}',
 			CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, now(), now(), 0 FROM generate_series(1, 500) n`,
 		`INSERT INTO destinations.secrets SELECT id, id, 'sealed', now(), NULL, 0 FROM destinations.destinations`,
 		fmt.Sprintf(`INSERT INTO publications.publications SELECT md5('event ' || n)::uuid, NULL, 'news.item.added',

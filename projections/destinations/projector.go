@@ -38,11 +38,10 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 
 const (
 	insertDestination = `INSERT INTO destinations (id, organization, external_id, name, shown_url, address, headers,
-		debounce_window_seconds, max_requests_per_second, traceparent, status, created_at, updated_at, revision)
-		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, nullif($9::float8, 0), $10, 'enabled', $11, $11, $12)`
+		settings, status, created_at, updated_at, revision)
+		VALUES ($1, $2, nullif($3, ''), $4, $5, $6, $7, $8, 'enabled', $9, $9, $10)`
 	reviseDestination = `UPDATE destinations SET external_id = nullif($2, ''), name = $3, shown_url = $4, address = $5,
-		headers = $6, debounce_window_seconds = $7, max_requests_per_second = nullif($8::float8, 0), traceparent = $9,
-		updated_at = $10, revision = $11 WHERE id = $1`
+		headers = $6, settings = $7, updated_at = $8, revision = $9 WHERE id = $1`
 	setStatus = `UPDATE destinations SET status = $2, status_reason = nullif($3, ''), updated_at = $4, revision = $5
 		WHERE id = $1`
 	touch = "UPDATE destinations SET updated_at = $2, revision = $3 WHERE id = $1"
@@ -58,10 +57,10 @@ func queue(tx pgx.Tx, batch *pgx.Batch, recorded *eventstore.Recorded, event des
 	switch e := event.(type) {
 	case destination.Created:
 		batch.Queue(insertDestination, id, e.Organization, e.ExternalID, e.Name, e.URL, e.Address.Data, e.Headers.Data,
-			e.DebounceWindowSeconds, e.MaxRequestsPerSecond, e.Traceparent, e.At, revision)
+			e.Plain, e.At, revision)
 	case destination.Revised:
 		batch.Queue(reviseDestination, id, e.ExternalID, e.Name, e.URL, e.Address.Data, e.Headers.Data,
-			e.DebounceWindowSeconds, e.MaxRequestsPerSecond, e.Traceparent, e.At, revision)
+			e.Plain, e.At, revision)
 	case destination.SecretMinted:
 		batch.Queue(insertSecret, id, e.SecretID, e.Sealed, e.At, revision)
 		batch.Queue(touch, id, e.At, revision)

@@ -57,10 +57,11 @@ func TestRows(t *testing.T) {
 	happens := projecttest.Stream(log, destination.Aggregate, alpha, noon)
 	row := func(status, reason, updated string, revision int) string {
 		return fmt.Sprintf(`{"id": "%s", "name": "CRM", "status": "%s", "address": "\\x61646472657373", `+
-			`"headers": "\\x7365616c6564", "revision": %d, "shown_url": "https://example.org/hook/…", `+
+			`"headers": "\\x7365616c6564", "revision": %d, "settings": `+
+			`{"traceparent": true, "maxRequestsPerSecond": 0.5, "debounceWindowSeconds": 5}, `+
+			`"shown_url": "https://example.org/hook/…", `+
 			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:0%s:00+00:00", "external_id": "crm", `+
-			`"traceparent": true, "organization": "%s", `+
-			`"status_reason": %s, "debounce_window_seconds": 5, "max_requests_per_second": 0.5}`,
+			`"organization": "%s", "status_reason": %s}`,
 			alpha, status, revision, updated, org, reason)
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
@@ -114,10 +115,10 @@ func TestRevisedReplacesAndClears(t *testing.T) {
 	log.Project()
 	wants(t, log, "destinations.destinations",
 		fmt.Sprintf(`{"id": "%s", "name": "Billing", "status": "enabled", "address": null, `+
-			`"headers": null, "revision": 1, "shown_url": "https://example.org/new", `+
+			`"headers": null, "revision": 1, "settings": {"debounceWindowSeconds": 0}, `+
+			`"shown_url": "https://example.org/new", `+
 			`"created_at": "2026-11-21T12:00:00+00:00", "updated_at": "2026-11-21T12:01:00+00:00", "external_id": null, `+
-			`"traceparent": false, `+
-			`"organization": "%s", "status_reason": null, "debounce_window_seconds": 0, "max_requests_per_second": null}`,
+			`"organization": "%s", "status_reason": null}`,
 			alpha, org))
 }
 

@@ -1,20 +1,18 @@
 -- Destinations as their organization sees them. Rows go when the destination is deleted.
 CREATE TABLE destinations (
-    id                      uuid PRIMARY KEY,
-    organization            uuid NOT NULL,
-    external_id             text,
-    name                    text NOT NULL,
-    shown_url               text NOT NULL,     -- where address is null, the whole URL; else what everybody may see of it
-    address                 bytea,             -- the whole URL, sealed
-    headers                 bytea,             -- sealed
-    debounce_window_seconds integer NOT NULL,
-    status                  text NOT NULL,     -- enabled, disabled, auto_disabled
-    status_reason           text,              -- of an automatic disabling
-    created_at              timestamptz NOT NULL,
-    updated_at              timestamptz NOT NULL,
-    revision                bigint NOT NULL,   -- of the destination's stream
-    max_requests_per_second float8,            -- of all processes together; null: no limit
-    traceparent             boolean NOT NULL DEFAULT false -- requests name the span that sends them
+    id            uuid PRIMARY KEY,
+    organization  uuid NOT NULL,
+    external_id   text,
+    name          text NOT NULL,
+    shown_url     text NOT NULL,     -- where address is null, the whole URL; else what everybody may see of it
+    address       bytea,             -- the whole URL, sealed
+    headers       bytea,             -- sealed
+    settings      jsonb NOT NULL,    -- destination.Plain: those that no query goes by
+    status        text NOT NULL,     -- enabled, disabled, auto_disabled
+    status_reason text,              -- of an automatic disabling
+    created_at    timestamptz NOT NULL,
+    updated_at    timestamptz NOT NULL,
+    revision      bigint NOT NULL    -- of the destination's stream
 );
 CREATE INDEX ON destinations (organization, created_at, id);
 CREATE INDEX ON destinations (organization, external_id) WHERE external_id IS NOT NULL;

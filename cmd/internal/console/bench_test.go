@@ -151,7 +151,7 @@ func (s *scene) remember(b *testing.B) {
 		`INSERT INTO destinations.destinations
 			SELECT gen_random_uuid(), CASE WHEN i <= 200 THEN $1 ELSE (SELECT id FROM organizations.organizations
 			ORDER BY id OFFSET i % 100 LIMIT 1) END,
-				'hook/' || i, 'Hook ' || i, 'https://hooks.example.org/' || i, NULL, NULL, 0,
+				'hook/' || i, 'Hook ' || i, 'https://hooks.example.org/' || i, NULL, NULL, '{}',
 				CASE WHEN i % 20 = 0 THEN 'auto_disabled' ELSE 'enabled' END,
 				CASE WHEN i % 20 = 0 THEN 'too many failures' END, now() - interval '31 days' + i * interval '1 minute', now(), 0
 				FROM generate_series(1, 300) i`,

@@ -31,7 +31,7 @@ func (w *world) crowd(tb testing.TB, size, days int) {
 		i % 7 = 0 AS disabled, i % 100 = 0 AS deleted FROM generate_series(1, %[1]d) i) c`
 	for _, statement := range []string{
 		`INSERT INTO destinations.destinations SELECT c.id, $1, NULL, 'Crowd ' || i, 'https://hooks.example.org/' || i, NULL,
-			NULL, 0,
+			NULL, '{}',
 			CASE WHEN disabled THEN 'disabled' ELSE 'enabled' END, NULL, made, made, 2 FROM ` + all + ` WHERE NOT deleted`,
 		`INSERT INTO subscriptions.subscriptions SELECT gen_random_uuid(), $1, c.id, NULL,
 			CASE WHEN i % 5 = 0 THEN '{event.*}' ELSE '{*}' END::text[], 'all', NULL, '[]', true,

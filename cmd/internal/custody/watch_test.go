@@ -53,10 +53,10 @@ func TestWithoutTheEventStoreNothingIsCalledLost(t *testing.T) {
 	if err := p.vault.Shred(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, debounce_window_seconds, "+
+	w.exec("INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, "+
 		"status, created_at, updated_at, revision) "+
 		// It is behind.
-		"SELECT id, id, '', '', 0, 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays})
+		"SELECT id, id, '', '', '{}', 'enabled', now(), now(), 0 FROM unnest($1::uuid[]) id", []uuid.UUID{id, stays})
 	p = w.make()
 	p.Store = away{w.store}
 	if err := p.Compare(t.Context()); err != nil || p.Lost().Any() {
