@@ -180,8 +180,8 @@ func grow(h history, done, due int) {
 	for _, sql := range []string{
 		`INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, status,
 			created_at, updated_at, revision)
-			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', '{}',
-			CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, now(), now(), 0 FROM generate_series(1, 500) n`,
+			SELECT md5('destination ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook',
+			'{}', CASE WHEN n % 5 = 0 THEN 'disabled' ELSE 'enabled' END, now(), now(), 0 FROM generate_series(1, 500) n`,
 		`INSERT INTO destinations.secrets SELECT id, id, 'sealed', now(), NULL, 0 FROM destinations.destinations`,
 		fmt.Sprintf(`INSERT INTO publications.publications SELECT md5('event ' || n)::uuid, NULL, 'news.item.added',
 			'https://example.org/feeds/city', 'item/' || n,
