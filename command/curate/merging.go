@@ -339,7 +339,7 @@ func (m *merging) compareAll(
 		if _, done := compared[pair]; done {
 			continue
 		}
-		v := match.Compare(mine.subject, theirs.subject, mine.beside(theirs))
+		v := match.Compare(mine.subject, theirs.subject, mine.bond(theirs))
 		apart, err := m.apart(ctx, merging, mine, theirs, v.Same, at)
 		if err != nil {
 			return err

@@ -53,15 +53,14 @@ func (p *profile) update(loaded eventstore.Loaded[happening.State]) {
 
 func (p *profile) evictData() { p.State.Tellings, p.whole = nil, false }
 
-// beside reports whether a source shows both as two events. Single dates that another source shows as a series are not
-// two events.
-func (p *profile) beside(o *profile) bool {
+// bond returns what connects two profiles. Single dates that another source shows as a series are not two events.
+func (p *profile) bond(o *profile) match.Bond {
 	for source := range p.shownBy {
 		if _, both := o.shownBy[source]; both && !p.hasDates(o, source) && !o.hasDates(p, source) {
-			return true
+			return match.Beside
 		}
 	}
-	return false
+	return match.Nothing
 }
 
 // hasDates reports whether all dates that a source shows of another happening are dates that other sources show of

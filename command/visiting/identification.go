@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,8 +17,8 @@ import (
 	"carillon/command/collect/match"
 )
 
-// identify assigns a happening to each observation of a page: a known one of the source that shares evidence with it,
-// else the one that its key gives. Pages of one source know an event by different evidence.
+// identify assigns a happening to each observation of a page: a known one of the source if [match.Compare] decides that
+// it is the same, else the one that its key gives.
 func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telling, error) {
 	observations := visited.Page.Observations
 	if len(observations) == 0 {
@@ -29,52 +28,59 @@ func (v *visit) identify(ctx context.Context, visited *collect.Visited) ([]Telli
 	if err != nil {
 		return nil, err
 	}
-	var all []uuid.UUID
-	for i := range x.tellings {
-		all = append(all, x.tellings[i].Evidence...)
-	}
-	known, err := v.walk.Identify(ctx, all)
+	known, err := v.walk.Identify(ctx, visited.Known, x.evidence())
 	if err != nil {
 		return nil, err
 	}
-	memory := memory{
+	x.partial = visited.Page.Partial
+	return x.tellings, x.resolve(known, memory{
 		told:    func(ids []uuid.UUID) (map[uuid.UUID][]happening.Details, error) { return v.walk.Told(ctx, ids) },
 		retired: func(ids []uuid.UUID) (map[uuid.UUID]bool, error) { return v.retired(ctx, ids) },
-	}
-	if !visited.Page.Partial { // a partial page may still show what is missing
-		memory.untold = func(kept []uuid.UUID) ([]Shown, error) { return v.walk.Untold(ctx, visited.Known, kept) }
-	}
-	return x.tellings, x.resolve(known, memory)
+		restored: func() ([]Shown, error) {
+			if !visited.Known.ReadAt.IsZero() {
+				return nil, nil
+			}
+			return v.walk.Restored(ctx)
+		},
+	})
 }
 
-// identification assigns happenings to the tellings of a page.
+// identification assigns happenings to the tellings of a page: first those of the same evidence, then, if title and
+// day are the same, those of other pages and those that this page no longer shows.
 //
 // An address identifies a happening as long as its title or its start stays, because pages are reused. If both are
 // new, the telling is of the next happening of the address. The key of that is an [identity.Successor], so that all
 // processes find the same one, even from the recorded events alone.
 type identification struct {
+	memory
+
 	tellings   []Telling
 	now        time.Time
-	known      []Shown
+	partial    bool // the page may still show what is missing
 	byID       map[uuid.UUID]*Shown
 	byEvidence map[uuid.UUID][]*Shown
-	ask        func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	asked      map[uuid.UUID][]match.Subject // details of known happenings
-	taken      map[uuid.UUID]bool            // happenings of the page's other tellings
-	askRetired func([]uuid.UUID) (map[uuid.UUID]bool, error)
-	retired    map[uuid.UUID]bool // false of those that are not
+	subjects   map[uuid.UUID][]match.Subject // earlier details of happenings
+	programmes map[uuid.UUID]uuid.UUID       // of these
+	taken      map[uuid.UUID]bool            // happenings of the page's tellings
+	over       map[uuid.UUID]bool            // happenings by whether they are retired
 }
 
-// memory reads earlier details of happenings, and the happenings that a page no longer shows. The latter is nil if
-// they are unknown. retired returns those of some happenings that are retired; nil means that none is.
+// memory reads earlier details of happenings, those of some that are retired, and, for a page that was never read,
+// those that are known from the events alone. Only told is required.
 type memory struct {
-	told    func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	untold  func(kept []uuid.UUID) ([]Shown, error)
-	retired func([]uuid.UUID) (map[uuid.UUID]bool, error)
+	told     func([]uuid.UUID) (map[uuid.UUID][]happening.Details, error)
+	retired  func([]uuid.UUID) (map[uuid.UUID]bool, error)
+	restored func() ([]Shown, error)
 }
 
-// maxSuccessors limits the happenings of one address that have a number. Later ones are distinguished by their titles.
-const maxSuccessors = 32
+const (
+	// maxSuccessors limits the happenings of one address that have a number. Later ones are distinguished by their titles.
+	maxSuccessors = 32
+	// maxAlike limits the happenings of one title and day that a telling is compared with.
+	maxAlike = 32
+	// loadBatch is the number of happenings whose details are read at a time.
+	loadBatch = 256
+)
 
 func newIdentification(observations []collect.Observation, now time.Time) (*identification, error) {
 	x := &identification{
@@ -82,9 +88,10 @@ func newIdentification(observations []collect.Observation, now time.Time) (*iden
 		now:        now,
 		byID:       map[uuid.UUID]*Shown{},
 		byEvidence: map[uuid.UUID][]*Shown{},
-		asked:      map[uuid.UUID][]match.Subject{},
+		subjects:   map[uuid.UUID][]match.Subject{},
+		programmes: map[uuid.UUID]uuid.UUID{},
 		taken:      map[uuid.UUID]bool{},
-		retired:    map[uuid.UUID]bool{},
+		over:       map[uuid.UUID]bool{},
 	}
 	for i, o := range observations {
 		instances, err := json.Marshal(o.Details.Instances)
@@ -92,57 +99,16 @@ func newIdentification(observations []collect.Observation, now time.Time) (*iden
 			return nil, fmt.Errorf("dates of observation: %w", err)
 		}
 		digest := sha256.Sum256(instances)
-		x.tellings[i] = Telling{Identity: identityOf(o), Observation: o, Dates: digest[:8]}
+		x.tellings[i] = newTelling(o, digest[:8])
 	}
 	return x, nil
 }
 
-// identityOf returns the identity that an observation gives by itself.
-func identityOf(o collect.Observation) Identity {
-	id := Identity{Happening: happening.DeriveID(o.Key), Key: o.Key}
-	id.Evidence = append(id.Evidence, id.Happening)
-	add := func(key string) {
-		if e := happening.DeriveID(key); !slices.Contains(id.Evidence, e) {
-			id.Evidence = append(id.Evidence, e)
-		}
-	}
-	for _, key := range o.Keys {
-		add(key)
-	}
-	if o.Alias != "" {
-		add(o.Alias)
-	}
-	return id
-}
-
-// addresses returns the evidence of a telling that consists of page addresses.
-func (t *Telling) addresses() []uuid.UUID {
-	var all []uuid.UUID
-	o := &t.Observation
-	for _, key := range append([]string{o.Key, o.Alias}, o.Keys...) {
-		rest, isID := strings.CutPrefix(key, "id:")
-		if identity.IsURL(key) || isID && slices.Contains(o.Keys, "url:"+rest) {
-			all = append(all, happening.DeriveID(key))
-		}
-	}
-	return all
-}
-
-// resolve assigns known happenings to tellings: the one that their own key gives, else the first that their
-// evidence leads to. Two tellings of one page never get the same happening.
+// resolve assigns known happenings to tellings. Two tellings of one page never get the same happening.
 func (x *identification) resolve(known []Shown, before memory) error {
-	x.known, x.ask, x.askRetired = known, before.told, before.retired
-	for i := range known {
-		x.byID[known[i].Happening] = &known[i]
-		for _, e := range known[i].Evidence {
-			x.byEvidence[e] = append(x.byEvidence[e], &known[i])
-		}
-	}
-	doubtful := make([]uuid.UUID, 0, len(x.tellings))
-	for i := range x.tellings {
-		doubtful = append(doubtful, x.doubtful(&x.tellings[i])...)
-	}
-	if err := x.look(doubtful); err != nil {
+	x.memory = before
+	x.learn(known)
+	if err := x.look(x.doubtful()); err != nil {
 		return err
 	}
 	if err := x.lookRetired(x.redated()); err != nil {
@@ -150,23 +116,27 @@ func (x *identification) resolve(known []Shown, before memory) error {
 	}
 	for i := range x.tellings {
 		t := &x.tellings[i]
-		if k := x.byID[t.Happening]; k != nil && x.plausibleMatch(t, k) {
+		if k := x.byID[t.Happening]; k != nil && x.same(t, k, t.bond(k)) {
 			x.taken[t.Happening] = true
 		}
 	}
-	if before.untold != nil {
-		if err := x.rekey(before.untold); err != nil {
-			return err
-		}
-	}
+	var fresh, reused []*Telling
 	for i := range x.tellings {
 		t := &x.tellings[i]
-		if t.Rekeyed {
-			continue
-		}
 		if k := x.find(t); k != nil {
-			t.assignID(k.Happening, k.Key)
-		} else if x.byID[t.Happening] != nil || !x.continues(t, t.Happening) {
+			x.assign(t, k)
+		} else if x.byID[t.Happening] == nil {
+			fresh = append(fresh, t)
+		} else {
+			reused = append(reused, t)
+		}
+	}
+	fresh, err := x.pair(fresh)
+	if err != nil {
+		return err
+	}
+	for _, t := range append(fresh, reused...) {
+		if x.byID[t.Happening] != nil || !x.continues(t, t.Happening) {
 			if err := x.useSuccessor(t); err != nil {
 				return err
 			}
@@ -177,25 +147,39 @@ func (x *identification) resolve(known []Shown, before memory) error {
 	return nil
 }
 
-// doubtful returns the happenings that share nothing but an address with a telling, and whose dates differ.
-func (x *identification) doubtful(t *Telling) []uuid.UUID {
-	var all []uuid.UUID
-	for n, e := range t.addresses() {
-		if n == 0 && x.byID[t.Happening] == nil && e == t.Happening {
-			all = append(all, e) // another source may have shown it
+func (x *identification) learn(known []Shown) {
+	for i := range known {
+		k := &known[i]
+		x.byID[k.Happening] = k
+		for _, e := range k.Evidence {
+			x.byEvidence[e] = append(x.byEvidence[e], k)
 		}
-		for _, k := range x.byEvidence[e] {
-			if !k.showsDatesOf(t) && !slices.Contains(all, k.Happening) {
-				all = append(all, k.Happening)
+	}
+}
+
+// assign assigns a known happening to a telling.
+func (x *identification) assign(t *Telling, k *Shown) {
+	t.assignID(k.Happening, k.Key)
+	x.taken[k.Happening] = true
+}
+
+// doubtful returns the happenings that share nothing but an address with a telling, and whose dates differ.
+func (x *identification) doubtful() []uuid.UUID {
+	var all []uuid.UUID
+	for i := range x.tellings {
+		t := &x.tellings[i]
+		for _, e := range slices.Concat(t.addresses, t.versions) {
+			if e == t.Happening && x.byID[e] == nil {
+				all = append(all, e) // another source may have shown it
+			}
+			for _, k := range x.byEvidence[e] {
+				if !k.showsDatesOf(t) {
+					all = append(all, k.Happening)
+				}
 			}
 		}
 	}
 	return all
-}
-
-// showsDatesOf reports whether a page of the source shows the same dates.
-func (s *Shown) showsDatesOf(t *Telling) bool {
-	return slices.ContainsFunc(s.Dates, func(dates []byte) bool { return bytes.Equal(dates, t.Dates) })
 }
 
 // redated returns the happenings that tellings with dates ahead may be of and that the source does not show with these
@@ -223,57 +207,68 @@ func (x *identification) redated() []uuid.UUID {
 
 // lookRetired finds out which happenings are retired.
 func (x *identification) lookRetired(ids []uuid.UUID) error {
-	if x.askRetired == nil {
+	if x.retired == nil {
 		return nil
 	}
 	var unknown []uuid.UUID
 	for _, id := range ids {
-		if _, done := x.retired[id]; !done {
-			x.retired[id] = false
+		if _, done := x.over[id]; !done {
+			x.over[id] = false
 			unknown = append(unknown, id)
 		}
 	}
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := x.askRetired(unknown)
+	found, err := x.retired(unknown)
 	for id := range found {
-		x.retired[id] = true
+		x.over[id] = true
 	}
 	return err
 }
 
 // follows reports whether a happening is retired, and a telling has dates ahead.
 func (x *identification) follows(t *Telling, id uuid.UUID) bool {
-	return x.retired[id] && t.Observation.Details.Ahead(x.now)
+	return x.over[id] && t.Observation.Details.Ahead(x.now)
 }
 
 // look reads the earlier details of happenings.
 func (x *identification) look(ids []uuid.UUID) error {
-	ids = slices.DeleteFunc(ids, func(id uuid.UUID) bool { _, done := x.asked[id]; return done })
-	if len(ids) == 0 {
-		return nil
-	}
-	told, err := x.ask(ids)
+	var unknown []uuid.UUID
 	for _, id := range ids {
-		x.asked[id] = nil
-		for _, d := range told[id] {
-			x.asked[id] = append(x.asked[id], match.Of(d, nil, x.now))
+		if _, done := x.subjects[id]; !done {
+			x.subjects[id] = nil
+			unknown = append(unknown, id)
 		}
 	}
-	return err
+	for some := range slices.Chunk(unknown, loadBatch) {
+		told, err := x.told(some)
+		if err != nil {
+			return err
+		}
+		for id, all := range told {
+			for _, d := range all {
+				x.subjects[id] = append(x.subjects[id], match.Of(d, nil, x.now))
+				x.programmes[id] = programmeOf(&d)
+			}
+		}
+	}
+	return nil
 }
 
-// find returns the known happening of a telling, or nil.
+// find returns the known happening of a telling by evidence, or nil.
 func (x *identification) find(t *Telling) *Shown {
-	if k := x.byID[t.Happening]; k != nil && x.plausibleMatch(t, k) {
+	if k := x.byID[t.Happening]; k != nil && x.same(t, k, t.bond(k)) {
 		return k
 	}
 	var found *Shown
-	for _, e := range t.Evidence {
+	for _, e := range slices.Concat(t.Evidence, t.versions) {
+		if e == t.programme {
+			continue
+		}
 		for _, k := range x.byEvidence[e] {
 			switch {
-			case x.taken[k.Happening] || !x.plausibleMatch(t, k):
+			case x.taken[k.Happening] || !x.same(t, k, t.bond(k)):
 			case found == nil, !found.showsDatesOf(t) && k.showsDatesOf(t):
 				found = k
 			}
@@ -282,33 +277,39 @@ func (x *identification) find(t *Telling) *Shown {
 	return found
 }
 
-// plausibleMatch reports whether a telling may be of a known happening: it shares more than an address with it, or
-// continues it.
-func (x *identification) plausibleMatch(t *Telling, k *Shown) bool {
-	if x.follows(t, k.Happening) {
+// same reports whether a telling is of a known happening. One without details may be any of its address.
+func (x *identification) same(t *Telling, k *Shown, bond match.Bond) bool {
+	switch {
+	case x.follows(t, k.Happening):
 		return false
+	case bond == match.Address:
+		return k.showsDatesOf(t) || x.continues(t, k.Happening)
 	}
-	addresses := t.addresses()
-	if k.showsDatesOf(t) || slices.ContainsFunc(t.Evidence, func(e uuid.UUID) bool {
-		return slices.Contains(k.Evidence, e) && !slices.Contains(addresses, e)
-	}) {
-		return true
-	}
-	return x.continues(t, k.Happening)
+	return bond == match.Identifier || x.likeness(t, k, bond) >= 0
 }
 
-// continues reports whether the earlier details of a happening allow that a telling is of it. A happening without
-// details allows it.
+// continues reports whether the earlier details of a happening allow that a telling is of it.
 func (x *identification) continues(t *Telling, id uuid.UUID) bool {
 	if x.follows(t, id) {
 		return false
 	}
-	told := x.asked[id]
-	if len(told) == 0 {
-		return true
+	told := x.subjects[id]
+	return len(told) == 0 || x.likeness(t, &Shown{Identity: Identity{Happening: id}}, match.Address) >= 0
+}
+
+// likeness returns the best score of a telling beside the earlier details of a happening that is the same, else -1.
+func (x *identification) likeness(t *Telling, k *Shown, bond match.Bond) float64 {
+	best := -1.0
+	if t.subject == nil {
+		subject := match.Of(t.Observation.Details, nil, x.now)
+		t.subject = &subject
 	}
-	mine := match.Of(t.Observation.Details, nil, x.now)
-	return slices.ContainsFunc(told, mine.Continues)
+	for _, told := range x.subjects[k.Happening] {
+		if v := match.Compare(*t.subject, told, bond); v.Same {
+			best = max(best, v.Score)
+		}
+	}
+	return best
 }
 
 // useSuccessor assigns the next happening of its address to a telling.
@@ -318,7 +319,7 @@ func (x *identification) useSuccessor(t *Telling) error {
 	for n := 2; n <= maxSuccessors; n++ {
 		ids = append(ids, happening.DeriveID(identity.Successor(address, n)))
 	}
-	if err := x.look(slices.Clone(ids)); err != nil {
+	if err := x.look(ids); err != nil {
 		return err
 	}
 	if t.Observation.Details.Ahead(x.now) {
@@ -337,26 +338,7 @@ func (x *identification) useSuccessor(t *Telling) error {
 	return nil
 }
 
-// assignID assigns a happening to a telling. If another address had given it, its instances get other ids.
-func (t *Telling) assignID(id uuid.UUID, key string) {
-	t.Happening = id
-	if key != "" {
-		t.Key = key
-	}
-	if !slices.Contains(t.Evidence, id) {
-		t.Evidence = append(t.Evidence, id)
-	}
-	if t.Key == t.Observation.Key || !strings.HasPrefix(t.Key, t.Observation.Key+" (") {
-		return
-	}
-	d := &t.Observation.Details
-	d.Instances = slices.Clone(d.Instances)
-	for i := range d.Instances {
-		instance := &d.Instances[i]
-		instance.ID = happening.DeriveInstanceID(t.Key, instance.ID.String())
-		instance.Occurrences = slices.Clone(instance.Occurrences)
-		for n := range instance.Occurrences {
-			instance.Occurrences[n].ID = happening.DeriveOccurrenceID(instance.ID, n)
-		}
-	}
+// showsDatesOf reports whether a page of the source shows the same dates.
+func (s *Shown) showsDatesOf(t *Telling) bool {
+	return slices.ContainsFunc(s.Dates, func(dates []byte) bool { return bytes.Equal(dates, t.Dates) })
 }

@@ -13,8 +13,7 @@ import (
 )
 
 func told(key string, keys ...string) Telling {
-	o := collect.Observation{Key: key, Keys: keys}
-	return Telling{Identity: identityOf(o), Observation: o}
+	return newTelling(collect.Observation{Key: key, Keys: keys}, nil)
 }
 
 // identified returns the keys of the happenings that a page's tellings get.

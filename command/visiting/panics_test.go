@@ -33,7 +33,9 @@ func (s *shaky) Begin(context.Context, []collect.Link) error            { s.at("
 func (s *shaky) Waiting(context.Context) ([]View, error)                { s.at("compare"); return nil, nil }
 func (s *shaky) Conclude(context.Context) error                         { s.at("conclude"); return nil }
 func (s *shaky) Result(context.Context) (Result, error)                 { s.at("result"); return Result{}, nil }
-func (s *shaky) Identify(context.Context, []uuid.UUID) ([]Shown, error) { return nil, nil }
+func (s *shaky) Identify(context.Context, collect.Known, []uuid.UUID) ([]Shown, error) {
+	return nil, nil
+}
 func (s *shaky) Record(context.Context, collect.Visited, []Telling, Tally) error {
 	s.at("record")
 	return nil

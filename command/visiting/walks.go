@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/command/collect/match"
 	"carillon/eventstore"
 )
 
@@ -69,14 +70,13 @@ type Walk interface {
 
 	// Begin begins the walk.
 	Begin(ctx context.Context, start []collect.Link) error
-	// Identify returns the happenings of the source that share evidence with ids.
-	Identify(ctx context.Context, evidence []uuid.UUID) ([]Shown, error)
+	// Identify returns the happenings of the source that share evidence with a page.
+	Identify(ctx context.Context, page collect.Known, evidence []uuid.UUID) ([]Shown, error)
+	// Restored returns the happenings of the source that are known from the events alone.
+	Restored(ctx context.Context) ([]Shown, error)
 	// Told returns the details of happenings that pages of the source show, and the recorded ones of all sources.
 	// Happenings without details are left out.
 	Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	// Untold returns the happenings that a page showed when it was last read and that no other page of the source shows,
-	// except kept. If the page was never read, it includes those without a known page.
-	Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]Shown, error)
 	// Record stores the result of a page: its links and its tellings. Earlier tellings that it no longer has are deleted,
 	// unless the page is partial.
 	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
@@ -109,6 +109,7 @@ type Shown struct {
 	Identity
 
 	Dates [][]byte // digests of the dates on its pages, see [Telling]; empty if they are unknown
+	Here  bool     // no page but the one that asks is known to show it
 }
 
 // Telling is a happening as a page shows it.
@@ -118,7 +119,11 @@ type Telling struct {
 	Observation collect.Observation
 	Dates       []byte // digest of its dates and statuses
 	New         bool   // the source has not shown the happening before
-	Rekeyed     bool   // the source showed it by other evidence before
+	Rekeyed     bool   // the page alone showed it, by other evidence, before
+
+	subject             *match.Subject // nil until it is compared
+	addresses, versions []uuid.UUID    // of its evidence, those of addresses; those of the page in other languages
+	programme           uuid.UUID      // of its evidence, that of title and day; zero if they are unknown
 }
 
 // View is a happening as a source shows it.

@@ -104,7 +104,7 @@ func TestNewUIDsAtEachExport(t *testing.T) {
 			}
 			var evidence int
 			if err := w.pool.QueryRow(t.Context(), `SELECT max(cardinality(evidence))
-				FROM carillon.source_views`).Scan(&evidence); err != nil || evidence > 2 {
+				FROM carillon.source_views`).Scan(&evidence); err != nil || evidence > 3 {
 				t.Errorf("a happening is remembered by %d pieces of evidence (%v)", evidence, err)
 			}
 			w.eventually("all items are there", func() bool { return len(w.recorded("item.added.v1")) >= tt.items })

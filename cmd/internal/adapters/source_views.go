@@ -21,19 +21,15 @@ import (
 const (
 	identifyViews = `
 		SELECT happening_id, key, evidence,
-			ARRAY(SELECT dates FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
+			ARRAY(SELECT dates FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id),
+			NOT EXISTS (SELECT FROM carillon.source_tellings t
+				WHERE t.source_id = $1 AND t.happening_id = v.happening_id AND t.page <> $3)
 		FROM carillon.source_views v WHERE source_id = $1 AND evidence && $2 ORDER BY happening_id`
-	untoldViews = `
-		SELECT v.happening_id, v.key, v.evidence, ARRAY[t.dates] FROM carillon.source_tellings t
-		JOIN carillon.source_views v ON v.source_id = $1 AND v.happening_id = t.happening_id
-		WHERE t.source_id = $1 AND t.page = $2 AND t.happening_id <> ALL ($3) AND NOT EXISTS (
-			SELECT FROM carillon.source_tellings o WHERE o.source_id = $1 AND o.happening_id = t.happening_id AND o.page <> $2)
-		ORDER BY v.happening_id`
 	restoredViews = `
-		SELECT v.happening_id, v.key, v.evidence, '{}'::bytea[] FROM carillon.source_views v
-		WHERE v.source_id = $1 AND v.restored_at IS NOT NULL AND v.happening_id <> ALL ($2) AND NOT EXISTS (
+		SELECT happening_id, key, evidence, '{}'::bytea[], true FROM carillon.source_views v
+		WHERE source_id = $1 AND restored_at IS NOT NULL AND NOT EXISTS (
 			SELECT FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
-		ORDER BY v.happening_id`
+		ORDER BY happening_id`
 	// Forgotten views are read from the events.
 	selectTold = `
 		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = %[1]s
@@ -98,31 +94,25 @@ const (
 )
 
 // Identify implements visiting.Walk.
-func (w *walk) Identify(ctx context.Context, evidence []uuid.UUID) ([]visiting.Shown, error) {
-	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence)
+func (w *walk) Identify(ctx context.Context, page collect.Known, evidence []uuid.UUID) ([]visiting.Shown, error) {
+	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence, pageID(page.Address))
 	list, err := pgx.CollectRows(rows, scanShown)
 	return list, wrap("identify happenings", err)
 }
 
-func scanShown(row pgx.CollectableRow) (s visiting.Shown, err error) {
-	err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates)
-	return s, err
+// Restored implements visiting.Walk.
+func (w *walk) Restored(ctx context.Context) (list []visiting.Shown, err error) {
+	if !w.nothingRestored {
+		rows, _ := w.pool.Query(ctx, restoredViews, w.source)
+		list, err = pgx.CollectRows(rows, scanShown)
+		w.nothingRestored = err == nil && len(list) == 0
+	}
+	return list, wrap("restored happenings", err)
 }
 
-// Untold implements visiting.Walk.
-func (w *walk) Untold(ctx context.Context, page collect.Known, kept []uuid.UUID) ([]visiting.Shown, error) {
-	var rows pgx.Rows
-	switch {
-	case !page.ReadAt.IsZero():
-		rows, _ = w.pool.Query(ctx, untoldViews, w.source, pageID(page.Address), column.UUIDs(nonNil(kept)))
-	case w.nothingRestored:
-		return nil, nil
-	default:
-		rows, _ = w.pool.Query(ctx, restoredViews, w.source, column.UUIDs(nonNil(kept)))
-	}
-	list, err := pgx.CollectRows(rows, scanShown)
-	w.nothingRestored = w.nothingRestored || page.ReadAt.IsZero() && len(list) == 0 && len(kept) == 0
-	return list, wrap("happenings of a page", err)
+func scanShown(row pgx.CollectableRow) (s visiting.Shown, err error) {
+	err = row.Scan(&s.Happening, &s.Key, &s.Evidence, &s.Dates, &s.Here)
+	return s, err
 }
 
 // Told implements visiting.Walk.

@@ -32,24 +32,24 @@ func FuzzCompare(f *testing.F) {
 		if !ok || !okB {
 			return
 		}
-		beside := how&4 != 0
-		v := match.Compare(a, b, beside)
-		if other := match.Compare(b, a, beside); other != v {
+		bond := match.Bond(how / 4 % 7)
+		v := match.Compare(a, b, bond)
+		if other := match.Compare(b, a, bond); other != v {
 			t.Errorf("one way round %+v, the other %+v", v, other)
 		}
-		if again := match.Compare(a, b, beside); again != v {
+		if again := match.Compare(a, b, bond); again != v {
 			t.Errorf("at first %+v, then %+v", v, again)
 		}
 		if v.Reason == "" || v.Score < 0 || v.Score > 1 || math.IsNaN(v.Score) {
 			t.Errorf("verdict %+v", v)
 		}
-		if beside && v.Same && v.Reason == match.ByMatch {
+		if bond == match.Beside && v.Same && v.Reason == match.ByMatch {
 			t.Error("two events that a source shows side by side are merged by similarity")
 		}
-		if a.Continues(b) != b.Continues(a) || !a.Continues(a) {
-			t.Error("what continues what depends on the order, or nothing continues itself")
+		if !match.Compare(a, a, match.Address).Same {
+			t.Error("at one address nothing continues itself")
 		}
-		if self := match.Compare(a, a, false); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 && a.Continues(a) &&
+		if self := match.Compare(a, a, match.Nothing); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 &&
 			self.Reason != match.SharedEvidence {
 			t.Errorf("with itself it comes to %+v", self)
 		}
@@ -98,7 +98,7 @@ func TestLongTextsAreCompared(t *testing.T) {
 		}, Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: now.AddDate(0, 0, 3)}}}}}
 	}
 	short, long := match.Of(d(""), nil, now), match.Of(d(strings.Repeat("hijklmn 3 4 ", 100_000)), nil, now)
-	if v := match.Compare(short, long, false); !v.Same || v.Score != 1 {
+	if v := match.Compare(short, long, match.Nothing); !v.Same || v.Score != 1 {
 		t.Errorf("got %+v", v)
 	}
 }

@@ -19,7 +19,7 @@ func TestHousesUnderOneNumber(t *testing.T) {
 	if len(both) != 2 {
 		t.Fatalf("%d events, want 2", len(both))
 	}
-	if v := match.Compare(both[0].Subject, both[1].Subject, false); v.Same || v.Reason != match.OtherPlace {
+	if v := match.Compare(both[0].Subject, both[1].Subject, match.Nothing); v.Same || v.Reason != match.OtherPlace {
 		t.Errorf("got %+v", v)
 	}
 }
@@ -45,8 +45,8 @@ func TestNamesOfHouses(t *testing.T) {
 			return read(t, "2026-12-05T20:00 | "+venue+"; Quince St 5, Berlin | Pub Quiz")
 		}
 		for _, v := range []match.Verdict{
-			match.Compare(line(tt.a).Subject, line(tt.b).Subject, false), match.Compare(line(tt.b).Subject,
-				line(tt.a).Subject, false),
+			match.Compare(line(tt.a).Subject, line(tt.b).Subject, match.Nothing), match.Compare(line(tt.b).Subject,
+				line(tt.a).Subject, match.Nothing),
 		} {
 			if v.Same != tt.same {
 				t.Errorf("%s and %s: %+v", tt.a, tt.b, v)
@@ -56,7 +56,7 @@ func TestNamesOfHouses(t *testing.T) {
 	// The house of a room, if its address names it.
 	room := read(t, "2026-12-05T20:00 | Blue Cave; Big House, Quince St 5, Berlin | Pub Quiz")
 	house := read(t, "2026-12-05T20:00 | Big House; Quince St 5, Berlin | Pub Quiz")
-	if v := match.Compare(room.Subject, house.Subject, false); !v.Same {
+	if v := match.Compare(room.Subject, house.Subject, match.Nothing); !v.Same {
 		t.Errorf("a room and its house: %+v", v)
 	}
 }

@@ -18,10 +18,12 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect/extract/timing"
+	"carillon/command/collect/identity"
 )
 
 // Subject is a happening prepared for comparison.
 type Subject struct {
+	plain     string // title as identity.Title returns it
 	title     words
 	place     place
 	starts    []start
@@ -33,6 +35,7 @@ type Subject struct {
 // start is the start of an instance.
 type start struct {
 	at     time.Time
+	end    time.Time // zero if it is unknown
 	allDay bool
 	day    string // local
 }
@@ -51,7 +54,7 @@ const (
 // Of returns the subject of details. keys are the strong evidence of its identity. Instances that are over are left
 // out, unless there are no others.
 func Of(d happening.Details, keys []string, now time.Time) Subject {
-	s := Subject{keys: keys, image: d.PrimaryImage}
+	s := Subject{plain: identity.Title(d.Title), keys: keys, image: d.PrimaryImage}
 	if d.Organizer != nil {
 		s.organizer = joined(d.Organizer.Name)
 	}
@@ -77,6 +80,9 @@ func someStarts(d happening.Details, zone *time.Location, now time.Time, most in
 		}
 		first, last := instance.Occurrences[0], instance.Occurrences[len(instance.Occurrences)-1]
 		s := start{at: first.Start, allDay: first.AllDay, day: first.Start.In(zone).Format(time.DateOnly)}
+		if last.End != nil {
+			s.end = *last.End
+		}
 		if end := last.End; end != nil && !end.After(now) || end == nil && last.Start.Before(now.Add(-24*time.Hour)) {
 			over = append(over, s)
 		} else if all = append(all, s); len(all) == most {
@@ -179,10 +185,25 @@ func (s Subject) Blocks() []Block {
 
 func (s start) equal(o start) bool { return s.at.Equal(o.at) && s.allDay == o.allDay && s.day == o.day }
 
+// Bond names what connects two observations besides their details, the weakest first.
+type Bond int
+
+// Bonds. A change of title or start alone is the same event at one address; pages are reused for other events, whose
+// title and start are both new.
+const (
+	Nothing    Bond = iota // as of two sources
+	Beside                 // a source shows both as two
+	OtherPage              // two pages of one source: only equal titles, starts and ends are the same
+	Replaced               // a page shows the one in place of the other; the score is the likeness of their places
+	Version                // one page links the other as its version in another language, so titles may differ
+	Address                // a page address
+	Identifier             // an identifier of one source
+)
+
 // Verdict is the result of a comparison.
 type Verdict struct {
 	Same bool
-	// Score is the similarity of the titles, from 0 to 1.
+	// Score is the similarity of the titles, from 0 to 1, unless the bond has another.
 	Score float64
 	// Reason names the deciding rule. It is stored.
 	Reason Reason
@@ -213,22 +234,35 @@ const (
 	certain  = 0.90 // equivalent if the place isn't known
 )
 
-// Compare decides whether two subjects are the same happening. beside reports that a source shows both on its pages
-// now.
-func Compare(a, b Subject, beside bool) Verdict {
+// Compare decides whether two subjects are the same happening. It is the one decision, for pages of one source and for
+// happenings of several: the bond says what they share besides their details.
+func Compare(a, b Subject, bond Bond) Verdict {
 	same, exact := startsAgree(a.starts, b.starts)
 	t := compareTitles(a.title.without(a.place, b.place), b.title.without(a.place, b.place))
 	v := Verdict{Score: math.Round(t.score*100) / 100}
-	if sharesKey(a.keys, b.keys) {
-		// Another date alone says little: one source may not show a move yet.
-		if v.Same = same || t.score >= alike && !t.otherKind; v.Same {
+	where := a.place.compare(b.place)
+	decide := func(same bool, otherwise Reason) Verdict {
+		if v.Same, v.Reason = same, otherwise; same {
 			v.Reason = ByEvidence
-		} else {
-			v.Reason = SharedEvidence
 		}
 		return v
 	}
-	where := a.place.compare(b.place)
+	switch {
+	case bond == Identifier:
+		return decide(true, "")
+	case bond == Address:
+		return decide(same || a.unknown() || b.unknown() || (t.within || t.score >= alike) && !t.otherKind, SharedEvidence)
+	case bond == Version:
+		return decide(datesEqual(a.starts, b.starts) && where != otherPlace && where != otherRoom, OtherStart)
+	case bond == Replaced:
+		if v = decide(a.plain != "" && a.plain == b.plain && datesEqual(a.starts, b.starts), OtherTitle); v.Same {
+			v.Score = a.place.agrees(b.place)
+		}
+		return v
+	case sharesKey(a.keys, b.keys):
+		// Another date alone says little: one source may not show a move yet.
+		return decide(same || t.score >= alike && !t.otherKind, SharedEvidence)
+	}
 	switch {
 	case !same:
 		v.Reason = OtherStart
@@ -238,7 +272,7 @@ func Compare(a, b Subject, beside bool) Verdict {
 		v.Reason = OtherRoom
 	case t.otherKind:
 		v.Reason = OtherKind
-	case beside:
+	case bond == Beside, bond == OtherPage && (a.plain != b.plain || !datesEqual(a.starts, b.starts)):
 		v.Reason = ShownTogether
 	case where == unknownPlace && (t.score < certain || min(a.title.count, b.title.count) < 2 || !exact):
 		v.Reason = UnknownPlace
@@ -250,18 +284,8 @@ func Compare(a, b Subject, beside bool) Verdict {
 	return v
 }
 
-// Continues reports whether a subject may be another version of o with the same address. Pages are reused for other
-// events, whose title and start are both new; a change of one of them alone is the same event.
-func (s Subject) Continues(o Subject) bool {
-	if len(s.starts) == 0 || len(o.starts) == 0 || len(s.title.all) == 0 || len(o.title.all) == 0 {
-		return true // unknown
-	}
-	if same, _ := startsAgree(s.starts, o.starts); same {
-		return true
-	}
-	t := compareTitles(s.title.without(s.place, o.place), o.title.without(s.place, o.place))
-	return (t.within || t.score >= alike) && !t.otherKind
-}
+// unknown reports whether nothing can speak against a subject.
+func (s Subject) unknown() bool { return len(s.starts) == 0 || len(s.title.all) == 0 }
 
 // supports reports whether something beside title, place and time is the same.
 func (s Subject) supports(o Subject) bool {
@@ -288,6 +312,21 @@ func startsAgree(a, b []start) (same, exact bool) {
 		}
 	}
 	return same, exact
+}
+
+// datesEqual reports whether all starts of one subject are starts of the other, and no ends differ.
+func datesEqual(a, b []start) bool { return datesIn(a, b) || datesIn(b, a) }
+
+func datesIn(a, b []start) bool {
+	return len(a) > 0 && !slices.ContainsFunc(a, func(x start) bool { return !slices.ContainsFunc(b, x.held) })
+}
+
+// held reports whether two starts are of one instance: to the minute, or to the day if one of the two has no time.
+func (s start) held(o start) bool {
+	if s.allDay || o.allDay {
+		return s.day == o.day
+	}
+	return s.at.Equal(o.at) && (s.end.IsZero() || o.end.IsZero() || s.end.Equal(o.end))
 }
 
 // cell returns a square of the map, about 450 m high.

@@ -218,6 +218,17 @@ func (p place) elsewhere(o place) bool {
 		!addressesAgree(p.where, o.where)
 }
 
+// agrees returns the likeness of two places: 1 of the same ones and of two unknown ones, 0 of different ones.
+func (p place) agrees(o place) float64 {
+	switch where := p.compare(o); {
+	case where == samePlace, !p.known() && !o.known() && p.online == o.online:
+		return 1
+	case where == unknownPlace:
+		return 0.5
+	}
+	return 0
+}
+
 func sharesWord(a, b []string) bool {
 	return slices.ContainsFunc(a, func(x string) bool {
 		return slices.ContainsFunc(b, func(y string) bool { return wordsEqual(x, y) })
