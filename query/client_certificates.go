@@ -10,16 +10,17 @@ import (
 
 // ClientCertificate is the certificate that an organization presents to its receivers.
 type ClientCertificate struct {
-	ID          uuid.UUID
-	Chain       string // PEM
-	Subject     string
-	Issuer      string
-	Serial      string // hexadecimal
-	Fingerprint string // SHA-256, hexadecimal
-	NotBefore   time.Time
-	NotAfter    time.Time
-	SetAt       time.Time
-	SetBy       string // an actor
+	ID          uuid.UUID `json:"-"`
+	Chain       string    `json:"certificate"` // PEM: the client certificate, and after it those that signed it
+	Subject     string    `json:"subject"`
+	Issuer      string    `json:"issuer"`
+	Serial      string    `json:"serialNumber"` // hexadecimal
+	Fingerprint string    `json:"fingerprint"`  // SHA-256, hexadecimal
+	NotBefore   time.Time `json:"notBefore"`
+	NotAfter    time.Time `json:"notAfter"`
+	DaysLeft    int       `json:"daysLeft" db:"-"` // whole days until it expires; negative: it has
+	SetAt       time.Time `json:"setAt"`
+	SetBy       string    `json:"setBy,omitempty"` // an actor, such as operator:ann
 }
 
 // ClientCertificate returns the certificate of an organization, or ErrNotFound.

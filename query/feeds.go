@@ -11,24 +11,29 @@ import (
 
 // Feed is an event feed.
 type Feed struct {
-	ID            uuid.UUID
-	Name          string
-	Description   string
-	Enabled       bool
-	EnabledSource string
-	EnabledReason *string
-	ConfigVersion float64
-	CreatedAt     time.Time
-	UpdatedAt     time.Time
+	ID            uuid.UUID `json:"id"`
+	Name          string    `json:"name"`
+	Description   string    `json:"description"`
+	Enabled       bool      `json:"enabled"`
+	EnabledSource string    `json:"enabledSource"`
+	EnabledReason *string   `json:"-"` // answers differ in whether they have it while it is nil
+	FeedConfig    `json:"config"`
+	CreatedAt     time.Time `json:"createdAt"`
+	UpdatedAt     time.Time `json:"updatedAt"`
+}
+
+// FeedConfig is the configuration of a feed.
+type FeedConfig struct {
+	Version float64 `json:"version"`
 }
 
 // Association is a source attached to a feed.
 type Association struct {
-	ID         uuid.UUID
-	FeedID     uuid.UUID
-	SourceType string
-	SourceID   uuid.UUID
-	CreatedAt  time.Time
+	ID         uuid.UUID `json:"id"`
+	FeedID     uuid.UUID `json:"eventFeedId"`
+	SourceType string    `json:"sourceType"`
+	SourceID   uuid.UUID `json:"sourceId"`
+	CreatedAt  time.Time `json:"createdAt"`
 }
 
 const feedColumns = `f.id, f.name, f.description, f.enabled, f.enabled_source, f.enabled_reason, f.config_version,

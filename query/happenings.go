@@ -29,17 +29,20 @@ type Telling struct {
 
 // ShownItem is an item that shows a happening.
 type ShownItem struct {
-	ID, FeedID, SourceID uuid.UUID
-	AddedAt              time.Time
+	ID       uuid.UUID `json:"id"`
+	FeedID   uuid.UUID `json:"feedId"`
+	SourceID uuid.UUID `json:"sourceId"` // of the feed's sources the one that it is shown from
+	AddedAt  time.Time `json:"addedAt"`
 }
 
 // Comparison is the result of comparing two happenings.
 type Comparison struct {
-	With       uuid.UUID
-	Same       bool
-	Reason     string
-	Score      float32
-	ComparedAt time.Time
+	With uuid.UUID `json:"with"`
+	Same bool      `json:"same"`
+	// Reason is evidence, match; start, place, room, title, qualifier, noPlace, sideBySide, split or sharedKey.
+	Reason     string    `json:"reason"`
+	Score      float64   `json:"score"` // how alike the titles are, from 0 to 1, in hundredths
+	ComparedAt time.Time `json:"at"`
 }
 
 // Likeness returns the happening into which one was merged, the ones merged into it, and those compared with it,
@@ -61,7 +64,8 @@ func (q *Queries) Likeness(ctx context.Context,
 		}
 	}
 	compared, err = many(ctx, q.Pool, "likeness", pgx.RowToStructByPos[Comparison],
-		`SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, score, compared_at FROM feed_curation.comparisons
+		`SELECT CASE WHEN a = $1 THEN b ELSE a END, same, reason, (round((score::float8 * 100)::numeric) / 100)::float8,
+		compared_at FROM feed_curation.comparisons
 		WHERE a = $1 OR b = $1 ORDER BY same DESC, score DESC, compared_at DESC LIMIT $2`, happening, limit)
 	const undefinedTable = "42P01"
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == undefinedTable {

@@ -22,20 +22,20 @@ type Key struct {
 // Credential is an API key, or a token of an operator or auditor, in a list. It has neither the secret nor a digest
 // of it.
 type Credential struct {
-	ID         string // the public part
-	Name       string // purpose or holder; may be empty for a key
-	CreatedAt  time.Time
-	ExpiresAt  *time.Time // nil if it does not expire
-	RevokedAt  *time.Time // nil if it is not revoked
-	LastUsedAt *time.Time // to the hour; nil if unknown
+	ID         string     `json:"id"`   // the public part
+	Name       string     `json:"name"` // purpose or holder; may be empty for a key
+	CreatedAt  time.Time  `json:"createdAt"`
+	ExpiresAt  *time.Time `json:"expiresAt"`  // nil if it does not expire
+	RevokedAt  *time.Time `json:"revokedAt"`  // nil if it is not revoked
+	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; nil if unknown
 }
 
 // KeyCredential is an API key in a list.
 type KeyCredential struct {
 	Credential
 
-	Scopes      []string
-	SuccessorOf string // the key that it replaces; empty if none
+	Scopes      []string `json:"scopes"`
+	SuccessorOf *string  `json:"successorOf"` // the key that it replaces; nil if none
 }
 
 // FindKeys returns the keys with some public parts that are valid at a time: a probe of the primary key for each. It
@@ -59,7 +59,7 @@ func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]
 func (q *Queries) Keys(ctx context.Context, organization uuid.UUID) ([]KeyCredential, error) {
 	keys, err := many(ctx, q.Pool, "keys", pgx.RowToStructByPos[KeyCredential],
 		`SELECT k.id, k.name, k.created_at, nullif(k.expires_at, 'infinity'), k.revoked_at, u.used_at, k.scopes,
-			k.successor_of
+			nullif(k.successor_of, '')
 		FROM organizations.keys k LEFT JOIN carillon.credential_uses u ON u.credential = 'ck_' || k.id
 		WHERE k.organization = $1 ORDER BY k.created_at DESC, k.id DESC`, organization)
 	if err == nil && len(keys) == 0 {

@@ -10,11 +10,11 @@ import (
 
 // Organization is an organization in the operators' list.
 type Organization struct {
-	ID        uuid.UUID
-	Name      string
-	CreatedAt time.Time
-	Status    string           // registered or suspended
-	Limits    map[string]int64 // explicitly set ones, by name
+	ID        uuid.UUID        `json:"id"`
+	Name      string           `json:"name"`
+	CreatedAt time.Time        `json:"createdAt"`
+	Status    string           `json:"status"` // registered or suspended
+	Limits    map[string]int64 `json:"-"`      // explicitly set ones, by name
 }
 
 const organizationColumns = "id, name, created_at, status, limits"

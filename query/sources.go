@@ -12,58 +12,73 @@ import (
 
 // Source is a source and the progress of its collection, for operators.
 type Source struct {
-	ID        uuid.UUID
-	Type      string
-	URL       string
-	Handle    string
-	Timezone  string
-	CreatedAt time.Time
-	Feeds     int       // number of feeds it is attached to
-	State     string    // one of SourceStates
-	Since     time.Time // of the state
+	ID        uuid.UUID `json:"id"`
+	Type      string    `json:"type"`
+	URL       string    `json:"url,omitempty"`
+	Handle    string    `json:"handle,omitempty"`
+	Timezone  string    `json:"timezone,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+	Feeds     int       `json:"feeds"` // number of feeds it is attached to
+	State     string    `json:"state"` // one of SourceStates
+	Since     time.Time `json:"since"` // of the state
 	// Outcome is the result of the last recorded walk: ok, or the stable name of a failure. Empty before the first
 	// walk.
-	Outcome     string
-	Message     string // of the failure
-	Notes       []SourceNote
-	StartedAt   *time.Time // of the last visit, successful or not
-	CompletedAt *time.Time // of the last successful walk
-	Observed    int        // happenings shown then
+	Outcome     string       `json:"-"`
+	Message     string       `json:"message,omitempty"` // of the failure
+	Notes       []SourceNote `json:"notes,omitempty"`
+	Advice      string       `json:"advice,omitempty" db:"-"` // the remedy of Message, or of the first note
+	StartedAt   *time.Time   `json:"startedAt"`               // of the last visit, successful or not
+	CompletedAt *time.Time   `json:"completedAt"`             // of the last successful walk
+	Observed    int          `json:"observed"`                // happenings shown then
 	// Pages counts the pages that the walk requested; New, Revised and Stale count happenings.
-	Pages    int
-	New      int
-	Revised  int
-	Stale    int
-	Interval int // between two walks, in seconds
-	Failures int // consecutive ones
+	Pages    int `json:"pages"`
+	New      int `json:"new"`
+	Revised  int `json:"revised"`
+	Stale    int `json:"stale"`
+	Interval int `json:"intervalSeconds"` // between two walks, as adapted to how often it changes
+	Failures int `json:"failures"`        // consecutive ones
 	// DueAt is nil if the source is paused or not attached to a feed: it is then never due.
-	DueAt *time.Time
-	// Asked counts the pages that the walk in progress has requested, Linked the known ones that it has yet to
-	// request. nil if no walk is in progress.
-	Asked, Linked *int
+	DueAt       *time.Time `json:"dueAt"`
+	SourcePause `json:"paused,omitzero"`
 	// Requested reports that a walk was requested and has not started.
-	Requested bool
-	// PausedAt is since when the source may not be visited, because of PausedFor.
-	PausedAt  *time.Time
-	PausedBy  string // an actor
-	PausedFor string
-	Backfills []Backfill `db:"-"` // one per feed, in order of attachment
+	Requested      bool `json:"requested"`
+	SourceProgress `json:"progress,omitzero"`
+	Backfills      []Backfill `json:"backfills,omitempty" db:"-"` // one per feed, in order of attachment
+}
+
+// SourcePause is the time since when a source may not be visited. The zero value: it may.
+type SourcePause struct {
+	PausedFor string     `json:"reason"`
+	PausedBy  string     `json:"by"` // an actor
+	PausedAt  *time.Time `json:"since"`
+}
+
+// SourceProgress counts the pages that the walk in progress has requested, and those that it is to request, these
+// included. Pages that are found meanwhile are added. The zero value: no walk is in progress.
+type SourceProgress struct {
+	Asked  *int `json:"asked"`
+	Linked *int `json:"linked"`
 }
 
 // Backfill is the set of items that an attachment of a source added to a feed without announcing them as new.
 type Backfill struct {
-	Source uuid.UUID
-	Feed   uuid.UUID
-	Since  time.Time // of the attachment
+	Source  uuid.UUID `json:"-"`
+	Feed    uuid.UUID `json:"feedId"`
+	Running bool      `json:"running"`
+	Since   time.Time `json:"since"` // of the attachment
 	// EndedAt is nil while it runs. The next complete walk through the source ends it.
-	EndedAt *time.Time
-	Added   int // items
+	EndedAt *time.Time `json:"endedAt"`
+	Added   int        `json:"added"` // items
 }
+
+const selectBackfill = `
+	SELECT source_id, feed_id, ended_at IS NULL, attached_at, ended_at, added FROM sources.attachments `
 
 // SourceNote is a reason why less was found than a source shows.
 type SourceNote struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
+	Code   string `json:"code"`
+	Text   string `json:"text"`
+	Advice string `json:"advice,omitempty"` // its remedy, which is not stored
 }
 
 // SourceStates returns the states of sources. A paused source is only paused, whatever else it is.
@@ -89,8 +104,8 @@ const sources = `
 		coalesce(w.interval_seconds, s.interval_seconds), coalesce(w.failures, s.failures),
 		CASE WHEN s.paused_at IS NULL AND (s.feeds > 0 OR s.requested) THEN coalesce(nullif(w.next_at, 'infinity'),
 		s.wanted_at, s.due_at) END,
-		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END,
-		s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at, s.paused_at, s.paused_by, s.paused_for
+		s.paused_for, s.paused_by, s.paused_at, s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at,
+		CASE WHEN w.walking THEN w.asked END, CASE WHEN w.walking THEN w.linked END
 	FROM sources.sources s LEFT JOIN carillon.source_walks w ON w.source_id = s.id`
 
 // SourceFilter selects sources. Zero fields don't restrict.
@@ -109,7 +124,7 @@ func (q *Queries) Sources(ctx context.Context, f SourceFilter) ([]Source, error)
 		return nil, err
 	}
 	backfills, err := many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfill],
-		"SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments ORDER BY attached_at, feed_id")
+		selectBackfill+"ORDER BY attached_at, feed_id")
 	of := grouped(backfills, func(b Backfill) uuid.UUID { return b.Source })
 	for i := range all {
 		all[i].Backfills = of[all[i].ID]
@@ -138,8 +153,7 @@ func (q *Queries) Source(ctx context.Context, id uuid.UUID) (Source, error) {
 		return Source{}, err
 	}
 	found.Backfills, err = many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfill],
-		"SELECT source_id, feed_id, attached_at, ended_at, added FROM sources.attachments WHERE source_id = $1 "+
-			"ORDER BY attached_at, feed_id", id)
+		selectBackfill+"WHERE source_id = $1 ORDER BY attached_at, feed_id", id)
 	return found, err
 }
 

@@ -40,7 +40,7 @@ type AuditorToken struct {
 type AuditorCredential struct {
 	Credential
 
-	Organization *uuid.UUID // whose audit trail it reads; nil for all
+	Organization *uuid.UUID `json:"organization"` // whose audit trail it reads; nil for all
 }
 
 // AuditorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type keyCommand struct {
@@ -94,7 +94,7 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 }
 
 // credentialRow writes a line about a credential, with what it is for after its name.
-func credentialRow(w io.Writer, c adminapi.Credential, purpose ...any) {
+func credentialRow(w io.Writer, c query.Credential, purpose ...any) {
 	cells := append([]any{c.ID, printable(c.Name)}, purpose...)
 	row(w, append(cells, c.CreatedAt, c.ExpiresAt, c.LastUsedAt,
 		validity(w, c.ExpiresAt, c.RevokedAt, time.Now()))...)

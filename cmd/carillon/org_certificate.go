@@ -6,8 +6,8 @@ import (
 	"io"
 	"os"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/command/mtls"
+	"carillon/query"
 )
 
 type orgCertificateCommand struct {
@@ -103,7 +103,7 @@ func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error
 		func(w io.Writer) { row(w, id, "client certificate removed") })
 }
 
-func certificateTable(w io.Writer, shown adminapi.ClientCertificate) {
+func certificateTable(w io.Writer, shown query.ClientCertificate) {
 	expires := moment(w, &shown.NotAfter) + ", in " + counted(shown.DaysLeft, "day")
 	if shown.DaysLeft < 0 {
 		expires = moment(w, &shown.NotAfter) + ": it has expired"

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type sourceCommand struct {
@@ -82,7 +82,7 @@ func (c *sourceListCommand) Run(ctx context.Context, t terminal, client *admincl
 
 // backfill sums up what a source's backfills have added to its feeds, and since when the first of those that run
 // does.
-func backfill(w io.Writer, all []adminapi.Backfill) string {
+func backfill(w io.Writer, all []query.Backfill) string {
 	added, running := 0, 0
 	var since time.Time
 	for _, b := range all {
@@ -100,25 +100,25 @@ func backfill(w io.Writer, all []adminapi.Backfill) string {
 }
 
 // state says how a source does, and how far the walk is that is under way.
-func state(s adminapi.Source) string {
-	if s.Progress == nil {
+func state(s query.Source) string {
+	if s.Asked == nil {
 		return s.State
 	}
-	return fmt.Sprintf("%s %d/%d", s.State, s.Progress.Asked, s.Progress.Linked)
+	return fmt.Sprintf("%s %d/%d", s.State, *s.Asked, *s.Linked)
 }
 
 // every is the time between two walks.
-func every(s adminapi.Source) string {
+func every(s query.Source) string {
 	text := (time.Duration(s.Interval) * time.Second).Round(time.Minute).String()
 	return strings.TrimSuffix(text, "0s")
 }
 
 // remark returns what is wrong with a source, and the remedy.
-func remark(s adminapi.Source) string {
+func remark(s query.Source) string {
 	var text string
 	switch {
-	case s.Paused != nil:
-		text = s.Paused.Reason + " (" + s.Paused.By + ")"
+	case s.PausedAt != nil:
+		text = s.PausedFor + " (" + s.PausedBy + ")"
 	case s.Message != "":
 		text = s.Message
 	case len(s.Notes) > 0:

@@ -11,6 +11,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type sourceCollectCommand struct {
@@ -25,7 +26,7 @@ func (c *sourceCollectCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	var before adminapi.Source
+	var before query.Source
 	if c.Wait {
 		if before, err = findSource(ctx, client, source); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adm
 			return err
 		}
 		begun := s.StartedAt != nil && (before == nil || s.StartedAt.After(*before))
-		if begun && !s.Requested && s.State != "collecting" || s.Paused != nil {
+		if begun && !s.Requested && s.State != "collecting" || s.PausedAt != nil {
 			line.end()
 			return c.ended(t, s)
 		}
@@ -90,21 +91,21 @@ func (c *sourceCollectCommand) wait(ctx context.Context, t terminal, client *adm
 }
 
 // findSource reads a source off the list, which may not have it yet: then it has nothing but its id.
-func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (adminapi.Source, error) {
+func findSource(ctx context.Context, client *adminclient.Client, id uuid.UUID) (query.Source, error) {
 	list, err := client.Sources(ctx, adminclient.SourceFilter{})
 	if err != nil {
-		return adminapi.Source{}, err
+		return query.Source{}, err
 	}
 	for _, s := range list {
 		if s.ID == id {
 			return s, nil
 		}
 	}
-	return adminapi.Source{ID: id}, nil
+	return query.Source{ID: id}, nil
 }
 
 // ended prints a source whose walk has ended. One that could not be collected is an error.
-func (c *sourceCollectCommand) ended(t terminal, s adminapi.Source) error {
+func (c *sourceCollectCommand) ended(t terminal, s query.Source) error {
 	if s.State != "ok" {
 		return fmt.Errorf("the source is %s: %s", s.State, remark(s))
 	}
@@ -120,11 +121,11 @@ func (c *sourceCollectCommand) ended(t terminal, s adminapi.Source) error {
 const barWidth = 24
 
 // walkText says how far a walk is. How much is ahead is known only as far as it has come.
-func walkText(s adminapi.Source) string {
-	if s.Progress == nil {
+func walkText(s query.Source) string {
+	if s.Asked == nil {
 		return "waiting for its turn"
 	}
-	asked, linked := s.Progress.Asked, max(s.Progress.Linked, s.Progress.Asked, 1)
+	asked, linked := *s.Asked, max(*s.Linked, *s.Asked, 1)
 	full := barWidth * asked / linked
 	text := fmt.Sprintf("[%s%s] %d of %s", strings.Repeat("#", full), strings.Repeat(" ", barWidth-full), asked,
 		counted(linked, "page"))

@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/query"
 )
 
 // A waiting operator sees the progress of a collection, and its result; the list of sources shows both as well.
@@ -74,9 +74,9 @@ func TestSourceCollectWaits(t *testing.T) {
 	if code := <-waited; code != 0 || !strings.Contains(out.String(), "2 events on show") {
 		t.Errorf("exit %d\n%s%s", code, &out, &errors)
 	}
-	var after []adminapi.Source // of this site: those of other tests may be walked through
+	var after []query.Source // of this site: those of other tests may be walked through
 	if err := json.Unmarshal([]byte(s.ok("source", "list", "--q", server.URL, "--json")), &after); err != nil ||
-		len(after) != 1 || after[0].Progress != nil {
+		len(after) != 1 || after[0].Asked != nil {
 		t.Errorf("source list --json after the walk: %+v, %v", after, err)
 	}
 
@@ -89,12 +89,16 @@ func TestSourceCollectWaits(t *testing.T) {
 
 func TestHowFarAWalkIs(t *testing.T) {
 	t.Parallel()
-	for want, s := range map[string]adminapi.Source{
+	of := func(asked, linked int) query.SourceProgress {
+		return query.SourceProgress{Asked: &asked, Linked: &linked}
+	}
+	for want, s := range map[string]query.Source{
 		"waiting for its turn":                   {},
-		"[                        ] 0 of 1 page": {Progress: &adminapi.Progress{}},
-		"[############            ] 1 of 2 pages, the host rests": {Progress: &adminapi.Progress{Asked: 1,
-			Linked: 2}, Message: "the host rests"},
-		"[########################] 7 of 7 pages": {Progress: &adminapi.Progress{Asked: 7, Linked: 5}},
+		"[                        ] 0 of 1 page": {SourceProgress: of(0, 0)},
+		"[############            ] 1 of 2 pages, the host rests": {
+			SourceProgress: of(1, 2), Message: "the host rests",
+		},
+		"[########################] 7 of 7 pages": {SourceProgress: of(7, 5)},
 	} {
 		if got := walkText(s); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -47,7 +47,7 @@ func TestFeedAsItChanges(t *testing.T) {
 		Description:   "In town",
 		Enabled:       true,
 		EnabledSource: "system",
-		ConfigVersion: 1,
+		FeedConfig:    query.FeedConfig{Version: 1},
 		CreatedAt:     noon,
 		UpdatedAt:     noon,
 	}
@@ -60,7 +60,7 @@ func TestFeedAsItChanges(t *testing.T) {
 	},
 		feed.Disabled{By: feed.ByAdmin, Reason: reason, At: at.Add(time.Minute)})
 	log.Project()
-	want.Name, want.Description, want.ConfigVersion = "Gigs", "Out of town", 1.5
+	want.Name, want.Description, want.Version = "Gigs", "Out of town", 1.5
 	want.Enabled, want.EnabledSource, want.EnabledReason, want.UpdatedAt = false, "admin", &reason, at.Add(time.Minute)
 	expectFeed(t, queries, want)
 

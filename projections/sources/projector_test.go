@@ -146,7 +146,7 @@ func TestBackfills(t *testing.T) {
 	expect := func(want ...query.Backfill) {
 		t.Helper()
 		for i := range want {
-			want[i].Source = f.id
+			want[i].Source, want[i].Running = f.id, want[i].EndedAt == nil
 		}
 		if diff := cmp.Diff(want, f.listed().Backfills); diff != "" {
 			t.Errorf("backfills (-want +got):\n%s", diff)

@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/command/credential"
+	"carillon/query"
 )
 
 func TestTokenIsRequired(t *testing.T) {
@@ -75,7 +76,7 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	s := serveAlone(t)
 	var created adminapi.Created
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &created)
-	var list adminapi.List[adminapi.Organization]
+	var list adminapi.List[query.Organization]
 	s.do(t, "GET", "/admin/organizations", "").into(t, 200, &list)
 	if len(list.Items) != 1 || list.Items[0].ID != created.ID || list.Items[0].Name != "Town hall" {
 		t.Errorf("organizations: %+v", list)
@@ -126,7 +127,7 @@ func TestKeysAreListed(t *testing.T) {
 	s.do(t, "POST", path(other), `{}`).into(t, 201, &foreign)
 	s.do(t, "DELETE", path(org)+"/"+first.ID, "").into(t, 200, nil)
 
-	var list adminapi.List[adminapi.Credential]
+	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", path(org), "")
 	answer.into(t, 200, &list)
 	if len(list.Items) != 2 {
@@ -170,7 +171,7 @@ func TestSources(t *testing.T) {
 		t.Errorf("the same source twice: %v and %v", first.ID, again.ID)
 	}
 	s.do(t, "POST", "/admin/sources/"+first.ID.String()+"/collect", "").into(t, 202, &again)
-	var list adminapi.List[adminapi.Source]
+	var list adminapi.List[query.Source]
 	s.do(t, "GET", "/admin/sources", "").into(t, 200, &list)
 	if len(list.Items) != 2 || list.Items[0].URL != "https://example.org/events" || list.Items[1].Handle != "townhall" ||
 		list.Items[0].DueAt == nil {

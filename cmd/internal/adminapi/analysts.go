@@ -63,7 +63,7 @@ func (a *API) listAnalystLogins(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return listed(names, func(name string) AnalystLogin { return AnalystLogin{Name: name} }), nil
+	return listed(wire.ListOf(names, func(name string) AnalystLogin { return AnalystLogin{Name: name} })), nil
 }
 
 // deleteAnalystLogin answers DELETE /admin/analytics/logins/{name}.

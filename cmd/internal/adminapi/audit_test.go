@@ -421,7 +421,7 @@ func TestAuditors(t *testing.T) {
 	s.do(t, "DELETE", "/admin/auditors/"+lasting.ID, "").into(t, 200, nil)
 	s.do(t, "DELETE", "/admin/auditors/"+lasting.ID, "").into(t, 200, nil)
 	s.as(t, lasting.Token, "GET", may[0], "").refused(t, 401, "AUTHENTICATION_FAILED", "while it is valid")
-	var list adminapi.List[adminapi.Credential]
+	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/auditors", "")
 	answer.into(t, 200, &list)
 	if len(list.Items) != 2 || list.Items[0].ID != issued.ID || !list.Items[0].ExpiresAt.Equal(expires) ||

@@ -9,20 +9,12 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/auditors"
-	"carillon/query"
 )
 
 func (a *API) auditorRoutes(r routes) {
 	r.operators.Post("/admin/auditors", handle(wire.With(wire.Decode[auditorBody], a.issueAuditorToken)))
 	r.operators.Get("/admin/auditors", handle(a.listAuditorTokens))
 	r.operators.Delete("/admin/auditors/{id}", handle(wire.With(pathToken, a.revokeAuditorToken)))
-}
-
-// Auditor is an auditor's token of a list.
-type Auditor struct {
-	Credential
-
-	Organization *uuid.UUID `json:"organization"` // the only one whose audit trail it reads; null: all
 }
 
 type auditorBody struct {
@@ -56,9 +48,7 @@ func (a *API) listAuditorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return listed(tokens, func(t query.AuditorCredential) Auditor {
-		return Auditor{Credential: Credential(t.Credential), Organization: t.Organization}
-	}), nil
+	return listed(tokens), nil
 }
 
 // revokeAuditorToken answers DELETE /admin/auditors/{id}.

@@ -10,6 +10,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/projections/clientcertificates"
+	"carillon/query"
 )
 
 func (a *API) clientCertificateRoutes(r routes) {
@@ -18,20 +19,6 @@ func (a *API) clientCertificateRoutes(r routes) {
 		handle(wire.With2(pathID, wire.Decode[clientCertificateBody], a.putClientCertificate)))
 	r.operators.Delete("/admin/organizations/{id}/client-certificate",
 		handle(wire.With(pathID, wire.Empty(a.deleteClientCertificate))))
-}
-
-// ClientCertificate is presented by an organization's requests to receivers that ask. There is no private key in it.
-type ClientCertificate struct {
-	Certificate string    `json:"certificate"` // PEM: the client certificate, and after it those that signed it
-	Subject     string    `json:"subject"`
-	Issuer      string    `json:"issuer"`
-	Serial      string    `json:"serialNumber"` // hexadecimal
-	Fingerprint string    `json:"fingerprint"`  // SHA-256, hexadecimal
-	NotBefore   time.Time `json:"notBefore"`
-	NotAfter    time.Time `json:"notAfter"`
-	DaysLeft    int       `json:"daysLeft"` // whole days until it expires; negative: it has
-	SetAt       time.Time `json:"setAt"`
-	SetBy       string    `json:"setBy,omitempty"` // an actor, such as operator:ann; in answers
 }
 
 // daysLeft counts whole days.
@@ -43,18 +30,8 @@ func (a *API) getClientCertificate(r *http.Request, id uuid.UUID) (wire.Reply, e
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "client certificate")
 	}
-	return wire.OK(ClientCertificate{
-		Certificate: found.Chain,
-		Subject:     found.Subject,
-		Issuer:      found.Issuer,
-		Serial:      found.Serial,
-		Fingerprint: found.Fingerprint,
-		NotBefore:   found.NotBefore,
-		NotAfter:    found.NotAfter,
-		DaysLeft:    daysLeft(found.NotAfter, a.Now()),
-		SetAt:       found.SetAt,
-		SetBy:       found.SetBy,
-	}), nil
+	found.DaysLeft = daysLeft(found.NotAfter, a.Now())
+	return wire.OK(found), nil
 }
 
 type clientCertificateBody struct {
@@ -75,8 +52,8 @@ func (a *API) putClientCertificate(r *http.Request, id uuid.UUID, body clientCer
 		Organization: id, Certificate: body.Certificate.Value, PrivateKey: body.PrivateKey.Value,
 	})
 	shown := set.Value.Certificate
-	answer := ClientCertificate{
-		Certificate: shown.Chain,
+	answer := query.ClientCertificate{
+		Chain:       shown.Chain,
 		Subject:     shown.Subject,
 		Issuer:      shown.Issuer,
 		Serial:      shown.Serial,

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -30,21 +29,11 @@ type Happening struct {
 	StaleSince *time.Time         `json:"staleSince"`
 	Fields     []HappeningField   `json:"fields"`
 	Sources    []HappeningTelling `json:"sources"` // those that show it, in the order of their first observation
-	Items      []HappeningItem    `json:"items"`
+	Items      []query.ShownItem  `json:"items"`
 	// MergedInto is the event that is shown in the place of this one; Merged are those in whose place this one is.
-	MergedInto *uuid.UUID          `json:"mergedInto"`
-	Merged     []uuid.UUID         `json:"merged"`
-	Compared   []HappeningLikeness `json:"compared"` // with others that might be the same
-}
-
-// HappeningLikeness is the result of the last comparison with another event.
-type HappeningLikeness struct {
-	With uuid.UUID `json:"with"`
-	Same bool      `json:"same"`
-	// evidence, match; start, place, room, title, qualifier, noPlace, sideBySide, split, sharedKey
-	Reason string    `json:"reason"`
-	Score  float64   `json:"score"` // how alike the titles are, from 0 to 1
-	At     time.Time `json:"at"`
+	MergedInto *uuid.UUID         `json:"mergedInto"`
+	Merged     []uuid.UUID        `json:"merged"`
+	Compared   []query.Comparison `json:"compared"` // with others that might be the same
 }
 
 // HappeningSplit is the result of a split.
@@ -97,14 +86,6 @@ type HappeningTelling struct {
 	StaleSince  *time.Time      `json:"staleSince"`
 }
 
-// HappeningItem is an item that shows the happening.
-type HappeningItem struct {
-	ID       uuid.UUID `json:"id"`
-	FeedID   uuid.UUID `json:"feedId"`
-	SourceID uuid.UUID `json:"sourceId"` // of the feed's sources the one that it is shown from
-	AddedAt  time.Time `json:"addedAt"`
-}
-
 // showHappening answers GET /admin/happenings/{id}.
 func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	rows, shownBy, err := a.Queries.Tellings(r.Context(), id)
@@ -118,7 +99,7 @@ func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		ID:         id,
 		StaleSince: staleSince(rows),
 		Sources:    make([]HappeningTelling, len(rows)),
-		Items:      wire.ListOf(shownBy, func(i query.ShownItem) HappeningItem { return HappeningItem(i) }),
+		Items:      shownBy,
 	}
 	tellings := make([]happening.Telling, len(rows))
 	for i, row := range rows {
@@ -133,15 +114,7 @@ func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	h.MergedInto, h.Merged = wire.Nullable(into), append([]uuid.UUID{}, from...)
-	h.Compared = wire.ListOf(compared, func(c query.Comparison) HappeningLikeness {
-		return HappeningLikeness{
-			With:   c.With,
-			Same:   c.Same,
-			Reason: c.Reason,
-			Score:  math.Round(float64(c.Score)*100) / 100,
-			At:     c.ComparedAt,
-		}
-	})
+	h.Compared = compared
 	return wire.OK(h), nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adminapi"
 	"carillon/command/mtls/mtlstest"
+	"carillon/query"
 )
 
 func bodyOf(t *testing.T, certificate, key string) string {
@@ -43,11 +44,11 @@ func TestClientCertificates(t *testing.T) {
 
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "client certificate not found")
 	s.do(t, "DELETE", path, "").refused(t, 404, "NOT_FOUND", "the organization has none")
-	var set, shown, replaced, again adminapi.ClientCertificate
+	var set, shown, replaced, again query.ClientCertificate
 	s.as(t, ann.Token, "PUT", path, bodyOf(t, first.Chain, first.Key)).into(t, 201, &set)
 	s.do(t, "GET", path, "").into(t, 200, &shown)
 	if shown.SetBy != "operator:carol" || shown.Subject != "CN=first" || shown.Issuer != "CN=Receiver's" ||
-		shown.Certificate != first.Chain ||
+		shown.Chain != first.Chain ||
 		shown.DaysLeft != 89 || !shown.NotAfter.Equal(first.Leaf.NotAfter) || len(shown.Fingerprint) != 64 {
 		t.Errorf("shown: %+v", shown)
 	}

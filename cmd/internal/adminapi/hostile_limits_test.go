@@ -9,6 +9,7 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
+	"carillon/query"
 )
 
 // TestLimitsSuspensionAndDeletion of an organization, through the routes.
@@ -44,7 +45,7 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 	}
 
 	status := func() string {
-		var list adminapi.List[adminapi.Organization]
+		var list adminapi.List[query.Organization]
 		s.do(t, "GET", "/admin/organizations", "").into(t, 200, &list)
 		for _, o := range list.Items {
 			if o.ID == org.ID {

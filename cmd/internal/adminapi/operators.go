@@ -8,7 +8,6 @@ import (
 	"carillon/command"
 	"carillon/command/credential"
 	"carillon/projections/operators"
-	"carillon/query"
 )
 
 func (a *API) operatorRoutes(r routes) {
@@ -72,7 +71,7 @@ func (a *API) listOperatorTokens(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return listed(tokens, func(t query.Credential) Credential { return Credential(t) }), nil
+	return listed(tokens), nil
 }
 
 // overlapBody is how long a rotated key or token stays valid.

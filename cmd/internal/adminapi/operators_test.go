@@ -17,6 +17,7 @@ import (
 	"carillon/command"
 	"carillon/command/credential"
 	"carillon/eventstore"
+	"carillon/query"
 )
 
 // actors are who recorded the events of a stream, in its order.
@@ -88,7 +89,7 @@ func TestOperators(t *testing.T) {
 	if err := s.uses.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var list adminapi.List[adminapi.Credential]
+	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/operators", "")
 	answer.into(t, 200, &list)
 	if len(list.Items) != 3 || list.Items[0].Name != "ann" || list.Items[0].LastUsedAt == nil ||
@@ -324,7 +325,7 @@ func TestHostileAuditorOfOneOrganization(t *testing.T) {
 			t.Errorf("%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
 		}
 	}
-	var list adminapi.List[adminapi.Auditor]
+	var list adminapi.List[query.AuditorCredential]
 	s.do(t, "GET", "/admin/auditors", "").into(t, 200, &list)
 	if len(list.Items) != 1 || list.Items[0].Organization == nil || *list.Items[0].Organization != mine {
 		t.Errorf("auditors: %+v", list.Items)

@@ -11,7 +11,6 @@ import (
 	"carillon/command"
 	"carillon/command/credential"
 	"carillon/projections/organizations"
-	"carillon/query"
 )
 
 func (a *API) organizationRoutes(r routes) {
@@ -35,40 +34,12 @@ type List[T any] struct {
 }
 
 // listed answers with a whole list.
-func listed[T, S any](all []T, shown func(T) S) wire.Reply {
-	return wire.OK(List[S]{Items: wire.ListOf(all, shown)})
-}
-
-// Organization is one of a list.
-type Organization struct {
-	ID        uuid.UUID `json:"id"`
-	Name      string    `json:"name"`
-	CreatedAt time.Time `json:"createdAt"`
-	Status    string    `json:"status"` // registered or suspended
-}
+func listed[T any](all []T) wire.Reply { return wire.OK(List[T]{Items: all}) }
 
 // IssuedKey is a new API key. It can't be shown again.
 type IssuedKey struct {
 	ID  string `json:"id"`
 	Key string `json:"key"`
-}
-
-// Credential is an API key, an operator's or an auditor's token of a list: its public part, and never what opens data.
-type Credential struct {
-	ID         string     `json:"id"`
-	Name       string     `json:"name"`
-	CreatedAt  time.Time  `json:"createdAt"`
-	ExpiresAt  *time.Time `json:"expiresAt"`  // null: never
-	RevokedAt  *time.Time `json:"revokedAt"`  // null: it was not
-	LastUsedAt *time.Time `json:"lastUsedAt"` // to the hour; null if no use is known
-}
-
-// Key is an API key of a list.
-type Key struct {
-	Credential
-
-	Scopes      []string `json:"scopes"`
-	SuccessorOf *string  `json:"successorOf"` // the key in whose place it came; null: none
 }
 
 type organizationBody struct {
@@ -91,14 +62,7 @@ func (a *API) listOrganizations(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return listed(organizations, func(o query.Organization) Organization {
-		return Organization{
-			ID:        o.ID,
-			Name:      o.Name,
-			CreatedAt: o.CreatedAt,
-			Status:    o.Status,
-		}
-	}), nil
+	return listed(organizations), nil
 }
 
 type keyBody struct {
@@ -141,13 +105,7 @@ func (a *API) listKeys(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "organization")
 	}
-	return listed(keys, func(k query.KeyCredential) Key {
-		return Key{
-			Credential:  Credential(k.Credential),
-			Scopes:      k.Scopes,
-			SuccessorOf: wire.Nullable(k.SuccessorOf),
-		}
-	}), nil
+	return listed(keys), nil
 }
 
 // namedKey is a key that a path names.

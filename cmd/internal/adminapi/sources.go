@@ -3,7 +3,6 @@ package adminapi
 import (
 	"net/http"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -26,131 +25,28 @@ func (a *API) sourceRoutes(r routes) {
 	r.operators.Post("/admin/sources/{id}/resume", handle(wire.With(pathID, wire.Empty(a.resumeSource))))
 }
 
-// Source is a source and the state of its collection.
-type Source struct {
-	ID          uuid.UUID    `json:"id"`
-	Type        string       `json:"type"`
-	URL         string       `json:"url,omitempty"`
-	Handle      string       `json:"handle,omitempty"`
-	Timezone    string       `json:"timezone,omitempty"`
-	CreatedAt   time.Time    `json:"createdAt"`
-	Feeds       int          `json:"feeds"`
-	State       string       `json:"state"`
-	Since       time.Time    `json:"since"`             // the state
-	Message     string       `json:"message,omitempty"` // the problem
-	Notes       []SourceNote `json:"notes,omitempty"`
-	Advice      string       `json:"advice,omitempty"` // the remedy of message, or of the first note
-	StartedAt   *time.Time   `json:"startedAt"`        // the last attempt
-	CompletedAt *time.Time   `json:"completedAt"`      // the last success
-	Observed    int          `json:"observed"`         // events on show then
-	// that it asked for, and events that it found to be new, revised and gone
-	Pages     int          `json:"pages"`
-	New       int          `json:"new"`
-	Revised   int          `json:"revised"`
-	Stale     int          `json:"stale"`
-	Interval  int          `json:"intervalSeconds"` // between two walks, as adapted to how often it changes
-	Failures  int          `json:"failures"`        // in a row
-	DueAt     *time.Time   `json:"dueAt"`           // the next walk; null: none by itself
-	Paused    *SourcePause `json:"paused,omitempty"`
-	Requested bool         `json:"requested"`          // a requested walk has not begun
-	Progress  *Progress    `json:"progress,omitempty"` // of the walk in progress
-	Backfills []Backfill   `json:"backfills,omitempty"`
-}
-
-// SourcePause is the pause of a source with its reason.
-type SourcePause struct {
-	Reason string    `json:"reason"`
-	By     string    `json:"by"`
-	Since  time.Time `json:"since"`
-}
-
 // SourceStates counts the sources by state.
 type SourceStates struct {
 	Total  int            `json:"total"`
 	States map[string]int `json:"states"`
 }
 
-// Progress is the progress of a walk through a source. Pages found meanwhile are added.
-type Progress struct {
-	Asked  int `json:"asked"`  // pages that were asked for
-	Linked int `json:"linked"` // pages that are to be asked for, those included
-}
-
-// Backfill is the set of items that a source brought into a feed when it was attached, without being news. While it
-// runs, the next whole walk through the source belongs to it.
-type Backfill struct {
-	FeedID  uuid.UUID  `json:"feedId"`
-	Running bool       `json:"running"`
-	Since   time.Time  `json:"since"`   // the attachment
-	EndedAt *time.Time `json:"endedAt"` // null while it runs
-	Added   int        `json:"added"`   // items
-}
-
-// SourceNote is a reason why the last collection found less than the source shows.
-type SourceNote struct {
-	Code   string `json:"code"`
-	Text   string `json:"text"`
-	Advice string `json:"advice,omitempty"` // its remedy
-}
-
-// SourceOf is a source with the advice for it.
-func SourceOf(s query.Source) Source {
-	source := Source{
-		ID:          s.ID,
-		Type:        s.Type,
-		URL:         s.URL,
-		Handle:      s.Handle,
-		Timezone:    s.Timezone,
-		CreatedAt:   s.CreatedAt,
-		Feeds:       s.Feeds,
-		State:       s.State,
-		Since:       s.Since,
-		Message:     s.Message,
-		StartedAt:   s.StartedAt,
-		CompletedAt: s.CompletedAt,
-		Observed:    s.Observed,
-		Pages:       s.Pages,
-		New:         s.New,
-		Revised:     s.Revised,
-		Stale:       s.Stale,
-		Interval:    s.Interval,
-		Failures:    s.Failures,
-		DueAt:       s.DueAt,
-		Requested:   s.Requested,
-	}
-	if s.PausedAt != nil {
-		source.Paused = &SourcePause{Reason: s.PausedFor, By: s.PausedBy, Since: *s.PausedAt}
-	}
-	if s.Asked != nil && s.Linked != nil {
-		source.Progress = &Progress{Asked: *s.Asked, Linked: *s.Linked}
-	}
-	for _, b := range s.Backfills {
-		source.Backfills = append(source.Backfills, Backfill{
-			FeedID:  b.Feed,
-			Running: b.EndedAt == nil,
-			Since:   b.Since,
-			EndedAt: b.EndedAt,
-			Added:   b.Added,
-		})
-	}
-	for _, note := range s.Notes {
-		source.Notes = append(source.Notes, SourceNote{
-			Code:   note.Code,
-			Text:   note.Text,
-			Advice: visiting.Advice(note.Code),
-		})
+// Advised adds the advice for a source.
+func Advised(s query.Source) query.Source {
+	for i := range s.Notes {
+		s.Notes[i].Advice = visiting.Advice(s.Notes[i].Code)
 	}
 	switch {
 	case s.State == "paused":
-		source.Advice = "\"carillon source resume " + s.ID.String() + "\" ends the pause"
+		s.Advice = "\"carillon source resume " + s.ID.String() + "\" ends the pause"
 	case s.State == "needs_javascript":
-		source.Advice = visiting.Advice(string(collect.NoteNeedsJavaScript))
+		s.Advice = visiting.Advice(string(collect.NoteNeedsJavaScript))
 	case s.Message != "":
-		source.Advice = visiting.Advice(s.Outcome)
-	case len(source.Notes) > 0:
-		source.Advice = source.Notes[0].Advice
+		s.Advice = visiting.Advice(s.Outcome)
+	case len(s.Notes) > 0:
+		s.Advice = s.Notes[0].Advice
 	}
-	return source
+	return s
 }
 
 type sourceBody struct {
@@ -196,7 +92,7 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return listed(sources, SourceOf), nil
+	return listed(wire.ListOf(sources, Advised)), nil
 }
 
 // countSources answers GET /admin/sources/states.

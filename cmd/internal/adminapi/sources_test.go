@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/query"
 )
 
 func TestSourcesArePausedAndResumed(t *testing.T) {
@@ -16,16 +17,16 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 	var made, answer adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
 	path := "/admin/sources/" + made.ID.String()
-	shown := func() adminapi.Source {
+	shown := func() query.Source {
 		t.Helper()
-		var list adminapi.List[adminapi.Source]
+		var list adminapi.List[query.Source]
 		s.do(t, "GET", "/admin/sources", "").into(t, 200, &list)
 		if len(list.Items) != 1 {
 			t.Fatalf("sources: %+v", list)
 		}
 		return list.Items[0]
 	}
-	if got := shown(); got.State != "registered" || got.Paused != nil || !got.Since.Equal(got.CreatedAt) ||
+	if got := shown(); got.State != "registered" || got.PausedAt != nil || !got.Since.Equal(got.CreatedAt) ||
 		got.Interval != 1800 {
 		t.Errorf("registered: %+v", got)
 	}
@@ -33,18 +34,18 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 		s.do(t, "POST", path+"/pause", `{"reason":"the owner objects"}`).into(t, 200, &answer)
 	}
 	got := shown()
-	if got.State != "paused" || got.Paused == nil || got.Paused.Reason != "the owner objects" ||
-		got.Paused.By != "operator" ||
-		!got.Since.Equal(got.Paused.Since) || got.DueAt != nil ||
+	if got.State != "paused" || got.PausedAt == nil || got.PausedFor != "the owner objects" ||
+		got.PausedBy != "operator" ||
+		!got.Since.Equal(*got.PausedAt) || got.DueAt != nil ||
 		!strings.Contains(got.Advice, "source resume "+made.ID.String()) {
-		t.Errorf("paused: %+v, %+v", got, got.Paused)
+		t.Errorf("paused: %+v, %+v", got, got.PausedAt)
 	}
 	s.do(t, "POST", path+"/collect", "").refused(t, 409, "CONFLICT",
 		"source is paused: the owner objects; resume it first")
 	for range 2 {
 		s.do(t, "POST", path+"/resume", "").into(t, 200, &answer)
 	}
-	if got := shown(); got.State != "registered" || got.Paused != nil || answer.ID != made.ID {
+	if got := shown(); got.State != "registered" || got.PausedAt != nil || answer.ID != made.ID {
 		t.Errorf("resumed: %+v", got)
 	}
 	s.do(t, "POST", path+"/collect", "").into(t, 202, &answer)
@@ -80,20 +81,20 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 		s.do(t, "POST", "/admin/sources", body).into(t, 201, &made)
 	}
 	s.do(t, "POST", "/admin/sources/"+made.ID.String()+"/pause", `{"reason":"no contract"}`).into(t, 200, nil)
-	for query, want := range map[string]string{
+	for narrowed, want := range map[string]string{
 		"": "site sitemap twitter", "?state=paused": "twitter", "?state=registered": "site sitemap",
 		"?type=sitemap":  "sitemap",
 		"?q=EXAMPLE.org": "site sitemap", "?q=town_h": "twitter", "?q=town%25": "",
 		"?state=registered&type=site&q=events": "site", "?state=failing": "",
 	} {
-		var list adminapi.List[adminapi.Source]
-		s.do(t, "GET", "/admin/sources"+query, "").into(t, 200, &list)
+		var list adminapi.List[query.Source]
+		s.do(t, "GET", "/admin/sources"+narrowed, "").into(t, 200, &list)
 		var types []string
 		for _, source := range list.Items {
 			types = append(types, source.Type)
 		}
 		if got := strings.Join(types, " "); got != want || list.Items == nil {
-			t.Errorf("%q gives %q, want %q", query, got, want)
+			t.Errorf("%q gives %q, want %q", narrowed, got, want)
 		}
 	}
 	for query, message := range map[string]string{

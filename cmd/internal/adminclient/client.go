@@ -14,6 +14,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/apiclient"
+	"carillon/query"
 )
 
 // refusedToken is the admin API's code for a token that is not good; on the same paths the API has another one.
@@ -34,8 +35,8 @@ func (c *Client) RegisterOrganization(ctx context.Context, name string) (adminap
 }
 
 // Organizations lists all.
-func (c *Client) Organizations(ctx context.Context) ([]adminapi.Organization, error) {
-	return list[adminapi.Organization](ctx, c, "/admin/organizations")
+func (c *Client) Organizations(ctx context.Context) ([]query.Organization, error) {
+	return list[query.Organization](ctx, c, "/admin/organizations")
 }
 
 // NewKey is an API key to be made. All of it may be left out: a key may do everything then, and never expires.
@@ -66,8 +67,8 @@ func (c *Client) ConsoleLink(
 }
 
 // Keys lists an organization's API keys, dead ones too, newest first.
-func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]adminapi.Key, error) {
-	return list[adminapi.Key](ctx, c, organizationPath(organization)+"/keys")
+func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]query.KeyCredential, error) {
+	return list[query.KeyCredential](ctx, c, organizationPath(organization)+"/keys")
 }
 
 // RotateKey makes a successor of an API key, which goes on for the overlap.
@@ -101,18 +102,18 @@ func (c *Client) AddSource(ctx context.Context, source NewSource) (adminapi.Crea
 type SourceFilter struct{ State, Type, Text string }
 
 // Sources lists sources, oldest first.
-func (c *Client) Sources(ctx context.Context, f SourceFilter) ([]adminapi.Source, error) {
-	query := url.Values{}
+func (c *Client) Sources(ctx context.Context, f SourceFilter) ([]query.Source, error) {
+	narrowed := url.Values{}
 	for name, value := range map[string]string{"state": f.State, "type": f.Type, "q": f.Text} {
 		if value != "" {
-			query.Set(name, value)
+			narrowed.Set(name, value)
 		}
 	}
 	path := "/admin/sources"
-	if len(query) > 0 {
-		path += "?" + query.Encode()
+	if len(narrowed) > 0 {
+		path += "?" + narrowed.Encode()
 	}
-	return list[adminapi.Source](ctx, c, path)
+	return list[query.Source](ctx, c, path)
 }
 
 // SourceStates counts the sources by state.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/query"
 )
 
 func organizationPath(id uuid.UUID) string { return "/admin/organizations/" + id.String() }
@@ -41,16 +42,16 @@ func (c *Client) DeleteOrganization(ctx context.Context, organization uuid.UUID)
 // ClientCertificate shows the client certificate of an organization.
 func (c *Client) ClientCertificate(
 	ctx context.Context, organization uuid.UUID,
-) (adminapi.ClientCertificate, error) {
-	return call[adminapi.ClientCertificate](ctx, c, http.MethodGet, certificatePath(organization), nil)
+) (query.ClientCertificate, error) {
+	return call[query.ClientCertificate](ctx, c, http.MethodGet, certificatePath(organization), nil)
 }
 
 // SetClientCertificate sets or replaces the client certificate of an organization. Both are PEM.
 func (c *Client) SetClientCertificate(
 	ctx context.Context, organization uuid.UUID, certificate, privateKey string,
-) (adminapi.ClientCertificate, error) {
+) (query.ClientCertificate, error) {
 	body := map[string]string{"certificate": certificate, "privateKey": privateKey}
-	return call[adminapi.ClientCertificate](ctx, c, http.MethodPut, certificatePath(organization), body)
+	return call[query.ClientCertificate](ctx, c, http.MethodPut, certificatePath(organization), body)
 }
 
 // RemoveClientCertificate ends that an organization shows a certificate.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/query"
 )
 
 // IssueAuditorToken makes an auditor's token. A zero organization means the audit trail of all; expires may be nil.
@@ -24,8 +25,8 @@ func (c *Client) IssueAuditorToken(
 }
 
 // AuditorTokens lists all, dead ones too.
-func (c *Client) AuditorTokens(ctx context.Context) ([]adminapi.Auditor, error) {
-	return list[adminapi.Auditor](ctx, c, "/admin/auditors")
+func (c *Client) AuditorTokens(ctx context.Context) ([]query.AuditorCredential, error) {
+	return list[query.AuditorCredential](ctx, c, "/admin/auditors")
 }
 
 // RevokeAuditorToken ends an auditor's token, named by its public part.
@@ -47,8 +48,8 @@ func (c *Client) IssueOperatorToken(
 }
 
 // OperatorTokens lists all tokens of operators, dead ones too, by name.
-func (c *Client) OperatorTokens(ctx context.Context) ([]adminapi.Credential, error) {
-	return list[adminapi.Credential](ctx, c, operatorsPath)
+func (c *Client) OperatorTokens(ctx context.Context) ([]query.Credential, error) {
+	return list[query.Credential](ctx, c, operatorsPath)
 }
 
 // RotateOperatorToken issues another token for an operator; the former ones stay valid for the overlap.

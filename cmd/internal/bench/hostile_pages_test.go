@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 const (
@@ -132,7 +132,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 }
 
 // expectRead expects that a page was read, or refused for its cost.
-func expectRead(t *testing.T, s adminapi.Source) {
+func expectRead(t *testing.T, s query.Source) {
 	t.Helper()
 	if s.State == "failing" && !strings.Contains(s.Message, "too complex") {
 		t.Errorf("%s: %s", s.URL, s.Message)

@@ -31,7 +31,7 @@ func (c *Console) sourceRoutes(r chi.Router) {
 
 // sourceList is a page of the list of sources.
 type sourceList struct {
-	Sources []adminapi.Source
+	Sources []query.Source
 	Counts  []stateCount
 	Types   []string
 	Filter  query.SourceFilter
@@ -68,7 +68,7 @@ func (c *Console) listSources(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	for _, s := range page {
-		list.Sources = append(list.Sources, adminapi.SourceOf(s))
+		list.Sources = append(list.Sources, adminapi.Advised(s))
 	}
 	list.Paging.Total = total
 	list.Counts, err = c.sourceStates(v.Context(), list.Filter.State)
@@ -98,14 +98,14 @@ func (c *Console) sourceStates(ctx context.Context, current string) (states []st
 
 // sourceView is one source.
 type sourceView struct {
-	adminapi.Source
+	query.Source
 
 	Now time.Time
 }
 
 func (c *Console) source(v *visit) (sourceView, error) {
 	found, err := c.Queries.Source(v.Context(), v.id("id"))
-	return sourceView{adminapi.SourceOf(found), c.Now().UTC()}, err
+	return sourceView{adminapi.Advised(found), c.Now().UTC()}, err
 }
 
 // showSource answers GET /console/sources/{id}.

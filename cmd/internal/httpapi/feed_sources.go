@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -11,7 +10,6 @@ import (
 	"carillon/command"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
-	"carillon/query"
 )
 
 func (a *API) feedSourceRoutes(r routes) {
@@ -41,7 +39,7 @@ func (a *API) attachSource(r *http.Request, feed uuid.UUID, body attachSourceBod
 		}
 	}
 	attached, err := a.Commands.AttachSource(r.Context(), callerOf(r), in)
-	reply := wire.Created(associationJSON(writtenAssociation(attached, in)))
+	reply := wire.Created(writtenAssociation(attached, in))
 	return a.Changed(r, attached.Position, err, reply, feeds.ReadModel.Name)
 }
 
@@ -51,7 +49,7 @@ func (a *API) listFeedSources(r *http.Request, feed uuid.UUID) (wire.Reply, erro
 	if err != nil {
 		return wire.Reply{}, wire.NotFoundError(err, "feed")
 	}
-	return wire.OK(wire.ListOf(associations, func(a query.Association) associationJSON { return associationJSON(a) })), nil
+	return wire.OK(associations), nil
 }
 
 // detachSource answers DELETE /feeds/events/{id}/sources/{sourceId}. It ends the association which {sourceId} names:
@@ -85,12 +83,4 @@ func (b *attachSourceBody) Check(c *wire.Checks) {
 	case !b.URL.Set && c.Require("sourceId", b.SourceID.Set):
 		b.id = c.UUID("sourceId", b.SourceID.Value)
 	}
-}
-
-type associationJSON struct {
-	ID         uuid.UUID `json:"id"`
-	FeedID     uuid.UUID `json:"eventFeedId"`
-	SourceType string    `json:"sourceType"`
-	SourceID   uuid.UUID `json:"sourceId"`
-	CreatedAt  time.Time `json:"createdAt"`
 }

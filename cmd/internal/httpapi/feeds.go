@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -38,14 +37,14 @@ func (a *API) createFeed(r *http.Request, body createFeedBody) (wire.Reply, erro
 // listFeeds answers GET /feeds/events.
 func (a *API) listFeeds(r *http.Request) (wire.Reply, error) {
 	return wire.Streamed(a.Queries.Feeds(r.Context(), callerOf(r).Organization), func(feed query.Feed) any {
-		return readFeedJSON{feedOf(feed), feed.EnabledReason}
+		return readFeedJSON{feed, feed.EnabledReason}
 	}), nil
 }
 
 // getFeed answers GET /feeds/events/{id}.
 func (a *API) getFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	feed, err := a.Queries.Feed(r.Context(), callerOf(r).Organization, id)
-	return wire.OK(readFeedJSON{feedOf(feed), feed.EnabledReason}), wire.NotFoundError(err, "feed")
+	return wire.OK(readFeedJSON{feed, feed.EnabledReason}), wire.NotFoundError(err, "feed")
 }
 
 // patchFeed answers PATCH /feeds/events/{id}.
@@ -98,47 +97,22 @@ type patchFeedBody struct {
 // Check implements wire.Body.
 func (*patchFeedBody) Check(*wire.Checks) {}
 
-type feedJSON struct {
-	ID            uuid.UUID `json:"id"`
-	Name          string    `json:"name"`
-	Description   string    `json:"description"`
-	Enabled       bool      `json:"enabled"`
-	EnabledSource string    `json:"enabledSource"`
-	Config        struct {
-		Version float64 `json:"version"`
-	} `json:"config"`
-	CreatedAt time.Time `json:"createdAt"`
-	UpdatedAt time.Time `json:"updatedAt"`
-}
-
 // The answer to a change has enabledReason even if it is null; a read has it only if there is a reason. Clients know
 // both.
 type (
 	changedFeedJSON struct {
-		feedJSON      `json:",inline"`
+		query.Feed
+
 		EnabledReason *string `json:"enabledReason"`
 	}
 	readFeedJSON struct {
-		feedJSON      `json:",inline"`
+		query.Feed
+
 		EnabledReason *string `json:"enabledReason,omitempty"`
 	}
 )
 
 func changedFeedOf(w command.Result[feed.State]) changedFeedJSON {
 	shown := writtenFeed(w)
-	return changedFeedJSON{feedOf(shown), shown.EnabledReason}
-}
-
-func feedOf(f query.Feed) feedJSON {
-	j := feedJSON{
-		ID:            f.ID,
-		Name:          f.Name,
-		Description:   f.Description,
-		Enabled:       f.Enabled,
-		EnabledSource: f.EnabledSource,
-		CreatedAt:     f.CreatedAt.UTC(),
-		UpdatedAt:     f.UpdatedAt.UTC(),
-	}
-	j.Config.Version = f.ConfigVersion
-	return j
+	return changedFeedJSON{shown, shown.EnabledReason}
 }

@@ -39,7 +39,7 @@ func (a *API) listKeys(r *http.Request) (wire.Reply, error) {
 				CreatedAt:   k.CreatedAt.UTC(),
 				ExpiresAt:   wire.UTC(k.ExpiresAt),
 				LastUsedAt:  wire.UTC(k.LastUsedAt),
-				SuccessorOf: wire.Nullable(k.SuccessorOf),
+				SuccessorOf: k.SuccessorOf,
 			})
 		}
 	}

@@ -60,7 +60,7 @@ func writtenFeed(w command.Result[feed.State]) query.Feed {
 		Enabled:       s.Status == feed.StatusEnabled,
 		EnabledSource: s.EnabledBy,
 		EnabledReason: wire.Nullable(s.EnabledReason),
-		ConfigVersion: s.Settings.Config.Version,
+		FeedConfig:    query.FeedConfig{Version: s.Settings.Config.Version},
 		CreatedAt:     s.CreatedAt,
 		UpdatedAt:     s.UpdatedAt,
 	}
