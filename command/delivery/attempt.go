@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/command"
+	"carillon/command/delivery/facts"
 	"carillon/command/delivery/schedule"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -26,10 +27,6 @@ const recordPause = time.Second
 // attempt sends one delivery and records the outcome. It returns the outcome of the request.
 func (d *Deliverer) attempt(ctx context.Context, job *Job) (nothing schedule.Outcome) {
 	if !d.holds(ctx, job) {
-		return nothing
-	}
-	if d.suspended.has(job.Organization) { // since it was queued
-		d.release(context.WithoutCancel(ctx), job.ID)
 		return nothing
 	}
 	request, err := d.prepare(ctx, job)
@@ -71,18 +68,18 @@ func overloaded(r webhook.Result) bool {
 
 // unsent handles the reason why a delivery was not sent.
 func (d *Deliverer) unsent(ctx context.Context, job *Job, now time.Time, err error) {
-	lost, isLost := errors.AsType[notEntitledError](err)
+	lost, isLost := errors.AsType[facts.NotEntitledError](err)
 	switch {
-	case errors.Is(err, errDeleted): // the read model drops the delivery by itself
-	case errors.Is(err, errDisabled), errors.Is(err, errLeaseEnds):
+	case errors.Is(err, facts.ErrDeleted): // the read model drops the delivery by itself
+	case errors.Is(err, facts.ErrStopped), errors.Is(err, errLeaseEnds):
 		d.release(context.WithoutCancel(ctx), job.ID)
-	case errors.Is(err, ErrCertificateLost):
+	case errors.Is(err, facts.ErrCertificateLost):
 		d.Log.Error("delivery can't be sent: the key of the organization's client certificate can't be opened; "+
 			"set the certificate again (carillon org certificate set)",
 			"delivery", job.ID, "destination", job.Destination, "organization", job.Organization, "error", err)
-		d.record(ctx, job, now, certificateLost())
+		d.record(ctx, job, now, facts.CertificateLost())
 	case isLost:
-		d.discard(ctx, job, lost.reason)
+		d.discard(ctx, job, lost.Reason)
 	case d.keyless(ctx, job, err):
 		d.Log.Error("delivery can't be sent: sealed values of the destination can't be opened", "delivery",
 			job.ID, "destination", job.Destination, "error", err)
@@ -127,12 +124,8 @@ func (d *Deliverer) keyless(ctx context.Context, job *Job, err error) bool {
 	return err == nil && known.State.VisibleTo(job.Organization)
 }
 
-// Why a delivery is not sent now.
-var (
-	errLeaseEnds = errors.New("the lease ends too soon") // before a request would; the next claim sends it
-	errDeleted   = errors.New("the destination was deleted")
-	errDisabled  = errors.New("the destination is disabled")
-)
+// errLeaseEnds: the lease ends before the request would; the next claim sends the delivery.
+var errLeaseEnds = errors.New("the lease ends too soon")
 
 // prepare reads the current data that the request needs. While the keys or the store can't be reached it tries again,
 // as long as the lease allows.
@@ -154,30 +147,19 @@ func (d *Deliverer) prepare(ctx context.Context, job *Job) (request webhook.Requ
 	}
 }
 
-// requestOf makes the request of a delivery, and looks last whether it may still be made.
+// requestOf makes the request of a delivery if it may still be made.
 func (d *Deliverer) requestOf(ctx context.Context, job *Job, now time.Time) (request webhook.Request, err error) {
 	request.Now = now
-	to, err := d.target(ctx, job.Destination, now)
+	to, via, err := d.Facts.Admit(ctx, job.candidate(), now)
 	switch {
 	case err != nil:
 		return request, err
-	case to == nil:
-		return request, errDeleted
-	case !to.Enabled && job.Replay == uuid.Nil: // a disabled one gets replays only
-		return request, errDisabled
 	case float64(to.MaxRequestsPerSecond) != job.limit:
 		return request, limitError{float64(to.MaxRequestsPerSecond)}
 	}
-	via, err := d.Certificates.For(ctx, job.Organization)
-	if err != nil {
-		return request, err
-	}
-	if err := d.entitled.check(ctx, job); err != nil {
-		return request, err
-	}
 	job.showsTrace = to.Traceparent
 	body, err := job.Body.Bytes()
-	return to.request(job.ID, body, now, via), err
+	return to.Request(job.ID, body, now, via), err
 }
 
 // abandon leaves a delivery that can't be sent now. A destination whose data key is gone was deleted: then the read
@@ -223,7 +205,7 @@ func (d *Deliverer) record(ctx context.Context, job *Job, at time.Time, result w
 			attempt := d.outcome(job, trigger, at, result, sealed)
 			if result.FailureReason != "" && trigger == delivery.Automatic {
 				var wanted bool
-				wanted, err = d.entitled.wanted(ctx, job)
+				wanted, err = d.Facts.Subscribed(ctx, job.Subscriptions)
 				attempt.Retry.Never = attempt.Retry.Never || !wanted // its last subscription was deleted meanwhile
 			}
 			var out eventstore.Outcome[delivery.State, delivery.Event]

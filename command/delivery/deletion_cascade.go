@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
+	"carillon/command/delivery/facts"
 	"carillon/eventstore"
 )
 
@@ -25,11 +26,7 @@ const DeletionCascadeName = "deletion_cascade"
 const (
 	reasonAccessLost  = "access to a pinned feed was lost"
 	reasonFeedDeleted = "a pinned feed was deleted"
-	reasonNobody      = "the last subscription that asked for it was deleted"
 	reasonDestination = "the destination was deleted"
-
-	reasonNoFeed   = "the feed of its event was deleted"
-	reasonUnshared = "the organization can no longer see the feed of its event"
 
 	reasonOrganization = "the organization was deleted"
 )
@@ -273,8 +270,10 @@ func (c *DeletionCascade) afterSubscription(ctx context.Context, r *eventstore.R
 		return err
 	}
 	for _, id := range orphans {
-		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{Reason: reasonNobody, At: recordedAt(r)},
-			consequence[delivery.State](r, id, sub.Organization, reasonNobody))
+		_, err := delivery.Aggregate.Execute(ctx, c.store, id, delivery.Discard{
+			Reason: facts.ReasonUnsubscribed,
+			At:     recordedAt(r),
+		}, consequence[delivery.State](r, id, sub.Organization, facts.ReasonUnsubscribed))
 		if err := unlessGone(err, "discard delivery", id); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/command/delivery/schedule"
 	"carillon/command/sampling"
 	"carillon/eventstore"
@@ -63,8 +64,10 @@ type Deliverer struct {
 	Sender Sender
 	// Turns are those of destinations with a limit.
 	Turns Turns
-	// Certificates of organizations. nil: none has one.
-	Certificates *Certificates
+	// Facts decide what may be sent. Its Listener is this deliverer while Run works. If it follows dispatches, deliveries
+	// are accepted from the dispatcher of another process: it must not if this process may dispatch as well, as
+	// deliveries handed over here would be accepted twice.
+	Facts *facts.Follower
 
 	Policy   Policy
 	Settings schedule.Settings
@@ -76,27 +79,18 @@ type Deliverer struct {
 	Tracer Tracer
 	// Failed is called for each recorded failed attempt. Optional.
 	Failed func(eventstore.Position)
-	// ReadsDispatches makes it accept deliveries from the dispatcher of another process. It must be false if this
-	// process may dispatch as well: deliveries handed over here would be accepted twice.
-	ReadsDispatches bool
 	// Look is the length of a turn to search for due deliveries. It begins with a search, so that it bounds the
 	// delay if this process misses a notification.
 	Look time.Duration
 	// Turn reports whether the turn that begins at a time is this worker's. nil means all are.
 	Turn func(begins time.Time) bool
-	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is
-	// called. Optional.
-	Suspended func(context.Context) ([]uuid.UUID, error)
 
 	once      sync.Once
-	suspended suspensions
-	targets   recall[*target]
-	entitled  *entitlements
-	published recentPublications // of watch alone
+	published recentPublications // of Applied alone
 	attempts  *slog.Logger
 	wake      chan struct{}
 	returns   chan struct{} // something goes back to the queue
-	refuses   chan struct{} // something that was handed over found no room
+	announces chan struct{} // the capacity is to be announced now
 
 	mu       sync.Mutex // guards the rest
 	schedule *schedule.Scheduler
@@ -107,7 +101,6 @@ type Deliverer struct {
 	back     []uuid.UUID             // deliveries that go back to the queue
 	resting  map[uuid.UUID]time.Time // deliveries that can't be sent before their lease ends
 	ended    map[uuid.UUID]struct{}  // deliveries whose stream was deleted
-	disabled map[uuid.UUID]struct{}  // destinations that were disabled while this process followed them
 	// Destinations for which something handed over found no room, until that is announced.
 	refused    map[uuid.UUID]struct{}
 	following  bool // dispatches are read as they are recorded
@@ -125,13 +118,11 @@ type Attempt struct {
 func (d *Deliverer) init() {
 	d.once.Do(func() {
 		d.schedule = schedule.New(d.Settings)
-		d.targets.read = readTarget(d.Store, d.Vault, d.Now)
-		d.entitled = newEntitlements(d.Store)
 		d.attempts = slog.New(sampling.New(d.Log.Handler(), attemptLines))
 		d.wake, d.returns = make(chan struct{}, 1), make(chan struct{}, 1)
-		d.resting, d.disabled = map[uuid.UUID]time.Time{}, map[uuid.UUID]struct{}{}
+		d.resting = map[uuid.UUID]time.Time{}
 		d.ended, d.inFlight = map[uuid.UUID]struct{}{}, map[uuid.UUID]*Job{}
-		d.refused, d.refuses = map[uuid.UUID]struct{}{}, make(chan struct{}, 1)
+		d.refused, d.announces = map[uuid.UUID]struct{}{}, make(chan struct{}, 1)
 	})
 }
 
@@ -144,10 +135,8 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	d.ctx = working
 	d.mu.Unlock()
 	var watching sync.WaitGroup
-	following, unfollow := context.WithCancel(working)
-	watching.Go(d.guardedLoop(following, d.watch))
 	watching.Go(d.guardedLoop(ctx, d.giveBackReturned))
-	watching.Go(func() { d.guardedLoop(ctx, d.announce)(); unfollow() })
+	watching.Go(d.guardedLoop(ctx, d.announce))
 	d.guardedLoop(ctx, d.claimLoop)()
 	watching.Wait()
 	var back []uuid.UUID
@@ -250,7 +239,7 @@ func (d *Deliverer) claimLoop(ctx context.Context) {
 // then.
 func (d *Deliverer) claim(ctx context.Context) (wait time.Duration, turn bool) {
 	room := d.room()
-	if room.Limit <= 0 || !d.suspended.ready() {
+	if room.Limit <= 0 || !d.Facts.Ready() {
 		return busyPoll, false
 	}
 	jobs, err := d.Queue.Claim(ctx, Ask{
@@ -260,7 +249,7 @@ func (d *Deliverer) claim(ctx context.Context) (wait time.Duration, turn bool) {
 		Full:           room.Full,
 		Slow:           room.Slow,
 		PerSlow:        room.PerSlow,
-		Over:           append(room.Over, d.suspended.list()...),
+		Over:           append(room.Over, d.Facts.SuspendedNow()...),
 		Bytes:          room.Bytes,
 		BytesOf:        room.BytesOf,
 	})

@@ -12,7 +12,9 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
+	"carillon/command/delivery/facts"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/eventstore"
@@ -92,7 +94,14 @@ func makeDestination(t *testing.T, store eventstore.Store, id, organization uuid
 }
 
 func deliverer(store eventstore.Store, queue Queue, sender Sender) *Deliverer {
-	return &Deliverer{
+	log := slog.New(slog.DiscardHandler)
+	d := &Deliverer{
+		Facts: &facts.Follower{
+			Store: store,
+			Vault: unsealed{},
+			Now:   time.Now,
+			Log:   log,
+		},
 		Store:    store,
 		Queue:    queue,
 		Vault:    unsealed{},
@@ -101,10 +110,40 @@ func deliverer(store eventstore.Store, queue Queue, sender Sender) *Deliverer {
 		Settings: DefaultSettings,
 		Now:      time.Now,
 		Jitter:   func() float64 { return 0 },
-		Log:      slog.New(slog.DiscardHandler),
+		Log:      log,
 		Record:   func(Attempt) {},
 		Look:     DefaultLook,
 	}
+	d.Facts.Listener = d
+	return d
+}
+
+// follow lets a deliverer follow events until the test ends.
+func follow(t *testing.T, d *Deliverer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); d.Facts.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+}
+
+// heard waits until a deliverer has applied all that is recorded.
+func (s *sending) heard() {
+	s.t.Helper()
+	var last eventstore.Position
+	for m, err := range s.Store.Subscribe(s.t.Context(), last, eventstore.Categories(facts.Categories()...)) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if m.CaughtUp {
+			break
+		}
+		last = m.Position
+	}
+	s.eventually("all is followed", func() bool {
+		applied := s.Facts.Applied()
+		return applied != eventstore.Start && !applied.Before(last)
+	})
 }
 
 // A claim is made when its destinations are disabled, moved or deleted. Its jobs do not include that change; they
@@ -154,17 +193,13 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 			})
 			execute(t, store, destination.Aggregate, deleted.Destination,
 				destination.Command(destination.Delete{Organization: organization, At: time.Now()}))
-			s.eventually("the move is heard", func() bool {
-				s.targets.mu.Lock()
-				defer s.targets.mu.Unlock()
-				_, known := s.targets.recent[moved.Destination]
-				return !known
-			})
+			s.heard()
 			return []Job{disabled, replay, moved, deleted, last}
 		}
 		return nil
 	}
 	s.Deliverer = deliverer(store, queue, sender)
+	follow(t, s.Deliverer)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -193,9 +228,12 @@ func TestDeliverer_destinationChangedMeanwhile(t *testing.T) {
 // back at once and hold no lease behind requests that hang. A replay is sent.
 func TestDeliverer_disabledGoesBack(t *testing.T) {
 	t.Parallel()
-	d := deliverer(nil, &claims{}, &noting{})
-	d.init()
-	d.suspended.set(nil)
+	store := nodetest.Start(t)
+	makeDestination(t, store, hook, alice, "https://example.org")
+	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Register{Name: "Alice"}))
+	s := &sending{t: t, Deliverer: deliverer(store, &claims{}, &noting{})}
+	follow(t, s.Deliverer)
+	s.init()
 	job := Job{
 		ID:           uuid.New(),
 		Destination:  hook,
@@ -204,115 +242,31 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	}
 	replay := job
 	replay.ID, replay.Replay = uuid.New(), uuid.New()
-	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
-	for _, tt := range []struct {
-		event   destination.Event
-		surplus int
-	}{
-		{destination.Disabled{}, 1},
-		{destination.Enabled{}, 0},
-		{destination.AutoDisabled{}, 1},
-		{destination.Deleted{}, 0}, // its deliveries are dropped when their turn comes
-	} {
-		d.afterChange(recorded, tt.event)
-		if surplus := d.take(d.room(), []Job{job, replay}); len(surplus) != tt.surplus {
-			t.Errorf("after %T %d go back, want %d", tt.event, len(surplus), tt.surplus)
+	surplus := func(want int) {
+		t.Helper()
+		s.heard()
+		if surplus := s.take(s.room(), []Job{job, replay}); len(surplus) != want {
+			t.Errorf("%d go back, want %d", len(surplus), want)
 		}
 	}
-	d.suspended.change(alice, true)
-	if surplus := d.take(d.room(), []Job{job, replay}); len(surplus) != 2 {
-		t.Errorf("%d of a suspended organization go back, want both", len(surplus))
+	revise := func(enabled bool) {
+		execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{
+			Organization: alice,
+			Enabled:      &enabled,
+			At:           time.Now(),
+		}))
 	}
-}
-
-// slowVault opens everything, as soon as opening is let on.
-type slowVault struct {
-	Vault
-
-	asked, on chan struct{}
-}
-
-func (v slowVault) Open(context.Context, uuid.UUID, sealing.Field, []byte) ([]byte, error) {
-	v.asked <- struct{}{}
-	<-v.on
-	return signingSecret, nil
-}
-
-// A target is opened while its destination is deleted: nothing of it is kept.
-func TestTarget_deletedWhileOpened(t *testing.T) {
-	t.Parallel()
-	store := nodetest.Start(t)
-	vault := slowVault{asked: make(chan struct{}, 1), on: make(chan struct{}, 1)}
-	d := deliverer(store, &claims{}, &noting{})
-	d.Vault = vault
-	d.init()
-	d.remember(true)
-	makeDestination(t, store, hook, alice, "https://example.org")
-	open := func() *target {
-		to, err := d.target(t.Context(), hook, time.Now())
-		if err != nil {
-			t.Error(err)
-		}
-		return to
-	}
-	kept := func() bool {
-		d.targets.mu.Lock()
-		defer d.targets.mu.Unlock()
-		return d.targets.recent[hook] != nil
-	}
-	vault.on <- struct{}{}
-	open()
-	if <-vault.asked; !kept() {
-		t.Fatal("while it is there nothing is kept: the test shows nothing")
-	}
-	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
-	d.changed(t.Context(), recorded)
-	if kept() {
-		t.Error("the value before the change is kept")
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); open() }()
-	<-vault.asked
+	revise(false)
+	surplus(1)
+	revise(true)
+	surplus(0)
+	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Suspend{Reason: "unpaid"}))
+	surplus(2)
+	execute(t, store, organization.Aggregate, alice, organization.Command(organization.Resume{}))
+	surplus(0)
 	execute(t, store, destination.Aggregate, hook,
 		destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
-	d.changed(t.Context(), recorded)
-	vault.on <- struct{}{}
-	<-done
-	if kept() || open() != nil || kept() {
-		t.Error("a deleted destination is kept")
-	}
-}
-
-// An expired secret is left out, and if one can't be opened the others sign.
-func TestTarget_secrets(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	sealed := &destination.Target{Secrets: []destination.SealedSecret{
-		{Sealed: signingSecret, ExpiresAt: now.Add(time.Hour)}, {Sealed: signingSecret},
-		{Sealed: signingSecret, ExpiresAt: now},
-	}}
-	to, err := openTarget(t.Context(), unsealed{}, sealed, now)
-	if err != nil || len(to.secrets) != 2 || !to.until.Equal(now.Add(time.Hour)) {
-		t.Errorf("%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
-	}
-	if to, err = openTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil ||
-		len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
-		t.Errorf("%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
-	}
-}
-
-// damaged can't open each second secret.
-type damaged struct {
-	Vault
-
-	opens *bool
-}
-
-func (d damaged) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []byte) ([]byte, error) {
-	if *d.opens = !*d.opens; !*d.opens {
-		return plain, nil
-	}
-	return nil, sealing.ErrDamaged
+	surplus(0) // its deliveries are dropped when their turn comes
 }
 
 // A delivery whose stream another client of the event store has deleted is not sent again and again: its lease stays.
@@ -321,7 +275,6 @@ func TestDeliverer_deletedStream(t *testing.T) {
 	store := nodetest.Start(t)
 	d := deliverer(store, &claims{}, &noting{})
 	d.init()
-	d.suspended.set(nil)
 	job := Job{
 		ID:           uuid.New(),
 		Destination:  hook,

@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/publication"
 	"carillon/aggregates/subscription"
+	"carillon/command/delivery/facts"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
@@ -72,6 +72,7 @@ func startSending(t *testing.T, result webhook.Result, before func(eventstore.St
 	}
 	makeDestination(t, store, hook, bob, "https://example.org")
 	s.Deliverer = deliverer(store, queue, s.sender)
+	follow(t, s.Deliverer)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -168,7 +169,7 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 		"unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of,
 				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
-		}, false, reasonUnshared},
+		}, false, facts.ReasonUnshared},
 		"shared again": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of,
 				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
@@ -177,10 +178,10 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 		}, false, ""},
 		"deleted": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
-		}, false, reasonNoFeed},
+		}, false, facts.ReasonNoFeed},
 		"unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
-		}, false, reasonNobody},
+		}, false, facts.ReasonUnsubscribed},
 		"switched off": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
 			execute(t, store, subscription.Aggregate, sub,
 				subscription.Command(subscription.Deactivate{At: time.Now()}))
@@ -188,7 +189,7 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 		"replay of an unshared": {func(t *testing.T, store eventstore.Store, of, _ uuid.UUID) {
 			execute(t, store, feed.Aggregate, of,
 				feed.Command(feed.Unshare{FeedType: "news", With: bob, At: time.Now()}))
-		}, true, reasonUnshared},
+		}, true, facts.ReasonUnshared},
 		"replay of an unsubscribed": {func(t *testing.T, store eventstore.Store, _, sub uuid.UUID) {
 			execute(t, store, subscription.Aggregate, sub, subscription.Command(subscription.Delete{At: time.Now()}))
 		}, true, ""},
@@ -214,14 +215,8 @@ func TestEntitlement_checkedAtAttempt(t *testing.T) {
 				execute(t, s.Store, delivery.Aggregate, job.ID,
 					delivery.Command(delivery.RequestReplay{Destination: hook, Replay: job.Replay}))
 			}
-			feeds, subs := s.entitled.readers.changed(), s.entitled.subscribed.changed()
 			tt.lose(t, s.Store, of, sub)
-			s.eventually("the change is heard", func() bool { // an earlier one may be heard late
-				var lost notEntitledError
-				_ = errors.As(s.entitled.check(t.Context(), &job), &lost)
-				return s.entitled.readers.changed()+s.entitled.subscribed.changed() > feeds+subs &&
-					lost.reason == tt.reason
-			})
+			s.heard()
 			state := s.deliver(job, func(d delivery.State) bool { return d.Status != "" && d.Replay == uuid.Nil })
 			switch {
 			case tt.reason == "" && (state.Status != delivery.StatusSucceeded || s.sender.count(job.ID) != 1):
@@ -255,10 +250,7 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 			s = startSending(t, *result, func(store eventstore.Store) {
 				execute(t, store, subscription.Aggregate, sub,
 					subscription.Command(subscription.Delete{At: time.Now()}))
-				s.eventually("the deletion is heard", func() bool {
-					wanted, err := s.entitled.wanted(t.Context(), &job)
-					return err == nil && !wanted
-				})
+				s.heard()
 			})
 			of, sub = newsOf(t, s.Store, bob)
 			job = claimedFor(bob, of, sub)
@@ -268,52 +260,6 @@ func TestUnsubscribedInFlightEndsByOutcome(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A value read before a change is not cached after it, and none is while changes are not followed.
-func TestRecallForgetsWhatChanged(t *testing.T) {
-	t.Parallel()
-	id, reads := uuid.New(), 0
-	r := recall[int]{}
-	r.read = func(context.Context, uuid.UUID) (int, error) { reads++; return reads, nil }
-	get := func(want int) {
-		t.Helper()
-		if got, err := r.get(t.Context(), id); got != want || err != nil {
-			t.Errorf("%d (%v), want %d", got, err, want)
-		}
-	}
-	get(1)
-	get(2) // not followed
-	r.follow(true)
-	get(3)
-	get(3)
-	r.forget(id)
-	get(4)
-	reading := r.read
-	r.forget(id)
-	r.read = func(ctx context.Context, id uuid.UUID) (int, error) { r.forget(id); return reading(ctx, id) }
-	get(5) // it changes while it is read
-	r.read = reading
-	get(6)
-	for range 3 * maxRecalled {
-		if _, err := r.get(t.Context(), uuid.New()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(r.recent) + len(r.earlier); n > 2*maxRecalled {
-		t.Errorf("%d remembered", n)
-	}
-	r.follow(false)
-	if n := len(r.recent) + len(r.earlier); n != 0 {
-		t.Errorf("%d remembered while nothing is followed", n)
-	}
-}
-
-// changed counts the changes that were heard.
-func (r *recall[T]) changed() uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changes
 }
 
 // Events are followed while leases can't be released, because Postgres does not answer.
@@ -332,23 +278,20 @@ func TestWatchWaitsForNoQueue(t *testing.T) {
 	}
 	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
 	s := &sending{t: t, Deliverer: deliverer(store, queue, sender)}
+	follow(t, s.Deliverer)
 	s.Settings.InFlight, s.Settings.Opening = 1, 1
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	s.eventually("one is in flight, and one waits",
 		func() bool { queued, running := s.Load(); return queued == 1 && running == 1 })
-	s.eventually("changes are followed", func() bool {
-		s.entitled.readers.mu.Lock()
-		defer s.entitled.readers.mu.Unlock()
-		return s.entitled.readers.following
-	})
-	off, heard := false, s.entitled.readers.changed()
+	s.heard()
+	off := false
 	execute(t, store, destination.Aggregate, hook,
 		destination.Command(destination.Revise{Organization: alice, Enabled: &off, At: time.Now()}))
 	s.eventually("the one that waits is dropped", func() bool { queued, _ := s.Load(); return queued == 0 })
 	execute(t, store, feed.Aggregate, of, feed.Command(feed.End{At: time.Now()}))
-	s.eventually("the feed's end is heard", func() bool { return s.entitled.readers.changed() > heard })
+	s.heard()
 	go func() {
 		for range queue.released { //nolint:revive // it is taken, so that the deliverer can end
 		}

@@ -29,6 +29,8 @@ type Capacity struct {
 	Fresh   int         // deliveries that may be handed over, one for each 2 KiB of the event's data
 	Claims  int         // deliveries that it may claim
 	Refused []uuid.UUID // destinations refused since its last announcement
+	// Applied is the position up to which it knows what may be sent. Zero means that it keeps nothing in memory.
+	Applied eventstore.Position
 }
 
 // Capacity returns how much room there is for claims, and half of the room for fresh deliveries: an organization that
@@ -37,7 +39,8 @@ func (d *Deliverer) Capacity() (c Capacity) {
 	d.init()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx == nil || !d.restsKnown || !d.suspended.ready() {
+	c.Applied = d.Facts.Applied()
+	if d.ctx == nil || !d.restsKnown || !d.Facts.Ready() {
 		return c
 	}
 	fresh, claims := d.schedule.Free()
@@ -54,8 +57,16 @@ func (d *Deliverer) Capacity() (c Capacity) {
 	return c
 }
 
-// announce publishes how much room there is until the context ends, at once after a refusal, and then that there is
-// none. Deliveries that are handed over before that is heard are still taken on.
+// announceNow lets announce publish the capacity without delay.
+func (d *Deliverer) announceNow() {
+	select {
+	case d.announces <- struct{}{}:
+	default:
+	}
+}
+
+// announce publishes how much room there is until the context ends, and then that there is none. Deliveries handed over
+// before that arrives are still accepted.
 func (d *Deliverer) announce(ctx context.Context) {
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
@@ -64,13 +75,13 @@ func (d *Deliverer) announce(ctx context.Context) {
 		case <-tick.C:
 			d.Queue.Announce(d.Capacity())
 			continue
-		case <-d.refuses:
+		case <-d.announces:
 			d.Queue.Announce(d.Capacity())
 			continue
 		case <-ctx.Done():
 		}
 		d.Queue.Announce(Capacity{})
-		if d.ReadsDispatches {
+		if d.Facts.Dispatches {
 			<-time.After(farewell)
 		}
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/publication"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
@@ -75,7 +76,8 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	nothing := &claims{released: make(chan uuid.UUID, 10), claim: func(int) []Job { return nil }}
 	queue := announced{nothing, make(chan Capacity), time.Now()}
 	s.Deliverer = deliverer(store, queue, s.sender)
-	s.ReadsDispatches = true
+	s.Facts.Dispatches = true
+	follow(t, s.Deliverer)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -95,9 +97,8 @@ func TestDeliverer_readsDispatches(t *testing.T) {
 	if sent(others) || sent(old) {
 		t.Error("another worker's, or an old one, was sent")
 	}
-	s.mu.Lock()
-	s.suspended.change(bob, true) // there is no room for it
-	s.mu.Unlock()
+	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Register{Name: "Bob"}))
+	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Suspend{Reason: "unpaid"}))
 	refused := publishTo(t, store, 1, s.LeasedUntil())
 	for c := range queue.capacity {
 		if slices.Contains(c.Refused, hook) {

@@ -26,13 +26,13 @@ var _ Handoff = (*Deliverer)(nil)
 func (d *Deliverer) Lease(organization, destination uuid.UUID, body *Body) (worker int32, until time.Time, ok bool) {
 	d.init()
 	worker, known := d.Queue.Worker()
-	if !known || d.suspended.has(organization) {
+	if !known {
 		return 0, time.Time{}, false
 	}
 	job := Job{Organization: organization, Destination: destination, Body: body}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ctx == nil || !d.restsKnown || !d.schedule.Admits(job.scheduled(), time.Now()) {
+	if d.ctx == nil || !d.restsKnown || d.stopped(&job) || !d.schedule.Admits(job.scheduled(), time.Now()) {
 		return 0, time.Time{}, false
 	}
 	return worker, d.LeasedUntil(), true
@@ -65,10 +65,7 @@ func (d *Deliverer) Offer(jobs []Job) {
 		d.begin(now)
 	})()
 	if len(refused) > 0 && ctx != nil {
-		select {
-		case d.refuses <- struct{}{}:
-		default:
-		}
+		d.announceNow()
 		d.Log.Debug("no room for fresh deliveries", "deliveries", len(refused))
 		time.AfterFunc(projectionWait, panics.Func("deliverer", func() { d.release(ctx, refused...) }))
 	}

@@ -136,9 +136,8 @@ type Queue interface {
 	Announce(c Capacity)
 }
 
-// Vault opens secrets and headers and seals response bodies; sealing.Vault is one.
+// Vault seals the answers of receivers; sealing.Vault is one.
 type Vault interface {
-	Open(ctx context.Context, destination uuid.UUID, field sealing.Field, sealed []byte) ([]byte, error)
 	Seal(ctx context.Context, destination uuid.UUID, field sealing.Field, plain []byte) ([]byte, error)
 }
 

@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/publication"
 	"carillon/command/catalog"
+	"carillon/command/delivery/facts"
 	"carillon/command/webhook"
 )
 
@@ -19,10 +20,9 @@ const testSource = "/events/destinations/"
 // Tester sends test events: the same envelope, signatures, headers, timeout and address checks as a delivery's, and
 // nothing is recorded.
 type Tester struct {
-	Vault        Vault
-	Sender       Sender
-	Certificates *Certificates // nil means no organization has one
-	Now          func() time.Time
+	Facts  *facts.Follower
+	Sender Sender
+	Now    func() time.Time
 }
 
 // Tested is the result of a test.
@@ -37,7 +37,7 @@ type Tested struct {
 func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, error) {
 	now := t.Now()
 	tested := Tested{WebhookID: uuid.New(), EventID: uuid.New(), Time: now.UTC().Truncate(time.Millisecond)}
-	opened, err := openTarget(ctx, t.Vault, target, now)
+	opened, err := facts.OpenTarget(ctx, t.Facts.Vault, target, now)
 	if err != nil {
 		return tested, err
 	}
@@ -53,14 +53,14 @@ func (t Tester) Send(ctx context.Context, target *destination.Target) (Tested, e
 	if err != nil {
 		return tested, err
 	}
-	via, err := t.Certificates.For(ctx, target.Organization)
+	via, err := t.Facts.Connections(ctx, target.Organization)
 	switch {
-	case errors.Is(err, ErrCertificateLost):
-		tested.Result = certificateLost()
+	case errors.Is(err, facts.ErrCertificateLost):
+		tested.Result = facts.CertificateLost()
 		return tested, nil
 	case err != nil:
 		return tested, err
 	}
-	tested.Result = t.Sender.Send(ctx, opened.request(tested.WebhookID, rendered, now, via))
+	tested.Result = t.Sender.Send(ctx, opened.Request(tested.WebhookID, rendered, now, via))
 	return tested, ctx.Err()
 }

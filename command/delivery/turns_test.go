@@ -53,7 +53,6 @@ func TestDeliverers_lookInTurns(t *testing.T) {
 				return int(begins.UnixNano()/int64(DefaultLook))%workers == i
 			}
 			all[i].init()
-			all[i].suspended.set(nil)
 			go all[i].claimLoop(ctx)
 		}
 		looks := func(after time.Duration) (n int) {

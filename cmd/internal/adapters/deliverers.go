@@ -1,18 +1,19 @@
 package adapters
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/command/delivery"
+	"carillon/eventstore"
 	"carillon/projections/sessionlock"
 )
 
@@ -38,11 +39,13 @@ type Deliverers struct {
 	mu      sync.Mutex
 	known   map[int32]*capacity
 	refused map[uuid.UUID]time.Time
+	changed chan struct{} // closed at the next announcement
 }
 
 // capacity holds the room that a deliverer has announced, less what it was handed since.
 type capacity struct {
 	fresh, claims int
+	applied       eventstore.Position // zero: it reads what it needs from the streams
 	heard         time.Time
 }
 
@@ -57,8 +60,8 @@ func announcement(worker int32, c delivery.Capacity) string {
 	for _, id := range c.Refused {
 		refused = append(refused, id[:]...)
 	}
-	encoded := base64.RawStdEncoding.EncodeToString(refused)
-	return strings.TrimSpace(fmt.Sprint(worker, " ", c.Fresh, " ", c.Claims, " ", encoded))
+	encoded := cmp.Or(base64.RawStdEncoding.EncodeToString(refused), "-")
+	return fmt.Sprint(worker, " ", c.Fresh, " ", c.Claims, " ", encoded, " ", c.Applied.Commit, " ", c.Applied.Prepare)
 }
 
 func (d *Deliverers) hear(payload string) {
@@ -68,7 +71,8 @@ func (d *Deliverers) hear(payload string) {
 		now     = time.Now()
 		c       = capacity{heard: now}
 	)
-	if n, _ := fmt.Sscan(payload, &worker, &c.fresh, &c.claims, &encoded); n < 3 {
+	n, _ := fmt.Sscan(payload, &worker, &c.fresh, &c.claims, &encoded, &c.applied.Commit, &c.applied.Prepare)
+	if n < 3 {
 		return // of another version
 	}
 	refused, err := base64.RawStdEncoding.DecodeString(encoded)
@@ -91,6 +95,42 @@ func (d *Deliverers) hear(payload string) {
 	for ; err == nil && len(refused) >= 16; refused = refused[16:] {
 		d.refused[uuid.UUID(refused[:16])] = now
 	}
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
+}
+
+// Applied waits until each deliverer that is alive has applied the event at a position: requests that begin from then
+// on are decided, addressed and signed by it. It reports false when the context ended first.
+func (d *Deliverers) Applied(ctx context.Context, to eventstore.Position) bool {
+	for {
+		changed, applied := d.behind(to)
+		if applied {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-changed:
+		}
+	}
+}
+
+// behind reports whether all have applied the event at a position; else changed closes at the next announcement.
+func (d *Deliverers) behind(to eventstore.Position) (changed <-chan struct{}, applied bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	applied = true
+	for _, c := range d.known {
+		if c.applied != eventstore.Start && c.applied.Before(to) && time.Since(c.heard) <= silentFor {
+			applied = false
+		}
+	}
+	if d.changed == nil {
+		d.changed = make(chan struct{})
+	}
+	return d.changed, applied
 }
 
 // Lease implements delivery.Handoff.

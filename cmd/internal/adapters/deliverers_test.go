@@ -1,6 +1,7 @@
 package adapters
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"carillon/aggregates/publication"
 	"carillon/command/delivery"
+	"carillon/eventstore"
 )
 
 // announced makes deliverers of which some have announced their room for fresh deliveries and for claims.
@@ -82,6 +84,36 @@ func TestDeliverers_noHandOver(t *testing.T) {
 		d.hear("")
 		if !takes(d) {
 			t.Error("a refusal is for good")
+		}
+	})
+}
+
+// A change is awaited until each deliverer that is alive has applied it. One that keeps nothing, is silent, or is of
+// a version that does not say, holds up no answer.
+func TestDeliverers_applied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		at := func(n uint64) eventstore.Position { return eventstore.Position{Commit: n, Prepare: n} }
+		d := announced(map[int32][2]int{1: {}})
+		d.hear("2 1000 1")
+		applied := func(to eventstore.Position) bool {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			return d.Applied(ctx, to)
+		}
+		if !applied(at(5)) {
+			t.Error("deliverers that keep nothing are awaited")
+		}
+		d.hear(announcement(3, delivery.Capacity{Applied: at(4)}))
+		if applied(at(5)) || !applied(at(4)) {
+			t.Error("a change after what is applied is not awaited, or one before it is")
+		}
+		go d.hear(announcement(3, delivery.Capacity{Applied: at(6), Refused: []uuid.UUID{uuid.New()}}))
+		if !applied(at(5)) || len(d.refused) != 1 {
+			t.Error("it has applied the change, and is awaited")
+		}
+		if time.Sleep(silentFor + 1); !applied(at(7)) {
+			t.Error("a silent one is awaited")
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery/facts"
 	"carillon/projections/clientcertificates"
 	"carillon/query"
 )
@@ -67,12 +68,12 @@ func (a *API) putClientCertificate(r *http.Request, id uuid.UUID, body clientCer
 	if set.Created {
 		reply = wire.Created(answer)
 	}
-	return a.Changed(r, set.Position, err, reply, clientcertificates.ReadModel.Name)
+	return a.Changed(r, set.Position, err, reply, clientcertificates.ReadModel.Name, facts.Name)
 }
 
 // deleteClientCertificate answers DELETE /admin/organizations/{id}/client-certificate: none is shown from now on.
 func (a *API) deleteClientCertificate(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.RemoveClientCertificate(r.Context(), operator(r),
 		command.RemoveClientCertificate{Organization: id})
-	return a.Changed(r, changed.Position, err, wire.Done(), clientcertificates.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), clientcertificates.ReadModel.Name, facts.Name)
 }

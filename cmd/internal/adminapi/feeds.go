@@ -8,6 +8,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery/facts"
 	"carillon/projections/feeds"
 )
 
@@ -60,7 +61,7 @@ func (a *API) shareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, e
 // unshareFeed answers DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}.
 func (a *API) unshareFeed(r *http.Request, share command.ShareFeed) (wire.Reply, error) {
 	shared, err := a.Commands.UnshareFeed(r.Context(), operator(r), command.UnshareFeed(share))
-	return a.Ended(r, shared.Position, err, feeds.ReadModel.Name)
+	return a.Ended(r, shared.Position, err, feeds.ReadModel.Name, facts.Name)
 }
 
 func shareOf(r *http.Request) (share command.ShareFeed, err error) {

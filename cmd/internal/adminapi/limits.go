@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/command/delivery/facts"
 	"carillon/projections/organizations"
 )
 
@@ -89,18 +90,18 @@ func (a *API) suspendOrganization(r *http.Request, id uuid.UUID, body suspendBod
 		Organization: id,
 		Reason:       body.Reason.Value,
 	})
-	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name, facts.Name)
 }
 
 // resumeOrganization answers POST /admin/organizations/{id}/resume.
 func (a *API) resumeOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.ResumeOrganization(r.Context(), operator(r), command.ResumeOrganization{Organization: id})
-	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name, facts.Name)
 }
 
 // deleteOrganization answers DELETE /admin/organizations/{id}: its keys have ended; its destinations and feeds end soon
 // after.
 func (a *API) deleteOrganization(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	changed, err := a.Commands.DeleteOrganization(r.Context(), operator(r), command.DeleteOrganization{Organization: id})
-	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name)
+	return a.Changed(r, changed.Position, err, wire.Done(), organizations.ReadModel.Name, facts.Name)
 }

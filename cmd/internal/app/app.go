@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/tracing"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/command/egress"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
@@ -68,12 +69,12 @@ type App struct {
 	clock      *adapters.Clock // of all that other processes compare
 	gate       *irreversible.Gate
 	// certificates are shown to receivers that ask for one.
-	certificates *delivery.Certificates
-	expiries     *expiries
-	seal         *treeheads.Hourly
-	retirement   *retire.Retirer // nil if this process retires nothing
-	files        *egress.Files
-	roots        *x509.CertPool // that collectors trust; nil means the system's
+	facts      *facts.Follower
+	expiries   *expiries
+	seal       *treeheads.Hourly
+	retirement *retire.Retirer // nil if this process retires nothing
+	files      *egress.Files
+	roots      *x509.CertPool // that collectors trust; nil means the system's
 
 	api       *httpapi.API
 	console   *console.Console
@@ -189,7 +190,7 @@ func (a *App) Run(ctx context.Context) error {
 	serving.keep("data keys", a.keys.Watch)
 	serving.keep("credential uses", a.uses.Keep)
 	serving.keep("changes of credentials", a.proven.Watch)
-	projecting.keep("client certificates", a.certificates.Run)
+	projecting.keep("facts of deliveries", a.facts.Run)
 	a.startWatching(projecting)
 	a.startListening(projecting)
 	a.startReadModels(projecting)

@@ -15,7 +15,6 @@ import (
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
-	"carillon/command/delivery"
 	"carillon/command/mtls/mtlstest"
 )
 
@@ -44,21 +43,12 @@ func (p *process) operator() *adminclient.Client {
 	return adminclient.New("http://"+p.app.AdminAddr().String(), token)
 }
 
-// certify sets the certificate, and waits until the process, which follows changes, has heard of it.
+// certify sets the certificate. From then on it is shown.
 func (p *process) certify(pair mtlstest.Pair) {
 	p.Helper()
-	prober, ok := p.app.Commands.Prober.(delivery.Prober)
-	if !ok {
-		p.Fatalf("the prober is a %T", p.app.Commands.Prober)
-	}
-	before, _ := prober.Certificates.For(p.Context(), p.organization) // fails where its key is lost
 	if _, err := p.operator().SetClientCertificate(p.Context(), p.organization, pair.Chain, pair.Key); err != nil {
 		p.Fatal(err)
 	}
-	p.eventually("the certificate is used", func() bool {
-		now, err := prober.Certificates.For(p.Context(), p.organization)
-		return err == nil && now != before
-	})
 }
 
 // certificate is the id of the certificate that is shown.

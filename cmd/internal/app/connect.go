@@ -20,6 +20,7 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -129,17 +130,16 @@ func (a *App) connectSending() (sending, error) {
 		return with, err
 	}
 	with.policy, with.roots = policy, options.RootCAs
-	a.certificates = clientCertificates(a.runner.Store, with.vault, policy, options, a.log)
+	a.facts = a.followed(with.vault, policy, options)
 	with.sender = webhook.NewSender(egress.NewTransport(policy, options), webhook.Options{
 		Version: Version,
 		Timeout: a.cfg.DeliveryTimeout,
 		Relay:   a.relay.For,
 	})
 	with.tester = delivery.Tester{
-		Vault:        with.vault,
-		Sender:       with.sender,
-		Certificates: a.certificates,
-		Now:          a.clock.Now,
+		Facts:  a.facts,
+		Sender: with.sender,
+		Now:    a.clock.Now,
 	}
 	return with, nil
 }
@@ -163,7 +163,7 @@ func (a *App) connectCommands(with sending) error {
 		Now:     a.clock.Now,
 		Vault:   with.vault,
 		Guard:   egress.Guard{Policy: with.policy},
-		Prober:  delivery.Prober{Certificates: a.certificates, Sender: with.sender},
+		Prober:  facts.Prober{Facts: a.facts, Sender: with.sender},
 		Catalog: types,
 		Access:  a.Queries,
 		Walks:   a.Queries,
@@ -189,26 +189,23 @@ func (a *App) connectDelivery(with sending) {
 	a.queue = adapters.NewDeliveryQueue(a.runner, a.clock.Now)
 	a.deliverers = &adapters.Deliverers{Locks: a.base.locks}
 	a.deliverer = &delivery.Deliverer{
-		Store:        a.runner.Store,
-		Queue:        a.queue,
-		Vault:        with.vault,
-		Turns:        adapters.ReceiverTurns{Hosts: adapters.Hosts{Pool: a.base.pool}},
-		Sender:       with.sender,
-		Certificates: a.certificates,
-		Settings:     a.deliverySettings(),
+		Store:    a.runner.Store,
+		Queue:    a.queue,
+		Vault:    with.vault,
+		Turns:    adapters.ReceiverTurns{Hosts: adapters.Hosts{Pool: a.base.pool}},
+		Sender:   with.sender,
+		Facts:    a.facts,
+		Settings: a.deliverySettings(),
 		Policy: delivery.Policy{
 			Timeout:       a.cfg.DeliveryTimeout,
 			RetrySchedule: a.cfg.DeliveryRetrySchedule,
 		},
-		Now:       a.clock.Now,
-		Jitter:    func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
-		Log:       a.log,
-		Record:    a.deliveryMetrics(),
-		Failed:    func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
-		Suspended: a.holdings.Suspended,
-
-		ReadsDispatches: !a.cfg.Is(config.RoleDispatch),
-		Look:            delivery.DefaultLook,
+		Now:    a.clock.Now,
+		Jitter: func() float64 { return 2*rand.Float64() - 1 }, //nolint:gosec // spreads load, protects nothing
+		Log:    a.log,
+		Record: a.deliveryMetrics(),
+		Failed: func(at eventstore.Position) { a.Progress.Hurry(delivery.DestinationHealthName, at) },
+		Look:   delivery.DefaultLook,
 		Turn: func(begins time.Time) bool {
 			worker, _ := a.queue.Worker()
 			return a.deliverers.Turn(worker, begins)
@@ -216,7 +213,8 @@ func (a *App) connectDelivery(with sending) {
 	}
 	a.deliverers.LeasedUntil = a.deliverer.LeasedUntil
 	if a.cfg.Is(config.RoleDeliver) {
-		a.deliverers.Here = a.deliverer
+		a.deliverers.Here, a.facts.Listener = a.deliverer, a.deliverer
+		a.facts.Dispatches = !a.cfg.Is(config.RoleDispatch)
 	}
 	if a.tracing != nil {
 		a.deliverer.Tracer = a.tracing
@@ -237,7 +235,7 @@ func (a *App) connectAdmin() *adminapi.API {
 		Trace:       a.traceRequests(),
 		Commands:    a.Commands,
 		Queries:     a.Queries,
-		Readers:     wire.Readers{Await: a.Progress.Await, Cascaded: a.holdings.Cascaded},
+		Readers:     wire.Readers{Await: a.await, Cascaded: a.holdings.Cascaded},
 		Projections: a.rebuilds,
 		Ready:       sharedReady(a.ready),
 		Crowded:     func() bool { return a.listeners.admin.Crowded(sparePlaces) },
@@ -267,7 +265,7 @@ func (a *App) connectAPI(with sending) (err error) {
 		Commands:       a.Commands,
 		Queries:        a.Queries,
 		Keys:           a.proven,
-		Readers:        wire.Readers{Await: a.Progress.Await, Cascaded: a.holdings.Cascaded},
+		Readers:        wire.Readers{Await: a.await, Cascaded: a.holdings.Cascaded},
 		Now:            a.clock.Now,
 		Log:            a.log,
 		Uses:           a.uses,
@@ -302,7 +300,7 @@ func (a *App) connectConsoles(admin *adminapi.API, tester delivery.Tester) error
 		Works:        adapters.ConsoleWorks{Pool: a.base.pool},
 		Verify:       a.api.Verify,
 		Admit:        a.api.Admit,
-		Readers:      wire.Readers{Await: a.Progress.Await},
+		Readers:      wire.Readers{Await: a.await},
 		Policy:       a.healthPolicy(),
 		Limiter:      adapters.NewCheckLimiter(a.base.pool, a.clock.Now),
 		LoginLimiter: console.NewLoginLimiter(),

@@ -19,7 +19,7 @@ func (a *App) startListening(s *stage) {
 	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleAPI) {
 		s.keep("relay", a.relay.Follow)
 	}
-	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleDispatch) {
+	if a.cfg.Is(config.RoleDeliver) || a.cfg.Is(config.RoleDispatch) || a.cfg.Is(config.RoleAPI) {
 		s.keep("capacities", a.deliverers.Listen)
 	}
 	if a.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), func(c consumer) bool {

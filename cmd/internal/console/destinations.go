@@ -15,6 +15,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/command/webhook"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
@@ -247,7 +248,8 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 }
 
 // ofDestination are the consumers by which a change of a destination is visible, and effective for its deliveries.
-var ofDestination = []string{destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName}
+var ofDestination = []string{destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName,
+	facts.Name}
 
 func (c *Console) destination(v *visit) (query.Destination, error) {
 	return c.Queries.Destination(v.Context(), v.organization(), v.id("id").String(), c.Now())

@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/query"
@@ -293,7 +294,7 @@ func (c *Console) deleteFeed(v *visit) (string, error) {
 	id := v.id("feed")
 	deleted, err := c.Commands.DeleteFeed(v.Context(), v.caller(), command.DeleteFeed{ID: id})
 	return c.changed(v, deleted.Position, err, v.to("/feeds?done=feed-deleted"), feeds.ReadModel.Name,
-		items.ReadModel.Name, delivery.DispatcherName)
+		items.ReadModel.Name, delivery.DispatcherName, facts.Name)
 }
 
 // shownItem is an item on a page.

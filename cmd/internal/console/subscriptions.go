@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/eventstore"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -246,7 +247,8 @@ func (c *Console) subscriptionChanged(
 	v *visit, at eventstore.Position, refused error, done string,
 ) (string, error) {
 	next := v.destinationPath(v.id("id"), done) + "#subscriptions"
-	return c.changed(v, at, refused, next, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	return c.changed(v, at, refused, next, subscriptions.ReadModel.Name, delivery.DispatcherName,
+		facts.Name)
 }
 
 // editSubscription answers POST /console/destinations/{id}/subscriptions/{subscription}/edit.

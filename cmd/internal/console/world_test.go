@@ -104,10 +104,9 @@ func (w *world) now() time.Time {
 func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
 	tb.Helper()
 	tester := delivery.Tester{
-		Vault:        w.Commands.Vault,
-		Sender:       w.Sender,
-		Certificates: w.Certificates,
-		Now:          w.now,
+		Facts:  w.Facts,
+		Sender: w.Sender,
+		Now:    w.now,
 	}
 	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
 	api, err := httpapi.New(httpapi.Dependencies{

@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -193,8 +194,8 @@ func surfaceOf(r *http.Request) wire.Surface {
 	return wire.Feeds
 }
 
-// awaitRouting is See for a change of where events go: it also waits for the dispatcher, so that events published
-// after the answer are routed by the change.
+// awaitRouting is See for a change of where events go: it also waits for the dispatcher and the deliverers, so that
+// events published, and requests begun, after the answer follow the change.
 func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return a.See(ctx, to, append(consumers, delivery.DispatcherName)...)
+	return a.See(ctx, to, append(consumers, delivery.DispatcherName, facts.Name)...)
 }

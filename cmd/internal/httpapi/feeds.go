@@ -9,6 +9,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/query"
@@ -63,7 +64,8 @@ func (a *API) patchFeed(r *http.Request, id uuid.UUID, body patchFeedBody) (wire
 // deleteFeed answers DELETE /feeds/events/{id}.
 func (a *API) deleteFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), command.DeleteFeed{ID: id})
-	return a.Ended(r, deleted.Position, err, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName)
+	return a.Ended(r, deleted.Position, err, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName,
+		facts.Name)
 }
 
 // feedConfig is a feed's config as sent.

@@ -88,10 +88,9 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 		Log:      s.Log,
 		Limiter:  adapters.NewCheckLimiter(s.Pool, time.Now),
 		Tester: delivery.Tester{
-			Vault:        s.Commands.Vault,
-			Sender:       s.Sender,
-			Certificates: s.Certificates,
-			Now:          time.Now,
+			Facts:  s.Facts,
+			Sender: s.Sender,
+			Now:    time.Now,
 		},
 		Relay:          s.Relay,
 		Metrics:        prometheus.NewRegistry(),

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/projections/subscriptions"
 	"carillon/query"
 )
@@ -152,7 +153,7 @@ func (a *API) deleteSubscription(r *http.Request, found query.Subscription) (wir
 	deleted, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), command.DeleteSubscription{
 		Destination: found.Destination, ID: found.ID,
 	})
-	return a.Ended(r, deleted.Position, err, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	return a.Ended(r, deleted.Position, err, subscriptions.ReadModel.Name, delivery.DispatcherName, facts.Name)
 }
 
 // pinBody is one feed of a subscription as sent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"carillon/eventstore"
@@ -20,20 +21,34 @@ type Readers struct {
 	Cascaded func(ctx context.Context, to eventstore.Position) bool
 }
 
+// PendingHeader names the consumers that had not applied a change when it was answered, after AwaitLimit.
+const PendingHeader = "X-Carillon-Pending"
+
 // See waits until consumers have applied a write, up to AwaitLimit, and reports whether they have. If not, the log of
-// the request notes it.
+// the request and PendingHeader of its answer name those that have not.
 func (rs Readers) See(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return await(ctx, func(ctx context.Context) bool { return rs.Await(ctx, to, consumers...) })
+	return await(ctx, func(ctx context.Context) (pending []string) {
+		for _, name := range consumers {
+			if !rs.Await(ctx, to, name) {
+				pending = append(pending, name)
+			}
+		}
+		return pending
+	})
 }
 
-func await(ctx context.Context, readable func(context.Context) bool) bool {
+func await(ctx context.Context, pendingOf func(context.Context) []string) bool {
 	ctx, cancel := context.WithTimeout(ctx, AwaitLimit)
 	defer cancel()
-	there := readable(ctx)
-	if !there {
-		Note(ctx, slog.Bool("notYetReadable", true))
+	pending := strings.Join(pendingOf(ctx), ", ")
+	if pending == "" {
+		return true
 	}
-	return there
+	Note(ctx, slog.String("pending", pending))
+	if rec := recordOf(ctx); rec != nil {
+		rec.header.Add(PendingHeader, pending)
+	}
+	return false
 }
 
 // Changed answers a change that was recorded at a position, once consumers have applied it, or its refusal.
@@ -54,7 +69,12 @@ func (rs Readers) Ended(
 ) (Reply, error) {
 	reply, err := rs.Changed(r, to, refused, Done(), consumers...)
 	if err == nil && rs.Cascaded != nil {
-		await(r.Context(), func(ctx context.Context) bool { return rs.Cascaded(ctx, to) })
+		await(r.Context(), func(ctx context.Context) []string {
+			if rs.Cascaded(ctx, to) {
+				return nil
+			}
+			return []string{"deletions"}
+		})
 	}
 	return reply, err
 }

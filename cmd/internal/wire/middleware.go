@@ -23,6 +23,7 @@ type SurfaceOf func(*http.Request) Surface
 // record collects what the access log says of a request.
 type record struct {
 	id      uuid.UUID
+	header  http.Header // of the answer
 	attrs   []slog.Attr
 	failure *Failure
 	anybody bool // was answered without looking whose it is
@@ -68,7 +69,7 @@ func RequestID(next http.Handler) http.Handler {
 			id = uuid.New()
 		}
 		w.Header().Set(requestIDHeader, id.String())
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), recordKey{}, &record{id: id})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), recordKey{}, &record{id: id, header: w.Header()})))
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/command"
 	"carillon/command/catalog"
-	"carillon/command/delivery"
+	"carillon/command/delivery/facts"
 	"carillon/command/egress"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
@@ -65,8 +66,8 @@ type Fixture struct {
 	Relay  *adapters.Relay
 	Sender *webhook.Sender // trusts the receivers of package httptest
 
-	// Certificates are read for each request: nothing is followed.
-	Certificates *delivery.Certificates
+	// Facts are read for each request: nothing is followed.
+	Facts *facts.Follower
 
 	runner    *projections.Runner
 	halt      func()
@@ -97,9 +98,10 @@ func Start(tb testing.TB) *Fixture {
 		Version: "test",
 		Relay:   p.Relay.For,
 	})
-	p.Certificates = &delivery.Certificates{
+	p.Facts = &facts.Follower{
 		Store: p.Store,
 		Vault: secrets,
+		Now:   time.Now,
 		Log:   p.Log,
 		Connect: func(shown *tls.Certificate) *http.Transport {
 			return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
@@ -110,7 +112,7 @@ func Start(tb testing.TB) *Fixture {
 		Now:     time.Now,
 		Vault:   secrets,
 		Guard:   egress.Guard{Policy: loopback},
-		Prober:  delivery.Prober{Certificates: p.Certificates, Sender: p.Sender},
+		Prober:  facts.Prober{Facts: p.Facts, Sender: p.Sender},
 		Catalog: types,
 		Access:  p.Queries,
 		Walks:   p.Queries,
@@ -282,7 +284,9 @@ func (p *Fixture) Await(tb testing.TB, at eventstore.Position, consumers ...stri
 func (p *Fixture) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), Patience)
 	defer cancel()
-	return p.Progress.Await(ctx, to, consumers...)
+	return p.Progress.Await(ctx, to, slices.DeleteFunc(slices.Clone(consumers), func(name string) bool {
+		return name == facts.Name // no deliverer is there
+	})...)
 }
 
 // EventTypes are the types of the events in a stream.

@@ -1,4 +1,4 @@
-package delivery
+package facts
 
 import (
 	"context"
@@ -109,8 +109,8 @@ func (s *shop) remove(organization uuid.UUID) {
 // process is one that sends.
 type process struct {
 	*shop
-	certificates *Certificates
-	sender       *webhook.Sender
+	facts  *Follower
+	sender *webhook.Sender
 }
 
 // process makes one, with keys of its own in memory, and follows the events if requested.
@@ -130,9 +130,10 @@ func (s *shop) process(follows bool) *process {
 	}
 	p := &process{
 		shop: s, sender: webhook.NewSender(connect(nil), webhook.Options{}),
-		certificates: &Certificates{
+		facts: &Follower{
 			Store:   s.commands.Store,
 			Vault:   vault,
+			Now:     time.Now,
 			Connect: connect,
 			Log:     slog.New(slog.DiscardHandler),
 		},
@@ -140,15 +141,19 @@ func (s *shop) process(follows bool) *process {
 	if follows {
 		running, end := context.WithCancel(s.Context())
 		done := make(chan struct{})
-		go func() { defer close(done); p.certificates.Run(running) }()
+		go func() { defer close(done); p.facts.Run(running) }()
 		s.Cleanup(func() { end(); <-done })
-		p.eventually("it follows", func() bool {
-			p.certificates.mu.Lock()
-			defer p.certificates.mu.Unlock()
-			return p.certificates.following
-		})
+		p.eventually("it follows", func() bool { return p.follows() })
 	}
 	return p
+}
+
+// follows reports whether certificates are kept in memory.
+func (p *process) follows() bool {
+	p.facts.init()
+	p.facts.certificates.mu.Lock()
+	defer p.facts.certificates.mu.Unlock()
+	return p.facts.certificates.following
 }
 
 func (s *shop) eventually(what string, holds func() bool) {
@@ -167,7 +172,7 @@ func (s *shop) eventually(what string, holds func() bool) {
 // send sends a request of an organization.
 func (p *process) send(organization uuid.UUID) webhook.Result {
 	p.Helper()
-	via, err := p.certificates.For(p.Context(), organization)
+	via, err := p.facts.Connections(p.Context(), organization)
 	if err != nil {
 		p.Error(err)
 	}
@@ -271,7 +276,7 @@ func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
 	}
 	s.eventually("the first is shown", shows("before", 20))
 	uses := func(p *process) http.RoundTripper {
-		via, err := p.certificates.For(t.Context(), ours)
+		via, err := p.facts.Connections(t.Context(), ours)
 		if err != nil {
 			t.Error(err)
 		}
@@ -373,11 +378,7 @@ func TestCertificates_subscriptionIsCutOff(t *testing.T) {
 	s.set(ours, "before")
 	p.sends(ours)
 	close(store.cut)
-	s.eventually("it knows that it does not follow", func() bool {
-		p.certificates.mu.Lock()
-		defer p.certificates.mu.Unlock()
-		return !p.certificates.following
-	})
+	s.eventually("it knows that it does not follow", func() bool { return !p.follows() })
 	s.set(ours, "after")
 	p.sends(ours)
 	if shown := s.receiver.Shown(); !slices.Equal(shown, []string{"before", "after"}) {
@@ -419,10 +420,10 @@ func TestHostileLossOfAKey(t *testing.T) {
 			}
 			s.commands.Vault, _ = sealing.NewVault(s.keys, make([]byte, 32)) // of a process that has it not in memory
 			p := s.process(true)
-			if _, err := p.certificates.For(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
+			if _, err := p.facts.Connections(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
 				t.Errorf("without its key: %v", err)
 			}
-			if reached := (Prober{Certificates: p.certificates, Sender: p.sender}).Probe(t.Context(), ours,
+			if reached := (Prober{Facts: p.facts, Sender: p.sender}).Probe(t.Context(), ours,
 				s.receiver.URL); reached.Reachable || reached.ErrorMessage != certificateLostMessage {
 				t.Errorf("the probe found %+v", reached)
 			}
@@ -431,7 +432,7 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Error("it was not set again")
 			}
 			s.eventually("it is shown", func() bool {
-				via, err := p.certificates.For(t.Context(), ours)
+				via, err := p.facts.Connections(t.Context(), ours)
 				return err == nil && via != nil
 			})
 			p.sends(ours)
@@ -459,7 +460,7 @@ func TestHostileDamageOfASealedKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.process(false).certificates.For(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
+	if _, err := s.process(false).facts.Connections(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
 		t.Errorf("damaged: %v", err)
 	}
 }
@@ -467,30 +468,30 @@ func TestHostileDamageOfASealedKey(t *testing.T) {
 // Ten times as many organizations as are kept: the least recently used connections are closed.
 func TestHostileNumberOfCertificates(t *testing.T) {
 	t.Parallel()
-	c := &Certificates{Connect: func(*tls.Certificate) *http.Transport { return &http.Transport{} }}
+	c := newCache(func(context.Context, uuid.UUID) (*connections, error) {
+		return &connections{Transport: &http.Transport{}}, nil
+	}, (*connections).retire)
+	next := func() *connections {
+		kept, err := c.get(t.Context(), uuid.New())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept
+	}
 	c.follow(true)
-	var first, latest *connections
-	for i := range 3 * maxShown {
-		kept, ok := c.keep(uuid.New(), &tls.Certificate{}, c.changes).(*connections)
-		if !ok {
-			t.Fatal("it is not kept")
-		}
-		if kept.lastUsed = time.Unix(int64(i), 0); i == 0 {
-			first = kept
-		}
-		latest = kept
+	first := next()
+	for range 10 * maxCached {
+		next()
 	}
-	for range 3 * maxWithout {
-		c.keep(uuid.New(), nil, c.changes)
-	}
-	if len(c.shown) != maxShown || len(c.without) > maxWithout || !first.retired.Load() || latest.retired.Load() {
-		t.Errorf("%d with, %d without", len(c.shown), len(c.without))
+	latest := next()
+	if c.values.Len() != maxCached || !first.retired.Load() || latest.retired.Load() {
+		t.Errorf("%d kept", c.values.Len())
 	}
 	c.follow(false)
-	if !latest.retired.Load() || len(c.shown) > 0 {
+	if !latest.retired.Load() || c.values.Len() > 0 {
 		t.Error("at the end something is kept")
 	}
-	if _, ok := c.keep(uuid.New(), &tls.Certificate{}, c.changes).(*connections); !ok || len(c.shown) > 0 {
+	if !next().retired.Load() || c.values.Len() > 0 {
 		t.Error("while nothing is followed, something is kept")
 	}
 }

@@ -1,4 +1,4 @@
-package delivery
+package facts
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"carillon/eventstore"
 )
 
-// target is a destination whose secrets, address and headers are in the clear. It is kept in memory only, and until
+// Target is a destination whose secrets, address and headers are in the clear. It is kept in memory only, and until
 // its destination changes.
-type target struct {
+type Target struct {
 	*destination.Target
 
 	url     string
@@ -30,35 +30,32 @@ type target struct {
 // mendPause is how long a target is used of which a secret can't be opened: it may be repaired.
 const mendPause = time.Minute
 
-// readTarget returns a read for a recall: the current destination; nil if it was deleted.
-func readTarget(store eventstore.Store, vault Vault, now func() time.Time) func(context.Context,
-	uuid.UUID) (*target, error) {
-	return func(ctx context.Context, id uuid.UUID) (*target, error) {
-		known, err := destination.Aggregate.Load(ctx, store, id)
-		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
-			return nil, fmt.Errorf("read destination: %w", err)
-		}
-		found := known.State.Target(id)
-		if found == nil {
-			return nil, nil //nolint:nilnil // it was deleted
-		}
-		return openTarget(ctx, vault, found, now())
+// readTarget reads the current destination; nil if it was deleted.
+func (f *Follower) readTarget(ctx context.Context, id uuid.UUID) (*Target, error) {
+	known, err := destination.Aggregate.Load(ctx, f.Store, id)
+	if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) {
+		return nil, fmt.Errorf("read destination: %w", err)
 	}
+	found := known.State.Target(id)
+	if found == nil {
+		return nil, nil //nolint:nilnil // it was deleted
+	}
+	return OpenTarget(ctx, f.Vault, found, f.Now())
 }
 
 // target returns the current destination; nil if it was deleted.
-func (d *Deliverer) target(ctx context.Context, id uuid.UUID, now time.Time) (*target, error) {
-	found, err := d.targets.get(ctx, id)
+func (f *Follower) target(ctx context.Context, id uuid.UUID, now time.Time) (*Target, error) {
+	found, err := f.targets.get(ctx, id)
 	if err == nil && found != nil && !found.until.IsZero() && !now.Before(found.until) {
-		d.targets.forget(id)
-		found, err = d.targets.get(ctx, id)
+		f.targets.forget(id)
+		found, err = f.targets.get(ctx, id)
 	}
 	return found, err
 }
 
-// openTarget decrypts the address, the headers and the secrets that are active at a time.
-func openTarget(ctx context.Context, vault Vault, t *destination.Target, now time.Time) (*target, error) {
-	opened := &target{Target: t, url: t.URL}
+// OpenTarget decrypts the address, the headers and the secrets that are active at a time.
+func OpenTarget(ctx context.Context, vault Vault, t *destination.Target, now time.Time) (*Target, error) {
+	opened := &Target{Target: t, url: t.URL}
 	if len(t.Address) > 0 {
 		plain, err := vault.Open(ctx, t.ID, sealing.Address, t.Address)
 		if err != nil {
@@ -79,7 +76,7 @@ func openTarget(ctx context.Context, vault Vault, t *destination.Target, now tim
 	return opened, err
 }
 
-func (t *target) openSecrets(ctx context.Context, vault Vault, now time.Time) error {
+func (t *Target) openSecrets(ctx context.Context, vault Vault, now time.Time) error {
 	var damaged error
 	for _, sealed := range t.Secrets {
 		if !sealed.ExpiresAt.IsZero() {
@@ -109,14 +106,14 @@ func (t *target) openSecrets(ctx context.Context, vault Vault, now time.Time) er
 	return nil
 }
 
-func (t *target) openAgain(at time.Time) {
+func (t *Target) openAgain(at time.Time) {
 	if t.until.IsZero() || at.Before(t.until) {
 		t.until = at
 	}
 }
 
-// request returns the request of a delivery to the target.
-func (t *target) request(id uuid.UUID, body []byte, now time.Time, via http.RoundTripper) webhook.Request {
+// Request returns the request of a delivery to the target.
+func (t *Target) Request(id uuid.UUID, body []byte, now time.Time, via http.RoundTripper) webhook.Request {
 	return webhook.Request{
 		URL:          t.url,
 		Headers:      t.headers,

@@ -1,0 +1,272 @@
+package facts
+
+import (
+	"context"
+	"encoding/base64"
+	"iter"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/command/sealing"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+var (
+	owner         = uuid.New()
+	signingSecret = secretOf(0)
+)
+
+func secretOf(b byte) []byte {
+	key := slices.Repeat([]byte{b}, 32)
+	return []byte("whsec_" + base64.StdEncoding.EncodeToString(key))
+}
+
+// plain is a vault of plain values.
+type plain struct{}
+
+func (plain) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, sealed []byte) ([]byte, error) {
+	return sealed, nil
+}
+
+func follower(store eventstore.Store, vault Vault) *Follower {
+	return &Follower{
+		Store: store,
+		Vault: vault,
+		Now:   time.Now,
+		Log:   slog.New(slog.DiscardHandler),
+	}
+}
+
+func execute(t *testing.T, store eventstore.Store, id uuid.UUID, command destination.Command) eventstore.Position {
+	t.Helper()
+	out, err := destination.Aggregate.Execute(t.Context(), store, id, command, destination.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.Position
+}
+
+func makeDestination(t *testing.T, store eventstore.Store) uuid.UUID {
+	t.Helper()
+	id := uuid.New()
+	execute(t, store, id, destination.Create{
+		Organization: owner,
+		Settings:     destination.Settings{Name: "hook", URL: "https://example.org"},
+		SecretID:     uuid.New(),
+		Secret:       signingSecret,
+		At:           time.Now(),
+	})
+	return id
+}
+
+// held is a store whose subscriptions yield events only while they are let through.
+type held struct {
+	eventstore.Store
+
+	through chan struct{} // closed to let all through
+	waits   chan struct{} // an event was held back
+}
+
+func (h held) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for m, err := range h.Store.Subscribe(ctx, after, filter) {
+			if m.Event != nil {
+				select {
+				case h.waits <- struct{}{}:
+				default:
+				}
+				select {
+				case <-h.through:
+				case <-ctx.Done():
+				}
+			}
+			if !yield(m, err) {
+				return
+			}
+		}
+	}
+}
+
+// signals are sent for whatever a follower notifies its listener of.
+type signals chan struct{}
+
+func (s signals) Applied(context.Context, *eventstore.Recorded, any) { s <- struct{}{} }
+
+func (s signals) Following(bool) { s <- struct{}{} }
+
+// TestFollower_heldBack: a follower whose subscription is held back still signs by an expired secret, and its position
+// says so: who awaits it, is not answered before.
+func TestFollower_heldBack(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	hook := makeDestination(t, store)
+	f := follower(held{store, make(chan struct{}), make(chan struct{}, 1)}, plain{})
+	held, ok := f.Store.(held)
+	if !ok {
+		t.Fatal("no store that holds back")
+	}
+	heard := make(signals, 10)
+	f.Listener = heard
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	<-heard
+	secrets := func() int {
+		to, _, err := f.Admit(t.Context(), Candidate{Organization: owner, Destination: hook}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(to.secrets)
+	}
+	if n := secrets(); n != 1 {
+		t.Fatalf("signed by %d secrets, want 1", n)
+	}
+	at := execute(t, store, hook, destination.Rotate{
+		Organization: owner,
+		SecretID:     uuid.New(),
+		Secret:       secretOf(1),
+		At:           time.Now(),
+	})
+	<-held.waits
+	if n := secrets(); n != 1 || !f.Applied().Before(at) {
+		t.Errorf("signed by %d secrets at %s; held back before %s", n, f.Applied(), at)
+	}
+	close(held.through)
+	if <-heard; f.Applied().Before(at) {
+		t.Error("applied, and the position is an older one")
+	}
+	if n := secrets(); n != 2 {
+		t.Errorf("signed by %d secrets once the rotation is applied, want 2", n)
+	}
+}
+
+// A value read before a change is not cached after it, and none is while changes are not followed.
+func TestCacheForgetsWhatChanged(t *testing.T) {
+	t.Parallel()
+	id, reads := uuid.New(), 0
+	r := newCache(func(context.Context, uuid.UUID) (int, error) { reads++; return reads, nil }, nil)
+	get := func(want int) {
+		t.Helper()
+		if got, err := r.get(t.Context(), id); got != want || err != nil {
+			t.Errorf("%d (%v), want %d", got, err, want)
+		}
+	}
+	get(1)
+	get(2) // not followed
+	r.follow(true)
+	get(3)
+	get(3)
+	r.forget(id)
+	get(4)
+	reading := r.read
+	r.forget(id)
+	r.read = func(ctx context.Context, id uuid.UUID) (int, error) { r.forget(id); return reading(ctx, id) }
+	get(5) // it changes while it is read
+	r.read = reading
+	get(6)
+	for range 2 * maxCached {
+		if _, err := r.get(t.Context(), uuid.New()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.values.Len(); n != maxCached {
+		t.Errorf("%d remembered", n)
+	}
+	r.follow(false)
+	if n := r.values.Len(); n != 0 {
+		t.Errorf("%d remembered while nothing is followed", n)
+	}
+}
+
+// slowVault opens everything, as soon as opening is let on.
+type slowVault struct {
+	Vault
+
+	asked, on chan struct{}
+}
+
+func (v slowVault) Open(context.Context, uuid.UUID, sealing.Field, []byte) ([]byte, error) {
+	v.asked <- struct{}{}
+	<-v.on
+	return signingSecret, nil
+}
+
+// A target is opened while its destination is deleted: nothing of it is kept.
+func TestTarget_deletedWhileOpened(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	vault := slowVault{asked: make(chan struct{}, 1), on: make(chan struct{}, 1)}
+	f := follower(store, vault)
+	f.init()
+	f.follow(true, eventstore.Start)
+	hook := makeDestination(t, store)
+	open := func() *Target {
+		to, err := f.target(t.Context(), hook, time.Now())
+		if err != nil {
+			t.Error(err)
+		}
+		return to
+	}
+	kept := func() bool { return f.targets.values.Contains(hook) }
+	vault.on <- struct{}{}
+	open()
+	if <-vault.asked; !kept() {
+		t.Fatal("while it is there nothing is kept: the test shows nothing")
+	}
+	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
+	f.apply(t.Context(), recorded)
+	if kept() {
+		t.Error("the value before the change is kept")
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); open() }()
+	<-vault.asked
+	execute(t, store, hook, destination.Delete{Organization: owner, At: time.Now()})
+	f.apply(t.Context(), recorded)
+	vault.on <- struct{}{}
+	<-done
+	if kept() || open() != nil {
+		t.Error("a deleted destination is kept")
+	}
+}
+
+// An expired secret is left out, and if one can't be opened the others sign.
+func TestTarget_secrets(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	sealed := &destination.Target{Secrets: []destination.SealedSecret{
+		{Sealed: signingSecret, ExpiresAt: now.Add(time.Hour)}, {Sealed: signingSecret},
+		{Sealed: signingSecret, ExpiresAt: now},
+	}}
+	to, err := OpenTarget(t.Context(), plain{}, sealed, now)
+	if err != nil || len(to.secrets) != 2 || !to.until.Equal(now.Add(time.Hour)) {
+		t.Errorf("%d secrets until %s (%v), want 2 for an hour", len(to.secrets), to.until, err)
+	}
+	if to, err = OpenTarget(t.Context(), damaged{opens: new(bool)}, sealed, now); err != nil ||
+		len(to.secrets) != 1 || !to.until.Equal(now.Add(mendPause)) {
+		t.Errorf("%d secrets until %s (%v), want 1 for a minute", len(to.secrets), to.until, err)
+	}
+}
+
+// damaged can't open each second secret.
+type damaged struct {
+	Vault
+
+	opens *bool
+}
+
+func (d damaged) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []byte) ([]byte, error) {
+	if *d.opens = !*d.opens; !*d.opens {
+		return plain, nil
+	}
+	return nil, sealing.ErrDamaged
+}
