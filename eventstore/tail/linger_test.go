@@ -3,6 +3,7 @@ package tail_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -71,13 +72,28 @@ func next(t *testing.T, came <-chan eventstore.Position, want eventstore.Positio
 func TestLinger_eventsComeTogether(t *testing.T) {
 	t.Parallel()
 	store := tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler))
-	waits := make(chan struct{})
-	patient := lingerer(t, store.Lingering(years, func() <-chan struct{} { return waits }), "a")
+	waits, lingers := make(chan struct{}), make(chan struct{})
+	begin := sync.OnceFunc(func() { close(lingers) })
+	patient := lingerer(t, store.Lingering(years, func() <-chan struct{} { begin(); return waits }), "a")
 	prompt := lingerer(t, store, "a")
-	want := make([]eventstore.Position, 0, 20)
-	for range cap(want) {
+	var want []eventstore.Position
+	add := func() {
 		want = append(want, record(t, store, "a"))
 		next(t, prompt, want[len(want)-1])
+	}
+	for lingering := false; !lingering || len(patient) > 0; { // the first ones may come before it has caught up
+		if !lingering {
+			add()
+		}
+		select {
+		case <-lingers:
+			lingering = true
+		case at := <-patient:
+			want = slices.DeleteFunc(want, func(w eventstore.Position) bool { return w == at })
+		}
+	}
+	for range 20 {
+		add()
 	}
 	if n := len(patient); n != 0 {
 		t.Fatalf("%d events came while no caller waited", n)

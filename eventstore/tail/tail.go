@@ -69,8 +69,9 @@ func (s *Store) subscribe(
 		}
 		defer s.exit()
 		for at, more := after, true; more; {
+			start := s.start()
 			if at, more = s.approach(ctx, at, filter, yield); more {
-				at, more = s.readAlong(ctx, at, filter, delay, yield)
+				at, more = s.readAlong(ctx, at, start, filter, delay, yield)
 			}
 		}
 	}
@@ -165,11 +166,17 @@ func (s *Store) restart(kept *window, head eventstore.Position) {
 	kept.restart(head)
 }
 
-// follow keeps the events after a position, until the store can't continue from there.
+// follow keeps the events after a position, until the store can't continue from there: it refuses the position, or
+// became another one that ends before it, and would deliver nothing until it has grown.
 func (s *Store) follow(ctx context.Context, after eventstore.Position, kept *window) {
 	for message := range eventstore.Follow(ctx, s.Store, after, eventstore.Filter{}, s.log.With("consumer", "tail")) {
-		if message.Event != nil {
+		switch {
+		case message.Event != nil:
 			s.keepEvent(kept, message.Event)
+		case message.CaughtUp:
+			if head, err := s.Head(ctx); err == nil && head.Before(s.newest()) {
+				return
+			}
 		}
 	}
 }
@@ -217,12 +224,13 @@ func (s *Store) keeps(after eventstore.Position) bool {
 	return s.kept.goesOnFrom(after)
 }
 
-// readAlong yields what is kept, and waits for more, until the caller has fallen behind.
+// readAlong yields what is kept, and waits for more, until the caller has fallen behind. The position is of the store
+// of which start was the first event to keep.
 func (s *Store) readAlong(
-	ctx context.Context, after eventstore.Position, filter eventstore.Filter, delay delay,
+	ctx context.Context, after eventstore.Position, start uint64, filter eventstore.Filter, delay delay,
 	yield func(eventstore.Message, error) bool,
 ) (at eventstore.Position, more bool) {
-	r, ok := s.join(after, filter)
+	r, ok := s.join(after, start, filter)
 	if !ok {
 		return after, true
 	}
@@ -256,10 +264,16 @@ func (s *Store) readAlong(
 	}
 }
 
-func (s *Store) join(after eventstore.Position, filter eventstore.Filter) (*reader, bool) {
+func (s *Store) start() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.kept.join(after, filter)
+	return s.kept.start
+}
+
+func (s *Store) join(after eventstore.Position, start uint64, filter eventstore.Filter) (*reader, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept.join(after, start, filter)
 }
 
 func (s *Store) take(r *reader) ([]eventstore.Message, bool) {

@@ -26,10 +26,23 @@ func TestContract(t *testing.T) {
 	storetest.Run(t, tail.New(nodetest.Start(t), slog.New(slog.DiscardHandler)))
 }
 
-// counted reports how many subscriptions of a store are open, and how many events they have yielded.
+// counted reports how many subscriptions of a store are open, how many of them are filtered, and how many events they
+// have yielded.
 type counted struct {
 	eventstore.Store
-	open, yielded atomic.Int64
+	open, filtered, yielded atomic.Int64
+}
+
+// awaitShared waits until only the shared subscription is open, which has no filter.
+func (c *counted) awaitShared(ctx context.Context, t *testing.T) {
+	t.Helper()
+	for c.open.Load() != 1 || c.filtered.Load() != 0 {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d subscriptions are open, want the shared one alone", c.open.Load())
+		case <-time.After(time.Millisecond):
+		}
+	}
 }
 
 func (c *counted) Subscribe(
@@ -38,6 +51,10 @@ func (c *counted) Subscribe(
 	return func(yield func(eventstore.Message, error) bool) {
 		c.open.Add(1)
 		defer c.open.Add(-1)
+		if len(filter.Prefixes) > 0 {
+			c.filtered.Add(1)
+			defer c.filtered.Add(-1)
+		}
 		for m, err := range c.Store.Subscribe(ctx, after, filter) {
 			if m.Event != nil {
 				c.yielded.Add(1)
@@ -134,6 +151,7 @@ func TestConsumersShareOneSubscription(t *testing.T) {
 		go c.follow(ctx, store, category, 3+live)
 		<-c.caught
 	}
+	below.awaitShared(ctx, t)
 	before := below.yielded.Load()
 	for range live {
 		want["a"] = append(want["a"], record(t, store, "a"))
@@ -229,13 +247,7 @@ func TestTail_caughtUpWithoutCheckpoint(t *testing.T) {
 	late := newConsumer()
 	go late.follow(ctx, store, "rare", 2)
 	<-late.caught
-	for below.open.Load() > 1 {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("%d subscriptions are open, want the shared one alone", below.open.Load())
-		case <-time.After(time.Millisecond):
-		}
-	}
+	below.awaitShared(ctx, t)
 	want = append(want, record(t, store, "rare"))
 	late.check(t, want)
 	record(t, store, "other")
@@ -284,15 +296,41 @@ func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
 	<-ended
 }
 
-// TestConsumersEndAfterStoreReplaced: a store that was restored from an older backup has other events at the positions
-// to come, so consumers end, and then get its new events.
+// unhurried is a store whose unfiltered subscriptions, such as the shared one, begin when they are let go.
+type unhurried struct {
+	*nodetest.Replaceable
+	letGo chan struct{}
+}
+
+func (u *unhurried) Subscribe(
+	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	if len(filter.Prefixes) == 0 {
+		<-u.letGo
+	}
+	return u.Replaceable.Subscribe(ctx, after, filter)
+}
+
+// A store that was restored from an older backup has other events at the positions to come, so consumers end, and then
+// get its new events: when the shared subscription breaks, and when it begins after the store was replaced.
 func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 	t.Parallel()
+	t.Run("during", func(t *testing.T) { t.Parallel(); consumersEnd(t, false) })
+	t.Run("before", func(t *testing.T) { t.Parallel(); consumersEnd(t, true) })
+}
+
+func consumersEnd(t *testing.T, late bool) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	older := nodetest.StartStrict(t, &stricttest.Strict{Later: true}, slog.New(slog.DiscardHandler))
 	record(t, older, "a")
-	below := nodetest.NewReplaceable(nodetest.Start(t))
+	below := &unhurried{Replaceable: nodetest.NewReplaceable(nodetest.Start(t)), letGo: make(chan struct{})}
+	letGo := sync.OnceFunc(func() { close(below.letGo) })
+	defer letGo()
+	if !late {
+		letGo()
+	}
 	store := tail.New(below, slog.New(slog.DiscardHandler))
 	for range 20 {
 		record(t, store, "a")
@@ -306,6 +344,8 @@ func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 		if message.CaughtUp && !caughtUp {
 			caughtUp = true
 			below.Replace(older)
+			letGo()
+			<-other.ended // so that what is shared has begun again before this one joins it
 		}
 	}
 	if ctx.Err() != nil {
@@ -318,8 +358,6 @@ func TestConsumersEndAfterStoreReplaced(t *testing.T) {
 	if <-again.ended; len(again.seen) != 2 {
 		t.Errorf("%d events came, want 2", len(again.seen))
 	}
-	cancel()
-	<-other.ended
 }
 
 // broken is a store whose shared subscription panics when it has yielded some events, and then once more when it is

@@ -51,8 +51,9 @@ func (w *window) newest() eventstore.Position {
 // goesOnFrom reports whether nothing that came after a position is missing.
 func (w *window) goesOnFrom(after eventstore.Position) bool { return !after.Before(w.before) }
 
-// join adds a reader that goes on after a position, unless something is missing there.
-func (w *window) join(after eventstore.Position, filter eventstore.Filter) (r *reader, ok bool) {
+// join adds a reader that goes on after a position, unless something is missing there. If there was a restart since the
+// given start, the position is another store's: the reader finds that out when it looks.
+func (w *window) join(after eventstore.Position, start uint64, filter eventstore.Filter) (r *reader, ok bool) {
 	if !w.goesOnFrom(after) {
 		return nil, false
 	}
@@ -61,6 +62,9 @@ func (w *window) join(after eventstore.Position, filter eventstore.Filter) (r *r
 		next:     w.first,
 		at:       after,
 		wake:     make(chan struct{}, 1),
+	}
+	if start < w.start {
+		r.next = start
 	}
 	w.readers[r] = struct{}{}
 	return r, true
