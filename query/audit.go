@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,20 +16,29 @@ import (
 
 // AuditEntry is one change of a destination.
 type AuditEntry struct {
-	Destination   uuid.UUID
-	Organization  uuid.UUID // uuid.Nil if unknown
-	Revision      int64     // of the destination's stream, from 0
-	Type          string    // the stored event's name
-	At            time.Time // when the change took effect
-	RecordedAt    time.Time // when the store recorded it
-	EventID       uuid.UUID
-	Commit        int64 // with Prepare, its position in the global order
-	Prepare       int64
-	Actor         string
-	Reason        string
-	CorrelationID uuid.UUID // uuid.Nil if there is none
-	CausationID   uuid.UUID // uuid.Nil if there is none
-	Detail        AuditDetail
+	Destination   uuid.UUID   `json:"destination"`
+	Organization  *uuid.UUID  `json:"organization"` // nil if unknown
+	Revision      int64       `json:"revision"`     // of the stream: the destination's, or that of a day's disclosures, from 0
+	Type          string      `json:"type"`         // the stored event's name: see docs/understand/events.md
+	At            time.Time   `json:"at"`           // when the change took effect
+	RecordedAt    time.Time   `json:"recordedAt"`   // when the store recorded it
+	Position      string      `json:"position"`     // Commit/Prepare
+	EventID       uuid.UUID   `json:"eventId"`
+	Commit        int64       `json:"-"` // with Prepare, its position in the global order
+	Prepare       int64       `json:"-"`
+	Actor         string      `json:"actor"`
+	Reason        *string     `json:"reason"`
+	CorrelationID *uuid.UUID  `json:"correlationId"`
+	CausationID   *uuid.UUID  `json:"causationId"`
+	Detail        AuditDetail `json:"detail"`
+}
+
+// Owner returns the organization, or uuid.Nil if it is unknown.
+func (e AuditEntry) Owner() uuid.UUID {
+	if e.Organization == nil {
+		return uuid.Nil
+	}
+	return *e.Organization
 }
 
 // AuditDetail is the content of an entry, as the read model stores it and the API shows it; members that did not change
@@ -168,11 +178,11 @@ func (q *Queries) auditRows(ctx context.Context, name, table, where string, args
 		if err != nil {
 			return e, err
 		}
-		e.At, e.RecordedAt = e.At.UTC(), e.RecordedAt.UTC()
+		e.At, e.RecordedAt, e.Position = e.At.UTC(), e.RecordedAt.UTC(), fmt.Sprintf("%d/%d", e.Commit, e.Prepare)
 		return e, json.Unmarshal(detail, &e.Detail)
 	}, `
 		SELECT destination, organization, revision, type, at, recorded_at, event_id, commit_position, prepare_position, actor,
-			coalesce(reason, ''), correlation, causation, detail
+			nullif(reason, ''), correlation, causation, detail
 		FROM audit.`+table+` WHERE `+where, args...)
 }
 

@@ -285,17 +285,18 @@ func TestAudit_actorAndReason(t *testing.T) {
 	}
 	want := []query.AuditEntry{{
 		Destination:   id,
-		Organization:  auditOrg,
+		Organization:  &auditOrg,
 		Type:          "destination.disabled.v1",
 		At:            auditNoon,
 		RecordedAt:    auditNoon.Add(time.Millisecond),
 		EventID:       event,
+		Position:      "1/1",
 		Commit:        1,
 		Prepare:       1,
 		Actor:         "key:ab12",
-		Reason:        "maintenance",
-		CorrelationID: correlation,
-		CausationID:   causation,
+		Reason:        new("maintenance"),
+		CorrelationID: &correlation,
+		CausationID:   &causation,
 		Detail:        query.AuditDetail{Status: "disabled"},
 	}}
 	if diff := cmp.Diff(want, history); diff != "" {

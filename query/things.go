@@ -12,22 +12,23 @@ import (
 
 // RecordEntry is one change of anything that people change.
 type RecordEntry struct {
-	Kind          string // of the thing that was changed: see audit.Kinds
-	Thing         string // its id or name
-	Stream        string
-	Revision      int64     // in that stream
-	Organization  uuid.UUID // uuid.Nil if it belongs to none
-	Type          string    // the stored event's name
-	At            time.Time // when the change took effect
-	RecordedAt    time.Time // when the store recorded it
-	EventID       uuid.UUID
-	Commit        int64 // with Prepare, its position in the global order
-	Prepare       int64
-	Actor         string
-	Reason        string
-	CorrelationID uuid.UUID      // uuid.Nil if there is none
-	CausationID   uuid.UUID      // uuid.Nil if there is none
-	Detail        jsontext.Value // the event without its secrets
+	Kind          string         `json:"kind"`         // of the thing that was changed: see audit.Kinds
+	Thing         string         `json:"thing"`        // its id or name
+	Organization  *uuid.UUID     `json:"organization"` // nil if it belongs to none
+	Stream        string         `json:"stream"`
+	Revision      int64          `json:"revision"`   // of the stream, from 0
+	Type          string         `json:"type"`       // the stored event's name: see docs/understand/events.md
+	At            time.Time      `json:"at"`         // when the change took effect
+	RecordedAt    time.Time      `json:"recordedAt"` // when the store recorded it
+	Position      string         `json:"position"`   // Commit/Prepare
+	EventID       uuid.UUID      `json:"eventId"`
+	Commit        int64          `json:"-"` // with Prepare, its position in the global order
+	Prepare       int64          `json:"-"`
+	Actor         string         `json:"actor"`
+	Reason        *string        `json:"reason"`
+	CorrelationID *uuid.UUID     `json:"correlationId"`
+	CausationID   *uuid.UUID     `json:"causationId"`
+	Detail        jsontext.Value `json:"detail"` // the event without its secrets
 }
 
 // RecordCursor is a place in the record: after an entry.
@@ -89,10 +90,11 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 		err = row.Scan(&e.Kind, &e.Thing, &e.Stream, &e.Revision, &e.Organization, &e.Type, &e.At, &e.RecordedAt, &e.EventID,
 			&e.Commit, &e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
 		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
+		e.Position = fmt.Sprintf("%d/%d", e.Commit, e.Prepare)
 		return e, err
 	}, `
 		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), stream, revision, organization, type,
-			at, recorded_at, event_id, commit_position, prepare_position, actor, coalesce(reason, ''), correlation,
+			at, recorded_at, event_id, commit_position, prepare_position, actor, nullif(reason, ''), correlation,
 			causation, detail
 		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
 		LEFT JOIN LATERAL (SELECT kind, thing FROM audit.record AS r

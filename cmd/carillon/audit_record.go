@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"strconv"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/projections/audit"
+	"carillon/query"
 )
 
 // recording has the flags of every subcommand that lists the record.
@@ -73,7 +73,7 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 const maxChange = 160
 
 // of names the thing that was changed.
-func of(e adminapi.RecordEntry) string { return e.Kind + " " + e.Thing }
+func of(e query.RecordEntry) string { return e.Kind + " " + e.Thing }
 
 type auditListCommand struct {
 	recording

@@ -55,7 +55,7 @@ type picture struct {
 func drawAudit(a adminapi.Audit, zone *time.Location) string {
 	p := &picture{zone: zone, status: ' '}
 	counts := slices.IndexFunc(a.Entries,
-		func(e adminapi.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
+		func(e query.AuditEntry) bool { return a.State == nil || e.Revision > a.State.Revision })
 	if counts < 0 {
 		counts = len(a.Entries)
 	}
@@ -82,7 +82,7 @@ func drawAudit(a adminapi.Audit, zone *time.Location) string {
 const pictureDisclosures = 10
 
 // disclosures writes what was shown in full to whom, the newest first.
-func (p *picture) disclosures(out *strings.Builder, all []adminapi.AuditEntry) {
+func (p *picture) disclosures(out *strings.Builder, all []query.AuditEntry) {
 	if len(all) == 0 {
 		return
 	}
@@ -139,7 +139,7 @@ func (p *picture) add(r pictureRow) {
 }
 
 // change draws one entry.
-func (p *picture) change(e adminapi.AuditEntry) {
+func (p *picture) change(e query.AuditEntry) {
 	d := e.Detail
 	what := p.describe(e)
 	if glyph, ok := statusGlyphs[d.Status]; ok {
@@ -203,7 +203,7 @@ func (p *picture) glyphs() []rune {
 }
 
 // describe says what an entry changed.
-func (p *picture) describe(e adminapi.AuditEntry) string {
+func (p *picture) describe(e query.AuditEntry) string {
 	d := e.Detail
 	var parts []string
 	created := d.URL != "" && p.known.URL == ""

@@ -24,7 +24,7 @@ var (
 func hours(n int) time.Time { return drawnNoon.Add(time.Duration(n) * time.Hour) }
 
 // history numbers entries, and makes the state that follows as the server does.
-func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
+func history(at time.Time, entries ...query.AuditEntry) adminapi.Audit {
 	a := adminapi.Audit{
 		Destination:  uuid.MustParse("22222222-2222-4222-8222-222222222222"),
 		Organization: uuid.MustParse("11111111-1111-4111-8111-111111111111"), At: at,
@@ -39,8 +39,8 @@ func history(at time.Time, entries ...adminapi.AuditEntry) adminapi.Audit {
 	return a
 }
 
-func entry(at time.Time, by string, detail query.AuditDetail) adminapi.AuditEntry {
-	return adminapi.AuditEntry{
+func entry(at time.Time, by string, detail query.AuditDetail) query.AuditEntry {
+	return query.AuditEntry{
 		Type:   "destination.changed.v9",
 		At:     at,
 		Actor:  by,
@@ -48,12 +48,12 @@ func entry(at time.Time, by string, detail query.AuditDetail) adminapi.AuditEntr
 	}
 }
 
-func story() []adminapi.AuditEntry {
+func story() []query.AuditEntry {
 	const key = "key:ab12CD34"
 	reason := "Maintenance window, announced"
 	disabled := entry(hours(30), "operator", query.AuditDetail{Status: "disabled"})
 	disabled.Reason = &reason
-	return []adminapi.AuditEntry{
+	return []query.AuditEntry{
 		entry(hours(0), key, query.AuditDetail{
 			Name:       "CRM",
 			URL:        "https://example.org/hook",
@@ -177,7 +177,7 @@ func TestPictureBeforeAfterAndOfTheFuture(t *testing.T) {
 func TestPictureFitsAndCannotSteerTheTerminal(t *testing.T) {
 	t.Parallel()
 	const key = "a process manager with quite a long name"
-	entries := []adminapi.AuditEntry{
+	entries := []query.AuditEntry{
 		entry(hours(0), key, query.AuditDetail{Name: "\x1b[2J\x1b]0;owned\a" + strings.Repeat("long ", 60),
 			URL: "https://example.org/" + strings.Repeat("x", 300), Status: "enabled"}),
 	}

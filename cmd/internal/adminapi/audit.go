@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,34 +20,16 @@ func (a *API) auditRoutes(r routes) {
 
 // Audit is the history of a destination and its state at a time. Secret material is not part of it.
 type Audit struct {
-	Destination  uuid.UUID         `json:"destination"`
-	Organization uuid.UUID         `json:"organization"`
-	At           time.Time         `json:"at"`    // the time of the state
-	State        *query.AuditState `json:"state"` // null: the destination was not there yet
-	Entries      []AuditEntry      `json:"entries"`
-	Disclosures  []AuditEntry      `json:"disclosures"` // of something in full, the newest first, mostDisclosures of them
+	Destination  uuid.UUID          `json:"destination"`
+	Organization uuid.UUID          `json:"organization"`
+	At           time.Time          `json:"at"`    // the time of the state
+	State        *query.AuditState  `json:"state"` // null: the destination was not there yet
+	Entries      []query.AuditEntry `json:"entries"`
+	Disclosures  []query.AuditEntry `json:"disclosures"` // of something in full, the newest first, mostDisclosures of them
 }
 
 // mostDisclosures is how many a picture of the history has. An export has all.
 const mostDisclosures = 100
-
-// AuditEntry is one change, or says that something was shown in full.
-type AuditEntry struct {
-	Destination  uuid.UUID  `json:"destination"`
-	Organization *uuid.UUID `json:"organization"`
-	// of the stream, from 0: the destination's, or that of a day's disclosures
-	Revision      int64             `json:"revision"`
-	Type          string            `json:"type"` // the stored event's name: see docs/understand/events.md
-	At            time.Time         `json:"at"`   // when it took effect
-	RecordedAt    time.Time         `json:"recordedAt"`
-	Position      string            `json:"position"` // commit/prepare in the global order
-	EventID       uuid.UUID         `json:"eventId"`
-	Actor         string            `json:"actor"`
-	Reason        *string           `json:"reason"`
-	CorrelationID *uuid.UUID        `json:"correlationId"`
-	CausationID   *uuid.UUID        `json:"causationId"`
-	Detail        query.AuditDetail `json:"detail"` // members that did not change are absent
-}
 
 // audit answers GET /admin/audit/destinations/{id} with the state and all entries, or exports the entries alone if the
 // caller asks for NDJSON.
@@ -74,7 +55,7 @@ func (a *API) showAudit(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		until = query.AuditHorizon(at)
 	}
 	history, err := a.history(r.Context(), id, until, brief)
-	if err == nil && !PrincipalOf(r).Sees(history[0].Organization) {
+	if err == nil && !PrincipalOf(r).Sees(history[0].Owner()) {
 		err = query.ErrNotFound
 	}
 	if err != nil {
@@ -82,18 +63,18 @@ func (a *API) showAudit(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	}
 	answer := Audit{
 		Destination:  id,
-		Organization: history[0].Organization,
+		Organization: history[0].Owner(),
 		At:           at,
-		Entries:      []AuditEntry{},
-		Disclosures:  []AuditEntry{},
+		Entries:      []query.AuditEntry{},
+		Disclosures:  []query.AuditEntry{},
 	}
 	if !brief {
-		answer.Entries = wire.ListOf(history, AuditEntryOf)
+		answer.Entries = history
 		disclosures, err := a.Queries.Disclosures(r.Context(), id, mostDisclosures)
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		answer.Disclosures = wire.ListOf(disclosures, AuditEntryOf)
+		answer.Disclosures = disclosures
 	}
 	state := query.AuditStateAt(history, at)
 	if !q.Has("at") {
@@ -133,14 +114,14 @@ func (a *API) exportAudit(w http.ResponseWriter, r *http.Request) {
 	written := 0
 	sees := PrincipalOf(r).Sees
 	write := func(e query.AuditEntry) error {
-		if written == 0 && !sees(e.Organization) {
+		if written == 0 && !sees(e.Owner()) {
 			return noHistory(query.ErrNotFound)
 		}
 		if written == 0 {
 			ExportHeaders(w, "audit-"+id.String())
 		}
 		written++
-		return writeLine(w, AuditEntryOf(e))
+		return writeLine(w, e)
 	}
 	err = a.Queries.AuditEntries(r.Context(), id, 0, write)
 	if err == nil && written > 0 {
@@ -167,23 +148,4 @@ func noHistory(err error) error {
 		}
 	}
 	return err
-}
-
-// AuditEntryOf is the exported form of a change.
-func AuditEntryOf(e query.AuditEntry) AuditEntry {
-	return AuditEntry{
-		Destination:   e.Destination,
-		Organization:  wire.Nullable(e.Organization),
-		Revision:      e.Revision,
-		Type:          e.Type,
-		At:            e.At,
-		RecordedAt:    e.RecordedAt,
-		Position:      strconv.FormatInt(e.Commit, 10) + "/" + strconv.FormatInt(e.Prepare, 10),
-		EventID:       e.EventID,
-		Actor:         e.Actor,
-		Reason:        wire.Nullable(e.Reason),
-		CorrelationID: wire.Nullable(e.CorrelationID),
-		CausationID:   wire.Nullable(e.CausationID),
-		Detail:        e.Detail,
-	}
 }

@@ -290,9 +290,9 @@ func TestAuditExport(t *testing.T) {
 			answer.header.Get("Vary") != "Accept" {
 			t.Fatalf("%d %v", answer.status, answer.header)
 		}
-		var exported []adminapi.AuditEntry
+		var exported []query.AuditEntry
 		for lines := bufio.NewScanner(strings.NewReader(answer.body)); lines.Scan(); {
-			var e adminapi.AuditEntry
+			var e query.AuditEntry
 			if err := json.Unmarshal(lines.Bytes(), &e, json.RejectUnknownMembers(true)); err != nil {
 				t.Fatalf("%s: %v", lines.Text(), err)
 			}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/wire"
@@ -23,29 +22,10 @@ var recordKinds = map[string]string{
 	"auditors": audit.KindAuditor, "people": audit.KindPerson,
 }
 
-// RecordEntry is one change of anything that people change. Secrets are not part of it.
-type RecordEntry struct {
-	Kind          string         `json:"kind"`  // of the thing that was changed
-	Thing         string         `json:"thing"` // its id or name
-	Organization  *uuid.UUID     `json:"organization"`
-	Stream        string         `json:"stream"`
-	Revision      int64          `json:"revision"` // in the stream, from 0
-	Type          string         `json:"type"`     // the stored event's name: see docs/understand/events.md
-	At            time.Time      `json:"at"`       // when it took effect
-	RecordedAt    time.Time      `json:"recordedAt"`
-	Position      string         `json:"position"` // commit/prepare in the global order
-	EventID       uuid.UUID      `json:"eventId"`
-	Actor         string         `json:"actor"`
-	Reason        *string        `json:"reason"`
-	CorrelationID *uuid.UUID     `json:"correlationId"`
-	CausationID   *uuid.UUID     `json:"causationId"`
-	Detail        jsontext.Value `json:"detail"`
-}
-
 // RecordPage is a page of the record, newest first.
 type RecordPage struct {
-	Items []RecordEntry `json:"items"`
-	Next  *string       `json:"next"` // the cursor of the next page; null: there is none
+	Items []query.RecordEntry `json:"items"`
+	Next  *string             `json:"next"` // the cursor of the next page; null: there is none
 }
 
 const (
@@ -79,7 +59,7 @@ func (a *API) entries(w http.ResponseWriter, r *http.Request) {
 			found = found[:limit]
 			page.Next = new(CursorText(found[limit-1].Cursor()))
 		}
-		page.Items = wire.ListOf(found, RecordEntryOf)
+		page.Items = found
 		return wire.OK(page), nil
 	})(w, r)
 }
@@ -160,12 +140,12 @@ func ExportHeaders(w http.ResponseWriter, name string) {
 
 // RecordLines returns a function that writes an entry of the record as a line.
 func RecordLines(w io.Writer) func(query.RecordEntry) error {
-	return func(e query.RecordEntry) error { return writeLine(w, RecordEntryOf(e)) }
+	return func(e query.RecordEntry) error { return writeLine(w, e) }
 }
 
 // AuditLines returns a function that writes a change of a destination as a line.
 func AuditLines(w io.Writer) func(query.AuditEntry) error {
-	return func(e query.AuditEntry) error { return writeLine(w, AuditEntryOf(e)) }
+	return func(e query.AuditEntry) error { return writeLine(w, e) }
 }
 
 func writeLine(w io.Writer, entry any) error {
@@ -187,25 +167,4 @@ func ParseCursor(text string) (c query.RecordCursor, err error) {
 		err = fmt.Errorf("not a cursor: %q", text)
 	}
 	return c, err
-}
-
-// RecordEntryOf is the exported form of an entry.
-func RecordEntryOf(e query.RecordEntry) RecordEntry {
-	return RecordEntry{
-		Kind:          e.Kind,
-		Thing:         e.Thing,
-		Organization:  wire.Nullable(e.Organization),
-		Stream:        e.Stream,
-		Revision:      e.Revision,
-		Type:          e.Type,
-		At:            e.At,
-		RecordedAt:    e.RecordedAt,
-		Position:      fmt.Sprintf("%d/%d", e.Commit, e.Prepare),
-		EventID:       e.EventID,
-		Actor:         e.Actor,
-		Reason:        wire.Nullable(e.Reason),
-		CorrelationID: wire.Nullable(e.CorrelationID),
-		CausationID:   wire.Nullable(e.CausationID),
-		Detail:        e.Detail,
-	}
 }

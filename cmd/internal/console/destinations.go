@@ -127,7 +127,7 @@ func (c *Console) showDestination(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	if history[0].Organization != v.organization() {
+	if history[0].Owner() != v.organization() {
 		return screen{}, query.ErrNotFound
 	}
 	shown := destinationView{Now: c.Now().UTC()}

@@ -87,7 +87,7 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	shown := recordView{ID: history[0].Destination, Organization: history[0].Organization}
+	shown := recordView{ID: history[0].Destination, Organization: history[0].Owner()}
 	if shown.TimeLine, err = c.timeLine(v, history); err != nil {
 		return screen{}, err
 	}
@@ -118,7 +118,7 @@ func (c *Console) history(v *visit) ([]query.AuditEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bound := v.session.Organization; bound != uuid.Nil && history[0].Organization != bound {
+	if bound := v.session.Organization; bound != uuid.Nil && history[0].Owner() != bound {
 		return nil, query.ErrNotFound
 	}
 	return history, nil

@@ -17,6 +17,7 @@ import (
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
 	"carillon/projections/destinations"
+	"carillon/query"
 )
 
 var postForms = regexp.MustCompile(`(?s)<form[^>]*method="post"[^>]*action="([^"]*)"`)
@@ -179,7 +180,7 @@ func lines(t *testing.T, export string) map[uuid.UUID]int {
 	t.Helper()
 	counts := map[uuid.UUID]int{}
 	for line := range strings.Lines(export) {
-		var e adminapi.AuditEntry
+		var e query.AuditEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err, line)
 		}

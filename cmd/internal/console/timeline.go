@@ -214,8 +214,8 @@ func describe(e query.AuditEntry, before query.AuditDetail) string {
 	if d.StatusReason != "" {
 		parts = append(parts, "because: "+d.StatusReason)
 	}
-	if e.Reason != "" && e.Reason != d.StatusReason {
-		parts = append(parts, "reason: "+e.Reason)
+	if e.Reason != nil && *e.Reason != d.StatusReason {
+		parts = append(parts, "reason: "+*e.Reason)
 	}
 	return strings.Join(parts, ", ")
 }
