@@ -18,7 +18,7 @@ import (
 type AuditEntry struct {
 	Destination   uuid.UUID   `json:"destination"`
 	Organization  *uuid.UUID  `json:"organization"` // nil if unknown
-	Revision      int64       `json:"revision"`     // of the stream: the destination's, or that of a day's disclosures, from 0
+	Revision      int64       `json:"revision"`     // of the destination's stream, or a day of disclosures
 	Type          string      `json:"type"`         // the stored event's name: see docs/understand/events.md
 	At            time.Time   `json:"at"`           // when the change took effect
 	RecordedAt    time.Time   `json:"recordedAt"`   // when the store recorded it
