@@ -17,7 +17,7 @@ const base = "openapi/base.yaml"
 // Assemble makes a document, OpenAPI 3.1 in JSON, from the hand-written files in the folder openapi, and from generated
 // parts. The files are base.yaml and one for each resource, whose paths and components are added to it in the order of
 // their names. Members whose names begin with "x-" at the top of a file hold what is used several times in it, by
-// YAML's anchors and merge keys.
+// YAML's anchors and merge keys. A schema with "required: all" requires each of its properties.
 func Assemble(files fs.FS, generated ...map[string]any) ([]byte, error) {
 	document, err := readYAML(files, base)
 	if err != nil {
@@ -161,11 +161,31 @@ func writeMembers(e *jsontext.Encoder, mapping *yaml.Node) error {
 		if err := e.WriteToken(jsontext.String(key.Value)); err != nil {
 			return err
 		}
+		if key.Value == "required" && value.Value == "all" {
+			value = namesOf(member(mapping, "properties"))
+		}
 		if err := writeNode(e, value); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// namesOf lists the names of a mapping's members, those of merged ones too.
+func namesOf(mapping *yaml.Node) *yaml.Node {
+	names := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, m := range mergedMappings(mapping) {
+		for i := 0; i < len(m.Content); i += 2 {
+			if key := m.Content[i]; key.Tag != "!!merge" {
+				names.Content = append(names.Content, key)
+				continue
+			}
+			for _, merged := range mergedMappings(m.Content[i+1]) {
+				names.Content = append(names.Content, namesOf(merged).Content...)
+			}
+		}
+	}
+	return names
 }
 
 func mergedMappings(value *yaml.Node) []*yaml.Node {

@@ -1,0 +1,17 @@
+package openapi_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"carillon/cmd/internal/openapi"
+)
+
+func TestRequiredAllListsProperties(t *testing.T) {
+	t.Parallel()
+	got, err := openapi.Assemble(fstest.MapFS{"openapi/base.yaml": {Data: []byte(
+		"x-shared: &shared {b: 1}\nschema: {required: all, properties: {a: 2, <<: *shared}}\n")}})
+	if want := `{"schema":{"required":["a","b"],"properties":{"a":2,"b":1}}}`; string(got) != want || err != nil {
+		t.Errorf("%s %v, want %s", got, err, want)
+	}
+}
