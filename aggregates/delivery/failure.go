@@ -15,42 +15,27 @@ const (
 	FailureGone       Failure = "gone"
 )
 
-// Failures declares all reasons. The API's document and each sender are held to it by a test.
+// Failures declares all reasons with their words for people. The API's document is held to it by a test.
 var Failures = []struct {
-	Failure  Failure
-	Words    string // for people
-	Answered bool   // the receiver has answered
+	Failure Failure
+	Words   string
 }{
-	{FailureStatus, "Not a 2xx answer", true},
-	{FailureTimeout, "No answer in time", false},
-	{FailureConnection, "No connection", false},
-	{FailureDNS, "Host not found", false},
-	{FailureTLS, "No secure connection", false},
-	{FailureBlocked, "Address not allowed", false},
-	{FailureRedirect, "A redirect", true},
-	{FailureGone, "No longer wanted", true},
+	{FailureStatus, "Not a 2xx answer"},
+	{FailureTimeout, "No answer in time"},
+	{FailureConnection, "No connection"},
+	{FailureDNS, "Host not found"},
+	{FailureTLS, "No secure connection"},
+	{FailureBlocked, "Address not allowed"},
+	{FailureRedirect, "A redirect"},
+	{FailureGone, "No longer wanted"},
 }
 
 // Words returns the reason for people; a reason of another version as it is stored.
 func (f Failure) Words() string {
-	if i := f.row(); i >= 0 {
-		return Failures[i].Words
-	}
-	return string(f)
-}
-
-// Answered reports whether the receiver has answered.
-func (f Failure) Answered() bool {
-	i := f.row()
-	return i >= 0 && Failures[i].Answered
-}
-
-// row returns the index in Failures, or -1.
-func (f Failure) row() int {
-	for i := range Failures {
-		if Failures[i].Failure == f {
-			return i
+	for _, declared := range Failures {
+		if declared.Failure == f {
+			return declared.Words
 		}
 	}
-	return -1
+	return string(f)
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/go-json-experiment/json"
 
+	"carillon/command/plaintext"
 	"carillon/eventstore/instant"
 )
 
@@ -75,12 +75,7 @@ func (s shown) text(zone *time.Location) string {
 	if s.By != "" {
 		line += " (" + s.By + ")"
 	}
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, line)
+	return plaintext.Of(line)
 }
 
 // welcome says what was made.
