@@ -128,7 +128,7 @@ func TestAttempts_latestFirst(t *testing.T) {
 	p := b.get(t, "/console/deliveries/"+s.names["failed"]).expect(t, 200, "Not a 2xx answer: the endpoint answered 500",
 		"The same response as to attempt 2.", "Headers of the response", "x-request-id: f00d")
 	if strings.Contains(p.body, "http_status") || strings.Count(p.body, "Out of order") != 1 {
-		t.Errorf("a name of the API, or the same answer twice:\n%s", p.body)
+		t.Errorf("a name of the API, or the same answer twice:\n%s", p.shown(""))
 	}
 	if third, first := strings.Index(p.body, "<h3>3. "), strings.Index(p.body, "<h3>1. "); third < 0 || first < third {
 		t.Errorf("attempt 3 is at %d, attempt 1 at %d", third, first)

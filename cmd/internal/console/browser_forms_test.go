@@ -43,7 +43,7 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 		b.fill(t, "name", "Mine")
 		seen := other.get(t, path).seenBy(t)
 		if p := other.post(t, path, append([]string{"seen", seen}, form.theirs...)...); p.status != 303 {
-			t.Fatalf("%s: %d\n%s", form.name, p.status, p.body)
+			t.Fatalf("%s: %d\n%s", form.name, p.status, p.shown(""))
 		}
 		b.pressButton(t, "Save")
 		b.until(t, form.name+": it is told", `document.body.innerText.includes("changed since you opened the form")`)

@@ -125,7 +125,7 @@ func TestLoginLinks(t *testing.T) {
 	ann.get(t, "/console/").expect(t, 200, "ann@example.org, Town hall")
 	made := ann.post(t, "/console/feeds/new", "name", "Fair", "description", "A fair", "enabled", "yes")
 	if made.status != 303 || !strings.Contains(w.Logged.String(), `session=console:ann@example.org`) {
-		t.Errorf("the person is not named: %d %s", made.status, made.body)
+		t.Errorf("the person is not named: %d %s", made.status, made.shown(""))
 	}
 	reader := w.enter(t, w.link(t, organization.ScopeRead))
 	reader.get(t, "/console/feeds").expect(t, 200, "Fair")
@@ -231,7 +231,7 @@ func TestForeignDataIsHidden(t *testing.T) {
 		theirs := other.get(t, path)
 		missing := other.get(t, strings.ReplaceAll(path, id.String(), uuid.NewString()))
 		if theirs.status != 404 || ids.ReplaceAllString(theirs.body, "") != ids.ReplaceAllString(missing.body, "") {
-			t.Errorf("%s: %d, and not as a page that is missing:\n%s", path, theirs.status, theirs.body)
+			t.Errorf("%s: %d, and not as a page that is missing:\n%s", path, theirs.status, theirs.shown(""))
 		}
 	}
 	for _, change := range []string{"disable", "enable", "delete", "rotate", "test", "validate", "edit"} {

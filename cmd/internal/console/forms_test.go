@@ -24,7 +24,7 @@ func (p page) seenBy(t *testing.T) string {
 	t.Helper()
 	found := seen.FindStringSubmatch(p.body)
 	if found == nil {
-		t.Fatalf("the form does not say what it was opened for:\n%s", p.body)
+		t.Fatalf("the form does not say what it was opened for:\n%s", p.shown(""))
 	}
 	return found[1]
 }
@@ -57,7 +57,7 @@ func TestForm_otherOrganization(t *testing.T) {
 	}
 	if made := b.post(t, "/console/feeds/new", "seen", again.seenBy(t), "name", "Concerts", "description",
 		"In town"); made.status != 303 {
-		t.Errorf("sent again: %d\n%s", made.status, made.body)
+		t.Errorf("sent again: %d\n%s", made.status, made.shown(""))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestForm_outdated(t *testing.T) {
 			"It is now: <bdi>X-Tenant: theirs</bdi>",
 			"It is now: <bdi>0</bdi>", "It is now: <bdi>shop</bdi>", "by key:")
 	if strings.Contains(p.body, "url-now") {
-		t.Errorf("what both tabs have is told as a change:\n%s", p.body)
+		t.Errorf("what both tabs have is told as a change:\n%s", p.shown(""))
 	}
 	b.get(t, path).expect(t, 200, "Renamed")
 	// Other changes than settings don't affect the form, and sending it again confirms it.

@@ -84,7 +84,7 @@ func TestHostileSessions_lookupLimit(t *testing.T) {
 		case http.StatusTooManyRequests:
 			refused++
 		default:
-			t.Fatalf("%d %s", p.status, p.body)
+			t.Fatalf("%d %s", p.status, p.shown(""))
 		}
 	}
 	if n := sessions.finds.Load(); n > most || refused < tries-most || sessions.ends.Load() != 0 {
@@ -169,7 +169,7 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 			theirs.get(t, "/console/destinations").expect(t, 200)
 			operator.get(t, "/console/organizations/"+w.org.String()+"/destinations").expect(t, 200)
 		default:
-			t.Fatalf("%d %s", p.status, p.body)
+			t.Fatalf("%d %s", p.status, p.shown(""))
 		}
 	}
 	if passed == 0 || passed > 3 { // Postgres counts by its own clock until it refuses one

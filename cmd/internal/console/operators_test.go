@@ -68,7 +68,7 @@ func TestConsoleAddresses(t *testing.T) {
 					p := b.send(t, method, "/", nil, header)
 					if p.status != 404 || p.body != nothing.body || p.header.Get("Content-Type") != nothing.header.Get(
 						"Content-Type") {
-						t.Errorf("%s, %s with %v: %d to %q: %s", name, method, header, p.status, p.location, p.body)
+						t.Errorf("%s, %s with %v: %d to %q: %s", name, method, header, p.status, p.location, p.shown(""))
 					}
 				}
 			}

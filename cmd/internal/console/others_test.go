@@ -47,7 +47,7 @@ func TestForeignPagesAreMissing(t *testing.T) {
 		t.Helper()
 		if theirs.status != 404 || none.status != 404 || ids.ReplaceAllString(theirs.body, "") != ids.ReplaceAllString(
 			none.body, "") {
-			t.Errorf("%s: %d, and not as one that is missing (%d):\n%s", what, theirs.status, none.status, theirs.body)
+			t.Errorf("%s: %d, and not as one that is missing (%d):\n%s", what, theirs.status, none.status, theirs.shown(""))
 		}
 	}
 	for _, path := range []string{
@@ -159,7 +159,7 @@ func TestEndedSession_leadsBack(t *testing.T) {
 	signIn := `href="/console/sign-in?next=` + html.EscapeString(url.QueryEscape(at+"/disable")) + `"`
 	if p := b.sentFrom(t, at+"/disable", "http://localhost"+at+"/disable").expect(t, 401,
 		"the form was not submitted"); !strings.Contains(p.body, signIn) {
-		t.Errorf("it does not lead back:\n%s", p.body)
+		t.Errorf("it does not lead back:\n%s", p.shown(""))
 	}
 	for _, from := range []string{"", "http://evil.example" + at, "http://localhost/elsewhere", "%%"} {
 		b.sentFrom(t, at+"/disable", from).expect(t, 401, `href="/console/sign-in"`)

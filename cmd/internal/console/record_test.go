@@ -158,7 +158,7 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 	for _, query := range []string{"", "?organization=" + library.String()} {
 		if p := b.get(t, "/console/record"+query).expect(t, 200, "Kept", "1 destination"); strings.Contains(p.body,
 			"library") {
-			t.Errorf("%s: what others have is shown:\n%s", query, p.body)
+			t.Errorf("%s: what others have is shown:\n%s", query, p.shown(""))
 		}
 		if got := lines(t, b.get(t, "/console/record/export"+query).body); len(got) != 1 || got[own] == 0 {
 			t.Errorf("%s: %v", query, got)
@@ -169,7 +169,7 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 	for _, path := range []string{"", "/export"} {
 		p := b.get(t, "/console/record/"+theirs.ID.String()+path).expect(t, 404, "Not found")
 		if ids.ReplaceAllString(p.body, "") != ids.ReplaceAllString(missing.body, "") {
-			t.Errorf("not as one that is missing:\n%s", p.body)
+			t.Errorf("not as one that is missing:\n%s", p.shown(""))
 		}
 	}
 	b.get(t, "/console/system").expect(t, 403, "of one organization")
@@ -249,6 +249,6 @@ func (p *projections) set(list ...adminapi.Projection) {
 func (p page) leads(t *testing.T, location string) {
 	t.Helper()
 	if p.status != http.StatusFound || p.location != location {
-		t.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+		t.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.shown(""))
 	}
 }

@@ -27,7 +27,7 @@ func (p page) wrong(t *testing.T) map[string]string {
 		}
 		for _, part := range []string{`<li><a href="#` + input + `">` + message, `id="` + input + `"`, input + `-wrong"`} {
 			if !strings.Contains(p.body, part) {
-				t.Errorf("%s: the page has no %s:\n%s", input, part, p.body)
+				t.Errorf("%s: the page has no %s:\n%s", input, part, p.shown(""))
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestForm_nameTaken(t *testing.T) {
 	b := w.signIn(t, w.key)
 	typed := url.Values{"name": {"Hook"}, "url": {receiver(t, 204, "")}, "debounce": {"0"}, "externalId": {"hook"}}
 	if made := b.submit(t, "/console/destinations/new", typed); made.status != 303 {
-		t.Fatalf("%d\n%s", made.status, made.body)
+		t.Fatalf("%d\n%s", made.status, made.shown(""))
 	}
 	p := b.submit(t, "/console/destinations/new", typed).expect(t, 409, `value="hook"`)
 	if got := p.wrong(t)["externalId"]; got != "External id is taken: another one has it." {

@@ -95,7 +95,7 @@ func TestHostileDisclosuresAreRecorded(t *testing.T) {
 	for page, who := range map[string]*browser{path: owner, "/console/record/" + id.String(): w.operator(t)} {
 		shown := who.get(t, page).expect(t, 200, "Shown in full")
 		if n := strings.Count(shown.body, "<small>to key:"); n != 2 {
-			t.Errorf("%s has %d disclosures, want one of the address and one of the secret:\n%s", page, n, shown.body)
+			t.Errorf("%s has %d disclosures, want one of the address and one of the secret:\n%s", page, n, shown.shown(""))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestSearch(t *testing.T) {
 		inside := "/console/organizations/" + s.org.String()
 		operator.get(t, strings.Replace(find(text), "/console", inside, 1)).leadsTo(t, inside+path)
 		if p := other.get(t, find(text)).expect(t, 200, "Nothing is called"); strings.Contains(p.body, "Ticket shop") {
-			t.Errorf("%q shows another organization's:\n%s", text, p.body)
+			t.Errorf("%q shows another organization's:\n%s", text, p.shown(""))
 		}
 	}
 	b.get(t, find("e")).expect(t, 200, "Ticket shop", "Old newsletter", "Concerts", "destination", "feed")

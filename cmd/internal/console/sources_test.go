@@ -104,7 +104,7 @@ func (w *world) triesSources(t *testing.T) {
 	found := try(200, site.URL+"/programme", "site", "1 event on 1 page", "Jazz", "Kajhallen", "json-ld", "Event[1].name",
 		"script[1]", "Which element gave which field")
 	if strings.Contains(found.body, "<script>") || strings.Contains(found.body, "\u202e") {
-		t.Errorf("what the page says is not text:\n%s", found.body)
+		t.Errorf("what the page says is not text:\n%s", found.shown(""))
 	}
 	try(200, site.URL+"/empty", "site", "0 events on 1 page", "no-events")
 	try(409, site.URL+"/private", "site", "robots.txt", "What to do:")

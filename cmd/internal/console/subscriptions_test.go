@@ -70,7 +70,7 @@ func TestNewDestination_withEvents(t *testing.T) {
 	} {
 		form["feeds"] = []string{value}
 		if p := b.submit(t, "/console/destinations/new", form); p.status < 400 || !strings.Contains(p.body, refusal) {
-			t.Errorf("feed %s: %d\n%s", value, p.status, p.body)
+			t.Errorf("feed %s: %d\n%s", value, p.status, p.shown(""))
 		}
 	}
 	form["feeds"], form["types"] = []string{"event/" + concerts.String()}, []string{"no.such"}
@@ -92,7 +92,7 @@ func TestNewDestination_withEvents(t *testing.T) {
 	first := b.get(t, made.location).expect(t, 200, "The destination was created.", "Send a test", "whsec_")
 	if strings.Contains(first.body, "It has no subscription") || !regexp.MustCompile(
 		`data-copy="whsec_[^"]{40,}"`).MatchString(first.body) {
-		t.Errorf("no secret to copy, or no subscription:\n%s", first.body)
+		t.Errorf("no secret to copy, or no subscription:\n%s", first.shown(""))
 	}
 	if w.lastDisclosure(t, id) == eventstore.Start {
 		t.Error("that the secret was shown is not recorded")
@@ -105,7 +105,7 @@ func TestNewDestination_withEvents(t *testing.T) {
 		}
 		if p := key.get(t, at+"/start").expect(t, 200, "Somebody who may see secrets"); regexp.MustCompile(
 			`whsec_[A-Za-z0-9+/]`).MatchString(p.body) {
-			t.Errorf("a secret is shown to one who may not see it:\n%s", p.body)
+			t.Errorf("a secret is shown to one who may not see it:\n%s", p.shown(""))
 		}
 	}
 	w.later.Store(int64(16 * 60e9))

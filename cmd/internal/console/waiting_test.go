@@ -45,7 +45,7 @@ func TestStanding(t *testing.T) {
 	unsendable := func() {
 		t.Helper()
 		if p := b.get(t, path+"/retry").expect(t, 200, "It can't be sent now"); strings.Contains(p.body, "Send now<") {
-			t.Errorf("there is a form:\n%s", p.body)
+			t.Errorf("there is a form:\n%s", p.shown(""))
 		}
 	}
 	enabled(false)

@@ -25,7 +25,7 @@ import (
 func (b *browser) done(t *testing.T, begun page) page {
 	t.Helper()
 	if begun.status != http.StatusSeeOther || !strings.Contains(begun.location, "/work/") {
-		t.Fatalf("%d to %q\n%s", begun.status, begun.location, begun.body)
+		t.Fatalf("%d to %q\n%s", begun.status, begun.location, begun.shown(""))
 	}
 	var shown page
 	apitest.Eventually(t, "the work is done", func() bool {

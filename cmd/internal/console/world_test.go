@@ -1,7 +1,9 @@
 package console_test
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -297,28 +299,59 @@ func (w *world) signIn(tb testing.TB, key string) *browser {
 	tb.Helper()
 	b := &browser{world: w}
 	if p := b.post(tb, "/console/sign-in", "key", key); p.status != http.StatusSeeOther || p.location != "/console/" {
-		tb.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.body)
+		tb.Fatalf("sign-in: %d to %q\n%s", p.status, p.location, p.shown(""))
 	}
 	return b
 }
 
+// expect requires a status, and texts of the page's HTML in which character references are characters.
 func (p page) expect(t *testing.T, status int, texts ...string) page {
 	t.Helper()
 	if p.status != status {
-		t.Errorf("status %d, want %d\n%s", p.status, status, p.body)
+		t.Errorf("status %d, want %d\n%s", p.status, status, p.shown(""))
 	}
 	for _, text := range texts {
 		if !strings.Contains(html.UnescapeString(p.body), text) {
-			t.Errorf("the page does not say %q:\n%s", text, p.body)
+			t.Errorf("the page does not say %q:\n%s", text, p.shown(text))
 		}
 	}
 	return p
 }
 
+// shown returns the lines of a page that have most words of a text, or without one its heading and errors. They fit on
+// a screen.
+func (p page) shown(like string) string {
+	const most, width = 12, 200
+	type line struct{ number, same int }
+	all := strings.Split(html.UnescapeString(p.body), "\n")
+	var lines []line
+	words := strings.Fields(cmp.Or(like, "<h1 error"))
+	for i, text := range all {
+		if strings.TrimSpace(text) == "" {
+			continue
+		}
+		same := 0
+		for _, word := range words {
+			if strings.Contains(text, word) {
+				same++
+			}
+		}
+		lines = append(lines, line{number: i, same: same})
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return b.same - a.same })
+	lines = lines[:min(len(lines), most)]
+	slices.SortFunc(lines, func(a, b line) int { return a.number - b.number })
+	var out strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&out, "%d: %.*s\n", l.number+1, width, strings.TrimSpace(all[l.number]))
+	}
+	return out.String()
+}
+
 func (p page) leadsTo(tb testing.TB, location string) {
 	tb.Helper()
 	if p.status != http.StatusSeeOther || p.location != location {
-		tb.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.body)
+		tb.Errorf("%d to %q, want to %q\n%s", p.status, p.location, location, p.shown(""))
 	}
 }
 
