@@ -12,7 +12,8 @@ func TestRequiredAllListsProperties(t *testing.T) {
 	t.Parallel()
 	got, err := openapi.Assemble(fstest.MapFS{"openapi/base.yaml": {Data: []byte(
 		"x-shared: &shared {b: 1}\nschema: {required: all, properties: {a: 2, <<: *shared}}\n")}})
-	if want := `{"schema":{"required":["a","b"],"properties":{"a":2,"b":1}}}`; strings.TrimSpace(string(got)) != want || err != nil {
+	want := `{"schema":{"required":["a","b"],"properties":{"a":2,"b":1}}}`
+	if strings.TrimSpace(string(got)) != want || err != nil {
 		t.Errorf("%s %v, want %s", got, err, want)
 	}
 }
