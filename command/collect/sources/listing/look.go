@@ -35,6 +35,9 @@ type look struct {
 	// content and about are the links in the text and around it.
 	content, about []*url.URL
 	pages          *links.Set
+	// steps may lead to other pages of the listing by their words; scripted reports one that only a script follows.
+	steps    []step
+	scripted bool
 	// beyond counts the pages of days outside of the window, anchors the links.
 	beyond, anchors int
 }
@@ -69,9 +72,11 @@ func (l *look) around() {
 			return
 		}
 		if n.Type == html.ElementNode {
-			about = about || isAbout(n)
+			about = about || links.IsAbout(n)
 			if n.DataAtom == atom.A || n.DataAtom == atom.Area || n.DataAtom == atom.Link {
 				l.link(n, about)
+			} else if n.DataAtom == atom.Button {
+				l.button(n)
 			}
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
@@ -79,23 +84,6 @@ func (l *look) around() {
 		}
 	}
 	walk(l.html.Root, false)
-}
-
-// isAbout reports whether an element is around the text rather than in it.
-func isAbout(n *html.Node) bool {
-	switch n.DataAtom {
-	case atom.Nav, atom.Footer, atom.Aside:
-		return true
-	case atom.Header:
-		return n.Parent != nil && n.Parent.DataAtom == atom.Body
-	default:
-	}
-	for _, a := range n.Attr {
-		if a.Key == "role" && (a.Val == "navigation" || a.Val == "banner" || a.Val == "contentinfo") {
-			return true
-		}
-	}
-	return false
 }
 
 // link sorts the address that an element links.
@@ -112,10 +100,14 @@ func (l *look) link(n *html.Node, about bool) {
 			download = true
 		}
 	}
-	if href == "" || href[0] == '#' || download {
+	if download {
 		return
 	}
 	if l.anchors++; l.anchors > maxAnchors || !l.budget.Work(linkWork) {
+		return
+	}
+	if href == "" || href[0] == '#' || strings.HasPrefix(href, "javascript:") {
+		l.scripted = l.scripted || unfollowed(n)
 		return
 	}
 	rels := strings.Fields(rel)
@@ -149,14 +141,17 @@ func (l *look) link(n *html.Node, about bool) {
 	if slices.Contains(rels, "nofollow") { // the site asks not to follow; endless calendars do
 		return
 	}
+	content := &l.content
+	if about {
+		content = &l.about
+	}
 	switch {
 	case l.month(u, n): // followed as pages are
 	case l.isBeyond(u):
 		l.beyond++
-	case about:
-		l.about = append(l.about, u)
+	case l.step(u, n, content):
 	default:
-		l.content = append(l.content, u)
+		*content = append(*content, u)
 	}
 }
 
@@ -180,6 +175,7 @@ func isAct(u *url.URL) bool { return act.MatchString(u.Path) || act.MatchString(
 // follow adds the pages that follow this one.
 func (l *look) follow(read *collect.Page) {
 	page := collect.Link{Role: site.RolePage}
+	l.takeSteps()
 	for _, u := range l.html.Shown {
 		if u := l.pages.Resolve(u.String()); u != nil && !links.IsFile(u) && !l.isList(u) {
 			l.pages.AddURL(u, page)
@@ -199,6 +195,9 @@ func (l *look) follow(read *collect.Page) {
 			l.pages.Cut(), maxLinks)
 	}
 	l.further(read)
+	if l.scripted && l.next == nil && len(l.numbered)+len(l.months) == 0 {
+		read.Notes.Add(collect.NoteLeftOut, "the listing names a next page that only a script shows: it was left out")
+	}
 	read.Links = links.Unique(append(read.Links, l.pages.Links...))
 	if l.beyond > 0 {
 		read.Notes.Add(collect.NoteLeftOut, "%d pages of days long gone or far ahead were left out", l.beyond)

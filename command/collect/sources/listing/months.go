@@ -56,28 +56,6 @@ var nextMonth = regexp.MustCompile(`(?i)\b(?:next|following) month\b|nächste[rn
 	`|seuraava kuukausi|` +
 	`następny miesiąc|další měsíc|следующий месяц`)
 
-// maxLabel limits how much of a link's text is read, in bytes.
-const maxLabel = 200
-
-// isNextMonth reports whether a link is labelled as one to the next month.
-func isNextMonth(n *html.Node) bool {
-	var label strings.Builder
-	for _, a := range n.Attr {
-		if a.Key == "title" || a.Key == "aria-label" {
-			label.WriteString(a.Val[:min(len(a.Val), maxLabel)] + " ")
-		}
-	}
-	for t := range n.Descendants() {
-		if label.Len() > 2*maxLabel {
-			break
-		}
-		if t.Type == html.TextNode {
-			label.WriteString(t.Data[:min(len(t.Data), maxLabel)] + " ")
-		}
-	}
-	return nextMonth.MatchString(strings.Join(strings.Fields(label.String()), " "))
-}
-
 // thisMonth returns the month of the page, the current one if its address names none.
 func (l *look) thisMonth() time.Time {
 	if _, first, ok := monthOf(l.html.URL); ok {
@@ -90,7 +68,7 @@ func (l *look) thisMonth() time.Time {
 // listing's by the month only, or its label says so.
 func (l *look) month(u *url.URL, n *html.Node) bool {
 	list, first, dated := monthOf(u)
-	called := isNextMonth(n)
+	called := nextMonth.MatchString(links.Label(n))
 	switch {
 	case !called && (!dated || !l.hasMonths(list)), l.isHere(u):
 		return false

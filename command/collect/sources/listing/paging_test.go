@@ -2,6 +2,7 @@ package listing
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,68 @@ func TestPageNumber(t *testing.T) {
 	} {
 		if list, number := pageNumber(address(t, text)); list != want.list || number != want.number {
 			t.Errorf("%s is page %d of %s", text, number, list)
+		}
+	}
+}
+
+// The next page is known by its words, its class or its number, whatever its parameter is called.
+func TestNextByWords(t *testing.T) {
+	t.Parallel()
+	for link, want := range map[string]string{
+		`<li class="next"><a href="?tx_list%5BcurrentPage%5D=2">Nächste</a></li>`:            "next 2 tx_list",
+		`<a class="next" href="?b_start:int=10">Next 10 items »</a>`:                         "next 2 b_start",
+		`<a class="next page-numbers" href="?pno=2">&gt;</a>`:                                "next 2 pno",
+		`<a href="?PAGEN_1=2">Следующая</a><a href="?PAGEN_1=9">9</a>`:                       "next 2 PAGEN_1",
+		`<a class="older-posts" href="?offset=1600000000000">Older</a>`:                      "next 2 offset",
+		`<a href="?pageIndex=2">2</a> <a href="?pageIndex=3">3</a>`:                          "next 2 pageIndex=2",
+		`<a href="?page%5Bnumber%5D=2">次へ</a>`:                                               "next 2 page",
+		`<a href="/list/p2">Suivant ›</a>`:                                                   "next 2 /list/p2",
+		`<a href="?p=2">Next</a>`:                                                            "next 2 p=2",
+		`<a href="?x_cur=2" aria-label="下一页"><svg></svg></a>`:                                "next 2 x_cur",
+		`<button data-url="/list?sf_paged=2">Load more</button>`:                             "next 2 sf_paged",
+		`<a href="?p=2">Read on</a>`:                                                         "page",
+		`<a href="/e/2">Next</a>`:                                                            "page",
+		`<a href="?id=jazz">Next</a>`:                                                        "page",
+		`<table><td><a href="?day=1">1</a><td><a href="?day=2">2</a></table>`:                "page",
+		`<a href="?p=2&amp;order=2">2</a>`:                                                   "page",
+		`<ul class="pagination"><a href="javascript:go(2)">Next</a></ul>`:                    "left out",
+		`<ul class="pagination"><li><button>Weiter</button></ul>`:                            "left out",
+		`<div class="carousel"><a class="next" href="#">Next</a></div>`:                      "",
+		`<link rel="next" href="/list?page=2"><div class="pager"><a href="#">Next</a></div>`: "number 2 page=2",
+	} {
+		at := address(t, "https://a.example/list")
+		root, err := html.Parse(strings.NewReader(link))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := &look{
+			budget: budget.New(t.Context()),
+			html:   &site.HTML{URL: at, Base: at, Root: root},
+			at:     position{way: byNext, page: 1},
+			window: timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+			pages:  links.New(at, nil, maxLinks),
+		}
+		l.known(collect.Known{Link: collect.Link{Address: at.String()}, Root: true})
+		l.around()
+		var read collect.Page
+		l.follow(&read)
+		got := ""
+		for _, n := range read.Notes {
+			got += string(n.Code)
+		}
+		for i, page := range read.Links {
+			switch p := positionOf(page.Role); {
+			case !page.List:
+				got = "page"
+			case i == 0:
+				got = string(p.way) + " " + strconv.Itoa(p.page) + " " + page.Address
+			default:
+				t.Errorf("%s has further pages: %+v", link, page)
+			}
+		}
+		if parts := strings.Split(strings.ReplaceAll(want, "left out", "left-out"), " "); !strings.HasPrefix(got, parts[0]) ||
+			!strings.Contains(got, parts[len(parts)-1]) || want == "" && got != "" {
+			t.Errorf("%s leads to %q, want %q", link, got, want)
 		}
 	}
 }

@@ -1,12 +1,17 @@
 package site
 
 import (
+	"cmp"
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -15,6 +20,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/crawl/links"
 	"carillon/command/collect/extract/calendar"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/timing"
@@ -24,26 +30,49 @@ import (
 // maxCalendars limits the calendars that are read with a page that links them.
 const maxCalendars = 5
 
-// linkedCalendars returns the calendars that a page links: first its alternate forms, which may be on any site, then
-// subscriptions, then files, both on the same site.
-func linkedCalendars(root *html.Node, page candidate.Page) []string {
-	var ranks [3][]string
+// linked is a calendar that a page links. A guessed one may be none: only its words say so.
+type linked struct {
+	address string
+	guessed bool
+}
+
+// ranks of links to calendars, the best first: alternate forms of the page and embedded calendars, which may be on any
+// site; subscriptions, files and guesses on its own site.
+const (
+	rankAlternate = iota
+	rankSubscription
+	rankFile
+	rankGuess
+	ranks
+)
+
+// linkedCalendars returns the calendars that a page links, and whether there are more. inText excludes guesses around
+// the text, which all pages of a site have.
+func linkedCalendars(root *html.Node, page candidate.Page, inText bool) (all []linked, more bool) {
+	var ranked [ranks][]linked
 	seen := map[string]bool{identity.Canonical(page.URL): true}
-	var walk func(*html.Node)
-	walk = func(n *html.Node) {
-		if n.DataAtom == atom.Link || n.DataAtom == atom.A || n.DataAtom == atom.Area {
-			if u, rank := calendarLink(n, page); u != nil && len(ranks[rank]) < maxCalendars && !seen[identity.Canonical(u)] {
-				seen[identity.Canonical(u)] = true
-				ranks[rank] = append(ranks[rank], u.String())
+	var walk func(n *html.Node, about bool)
+	walk = func(n *html.Node, about bool) {
+		switch n.DataAtom {
+		case atom.Link, atom.A, atom.Area, atom.Iframe:
+			u, rank := calendarLink(n, page)
+			if u == nil || seen[identity.Canonical(u)] || rank == rankGuess && inText && about {
+				break
 			}
+			if more = more || len(ranked[rank]) == maxCalendars; len(ranked[rank]) < maxCalendars {
+				seen[identity.Canonical(u)] = true
+				ranked[rank] = append(ranked[rank], linked{u.String(), rank == rankGuess})
+			}
+		default:
+			about = about || links.IsAbout(n)
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
-			walk(c)
+			walk(c, about)
 		}
 	}
-	walk(root)
-	all := slices.Concat(ranks[0], ranks[1], ranks[2])
-	return all[:min(len(all), maxCalendars)]
+	walk(root, false)
+	all = slices.Concat(ranked[:]...)
+	return all[:min(len(all), maxCalendars)], more || len(all) > maxCalendars
 }
 
 // calendarLink returns the calendar that an element links and its rank, nil for no calendar.
@@ -53,12 +82,18 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 		attributes[a.Key] = strings.TrimSpace(a.Val)
 	}
 	href := attributes["href"]
+	if n.DataAtom == atom.Iframe {
+		href = cmp.Or(attributes["src"], attributes["data-src"])
+	}
 	if href == "" {
 		return nil, 0
 	}
 	u, err := page.Base.Parse(href)
 	if err != nil {
 		return nil, 0
+	}
+	if google := googleCalendar(u); google != nil || n.DataAtom == atom.Iframe {
+		return google, rankAlternate
 	}
 	subscribed := u.Scheme == "webcal" || u.Scheme == "webcals"
 	if u = fetch.Web(u); u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -71,15 +106,69 @@ func calendarLink(n *html.Node, page candidate.Page) (*url.URL, int) {
 	file := strings.EqualFold(path.Ext(u.Path), ".ics")
 	switch {
 	case alternate && (isCalendar || subscribed || file && kind == ""):
-		return u, 0
+		return u, rankAlternate
 	case !identity.SameSite(u, page.URL):
 		return nil, 0
 	case subscribed:
-		return u, 1
+		return u, rankSubscription
 	case isCalendar || file:
-		return u, 2
+		return u, rankFile
+	case n.DataAtom != atom.Link && !links.IsFile(u) && speaksOfCalendar(n, u, attributes["class"]):
+		return u, rankGuess
 	}
 	return nil, 0
+}
+
+var (
+	// calendarTerm matches names of calendar files in addresses and classes, as in "?format=ical", "icalDownload" and
+	// "ics_view", but not "musical" and "physics".
+	calendarTerm = regexp.MustCompile(`(?:^|[^A-Za-z])(?i:i-?cal|v-?cal|ics)(?i:endar)?s?(?i:export|feed|download|view` +
+		`|event|file|link|url)?s?(?:[^a-z]|$)|[a-z]I[Cc](?:al|AL|S)(?:endar)?(?:[^a-z]|$)|[?&]M=IC(?:&|$)`)
+	// calendarWords matches labels of links to calendar files.
+	//
+	//nolint:misspell // words of other languages
+	calendarWords = regexp.MustCompile(`(?i)\b(?:i-?cal(?:endar)?|vcal(?:endar)?|ics|outlook)\b|\b(?:add|save|export|` +
+		`download|subscribe) .{0,12}\bcalendar|\bkalender ?(?:eintragen|hinzufügen|speichern|export|datei|abonnieren|` +
+		`importieren)|\btermin (?:speichern|exportieren|übernehmen|herunterladen)|(?:ajouter|exporter).{0,12} ` +
+		`(?:calendrier|agenda)|(?:añadir|agregar|exportar).{0,6} calendario|(?:aggiungi|esporta).{0,5} calendario|` +
+		`adicionar.{0,6} calendário|(?:toevoegen aan|zet in).{0,6} (?:agenda|kalender)|(?:tilføj til|legg til i|` +
+		`lägg till i|føj til).{0,5} kalender|dodaj do kalendarza|přidat do kalendáře|в календарь|カレンダーに(?:追加|登録)`)
+)
+
+// maxCalendarWords limits the label of a link to a calendar. A longer one is the title of an article.
+const maxCalendarWords = 80
+
+// speaksOfCalendar reports whether the address, the class or the words of a link name a calendar file.
+func speaksOfCalendar(n *html.Node, u *url.URL, class string) bool {
+	if calendarTerm.MatchString(u.Path+"?"+u.RawQuery) || calendarTerm.MatchString(class) {
+		return true
+	}
+	label := links.Label(n)
+	return len(label) <= maxCalendarWords && calendarWords.MatchString(label)
+}
+
+// googleCalendar returns the calendar file of a public calendar that Google embeds or offers to add; nil for other
+// addresses.
+func googleCalendar(u *url.URL) *url.URL {
+	host := strings.ToLower(u.Hostname())
+	if host != "calendar.google.com" && (host != "www.google.com" && host != "google.com" ||
+		!strings.HasPrefix(u.Path, "/calendar/")) {
+		return nil
+	}
+	id := cmp.Or(u.Query().Get("src"), u.Query().Get("cid"))
+	if decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(id, "=")); err == nil &&
+		utf8.Valid(decoded) && !strings.Contains(id, "@") {
+		id = string(decoded)
+	}
+	if !strings.Contains(id, "@") || strings.ContainsAny(id, "/#") { // # marks calendars of holidays
+		return nil
+	}
+	return &url.URL{
+		Scheme:  "https",
+		Host:    "calendar.google.com",
+		Path:    "/calendar/ical/" + id + "/public/basic.ics",
+		RawPath: "/calendar/ical/" + url.QueryEscape(id) + "/public/basic.ics",
+	}
 }
 
 // visit reads a page once.
@@ -105,14 +194,14 @@ type tellings struct {
 	err        error
 }
 
-// get fetches the page or a calendar, and calls use while its body is available. A linked page belongs to its site: it
-// must not redirect to another one.
-func (v *visit) get(ctx context.Context, url string, known fetch.Validators, use func(page *fetch.Page)) (*fetch.Page,
-	error) {
+// get fetches the page or a calendar, and calls use while its body is available. A linked page and a guessed calendar
+// belong to their site: they must not redirect to another one.
+func (v *visit) get(ctx context.Context, url string, known fetch.Validators, stay bool,
+	use func(page *fetch.Page)) (*fetch.Page, error) {
 	page, err := v.pages.Do(ctx, fetch.Ask{
 		URL:   url,
 		Known: known,
-		Stay:  !v.page.Root && url == v.page.Address,
+		Stay:  stay || !v.page.Root && url == v.page.Address,
 		Use:   use,
 	})
 	if err == nil {
@@ -156,7 +245,7 @@ func (v *visit) readUnless(ctx context.Context, known fetch.Validators) (same bo
 		weight  int64
 		crowded bool
 	)
-	page, err := v.get(ctx, v.page.Address, known, func(page *fetch.Page) {
+	page, err := v.get(ctx, v.page.Address, known, false, func(page *fetch.Page) {
 		weight = weightOf(page)
 		all.content, all.err = guarded(ctx, page.URL, weight, func(b *budget.Budget) (content, error) {
 			reader := readerOf(page)
@@ -230,7 +319,7 @@ func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 			continue
 		}
 		var read tellings
-		page, err := v.get(ctx, known.URL, known, func(page *fetch.Page) { read = v.tellingsOf(ctx, page) })
+		page, err := v.get(ctx, known.URL, known, false, func(page *fetch.Page) { read = v.tellingsOf(ctx, page) })
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -247,13 +336,16 @@ func (v *visit) calendarsNotModified(ctx context.Context) (bool, error) {
 }
 
 // addCalendar adds the events of a linked calendar. An unreadable one is noted.
-func (v *visit) addCalendar(ctx context.Context, all *content, i int, link string) error {
+func (v *visit) addCalendar(ctx context.Context, all *content, i int, link linked) error {
 	t, err := v.readCalendar(ctx, i, link)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case link.guessed && isNone(err):
+		v.next.Calendars[i] = fetch.Validators{}
+		return nil
 	case err != nil:
-		v.next.Calendars[i] = fetch.Validators{URL: link}
+		v.next.Calendars[i] = fetch.Validators{URL: link.address}
 		all.notes.Add(collect.NotePageFailed, "a calendar that the page links can't be read: %s", err)
 		return nil
 	}
@@ -263,10 +355,16 @@ func (v *visit) addCalendar(ctx context.Context, all *content, i int, link strin
 	return nil
 }
 
-func (v *visit) readCalendar(ctx context.Context, i int, link string) (content, error) {
-	read, ok := v.have[link]
+// isNone reports whether a guessed address belongs to no calendar for the public.
+func isNone(err error) bool {
+	return errors.Is(err, collect.ErrUnsupportedContent) || errors.Is(err, collect.ErrBadURL) || collect.Gone(err) ||
+		isRefused(err) || errors.Is(err, collect.ErrRobotsDisallowed)
+}
+
+func (v *visit) readCalendar(ctx context.Context, i int, link linked) (content, error) {
+	read, ok := v.have[link.address]
 	if !ok {
-		if _, err := v.get(ctx, link, fetch.Validators{}, func(page *fetch.Page) {
+		if _, err := v.get(ctx, link.address, fetch.Validators{}, link.guessed, func(page *fetch.Page) {
 			read = v.tellingsOf(ctx, page)
 		}); err != nil {
 			return content{}, err

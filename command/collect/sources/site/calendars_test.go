@@ -201,7 +201,7 @@ func TestLinkedCalendars_selection(t *testing.T) {
 		`/2.ics">no</a><a href="/download?f=2.ics">no file</a>
 		<a href="/3.ics">3</a><a href="/4.ics">4</a><a href="/5.ics">5</a><a href="/6.ics">6</a></body></html>`
 	result := s.collect(t, nil)
-	if result.Requests != 6 || len(result.Notes) != 0 {
+	if result.Requests != 6 || !result.Notes.Has(collect.NoteLeftOut) {
 		t.Errorf("%d pages, %+v", result.Requests, result.Notes)
 	}
 	if got := l.seen(); got != "/events /1.ics /0.ics /3.ics /4.ics" {
@@ -225,6 +225,57 @@ func TestLinkedCalendars_selection(t *testing.T) {
 	})
 	if long := s.collect(t, nil); len(long.State) > 4<<10 {
 		t.Errorf("the state has %d bytes", len(long.State))
+	}
+}
+
+// Words, class or address of a link speak of a calendar, and the answer proves it.
+func TestGuessedCalendars(t *testing.T) {
+	t.Parallel()
+	for link, want := range map[string]string{
+		`<a class="btn ical-export" href="/out?id=7">Save</a>`:                                                   "/events /out",
+		`<a href="/out?method=ical&amp;id=7">+ Outlook</a>`:                                                      "/events /out",
+		`<a href="/out?format=ical">Download</a>`:                                                                "/events /out",
+		`<a href="/out/ics_view">x</a>`:                                                                          "/events /out/ics_view",
+		`<a href="/out/icalDownload/7">x</a>`:                                                                    "/events /out/icalDownload/7",
+		`<a href="/View.ashx?M=IC&amp;ID=7"><img alt="" src="x.gif"></a>`:                                        "/events /View.ashx",
+		`<a href="/out"><img alt="Export to iCalendar" src="x.gif"></a>`:                                         "/events /out",
+		`<a href="/out">In Kalender eintragen</a>`:                                                               "/events /out",
+		`<a href="/out" title="Ajouter à mon agenda">+</a>`:                                                      "/events /out",
+		`<a href="/out">Add to your calendar</a>`:                                                                "/events /out",
+		`<a href="/musical">A musical</a><a href="/physics">Physics now</a>`:                                     "/events",
+		`<a href="/out">Ten reasons why each team at our school should add a shared calendar to their plans</a>`: "/events",
+		`<a href="https://elsewhere.example/?ical=1">iCal</a>`:                                                   "/events",
+		`<a href="#ical" class="ical">iCal</a>`:                                                                  "/events",
+	} {
+		l := &linking{page: "<html><body><h1>Swing</h1>" + link, files: map[string]string{}}
+		for _, path := range []string{"/out", "/out/ics_view", "/out/icalDownload/7", "/View.ashx"} {
+			l.files[path] = feed
+		}
+		s := serve(t, l.ServeHTTP)
+		got := titles(s.collect(t, nil))
+		if asked := l.seen(); asked != want || (got != "") != (asked != "/events") {
+			t.Errorf("%s: asked for %s, shows %s", link, asked, got)
+		}
+		l.change(func() { clear(l.files) })
+		if none := s.collect(t, nil); none.Notes.Has(collect.NotePageFailed) {
+			t.Errorf("%s: what is no calendar is a failure: %v", link, none.Notes)
+		}
+	}
+}
+
+// A page that another one links is not searched for the calendar of the whole site, nor if it shows its event.
+func TestGuessedCalendars_linkedPage(t *testing.T) {
+	t.Parallel()
+	const all, own = `<footer><a href="/all?ical=1">iCal</a></footer>`, `<a class="ics" href="/own">iCal</a>`
+	for body, want := range map[string]string{all + own: "/events /own", calendar + own: "/events", all: "/events"} {
+		l := &linking{page: body, files: map[string]string{"/all": feed, "/own": feed}}
+		s := serve(t, l.ServeHTTP)
+		address := s.source.URL
+		s.source.URL, s.source.Type = strings.TrimSuffix(address, "/events"), "siteIndexPage"
+		link := collect.Link{Address: address, Role: site.RolePage}
+		if _, err := s.collector.Read(t.Context(), s.source, collect.Known{Link: link}); err != nil || l.seen() != want {
+			t.Errorf("%.40s: asked for %s, %v", body, l.seen(), err)
+		}
 	}
 }
 

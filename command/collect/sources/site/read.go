@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -27,7 +28,7 @@ type content struct {
 	found []*candidate.Candidate
 	notes collect.Notes
 	// calendars are the linked ones; empty is the reason for the absence of events, if there is one.
-	calendars []string
+	calendars []linked
 	empty     collect.Note
 	// html is the page, nil for another media type; feed has the listed pages if it is a feed.
 	html *HTML
@@ -158,7 +159,7 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	if address, err := url.Parse(source.URL); err == nil {
 		t.page.Source = identity.SamePage(page.URL, address)
 	}
-	t.calendars = linkedCalendars(root, t.page)
+	t.linkCalendars(root, source)
 	t.html = &HTML{URL: t.page.URL, Base: t.page.Base, Root: root}
 	for _, c := range t.found {
 		t.html.Shown = append(t.html.Shown, c.Addresses...)
@@ -168,6 +169,20 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 			Text: "the page is empty until its scripts have run, which a collector doesn't do"}
 	}
 	return t, nil
+}
+
+// linkCalendars sets the calendars that the page links. Those that only may be calendars are for pages that need them:
+// the source's own, unless all of its links are followed, and those that show no event.
+func (t *content) linkCalendars(root *html.Node, source collect.Source) {
+	own := source.Type == Type && t.page.Source
+	all, more := linkedCalendars(root, t.page, !own)
+	t.calendars = slices.DeleteFunc(all, func(l linked) bool {
+		return l.guessed && !own && (t.page.Source || len(t.found) > 0)
+	})
+	if more && own {
+		t.notes.Add(collect.NoteLeftOut, "the page links more than %d calendars, of which the first are read: a source "+
+			"of type siteIndexPage reads all", maxCalendars)
+	}
 }
 
 func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error) {

@@ -1,0 +1,40 @@
+package site
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"carillon/command/collect/extract/candidate"
+)
+
+func TestEmbeddedGoogleCalendars(t *testing.T) {
+	t.Parallel()
+	const file = "https://calendar.google.com/calendar/ical/choir%40group.example/public/basic.ics"
+	for element, want := range map[string]string{
+		`<iframe src="https://calendar.google.com/calendar/embed?src=choir%40group.example&amp;ctz=Europe%2FRome">`: file,
+		`<iframe data-src="//www.google.com/calendar/embed?src=choir@group.example">`:                               file,
+		`<iframe src="https://calendar.google.com/calendar/embed?src=Y2hvaXJAZ3JvdXAuZXhhbXBsZQ">`:                  file,
+		`<a href="https://calendar.google.com/calendar/u/0?cid=Y2hvaXJAZ3JvdXAuZXhhbXBsZQ">Add`:                     file,
+		`<iframe src="https://calendar.google.com/calendar/embed?src=en.uk%23holiday@group.v.example">`:             "",
+		`<iframe src="https://maps.example/embed?src=choir@group.example">`:                                         "",
+		`<iframe src="https://www.google.com/maps/embed?src=choir@group.example">`:                                  "",
+	} {
+		root, err := html.Parse(strings.NewReader(element))
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := &url.URL{Scheme: "https", Host: "choir.example", Path: "/dates"}
+		got := ""
+		for _, l := range first(linkedCalendars(root, candidate.Page{URL: page, Base: page}, false)) {
+			got += l.address
+		}
+		if got != want {
+			t.Errorf("%s embeds %q", element, got)
+		}
+	}
+}
+
+func first(all []linked, _ bool) []linked { return all }
