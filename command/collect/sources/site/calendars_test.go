@@ -232,20 +232,21 @@ func TestLinkedCalendars_selection(t *testing.T) {
 func TestGuessedCalendars(t *testing.T) {
 	t.Parallel()
 	for link, want := range map[string]string{
-		`<a class="btn ical-export" href="/out?id=7">Save</a>`:                                                   "/events /out",
-		`<a href="/out?method=ical&amp;id=7">+ Outlook</a>`:                                                      "/events /out",
-		`<a href="/out?format=ical">Download</a>`:                                                                "/events /out",
-		`<a href="/out/ics_view">x</a>`:                                                                          "/events /out/ics_view",
-		`<a href="/out/icalDownload/7">x</a>`:                                                                    "/events /out/icalDownload/7",
-		`<a href="/View.ashx?M=IC&amp;ID=7"><img alt="" src="x.gif"></a>`:                                        "/events /View.ashx",
-		`<a href="/out"><img alt="Export to iCalendar" src="x.gif"></a>`:                                         "/events /out",
-		`<a href="/out">In Kalender eintragen</a>`:                                                               "/events /out",
-		`<a href="/out" title="Ajouter à mon agenda">+</a>`:                                                      "/events /out",
-		`<a href="/out">Add to your calendar</a>`:                                                                "/events /out",
-		`<a href="/musical">A musical</a><a href="/physics">Physics now</a>`:                                     "/events",
-		`<a href="/out">Ten reasons why each team at our school should add a shared calendar to their plans</a>`: "/events",
-		`<a href="https://elsewhere.example/?ical=1">iCal</a>`:                                                   "/events",
-		`<a href="#ical" class="ical">iCal</a>`:                                                                  "/events",
+		`<a class="btn ical-export" href="/out?id=7">Save</a>`:               "/events /out",
+		`<a href="/out?method=ical&amp;id=7">+ Outlook</a>`:                  "/events /out",
+		`<a href="/out?format=ical">Download</a>`:                            "/events /out",
+		`<a href="/out/ics_view">x</a>`:                                      "/events /out/ics_view",
+		`<a href="/out/icalDownload/7">x</a>`:                                "/events /out/icalDownload/7",
+		`<a href="/View.ashx?M=IC&amp;ID=7"><img alt="" src="x.gif"></a>`:    "/events /View.ashx",
+		`<a href="/out"><img alt="Export to iCalendar" src="x.gif"></a>`:     "/events /out",
+		`<a href="/out">In Kalender eintragen</a>`:                           "/events /out",
+		`<a href="/out" title="Ajouter à mon agenda">+</a>`:                  "/events /out",
+		`<a href="/out">Add to your calendar</a>`:                            "/events /out",
+		`<a href="/musical">A musical</a><a href="/physics">Physics now</a>`: "/events",
+		`<a href="/out">Ten reasons to add a shared calendar to the plans of your team, of all teams, and more</a>`://
+		"/events",
+		`<a href="https://elsewhere.example/?ical=1">iCal</a>`: "/events",
+		`<a href="#ical" class="ical">iCal</a>`:                "/events",
 	} {
 		l := &linking{page: "<html><body><h1>Swing</h1>" + link, files: map[string]string{}}
 		for _, path := range []string{"/out", "/out/ics_view", "/out/icalDownload/7", "/View.ashx"} {
