@@ -29,7 +29,8 @@ var (
 	//
 	//nolint:misspell // words of other languages
 	nextWords = regexp.MustCompile(`(?i)^[\s›»→>▶⟩.]*(?:(?:p[aá]gin[ae] |page )?(?:next|older|more|load more|show more` +
-		`|view more|weiter|vorwärts|nächste[rs]?|ältere|mehr(?: laden| anzeigen)?|weitere(?: laden| anzeigen)?|suivante?s?|voir plus|` +
+		`|view more|weiter|vorwärts|nächste[rs]?|ältere|mehr(?: laden| anzeigen)?|weitere(?: laden| anzeigen)?` +
+		`|suivante?s?|voir plus|` +
 		`plus (?:de|d')|charger plus|siguientes?|próxim[oa]s?|ver más|cargar más|más|successiv[aoie]|prossim[aoie]|avanti|` +
 		`carica altro|altri|seguintes?|ver mais|carregar mais|volgende|meer(?: laden)?|næste|neste|nästa|vis flere|` +
 		`visa fler|seuraavat?|lisää|następn[aey]|dalej|więcej|další|ďalš[ie]|következő|tovább|următoarea|sonraki|` +
