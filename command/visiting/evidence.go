@@ -132,7 +132,7 @@ func (x *identification) alike(t *Telling) []*Shown {
 	}
 	var free []*Shown
 	for _, k := range all {
-		if !x.taken[k.Happening] && !(k.Here && x.partial) && len(free) < maxAlike {
+		if !x.taken[k.Happening] && (!k.Here || !x.partial) && len(free) < maxAlike {
 			free = append(free, k)
 		}
 	}

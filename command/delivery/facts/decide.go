@@ -28,7 +28,7 @@ var (
 	ErrStopped = errors.New("the destination is disabled, or its organization suspended")
 )
 
-// NotEntitledError: the delivery may not be sent any more.
+// NotEntitledError reports that the delivery may not be sent any more.
 type NotEntitledError struct{ Reason string }
 
 // Error implements error.

@@ -73,9 +73,10 @@ func (l *look) around() {
 		}
 		if n.Type == html.ElementNode {
 			about = about || links.IsAbout(n)
-			if n.DataAtom == atom.A || n.DataAtom == atom.Area || n.DataAtom == atom.Link {
+			switch n.DataAtom { //nolint:exhaustive // others lead nowhere
+			case atom.A, atom.Area, atom.Link:
 				l.link(n, about)
-			} else if n.DataAtom == atom.Button {
+			case atom.Button:
 				l.button(n)
 			}
 		}

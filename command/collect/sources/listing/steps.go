@@ -53,7 +53,7 @@ func isNext(n *html.Node, label string) bool {
 		return true
 	}
 	for _, n := range []*html.Node{n, n.Parent} {
-		if n == nil || n != nil && n.DataAtom != atom.Li && n.DataAtom != atom.A && n.DataAtom != atom.Button &&
+		if n == nil || n.DataAtom != atom.Li && n.DataAtom != atom.A && n.DataAtom != atom.Button &&
 			n.DataAtom != atom.Span {
 			continue
 		}
