@@ -137,8 +137,6 @@ type Observation struct {
 	Keys []string `json:"keys,omitempty"`
 	// Alias identifies it on this page too. Optional.
 	Alias string `json:"-"`
-	// Versions are the keys of the addresses of its page in other languages. Optional.
-	Versions []string `json:"-"`
 	// Details are complete: the source does not show what is missing.
 	Details happening.Details `json:"details"`
 	// PublishedAt is when the source first published it. Optional.

@@ -36,9 +36,6 @@ func newTelling(o collect.Observation, dates []byte) Telling {
 			t.addresses = append(t.addresses, e)
 		}
 	}
-	for _, key := range o.Versions {
-		t.versions = append(t.versions, happening.DeriveID(key))
-	}
 	if t.programme != uuid.Nil {
 		t.Evidence = append(t.Evidence, t.programme)
 	}
@@ -66,7 +63,7 @@ func programmeOf(d *happening.Details) uuid.UUID {
 // evidence returns the evidence by which the happenings of the tellings are looked for.
 func (x *identification) evidence() (all []uuid.UUID) {
 	for i := range x.tellings {
-		all = append(append(all, x.tellings[i].Evidence...), x.tellings[i].versions...)
+		all = append(all, x.tellings[i].Evidence...)
 	}
 	return all
 }
@@ -81,8 +78,6 @@ func (t *Telling) bond(k *Shown) match.Bond {
 		switch {
 		case slices.Contains(t.addresses, e):
 			bond = max(bond, match.Address)
-		case slices.Contains(t.versions, e):
-			bond = max(bond, match.Version)
 		case e != t.programme && slices.Contains(t.Evidence, e):
 			return match.Identifier
 		}

@@ -168,7 +168,7 @@ func (x *identification) doubtful() []uuid.UUID {
 	var all []uuid.UUID
 	for i := range x.tellings {
 		t := &x.tellings[i]
-		for _, e := range slices.Concat(t.addresses, t.versions) {
+		for _, e := range t.addresses {
 			if e == t.Happening && x.byID[e] == nil {
 				all = append(all, e) // another source may have shown it
 			}
@@ -262,7 +262,7 @@ func (x *identification) find(t *Telling) *Shown {
 		return k
 	}
 	var found *Shown
-	for _, e := range slices.Concat(t.Evidence, t.versions) {
+	for _, e := range t.Evidence {
 		if e == t.programme {
 			continue
 		}

@@ -121,9 +121,9 @@ type Telling struct {
 	New         bool   // the source has not shown the happening before
 	Rekeyed     bool   // the page alone showed it, by other evidence, before
 
-	subject             *match.Subject // nil until it is compared
-	addresses, versions []uuid.UUID    // of its evidence, those of addresses; those of the page in other languages
-	programme           uuid.UUID      // of its evidence, that of title and day; zero if they are unknown
+	subject   *match.Subject // nil until it is compared
+	addresses []uuid.UUID    // of its evidence, those of addresses
+	programme uuid.UUID      // of its evidence, that of title and day; zero if they are unknown
 }
 
 // View is a happening as a source shows it.

@@ -195,7 +195,6 @@ const (
 	Beside                 // a source shows both as two
 	OtherPage              // two pages of one source: only equal titles, starts and ends are the same
 	Replaced               // a page shows the one in place of the other; the score is the likeness of their places
-	Version                // one page links the other as its version in another language, so titles may differ
 	Address                // a page address
 	Identifier             // an identifier of one source
 )
@@ -252,8 +251,6 @@ func Compare(a, b Subject, bond Bond) Verdict {
 		return decide(true, "")
 	case bond == Address:
 		return decide(same || a.unknown() || b.unknown() || (t.within || t.score >= alike) && !t.otherKind, SharedEvidence)
-	case bond == Version:
-		return decide(datesEqual(a.starts, b.starts) && where != otherPlace && where != otherRoom, OtherStart)
 	case bond == Replaced:
 		if v = decide(a.plain != "" && a.plain == b.plain && datesEqual(a.starts, b.starts), OtherTitle); v.Same {
 			v.Score = a.place.agrees(b.place)
