@@ -68,7 +68,7 @@ type App struct {
 	holdings   adapters.Holdings
 	clock      *adapters.Clock // of all that other processes compare
 	gate       *irreversible.Gate
-	// certificates are shown to receivers that ask for one.
+	// facts decide what deliveries may be sent, and how.
 	facts      *facts.Follower
 	expiries   *expiries
 	seal       *treeheads.Hourly

@@ -214,7 +214,7 @@ func (a *App) connectDelivery(with sending) {
 	a.deliverers.LeasedUntil = a.deliverer.LeasedUntil
 	if a.cfg.Is(config.RoleDeliver) {
 		a.deliverers.Here, a.facts.Listener = a.deliverer, a.deliverer
-		a.facts.Dispatches = !a.cfg.Is(config.RoleDispatch)
+		a.facts.Dispatches, a.facts.Suspended = !a.cfg.Is(config.RoleDispatch), a.holdings.Suspended
 	}
 	if a.tracing != nil {
 		a.deliverer.Tracer = a.tracing

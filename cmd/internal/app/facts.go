@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"net/http"
 
-	"github.com/google/uuid"
-
 	"carillon/command/delivery/facts"
 	"carillon/command/egress"
 	"carillon/command/sealing"
@@ -18,11 +16,10 @@ import (
 func (a *App) followed(vault *sealing.Vault, policy egress.Policy, options egress.Options) *facts.Follower {
 	options.MaxIdleConns = options.MaxIdleConnsPerHost // those that show one certificate
 	return &facts.Follower{
-		Store:     a.runner.Store,
-		Vault:     vault,
-		Now:       a.clock.Now,
-		Log:       a.log,
-		Suspended: func(ctx context.Context) ([]uuid.UUID, error) { return a.holdings.Suspended(ctx) }, // made later
+		Store: a.runner.Store,
+		Vault: vault,
+		Now:   a.clock.Now,
+		Log:   a.log,
 		Connect: func(shown *tls.Certificate) *http.Transport {
 			options := options
 			options.Certificate = shown

@@ -81,8 +81,10 @@ func (f *Follower) Admit(ctx context.Context, c Candidate, now time.Time) (*Targ
 		return nil, nil, err
 	}
 	standing := standing{stopped: f.Stopped(c), target: target}
-	if standing.subscribed, err = f.Subscribed(ctx, c.Subscriptions); err != nil {
-		return nil, nil, err
+	if !c.Replay {
+		if standing.subscribed, err = f.Subscribed(ctx, c.Subscriptions); err != nil {
+			return nil, nil, err
+		}
 	}
 	if c.Feed != uuid.Nil {
 		if standing.readers, err = f.readers.get(ctx, c.Feed); err != nil {
