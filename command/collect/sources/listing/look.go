@@ -73,11 +73,12 @@ func (l *look) around() {
 		}
 		if n.Type == html.ElementNode {
 			about = about || links.IsAbout(n)
-			switch n.DataAtom { //nolint:exhaustive // others lead nowhere
+			switch n.DataAtom {
 			case atom.A, atom.Area, atom.Link:
 				l.link(n, about)
 			case atom.Button:
 				l.button(n)
+			default:
 			}
 		}
 		for c := n.FirstChild; c != nil; c = c.NextSibling {
