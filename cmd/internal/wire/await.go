@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"carillon/eventstore"
@@ -21,26 +20,26 @@ type Readers struct {
 	Cascaded func(ctx context.Context, to eventstore.Position) bool
 }
 
-// PendingHeader names the consumers that had not applied a change when it was answered, after AwaitLimit.
+// PendingHeader names the first consumer that had not applied a change when it was answered, after AwaitLimit.
 const PendingHeader = "X-Carillon-Pending"
 
 // See waits until consumers have applied a write, up to AwaitLimit, and reports whether they have. If not, the log of
-// the request and PendingHeader of its answer name those that have not.
+// the request and PendingHeader of its answer name the first that has not.
 func (rs Readers) See(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return await(ctx, func(ctx context.Context) (pending []string) {
+	return await(ctx, func(ctx context.Context) (pending string) {
 		for _, name := range consumers {
-			if !rs.Await(ctx, to, name) {
-				pending = append(pending, name)
+			if !rs.Await(ctx, to, name) { // of those after it nothing is known
+				return name
 			}
 		}
-		return pending
+		return ""
 	})
 }
 
-func await(ctx context.Context, pendingOf func(context.Context) []string) bool {
+func await(ctx context.Context, pendingOf func(context.Context) string) bool {
 	ctx, cancel := context.WithTimeout(ctx, AwaitLimit)
 	defer cancel()
-	pending := strings.Join(pendingOf(ctx), ", ")
+	pending := pendingOf(ctx)
 	if pending == "" {
 		return true
 	}
@@ -69,11 +68,11 @@ func (rs Readers) Ended(
 ) (Reply, error) {
 	reply, err := rs.Changed(r, to, refused, Done(), consumers...)
 	if err == nil && rs.Cascaded != nil {
-		await(r.Context(), func(ctx context.Context) []string {
+		await(r.Context(), func(ctx context.Context) string {
 			if rs.Cascaded(ctx, to) {
-				return nil
+				return ""
 			}
-			return []string{"deletions"}
+			return "deletions"
 		})
 	}
 	return reply, err
