@@ -14,7 +14,7 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/command"
 	"carillon/command/catalog"
-	"carillon/command/delivery"
+	"carillon/command/delivery/sending"
 )
 
 // published is an event of a type that is accepted as it is.
@@ -53,7 +53,7 @@ func onCatalog(t *testing.T) (f *feedSide, types []catalog.Type) {
 // isCloudEvent decodes and validates what receivers are sent of an event.
 func isCloudEvent(t rapid.TB, made command.Result[publication.State]) {
 	t.Helper()
-	envelope, err := delivery.NewBody(made.ID, *made.Value.First, noon).Bytes()
+	envelope, err := sending.NewBody(made.ID, *made.Value.First, noon).Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,11 +42,11 @@ type Commands struct {
 	// OrganizationSources reports whether organizations may register sources by their addresses.
 	OrganizationSources bool
 
-	disclosed disclosures
-	known     knownOrganizations
+	disclosed recentTimes[disclosed]
+	known     recentTimes[uuid.UUID]
 }
 
-// Prober asks whether an endpoint is there, for an organization's deliveries; delivery.Prober is one.
+// Prober asks whether an endpoint is there, for an organization's deliveries; facts.Prober is one.
 type Prober interface {
 	Probe(ctx context.Context, organization uuid.UUID, url string) webhook.Reachability
 }

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +19,11 @@ type Disclose struct {
 // Disclose records that something is shown to the caller in full. If that fails, it must not be shown.
 func (c *Commands) Disclose(ctx context.Context, by Caller, in Disclose) error {
 	now := c.now()
-	in.What, in.Secrets = c.disclosed.missing(by.Actor, in, now)
+	recent := c.disclosed.cache()
+	in.What, in.Secrets = disclosure.Missing(in.What, in.Secrets, now, func(what disclosure.Part, id uuid.UUID) time.Time {
+		at, _ := recent.Get(disclosed{in.Destination, by.Actor, what, id})
+		return at
+	})
 	if len(in.What) == 0 {
 		return nil
 	}
@@ -31,46 +34,22 @@ func (c *Commands) Disclose(ctx context.Context, by Caller, in Disclose) error {
 		Secrets:     in.Secrets,
 		At:          now,
 	}, disclosure.Options{Metadata: by.metadata()})
-	if err == nil {
-		c.disclosed.note(by.Actor, in, now)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, what := range in.What {
+		recent.Add(disclosed{in.Destination, by.Actor, what, uuid.Nil}, now)
+	}
+	for _, secret := range in.Secrets {
+		recent.Add(disclosed{in.Destination, by.Actor, disclosure.Secrets, secret}, now)
+	}
+	return nil
 }
 
-// disclosures caches recorded disclosures, so that repeated ones need no query. Entries may be evicted.
-type disclosures struct {
-	mu   sync.Mutex
-	last map[disclosed]time.Time
-}
-
+// disclosed is a recorded disclosure. Recent ones are cached, so that repeated ones need no query.
 type disclosed struct {
 	destination uuid.UUID
 	to          string
 	what        disclosure.Part
 	secret      uuid.UUID
-}
-
-// mostDisclosures bounds the memory of them, to some ten megabytes.
-const mostDisclosures = 100_000
-
-func (d *disclosures) missing(to string, in Disclose, now time.Time) ([]disclosure.Part, []uuid.UUID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return disclosure.Missing(in.What, in.Secrets, now, func(what disclosure.Part, secret uuid.UUID) time.Time {
-		return d.last[disclosed{in.Destination, to, what, secret}]
-	})
-}
-
-func (d *disclosures) note(to string, in Disclose, now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last == nil || len(d.last) >= mostDisclosures {
-		d.last = map[disclosed]time.Time{}
-	}
-	for _, what := range in.What {
-		d.last[disclosed{in.Destination, to, what, uuid.Nil}] = now
-	}
-	for _, secret := range in.Secrets {
-		d.last[disclosed{in.Destination, to, disclosure.Secrets, secret}] = now
-	}
 }

@@ -36,34 +36,29 @@ func UUIDShaped(s string) bool {
 
 // destinationNames are the externalIds of destinations, whose scope is their organization.
 func (c *Commands) destinationNames() reservation.Names {
-	return reservation.Names{
-		Store: c.Store,
-		Now:   c.Now,
-		Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
-			loaded, err := destination.Aggregate.Load(ctx, c.Store, id)
-			return reservation.Owner{
-				ExternalID: loaded.State.Settings.ExternalID,
-				Deleted:    loaded.State.Status == destination.StatusDeleted,
-				Revision:   loaded.Revision,
-				Position:   loaded.Position,
-			}, err
-		},
-	}
+	return namesOf(c, &destination.Aggregate, func(s *destination.State) (externalID string, deleted bool) {
+		return s.Settings.ExternalID, s.Status == destination.StatusDeleted
+	})
 }
 
 // subscriptionNames are the externalIds of subscriptions, whose scope is their destination.
 func (c *Commands) subscriptionNames() reservation.Names {
+	return namesOf(c, &subscription.Aggregate, func(s *subscription.State) (externalID string, deleted bool) {
+		return s.Settings.ExternalID, s.Status == subscription.StatusDeleted
+	})
+}
+
+func namesOf[S, E, C any](
+	c *Commands, of *eventstore.Aggregate[S, E, C], read func(*S) (externalID string, deleted bool),
+) reservation.Names {
 	return reservation.Names{
 		Store: c.Store,
 		Now:   c.Now,
 		Owner: func(ctx context.Context, id uuid.UUID) (reservation.Owner, error) {
-			loaded, err := subscription.Aggregate.Load(ctx, c.Store, id)
-			return reservation.Owner{
-				ExternalID: loaded.State.Settings.ExternalID,
-				Deleted:    loaded.State.Status == subscription.StatusDeleted,
-				Revision:   loaded.Revision,
-				Position:   loaded.Position,
-			}, err
+			loaded, err := of.Load(ctx, c.Store, id)
+			owner := reservation.Owner{Revision: loaded.Revision, Position: loaded.Position}
+			owner.ExternalID, owner.Deleted = read(&loaded.State)
+			return owner, err
 		},
 	}
 }

@@ -145,16 +145,6 @@ func TestKeysAreIssuedWithTheirHashOnly(t *testing.T) {
 	refused(t, err, command.Malformed, "name")
 }
 
-func TestRegisterOrganization_deleted(t *testing.T) {
-	t.Parallel()
-	f := onFeeds(t)
-	if _, err := f.DeleteOrganization(t.Context(), operator, command.DeleteOrganization{Organization: f.org}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := f.RegisterOrganization(t.Context(), operator, command.RegisterOrganization{ID: f.org, Name: "Town hall"})
-	refused(t, err, command.NotFound, "")
-}
-
 func TestRegisterSource(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
@@ -211,48 +201,6 @@ func TestRegisterSource(t *testing.T) {
 	refused(t, err, command.NotFound, "")
 }
 
-func TestFeedsFromCreateToDelete(t *testing.T) {
-	t.Parallel()
-	f := onFeeds(t)
-	concerts := f.feed()
-	want := feed.State{
-		Organization: f.org,
-		FeedType:     feed.TypeEvent,
-		Status:       feed.StatusEnabled,
-		EnabledBy:    feed.BySystem,
-		Settings:     feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
-		CreatedAt:    noon,
-		UpdatedAt:    noon,
-	}
-	if diff := cmp.Diff(want, concerts.Value); diff != "" {
-		t.Errorf("created (-want +got):\n%s", diff)
-	}
-	name, off, version := "Gigs", false, 2.0
-	later := noon.Add(time.Hour)
-	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
-	revised, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{
-		ID:            concerts.ID,
-		Name:          &name,
-		Enabled:       &off,
-		ConfigVersion: &version,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want.Status, want.EnabledBy, want.UpdatedAt = feed.StatusDisabled, feed.ByAPI, later
-	want.Settings.Name, want.Settings.Config.Version = "Gigs", 2
-	if diff := cmp.Diff(want, revised.Value); diff != "" {
-		t.Errorf("revised (-want +got):\n%s", diff)
-	}
-	if _, err := f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID})
-	refused(t, err, command.NotFound, "")
-	_, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID})
-	refused(t, err, command.NotFound, "")
-}
-
 func TestFeedTexts(t *testing.T) {
 	t.Parallel()
 	f := onFeeds(t)
@@ -274,31 +222,6 @@ func TestFeedTexts(t *testing.T) {
 		_, err = f.ReviseFeed(t.Context(), f.by, tt.revise)
 		refused(t, err, command.Malformed, tt.field)
 	}
-}
-
-func TestSharedFeedsAreReadNotChanged(t *testing.T) {
-	t.Parallel()
-	f := onFeeds(t)
-	concerts := f.feed()
-	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
-	_, err := f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
-	refused(t, err, command.NotFound, "")
-	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
-	refused(t, err, command.Forbidden, "")
-	if _, err := f.UnshareFeed(t.Context(), operator, command.UnshareFeed(share)); err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
-	refused(t, err, command.NotFound, "")
-	share.Organization = uuid.New()
-	_, err = f.ShareFeed(t.Context(), operator, share)
-	refused(t, err, command.NotFound, "organizationId")
-	share.Organization, share.FeedType = f.reader.Organization, "news"
-	_, err = f.ShareFeed(t.Context(), operator, share)
-	refused(t, err, command.NotFound, "")
 }
 
 func TestRegisterFeed(t *testing.T) {
@@ -334,56 +257,6 @@ func TestRegisterFeed(t *testing.T) {
 		t.Log(name)
 		refused(t, err, tt.kind, tt.field)
 	}
-}
-
-func TestAttachAndDetach(t *testing.T) {
-	t.Parallel()
-	f := onFeeds(t)
-	concerts, site := f.feed(), f.site()
-	in := command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: site}
-	first, err := f.AttachSource(t.Context(), f.by, in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(first.Value.Associations) != 1 {
-		t.Fatalf("associations: %+v, want one", first.Value.Associations)
-	}
-	association := first.Value.Associations[0].ID
-	want := []feed.Association{{
-		ID:         association,
-		SourceType: "site",
-		SourceID:   site,
-		At:         noon,
-	}}
-	again, err := f.AttachSource(t.Context(), f.by, in)
-	if diff := cmp.Diff([][]feed.Association{want, want}, [][]feed.Association{first.Value.Associations,
-		again.Value.Associations}); diff != "" || err != nil {
-		t.Errorf("associations (-want +got), %v:\n%s", err, diff)
-	}
-	for _, tt := range []struct {
-		in    command.AttachSource
-		kind  command.Kind
-		field string
-	}{
-		{command.AttachSource{FeedID: concerts.ID, SourceType: "rss", SourceID: site}, command.Malformed, "sourceType"},
-		{command.AttachSource{FeedID: concerts.ID, SourceType: "sitemap", SourceID: site}, command.Invalid, "sourceType"},
-		{command.AttachSource{FeedID: concerts.ID, SourceType: "site", SourceID: uuid.New()}, command.NotFound, "sourceId"},
-		{command.AttachSource{FeedID: uuid.New(), SourceType: "site", SourceID: site}, command.NotFound, ""},
-	} {
-		_, err := f.AttachSource(t.Context(), f.by, tt.in)
-		refused(t, err, tt.kind, tt.field)
-	}
-	// the source's id, not the association's
-	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: site})
-	refused(t, err, command.NotFound, "")
-	if _, err := f.DetachSource(t.Context(), f.by, command.DetachSource{
-		FeedID:        concerts.ID,
-		AssociationID: association,
-	}); err != nil {
-		t.Error(err)
-	}
-	_, err = f.DetachSource(t.Context(), f.by, command.DetachSource{FeedID: concerts.ID, AssociationID: association})
-	refused(t, err, command.NotFound, "")
 }
 
 func TestGiveFeedback(t *testing.T) {
@@ -490,4 +363,71 @@ func TestStoreGone(t *testing.T) {
 			t.Errorf("%s: %v, want that the store is unavailable", name, err)
 		}
 	}
+}
+
+func TestFeedsFromCreateToDelete(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	concerts := f.feed()
+	want := feed.State{
+		Organization: f.org,
+		FeedType:     feed.TypeEvent,
+		Status:       feed.StatusEnabled,
+		EnabledBy:    feed.BySystem,
+		Settings:     feed.Settings{Name: "Concerts", Description: "In town", Config: feed.Config{Version: 1}},
+		CreatedAt:    noon,
+		UpdatedAt:    noon,
+	}
+	if diff := cmp.Diff(want, concerts.Value); diff != "" {
+		t.Errorf("created (-want +got):\n%s", diff)
+	}
+	name, off, version := "Gigs", false, 2.0
+	later := noon.Add(time.Hour)
+	f.Now = func() time.Time { return later.Add(time.Nanosecond) }
+	revised, err := f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{
+		ID:            concerts.ID,
+		Name:          &name,
+		Enabled:       &off,
+		ConfigVersion: &version,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Status, want.EnabledBy, want.UpdatedAt = feed.StatusDisabled, feed.ByAPI, later
+	want.Settings.Name, want.Settings.Config.Version = "Gigs", 2
+	if diff := cmp.Diff(want, revised.Value); diff != "" {
+		t.Errorf("revised (-want +got):\n%s", diff)
+	}
+	if _, err := f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.by, command.DeleteFeed{ID: concerts.ID})
+	refused(t, err, command.NotFound, "")
+	_, err = f.ReviseFeed(t.Context(), f.by, command.ReviseFeed{ID: concerts.ID})
+	refused(t, err, command.NotFound, "")
+}
+
+func TestSharedFeedsAreReadNotChanged(t *testing.T) {
+	t.Parallel()
+	f := onFeeds(t)
+	concerts := f.feed()
+	share := command.ShareFeed{FeedType: "event", FeedID: concerts.ID, Organization: f.reader.Organization}
+	_, err := f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
+	refused(t, err, command.NotFound, "")
+	if _, err := f.ShareFeed(t.Context(), operator, share); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
+	refused(t, err, command.Forbidden, "")
+	if _, err := f.UnshareFeed(t.Context(), operator, command.UnshareFeed(share)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.DeleteFeed(t.Context(), f.reader, command.DeleteFeed{ID: concerts.ID})
+	refused(t, err, command.NotFound, "")
+	share.Organization = uuid.New()
+	_, err = f.ShareFeed(t.Context(), operator, share)
+	refused(t, err, command.NotFound, "organizationId")
+	share.Organization, share.FeedType = f.reader.Organization, "news"
+	_, err = f.ShareFeed(t.Context(), operator, share)
+	refused(t, err, command.NotFound, "")
 }

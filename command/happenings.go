@@ -34,7 +34,7 @@ func (c *Commands) SplitHappening(
 		return split, err
 	}
 	state := loaded.State
-	if len(state.Tellings) == 0 {
+	if len(state.Sightings) == 0 {
 		return split, unknown
 	}
 	var pairs []SplitOff

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/sync/errgroup"
 
 	"carillon/aggregates/organization"
@@ -83,7 +84,10 @@ func (c *Commands) published(ctx context.Context, events []Publish) (map[uuid.UU
 // costs a look into memory.
 func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
 	now := c.now()
-	if id == uuid.Nil || c.known.has(id, now) {
+	if id == uuid.Nil {
+		return nil
+	}
+	if seen, known := c.known.cache().Get(id); known && now.Sub(seen) < knownFor {
 		return nil
 	}
 	loaded, err := organization.Aggregate.Load(ctx, c.Store, id)
@@ -94,7 +98,7 @@ func (c *Commands) requireKnown(ctx context.Context, id uuid.UUID) error {
 		return refuse(NotFound, "organizationId", "organizationId %s is no organization that exists: register it first, "+
 			"or correct the id", id)
 	}
-	c.known.note(id, now)
+	c.known.cache().Add(id, now)
 	return nil
 }
 
@@ -102,35 +106,17 @@ const (
 	// knownFor is how long an organization counts as one that exists. Another process may delete it meanwhile; events for
 	// it then reach no receiver, as those published just before.
 	knownFor = 10 * time.Minute
-	// mostKnown bounds the memory of them, to some ten megabytes.
-	mostKnown = 100_000
+	// maxRecentTimes bounds the memory of them, to some ten megabytes.
+	maxRecentTimes = 100_000
 )
 
-// knownOrganizations are those that existed when they were looked for last. It may forget. The zero value is ready to
-// use.
-type knownOrganizations struct {
-	mu   sync.RWMutex
-	seen map[uuid.UUID]time.Time
+// recentTimes keeps when keys came up last, for those that came up last. The zero value is ready to use.
+type recentTimes[K comparable] struct {
+	once sync.Once
+	last *lru.Cache[K, time.Time]
 }
 
-func (k *knownOrganizations) has(id uuid.UUID, now time.Time) bool {
-	k.mu.RLock()
-	defer k.mu.RUnlock()
-	at, ok := k.seen[id]
-	return ok && now.Sub(at) < knownFor
-}
-
-func (k *knownOrganizations) note(id uuid.UUID, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.seen == nil || len(k.seen) >= mostKnown {
-		k.seen = map[uuid.UUID]time.Time{}
-	}
-	k.seen[id] = now
-}
-
-func (k *knownOrganizations) forget(id uuid.UUID) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.seen, id)
+func (t *recentTimes[K]) cache() *lru.Cache[K, time.Time] {
+	t.once.Do(func() { t.last, _ = lru.New[K, time.Time](maxRecentTimes) }) // fails for a maximum below 1 only
+	return t.last
 }

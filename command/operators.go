@@ -107,6 +107,9 @@ type RecordAction struct {
 
 // RecordAction records an action under the name of who does it, before it is done.
 func (c *Commands) RecordAction(ctx context.Context, by Caller, in RecordAction) error {
+	if err := checkText("subject", in.Subject, maxReasonLength); err != nil {
+		return err
+	}
 	_, err := operator.Aggregate.Execute(ctx, c.Store, uuid.New(), operator.Act{
 		Action:  in.Action,
 		Subject: in.Subject,

@@ -149,7 +149,7 @@ func (c *Commands) DeleteOrganization(
 	ctx context.Context, by Caller, in DeleteOrganization,
 ) (Result[organization.State], error) {
 	deleted, err := c.onOrganization(ctx, by, in.Organization, organization.Delete{At: c.now()})
-	c.known.forget(in.Organization)
+	c.known.cache().Remove(in.Organization)
 	return deleted, err
 }
 

@@ -18,8 +18,8 @@ type Quotas interface {
 	// Claim counts things that are about to be made, under the id of one of them or of their maker. It fails with an
 	// *organization.LimitError if the organization would exceed its limit.
 	Claim(ctx context.Context, of uuid.UUID, limit organization.Limit, id uuid.UUID, amount int) error
-	// Settle sets the position at which the claimed things were recorded; eventstore.Start means they were not.
-	Settle(ctx context.Context, id uuid.UUID, at eventstore.Position)
+	// Confirm sets the position at which the claimed things were recorded; eventstore.Start means they were not.
+	Confirm(ctx context.Context, id uuid.UUID, at eventstore.Position)
 	// Spend counts n actions of an organization against its limit for a window of time, or none. wait is the time until
 	// the next one is allowed, if they are not.
 	Spend(ctx context.Context, of uuid.UUID, limit organization.Limit, n int) (wait time.Duration, err error)
@@ -38,9 +38,9 @@ type amount struct {
 	n     int
 }
 
-// settleTimeout bounds how long a request waits until what it claimed is settled. After that the claim counts for a
+// confirmTimeout bounds how long a request waits until what it claimed is confirmed. After that the claim counts for a
 // while.
-const settleTimeout = 5 * time.Second
+const confirmTimeout = 5 * time.Second
 
 // errPartly is in an error of record if a part of the claim was recorded all the same.
 var errPartly = errors.New("part of it was recorded")
@@ -71,9 +71,9 @@ func within[T any](
 		at = eventstore.Start
 	}
 	if !errors.Is(err, eventstore.ErrUnavailable) && ctx.Err() == nil { // else it may have been recorded
-		settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+		confirming, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 		defer cancel()
-		quotas.Settle(settling, a.id, at)
+		quotas.Confirm(confirming, a.id, at)
 	}
 	return recorded, err
 }

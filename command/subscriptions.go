@@ -24,23 +24,13 @@ type CreateSubscription struct {
 // UpsertSubscription is the input of a create or replacement by name: the settings' ExternalID is required.
 type UpsertSubscription CreateSubscription
 
-// ReplaceSubscription is the input of a replacement. The name stays, whatever the settings say.
-type ReplaceSubscription struct {
-	Destination uuid.UUID
-	ID          uuid.UUID
-	Settings    subscription.Settings
-}
-
-// ReviseSubscription is the input of a change. Nil fields stay as they are. Feeds, where given, replaces the pins.
+// ReviseSubscription is the input of a change.
 type ReviseSubscription struct {
 	Destination uuid.UUID
 	ID          uuid.UUID
-	ExternalID  *string
-	EventTypes  []string
-	ScopeKind   *string
-	FeedType    *string
-	Feeds       *[]subscription.Pin
-	Active      *bool
+	Sets        subscription.Field    // the settings that change
+	Settings    subscription.Settings // their values
+	Active      *bool                 // Optional
 	// Expected is the revision of the settings that the caller has seen: the change is refused if there is a later one.
 	// Optional.
 	Expected *eventstore.Revision
@@ -169,36 +159,16 @@ func (c *Commands) replaceNamedSubscription(
 	case known.State.Status == subscription.StatusDeleted || known.State.Settings.ExternalID != in.Settings.ExternalID:
 		return changed, eventstore.ErrWrongRevision
 	}
-	changed, err = c.reviseSubscription(ctx, by, known, false, replacing(in.Destination, id, in.Settings))
+	changed, err = c.reviseSubscription(ctx, by, known, false, ReviseSubscription{
+		Destination: in.Destination,
+		ID:          id,
+		Sets:        subscription.FieldsAll,
+		Settings:    in.Settings,
+	})
 	if errors.Is(err, subscription.ErrUnknown) { // deleted right now
 		err = eventstore.ErrWrongRevision
 	}
 	return changed, err
-}
-
-// ReplaceSubscription makes all settings but the name what the input says. Access to the pinned feeds is checked again.
-func (c *Commands) ReplaceSubscription(
-	ctx context.Context, by Caller, in ReplaceSubscription,
-) (Result[subscription.State], error) {
-	if err := c.checkSettings(ctx, by, CreateSubscription{
-		Destination: in.Destination,
-		Settings:    in.Settings,
-	}); err != nil {
-		return Result[subscription.State]{}, err
-	}
-	return c.ReviseSubscription(ctx, by, replacing(in.Destination, in.ID, in.Settings))
-}
-
-// replacing is the change that makes all settings but the name what they are in d.
-func replacing(dest, id uuid.UUID, d subscription.Settings) ReviseSubscription {
-	return ReviseSubscription{
-		Destination: dest,
-		ID:          id,
-		EventTypes:  d.EventTypes,
-		ScopeKind:   &d.ScopeKind,
-		FeedType:    &d.FeedType,
-		Feeds:       &d.Feeds,
-	}
 }
 
 // ReviseSubscription changes what the input names. The settings that come of it are validated as a whole; reactivation
@@ -206,17 +176,17 @@ func replacing(dest, id uuid.UUID, d subscription.Settings) ReviseSubscription {
 func (c *Commands) ReviseSubscription(
 	ctx context.Context, by Caller, in ReviseSubscription,
 ) (changed Result[subscription.State], err error) {
-	if in.ExternalID == nil {
+	if !in.Sets.Has(subscription.FieldExternalID) {
 		known, err := c.knownSubscription(ctx, by, in)
 		if err != nil {
 			return changed, err
 		}
 		return c.reviseSubscription(ctx, by, known, false, in)
 	}
-	if err := CheckExternalID("externalId", *in.ExternalID); err != nil {
+	if err := CheckExternalID("externalId", in.Settings.ExternalID); err != nil {
 		return changed, err
 	}
-	name := reservation.Name{Scope: in.Destination, ExternalID: *in.ExternalID}
+	name := reservation.Name{Scope: in.Destination, ExternalID: in.Settings.ExternalID}
 	err = c.subscriptionNames().Rename(ctx, by.metadata(), in.ID, name,
 		func(ctx context.Context) (reservation.Renaming, error) {
 			known, err := c.knownSubscription(ctx, by, in)
@@ -250,24 +220,19 @@ func (c *Commands) reviseSubscription(ctx context.Context, by Caller, known even
 	command := subscription.Revise{
 		Organization: by.Organization,
 		Destination:  in.Destination,
-		EventTypes:   in.EventTypes,
-		ScopeKind:    in.ScopeKind,
-		FeedType:     in.FeedType,
-		Feeds:        in.Feeds,
+		Sets:         in.Sets,
+		Settings:     in.Settings,
 		Active:       in.Active,
 		At:           c.now(),
 	}
-	if rename {
-		command.ExternalID = in.ExternalID
+	if !rename {
+		command.Sets &^= subscription.FieldExternalID
 	}
-	merged := command.Merge(known.State.Settings)
-	if err := c.checkTypes(merged.EventTypes); err != nil {
+	merged := known.State.Settings.With(command.Sets, command.Settings)
+	if err := errors.Join(refused(merged.Validate()), c.checkTypes(merged.EventTypes)); err != nil {
 		return changed, err
 	}
-	if err := merged.Validate(); err != nil {
-		return changed, refused(err)
-	}
-	if in.Feeds != nil || in.Active != nil && *in.Active {
+	if in.Sets.Has(subscription.FieldFeeds) || in.Active != nil && *in.Active {
 		if err := c.checkPins(ctx, by, merged.Feeds); err != nil {
 			return changed, err
 		}

@@ -64,7 +64,10 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 			}))
 		},
 		"subscription renamed": func(s string) error {
-			return one(f.ReviseSubscription(ctx, f.by, command.ReviseSubscription{Destination: id, ID: id, ExternalID: &s}))
+			return one(f.ReviseSubscription(ctx, f.by, command.ReviseSubscription{
+				Sets:     subscription.FieldExternalID,
+				Settings: subscription.Settings{ExternalID: s},
+			}))
 		},
 		"event source": func(s string) error {
 			return publish(command.Publish{Type: "news.item.added", Source: s})
@@ -92,6 +95,9 @@ func TestUseCasesRefuseUnstorableTexts(t *testing.T) {
 		},
 		"operator": func(s string) error {
 			return one(f.IssueOperatorToken(ctx, operator, command.IssueOperatorToken{Name: s}))
+		},
+		"object of an action": func(s string) error {
+			return f.RecordAction(ctx, operator, command.RecordAction{Action: "renew-keys", Subject: s})
 		},
 		"auditor": func(s string) error {
 			return one(f.IssueAuditorToken(ctx, operator, command.IssueAuditorToken{Name: s}))

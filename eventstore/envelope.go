@@ -62,6 +62,9 @@ func (r *Recorded) Category() string {
 	return category
 }
 
+// RecordedAt returns when the store recorded the event, as events and webhooks show times.
+func (r *Recorded) RecordedAt() time.Time { return r.Created.UTC().Truncate(time.Microsecond) }
+
 // StreamID is the uuid in the stream's name, or uuid.Nil if the stream is not one of an aggregate.
 func (r *Recorded) StreamID() uuid.UUID {
 	_, id, _ := strings.Cut(r.Stream, "-")

@@ -6,11 +6,7 @@ import "context"
 // then together with its checkpoint; after a crash it gets the events since then again. So what it does must be
 // idempotent (derived ids), and its decisions must follow from the events alone, never from the clock.
 type ProcessManager interface {
-	// Name is its name, and that of its checkpoint: lower case and "_".
-	Name() string
-	Filter() Filter
-	// Version of the saved state. Under another version it starts from nothing, with all events.
-	Version() int
+	Traits() Traits
 	// Restore puts back a row that Changed gave, before the first React.
 	Restore(row SavedRow) error
 	// Begin ends the restoring. Events up to replayTo, the head of the store at this moment, may have been seen before.
@@ -21,26 +17,35 @@ type ProcessManager interface {
 	Changed() ([]SavedRow, error)
 }
 
-// Comparable is a ProcessManager of whose state a part follows from events that are never removed. It can be folded
-// again, without effects, and compared with what is saved.
-type Comparable interface {
-	ProcessManager
-	// Folds are the events that Fold takes.
-	Folds() Filter
-	// Fold applies an event to that part of the state, and does nothing else.
-	Fold(recorded *Recorded) error
-	// Folded returns all rows of that part.
-	Folded() ([]SavedRow, error)
+// Traits are what a process manager declares about itself: it is run by them.
+type Traits struct {
+	Name    string // its own, and that of its checkpoint: lower case and "_"
+	Version int    // of the saved state. Under another version it starts from nothing, with all events.
+	Filter  Filter
+	// Lingers is set if it need not act at once: while no caller waits for it, it gets events in batches, as read models
+	// do.
+	Lingers bool
+	// Tables is the DDL of separate tables, for state that is too large to be held in memory. They lie in its schema,
+	// beside the state that is restored. If they were made with another one, it starts from nothing, with all events.
+	// Optional.
+	Tables string
+	// Folded is the part of the state that can be compared with the log. Optional.
+	Folded *Folded
+	// Deferred is what may be recorded after React has returned. Optional.
+	Deferred Deferred
 }
 
-// Lingerer is implemented by a ProcessManager that need not act at once: while no caller waits for it, it gets events
-// in batches, as read models do.
-type Lingerer interface{ Lingers() bool }
+// Folded is a part of a process manager's state that follows from events that are never removed: it can be folded
+// again, without effects, and compared with what is saved.
+type Folded struct {
+	Filter Filter                // of the events
+	Fold   func(*Recorded) error // applies an event to that part of the state, and does nothing else
+	Rows   func() ([]SavedRow, error)
+}
 
-// Deferring is implemented by a ProcessManager whose React may return before all consequences of a batch are recorded.
-// Its state is saved, and others rely on its events, only after they have waited for the rest.
-type Deferring interface {
-	ProcessManager
+// Deferred is the part of a process manager that records consequences of a batch when React has returned. The state is
+// saved, and others rely on the events, only after they have waited for the rest.
+type Deferred interface {
 	// Pending returns a function that waits until all work that React has accepted by now is recorded. It fails if that
 	// won't happen any more, or the context ends first. nil means it is recorded. Safe for concurrent use.
 	Pending() func(ctx context.Context) error

@@ -48,8 +48,8 @@ func (a anchor) find(
 	return eventstore.Start, false, false, nil
 }
 
-// verdict is the decision about a checkpoint.
-type verdict struct {
+// storeMatch is the decision about a checkpoint.
+type storeMatch struct {
 	why     string              // "" if it holds
 	resume  bool                // go on after this position with the present rows, else begin from nothing
 	at      eventstore.Position // in the present store
@@ -58,28 +58,28 @@ type verdict struct {
 
 const endsBefore = "the event store ends before the checkpoint"
 
-// judge compares a checkpoint with the store that the process runs on. A checkpoint of another store is worthless: its
-// position is in the middle of something else there. So is one whose last event is gone, as after a restore of an older
-// backup. A checkpoint beyond the store's end whose last event is there continues after that.
+// compareStore compares a checkpoint with the store that the process runs on. A checkpoint of another store is
+// worthless: its position is in the middle of something else there. So is one whose last event is gone, as after a
+// restore of an older backup. A checkpoint beyond the store's end whose last event is there continues after that.
 //
 // Read models are then rebuilt, as they hold positions themselves. A process manager goes on after its last event, if
 // the store has it: it has acted on all events up to there, which are in the copy too, and must not act on them again.
-func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
+func (r *Runner) compareStore(ctx context.Context, c checkpoint) (storeMatch, error) {
 	present, err := r.Identity(ctx)
 	if err != nil {
-		return verdict{}, fmt.Errorf("identify the event store: %w", err)
+		return storeMatch{}, fmt.Errorf("identify the event store: %w", err)
 	}
-	v := verdict{present: present, why: c.outdated}
+	v := storeMatch{present: present, why: c.outdated}
 	if c.position == eventstore.Start {
 		return v, nil
 	}
 	at, found, retired, err := c.anchor.find(ctx, r.Store)
 	if err != nil {
-		return verdict{}, err
+		return storeMatch{}, err
 	}
 	head, err := r.Store.Head(ctx)
 	if err != nil {
-		return verdict{}, fmt.Errorf("head: %w", err)
+		return storeMatch{}, fmt.Errorf("head: %w", err)
 	}
 	switch {
 	case c.store != "" && c.store != present:
@@ -87,7 +87,7 @@ func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	case head.Before(c.position) && found:
 		// It was restored from an older backup, or it has sent a checkpoint past its newest event, as some servers do. All
 		// processed events are there either way, and the next ones may stand before the checkpoint.
-		return verdict{
+		return storeMatch{
 			why:     endsBefore,
 			resume:  true,
 			at:      at,
@@ -102,12 +102,12 @@ func (r *Runner) judge(ctx context.Context, c checkpoint) (verdict, error) {
 	return v, nil
 }
 
-// reconcile acts on the verdict, before a consumer goes on.
+// reconcile acts on the storeMatch, before a consumer goes on.
 func (r *Runner) reconcile(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
 	if r.Identity == nil {
 		return nil
 	}
-	v, err := r.judge(ctx, s.checkpoint)
+	v, err := r.compareStore(ctx, s.checkpoint)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (r *Runner) relocate(ctx context.Context, s *session, c consumer, log *slog
 	if r.Identity == nil {
 		return eventstore.ErrInvalidPosition
 	}
-	v, err := r.judge(ctx, s.checkpoint)
+	v, err := r.compareStore(ctx, s.checkpoint)
 	if err != nil {
 		return err
 	}
@@ -129,8 +129,7 @@ func (r *Runner) relocate(ctx context.Context, s *session, c consumer, log *slog
 	return r.act(ctx, s, c, v, log)
 }
 
-func (r *Runner) act(ctx context.Context, s *session, c consumer, v verdict, log *slog.Logger) error {
-	readModel, isReadModel := c.(*projecting)
+func (r *Runner) act(ctx context.Context, s *session, c consumer, v storeMatch, log *slog.Logger) error {
 	switch {
 	case v.why == "" && v.present == s.store:
 		return nil
@@ -140,10 +139,10 @@ func (r *Runner) act(ctx context.Context, s *session, c consumer, v verdict, log
 		log.Info("checkpoint moved back to the last processed event", "why", v.why, "was", s.position.String(),
 			"now", v.at.String())
 		return s.moveTo(ctx, v.present, v.at)
-	case isReadModel:
+	case c.model != nil:
 		log.Warn("rebuilding the read model; the old one serves until then", "why", v.why,
 			"was", s.position.String())
-		return r.replace(ctx, s, readModel.model, v.why)
+		return r.replace(ctx, s, *c.model, v.why)
 	case v.resume:
 		log.Warn("checkpoint moved: continuing after the last processed event, which the event store has", "why", v.why,
 			"was", s.position.String(), "now", v.at.String())
@@ -151,7 +150,7 @@ func (r *Runner) act(ctx context.Context, s *session, c consumer, v verdict, log
 	}
 	log.Warn("checkpoint dropped, starting from the first event", "why", v.why,
 		"was", s.position.String())
-	return s.restart(ctx, v.present, c.Schema())
+	return s.restart(ctx, v.present, c.schema)
 }
 
 // replace builds a read model beside the one that is there, and waits until it has taken its place.

@@ -16,7 +16,6 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 )
 
 // witness is a process manager that remembers which events it was given, over all its lives.
@@ -25,9 +24,7 @@ type witness struct {
 	seen *[]uuid.UUID
 }
 
-func (witness) Name() string                      { return "witness" }
-func (witness) Filter() eventstore.Filter         { return eventstore.Categories("thing") }
-func (witness) Version() int                      { return 1 }
+func (witness) Traits() eventstore.Traits         { return (&remembering{name: "witness"}).Traits() }
 func (witness) Restore(eventstore.SavedRow) error { return nil }
 func (witness) Begin(eventstore.Position)         {}
 func (witness) Changed() ([]eventstore.SavedRow, error) {
@@ -49,19 +46,13 @@ func (w *world) lives(store *esdb.Store, last uuid.UUID) []uuid.UUID {
 	w.Helper()
 	var mu sync.Mutex
 	var seen []uuid.UUID
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(w.pool),
-		Identity: store.Identity,
-	}
+	runner := w.runner(store, projections.NewProgress(w.pool))
+	runner.Identity = store.Identity
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = runner.Project(ctx, tally) })
 	running.Go(func() {
-		_ = runner.React(ctx, func() eventstore.ProcessManager { return witness{&mu, &seen} })
+		_ = runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return witness{&mu, &seen} })
 	})
 	identity, err := store.Identity(w.ctx)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 	"carillon/projections/sessionlock"
 )
 
@@ -38,14 +36,8 @@ func slow(gate <-chan struct{}) projections.ReadModel {
 // serve runs a read model on a store; stop ends it as a crash would.
 func (w *world) serve(store *esdb.Store, model projections.ReadModel) (r *projections.Runner, stop func()) {
 	w.Helper()
-	r = &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(w.pool),
-		Identity: store.Identity,
-	}
+	r = w.runner(store, projections.NewProgress(w.pool))
+	r.Identity = store.Identity
 	ctx, cancel := context.WithCancel(w.ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = r.Project(ctx, model) })
@@ -80,7 +72,7 @@ func (w *world) reached(r *projections.Runner) bool {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.ctx, 300*time.Millisecond)
 	defer cancel()
-	err := r.Settling(tally).Settle(ctx, patience)
+	err := r.Wait(tally).For(ctx, patience)
 	// the store's clock may be the first to say that the while is over
 	if err != nil && ctx.Err() == nil && !errors.Is(err, eventstore.ErrUnavailable) {
 		w.Fatal(err)
@@ -118,7 +110,7 @@ func TestAnotherStore_oldServesUntilNewIsBuilt(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ := w.serve(foreign, slow(open))
-	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
+	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.count(stream); got != 2 {
@@ -145,7 +137,7 @@ func TestFirstBuild_incompleteUntilHead(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
+	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if s := w.status("it is whole", func(s projections.Status) bool { return !s.Incomplete }); s.BuildTo != 0 ||
@@ -169,7 +161,7 @@ func TestOlderCheckpoint_settledAtHeadOnly(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	r, _ = w.serve(store, slow(open))
-	if err := r.Settling(tally).Settle(w.ctx, patience); err != nil {
+	if err := r.Wait(tally).For(w.ctx, patience); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.count(stream); got != 702 {
@@ -205,23 +197,17 @@ func TestBuild_partialHeadIsNoGoal(t *testing.T) {
 	for i := range 3 {
 		w.append(stream, eventstore.Revision(i), "thing.happened.v1")
 	}
-	r := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    &unsure{Store: w.store},
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
-	settling := r.Settling(tally)
-	if err := settling.Settle(w.ctx, patience); !errors.Is(err, eventstore.ErrUnavailable) {
+	r := w.runner(&unsure{Store: w.store}, progress)
+	wait := r.Wait(tally)
+	if err := wait.For(w.ctx, patience); !errors.Is(err, eventstore.ErrUnavailable) {
 		t.Fatalf("err = %v, want that it could not be found out", err)
 	}
-	if err := settling.Settle(w.ctx, 100*time.Millisecond); !errors.Is(err, projections.ErrBehind) &&
+	if err := wait.For(w.ctx, 100*time.Millisecond); !errors.Is(err, projections.ErrBehind) &&
 		!errors.Is(err, eventstore.ErrUnavailable) { // as in reached
 		t.Errorf("settled (%v) although three events are missing", err)
 	}
 	w.project(tally)
-	if err := settling.Settle(w.ctx, patience); err != nil || w.count(stream) != 4 {
+	if err := wait.For(w.ctx, patience); err != nil || w.count(stream) != 4 {
 		t.Errorf("settled (%v) with %d of 4 events", err, w.count(stream))
 	}
 }

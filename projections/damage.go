@@ -66,16 +66,16 @@ func (s *session) missing(ctx context.Context, ddl string) (names []string, err 
 // mendMissing makes dropped tables again: a read model is rebuilt, beside the rest of the old one, and a process
 // manager begins from nothing.
 func (r *Runner) mendMissing(ctx context.Context, s *session, c consumer, log *slog.Logger) error {
-	names, err := s.missing(ctx, c.Schema())
+	names, err := s.missing(ctx, c.schema)
 	if err != nil || len(names) == 0 {
 		return err
 	}
 	why := "missing: " + strings.Join(slices.Sorted(slices.Values(names)), ", ")
-	if m, is := c.(*projecting); is {
-		return r.mend(ctx, s, m.model, why, log)
+	if c.model != nil {
+		return r.mend(ctx, s, *c.model, why, log)
 	}
 	log.Warn("tables missing, beginning from nothing with all events of the event store", "why", why)
-	return s.restart(ctx, s.store, c.Schema())
+	return s.restart(ctx, s.store, c.schema)
 }
 
 // mendPause is how long a read model that was rebuilt because it was damaged, and is damaged still, waits for the next
@@ -87,12 +87,11 @@ const mendPause = 10 * time.Minute
 func (r *Runner) mendDamaged(
 	ctx context.Context, s *session, c consumer, cause error, mended *time.Time, log *slog.Logger,
 ) error {
-	m, is := c.(*projecting)
-	if !is || !damaged(cause) || ctx.Err() != nil || time.Since(*mended) < mendPause {
+	if c.model == nil || !damaged(cause) || ctx.Err() != nil || time.Since(*mended) < mendPause {
 		return cause
 	}
 	*mended = time.Now()
-	if err := r.mend(ctx, s, m.model, cause.Error(), log); err != nil {
+	if err := r.mend(ctx, s, *c.model, cause.Error(), log); err != nil {
 		return errors.Join(cause, err)
 	}
 	return cause // the next session goes on with the new tables

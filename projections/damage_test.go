@@ -3,7 +3,6 @@ package projections_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 )
 
 // carrying is a tally with a mark on each row that no event says.
@@ -23,7 +21,7 @@ var carrying = projections.ReadModel{
 	Project: count,
 	Schema: "CREATE TABLE counts (stream text PRIMARY KEY, n integer NOT NULL, mark text);\nCREATE TABLE others (id " +
 		"uuid);",
-	Carry: func(ctx context.Context, tx pgx.Tx, from string) error {
+	CarryOver: func(ctx context.Context, tx pgx.Tx, from string) error {
 		_, err := tx.Exec(ctx, "UPDATE counts SET mark = o.mark FROM "+from+".counts o WHERE o.stream = counts.stream")
 		return err
 	},
@@ -69,13 +67,7 @@ func TestRebuildOfDamagedReadModel(t *testing.T) {
 			}
 			w.exec("UPDATE tally.counts SET mark = 'x'")
 			w.exec(damage.sql)
-			runner := &projections.Runner{
-				Pool:     w.pool,
-				Locks:    pgtest.Locks(w.T, w.pool),
-				Store:    w.store,
-				Log:      slog.New(slog.DiscardHandler),
-				Progress: progress,
-			}
+			runner := w.runner(w.store, progress)
 			err := runner.Rebuild(w.ctx, carrying, nil)
 			if leftOut, ok := errors.AsType[*projections.LeftOutError](err); ok == damage.marks || err != nil && !ok {
 				t.Fatalf("rebuild: %v (left out: %v)", err, leftOut)
@@ -136,7 +128,9 @@ func TestProcessManagerWithoutItsTable(t *testing.T) {
 	seen := make(chan eventstore.Position, 1000)
 	react := func() (*projections.Progress, func() error) {
 		return w.run(func(ctx context.Context, r *projections.Runner) error {
-			return r.React(ctx, func() eventstore.ProcessManager { return newRemembering(rememberingName, seen) })
+			return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
+				return newRemembering(rememberingName, seen)
+			})
 		})
 	}
 	progress, stop := react()

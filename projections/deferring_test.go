@@ -31,8 +31,6 @@ type later struct {
 	err error
 }
 
-var _ eventstore.Deferring = (*later)(nil)
-
 func newLater() *later {
 	l := &later{
 		let:    make(chan struct{}),
@@ -44,9 +42,12 @@ func newLater() *later {
 	return l
 }
 
-func (*later) Name() string              { return laterName }
-func (*later) Version() int              { return 1 }
-func (*later) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (l *later) Traits() eventstore.Traits {
+	traits := (&remembering{name: laterName}).Traits()
+	traits.Deferred = l
+	return traits
+}
+
 func (l *later) End()                    { l.end() }
 func (l *later) Failed() <-chan struct{} { return l.failed }
 
@@ -94,11 +95,11 @@ func (l *later) Pending() func(context.Context) error {
 	}
 }
 
-// reactLater runs process managers, each of which it gives once it is made.
+// reactLater runs process managers, each of which it returns once it is made.
 func (w *world) reactLater() (progress *projections.Progress, made <-chan *later, stop func() error) {
 	all := make(chan *later, 10)
 	progress, stop = w.run(func(ctx context.Context, r *projections.Runner) error {
-		return r.React(ctx, func() eventstore.ProcessManager {
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
 			l := newLater()
 			all <- l
 			return l
@@ -205,7 +206,7 @@ func TestDeferred_decodeFailureStops(t *testing.T) {
 	made := make(chan *later, 1)
 	ended := make(chan error, 1)
 	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
-		err := r.React(ctx, func() eventstore.ProcessManager {
+		err := r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
 			l := newLater()
 			made <- l
 			return l
@@ -246,7 +247,7 @@ func TestDeferred_remoteWaiterGetsCheckpoint(t *testing.T) {
 		listening := make(chan struct{})
 		go func() { defer close(listening); r.Progress.Listen(ctx, r.Locks) }()
 		defer func() { <-listening }()
-		return r.React(ctx, func() eventstore.ProcessManager {
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
 			l := newLater()
 			close(l.let)
 			all <- l

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	awaited     = "carillon_awaited" // the channel of Postgres on which processes say what they wait for
-	hurryAtMost = 2 * time.Second    // no caller waits for longer
+	awaited   = "carillon_awaited" // the channel of Postgres on which processes say what they wait for
+	maxUrgent = 2 * time.Second    // no caller waits for longer
 )
 
 // Listen hurries consumers of this process that another process waits for, until the context ends. Without it they wait
@@ -28,31 +28,31 @@ func (p *Progress) Listen(ctx context.Context, locks *sessionlock.Locks) {
 		if _, err := fmt.Sscan(payload, &name, &commit, &prepare); err != nil {
 			return // of another version
 		}
-		if heard := p.hears(name); heard != nil {
+		if heard := p.notified(name); heard != nil {
 			heard()
 		} else if _, here, _ := p.get(name); here {
-			go panics.Func("progress", func() { p.hurryTo(ctx, position(commit, prepare), name) })()
+			go panics.Func("progress", func() { p.waitAndSave(ctx, position(commit, prepare), name) })()
 		}
 	})
 }
 
-func (p *Progress) hurryTo(ctx context.Context, to eventstore.Position, name string) {
-	ctx, cancel := context.WithTimeout(ctx, hurryAtMost)
+func (p *Progress) waitAndSave(ctx context.Context, to eventstore.Position, name string) {
+	ctx, cancel := context.WithTimeout(ctx, maxUrgent)
 	defer cancel()
 	if p.Await(ctx, to, name) {
 		p.save(name) // who waits elsewhere goes by the checkpoint
 	}
 }
 
-// Hear calls a function whenever a process, this one included, announces a name to the others. It must not wait for
-// anything.
-func (p *Progress) Hear(name string, heard func()) {
+// OnNotified calls a function whenever a process, this one included, announces a name to the others. It must wait for
+// nothing.
+func (p *Progress) OnNotified(name string, heard func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard[name] = heard
 }
 
-func (p *Progress) hears(name string) func() {
+func (p *Progress) notified(name string) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.heard[name]

@@ -107,7 +107,7 @@ func TestLinger_readerEndsIt(t *testing.T) {
 func (w *world) listened(progress *projections.Progress) {
 	w.Helper()
 	heard := make(chan struct{}, 1)
-	progress.Hear("probe", func() {
+	progress.OnNotified("probe", func() {
 		select {
 		case heard <- struct{}{}:
 		default:
@@ -138,10 +138,11 @@ type patientManager struct {
 	seen chan<- eventstore.Position
 }
 
-func (patientManager) Name() string              { return patientName }
-func (patientManager) Version() int              { return 1 }
-func (patientManager) Filter() eventstore.Filter { return eventstore.Categories("thing") }
-func (patientManager) Lingers() bool             { return true }
+func (patientManager) Traits() eventstore.Traits {
+	traits := (&remembering{name: patientName}).Traits()
+	traits.Lingers = true
+	return traits
+}
 
 func (p patientManager) React(_ context.Context, batch []eventstore.Recorded) error {
 	for _, event := range batch {
@@ -157,7 +158,7 @@ func TestLinger_processManager(t *testing.T) {
 	progress, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
 		r.Linger = years
 		r.Store = &watched{Store: tail.New(r.Store, r.Log), caughtUp: sync.OnceFunc(func() { close(caught) })}
-		return r.React(ctx, func() eventstore.ProcessManager { return &patientManager{seen: seen} })
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return &patientManager{seen: seen} })
 	})
 	select {
 	case <-caught:

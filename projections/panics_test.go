@@ -33,9 +33,7 @@ type shaky struct {
 
 const shakyName = "shaky"
 
-func (*shaky) Name() string              { return shakyName }
-func (*shaky) Version() int              { return 1 }
-func (*shaky) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (*shaky) Traits() eventstore.Traits { return (&remembering{name: shakyName}).Traits() }
 
 func (s *shaky) React(context.Context, []eventstore.Recorded) error {
 	s.at("reaction")
@@ -83,7 +81,7 @@ func TestConsumers_surviveAPanic(t *testing.T) {
 			}
 			projected, _ := w.project(model)
 			reacted, _ := w.run(func(ctx context.Context, r *projections.Runner) error {
-				return r.React(ctx, func() eventstore.ProcessManager { return &shaky{planted: p} })
+				return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager { return &shaky{planted: p} })
 			})
 			revision := eventstore.NoStream
 			if place == "build" {

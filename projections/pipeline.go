@@ -36,10 +36,10 @@ func (t *pipelined) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchRe
 	if slices.ContainsFunc(batch.QueuedQueries, reads) {
 		return t.send(ctx, batch)
 	}
-	return &keptBack{tx: t, batch: batch, send: func() pgx.BatchResults { return t.send(ctx, batch) }}
+	return &deferredBatch{tx: t, batch: batch, send: func() pgx.BatchResults { return t.send(ctx, batch) }}
 }
 
-// send sends what is ahead and a batch, and gives the results of the batch.
+// send sends the deferred batches and a batch, and returns the results of the latter.
 func (t *pipelined) send(ctx context.Context, batch *pgx.Batch) pgx.BatchResults {
 	ahead := t.ahead
 	t.ahead = nil
@@ -117,15 +117,15 @@ func (t *pipelined) Rollback(ctx context.Context) error {
 	return nil
 }
 
-// keptBack are the results of a batch that is not sent yet.
-type keptBack struct {
+// deferredBatch are the results of a batch that is not sent yet.
+type deferredBatch struct {
 	tx    *pipelined
 	batch *pgx.Batch
 	send  func() pgx.BatchResults
 	sent  pgx.BatchResults // once a result is asked for
 }
 
-func (k *keptBack) now() pgx.BatchResults {
+func (k *deferredBatch) now() pgx.BatchResults {
 	if k.sent == nil {
 		k.sent = k.send()
 	}
@@ -133,32 +133,32 @@ func (k *keptBack) now() pgx.BatchResults {
 }
 
 // Exec implements pgx.BatchResults.
-func (k *keptBack) Exec() (pgconn.CommandTag, error) { return k.now().Exec() }
+func (k *deferredBatch) Exec() (pgconn.CommandTag, error) { return k.now().Exec() }
 
 // Query implements pgx.BatchResults.
-func (k *keptBack) Query() (pgx.Rows, error) { return k.now().Query() }
+func (k *deferredBatch) Query() (pgx.Rows, error) { return k.now().Query() }
 
 // QueryRow implements pgx.BatchResults.
-func (k *keptBack) QueryRow() pgx.Row { return k.now().QueryRow() }
+func (k *deferredBatch) QueryRow() pgx.Row { return k.now().QueryRow() }
 
 // Tx implements pgx.BatchResults.
-func (k *keptBack) Tx() pgx.Tx { return nil }
+func (k *deferredBatch) Tx() pgx.Tx { return nil }
 
 // Close implements pgx.BatchResults.
-func (k *keptBack) Close() error {
+func (k *deferredBatch) Close() error {
 	if k.sent != nil {
 		return k.sent.Close()
 	}
 	k.tx.ahead = append(k.tx.ahead, k.batch.QueuedQueries...)
-	k.sent = nothing{}
+	k.sent = emptyResults{}
 	return nil
 }
 
 // nothing are the results of a batch that was sent with others.
-type nothing struct{ pgx.BatchResults }
+type emptyResults struct{ pgx.BatchResults }
 
 // Close implements pgx.BatchResults.
-func (nothing) Close() error { return nil }
+func (emptyResults) Close() error { return nil }
 
 // failedRow is a row that can't be read.
 type failedRow struct{ err error }

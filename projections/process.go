@@ -19,48 +19,34 @@ const saveInterval = time.Second
 // reacting drives a process manager and commits its state now and then, and when it ends.
 type reacting struct {
 	eventstore.ProcessManager
-	mu      sync.Mutex    // guards the rest, and calls of Changed
-	lingers time.Duration // if it need not act at once
-	seen    eventstore.Position
-	last    anchor
-	events  int             // since the last save began
-	written int             // events of the batch at hand that a Keeper has committed itself
-	began   time.Time       // the last save
-	saving  chan error      // the save that is in progress, which has the session's position; nil means none
-	owed    bool            // one more is to follow it
-	ending  context.Context // of the saves: it outlives the run, so that the last one can end
-	cancel  context.CancelFunc
+	mu        sync.Mutex // guards the rest, and calls of Changed
+	traits    eventstore.Traits
+	tables    *Tables
+	seen      eventstore.Position
+	last      anchor
+	events    int             // since the last save began
+	written   int             // events of the batch at hand that were committed by Tables.Write
+	began     time.Time       // the last save
+	saving    chan error      // the save that is in progress, which has the session's position; nil means none
+	saveAgain bool            // one more is to follow it
+	ending    context.Context // of the saves: it outlives the run, so that the last one can end
+	cancel    context.CancelFunc
 }
 
-// Schema implements consumer.
-func (p *reacting) Schema() string {
-	ddl := fmt.Sprintf(`-- version %d
+// stateSchema returns the DDL of a process manager's schema.
+func stateSchema(of *eventstore.Traits) string {
+	return fmt.Sprintf(`-- version %d
 CREATE TABLE state (
     kind text NOT NULL,
     id   text NOT NULL,
     data json NOT NULL,
     PRIMARY KEY (kind, id)
-);`, p.Version())
-	if keeper, ok := p.ProcessManager.(Keeper); ok {
-		ddl += keeper.DDL()
-	}
-	return ddl
+);`, of.Version) + of.Tables
 }
 
-// keeperLinger is how long a Keeper lets events come together: it commits each batch, which costs more than processing
-// a few events.
-const keeperLinger = 50 * time.Millisecond
-
-// linger implements consumer: process managers act at once, but for a Keeper and those that say otherwise.
-func (p *reacting) linger() time.Duration {
-	if _, keeps := p.ProcessManager.(Keeper); keeps {
-		return keeperLinger
-	}
-	if l, ok := p.ProcessManager.(eventstore.Lingerer); ok && l.Lingers() {
-		return p.lingers
-	}
-	return 0
-}
+// tablesLinger is how long a process manager with tables lets events come together: it commits each batch, which costs
+// more than processing a few events.
+const tablesLinger = 50 * time.Millisecond
 
 func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	head, err := r.Store.Head(ctx)
@@ -76,9 +62,7 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 	if err := s.read(ctx, &saved); err != nil {
 		return fmt.Errorf("load state: %w", err)
 	}
-	if keeper, ok := p.ProcessManager.(Keeper); ok {
-		keeper.Open(&Tables{p: p, s: s})
-	}
+	p.tables.s = s
 	p.Begin(head)
 	p.seen, p.last, p.began = s.position, s.anchor, time.Now()
 	p.ending, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -88,8 +72,8 @@ func (p *reacting) open(ctx context.Context, r *Runner, s *session) error {
 func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, keeps := p.ProcessManager.(Keeper)
-	if err := p.saved(ctx, keeps && len(batch.Events) > 0); err != nil { // a Keeper may commit while it reacts
+	writes := p.traits.Tables != "" && len(batch.Events) > 0 // it may commit while it reacts
+	if err := p.saved(ctx, writes); err != nil {
 		return err
 	}
 	p.written = 0
@@ -105,7 +89,7 @@ func (p *reacting) handle(ctx context.Context, s *session, batch Batch) error {
 			return nil
 		}
 	}
-	p.owed = (p.owed || batch.Quiet) && p.saving != nil
+	p.saveAgain = (p.saveAgain || batch.Quiet) && p.saving != nil
 	return p.save(s)
 }
 
@@ -121,15 +105,15 @@ func (p *reacting) save(s *session) error {
 		return err
 	}
 	var pending func(context.Context) error
-	if d := p.deferring(); d != nil {
+	if d := p.traits.Deferred; d != nil {
 		pending = d.Pending()
 	}
 	seen, last, events := p.seen, p.last, p.events
 	p.events, p.began = 0, time.Now()
 	p.saving = make(chan error, 1)
 	done := p.saving
-	go panics.Func("consumer "+p.Name(), func() {
-		done <- panics.Catch("consumer "+p.Name(), func() error {
+	go panics.Func("consumer "+p.traits.Name, func() {
+		done <- panics.Catch("consumer "+p.traits.Name, func() error {
 			if pending != nil {
 				if err := pending(p.ending); err != nil {
 					return err
@@ -137,7 +121,7 @@ func (p *reacting) save(s *session) error {
 			}
 			return s.commit(p.ending, seen, last, events, func(tx pgx.Tx) error { return save(p.ending, tx, rows) })
 		})
-		p.saveOwed(s)
+		p.saveRemaining(s)
 	})()
 	return nil
 }
@@ -145,23 +129,23 @@ func (p *reacting) save(s *session) error {
 // saveNow saves without delay, because a caller waits.
 func (p *reacting) saveNow(s *session) {
 	p.mu.Lock()
-	p.owed = true
-	underWay := p.saving != nil && len(p.saving) == 0
+	p.saveAgain = true
+	inProgress := p.saving != nil && len(p.saving) == 0
 	p.mu.Unlock()
-	if !underWay { // else it sees to it when it ends
-		p.saveOwed(s)
+	if !inProgress { // else it sees to it when it ends
+		p.saveRemaining(s)
 	}
 }
 
-// saveOwed saves the changes made during the last save, if no event has come since that would cause a save.
-func (p *reacting) saveOwed(s *session) {
+// saveRemaining saves the changes made during the last save, if no event has come since that would cause a save.
+func (p *reacting) saveRemaining(s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.owed {
+	if !p.saveAgain {
 		return
 	}
-	p.owed = false
-	err := panics.Catch("consumer "+p.Name(), func() error {
+	p.saveAgain = false
+	err := panics.Catch("consumer "+p.traits.Name, func() error {
 		if err := p.saved(p.ending, false); err != nil {
 			return err
 		}
@@ -200,7 +184,7 @@ func (p *reacting) saved(ctx context.Context, wait bool) error {
 func (p *reacting) finish(ctx context.Context, s *session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.owed = false
+	p.saveAgain = false
 	for range 2 { // the save that is in progress, and the last one
 		if err := p.saved(ctx, true); err != nil {
 			return err
@@ -212,21 +196,16 @@ func (p *reacting) finish(ctx context.Context, s *session) error {
 	return p.saved(ctx, true)
 }
 
-func (p *reacting) giveUp() {
+func (p *reacting) abort() {
 	if p.cancel != nil {
 		p.cancel()
 	}
-	if d := p.deferring(); d != nil {
+	if d := p.traits.Deferred; d != nil {
 		d.End()
 	}
 }
 
 func (p *reacting) saver(s *session) func() { return func() { p.saveNow(s) } }
-
-func (p *reacting) deferring() eventstore.Deferring {
-	d, _ := p.ProcessManager.(eventstore.Deferring)
-	return d
-}
 
 func save(ctx context.Context, tx pgx.Tx, rows []eventstore.SavedRow) error {
 	if len(rows) == 0 {

@@ -2,8 +2,6 @@ package projections
 
 import (
 	"context"
-	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -23,14 +21,14 @@ type Progress struct {
 	here    map[string]running
 	changed chan struct{} // closed and replaced at each change
 	waiting map[string]*waiters
-	heard   map[string]func() // see Hear
+	heard   map[string]func() // see OnNotified
 }
 
 // running is a consumer of this process.
 type running struct {
-	at        eventstore.Position
-	deferring eventstore.Deferring // Optional: work that follows from processed events and may be behind.
-	save      func()               // commits what it has seen; nil means it does so whenever it has seen something
+	at       eventstore.Position
+	deferred eventstore.Deferred // Optional: work that follows from processed events and may be behind.
+	save     func()              // commits what it has seen; nil means it does so whenever it has seen something
 }
 
 // waiters are those who wait for one consumer.
@@ -57,7 +55,7 @@ func (p *Progress) begin(name string, c running) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.here[name] = c
-	p.tell(name)
+	p.notify(name)
 }
 
 // save lets a consumer of this process commit what it has seen.
@@ -76,12 +74,12 @@ func (p *Progress) set(name string, to eventstore.Position) {
 	c := p.here[name]
 	c.at = to
 	p.here[name] = c
-	p.tell(name)
+	p.notify(name)
 }
 
-// notify the waiting callers that a consumer has moved.
-func (p *Progress) tell(name string) {
-	p.hasten(name)
+// notify wakes the callers that wait for a consumer. The mutex is held.
+func (p *Progress) notify(name string) {
+	p.updateUrgency(name)
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -90,7 +88,7 @@ func (p *Progress) lost(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.here, name)
-	p.hasten(name)
+	p.updateUrgency(name)
 }
 
 func (p *Progress) get(name string) (at eventstore.Position, here bool, changed <-chan struct{}) {
@@ -125,10 +123,10 @@ func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, na
 			}
 			continue
 		}
-		if c.deferring == nil {
+		if c.deferred == nil {
 			return true
 		}
-		pending := c.deferring.Pending()
+		pending := c.deferred.Pending()
 		if pending == nil || pending(ctx) == nil {
 			return true
 		}
@@ -144,8 +142,8 @@ func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, na
 }
 
 func (p *Progress) await(ctx context.Context, to eventstore.Position, name string) bool {
-	p.hurry(name, 1)
-	defer p.hurry(name, -1)
+	p.addWaiters(name, 1)
+	defer p.addWaiters(name, -1)
 	asked := false
 	for {
 		at, here, changed := p.get(name)
@@ -170,12 +168,12 @@ func (p *Progress) await(ctx context.Context, to eventstore.Position, name strin
 	}
 }
 
-// hurry counts who waits for a consumer of this process.
-func (p *Progress) hurry(name string, more int) {
+// addWaiters counts who waits for a consumer of this process.
+func (p *Progress) addWaiters(name string, more int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waitersOf(name).n += more
-	p.hasten(name)
+	p.updateUrgency(name)
 }
 
 // Hurry lets a consumer of this process come to a position without delay. It waits for nothing.
@@ -185,18 +183,18 @@ func (p *Progress) Hurry(name string, to eventstore.Position) {
 	if w := p.waitersOf(name); w.to.Before(to) {
 		w.to = to
 	}
-	p.hasten(name)
+	p.updateUrgency(name)
 }
 
-// hasten opens or closes what a consumer sees of its waiters. The mutex is held.
-func (p *Progress) hasten(name string) {
+// updateUrgency opens or closes what a consumer sees of its waiters. The mutex is held.
+func (p *Progress) updateUrgency(name string) {
 	w := p.waitersOf(name)
 	c, here := p.here[name]
-	switch hurry := w.n > 0 || here && c.at.Before(w.to); {
-	case hurry && !w.closed:
+	switch urgent := w.n > 0 || here && c.at.Before(w.to); {
+	case urgent && !w.closed:
 		close(w.urgent)
 		w.closed = true
-	case !hurry && w.closed:
+	case !urgent && w.closed:
 		w.urgent, w.closed = make(chan struct{}), false
 	}
 }
@@ -222,31 +220,4 @@ func (p *Progress) waitersOf(name string) *waiters {
 func (p *Progress) Stored(ctx context.Context, name string) eventstore.Position {
 	c, _, _ := loadCheckpoint(ctx, p.pool, name)
 	return c.position
-}
-
-// Settle waits until a read model has applied everything that is in the store now and concerns it. Await can't say
-// that: the newest event in the store may be one that it never gets to see.
-func (p *Progress) Settle(ctx context.Context, store eventstore.Store, model ReadModel) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	at, here, _ := p.get(model.Name)
-	if !here {
-		at = p.Stored(ctx, model.Name)
-	}
-	last, caughtUp := at, false
-	for message := range eventstore.Follow(ctx, store, at, model.Filter, slog.New(slog.DiscardHandler)) {
-		if caughtUp = message.CaughtUp; caughtUp {
-			break
-		}
-		if message.Event != nil {
-			last = message.Position
-		}
-	}
-	if ctx.Err() == nil && !caughtUp {
-		return fmt.Errorf("settle %s: %w", model.Name, eventstore.ErrInvalidPosition)
-	}
-	if ctx.Err() != nil || !p.Await(ctx, last, model.Name) {
-		return fmt.Errorf("settle %s: %w", model.Name, ctx.Err())
-	}
-	return nil
 }

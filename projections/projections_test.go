@@ -67,18 +67,24 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
+// runner makes a runner without a log.
+func (w *world) runner(store eventstore.Store, progress *projections.Progress) *projections.Runner {
+	w.Helper()
+	return &projections.Runner{
+		Pool:     w.pool,
+		Locks:    pgtest.Locks(w.T, w.pool),
+		Store:    store,
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: progress,
+	}
+}
+
 // run starts a runner; stop waits until it has ended and returns its error.
 func (w *world) run(
 	work func(context.Context, *projections.Runner) error,
 ) (progress *projections.Progress, stop func() error) {
 	progress = projections.NewProgress(w.pool)
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	runner := w.runner(w.store, progress)
 	ctx, cancel := context.WithCancel(w.ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- work(ctx, runner) }()
@@ -309,13 +315,7 @@ func TestRebuild_servesOldUntilSwap(t *testing.T) {
 		}
 		writing <- at
 	}()
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	runner := w.runner(w.store, progress)
 	reports := 0
 	if err := runner.Rebuild(w.ctx, tally, func(_, _ eventstore.Position) { reports++ }); err != nil {
 		t.Fatal(err)
@@ -335,13 +335,7 @@ func TestRebuild_oneAtATime(t *testing.T) {
 	progress, _ := w.project(tally)
 	w.await(progress, w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1"),
 		tally.Name)
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	runner := w.runner(w.store, progress)
 	var second error
 	err := runner.Rebuild(w.ctx, tally, func(at, _ eventstore.Position) {
 		if at == eventstore.Start {
@@ -360,13 +354,7 @@ func TestRebuild_failureLeavesOldInPlace(t *testing.T) {
 	w.await(progress, w.append(stream, eventstore.NoStream, "thing.happened.v1"), tally.Name)
 	ctx, cancel := context.WithCancel(w.ctx)
 	cancel()
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	runner := w.runner(w.store, progress)
 	if err := runner.Rebuild(ctx, tally, nil); err == nil {
 		t.Error("a rebuild without a context succeeded")
 	}
@@ -394,7 +382,9 @@ func TestSlowSavesHoldUpNoReaction(t *testing.T) {
 	w := newWorld(t)
 	seen := make(chan eventstore.Position, 1000)
 	progress, stop := w.run(func(ctx context.Context, r *projections.Runner) error {
-		return r.React(ctx, func() eventstore.ProcessManager { return newRemembering(rememberingName, seen) })
+		return r.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
+			return newRemembering(rememberingName, seen)
+		})
 	})
 	first := w.append(eventstore.StreamName("thing", uuid.New()), eventstore.NoStream, "thing.happened.v1")
 	w.await(progress, first, rememberingName)

@@ -120,7 +120,7 @@ func (w *world) half(name string) *half {
 	for _, work := range []func(context.Context) error{
 		func(ctx context.Context) error { return h.runner.Project(ctx, tally) },
 		func(ctx context.Context) error {
-			return h.runner.React(ctx, func() eventstore.ProcessManager {
+			return h.runner.React(ctx, func(*projections.Tables) eventstore.ProcessManager {
 				return newRemembering(rememberingName, make(chan eventstore.Position, 1000))
 			})
 		},

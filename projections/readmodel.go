@@ -35,17 +35,17 @@ type ReadModel struct {
 	// committed with it. An event that can't be decoded is an error that wraps eventstore.ErrUndecodable.
 	Project func(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error
 
-	// Ahead is Project in two steps: it does what needs no rows, and returns what does the rest. So a build can begin with
-	// a batch while the one before is being written. Optional.
-	Ahead func(batch []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error
+	// Prepare is Project in two steps: it does what needs no rows, and returns what does the rest. So a build can begin
+	// with a batch while the one before is being written. Optional.
+	Prepare func(batch []eventstore.Recorded) func(ctx context.Context, tx pgx.Tx) error
 
-	// Later are indexes that Project doesn't read by: a rebuild makes them when all rows are there, which takes a fraction
-	// of the time.
-	Later []string
+	// DeferredIndexes are indexes that Project doesn't read by: a rebuild makes them when all rows are there, which takes
+	// a fraction of the time.
+	DeferredIndexes []string
 
-	// Carry copies the data that no event has from the tables of the schema from, when a rebuild takes their place. tx has
-	// the new tables first on its search path. nil means that events have all data.
-	Carry func(ctx context.Context, tx pgx.Tx, from string) error
+	// CarryOver copies the data that no event has from the tables of the schema from, when a rebuild takes their place. tx
+	// has the new tables first on its search path. nil means that events have all data.
+	CarryOver func(ctx context.Context, tx pgx.Tx, from string) error
 
 	// Unverified are columns, by table, that don't follow from the events alone. Optional.
 	Unverified map[string][]string
@@ -53,8 +53,8 @@ type ReadModel struct {
 
 // begin does what needs no rows, and returns what does the rest.
 func (m ReadModel) begin(batch []eventstore.Recorded) func(context.Context, pgx.Tx) error {
-	if m.Ahead != nil {
-		return m.Ahead(batch)
+	if m.Prepare != nil {
+		return m.Prepare(batch)
 	}
 	return func(ctx context.Context, tx pgx.Tx) error { return m.Project(ctx, tx, batch) }
 }

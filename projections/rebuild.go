@@ -128,7 +128,7 @@ type rebuild struct {
 	events   int
 	report   func(eventstore.Position)
 	leftOut  error    // why nothing was carried over; nil means it was
-	later    []string // statements that make the indexes of model.Later
+	later    []string // statements that make the indexes of model.DeferredIndexes
 }
 
 // old is the schema of the read model that was replaced.
@@ -198,7 +198,7 @@ func (b *rebuild) prepare(ctx context.Context, tx pgx.Tx) error {
 	if err := createSchema(ctx, tx, b.shadow.schema, b.model.ddl()); err != nil {
 		return err
 	}
-	for _, index := range b.model.Later {
+	for _, index := range b.model.DeferredIndexes {
 		var makes string
 		name := pgx.Identifier{b.shadow.schema, index}.Sanitize()
 		if err := tx.QueryRow(ctx, "SELECT pg_get_indexdef($1::regclass)", name).Scan(&makes); err != nil {
@@ -299,7 +299,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 		at = held.position // between the two no event concerns it: the last one that does is the same
 	}
 	live, shadow := pgx.Identifier{name}.Sanitize(), pgx.Identifier{b.shadow.schema}.Sanitize()
-	if b.model.Carry != nil && held.outdated == "" {
+	if b.model.CarryOver != nil && held.outdated == "" {
 		if err := b.carry(ctx, tx, live); err != nil {
 			return fmt.Errorf("carry over: %w", err)
 		}
@@ -332,7 +332,7 @@ func (b *rebuild) swap(ctx context.Context, tx pgx.Tx) error {
 
 // carry copies the data that no event has. Unreadable data is left out.
 func (b *rebuild) carry(ctx context.Context, tx pgx.Tx, live string) error {
-	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return b.model.Carry(ctx, tx, live) }) // a savepoint
+	err := pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { return b.model.CarryOver(ctx, tx, live) }) // a savepoint
 	b.leftOut = nil
 	if damaged(err) {
 		b.leftOut, err = err, nil

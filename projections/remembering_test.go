@@ -27,9 +27,9 @@ func newRemembering(name string, seen chan eventstore.Position) *remembering {
 	return r
 }
 
-func (r *remembering) Name() string            { return r.name }
-func (*remembering) Version() int              { return 1 }
-func (*remembering) Filter() eventstore.Filter { return eventstore.Categories("thing") }
+func (r *remembering) Traits() eventstore.Traits {
+	return eventstore.Traits{Name: r.name, Version: 1, Filter: eventstore.Categories("thing")}
+}
 
 func (r *remembering) React(_ context.Context, batch []eventstore.Recorded) error {
 	for i := range batch {

@@ -37,41 +37,74 @@ type Runner struct {
 	Store    eventstore.Store
 	Log      *slog.Logger
 	Progress *Progress
-	// Linger is how far a read model, or a process manager that is an eventstore.Lingerer, may be behind while no caller
+	// Linger is how far a read model, or a process manager that lingers, may be behind while no caller
 	// waits for it, if the store batches events (lingerer): a transaction for each event costs more processor time than
 	// all else that is done for it. Default 250 ms.
 	Linger time.Duration
 	// Identity returns the store's identity, which no other store has, a copy included; "" while it is empty. With it,
 	// checkpoints of another store are detected when a consumer starts. Nil trusts them.
 	Identity func(ctx context.Context) (string, error)
-	// Reach ends what runs here, and gives its locks to other processes, while the store is unreachable. nil trusts that
+	// Reach ends what runs here, and leaves its locks to other processes, while the store is unreachable. nil trusts that
 	// it is reached.
 	Reach *reach.Watch
 }
 
 // consumer is a read model or a process manager, driven by a session.
-type consumer interface {
-	Name() string
-	Filter() eventstore.Filter
-	Schema() string
-	linger() time.Duration
+type consumer struct {
+	driver
+	model    *ReadModel // nil means a process manager
+	name     string
+	filter   eventstore.Filter
+	schema   string              // its DDL
+	linger   time.Duration       // how far it may be behind while no caller waits for it
+	deferred eventstore.Deferred // nil means all is done when handle returns
+}
+
+// driver is the part of a consumer that works.
+type driver interface {
 	open(ctx context.Context, r *Runner, s *session) error
 	handle(ctx context.Context, s *session, batch Batch) error
 	finish(ctx context.Context, s *session) error
-	giveUp()                         // ends what is still in progress, before the lock is released; it may be called twice
-	deferring() eventstore.Deferring // nil means all is done when handle returns
-	saver(s *session) func()         // commits what was handled; nil means handle does
+	abort()                  // ends what is still in progress, before the lock is released; it may be called twice
+	saver(s *session) func() // commits what was handled; nil means handle does
 }
 
 // Project writes a read model until the context ends or an event can't be decoded; the latter is the error it returns.
 func (r *Runner) Project(ctx context.Context, m ReadModel) error {
-	return r.run(ctx, func() consumer { return &projecting{model: m, lingers: cmp.Or(r.Linger, defaultLinger)} })
+	return r.run(ctx, func() consumer {
+		return consumer{
+			driver: &projecting{model: m},
+			model:  &m,
+			name:   m.Name,
+			filter: m.Filter,
+			schema: m.ddl(),
+			linger: cmp.Or(r.Linger, defaultLinger),
+		}
+	})
 }
 
-// React runs a process manager, as Project does. Each start gets a fresh one, to which the saved state is restored.
-func (r *Runner) React(ctx context.Context, fresh func() eventstore.ProcessManager) error {
+// React runs a process manager, as Project does. Each start gets a fresh one, with the separate tables that its traits
+// declare, and restores the saved state.
+func (r *Runner) React(ctx context.Context, fresh func(*Tables) eventstore.ProcessManager) error {
 	return r.run(ctx, func() consumer {
-		return &reacting{ProcessManager: fresh(), lingers: cmp.Or(r.Linger, defaultLinger)}
+		tables := &Tables{}
+		manager := fresh(tables)
+		traits := manager.Traits()
+		tables.p = &reacting{ProcessManager: manager, traits: traits, tables: tables}
+		c := consumer{
+			driver:   tables.p,
+			name:     traits.Name,
+			filter:   traits.Filter,
+			schema:   stateSchema(&traits),
+			deferred: traits.Deferred,
+		}
+		switch {
+		case traits.Tables != "":
+			c.linger = tablesLinger
+		case traits.Lingers:
+			c.linger = cmp.Or(r.Linger, defaultLinger)
+		}
+		return c
 	})
 }
 
@@ -80,16 +113,16 @@ func (r *Runner) run(ctx context.Context, fresh func() consumer) error {
 	var mended time.Time // when it was last rebuilt because it was damaged
 	for {
 		c := fresh()
-		log := r.Log.With("consumer", c.Name())
+		log := r.Log.With("consumer", c.name)
 		reached, done := r.Reach.While(ctx)
 		started := time.Now()
-		err := panics.Catch("consumer "+c.Name(), func() error { return r.runSession(reached, c, log, &mended) })
+		err := panics.Catch("consumer "+c.name, func() error { return r.runSession(reached, c, log, &mended) })
 		done()
 		switch {
 		case errors.Is(err, eventstore.ErrUndecodable):
 			log.Error("stopped: an event can't be decoded; nothing was skipped, its checkpoint stands before the event",
 				"error", err)
-			return fmt.Errorf("%s: %w", c.Name(), err)
+			return fmt.Errorf("%s: %w", c.name, err)
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // it was asked to end, whatever broke meanwhile
 		case reach.Gone(reached):
@@ -121,12 +154,12 @@ func longest(err error) time.Duration {
 
 // runSession runs the consumer while it holds its lock, until something breaks.
 func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, mended *time.Time) error {
-	s, err := r.openSession(ctx, c.Name(), c.Schema())
+	s, err := r.openSession(ctx, c.name, c.schema)
 	if err != nil {
 		return err
 	}
 	defer s.lock.Release()
-	defer c.giveUp()
+	defer c.abort()
 	if err = r.reconcile(ctx, s, c, log); err == nil {
 		err = r.mendMissing(ctx, s, c, log)
 	}
@@ -138,11 +171,10 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	if err != nil {
 		return stopped(ctx, s, r.mendDamaged(ctx, s, c, err, mended, log), log)
 	}
-	deferring := c.deferring()
-	r.Progress.begin(c.Name(), running{at: s.position, deferring: deferring, save: c.saver(s)})
-	defer r.Progress.lost(c.Name())
+	r.Progress.begin(c.name, running{at: s.position, deferred: c.deferred, save: c.saver(s)})
+	defer r.Progress.lost(c.name)
 	log.Debug("consumer runs", "after", s.position.String())
-	if _, writes := c.(*projecting); writes { // the earlier holder of the lock may have committed without a notification
+	if c.model != nil { // the earlier holder of the lock may have committed without a notification
 		NotifyDue(r.Locks, time.Time{})
 	}
 
@@ -154,10 +186,10 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	subscriber := &Subscriber{
 		Store:  r.storeFor(c),
 		After:  s.position,
-		Filter: c.Filter(),
+		Filter: c.filter,
 		Log:    r.Log,
 	}
-	router.AddConsumerHandler(c.Name(), c.Name(), subscriber, func(m *message.Message) error {
+	router.AddConsumerHandler(c.name, c.name, subscriber, func(m *message.Message) error {
 		err := r.handle(m, c, s)
 		if err != nil {
 			failed = err
@@ -166,12 +198,12 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	})
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go panics.Func("consumer "+c.Name(), func() {
+	go panics.Func("consumer "+c.name, func() {
 		select {
 		case <-s.lock.Lost(): // another process may have taken over by now
 			cancel()
-			c.giveUp()
-		case <-failureOf(deferring):
+			c.abort()
+		case <-failureOf(c.deferred):
 			cancel()
 		case <-running.Done():
 		}
@@ -185,8 +217,8 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 	if err := s.lock.Err(); err != nil && failed == nil {
 		return err
 	}
-	if deferring != nil && failed == nil {
-		failed = deferring.Err()
+	if c.deferred != nil && failed == nil {
+		failed = c.deferred.Err()
 	}
 	if failed == nil {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishLimit)
@@ -204,19 +236,19 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 func (r *Runner) handle(m *message.Message, c consumer, s *session) error {
 	batch, err := BatchOf(m)
 	if err == nil { // the router would drop a panic without a word
-		err = panics.Catch("consumer "+c.Name(), func() error { return c.handle(m.Context(), s, batch) })
+		err = panics.Catch("consumer "+c.name, func() error { return c.handle(m.Context(), s, batch) })
 	}
 	if err == nil && s.store == "" && !batch.Quiet { // it was empty when the session began
 		err = r.identify(m.Context(), s)
 	}
 	if err == nil && !batch.Quiet {
-		r.Progress.set(c.Name(), batch.Position)
+		r.Progress.set(c.name, batch.Position)
 	}
 	return err
 }
 
 // failureOf is closed when something deferred has failed.
-func failureOf(d eventstore.Deferring) <-chan struct{} {
+func failureOf(d eventstore.Deferred) <-chan struct{} {
 	if d == nil {
 		return nil
 	}
@@ -231,10 +263,10 @@ type lingerer interface {
 // storeFor is the store as a consumer reads it.
 func (r *Runner) storeFor(c consumer) eventstore.Store {
 	store, can := r.Store.(lingerer)
-	if !can || c.linger() <= 0 {
+	if !can || c.linger <= 0 {
 		return r.Store
 	}
-	return store.Lingering(c.linger(), func() <-chan struct{} { return r.Progress.urgent(c.Name()) })
+	return store.Lingering(c.linger, func() <-chan struct{} { return r.Progress.urgent(c.name) })
 }
 
 // stopped records an error that starting again does not mend, and returns it.
@@ -262,21 +294,8 @@ func (r *Runner) identify(ctx context.Context, s *session) error {
 // projecting commits every batch.
 type projecting struct {
 	model     ReadModel
-	lingers   time.Duration
 	idleSince time.Time
 }
-
-// Name implements consumer.
-func (p *projecting) Name() string { return p.model.Name }
-
-// Filter implements consumer.
-func (p *projecting) Filter() eventstore.Filter { return p.model.Filter }
-
-// Schema implements consumer.
-func (p *projecting) Schema() string { return p.model.ddl() }
-
-// linger implements consumer: a read model may be a little behind, unless a caller waits for it.
-func (p *projecting) linger() time.Duration { return p.lingers }
 
 func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error {
 	if len(batch.Events) == 0 {
@@ -294,8 +313,6 @@ func (p *projecting) handle(ctx context.Context, s *session, batch Batch) error 
 
 func (p *projecting) finish(context.Context, *session) error { return nil }
 
-func (p *projecting) giveUp() {}
-
-func (p *projecting) deferring() eventstore.Deferring { return nil }
+func (p *projecting) abort() {}
 
 func (p *projecting) saver(*session) func() { return nil }

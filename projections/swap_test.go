@@ -2,15 +2,12 @@ package projections_test
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
-	"carillon/projections"
-	"carillon/projections/pgtest"
 )
 
 // Readers count while the read model is rebuilt again and again and grows: no count is less than the one before.
@@ -44,13 +41,7 @@ func TestRebuild_totalNeverFalls(t *testing.T) {
 			}
 		})
 	}
-	runner := &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: progress,
-	}
+	runner := w.runner(w.store, progress)
 	for range 10 {
 		for len(growth) < cap(growth) {
 			growth <- struct{}{}

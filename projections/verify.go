@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ type Difference struct {
 	Key     map[string]string `json:"key"`               // the columns of its primary key
 	Kind    string            `json:"kind"`              // one of the constants below
 	Columns []string          `json:"columns,omitempty"` // of a changed row: those that differ
+	// Expected and Found are the values of the columns by the events and in the row, shortened. Sealed ones are left out.
+	Expected []*string `json:"expected,omitempty"`
+	Found    []*string `json:"found,omitempty"`
 }
 
 // Kinds of a Difference.
@@ -175,8 +179,19 @@ func (d Difference) String() string {
 		fmt.Fprintf(&text, " %s=%s", column, d.Key[column])
 	}
 	text.WriteString(" " + d.Kind)
-	if len(d.Columns) > 0 {
-		text.WriteString(": " + strings.Join(d.Columns, ", "))
+	for i, column := range d.Columns {
+		text.WriteString(map[bool]string{true: ": ", false: ", "}[i == 0] + column)
+		if i < len(d.Expected) && i < len(d.Found) {
+			text.WriteString(" is " + valueOf(d.Found[i]) + ", expected " + valueOf(d.Expected[i]))
+		}
 	}
 	return text.String()
+}
+
+// valueOf returns the text of a value of a column; nil is NULL.
+func valueOf(text *string) string {
+	if text == nil {
+		return "null"
+	}
+	return strconv.Quote(*text)
 }

@@ -21,9 +21,9 @@ const StateTable = "state"
 // VerifyState folds the log again into fresh process managers, and compares the rows with those that the running one
 // has saved, as of the position of its checkpoint. The result is stored as that of Verify.
 func (r *Runner) VerifyState(
-	ctx context.Context, fresh func() eventstore.Comparable, report func(at, head eventstore.Position),
+	ctx context.Context, fresh func() eventstore.ProcessManager, report func(at, head eventstore.Position),
 ) (v Verification, err error) {
-	name := fresh().Name()
+	name := fresh().Traits().Name
 	ctx, release, err := r.lockRebuild(ctx, name)
 	if err == nil {
 		defer release()
@@ -39,16 +39,17 @@ func (r *Runner) VerifyState(
 }
 
 func (r *Runner) verifyState(
-	ctx context.Context, fresh func() eventstore.Comparable, report func(at, head eventstore.Position),
+	ctx context.Context, fresh func() eventstore.ProcessManager, report func(at, head eventstore.Position),
 ) (Verification, error) {
 	head, err := r.Store.Head(ctx)
 	if err != nil {
 		return Verification{}, err
 	}
-	folded := fresh()
+	traits := fresh().Traits()
+	folded := traits.Folded
 	at := eventstore.Start
 	fold := func(to eventstore.Position) error {
-		of := ReadModel{Name: folded.Name(), Filter: folded.Folds()}
+		of := ReadModel{Name: traits.Name, Filter: folded.Filter}
 		return catchUp(ctx, r.Store, span{after: at, to: to}, of, r.Log, func(next stretch) error {
 			for i := range next.events {
 				if err := folded.Fold(&next.events[i]); err != nil {
@@ -71,7 +72,7 @@ func (r *Runner) verifyState(
 	if err != nil {
 		return Verification{}, err
 	}
-	rows, err := folded.Folded()
+	rows, err := folded.Rows()
 	if err != nil {
 		return Verification{}, err
 	}
@@ -80,10 +81,10 @@ func (r *Runner) verifyState(
 
 // savedState reads what the running process manager has saved, with the position, which is not before another one.
 func (r *Runner) savedState(
-	ctx context.Context, fresh func() eventstore.Comparable, after eventstore.Position,
+	ctx context.Context, fresh func() eventstore.ProcessManager, after eventstore.Position,
 ) (rows []eventstore.SavedRow, at eventstore.Position, err error) {
-	m := &reacting{ProcessManager: fresh()}
-	from := writer{r.Pool, m.Name()}
+	of := fresh().Traits()
+	from := writer{r.Pool, of.Name}
 	waiting, cancel := context.WithTimeout(ctx, maxBehind)
 	defer cancel()
 	for {
@@ -91,11 +92,11 @@ func (r *Runner) savedState(
 			if _, err := tx.Exec(ctx, scoped, from.path()); err != nil {
 				return err
 			}
-			held, there, err := loadCheckpoint(ctx, tx, m.Name())
+			held, there, err := loadCheckpoint(ctx, tx, of.Name)
 			if err != nil {
 				return err
 			}
-			if there && held.fingerprint != fingerprint(m.Schema()) {
+			if there && held.fingerprint != fingerprint(stateSchema(&of)) {
 				return errors.New("another version of the program has made the state")
 			}
 			if at = held.position; at.Before(after) { // Start if nothing was saved yet
@@ -111,7 +112,7 @@ func (r *Runner) savedState(
 		if err != nil || !at.Before(after) {
 			return rows, at, err
 		}
-		r.Progress.save(m.Name()) // if it runs here
+		r.Progress.save(of.Name) // if it runs here
 		select {
 		case <-waiting.Done():
 			return nil, at, errors.Join(ctx.Err(), errBehind)
@@ -121,7 +122,9 @@ func (r *Runner) savedState(
 }
 
 // compareState compares rows as a process manager reads them: those of earlier versions may have other members.
-func compareState(fresh func() eventstore.Comparable, saved, folded []eventstore.SavedRow) (v Verification, err error) {
+func compareState(
+	fresh func() eventstore.ProcessManager, saved, folded []eventstore.SavedRow,
+) (v Verification, err error) {
 	type key struct{ kind, id string }
 	read := func(rows []eventstore.SavedRow) (map[key]any, error) {
 		m := fresh()
@@ -130,7 +133,7 @@ func compareState(fresh func() eventstore.Comparable, saved, folded []eventstore
 				return nil, err
 			}
 		}
-		rows, err := m.Folded()
+		rows, err := m.Traits().Folded.Rows()
 		values := map[key]any{}
 		for _, row := range rows {
 			var value any

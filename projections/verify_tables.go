@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -57,31 +58,46 @@ func (t *comparison) compare(ctx context.Context, tx pgx.Tx, seed int64, v *Veri
 	v.Rows += rows
 	first := pgx.Identifier{t.key[0]}.Sanitize()
 	differing, err := tx.Query(ctx, fmt.Sprintf(`
-		SELECT count(*) OVER (), key, kind, columns FROM (
+		SELECT count(*) OVER (), key, kind, columns, expected, found FROM (
 			SELECT jsonb_build_object(%[1]s) AS key,
 				CASE WHEN l.%[2]s IS NULL THEN '%[3]s' WHEN f.%[2]s IS NULL THEN '%[4]s' ELSE '%[5]s' END AS kind,
-				array_remove(ARRAY[%[6]s]::text[], NULL) AS columns
+				array_remove(ARRAY[%[6]s]::text[], NULL) AS columns,
+				ARRAY(SELECT value FROM (VALUES %[12]s) v (differs, value) WHERE differs) AS expected,
+				ARRAY(SELECT value FROM (VALUES %[13]s) v (differs, value) WHERE differs) AS found
 			FROM (SELECT * FROM %[7]s%[9]s) l FULL JOIN (SELECT * FROM %[8]s%[9]s) f USING (%[10]s)) compared
 		WHERE kind <> '%[5]s' OR cardinality(columns) > 0
 		ORDER BY key LIMIT %[11]d`,
 		t.each(t.key, "'%[2]s', %[1]s::text"), first, RowMissing, RowAdded, RowChanged,
 		t.each(t.columns, "CASE WHEN l.%[1]s IS DISTINCT FROM f.%[1]s THEN '%[2]s' END"),
-		t.live, t.shadow, sampled, key, maxDifferences))
+		t.live, t.shadow, sampled, key, maxDifferences, t.values("f"), t.values("l")))
 	if err != nil {
 		return err
 	}
 	var of int64
 	found, err := pgx.CollectRows(differing, func(row pgx.CollectableRow) (Difference, error) {
 		d := Difference{Table: t.name}
-		err := row.Scan(&of, &d.Key, &d.Kind, &d.Columns)
+		err := row.Scan(&of, &d.Key, &d.Kind, &d.Columns, &d.Expected, &d.Found)
 		if d.Kind != RowChanged {
-			d.Columns = nil
+			d.Columns, d.Expected, d.Found = nil, nil, nil
 		}
 		return d, err
 	})
 	v.Differing += of
 	v.Differences = append(v.Differences, found[:min(len(found), maxDifferences-len(v.Differences))]...)
 	return err
+}
+
+// maxValue is how much of a differing value is shown.
+const maxValue = 80
+
+// values lists, for each column, whether it differs, and the beginning of its value in one of the rows. Bytes may be
+// sealed, and are shown by their length.
+func (t *comparison) values(of string) string {
+	if len(t.columns) == 0 {
+		return "(false, NULL)"
+	}
+	return t.each(t.columns, "(l.%[1]s IS DISTINCT FROM f.%[1]s, CASE pg_typeof("+of+".%[1]s)::text WHEN 'bytea' THEN "+
+		"length("+of+".%[1]s::text) / 2 - 1 || ' bytes' ELSE left("+of+".%[1]s::text, "+strconv.Itoa(maxValue)+") END)")
 }
 
 // each formats columns, as a quoted name and as a bare one, and joins them.

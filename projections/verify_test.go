@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"log/slog"
 	"strconv"
 	"sync"
 	"testing"
@@ -12,18 +11,11 @@ import (
 
 	"carillon/eventstore"
 	"carillon/projections"
-	"carillon/projections/pgtest"
 )
 
 // verifier is a runner beside the one that projects, as in another process.
 func (w *world) verifier() *projections.Runner {
-	return &projections.Runner{
-		Pool:     w.pool,
-		Locks:    pgtest.Locks(w.T, w.pool),
-		Store:    w.store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(w.pool),
-	}
+	return w.runner(w.store, projections.NewProgress(w.pool))
 }
 
 func (w *world) verify(r *projections.Runner, sample float64) projections.Verification {
@@ -86,6 +78,9 @@ func TestVerifyNamesRowsThatDiffer(t *testing.T) {
 			Key:     map[string]string{"stream": "thing-00000000-0000-0000-0000-000000000001"},
 			Kind:    projections.RowChanged,
 			Columns: []string{"n"},
+
+			Expected: []*string{new("1")},
+			Found:    []*string{new("7")},
 		},
 		{
 			Table: "counts",

@@ -20,24 +20,28 @@ type DeliveryMark struct {
 	ID        uuid.UUID
 }
 
-// parts splits the filter into those of separate lists: of pending deliveries, and of each state at the end.
+// waitingOrRetried are the states that one list has if both are asked for.
+var waitingOrRetried = deliverystate.SetOf(deliverystate.Waiting, deliverystate.Retrying)
+
+// parts splits the filter into those of separate lists, one of each state.
 func (f DeliveryFilter) parts() (parts []DeliveryFilter) {
-	live, ended := f.States.Live(), f.States.Ended()
-	if len(live)+len(ended) == len(deliverystate.States()) {
+	states := f.States.All()
+	if len(states) == len(deliverystate.States()) {
 		f.States = 0
 	}
 	if f.Among != nil || f.States == 0 {
 		return []DeliveryFilter{f}
 	}
-	part := func(states ...deliverystate.State) {
-		f.States = deliverystate.SetOf(states...)
+	both := f.States&waitingOrRetried == waitingOrRetried
+	for _, state := range states {
+		f.States = deliverystate.SetOf(state)
+		switch {
+		case both && state == deliverystate.Retrying:
+			continue
+		case both && state == deliverystate.Waiting:
+			f.States = waitingOrRetried
+		}
 		parts = append(parts, f)
-	}
-	if len(live) > 0 {
-		part(live...)
-	}
-	for _, state := range ended {
-		part(state)
 	}
 	return parts
 }
@@ -75,18 +79,23 @@ func (q *Queries) listed(ctx context.Context, organization uuid.UUID, f Delivery
 		found = nil
 		args := arguments{now}
 		var ids string
+		waiting := f.waiting()
 		switch {
 		case f.Among != nil:
 			ids = f.among(organization, after, &args)
-		case f.States != 0 && len(f.States.Live()) > 0:
-			ids = f.waitingOf(organization, after, &args)
+		case f.States == deliverystate.SetOf(deliverystate.Delivering):
+			ids = f.pendingOf(isHeld, organization, after, &args)
 		case f.indexed():
 			ids = f.newestOfAll(organization, after, &args)
 		default:
-			of, from, err := f.recentDestinations(ctx, tx, organization, after)
+			of, from, err := f.recentDestinations(ctx, tx, organization, after, now)
 			recent := len(of) > 0
-			if err == nil && !recent {
+			if err == nil && !recent && !waiting {
 				of, from, err = f.busyDestinations(ctx, tx, organization, after, now)
+			}
+			if err == nil && waiting && !recent { // no tally counts them apart from others that are pending
+				ids = f.pendingOf("true", organization, after, &args)
+				break
 			}
 			if err != nil || len(of) == 0 {
 				return err
@@ -124,23 +133,9 @@ func created(from, to time.Time, args *arguments) (where string) {
 	return where
 }
 
-// storedAs returns the condition on rows d for their stored status: that of a state at the end, and that of pending
-// deliveries for each of their states.
-func storedAs(states deliverystate.Set, args *arguments) string {
-	if states == 0 {
-		return "true"
-	}
-	column, of := "d.unsuccessful", states.Ended() // has an index
-	if len(states.Live()) > 0 {
-		of = append(of, deliverystate.Pending)
-	}
-	if slices.Contains(of, deliverystate.Pending) || slices.Contains(of, deliverystate.Succeeded) {
-		column = "d.status"
-	}
-	if len(of) == 1 {
-		return column + " = " + args.add(string(of[0]))
-	}
-	return column + " = ANY(" + args.add(of) + "::text[])"
+// is returns the condition on rows d for the states of the filter. Few deliveries are held at a time.
+func (f DeliveryFilter) is(now string) string {
+	return f.States.SQL("d.id IN (SELECT u.id FROM deliveries.due u WHERE " + deliverystate.Held(now) + ")")
 }
 
 // of returns the condition on rows of deliveries or tallies for the events of the filter.
@@ -209,7 +204,7 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 		where += " AND t.day <= " + day
 		whole = "day < " + day
 	}
-	count := "sum(" + tally(f.States) + ")::bigint"
+	count := "sum(" + tally(f.States.All()...) + ")::bigint"
 	limit := args.add(f.Limit)
 	rows, err := tx.Query(ctx, `
 		WITH days AS (SELECT t.day, t.destination, `+count+` AS n FROM destinations.destinations d
@@ -226,26 +221,36 @@ func (f DeliveryFilter) busySince(ctx context.Context, tx pgx.Tx, organization u
 	return of, from, enough, err
 }
 
+// waiting reports whether the filter is for deliveries that were not tried yet, and maybe for those that are retried.
+func (f DeliveryFilter) waiting() bool { return f.States != 0 && f.States.Has(deliverystate.Waiting) }
+
 // indexed reports whether the newest match of a destination is at the end of an index, whatever else the table holds.
 func (f DeliveryFilter) indexed() bool {
-	return f.Feed == uuid.Nil && (f.Type == "" || f.Type == "*") &&
-		f.States != deliverystate.SetOf(deliverystate.Succeeded)
+	if f.States == deliverystate.SetOf(deliverystate.Retrying) {
+		return true // no tally counts them
+	}
+	return !f.waiting() && f.States != deliverystate.SetOf(deliverystate.Succeeded) && f.Feed == uuid.Nil && f.anyType()
 }
 
 // sampled is the number of destinations that recentDestinations samples for the age of a page; sampledRows is the
-// number of newest rows that it reads of each if no index leads to the matches.
-const sampled, sampledRows = 200, 10
+// number of newest rows that it reads of each if no index leads to the matches. Deliveries that wait are often those of
+// few destinations, whose newest rows they are then.
+const sampled, sampledRows, sampledWaiting = 200, 10, 100
 
 // recentDestinations finds a time since which there is a page of matches, and the destinations that can contribute to
 // that page. It samples the newest rows of some destinations. If these have a page, it samples the most recently
 // active destinations; of all others it reads the newest row only, from an index. It finds nothing if matches are too
 // rare; the caller then uses the tallies.
 func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organization uuid.UUID,
-	after DeliveryMark) (of []uuid.UUID, since time.Time, err error) {
+	after DeliveryMark, now time.Time) (of []uuid.UUID, since time.Time, err error) {
 	args := arguments{organization, f.Limit, sampled, sampledRows}
+	held := ""
+	if f.waiting() {
+		args[3], held = sampledWaiting, args.add(now)
+	}
 	const newest = newestFirst + " LIMIT "
 	rows := "FROM deliveries.deliveries d WHERE d.destination = t.id AND " + f.bounded(after, &args)
-	match := storedAs(f.States, &args) + f.of("d", &args)
+	match := f.is(held) + f.of("d", &args)
 	to := f.to("destinations", &args)
 	pageOf := func(some string) string {
 		return "SELECT d.created_at, d.id FROM (" + some + ") t(id) CROSS JOIN LATERAL (SELECT * " + rows + newest +
@@ -277,7 +282,8 @@ func (f DeliveryFilter) recentDestinations(ctx context.Context, tx pgx.Tx, organ
 func (f DeliveryFilter) withMatches(some, since string, args *arguments) string {
 	return "(SELECT t.id FROM " + some + " t(id) CROSS JOIN LATERAL (SELECT FROM deliveries.tallies x WHERE " +
 		"x.destination = t.id AND x.day >= (" + since +
-		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally(f.States) + " > 0" + f.of("x", args) + " LIMIT 1) any_match)"
+		"::timestamptz AT TIME ZONE 'UTC')::date AND " + tally(f.States.All()...) + " > 0" + f.of("x", args) +
+		" LIMIT 1) any_match)"
 }
 
 // newestOfAll selects the ids of a page among the newest deliveries of all destinations of an organization. A page of
@@ -296,7 +302,7 @@ func (f DeliveryFilter) newestOfAll(organization uuid.UUID, after DeliveryMark, 
 // a page of each of these.
 func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arguments) string {
 	where := f.within(after, args) + " AND d.destination = t.id AND d.created_at >= " + since
-	where += " AND " + storedAs(f.States, args)
+	where += " AND " + f.is("$1")
 	limit := args.add(f.Limit)
 	newest := func(among, limited string) string {
 		return "SELECT t.id AS destination, d.id, d.created_at FROM " + among + " t(id) CROSS JOIN LATERAL (SELECT d.id, " +
@@ -307,19 +313,19 @@ func (f DeliveryFilter) newestOf(of, since string, after DeliveryMark, args *arg
 		limit) + ") page"
 }
 
-// waitingOf selects the ids of a page among pending deliveries.
-func (f DeliveryFilter) waitingOf(organization uuid.UUID, after DeliveryMark, args *arguments) string {
+// pendingOf selects the ids of a page among pending deliveries whose rows u of due meet a condition.
+func (f DeliveryFilter) pendingOf(due string, organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	return "SELECT d.id FROM destinations.destinations t JOIN deliveries.due u ON u.destination = t.id" +
 		" CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d" +
-		" WHERE t.organization = " + args.add(organization) + f.to("t", args) +
-		" AND " + f.States.SQL("$1") + " AND " + f.within(after, args) +
+		" WHERE t.organization = " + args.add(organization) + f.to("t", args) + " AND " + due +
+		" AND " + f.States.SQL(isHeld) + " AND " + f.within(after, args) +
 		newestFirst + " LIMIT " + args.add(f.Limit)
 }
 
 // among selects the ids of a page among the deliveries with given ids.
 func (f DeliveryFilter) among(organization uuid.UUID, after DeliveryMark, args *arguments) string {
 	where := "d.id = ANY(" + args.add(binaryUUIDs(f.Among)) + ") AND t.organization = " + args.add(organization) +
-		f.to("t", args) + " AND " + f.within(after, args) + " AND " + f.States.SQL("$1")
+		f.to("t", args) + " AND " + f.within(after, args) + " AND " + f.States.SQL(isHeld)
 	return "SELECT d.id FROM deliveries.deliveries d JOIN destinations.destinations t ON t.id = d.destination" +
 		" LEFT JOIN deliveries.due u ON u.id = d.id WHERE " + where +
 		newestFirst + " LIMIT " + args.add(f.Limit)

@@ -1,8 +1,11 @@
 package query
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,19 +20,67 @@ type Answers struct {
 	Failed    int
 }
 
-// Answers lists how attempts were answered since a time, in slots of 5 or 60 minutes, oldest first, for one
-// destination or for all of an organization (uuid.Nil).
-func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, minutes int,
-	since time.Time) ([]Answers, error) {
-	scope := destination
+// Answers lists how attempts were answered from a time on, until another one, in slots of 5 minutes, an hour or several
+// hours, oldest first, for one destination or for all of an organization (uuid.Nil). The first slot begins with from.
+func (q *Queries) Answers(ctx context.Context, organization, destination uuid.UUID, slot time.Duration,
+	from, until time.Time) ([]Answers, error) {
+	scope, minutes := destination, 60
 	if destination == uuid.Nil {
 		scope = organization
 	}
+	if slot < time.Hour {
+		minutes = 5
+	}
 	return many(ctx, q.Pool, "answers", pgx.RowToStructByPos[Answers],
-		`SELECT slot, step, succeeded, failed FROM health.answers
-		WHERE scope = $1 AND minutes = $2 AND slot >= $3
+		`SELECT date_bin($5, slot, $3) AS begins, step, sum(succeeded)::bigint, sum(failed)::bigint FROM health.answers
+		WHERE scope = $1 AND minutes = $2 AND slot >= $3 AND slot < $6
 			AND ($1 = $4 OR EXISTS (SELECT FROM destinations.destinations d WHERE d.id = $1 AND d.organization = $4))
-		ORDER BY slot, step`, scope, minutes, since, organization)
+		GROUP BY begins, step ORDER BY begins, step`, scope, minutes, from, organization, slot, until)
+}
+
+// Intervals has the lengths of slots that metrics are given in.
+var Intervals = map[string]time.Duration{"5m": 5 * time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
+
+// IntervalNames returns the names of the Intervals, the shortest first.
+func IntervalNames() []string {
+	return slices.SortedFunc(maps.Keys(Intervals), func(a, b string) int {
+		return cmp.Compare(Intervals[a], Intervals[b])
+	})
+}
+
+// Metrics are the figures of the attempts of some time.
+type Metrics struct {
+	Attempts      int
+	Succeeded     int
+	Failed        int
+	P50, P95, P99 time.Duration // of their durations; 0 without attempts
+}
+
+// Count counts attempts by whether they succeeded.
+func Count(answers []Answers) (succeeded, failed int) {
+	for _, a := range answers {
+		succeeded, failed = succeeded+a.Succeeded, failed+a.Failed
+	}
+	return succeeded, failed
+}
+
+// MetricsOf returns the figures of some attempts.
+func MetricsOf(answers []Answers) (m Metrics) {
+	m.Succeeded, m.Failed = Count(answers)
+	m.Attempts = m.Succeeded + m.Failed
+	m.P50, m.P95, m.P99 = Latency(0.5, answers), Latency(0.95, answers), Latency(0.99, answers)
+	return m
+}
+
+// InSlots divides attempts among slots of a length, the first of which begins at a time.
+func InSlots(answers []Answers, from time.Time, slot time.Duration, slots int) [][]Answers {
+	divided := make([][]Answers, slots)
+	for _, a := range answers {
+		if i := int(a.Slot.Sub(from) / slot); i >= 0 && i < slots {
+			divided[i] = append(divided[i], a)
+		}
+	}
+	return divided
 }
 
 // AnswersByHour lists how some destinations of an organization have answered since a time, without durations.

@@ -8,6 +8,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/retirement"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -31,7 +32,7 @@ func (d deliverySide) attempted(to, organization uuid.UUID, at time.Time, took t
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	d := newDeliverySide(t)
-	foreign := uuid.New()
+	foreign, nextDay := uuid.New(), midday.Add(24*time.Hour)
 	d.destination(hook, acme, "crm", midday)
 	d.destination(other, acme, "erp", midday)
 	d.destination(foreign, uuid.New(), "theirs", midday)
@@ -45,15 +46,18 @@ func TestAnswers(t *testing.T) {
 	d.Project()
 	for name, c := range map[string]struct {
 		destination uuid.UUID
-		minutes     int
+		slot        time.Duration
 		want        []query.Answers
 	}{
-		"of one, by five minutes": {hook, 5, []query.Answers{{midday, 11, 2, 1}, {midday.Add(5 * time.Minute), 0, 1, 0}}},
-		"of one, by the hour":     {hook, 60, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
-		"of all, by the hour":     {uuid.Nil, 60, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 3, 1}}},
-		"of another organization": {foreign, 60, nil},
+		"of one, by five minutes": {hook, 5 * time.Minute, []query.Answers{
+			{midday, 11, 2, 1}, {midday.Add(5 * time.Minute), 0, 1, 0},
+		}},
+		"of one, by the hour":     {hook, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
+		"of all, by the hour":     {uuid.Nil, time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 3, 1}}},
+		"of one, by the day":      {hook, 24 * time.Hour, []query.Answers{{midday, 0, 1, 0}, {midday, 11, 2, 1}}},
+		"of another organization": {foreign, time.Hour, nil},
 	} {
-		found, err := d.Answers(t.Context(), acme, c.destination, c.minutes, midday)
+		found, err := d.Answers(t.Context(), acme, c.destination, c.slot, midday, nextDay)
 		if err != nil || len(found) != len(c.want) {
 			t.Fatalf("%s: %+v, %v, want %+v", name, found, err, c.want)
 		}
@@ -72,10 +76,10 @@ func TestAnswers(t *testing.T) {
 	// A deleted destination takes its answers along, but not out of the organization's.
 	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Deleted{At: midday.Add(time.Hour)})
 	d.Project()
-	if found, err := d.Answers(t.Context(), acme, hook, 60, midday); err != nil || len(found) != 0 {
+	if found, err := d.Answers(t.Context(), acme, hook, time.Hour, midday, nextDay); err != nil || len(found) != 0 {
 		t.Errorf("of a deleted one: %+v, %v", found, err)
 	}
-	if found, err := d.Answers(t.Context(), acme, uuid.Nil, 60, midday); err != nil || len(found) != 2 ||
+	if found, err := d.Answers(t.Context(), acme, uuid.Nil, time.Hour, midday, nextDay); err != nil || len(found) != 2 ||
 		found[1].Succeeded != 3 {
 		t.Errorf("of all, one of them deleted: %+v, %v", found, err)
 	}
@@ -179,7 +183,7 @@ func TestHealthOf(t *testing.T) {
 	d.attempted(hook, acme, midday, 0, 500)
 	d.Project()
 	all, err := d.HealthOf(t.Context(), []uuid.UUID{hook, uuid.New()})
-	want := query.HealthState{ConsecutiveFailures: 1, StreakStartedAt: midday, LastFailureAt: midday}
+	want := retirement.Health{ConsecutiveFailures: 1, StreakStartedAt: midday, LastFailureAt: midday}
 	if err != nil || len(all) != 1 || all[hook] != want {
 		t.Errorf("%+v, %v, want %+v", all, err, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/subscription"
 )
 
 // AuditEntry is one change of a destination.
@@ -100,17 +101,13 @@ type AuditSecret struct {
 
 // AuditSubscription is a past state of a subscription.
 type AuditSubscription struct {
-	ID         uuid.UUID `json:"id"`
-	ExternalID *string   `json:"externalId"`
-	EventTypes []string  `json:"eventTypes"`
-	ScopeKind  string    `json:"scopeKind"` // all, feed_type, feeds
-	FeedType   *string   `json:"feedType"`
-	Feeds      []Pin     `json:"feeds"`
-	Active     bool      `json:"active"`
-	Reason     *string   `json:"reason"` // why it is inactive; nil if its owner switched it off
-	CreatedAt  time.Time `json:"createdAt"`
-	UpdatedAt  time.Time `json:"updatedAt"`
-	Revision   int64     `json:"revision"` // of its own stream
+	ID uuid.UUID `json:"id"`
+	subscription.Answered
+	Active    bool      `json:"active"`
+	Reason    *string   `json:"reason"` // why it is inactive; nil if its owner switched it off
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
+	Revision  int64     `json:"revision"` // of its own stream
 }
 
 // Audit returns the history of a destination, deleted or not, oldest change first. It returns ErrNotFound if the

@@ -64,8 +64,7 @@ func TestAuditEssentials(t *testing.T) {
 func TestAuditSubscriptions_anyTime(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
-	q := &query.Queries{Pool: pool}
+	q := &query.Queries{Pool: log.Database}
 	day := func(n int) time.Time { return auditNoon.AddDate(0, 0, n) }
 	id, kept, dropped, programme := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	all := subscription.Settings{EventTypes: []string{"concert.*"}, ScopeKind: subscription.ScopeAll}
@@ -93,13 +92,11 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 	projecttest.Stream(log, subscription.Aggregate, uuid.New(), auditNoon)(created(uuid.New(), day(0))) // another's
 	log.Project()
 	old := query.AuditSubscription{
-		ID:         kept,
-		EventTypes: all.EventTypes,
-		ScopeKind:  "all",
-		Feeds:      []query.Pin{},
-		Active:     true,
-		CreatedAt:  day(0),
-		UpdatedAt:  day(0),
+		ID:        kept,
+		Answered:  subscription.Answered{EventTypes: all.EventTypes, ScopeKind: "all", Feeds: []subscription.Pin{}},
+		Active:    true,
+		CreatedAt: day(0),
+		UpdatedAt: day(0),
 	}
 	other := old
 	other.ID, other.CreatedAt, other.UpdatedAt = dropped, day(1), day(1)
@@ -107,7 +104,7 @@ func TestAuditSubscriptions_anyTime(t *testing.T) {
 	off.Active, off.Reason, off.Revision, off.UpdatedAt = false, new("feed access lost"), 1, day(2)
 	revised := off
 	revised.ExternalID, revised.EventTypes, revised.ScopeKind = new("crm"), some.EventTypes, "feeds"
-	revised.Feeds = []query.Pin{{FeedType: "events", FeedID: programme}}
+	revised.Feeds = []subscription.Pin{{FeedType: "events", FeedID: programme}}
 	revised.Revision, revised.UpdatedAt = 2, day(3)
 	on := revised
 	on.Active, on.Reason, on.Revision, on.UpdatedAt = true, nil, 3, day(4)

@@ -26,12 +26,11 @@ var (
 func record(t *testing.T, events ...destination.Event) ([]query.AuditEntry, *query.Queries) {
 	t.Helper()
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
 	id := uuid.New()
 	projecttest.Stream(log, destination.Aggregate, id, auditNoon)(events...)
 	projecttest.Stream(log, destination.Aggregate, uuid.New(), auditNoon)(destination.Enabled{At: auditNoon}) // another's
 	log.Project()
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	history, err := queries.Audit(t.Context(), id)
 	if err != nil || len(history) != len(events) {
 		t.Fatalf("%d entries, %v", len(history), err)
@@ -165,8 +164,7 @@ func TestAuditState_outOfOrder(t *testing.T) {
 func TestAuditState_matchesAggregate(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	rapid.Check(t, func(rt *rapid.T) {
 		id, now, state := uuid.New(), auditNoon, destination.State{}
 		apply := func(c destination.Command) {
@@ -266,7 +264,6 @@ func TestAuditEntries_longHistory(t *testing.T) {
 func TestAudit_actorAndReason(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
 	id, event, correlation, causation := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	log.Append(eventstore.Recorded{
 		ID:      event,
@@ -279,7 +276,7 @@ func TestAudit_actorAndReason(t *testing.T) {
 			`","actor":"key:ab12","reason":"maintenance","schemaVersion":1}`),
 	})
 	log.Project()
-	history, err := (&query.Queries{Pool: pool}).Audit(t.Context(), id)
+	history, err := (&query.Queries{Pool: log.Database}).Audit(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // DeliveryFilter selects deliveries. Zero fields don't restrict.
 type DeliveryFilter struct {
 	States deliverystate.Set
-	// Type is the event type: exact, with a trailing wildcard such as "news.*", or "*".
-	Type   string
+	// Types are event types: exact, with a trailing wildcard such as "news.*", or "*".
+	Types  []string
 	Feed   uuid.UUID // of the event
 	Since  time.Time // of the delivery's creation, inclusive
 	Until  time.Time // inclusive
@@ -32,20 +33,19 @@ type DeliveryFilter struct {
 // pendingTally counts, in a row of tallies, the deliveries that have not ended.
 const pendingTally = "total - succeeded - failed - superseded - discarded"
 
-// tally returns the expression that counts, in a row of tallies, the deliveries in a set of states. Pending ones are
-// counted together: all of them if the set has one of their states.
-func tally(states deliverystate.Set) string {
-	if states == 0 {
-		return "total"
+// tally returns the expression that counts, in a row of tallies, the deliveries in some states. Pending ones are
+// counted together: all of them if one of the states is theirs.
+func tally(states ...deliverystate.State) string {
+	sum := "0"
+	for _, state := range states {
+		if !state.Live() {
+			sum += " + " + string(state) // the column's name
+		}
 	}
-	var sum []string
-	for _, state := range states.Ended() {
-		sum = append(sum, string(state)) // the column's name
+	if slices.ContainsFunc(states, deliverystate.State.Live) {
+		sum += " + " + pendingTally
 	}
-	if len(states.Live()) > 0 {
-		sum = append(sum, pendingTally)
-	}
-	return strings.Join(sum, " + ")
+	return sum
 }
 
 // listing is one call of Deliveries and its results so far.
@@ -56,10 +56,7 @@ type listing struct {
 	now          time.Time
 	inlineLimit  int // see fewPending
 
-	// A list of some states of pending deliveries is that of the states tallied, with the deliveries more, and without
-	// the deliveries less.
-	tallied    deliverystate.Set
-	more, less []DeliveryMark
+	held []DeliveryMark // pending ones that a worker holds, if the filter selects some pending ones, and not all
 
 	page  []Delivery
 	total int
@@ -82,13 +79,13 @@ func (q *Queries) Deliveries(ctx context.Context, organization, destination uuid
 // answer reads the page and the total.
 func (l *listing) answer(ctx context.Context, pool *pgxpool.Pool) ([]Delivery, int, error) {
 	err := inSnapshot(ctx, pool, func(tx pgx.Tx) error {
-		l.page, l.total, l.tallied, l.more, l.less = nil, 0, l.filter.States, nil, nil
-		whole, err := l.findPending(ctx, tx)
+		l.page, l.total, l.held = nil, 0, nil
+		all, whole, err := l.findPending(ctx, tx)
 		switch {
 		case err != nil:
 			return err
 		case whole:
-			return l.pageOf(ctx, tx, l.more)
+			return l.pageOf(ctx, tx, all)
 		}
 		return l.byDay(ctx, tx)
 	})
@@ -106,31 +103,33 @@ func (a *arguments) add(value any) string {
 	return fmt.Sprintf("$%d", len(*a))
 }
 
+// anyType reports whether the filter selects events of all types.
+func (f DeliveryFilter) anyType() bool { return len(f.Types) == 0 || slices.Contains(f.Types, "*") }
+
 // typeIs returns the condition on the event type in a column.
 func (f DeliveryFilter) typeIs(column string, args *arguments) string {
-	prefix, wild := strings.CutSuffix(f.Type, "*")
-	switch {
-	case f.Type == "" || f.Type == "*":
+	if f.anyType() {
 		return ""
-	case wild:
-		return " AND starts_with(" + column + ", " + args.add(prefix) + ")"
 	}
-	return " AND " + column + " = " + args.add(f.Type)
+	conditions := make([]string, len(f.Types))
+	for i, pattern := range f.Types {
+		if prefix, wild := strings.CutSuffix(pattern, "*"); wild {
+			conditions[i] = "starts_with(" + column + ", " + args.add(prefix) + ")"
+			continue
+		}
+		conditions[i] = column + " = " + args.add(pattern)
+	}
+	return " AND (" + strings.Join(conditions, " OR ") + ")"
 }
 
 // matches returns the condition on rows d of deliveries created from a time (inclusive) to another (exclusive).
 func (l *listing) matches(from, to time.Time, args *arguments) string {
-	where := "d.destination = " + args.add(l.destination) + l.filter.of("d", args) + created(from, to, args)
-	// A subquery is hashed once. <> ALL of a parameter would compare each row with every id.
-	among := func(marks []DeliveryMark) string { return "(SELECT unnest(" + args.add(idsOf(marks)) + "::uuid[]))" }
-	switch stored := storedAs(l.tallied, args); {
-	case len(l.more) > 0:
-		return where + " AND (" + stored + " OR d.id IN " + among(l.more) + ")"
-	case len(l.less) > 0:
-		return where + " AND " + stored + " AND d.id NOT IN " + among(l.less)
-	default:
-		return where + " AND " + stored
+	held := "false"
+	if len(l.held) > 0 { // a subquery is hashed once; = ANY of a parameter would compare each row with every id
+		held = "d.id IN (SELECT unnest(" + args.add(idsOf(l.held)) + "::uuid[]))"
 	}
+	return "d.destination = " + args.add(l.destination) + l.filter.of("d", args) + created(from, to, args) +
+		" AND " + l.filter.States.SQL(held)
 }
 
 // bounds returns since and until as a half-open interval.
@@ -197,26 +196,22 @@ func (l *listing) countDays(ctx context.Context, tx pgx.Tx) ([]dayCount, error) 
 	if !to.IsZero() {
 		where += " AND t.day <= " + args.add(to)
 	}
-	sum := "sum(" + tally(l.tallied) + ")::bigint"
-	days, err := many(ctx, tx, "days", func(row pgx.CollectableRow) (d dayCount, err error) {
-		err = row.Scan(&d.from, &d.count)
-		d.to = d.from.AddDate(0, 0, 1)
-		return d, err
-	}, "SELECT t.day, "+sum+" FROM deliveries.tallies t WHERE "+where+
-		" GROUP BY t.day HAVING "+sum+" > 0 OR "+args.add(len(l.more) > 0)+" ORDER BY t.day DESC", args...)
+	pending, err := l.pendingByDay(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	more := map[time.Time]int{}
-	for _, d := range l.more {
-		more[d.CreatedAt.UTC().Truncate(24*time.Hour)]++
-	}
-	for _, d := range l.less {
-		more[d.CreatedAt.UTC().Truncate(24*time.Hour)]--
+	days, err := many(ctx, tx, "days", func(row pgx.CollectableRow) (d dayCount, err error) {
+		var tallied int
+		err = row.Scan(&d.from, &d.count, &tallied)
+		d.to, d.count = d.from.AddDate(0, 0, 1), d.count+pending(d.from, tallied)
+		return d, err
+	}, "SELECT t.day, sum("+tally(l.filter.States.Ended()...)+")::bigint, sum("+pendingTally+")::bigint "+
+		"FROM deliveries.tallies t WHERE "+where+" GROUP BY t.day ORDER BY t.day DESC", args...)
+	if err != nil {
+		return nil, err
 	}
 	for i := range days {
 		day := &days[i]
-		day.count += more[day.from]
 		if !from.IsZero() && from.After(day.from) {
 			day.from, day.partial = from, true
 		}

@@ -13,8 +13,11 @@ import (
 	"carillon/query"
 )
 
-// pending are the states of the status "pending".
-var pending, _ = deliverystate.Named("pending")
+// The states of the names.
+var (
+	pending, _ = deliverystate.Named("pending")
+	failing, _ = deliverystate.Named(deliverystate.Failing)
+)
 
 // busyDay fills the tables with deliveries of one day: n completed ones of hook, one in 100 of them failed, and n
 // pending ones of other, one in held of them held by a worker. The tables have no statistics, as after a rebuild, and
@@ -25,9 +28,10 @@ func (d deliverySide) busyDay(t testing.TB, size, held int) {
 	d.destination(other, acme, "billing", midday)
 	d.Project()
 	const row = `SELECT md5('delivery ' || n || destination)::uuid, '11111111-1111-4111-8111-111111111111', destination,
-			'2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s', NULL, 0, 1, 1, md5('event ' || n)::uuid,
+			'2026-11-21 12:00Z'::timestamptz - (n / 3) * interval '1 s', NULL, 0, (n + 1) % 2, 1, md5('event ' || n)::uuid,
 			'2026-11-21 12:00Z',
-			md5('feed ' || n % 2)::uuid, 'news', status, CASE WHEN status = 'failed' THEN status END,
+			md5('feed ' || n % 2)::uuid, 'news', status, CASE WHEN status = 'failed' THEN status
+			WHEN n % 2 = 0 AND status = 'pending' THEN 'retrying' END,
 			CASE WHEN n % 4 = 0 THEN 'news.item.updated' ELSE 'news.item.added' END, 'https://example.org/feeds/city',
 			'item/' || n,
 			NULL::uuid, '{55555555-5555-4555-8555-555555555555}'::uuid[], '2026-11-21 12:00Z'::timestamptz, 1500, NULL::integer,
@@ -88,13 +92,19 @@ func TestDeliveries_busyDay(t *testing.T) {
 		{hook, query.DeliveryFilter{}, "true"},
 		{hook, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Succeeded)}, "d.status = 'succeeded'"},
 		{hook, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Failed)}, "d.status = 'failed'"},
-		{hook, query.DeliveryFilter{Type: "news.item.updated"}, "d.type = 'news.item.updated'"},
+		{hook, query.DeliveryFilter{Types: []string{"news.item.updated"}}, "d.type = 'news.item.updated'"},
 		{hook, query.DeliveryFilter{Feed: feed}, "d.feed_id = md5('feed 1')::uuid"},
 		{hook, query.DeliveryFilter{Since: midday.Add(-20 * time.Minute)}, "d.created_at >= '2026-11-21 11:40Z'"},
 		{other, query.DeliveryFilter{}, "true"},
 		{other, query.DeliveryFilter{States: pending}, "u.worker IS NULL"},
 		{other, query.DeliveryFilter{States: pending, Feed: feed}, "u.worker IS NULL AND d.feed_id = md5('feed 1')::uuid"},
 		{other, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Delivering)}, "u.worker IS NOT NULL"},
+		{
+			other,
+			query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Waiting)},
+			"u.worker IS NULL AND d.attempts = 0",
+		},
+		{other, query.DeliveryFilter{States: failing}, "u.worker IS NULL AND d.attempts > 0"},
 	} {
 		for _, offset := range []int{0, 1, 49, 50, 299, 2999, 5970, size - 1, size, 10 * size} {
 			c.filter.Offset, c.filter.Limit = offset, 50
@@ -147,47 +157,5 @@ func TestDeliveries_heldWithoutHistory(t *testing.T) {
 			t.Errorf("%d rows of deliveries were read for %d, of %d", read, held, 2*size)
 		}
 		return
-	}
-}
-
-// BenchmarkDeliveriesOfOneDay lists 100,000 deliveries of a destination on one day, when tallies skip nothing, and
-// another's 100,000 pending ones, 1,000 of them held, with and without statistics.
-func BenchmarkDeliveriesOfOneDay(b *testing.B) {
-	d := newDeliverySide(b)
-	d.busyDay(b, 100_000, 100)
-	var feed uuid.UUID
-	if err := d.Pool.QueryRow(b.Context(), "SELECT md5('feed 1')::uuid").Scan(&feed); err != nil {
-		b.Fatal(err)
-	}
-	for _, statistics := range []string{"none", "fresh"} {
-		if statistics == "fresh" {
-			if _, err := d.Pool.Exec(b.Context(), "ANALYZE"); err != nil {
-				b.Fatal(err)
-			}
-		}
-		for _, c := range []struct {
-			name        string
-			destination uuid.UUID
-			filter      query.DeliveryFilter
-		}{
-			{"all", hook, query.DeliveryFilter{Offset: 50_000}},
-			{"succeeded", hook, query.DeliveryFilter{Offset: 50_000, States: deliverystate.SetOf(deliverystate.Succeeded)}},
-			{"type", hook, query.DeliveryFilter{Offset: 50_000, Type: "news.item.added"}},
-			{"feed", hook, query.DeliveryFilter{Offset: 25_000, Feed: feed}},
-			{"since", hook, query.DeliveryFilter{Offset: 50_000, Since: midday.Add(-9 * time.Hour)}},
-			{"pending-all", other, query.DeliveryFilter{Offset: 50_000}},
-			{"pending", other, query.DeliveryFilter{Offset: 50_000, States: pending}},
-			{"pending-first", other, query.DeliveryFilter{States: pending}},
-			{"delivering", other, query.DeliveryFilter{States: deliverystate.SetOf(deliverystate.Delivering)}},
-		} {
-			b.Run("statistics="+statistics+"/"+c.name, func(b *testing.B) {
-				c.filter.Limit = 50
-				for b.Loop() {
-					if _, _, err := d.Deliveries(b.Context(), acme, c.destination, c.filter, midday); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
 	}
 }

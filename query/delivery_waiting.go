@@ -2,7 +2,7 @@ package query
 
 import (
 	"context"
-	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -22,41 +22,69 @@ func idsOf(all []DeliveryMark) []uuid.UUID {
 	return ids
 }
 
-// Conditions on row u of due at the time $1: a worker holds it, none does, or its lease has expired. Each is written
-// like an index of due.
-const (
-	isFree  = "u.worker IS NULL AND u.replay IS NULL"
-	wasHeld = "u.worker IS NOT NULL AND u.available_at <= $1"
-)
+// Conditions on row u of due at the time $1: a worker holds it, or its lease has expired. Each is written like an index
+// of due.
+const wasHeld = "u.worker IS NOT NULL AND u.available_at <= $1"
 
 var isHeld = deliverystate.Held("$1")
 
-// findPending finds the pending deliveries by which the list differs from the tallies, and reports whether they are the
-// whole list. Few are held or tried again, as a destination that keeps failing is disabled; many may wait.
-func (l *listing) findPending(ctx context.Context, tx pgx.Tx) (whole bool, err error) {
+// findPending finds the pending deliveries that a worker holds, if that matters to the list, and the whole list if it
+// is one of few pending deliveries. Few are held at a time; many may wait, or be retried.
+func (l *listing) findPending(ctx context.Context, tx pgx.Tx) (all []DeliveryMark, whole bool, err error) {
 	states := l.filter.States
 	live, ended := states.Live(), states.Ended()
-	switch {
-	case len(live) == 0 || len(live) == len(deliverystate.Set(0).Live()):
-		return false, nil
-	case !states.Has(deliverystate.Waiting):
-		l.tallied = deliverystate.SetOf(ended...)
-		l.more, err = l.find(ctx, tx, deliverystate.SetOf(live...))
-		return len(ended) == 0, err
-	case len(ended) == 0:
-		count, err := value[int](ctx, tx, "pending", "SELECT coalesce(sum("+pendingTally+
-			"), 0)::bigint FROM deliveries.tallies WHERE destination = $1", l.destination)
-		if err == nil && count <= l.inlineLimit {
-			l.more, err = l.find(ctx, tx, states)
-			return true, err
-		}
-		if err != nil {
-			return false, err
+	if len(live) == 0 || len(live) == len(deliverystate.Set(0).Live()) {
+		return nil, false, nil
+	}
+	if l.held, err = l.find(ctx, tx, deliverystate.SetOf(deliverystate.Delivering)); err != nil || len(ended) > 0 {
+		return nil, false, err
+	}
+	if !states.Has(deliverystate.Waiting) {
+		return l.held, !states.Has(deliverystate.Retrying), nil
+	}
+	count, err := value[int](ctx, tx, "pending", "SELECT coalesce(sum("+pendingTally+
+		"), 0)::bigint FROM deliveries.tallies WHERE destination = $1", l.destination)
+	if err != nil || count > l.inlineLimit {
+		return nil, false, err
+	}
+	all, err = l.find(ctx, tx, states)
+	return all, true, err
+}
+
+// pendingByDay returns a function that counts the pending deliveries of a day that match, from the number of all of
+// them. Those that are retried are counted by their index.
+func (l *listing) pendingByDay(ctx context.Context, tx pgx.Tx) (func(day time.Time, tallied int) int, error) {
+	waits, retried := l.filter.States.Has(deliverystate.Waiting), l.filter.States.Has(deliverystate.Retrying)
+	sent := l.filter.States.Has(deliverystate.Delivering)
+	held := map[time.Time]int{}
+	for _, d := range l.held {
+		held[d.CreatedAt.UTC().Truncate(24*time.Hour)]++
+	}
+	var again map[time.Time]int
+	if waits != retried {
+		only := *l
+		only.filter.States = deliverystate.SetOf(deliverystate.Retrying)
+		from, to := l.filter.bounds()
+		var args arguments
+		where := only.matches(from, to, &args)
+		var err error
+		if again, err = mapped[time.Time, int](ctx, tx, "retried by day", "SELECT (d.created_at AT TIME ZONE 'UTC')::date, "+
+			"count(*) FROM deliveries.deliveries d WHERE "+where+" GROUP BY 1", args...); err != nil {
+			return nil, err
 		}
 	}
-	others := slices.DeleteFunc(deliverystate.Set(0).Live(), states.Has)
-	l.less, err = l.find(ctx, tx, deliverystate.SetOf(others...))
-	return false, err
+	return func(day time.Time, tallied int) (n int) {
+		if waits {
+			n += tallied - held[day] - again[day]
+		}
+		if retried {
+			n += again[day]
+		}
+		if sent {
+			n += held[day]
+		}
+		return n
+	}, nil
 }
 
 // find finds the deliveries in some pending states that match the rest of the filter, newest first. Each row of due
@@ -68,11 +96,11 @@ func (l *listing) find(ctx context.Context, tx pgx.Tx, states deliverystate.Set)
 		conditions = append(conditions, isHeld)
 	}
 	if states.Has(deliverystate.Waiting) || states.Has(deliverystate.Retrying) {
-		conditions = append(conditions, isFree, wasHeld)
+		conditions = append(conditions, deliverystate.Free, wasHeld)
 	}
 	from, to := l.filter.bounds()
 	args := arguments{l.now}
-	where := states.SQL("$1") + l.filter.of("d", &args) + created(from, to, &args) +
+	where := states.SQL(isHeld) + l.filter.of("d", &args) + created(from, to, &args) +
 		" AND d.organization = " + args.add(l.organization)
 	sql := ""
 	for i, condition := range conditions {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/destination"
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // Destination is a webhook destination with its health and its active secrets.
@@ -49,6 +50,13 @@ const selectDestination = `
 		d.settings, d.status, d.status_reason, d.created_at, d.updated_at, d.revision,
 		coalesce(h.consecutive_failures, 0), h.streak_started_at, h.last_success_at, h.last_failure_at, h.last_error_message
 	FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id`
+
+// DestinationLimits returns the requests per second of all destinations that have a limit.
+func (q *Queries) DestinationLimits(ctx context.Context) (map[uuid.UUID]float64, error) {
+	return mapped[uuid.UUID, float64](ctx, q.Pool, "limits of destinations", `
+		SELECT id, (settings->>'maxRequestsPerSecond')::float8 FROM destinations.destinations
+		WHERE settings->>'maxRequestsPerSecond' IS NOT NULL`)
+}
 
 func destinationRow(row pgx.CollectableRow) (d Destination, err error) {
 	err = row.Scan(&d.ID, &d.Organization, &d.ExternalID, &d.Name, &d.URL, &d.Address, &d.Headers, &d.Plain, &d.Status,
@@ -107,16 +115,22 @@ type DestinationFilter struct {
 	// Text is a part of the name, of the external id or of the host of the address, in any case, or a prefix of the
 	// id. The rest of the address is not searched: it may be secret.
 	Text string
-	// Status is one of a destination's, or "failing": its last attempt failed, or it was disabled after failures.
+	// Status is one of a destination's, or "failing", see failingDestination.
 	Status        string
 	Limit, Offset int
 }
 
-const matchesDestination = ` WHERE d.organization = $1
+// failingDestination is the condition on a row d of destinations that deliveries to it are being retried, or that it
+// was disabled after failures.
+var failingDestination = "(d.status = 'auto_disabled' OR EXISTS (SELECT FROM (SELECT d.id AS of) t " +
+	"CROSS JOIN LATERAL (SELECT FROM deliveries.deliveries d WHERE d.destination = t.of AND " + deliverystate.Retried +
+	" LIMIT 1) retried))"
+
+var matchesDestination = ` WHERE d.organization = $1
 	AND ($2 = '' OR strpos(lower(d.name), lower($2)) > 0 OR strpos(lower(d.external_id), lower($2)) > 0
 	OR starts_with(d.id::text, lower($2))
 		OR strpos(lower(substring(d.shown_url FROM '^[^:]*://(?:[^/?#@]*@)?([^/?#]*)')), lower($3)) > 0)
-	AND ($4 = '' OR d.status = $4 OR $4 = 'failing' AND (h.consecutive_failures > 0 OR d.status = 'auto_disabled'))`
+	AND ($4 = '' OR d.status = $4 OR $4 = 'failing' AND ` + failingDestination + ")"
 
 // FindDestinations lists an organization's destinations that match a filter, without secrets, and counts them all:
 // oldest first, failing ones by the length of their streaks.
@@ -124,13 +138,12 @@ func (q *Queries) FindDestinations(ctx context.Context, organization uuid.UUID,
 	f DestinationFilter) ([]Destination, int, error) {
 	order := " ORDER BY d.created_at, d.id"
 	if f.Status == "failing" {
-		order = " ORDER BY h.consecutive_failures DESC NULLS LAST, d.id"
+		order = " ORDER BY coalesce(h.consecutive_failures, 0) DESC, d.created_at, d.id"
 	}
 	args := []any{organization, f.Text, hostIn(f.Text), f.Status}
 	page := statement{selectDestination + matchesDestination + order + " LIMIT $5 OFFSET $6",
 		slices.Concat(args, []any{f.Limit, f.Offset})}
-	count := statement{"SELECT count(*) FROM destinations.destinations d LEFT JOIN health.health h " +
-		"ON h.destination = d.id" + matchesDestination, args}
+	count := statement{"SELECT count(*) FROM destinations.destinations d" + matchesDestination, args}
 	if f.Text == "" && f.Status == "" {
 		page = statement{selectDestination + " WHERE d.organization = $1" + order + " LIMIT $2 OFFSET $3",
 			[]any{organization, f.Limit, f.Offset}}

@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -65,6 +66,26 @@ func (d deliverySide) destination(id, organization uuid.UUID, externalID string,
 
 // utc makes times comparable: Postgres returns them in the local zone.
 var utc = cmp.Transformer("UTC", func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) })
+
+func TestDestinationLimits(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	d.destination(other, acme, "", midday)
+	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(destination.Created{
+		Organization: acme,
+		Settings: destination.Settings{
+			Name:  "CRM",
+			URL:   "https://example.org/hook",
+			Plain: destination.Plain{MaxRequestsPerSecond: 0.5},
+		},
+		At: midday,
+	})
+	d.Project()
+	got, err := d.DestinationLimits(t.Context())
+	if diff := cmp.Diff(map[uuid.UUID]float64{hook: 0.5}, got); diff != "" || err != nil {
+		t.Errorf("limits (-want +got, %v):\n%s", err, diff)
+	}
+}
 
 func TestDestination(t *testing.T) {
 	t.Parallel()
@@ -216,13 +237,15 @@ func TestSubscriptions(t *testing.T) {
 		ID:           ids[0],
 		Organization: acme,
 		Destination:  hook,
-		ExternalID:   "n0",
-		EventTypes:   []string{"news.*", "event.item.added"},
-		ScopeKind:    "feeds",
-		Feeds:        []query.Pin{{FeedType: "news", FeedID: feed}},
-		Active:       true,
-		CreatedAt:    midday,
-		UpdatedAt:    midday,
+		Settings: subscription.Settings{
+			ExternalID: "n0",
+			EventTypes: []string{"news.*", "event.item.added"},
+			ScopeKind:  "feeds",
+			Feeds:      []subscription.Pin{{FeedType: "news", FeedID: feed}},
+		},
+		Active:    true,
+		CreatedAt: midday,
+		UpdatedAt: midday,
 	}
 	for _, ref := range []string{ids[0].String(), "n0"} {
 		got, err := d.Subscription(t.Context(), acme, hook, ref)
@@ -265,19 +288,39 @@ func TestFindDestinations(t *testing.T) {
 	made(acme, "Ticket shop", "shop", "https://Hooks.Example.org/T0K3N-shop?key=s3cr3t")
 	made(acme, "KÖLN Tickets 100 %", "koeln_1", "https://user:passphrase@tickets.example.net:8443/x")
 	made(acme, "Old newsletter", "", "https://news.example.org/…")
+	made(acme, "Billing", "", "https://billing.example.com/")
 	made(rival, "Ticket office", "office", "https://hooks.example.org/y")
-	failing := func(name string, times int) {
-		for range times {
-			projecttest.Stream(d.Log, delivery.Aggregate, uuid.New(), midday)(delivery.Attempted{
-				Destination: ids[name],
-				Number:      1,
-				Outcome:     delivery.Outcome{FailureReason: "dns", ErrorMessage: "no such host"},
-				At:          midday,
-			})
+	attempted := func(name string, status ...delivery.Status) {
+		id := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday, dispatch.Scheduled{
+			Destination:  ids[name],
+			Organization: acme,
+		})
+		happens := projecttest.Stream(d.Log, delivery.Aggregate, id, midday)
+		for i, status := range status {
+			failed := delivery.Outcome{FailureReason: "dns", ErrorMessage: "no such host"}
+			if status == delivery.StatusSucceeded {
+				failed = delivery.Outcome{ResponseStatus: 204}
+			}
+			attempted := delivery.Attempted{
+				Organization: acme,
+				Destination:  ids[name],
+				Number:       i + 1,
+				Trigger:      delivery.Automatic,
+				Status:       status,
+				Outcome:      failed,
+				At:           midday,
+			}
+			if status == delivery.StatusPending {
+				attempted.NextAttemptAt = midday.Add(time.Hour)
+			}
+			happens(attempted)
 		}
 	}
-	failing("Ticket shop", 1)
-	failing("Old newsletter", 3)
+	attempted("Ticket shop", delivery.StatusPending)
+	attempted("Ticket shop", delivery.StatusSucceeded) // ends the streak, and not the retries
+	attempted("Old newsletter", delivery.StatusPending, delivery.StatusPending)
+	attempted("Billing", delivery.StatusPending, delivery.StatusSucceeded)
+	attempted("Billing", delivery.StatusFailed) // a streak, and nothing is retried
 	projecttest.Stream(d.Log, destination.Aggregate, ids["KÖLN Tickets 100 %"], midday)(destination.AutoDisabled{
 		Reason: "failures",
 		At:     midday,
@@ -287,7 +330,7 @@ func TestFindDestinations(t *testing.T) {
 		text, status string
 		want         []string
 	}{
-		{"", "", []string{"Ticket shop", "KÖLN Tickets 100 %", "Old newsletter"}},
+		{"", "", []string{"Ticket shop", "KÖLN Tickets 100 %", "Old newsletter", "Billing"}},
 		{"ticket", "", []string{"Ticket shop", "KÖLN Tickets 100 %"}},
 		{"köln", "", []string{"KÖLN Tickets 100 %"}},
 		{"100 %", "", []string{"KÖLN Tickets 100 %"}},

@@ -4,15 +4,12 @@ import (
 	"context"
 	"time"
 
+	"carillon/aggregates/retirement"
+	"carillon/eventstore"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
-
-// EndedAt is a happening, and the end of what a source shows of it.
-type EndedAt struct {
-	ID uuid.UUID
-	At time.Time
-}
 
 // ended chooses happenings that have ended before a time, $1.
 const ended = `coalesce(s.ends_at, s.stale) < $1
@@ -32,9 +29,9 @@ func (q *Queries) EndedShare(ctx context.Context, before time.Time) (due, of int
 // or that have changed since, are left out. revision is that of the last retirement of happenings that these rows have
 // applied, -1 before the first.
 func (q *Queries) Ended(
-	ctx context.Context, before time.Time, after EndedAt, limit int,
-) (page []EndedAt, revision int64, err error) {
-	return retirable(ctx, q.Pool, "ended happenings", pgx.RowToStructByPos[EndedAt], "items.retirement",
+	ctx context.Context, before time.Time, after retirement.Old, limit int,
+) (page []retirement.Old, revision eventstore.Revision, err error) {
+	return retirable(ctx, q.Pool, "ended happenings", "items.retirement",
 		`SELECT s.happening_id, coalesce(s.ends_at, s.stale) FROM items.shown s
 		WHERE `+ended+` AND (coalesce(s.ends_at, s.stale), s.happening_id) > ($2, $3)
 		ORDER BY coalesce(s.ends_at, s.stale), s.happening_id LIMIT $4`, before, after.At, after.ID, limit)
@@ -52,16 +49,13 @@ func (q *Queries) FeedsOf(ctx context.Context, happenings []uuid.UUID) (map[uuid
 	return all, err
 }
 
-// Backfilled is a source in a feed, and the number of items that came by its backfill.
-type Backfilled struct {
-	Feed, Source uuid.UUID
-	AttachedAt   time.Time
-	Added        int
-}
-
 // Backfills returns what came by the backfills of sources in feeds. Sources that are attached no longer are left out.
-func (q *Queries) Backfills(ctx context.Context, feeds, sources []uuid.UUID) ([]Backfilled, error) {
-	return many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[Backfilled],
+func (q *Queries) Backfills(ctx context.Context, of []retirement.Filled) ([]retirement.Backfilled, error) {
+	feeds, sources := make([]uuid.UUID, len(of)), make([]uuid.UUID, len(of))
+	for i, f := range of {
+		feeds[i], sources[i] = f.Feed, f.Source
+	}
+	return many(ctx, q.Pool, "backfills", pgx.RowToStructByPos[retirement.Backfilled],
 		`SELECT a.feed_id, a.source_id, a.attached_at, a.added
 		FROM unnest($1::uuid[], $2::uuid[]) AS f (feed_id, source_id)
 		JOIN sources.attachments a ON a.feed_id = f.feed_id AND a.source_id = f.source_id ORDER BY 1, 2`, feeds, sources)

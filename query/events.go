@@ -31,9 +31,10 @@ type EventMark struct {
 type PublishedEvent struct {
 	EventSummary
 
-	FeedName  string     // current name; empty without a feed or a name
-	Data      []byte     // nil in lists
-	SeenSince *time.Time // when the feed was shared; nil if the organization owns it
+	PublishedAt time.Time  `json:"publishedAt"`
+	FeedName    string     `json:"-"` // current name; empty without a feed or a name
+	Data        []byte     `json:"-"` // nil in lists
+	SeenSince   *time.Time `json:"-"` // when the feed was shared; nil if the organization owns it
 }
 
 // visibleFeeds selects the feeds that organization $1 can see, with the time they were shared with it.
@@ -84,8 +85,7 @@ const ofVisibleFeed = "visible JOIN publications.publications p ON p.feed_id = v
 const noFeed = "publications.publications p LEFT JOIN (SELECT NULL::text AS name, NULL::timestamptz AS since) " +
 	"visible ON true"
 
-const eventColumns = "p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, coalesce(p.feed_type, '') " +
-	"AS feed_type, p.feed_id, p.published_at"
+const eventColumns = "p.id, p.type, p.source, p.subject, p.time, p.feed_type, p.feed_id, p.published_at"
 
 func (f EventFilter) ofFeed(args *arguments) string {
 	if f.Feed == uuid.Nil {
@@ -121,9 +121,10 @@ func (f EventFilter) part(from, where string, args *arguments) string {
 
 // scanEvent reads the columns of an event and any that follow them.
 func scanEvent(row pgx.CollectableRow, more ...any) (e PublishedEvent, err error) {
-	err = row.Scan(append([]any{&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &e.FeedID, &e.RecordedAt,
+	err = row.Scan(append([]any{&e.ID, &e.Type, &e.Source, &e.Subject, &e.Time, &e.FeedType, &e.FeedID, &e.PublishedAt,
 		&e.FeedName, &e.SeenSince}, more...)...)
-	e.Time, e.RecordedAt = e.Time.UTC(), e.RecordedAt.UTC()
+	e.Time = e.Time.UTC()
+	e.recorded(e.PublishedAt)
 	return e, err
 }
 

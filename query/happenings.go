@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Telling is the account of a happening by one source. JSON values are as stored.
-type Telling struct {
+// Sighting is the account of a happening by one source. JSON values are as stored.
+type Sighting struct {
 	SourceID uuid.UUID
 	// Of is the happening as which it was observed before a merge. Zero if it was not merged.
 	Of          uuid.UUID
@@ -74,14 +74,14 @@ func (q *Queries) Likeness(ctx context.Context,
 	return into, from, compared, err
 }
 
-// Tellings lists what all sources publish about a happening, and its items. It returns ErrNotFound if no source does.
-func (q *Queries) Tellings(ctx context.Context, happening uuid.UUID) (tellings []Telling, items []ShownItem,
+// Sightings lists what all sources publish about a happening, and its items. It returns ErrNotFound if no source does.
+func (q *Queries) Sightings(ctx context.Context, happening uuid.UUID) (sightings []Sighting, items []ShownItem,
 	err error) {
-	tellings, err = many(ctx, q.Pool, "tellings", pgx.RowToStructByPos[Telling], `SELECT t.source_id, t.of_id, t.details,
+	sightings, err = many(ctx, q.Pool, "tellings", pgx.RowToStructByPos[Sighting], `SELECT t.source_id, t.of_id, t.details,
 		t.source, t.origins, t.published_at, t.standing, t.stale, t.since, t.dated_at, t.told_at, s.url, s.handle
 		FROM items.shown t LEFT JOIN sources.sources s ON s.id = t.source_id WHERE t.happening_id = $1
 		ORDER BY t.since, t.source_id, t.of_id`, happening)
-	if err == nil && len(tellings) == 0 {
+	if err == nil && len(sightings) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
@@ -89,5 +89,5 @@ func (q *Queries) Tellings(ctx context.Context, happening uuid.UUID) (tellings [
 	}
 	items, err = many(ctx, q.Pool, "items of a happening", pgx.RowToStructByPos[ShownItem],
 		"SELECT id, feed_id, source_id, added_at FROM items.items WHERE happening_id = $1 ORDER BY added_at, id", happening)
-	return tellings, items, err
+	return sightings, items, err
 }

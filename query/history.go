@@ -21,7 +21,7 @@ func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, un
 			return e, err
 		}, `
 			SELECT id, type, source, subject, time, feed_type, feed_id FROM (
-				SELECT p.id, p.type, p.source, coalesce(p.subject, '') AS subject, p.time, p.feed_type, p.feed_id
+				SELECT p.id, p.type, p.source, p.subject, p.time, p.feed_type, p.feed_id
 				FROM (SELECT id, feed_type FROM feeds.feeds WHERE organization = $1
 					UNION SELECT f.id, f.feed_type FROM feeds.shares s JOIN feeds.feeds f ON f.id = s.feed_id
 					WHERE s.organization = $1) visible
@@ -30,7 +30,7 @@ func (q *Queries) History(ctx context.Context, organization uuid.UUID, since, un
 					ORDER BY p.time, p.id LIMIT $5) p
 				WHERE p.feed_type = visible.feed_type
 				UNION ALL
-				(SELECT p.id, p.type, p.source, coalesce(p.subject, ''), p.time, '', NULL::uuid FROM publications.publications p
+				(SELECT p.id, p.type, p.source, p.subject, p.time, NULL, NULL::uuid FROM publications.publications p
 				WHERE p.feed_id IS NULL AND p.organization = $1 AND (p.time, p.id) > ($2, $3) AND p.time <= $4
 					AND p.published_at >= $6
 				ORDER BY p.time, p.id LIMIT $5)) seen

@@ -12,15 +12,11 @@ import (
 
 // InstallationTotals are counts over all organizations, for metrics.
 type InstallationTotals struct {
-	Outcomes                   // of deliveries, with those that are retired
-	Overdue      time.Duration // of the delivery that has been due for longest; 0 if none is due
-	AutoDisabled int           // destinations
-	// By has the pending deliveries by state. nil if there are very many.
-	By map[deliverystate.State]int `db:"-"`
+	Outcomes                                 // of deliveries, with those that are retired
+	Overdue      time.Duration               // of the delivery that has been due for longest; 0 if none is due
+	AutoDisabled int                         // destinations
+	By           map[deliverystate.State]int `db:"-"` // deliveries in each state
 }
-
-// mostSorted is the number of pending deliveries up to which InstallationTotals reads their states.
-const mostSorted = 20_000
 
 // InstallationTotals returns the counts over all organizations. Deliveries of disabled destinations and suspended
 // organizations are pending, but not overdue.
@@ -30,36 +26,20 @@ func (q *Queries) InstallationTotals(ctx context.Context, now time.Time) (Instal
 			FROM destinations.destinations d
 			LEFT JOIN organizations.organizations o ON o.id = d.organization
 			CROSS JOIN LATERAL (SELECT u.available_at AS at FROM deliveries.due u
-				WHERE u.destination = d.id AND u.worker IS NULL AND u.replay IS NULL ORDER BY u.available_at LIMIT 1) due
+				WHERE u.destination = d.id AND `+deliverystate.Free+` ORDER BY u.available_at LIMIT 1) due
 			WHERE d.status = 'enabled' AND o.status IS DISTINCT FROM 'suspended'),
 		(SELECT count(*) FROM destinations.destinations WHERE status = 'auto_disabled')
 		FROM deliveries.outcomes`)
-	if err != nil || totals.Pending() > mostSorted {
+	if err != nil {
 		return totals, err
 	}
-	backlog, err := q.countPending(ctx, "true", mostSorted, now)
-	totals.By = backlog.By
+	totals.By, err = q.pendingStates(ctx, totals.Pending(), "true", now)
+	totals.By[deliverystate.Succeeded], totals.By[deliverystate.Failed] = totals.Succeeded, totals.Failed
+	totals.By[deliverystate.Superseded], totals.By[deliverystate.Discarded] = totals.Superseded, totals.Discarded
 	return totals, err
 }
 
-// In returns the number of deliveries in a state, and whether it is known.
-func (t InstallationTotals) In(state deliverystate.State) (n int, known bool) {
-	switch state {
-	case deliverystate.Succeeded:
-		return t.Succeeded, true
-	case deliverystate.Failed:
-		return t.Failed, true
-	case deliverystate.Superseded:
-		return t.Superseded, true
-	case deliverystate.Discarded:
-		return t.Discarded, true
-	case deliverystate.Waiting, deliverystate.Retrying, deliverystate.Delivering:
-	}
-	n, known = t.By[state]
-	return n, known
-}
-
-// Failing is a destination whose last attempt failed or that was disabled after failures.
+// Failing is a destination that fails, see failingDestination.
 type Failing struct {
 	ID               uuid.UUID
 	Organization     uuid.UUID
@@ -73,14 +53,13 @@ type Failing struct {
 
 // FailingDestinations lists the failing destinations of all organizations, longest streak first, and counts them all.
 func (q *Queries) FailingDestinations(ctx context.Context, limit int) ([]Failing, int, error) {
-	const failing = ` FROM health.health h JOIN destinations.destinations d ON d.id = h.destination
+	page := statement{`SELECT d.id, d.organization, coalesce(o.name, ''), d.name, d.status,
+		coalesce(h.consecutive_failures, 0), h.streak_started_at, coalesce(h.last_error_message, '')
+		FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id
 		LEFT JOIN organizations.organizations o ON o.id = d.organization
-		WHERE h.consecutive_failures > 0 OR d.status = 'auto_disabled'`
-	page := statement{`SELECT d.id, d.organization, coalesce(o.name, ''), d.name, d.status, h.consecutive_failures,
-		h.streak_started_at, coalesce(h.last_error_message, '')` + failing +
-		" ORDER BY h.consecutive_failures DESC, d.id LIMIT $1", []any{limit}}
+		WHERE ` + failingDestination + " ORDER BY h.consecutive_failures DESC NULLS LAST, d.id LIMIT $1", []any{limit}}
 	return counted(ctx, q.Pool, "failing destinations", pgx.RowToStructByPos[Failing], page,
-		statement{"SELECT count(*)" + failing, nil})
+		statement{"SELECT count(*) FROM destinations.destinations d WHERE " + failingDestination, nil})
 }
 
 // DatabaseSize returns the size of the database on disk, in bytes.

@@ -15,8 +15,6 @@ type Key struct {
 	Hash         []byte    // see package credential; compare in constant time
 	Scopes       []string  // read, write, secrets
 	ExpiresAt    time.Time // zero if it does not expire
-	// Requests is the organization's limit in a second. nil means the default.
-	Requests *int64
 }
 
 // Credential is an API key, or a token of an operator or auditor, in a list. It has neither the secret nor a digest
@@ -43,13 +41,12 @@ type KeyCredential struct {
 func (q *Queries) FindKeys(ctx context.Context, ids []string, now time.Time) ([]Key, error) {
 	return many(ctx, q.Pool, "keys", func(row pgx.CollectableRow) (key Key, err error) {
 		var expires *time.Time
-		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &key.Scopes, &expires, &key.Requests)
+		err = row.Scan(&key.ID, &key.Organization, &key.Hash, &key.Scopes, &expires)
 		if expires != nil {
 			key.ExpiresAt = expires.UTC()
 		}
 		return key, err
-	}, `SELECT k.id, k.organization, k.hash, k.scopes, nullif(k.expires_at, 'infinity'),
-		(o.limits->>'requestsPerSecond')::bigint
+	}, `SELECT k.id, k.organization, k.hash, k.scopes, nullif(k.expires_at, 'infinity')
 		FROM organizations.keys k JOIN organizations.organizations o ON o.id = k.organization
 		WHERE k.id = ANY($1) AND k.revoked_at IS NULL AND k.expires_at > $2 AND o.status = 'registered'`, ids, now)
 }

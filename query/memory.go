@@ -30,8 +30,8 @@ type entry[K comparable, V remembered] struct {
 	answer V
 }
 
-// look returns an answer that holds for a query. The lock must be held.
-func (m *memory[K, V]) look(kind K, in ItemsQuery) (answer V, found bool) {
+// answered returns an answer that holds for a query. The lock must be held.
+func (m *memory[K, V]) answered(kind K, in ItemsQuery) (answer V, found bool) {
 	for i := len(m.kinds[kind]) - 1; i >= 0; i-- {
 		element := m.kinds[kind][i]
 		//nolint:errcheck,forcetypeassert // nothing else is in the list
@@ -49,7 +49,7 @@ func (m *memory[K, V]) get(ctx context.Context, kind K, in ItemsQuery, read func
 	answer V, fresh bool, err error) {
 	for waited := false; ; waited = true {
 		m.mu.Lock()
-		if answer, found := m.look(kind, in); found {
+		if answer, found := m.answered(kind, in); found {
 			m.mu.Unlock()
 			return answer, false, nil
 		}

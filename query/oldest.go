@@ -4,40 +4,28 @@ import (
 	"context"
 	"time"
 
+	"carillon/aggregates/retirement"
+	"carillon/eventstore"
+
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// PublishedAt is a published event, and when the store recorded it.
-type PublishedAt struct {
-	ID uuid.UUID
-	At time.Time
-}
-
-// HealthState is how a destination has answered.
-type HealthState struct {
-	ConsecutiveFailures int
-	StreakStartedAt     time.Time
-	LastSuccessAt       time.Time
-	LastFailureAt       time.Time
-	LastErrorMessage    string
-}
-
 // HealthOf returns how destinations have answered, with times in UTC, which are zero if there was none.
-func (q *Queries) HealthOf(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]HealthState, error) {
+func (q *Queries) HealthOf(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]retirement.Health, error) {
 	type health struct {
 		Destination uuid.UUID
-		HealthState
+		retirement.Health
 	}
 	const zero = " AT TIME ZONE 'UTC', '0001-01-01')"
 	rows, err := many(ctx, q.Pool, "health", pgx.RowToStructByPos[health],
 		`SELECT destination, consecutive_failures, coalesce(streak_started_at`+zero+`, coalesce(last_success_at`+zero+`,
 			coalesce(last_failure_at`+zero+`, coalesce(last_error_message, '')
 		FROM health.health WHERE destination = ANY($1)`, destinations)
-	all := make(map[uuid.UUID]HealthState, len(rows))
+	all := make(map[uuid.UUID]retirement.Health, len(rows))
 	for _, h := range rows {
-		all[h.Destination] = h.HealthState
+		all[h.Destination] = h.Health
 	}
 	return all, err
 }
@@ -45,9 +33,9 @@ func (q *Queries) HealthOf(ctx context.Context, destinations []uuid.UUID) (map[u
 // Oldest lists events that were published before a time, in the order of their publishing, after one of them (the zero
 // value: from the first). revision is that of the last retirement that these rows have applied, -1 before the first.
 func (q *Queries) Oldest(
-	ctx context.Context, before time.Time, after PublishedAt, limit int,
-) (page []PublishedAt, revision int64, err error) {
-	return retirable(ctx, q.Pool, "oldest events", pgx.RowToStructByPos[PublishedAt], "publications.retirement",
+	ctx context.Context, before time.Time, after retirement.Old, limit int,
+) (page []retirement.Old, revision eventstore.Revision, err error) {
+	return retirable(ctx, q.Pool, "oldest events", "publications.retirement",
 		`SELECT id, published_at FROM publications.publications
 		WHERE published_at < $1 AND (published_at, id) > ($2, $3) ORDER BY published_at, id LIMIT $4`,
 		before, after.At, after.ID, limit)
@@ -70,14 +58,14 @@ func share(ctx context.Context, pool *pgxpool.Pool, name, due, of string, before
 
 // retirable returns a page of what may be retired, and from a table of the same snapshot the revision of the last
 // retirement that the rows have applied, -1 before the first.
-func retirable[T any](
-	ctx context.Context, pool *pgxpool.Pool, name string, scan pgx.RowToFunc[T], retirement, sql string, args ...any,
-) (page []T, revision int64, err error) {
+func retirable(
+	ctx context.Context, pool *pgxpool.Pool, name, applied, sql string, args ...any,
+) (page []retirement.Old, revision eventstore.Revision, err error) {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err = pgx.BeginTxFunc(ctx, pool, options, func(tx pgx.Tx) (err error) {
-		revision, err = value[int64](ctx, tx, name, "SELECT coalesce((SELECT revision FROM "+retirement+"), -1)")
+		revision, err = value[eventstore.Revision](ctx, tx, name, "SELECT coalesce((SELECT revision FROM "+applied+"), -1)")
 		if err == nil {
-			page, err = many(ctx, tx, name, scan, sql, args...)
+			page, err = many(ctx, tx, name, pgx.RowToStructByPos[retirement.Old], sql, args...)
 		}
 		return err
 	})

@@ -45,9 +45,8 @@ type OrganizationSummary struct {
 	CreatedAt    time.Time
 	Status       string // registered or suspended
 	Destinations int
-	// Failing counts destinations whose last attempt failed or that were disabled after failures.
-	Failing  int
-	Outcomes // of the deliveries created today (UTC)
+	Failing      int // destinations, see failingDestination
+	Outcomes         // of the deliveries created today (UTC)
 }
 
 // matchesOrganization is the condition that organization o has a text in its name or as a prefix of its id.
@@ -59,8 +58,7 @@ func (q *Queries) OrganizationSummaries(ctx context.Context, text string, now ti
 	page := statement{`
 		SELECT o.id, o.name, o.created_at, o.status,
 			(SELECT count(*) FROM destinations.destinations d WHERE d.organization = o.id),
-			(SELECT count(*) FROM destinations.destinations d JOIN health.health h ON h.destination = d.id
-				WHERE d.organization = o.id AND (h.consecutive_failures > 0 OR d.status = 'auto_disabled')),
+			(SELECT count(*) FROM destinations.destinations d WHERE d.organization = o.id AND ` + failingDestination + `),
 			t.total, t.succeeded, t.failed, t.superseded, t.discarded
 		FROM (SELECT * FROM organizations.organizations o WHERE ` + matchesOrganization + ` ORDER BY created_at, id
 			LIMIT $2 OFFSET $3) o

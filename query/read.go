@@ -122,3 +122,11 @@ func inPages[T any](next func(after T) ([]T, error), each func(T) error) error {
 		}
 	}
 }
+
+// Of returns an optional value, or its zero value.
+func Of[T any](optional *T) (value T) {
+	if optional != nil {
+		value = *optional
+	}
+	return value
+}

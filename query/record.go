@@ -87,6 +87,35 @@ func (q *Queries) WholeRecord(ctx context.Context, organization uuid.UUID, each 
 	return q.eachDisclosure(ctx, "($1::uuid IS NULL OR organization = $1)", nullable(organization), each)
 }
 
+// NamedDestination is a destination on record, with its last name.
+type NamedDestination struct {
+	ID, Organization uuid.UUID
+	Name             string
+}
+
+// NamedOnRecord lists destinations, deleted ones included, by the beginning of their ids or by an external id that they
+// have or had.
+func (q *Queries) NamedOnRecord(
+	ctx context.Context, ref string, organization uuid.UUID, most int,
+) ([]NamedDestination, error) {
+	return many(ctx, q.Pool, "destinations on record", pgx.RowToStructByPos[NamedDestination], `
+		SELECT e.destination, coalesce(e.organization, '00000000-0000-0000-0000-000000000000'), n.name
+		FROM audit.entries e
+		CROSS JOIN LATERAL (SELECT detail->>'name' AS name FROM audit.entries g WHERE g.destination = e.destination
+			AND detail ? 'name' ORDER BY revision DESC LIMIT 1) n
+		WHERE e.revision = 0 AND ($2::uuid IS NULL OR e.organization = $2)
+			AND (starts_with(e.destination::text, lower($1)) OR EXISTS (SELECT FROM audit.entries g
+				WHERE g.destination = e.destination AND g.detail->>'externalId' = $1))
+		ORDER BY e.at, e.destination LIMIT $3`, ref, nullable(organization), most)
+}
+
+// StreamsOfDestination lists the streams of a destination's subscriptions and disclosures, deleted ones included.
+func (q *Queries) StreamsOfDestination(ctx context.Context, destination uuid.UUID) ([]string, error) {
+	return many(ctx, q.Pool, "streams of a destination", pgx.RowTo[string], `SELECT stream FROM audit.record
+		WHERE kind = 'destination' AND thing = $1::uuid::text AND main AND stream NOT LIKE 'destination-%'
+		GROUP BY stream ORDER BY min(commit_position), stream`, destination)
+}
+
 // nullable returns nil for a zero value.
 func nullable[T comparable](value T) *T {
 	var zero T

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // DeliveriesAfter lists completed deliveries of a destination that match a filter, oldest first, starting after a
@@ -16,13 +18,7 @@ func (q *Queries) DeliveriesAfter(ctx context.Context, organization, destination
 	if at.After(from) {
 		from = at
 	}
-	l := listing{
-		filter:       f,
-		organization: organization,
-		destination:  destination,
-		now:          now,
-		tallied:      f.States,
-	}
+	l := listing{filter: f, organization: organization, destination: destination}
 	args := arguments{now}
 	where := l.matches(from, to, &args) + " AND d.organization = " + args.add(organization) +
 		" AND d.status IN ('succeeded', 'failed') AND (d.created_at, d.id) > (" + args.add(at) + ", " + args.add(id) + ")"
@@ -44,10 +40,10 @@ func (f DeliveryFilter) failing(organization uuid.UUID, where string, args *argu
 			f.within(DeliveryMark{}, args) + where + oldestFirst + " LIMIT " + args.add(f.Limit) + ")"
 	}
 	return "destinations.destinations t CROSS JOIN LATERAL (" +
-		half("false", "deliveries.deliveries d WHERE d.destination = t.id AND d.unsuccessful = 'failed'") + " UNION ALL " +
+		half("false", "deliveries.deliveries d WHERE d.destination = t.id AND "+deliverystate.Replayable) + " UNION ALL " +
 		half("true", "deliveries.due u "+
 			"CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d "+
-			"WHERE u.destination = t.id AND t.status = 'enabled' AND "+isFree+" AND u.available_at > $1 AND u.due_at > $1") +
+			"WHERE u.destination = t.id AND t.status = 'enabled' AND "+deliverystate.Retryable("$1")) +
 		") x WHERE t.organization = " + args.add(organization)
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/subscription"
 )
 
 // Subscription is a destination's choice of events.
@@ -14,22 +16,12 @@ type Subscription struct {
 	ID           uuid.UUID
 	Organization uuid.UUID
 	Destination  uuid.UUID
-	ExternalID   string // empty if none
-	EventTypes   []string
-	ScopeKind    string // all, feed_type, feeds
-	FeedType     string // of the scope feed_type
-	Feeds        []Pin  // of the scope feeds, as declared
-	Active       bool
-	Reason       string // why it is inactive; empty if its owner switched it off
-	CreatedAt    time.Time
-	UpdatedAt    time.Time
-	Revision     int64 // of the subscription's stream
-}
-
-// Pin names one feed.
-type Pin struct {
-	FeedType string    `json:"feedType"`
-	FeedID   uuid.UUID `json:"feedId"`
+	subscription.Settings
+	Active    bool
+	Reason    string // why it is inactive; empty if its owner switched it off
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	Revision  int64 // of the subscription's stream
 }
 
 const selectSubscription = `

@@ -14,6 +14,7 @@ import (
 type RecordEntry struct {
 	Kind          string         `json:"kind"`         // of the thing that was changed: see audit.Kinds
 	Thing         string         `json:"thing"`        // its id or name
+	Name          *string        `json:"name"`         // its last name on record; nil if it has none
 	Organization  *uuid.UUID     `json:"organization"` // nil if it belongs to none
 	Stream        string         `json:"stream"`
 	Revision      int64          `json:"revision"`   // of the stream, from 0
@@ -87,18 +88,23 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 	by := " ORDER BY commit_position" + order + ", prepare_position" + order + ", revision" + order
 	return many(ctx, q.Pool, "record", func(row pgx.CollectableRow) (e RecordEntry, err error) {
 		var detail []byte
-		err = row.Scan(&e.Kind, &e.Thing, &e.Stream, &e.Revision, &e.Organization, &e.Type, &e.At, &e.RecordedAt, &e.EventID,
-			&e.Commit, &e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
+		err = row.Scan(&e.Kind, &e.Thing, &e.Name, &e.Stream, &e.Revision, &e.Organization, &e.Type, &e.At, &e.RecordedAt,
+			&e.EventID, &e.Commit, &e.Prepare, &e.Actor, &e.Reason, &e.CorrelationID, &e.CausationID, &detail)
 		e.At, e.RecordedAt, e.Detail = e.At.UTC(), e.RecordedAt.UTC(), detail
 		e.Position = fmt.Sprintf("%d/%d", e.Commit, e.Prepare)
 		return e, err
 	}, `
-		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), stream, revision, organization, type,
-			at, recorded_at, event_id, commit_position, prepare_position, actor, nullif(reason, ''), correlation,
-			causation, detail
+		SELECT coalesce(changed.kind, page.kind), coalesce(changed.thing, page.thing), named.name, stream, revision,
+			organization, type, at, recorded_at, event_id, commit_position, prepare_position, actor, nullif(reason, ''),
+			correlation, causation, detail
 		FROM (SELECT * FROM audit.record WHERE `+where+by+" LIMIT "+args.add(f.Limit)+`) AS page
 		LEFT JOIN LATERAL (SELECT kind, thing FROM audit.record AS r
-			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed ON true`+by, args...)
+			WHERE r.main AND r.stream = page.stream AND r.revision = page.revision) AS changed ON true
+		LEFT JOIN LATERAL (SELECT detail->>'name' AS name FROM audit.record AS r
+			WHERE r.main AND r.detail ? 'name' AND r.stream = CASE WHEN changed.kind IN ('key', 'auditor') THEN page.stream
+				ELSE changed.kind || '-' || changed.thing END
+				AND (changed.kind NOT IN ('key', 'auditor') OR r.kind = changed.kind AND r.thing = changed.thing)
+			ORDER BY r.revision DESC LIMIT 1) AS named ON true`+by, args...)
 }
 
 // EachRecordEntry calls each for all entries, oldest first, as inPages does.

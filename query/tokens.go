@@ -8,16 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// OperatorToken is an operator's token that is neither revoked nor expired.
-type OperatorToken struct {
-	Name string // of the operator
-	Hash []byte // see package credential; compare in constant time
+// Holder is who has tokens of the admin API, and the name of the read model that has them.
+type Holder string
+
+// Holders of tokens.
+const (
+	Operators Holder = "operators"
+	Auditors  Holder = "auditors"
+)
+
+// Token is a token of an operator or auditor that is neither revoked nor expired.
+type Token struct {
+	Name         string    // of its holder
+	Organization uuid.UUID // whose audit trail an auditor reads; zero for all
+	Hash         []byte    // see package credential; compare in constant time
 }
 
-// OperatorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.
-func (q *Queries) OperatorToken(ctx context.Context, id string, now time.Time) (OperatorToken, error) {
-	return one(ctx, q.Pool, "operator's token", pgx.RowToStructByPos[OperatorToken],
-		`SELECT name, hash FROM operators.tokens
+// Token finds a token that is valid at a time by its public part, or returns ErrNotFound.
+func (q *Queries) Token(ctx context.Context, of Holder, id string, now time.Time) (Token, error) {
+	return one(ctx, q.Pool, "token of "+string(of), pgx.RowToStructByPos[Token],
+		`SELECT name, (to_jsonb(t)->>'organization')::uuid, hash FROM `+string(of)+`.tokens t
 		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now)
 }
 
@@ -29,25 +39,11 @@ func (q *Queries) OperatorTokens(ctx context.Context) ([]Credential, error) {
 		ORDER BY t.name, t.created_at, t.id`)
 }
 
-// AuditorToken is an auditor's token that is neither revoked nor expired.
-type AuditorToken struct {
-	Name         string    // of the auditor
-	Organization uuid.UUID // whose audit trail it reads; zero for all
-	Hash         []byte    // see package credential; compare in constant time
-}
-
 // AuditorCredential is an auditor's token in the operators' list.
 type AuditorCredential struct {
 	Credential
 
 	Organization *uuid.UUID `json:"organization"` // whose audit trail it reads; nil for all
-}
-
-// AuditorToken finds a token that is valid at a time by its public part, or returns ErrNotFound.
-func (q *Queries) AuditorToken(ctx context.Context, id string, now time.Time) (AuditorToken, error) {
-	return one(ctx, q.Pool, "auditor's token", pgx.RowToStructByPos[AuditorToken],
-		`SELECT name, organization, hash FROM auditors.tokens
-		WHERE id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`, id, now)
 }
 
 // AuditorTokens lists all tokens of auditors, including revoked and expired ones, oldest first.

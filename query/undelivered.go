@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,39 +32,27 @@ type Undelivered struct {
 func (q *Queries) Undelivered(ctx context.Context, f UndeliveredFilter) ([]Undelivered, error) {
 	args := arguments{f.Destination, f.Now, f.Limit}
 	from, to := DeliveryFilter{Since: f.Since, Until: f.Until}.bounds()
-	types := f.ofTypes(&args)
+	types := DeliveryFilter{Types: f.Types}.typeIs("d.type", &args)
 	return many(ctx, q.Pool, "undelivered", pgx.RowToStructByPos[Undelivered], `
 		WITH waiting AS (
 			SELECT d.created_at, d.id, d.feed_id, false AS failed FROM deliveries.due u
 			CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d
-			WHERE u.destination = $1 AND `+isFree+` AND u.available_at > $2 AND u.due_at > $2`+
+			WHERE u.destination = $1 AND `+deliverystate.Retryable("$2")+
 		created(time.Time{}, to, &args)+types+` LIMIT $3
 		), failed AS (
 			SELECT d.created_at, d.id, d.feed_id, true FROM deliveries.deliveries d
-			WHERE d.destination = $1 AND d.unsuccessful = 'failed' AND d.replay IS NULL`+created(from, to, &args)+types+
+			WHERE d.destination = $1 AND `+deliverystate.Replayable+created(from, to, &args)+types+
 		` LIMIT $3
 		)
 		SELECT id, feed_id, failed FROM (SELECT * FROM waiting UNION ALL SELECT * FROM failed) found
 		ORDER BY created_at, id LIMIT $3`, args...)
 }
 
-// ofTypes returns the condition on rows d for the types of events.
-func (f UndeliveredFilter) ofTypes(args *arguments) string {
-	conditions := make([]string, len(f.Types))
-	for i, one := range f.Types {
-		conditions[i] = "true" + DeliveryFilter{Type: one}.typeIs("d.type", args)
-	}
-	if len(conditions) == 0 {
-		return ""
-	}
-	return " AND (" + strings.Join(conditions, " OR ") + ")"
-}
-
 // Failures counts deliveries to one destination whose last attempt failed.
 type Failures struct {
-	Retrying int
+	Retrying int  // with those whose next attempt is in flight
 	Failed   int  // permanently, with no replay pending
-	More     bool // there are more than were counted
+	More     bool // more are retried than were counted
 }
 
 // All returns the number of deliveries counted.
@@ -76,7 +63,7 @@ const mostFailing = 1000
 
 // Failures counts what fails at destinations: what waits for its retry, and what failed permanently and was made since
 // a time. Destinations with nothing of that are missing from the result. The caller must own them.
-func (q *Queries) Failures(ctx context.Context, destinations []uuid.UUID, since, now time.Time) (map[uuid.UUID]Failures,
+func (q *Queries) Failures(ctx context.Context, destinations []uuid.UUID, since time.Time) (map[uuid.UUID]Failures,
 	error) {
 	type row struct {
 		Destination uuid.UUID
@@ -84,22 +71,20 @@ func (q *Queries) Failures(ctx context.Context, destinations []uuid.UUID, since,
 	}
 	rows, err := many(ctx, q.Pool, "failing", func(r pgx.CollectableRow) (f row, err error) {
 		err = r.Scan(&f.Destination, &f.Retrying, &f.Failed)
-		f.More = f.Retrying >= mostFailing || f.Failed >= mostFailing
+		f.More = f.Retrying >= mostFailing
 		return f, err
 	}, `
 		SELECT * FROM (SELECT t.id, (
 			SELECT count(*) FROM (
-				SELECT u.* FROM deliveries.due u WHERE u.destination = t.id AND `+isFree+`
-				ORDER BY u.available_at DESC LIMIT $4 -- retries, which come later, before what is due
-			) u CROSS JOIN LATERAL (SELECT * FROM deliveries.deliveries WHERE id = u.id OFFSET 0) d
-			WHERE `+deliverystate.Retrying.SQL("$1")+`
+				SELECT FROM deliveries.deliveries d WHERE d.destination = t.id AND `+deliverystate.Retried+` LIMIT $3
+			) found
 		) AS retrying, (
 			SELECT count(*) FROM (
-				SELECT FROM deliveries.deliveries d WHERE d.destination = t.id AND d.unsuccessful = 'failed'
-					AND d.replay IS NULL AND d.created_at >= $3 LIMIT $4
+				SELECT FROM deliveries.deliveries d WHERE d.destination = t.id AND `+deliverystate.Replayable+`
+					AND d.created_at >= $2 LIMIT $3
 			) found
-		) AS failed FROM unnest($2::uuid[]) t (id)) counted WHERE retrying + failed > 0`,
-		now, destinations, since, mostFailing)
+		) AS failed FROM unnest($1::uuid[]) t (id)) counted WHERE retrying + failed > 0`,
+		destinations, since, mostFailing)
 	all := make(map[uuid.UUID]Failures, len(rows))
 	for _, r := range rows {
 		all[r.Destination] = r.Failures

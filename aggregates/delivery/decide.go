@@ -25,8 +25,8 @@ var (
 	ErrEnded   = errors.New("the delivery has ended")
 	ErrSending = errors.New("the delivery is being sent, or is next in line: wait for the outcome of this attempt")
 	ErrOff     = errors.New("the delivery's destination is disabled: enable it first (PATCH /events/destinations/{ref} " +
-		`with "status": "enabled"), then what waits goes on by its schedule, or is sent now by ` +
-		"POST /events/destinations/{ref}/recover")
+		`with "status": "enabled", carillon destinations enable REF, or Enable on its page in the console), then what ` +
+		"waits goes on by its schedule, or is sent now by POST /events/destinations/{ref}/recover")
 )
 
 // EndedError is ErrEnded with the status.

@@ -95,6 +95,13 @@ func (o Outcome) Duration() time.Duration { return time.Duration(o.DurationMicro
 // Succeeded reports whether the answer was 2xx.
 func (o Outcome) Succeeded() bool { return o.FailureReason == "" }
 
+// Reasons of Discarded and ReplayDropped: the destination may not get the event any more.
+const (
+	ReasonNoFeed       = "the feed of its event was deleted"
+	ReasonUnshared     = "the organization can no longer see the feed of its event"
+	ReasonUnsubscribed = "the last subscription that asked for it was deleted"
+)
+
 // Trigger is the reason of an attempt.
 type Trigger string
 

@@ -89,12 +89,6 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.GoldenFile(t, "delivery.attempted.v1.headers.json", data)
 }
 
-func TestSuccessAtOnce(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, delivery.Aggregate).Repeatable().
-		When(attempt(1, ok)).Then(attempted(1, ok, delivery.StatusSucceeded, time.Time{}))
-}
-
 // Two pauses make three attempts.
 func TestRetriesUntilScheduleEnds(t *testing.T) {
 	t.Parallel()
@@ -103,22 +97,6 @@ func TestRetriesUntilScheduleEnds(t *testing.T) {
 		Repeatable().When(attempt(1, refused)).Then(attempted(1, refused, delivery.StatusPending, ended.Add(5*time.Second))).
 		Repeatable().When(attempt(2, refused)).Then(attempted(2, refused, delivery.StatusPending, ended.Add(5*time.Minute))).
 		Repeatable().When(attempt(3, refused)).Then(attempted(3, refused, delivery.StatusFailed, time.Time{}))
-}
-
-func TestGoneEndsIt(t *testing.T) {
-	t.Parallel()
-	command := attempt(1, refused)
-	command.Retry.Never = true
-	aggregatetest.Stream(t, delivery.Aggregate).Repeatable().When(command).
-		Then(attempted(1, refused, delivery.StatusFailed, time.Time{}))
-}
-
-func TestConcurrentAttemptIsRenumbered(t *testing.T) {
-	t.Parallel()
-	second := attempted(2, refused, delivery.StatusSucceeded, time.Time{})
-	second.RenumberedFrom = 1
-	aggregatetest.Stream(t, delivery.Aggregate).Of(attempted(1, ok, delivery.StatusSucceeded, time.Time{})).
-		Repeatable().When(attempt(1, refused)).Then(second)
 }
 
 // If two drivers send the same retry, the schedule follows the one that was recorded first.
@@ -254,18 +232,6 @@ func TestRetry_notSuperseded(t *testing.T) {
 		When(delivery.Supersede{By: replay, At: noon}).Then()
 }
 
-func TestSupersedeAndDiscardNeedPending(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, delivery.Aggregate).
-		When(delivery.Supersede{By: replay, At: noon}).Then(delivery.Superseded{By: replay, At: noon})
-	aggregatetest.Stream(t, delivery.Aggregate).
-		When(delivery.Discard{Reason: "subscription deleted", At: noon}).
-		Then(delivery.Discarded{Reason: "subscription deleted", At: noon})
-	sent := attempted(1, ok, delivery.StatusSucceeded, time.Time{})
-	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Supersede{By: replay}).Then()
-	aggregatetest.Stream(t, delivery.Aggregate).Of(sent).When(delivery.Discard{}).Then()
-}
-
 // A reinstated delivery has its whole schedule again, and its attempts continue to count.
 func TestReinstate_restartsSchedule(t *testing.T) {
 	t.Parallel()
@@ -356,38 +322,4 @@ func TestEachCommandInEachState(t *testing.T) {
 			delivery.ErrSuperseded, delivery.ErrDiscarded).
 		When(delivery.RequestRetry{}, "RetryRequested", "RetryRequested", delivery.ErrEnded, delivery.ErrEnded,
 			delivery.ErrEnded, delivery.ErrEnded)
-}
-
-// The status after a failed or successful attempt, by the status before it.
-func TestStatusAfterAnAttempt(t *testing.T) {
-	t.Parallel()
-	for before, afterFailure := range map[delivery.Status]delivery.Status{
-		"":                        delivery.StatusPending, // pauses are left
-		delivery.StatusPending:    delivery.StatusPending,
-		delivery.StatusSucceeded:  delivery.StatusSucceeded,
-		delivery.StatusFailed:     delivery.StatusFailed,
-		delivery.StatusSuperseded: delivery.StatusSuperseded,
-		delivery.StatusDiscarded:  delivery.StatusDiscarded,
-	} {
-		for failure, want := range map[delivery.Failure]delivery.Status{
-			"http_status": afterFailure,
-			"":            delivery.StatusSucceeded,
-		} {
-			command := delivery.RecordAttempt{
-				Number:  1,
-				Trigger: delivery.Automatic,
-				Outcome: delivery.Outcome{FailureReason: failure},
-				At:      noon,
-				Retry:   schedule,
-			}
-			events, err := delivery.Aggregate.Decide(delivery.State{Status: before}, command)
-			if err != nil || len(events) != 1 {
-				t.Fatal(events, err)
-			}
-			got := events[0].(delivery.Attempted)
-			if got.Status != want || (want == delivery.StatusPending) == got.NextAttemptAt.IsZero() {
-				t.Errorf("%q and failure %q: %s, next %s; want %s", before, failure, got.Status, got.NextAttemptAt, want)
-			}
-		}
-	}
 }

@@ -23,8 +23,7 @@ var (
 	ErrLastSecret   = errors.New("the last secret without an end can't be expired: rotate first")
 	ErrNeedsHeaders = errors.New("headers must be sent along when scheme, host or port of the URL change and the " +
 		"stored ones can't be read by the caller")
-	ErrRevisedSince = errors.New("the settings were changed since they were looked at: look what they are now, and " +
-		"send yours again to put them in their place")
+	ErrRevisedSince = errors.New("settings changed since you read them: read again, resend")
 )
 
 // Command is an intention; times, new ids and sealed values arrive inside it. Every command names the requesting

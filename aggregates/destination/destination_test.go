@@ -1,7 +1,6 @@
 package destination_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -70,25 +69,6 @@ func TestStoredForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	aggregatetest.GoldenFile(t, "destination.revised.v2.headers.json", data)
-}
-
-func TestCreateMintsTheFirstSecret(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, destination.Aggregate).
-		When(destination.Create{
-			Organization: org,
-			SecretID:     first,
-			Secret:       []byte("s1"),
-			At:           noon,
-			Settings: destination.Settings{
-				ExternalID: "crm",
-				Name:       "CRM",
-				URL:        shown,
-				Address:    address,
-				Headers:    headers,
-			},
-		}).
-		Then(created, minted)
 }
 
 func TestCreateDisabled(t *testing.T) {
@@ -193,18 +173,6 @@ func TestRevise_changedSinceSeen(t *testing.T) {
 		Refused(destination.ErrUnknown)
 }
 
-func TestRotate_overlap(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Rotate{
-			Organization: org,
-			SecretID:     next,
-			Secret:       []byte("s2"),
-			At:           noon,
-		}).
-		Then(rotated)
-}
-
 func TestRotate_earlierOverlap(t *testing.T) {
 	t.Parallel()
 	third, later := uuid.New(), noon.Add(time.Hour)
@@ -288,37 +256,6 @@ func TestExpire_slowClock(t *testing.T) {
 		})
 }
 
-func TestEnableAfterAutoDisable(t *testing.T) {
-	t.Parallel()
-	on := true
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.AutoDisable{Reason: "100 consecutive failures", At: noon}).
-		Then(destination.AutoDisabled{Reason: "100 consecutive failures", At: noon}).
-		When(destination.Revise{Organization: org, Enabled: &on, At: noon}).
-		Then(destination.Enabled{At: noon})
-}
-
-func TestAnotherOrganizationSeesNothing(t *testing.T) {
-	t.Parallel()
-	for _, command := range []destination.Command{
-		destination.Revise{Organization: other}, destination.Rotate{Organization: other},
-		destination.ExpireSecret{Organization: other, SecretID: first}, destination.Delete{Organization: other},
-	} {
-		t.Run(fmt.Sprintf("%T", command), func(t *testing.T) {
-			aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).When(command).Refused(destination.ErrUnknown)
-			aggregatetest.Stream(t, destination.Aggregate).When(command).Refused(destination.ErrUnknown)
-		})
-	}
-}
-
-func TestNothingFollowsDelete(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Delete{Organization: org, At: noon}).
-		Then(destination.Deleted{At: noon}).
-		When(destination.Rotate{Organization: org, SecretID: next}).Refused(destination.ErrUnknown)
-}
-
 // After any order of rotations and expiries, by clocks that differ, exactly one secret never expires, and it signs at
 // any later time.
 func TestSecretsAlwaysSign(t *testing.T) {
@@ -381,6 +318,12 @@ func TestEvolveSharesNoSecrets(t *testing.T) {
 	}
 }
 
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
+		When(destination.Delete{Organization: org, At: noon}).Then(destination.Deleted{At: noon})
+}
+
 func TestAutoDisable_late(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted, destination.AutoDisabled{Reason: "failures",
@@ -412,7 +355,10 @@ func TestEachCommandInEachState(t *testing.T) {
 		When(destination.AutoDisable{Switches: 0}, unknown, "AutoDisabled", "", "", unknown).
 		When(destination.AutoDisable{Switches: 1}, unknown, "", "", "", unknown).
 		When(destination.Delete{Organization: org}, unknown, "Deleted", "Deleted", "Deleted", "").
-		When(destination.Delete{Organization: other}, unknown, unknown, unknown, unknown, unknown)
+		When(destination.Delete{Organization: other}, unknown, unknown, unknown, unknown, unknown).
+		When(destination.Revise{Organization: other}, unknown, unknown, unknown, unknown, unknown).
+		When(destination.Rotate{Organization: other}, unknown, unknown, unknown, unknown, unknown).
+		When(destination.ExpireSecret{Organization: other, SecretID: first}, unknown, unknown, unknown, unknown, unknown)
 }
 
 // Header values are sent to another host only on behalf of a caller that may read them, or sends all of them.

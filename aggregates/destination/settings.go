@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
+	"strings"
 )
 
 // Settings are the settings that callers may change. Each has a row in Fields.
@@ -64,6 +66,8 @@ const (
 
 	// FieldsAll are those that a replacement by name sets.
 	FieldsAll Field = 1<<iota - 1
+	// FieldsPlain are those of Plain.
+	FieldsPlain = FieldsAll &^ (FieldName | FieldURL | FieldExternalID | FieldHeaders)
 )
 
 // Has reports whether a set of fields includes one of others.
@@ -73,9 +77,14 @@ func (f Field) Has(other Field) bool { return f&other != 0 }
 type Declared struct {
 	Field Field
 	Name  string // in JSON
-	Label string // for people
+	Label string // for people, and the name of its input in forms
+	Input string // kind of that input: numeric, decimal, checkbox; empty for text
 	// Text returns the value for people: "" if it is not set, or if it is sealed.
 	Text func(Settings) string
+	// Typed returns the value as forms have it. nil if it is sealed.
+	Typed func(Settings) string
+	// Read takes a value that was typed, or returns what is wrong with it. nil if it is sealed.
+	Read func(to *Settings, typed string) (fault string)
 	// Fault returns what is wrong with a value, or "". Optional.
 	Fault func(Settings) string
 
@@ -96,39 +105,13 @@ var LimitBounds = fmt.Sprintf("must be null, for no limit, or a number of reques
 
 // Fields declares all settings. A PATCH, its comparison, the audit trail, the CLI and the console go by it.
 var Fields = []Declared{
-	plain(FieldName, "name", "name", func(s *Settings) *string { return &s.Name }, text),
-	{
-		Field: FieldURL,
-		Name:  "url",
-		Label: "url",
-		Text:  func(s Settings) string { return s.URL },
-		equal: func(a, b *Settings) bool {
-			return a.URL == b.URL && bytes.Equal(a.Address.Digest, b.Address.Digest)
-		},
-		copy: func(to, from *Settings) { to.URL, to.Address = from.URL, from.Address },
-	},
-	plain(FieldExternalID, "externalId", "externalId", func(s *Settings) *string { return &s.ExternalID }, text),
-	bounded(plain(FieldDebounce, "debounceWindowSeconds", "debounce",
-		func(s *Settings) *int { return &s.DebounceWindowSeconds },
-		func(seconds int) string { return strconv.Itoa(seconds) + " s" }),
-		func(s Settings) string {
-			if s.DebounceWindowSeconds < 0 || s.DebounceWindowSeconds > MaxDebounce {
-				return fmt.Sprintf("must be 0 to %d", MaxDebounce)
-			}
-			return ""
-		}),
-	bounded(plain(FieldLimit, "maxRequestsPerSecond", "limit",
-		func(s *Settings) *Rate { return &s.MaxRequestsPerSecond },
-		Rate.String),
-		func(s Settings) string {
-			limit := s.MaxRequestsPerSecond
-			if limit != 0 && (limit < LeastRequestsPerSecond || limit > MostRequestsPerSecond) {
-				return LimitBounds
-			}
-			return ""
-		}),
-	plain(FieldTraceparent, "traceparent", "traceparent", func(s *Settings) *bool { return &s.Traceparent },
-		func(bool) string { return "sent" }),
+	plain(FieldName, "name", "name", func(s *Settings) *string { return &s.Name }, texts),
+	address(plain(FieldURL, "url", "url", func(s *Settings) *string { return &s.URL }, texts)),
+	plain(FieldExternalID, "externalId", "externalId", func(s *Settings) *string { return &s.ExternalID }, texts),
+	plain(FieldDebounce, "debounceWindowSeconds", "debounce",
+		func(s *Settings) *int { return &s.DebounceWindowSeconds }, debounces),
+	plain(FieldLimit, "maxRequestsPerSecond", "limit", func(s *Settings) *Rate { return &s.MaxRequestsPerSecond }, rates),
+	plain(FieldTraceparent, "traceparent", "traceparent", func(s *Settings) *bool { return &s.Traceparent }, sent),
 	{
 		Field: FieldHeaders,
 		Name:  "headers",
@@ -139,30 +122,111 @@ var Fields = []Declared{
 	},
 }
 
-// plain declares a setting that is stored and shown as it is. words are those of a value that is not zero.
-func plain[T comparable](field Field, name, label string, of func(*Settings) *T, words func(T) string) Declared {
+// kind is how values are shown and typed.
+type kind[T comparable] struct {
+	input    string
+	words    func(T) string // of a value that is not zero
+	typed    func(T) string
+	read     func(string) (T, error)
+	mistyped string         // the fault of a text that read refuses
+	fault    func(T) string // Optional
+}
+
+var (
+	same  = func(text string) string { return text }
+	texts = kind[string]{words: same, typed: same, read: func(typed string) (string, error) { return typed, nil }}
+	sent  = kind[bool]{
+		input: "checkbox",
+		words: func(bool) string { return "sent" },
+		typed: func(on bool) string { return map[bool]string{true: "on", false: "off"}[on] },
+		read:  func(typed string) (bool, error) { return typed != "" && typed != "off", nil },
+	}
+	debounces = kind[int]{
+		input:    "numeric",
+		words:    func(seconds int) string { return strconv.Itoa(seconds) + " s" },
+		typed:    strconv.Itoa,
+		read:     func(typed string) (int, error) { return strconv.Atoi(strings.TrimSpace(typed)) },
+		mistyped: "must be a number of seconds, 0 for none",
+		fault:    bounds(0, MaxDebounce, fmt.Sprintf("must be 0 to %d", MaxDebounce)),
+	}
+	rates = kind[Rate]{
+		input: "decimal",
+		words: Rate.String,
+		typed: func(r Rate) string {
+			if r == 0 {
+				return ""
+			}
+			return strconv.FormatFloat(float64(r), 'f', -1, 64)
+		},
+		read:     readRate,
+		mistyped: "must be a number",
+		fault:    bounds[Rate](LeastRequestsPerSecond, MostRequestsPerSecond, LimitBounds),
+	}
+)
+
+// readRate reads a limit. None is an empty text, not 0.
+func readRate(typed string) (Rate, error) {
+	if typed = strings.TrimSpace(typed); typed == "" {
+		return 0, nil
+	}
+	rate, err := strconv.ParseFloat(typed, 64)
+	if rate == 0 || math.IsNaN(rate) {
+		err = strconv.ErrRange
+	}
+	return Rate(rate), err
+}
+
+// bounds returns the fault of numbers other than zero and those from least to most.
+func bounds[T int | Rate](least, most T, fault string) func(T) string {
+	return func(value T) string {
+		if value != 0 && (value < least || value > most) {
+			return fault
+		}
+		return ""
+	}
+}
+
+// plain declares a setting that is shown as it is stored.
+func plain[T comparable](field Field, name, label string, of func(*Settings) *T, as kind[T]) Declared {
 	return Declared{
 		Field: field,
 		Name:  name,
 		Label: label,
+		Input: as.input,
 		Text: func(s Settings) string {
 			var zero T
 			if value := *of(&s); value != zero {
-				return words(value)
+				return as.words(value)
 			}
 			return ""
+		},
+		Typed: func(s Settings) string { return as.typed(*of(&s)) },
+		Read: func(to *Settings, typed string) string {
+			value, err := as.read(typed)
+			if err != nil {
+				return as.mistyped
+			}
+			*of(to) = value
+			return ""
+		},
+		Fault: func(s Settings) string {
+			if as.fault == nil {
+				return ""
+			}
+			return as.fault(*of(&s))
 		},
 		equal: func(a, b *Settings) bool { return *of(a) == *of(b) },
 		copy:  func(to, from *Settings) { *of(to) = *of(from) },
 	}
 }
 
-func bounded(d Declared, fault func(Settings) string) Declared {
-	d.Fault = fault
+// address includes the sealed address in the masked one.
+func address(d Declared) Declared {
+	equal, masked := d.equal, d.copy
+	d.equal = func(a, b *Settings) bool { return equal(a, b) && bytes.Equal(a.Address.Digest, b.Address.Digest) }
+	d.copy = func(to, from *Settings) { masked(to, from); to.Address = from.Address }
 	return d
 }
-
-func text(value string) string { return value }
 
 // Texts returns the labels and texts of the settings that have one, in the order of Fields.
 func (s Settings) Texts() iter.Seq2[string, string] {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Telling is a happening as one page of a source, or a source as a whole, shows it.
-type Telling struct {
+// Sighting is a happening as one page of a source, or a source as a whole, shows it.
+type Sighting struct {
 	SourceID uuid.UUID
 	// Page distinguishes the pages of one source; it is empty for a source as a whole.
 	Page string
@@ -28,29 +28,29 @@ type Telling struct {
 	Keys []string
 	// Version is that of the source, see [Observed].
 	Version int
-	// Stale marks a telling that its source no longer shows. It counts in two cases only: for the status Cancelled, and
-	// if every telling is stale.
+	// Stale marks a sighting that its source no longer shows. It counts in two cases only: for the status Cancelled, and
+	// if every sighting is stale.
 	Stale bool
-	// Since is when the telling was first observed.
+	// Since is when the sighting was first observed.
 	Since time.Time
 	// DatedAt is when the dates and statuses last changed. Other changes, or the same dates again, do not move it.
 	DatedAt time.Time
 }
 
-// Combined is a happening as all its tellings together describe it.
+// Combined is a happening as all its sightings together describe it.
 type Combined struct {
 	Details     Details
 	Source      Block
 	PublishedAt *time.Time
-	// Standing is the highest one of the tellings.
+	// Standing is the highest one of the sightings.
 	Standing Standing
-	// Origins are those of the given fields, if the tellings have any.
+	// Origins are those of the given fields, if the sightings have any.
 	Origins []Origin
 
-	given map[Field][]int // nil for a single telling
+	given map[Field][]int // nil for a single sighting
 }
 
-// GivenBy returns the indexes of the tellings that gave a field. A field of several parts may have several.
+// GivenBy returns the indexes of the sightings that gave a field. A field of several parts may have several.
 func (c *Combined) GivenBy(field Field) []int {
 	if c.given == nil {
 		return []int{0}
@@ -65,21 +65,21 @@ const (
 	maxCombined = 1000
 )
 
-// Combine combines tellings of one happening. Their order does not matter, repetitions change nothing, and a single
-// telling is returned unchanged. "First" is the order of precedence: the standing (the platform's own record, the
-// happening's own page, a listing, a post), then the age of the telling. The rules, by field:
-//   - The first telling gives a field; the others complete it part by part.
+// Combine combines sightings of one happening. Their order does not matter, repetitions change nothing, and a single
+// sighting is returned unchanged. "First" is the order of precedence: the standing (the platform's own record, the
+// happening's own page, a listing, a post), then the age of the sighting. The rules, by field:
+//   - The first sighting gives a field; the others complete it part by part.
 //   - For dates and statuses the newest of equal standing is first. Instances are merged, see dates.
 //   - The description is the fullest one, of a post only if there is no other.
-//   - The images are those of the telling with most of them.
-//   - Only tellings of the same place complete a place.
+//   - The images are those of the sighting with most of them.
+//   - Only sightings of the same place complete a place.
 //   - Links are collected from all.
-func Combine(tellings []Telling) Combined {
-	switch len(tellings) {
+func Combine(sightings []Sighting) Combined {
+	switch len(sightings) {
 	case 0:
 		return Combined{}
 	case 1:
-		t := &tellings[0]
+		t := &sightings[0]
 		return Combined{
 			Details:     t.Details,
 			Source:      t.Source,
@@ -88,16 +88,16 @@ func Combine(tellings []Telling) Combined {
 			Origins:     t.Origins,
 		}
 	}
-	c := combiner{tellings: tellings, out: Combined{given: map[Field][]int{}}}
-	for i := range tellings {
+	c := combiner{sightings: sightings, out: Combined{given: map[Field][]int{}}}
+	for i := range sightings {
 		c.all = append(c.all, i)
 	}
-	slices.SortFunc(c.all, func(i, j int) int { return tellings[i].before(&tellings[j]) })
-	c.live = slices.DeleteFunc(slices.Clone(c.all), func(i int) bool { return tellings[i].Stale })
+	slices.SortFunc(c.all, func(i, j int) int { return sightings[i].before(&sightings[j]) })
+	c.live = slices.DeleteFunc(slices.Clone(c.all), func(i int) bool { return sightings[i].Stale })
 	if len(c.live) == 0 {
 		c.live = c.all
 	}
-	best := &tellings[c.live[0]]
+	best := &sightings[c.live[0]]
 	c.out.Source, c.out.Standing = best.Source, best.Standing
 	c.words()
 	c.place()
@@ -109,26 +109,26 @@ func Combine(tellings []Telling) Combined {
 	c.dates()
 	for _, field := range Fields {
 		for _, i := range c.out.given[field] {
-			c.out.Origins = AddOrigins(c.out.Origins, only(tellings[i].Origins, field)...)
+			c.out.Origins = AddOrigins(c.out.Origins, only(sightings[i].Origins, field)...)
 		}
 	}
 	return c.out
 }
 
-// combiner combines the tellings of one happening.
+// combiner combines the sightings of one happening.
 type combiner struct {
-	tellings []Telling
-	all      []int // in order of precedence
-	live     []int // those of all that are visible, or all if none is
-	out      Combined
+	sightings []Sighting
+	all       []int // in order of precedence
+	live      []int // those of all that are visible, or all if none is
+	out       Combined
 }
 
-// Best returns the index of the telling with the highest precedence: of the visible ones or, if there is none, of all.
-// tellings must not be empty.
-func Best(tellings []Telling) int {
+// Best returns the index of the sighting with the highest precedence: of the visible ones or, if there is none, of all.
+// sightings must not be empty.
+func Best(sightings []Sighting) int {
 	best := 0
-	for i := range tellings {
-		a, b := &tellings[i], &tellings[best]
+	for i := range sightings {
+		a, b := &sightings[i], &sightings[best]
 		if a.Stale == b.Stale && a.before(b) < 0 || !a.Stale && b.Stale {
 			best = i
 		}
@@ -136,20 +136,20 @@ func Best(tellings []Telling) int {
 	return best
 }
 
-// before compares the precedence of tellings.
-func (t *Telling) before(o *Telling) int {
+// before compares the precedence of sightings.
+func (t *Sighting) before(o *Sighting) int {
 	return cmp.Or(cmp.Compare(o.Standing.rank(), t.Standing.rank()), t.Since.Compare(o.Since), t.compare(o))
 }
 
-// compare orders tellings of equal precedence arbitrarily, but always in the same way.
-func (t *Telling) compare(o *Telling) int {
+// compare orders sightings of equal precedence arbitrarily, but always in the same way.
+func (t *Sighting) compare(o *Sighting) int {
 	return cmp.Or(bytes.Compare(t.SourceID[:], o.SourceID[:]), strings.Compare(t.Page, o.Page),
 		bytes.Compare(t.Of[:], o.Of[:]))
 }
 
-func (c *combiner) details(i int) *Details { return &c.tellings[i].Details }
+func (c *combiner) details(i int) *Details { return &c.sightings[i].Details }
 
-// gave records that a telling gave a field, or a part of it.
+// gave records that a sighting gave a field, or a part of it.
 func (c *combiner) gave(field Field, i int) {
 	if !slices.Contains(c.out.given[field], i) {
 		c.out.given[field] = append(c.out.given[field], i)
@@ -177,12 +177,12 @@ func (c *combiner) words() {
 	}
 }
 
-// most returns the telling with the highest count above 0: of all except posts, else of posts.
+// most returns the sighting with the highest count above 0: of all except posts, else of posts.
 func (c *combiner) most(of func(i int) int) (who int, ok bool) {
 	for _, posts := range []bool{false, true} {
 		most := 0
 		for _, i := range c.live {
-			if n := of(i); (c.tellings[i].Standing == FromPost) == posts && n > most {
+			if n := of(i); (c.sightings[i].Standing.rank() == FromPost) == posts && n > most {
 				who, most = i, n
 			}
 		}
@@ -228,7 +228,7 @@ func (c *combiner) organizer() {
 	c.out.Details.Organizer = o
 }
 
-// capacity takes numbers from the first telling that has them. Only the very first may set Unlimited.
+// capacity takes numbers from the first sighting that has them. Only the very first may set Unlimited.
 func (c *combiner) capacity() {
 	var whole *Capacity
 	for _, i := range c.live {
@@ -253,7 +253,7 @@ func (c *combiner) capacity() {
 	c.out.Details.Capacity = whole
 }
 
-// images takes all images from one telling: a listing's picture is mostly a smaller copy.
+// images takes all images from one sighting: a listing's picture is mostly a smaller copy.
 func (c *combiner) images() {
 	i, ok := c.most(func(i int) int {
 		n := len(c.details(i).SupportingImages)
@@ -290,7 +290,7 @@ func (c *combiner) links() {
 // published takes the earliest time of publication.
 func (c *combiner) published() {
 	for _, i := range c.all {
-		at := c.tellings[i].PublishedAt
+		at := c.sightings[i].PublishedAt
 		if at != nil && (c.out.PublishedAt == nil || at.Before(*c.out.PublishedAt)) {
 			c.out.PublishedAt = at
 			c.out.given[FieldPublished] = []int{i}

@@ -16,16 +16,16 @@ const (
 	sameDay = 12 * time.Hour
 )
 
-// mergedInstance is an instance with the observations of all tellings.
+// mergedInstance is an instance with the observations of all sightings.
 type mergedInstance struct {
 	Instance
 
-	by           int           // the telling that gave its dates
+	by           int           // the sighting that gave its dates
 	observations []observation // at this start, in order of precedence
-	others       []int         // tellings with another start
+	others       []int         // sightings with another start
 }
 
-// observation is an instance of a telling.
+// observation is an instance of a sighting.
 type observation struct {
 	Instance
 
@@ -35,17 +35,17 @@ type observation struct {
 // dates merges instances.
 //   - Instances are the same if they share an id or start together: at one time, within half an hour, or on one day if
 //     one of them has no time. A time replaces a mere day, whatever the precedence.
-//   - A happening that takes place once has the start of the first telling. Another start in a later telling is of the
-//     same instance. Two pages of one source and standing do not conflict: each may show one date of several.
-//   - A happening that takes place several times gets the instances of all tellings, except those that start within
-//     twelve hours of an earlier one that the telling does not have itself.
-//   - Missing ends and days come from tellings with the same start.
+//   - A happening that takes place once has the start of the first sighting. Another start in a later sighting is of
+//     the same instance. Two pages of one source and standing do not conflict: each may show one date of several.
+//   - A happening that takes place several times gets the instances of all sightings, except those that start within
+//     twelve hours of an earlier one that the sighting does not have itself.
+//   - Missing ends and days come from sightings with the same start.
 //   - Cancelled, Postponed and Rescheduled are statements, Scheduled is none. The first statement counts, even of a
-//     stale telling, unless a telling of higher standing has shown the instance as scheduled since.
-//   - Ids of instances are those of the oldest telling.
+//     stale sighting, unless a sighting of higher standing has shown the instance as scheduled since.
+//   - Ids of instances are those of the oldest sighting.
 func (c *combiner) dates() {
 	dated := func(i, j int) int {
-		a, b := &c.tellings[i], &c.tellings[j]
+		a, b := &c.sightings[i], &c.sightings[j]
 		return cmp.Or(
 			cmp.Compare(b.Standing.rank(), a.Standing.rank()), b.DatedAt.Compare(a.DatedAt), a.Since.Compare(b.Since),
 			a.compare(b))
@@ -79,9 +79,9 @@ func (c *combiner) dates() {
 	c.time(order)
 }
 
-// unite merges the instances of a telling into all. once reports whether all tellings so far show a single instance.
+// unite merges the instances of a sighting into all. once reports whether all sightings so far show a single instance.
 func (c *combiner) unite(all []*mergedInstance, once bool, i int) ([]*mergedInstance, bool) {
-	t := &c.tellings[i]
+	t := &c.sightings[i]
 	mine, rest := c.match(all, i)
 	heldOnce := len(t.Details.Instances) == 1 && t.Details.Time.TemporalPattern != Recurring
 	for _, instance := range rest {
@@ -98,13 +98,13 @@ func (c *combiner) unite(all []*mergedInstance, once bool, i int) ([]*mergedInst
 	return all, once && heldOnce && len(all) <= 1
 }
 
-// past reports whether a telling is stale while others are visible.
-func (c *combiner) past(i int) bool { return c.tellings[i].Stale && !c.tellings[c.live[0]].Stale }
+// past reports whether a sighting is stale while others are visible.
+func (c *combiner) past(i int) bool { return c.sightings[i].Stale && !c.sightings[c.live[0]].Stale }
 
-// supersedes reports whether an instance of a later telling stands for one of an earlier telling.
+// supersedes reports whether an instance of a later sighting stands for one of an earlier sighting.
 func (c *combiner) supersedes(u *mergedInstance, i int, instance Instance, once bool,
 	mine map[*mergedInstance]bool) bool {
-	t, before := &c.tellings[i], &c.tellings[u.by]
+	t, before := &c.sightings[i], &c.sightings[u.by]
 	if mine[u] || t.SourceID == before.SourceID && t.Standing.rank() == before.Standing.rank() {
 		return false
 	}
@@ -124,7 +124,7 @@ func (i Instance) start() time.Time {
 
 func (i Instance) allDay() bool { return len(i.Occurrences) > 0 && i.Occurrences[0].AllDay }
 
-// match finds the instances of a telling among all. It returns the matches, and the remaining instances.
+// match finds the instances of a sighting among all. It returns the matches, and the remaining instances.
 func (c *combiner) match(all []*mergedInstance, by int) (mine map[*mergedInstance]bool, rest []Instance) {
 	mine = map[*mergedInstance]bool{}
 	byStart := make(map[int64]*mergedInstance, len(all))
@@ -226,7 +226,7 @@ func (c *combiner) finish(u *mergedInstance) {
 	}
 }
 
-// completeEnd takes the end and the further days from the first telling with the same start that has them.
+// completeEnd takes the end and the further days from the first sighting with the same start that has them.
 func (c *combiner) completeEnd(u *mergedInstance) {
 	if len(u.Occurrences) > 1 || u.Occurrences[0].AllDay {
 		return
@@ -244,11 +244,11 @@ func (c *combiner) completeEnd(u *mergedInstance) {
 	}
 }
 
-// keepID takes the id of the instance from the oldest telling of the happening.
+// keepID takes the id of the instance from the oldest sighting of the happening.
 func (c *combiner) keepID(u *mergedInstance) {
 	first, id := u.observations[0].by, u.observations[0].ID
 	earlier := func(by int, other uuid.UUID) {
-		a, b := &c.tellings[by], &c.tellings[first]
+		a, b := &c.sightings[by], &c.sightings[first]
 		if cmp.Or(a.Since.Compare(b.Since), a.compare(b)) < 0 {
 			first, id = by, other
 		}
@@ -272,7 +272,7 @@ func (c *combiner) keepID(u *mergedInstance) {
 	}
 }
 
-// status decides between the tellings of an instance at its start. It returns the telling that gave the status.
+// status decides between the sightings of an instance at its start. It returns the sighting that gave the status.
 func (c *combiner) status(u *mergedInstance, own Status, of func(Instance) Status) (status Status, from int) {
 	for _, statement := range u.observations {
 		said := of(statement.Instance)
@@ -280,7 +280,7 @@ func (c *combiner) status(u *mergedInstance, own Status, of func(Instance) Statu
 			continue
 		}
 		overruled := slices.ContainsFunc(u.observations, func(other observation) bool {
-			a, b := &c.tellings[other.by], &c.tellings[statement.by]
+			a, b := &c.sightings[other.by], &c.sightings[statement.by]
 			return !of(other.Instance).statement() && !a.Stale && a.Standing.rank() > b.Standing.rank() &&
 				a.DatedAt.After(b.DatedAt)
 		})
@@ -297,7 +297,7 @@ func (c *combiner) status(u *mergedInstance, own Status, of func(Instance) Statu
 // statement reports whether a status is more than the default.
 func (s Status) statement() bool { return s != "" && s != Scheduled }
 
-// time describes the dates. Its words come from a telling with the same instances, if there is one.
+// time describes the dates. Its words come from a sighting with the same instances, if there is one.
 func (c *combiner) time(order []int) {
 	if len(order) == 0 {
 		order = c.live

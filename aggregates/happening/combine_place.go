@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// place combines locations. The first telling with a place gives it; tellings of the same place complete it. The
+// place combines locations. The first sighting with a place gives it; sightings of the same place complete it. The
 // online part is independent: an event has either or both.
 func (c *combiner) place() {
 	var l Location
@@ -93,7 +93,7 @@ func (c *combiner) completeOnline(l *Location, other *Online, i int) {
 	c.gave(FieldOnline, i)
 }
 
-// regions takes the regions from the telling with most of them that has the same place.
+// regions takes the regions from the sighting with most of them that has the same place.
 func (c *combiner) regions(l *Location) {
 	most := 0
 	for _, i := range c.live {

@@ -16,9 +16,9 @@ import (
 // monday is the time of most observations; the happenings are later.
 var monday = time.Date(2026, 11, 16, 9, 0, 0, 0, time.UTC)
 
-// by returns a telling of a source's own page.
-func by(name string, details happening.Details) happening.Telling {
-	return happening.Telling{
+// by returns a sighting of a source's own page.
+func by(name string, details happening.Details) happening.Sighting {
+	return happening.Sighting{
 		SourceID: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)),
 		Standing: happening.FromOwnPage,
 		Details:  details,
@@ -28,17 +28,17 @@ func by(name string, details happening.Details) happening.Telling {
 	}
 }
 
-func standing(s happening.Standing, t happening.Telling) happening.Telling {
+func standing(s happening.Standing, t happening.Sighting) happening.Sighting {
 	t.Standing = s
 	return t
 }
 
-func datedAt(at time.Time, t happening.Telling) happening.Telling {
+func datedAt(at time.Time, t happening.Sighting) happening.Sighting {
 	t.DatedAt = at
 	return t
 }
 
-func gone(t happening.Telling) happening.Telling {
+func gone(t happening.Sighting) happening.Sighting {
 	t.Stale = true
 	return t
 }
@@ -96,114 +96,114 @@ func dates(d happening.Details) []string {
 	return all
 }
 
-func TestDatesOfSeveralTellings(t *testing.T) {
+func TestDatesOfSeveralSightings(t *testing.T) {
 	t.Parallel()
 	tuesday := monday.AddDate(0, 0, 1)
 	page, platform := happening.FromOwnPage, happening.FromPlatform
 	list, post := happening.FromListing, happening.FromPost
 	for name, c := range map[string]struct {
-		tellings []happening.Telling
-		want     []string
+		sightings []happening.Sighting
+		want      []string
 	}{
 		"the page's time before a listing's day": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				standing(page, by("hall", held("2026-12-05T20:00"))),
 				datedAt(tuesday, standing(list, by("town", held("2026-12-05")))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
 		"a listing's time before the page's mere day": {
-			[]happening.Telling{standing(page, by("hall", held("2026-12-05"))),
+			[]happening.Sighting{standing(page, by("hall", held("2026-12-05"))),
 				standing(list, by("town", held("2026-12-05T20:00")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"one day gives way to matinee and evening": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				standing(page, by("hall", held("2026-12-05"))),
 				standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
 		},
 		"doors and beginning are one start": {
-			[]happening.Telling{standing(page, by("hall", held("2026-12-05T20:00"))),
+			[]happening.Sighting{standing(page, by("hall", held("2026-12-05T20:00"))),
 				standing(list, by("town", held("2026-12-05T19:30")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"of equals the newest says when": {
-			[]happening.Telling{by("hall", held("2026-12-05T20:00")), datedAt(tuesday, by("band", held("2026-12-12T20:00")))},
+			[]happening.Sighting{by("hall", held("2026-12-05T20:00")), datedAt(tuesday, by("band", held("2026-12-12T20:00")))},
 			[]string{"2026-12-12T20:00"},
 		},
 		"a newer listing moves nothing": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				standing(platform, by("hall", held("2026-12-05T20:00"))),
 				datedAt(tuesday, standing(list, by("town", held("2026-12-12T20:00")))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
 		"dates of a series are added up": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
 				standing(list, by("town", held("2026-12-06T20:00", "2026-12-07T20:00"))),
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00", "2026-12-07T20:00"},
 		},
 		"a series starts an hour early": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
 				standing(list, by("town", held("2026-12-05T19:00", "2026-12-06T19:00"))),
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00"},
 		},
 		"a matinee beside the evening is added": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00")), standing(list, by("town", held("2026-12-05T15:00", "2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T15:00", "2026-12-05T20:00"},
 		},
 		"stale pages add no date": {
-			[]happening.Telling{by("hall", held("2026-12-05T20:00")),
+			[]happening.Sighting{by("hall", held("2026-12-05T20:00")),
 				gone(by("band", held("2026-12-05T20:00", "2026-12-06T20:00")))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"stale pages count if all are stale": {
-			[]happening.Telling{gone(by("hall", held("2026-12-05T20:00"))),
+			[]happening.Sighting{gone(by("hall", held("2026-12-05T20:00"))),
 				gone(standing(post, by("band", held("2026-12-05"))))},
 			[]string{"2026-12-05T20:00"},
 		},
 		"one says cancelled, one still shows it": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00 cancelled")), datedAt(tuesday, by("town", held("2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T20:00 cancelled"},
 		},
 		"a listing says cancelled after the page was written": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00")), datedAt(tuesday, standing(list, by("town", held("2026-12-05 cancelled")))),
 			},
 			[]string{"2026-12-05T20:00 cancelled"},
 		},
 		"a listing said cancelled before the page changed": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				datedAt(tuesday, by("hall", held("2026-12-05T20:00"))),
 				standing(list, by("town", held("2026-12-05T20:00 cancelled"))),
 			},
 			[]string{"2026-12-05T20:00"},
 		},
 		"cancelled, and gone from the page since": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				gone(by("hall", held("2026-12-05T20:00 cancelled"))), standing(list, by("town", held("2026-12-05T20:00"))),
 			},
 			[]string{"2026-12-05T20:00 cancelled"},
 		},
 		"one of a series is cancelled": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				by("hall", held("2026-12-05T20:00", "2026-12-06T20:00")),
 				standing(list, by("town", held("2026-12-06T20:00 cancelled"))),
 			},
 			[]string{"2026-12-05T20:00", "2026-12-06T20:00 cancelled"},
 		},
 		"cancelled on a day that is no longer its": {
-			[]happening.Telling{
+			[]happening.Sighting{
 				datedAt(tuesday, by("hall", held("2026-12-12T20:00"))), by("town", held("2026-12-05T20:00 cancelled")),
 			},
 			[]string{"2026-12-12T20:00"},
@@ -211,7 +211,7 @@ func TestDatesOfSeveralTellings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := dates(happening.Combine(c.tellings).Details); !slices.Equal(got, c.want) {
+			if got := dates(happening.Combine(c.sightings).Details); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -224,7 +224,7 @@ func TestPagesOfOneSourceAddUpDates(t *testing.T) {
 	first := standing(happening.FromListing, by("town", held("2026-12-05T20:00")))
 	second := standing(happening.FromListing, by("town", held("2026-12-12T20:00")))
 	first.Page, second.Page = "https://town.example/1", "https://town.example/2"
-	got := happening.Combine([]happening.Telling{first, second})
+	got := happening.Combine([]happening.Sighting{first, second})
 	if want := []string{"2026-12-05T20:00", "2026-12-12T20:00"}; !slices.Equal(dates(got.Details), want) {
 		t.Errorf("got %v, want %v", dates(got.Details), want)
 	}
@@ -233,7 +233,7 @@ func TestPagesOfOneSourceAddUpDates(t *testing.T) {
 	}
 }
 
-// Ids of instances stay when their first telling goes.
+// Ids of instances stay when their first sighting goes.
 func TestInstancesKeepTheirIDs(t *testing.T) {
 	t.Parallel()
 	old := by("hall", held("2026-12-05T20:00"))
@@ -242,16 +242,16 @@ func TestInstancesKeepTheirIDs(t *testing.T) {
 	renamed.Standing = happening.FromPlatform
 	id := uuid.MustParse("99999999-9999-4999-8999-999999999999")
 	renamed.Details.Instances[0].ID = id
-	for _, tellings := range [][]happening.Telling{{old, renamed}, {gone(old), renamed},
+	for _, sightings := range [][]happening.Sighting{{old, renamed}, {gone(old), renamed},
 		{old, datedAt(monday.AddDate(0, 0, 2), renamed)}} {
-		got := happening.Combine(tellings).Details.Instances[0]
+		got := happening.Combine(sightings).Details.Instances[0]
 		if got.ID != old.Details.Instances[0].ID || got.Occurrences[0].ID != old.Details.Instances[0].Occurrences[0].ID {
 			t.Errorf("the instance got the id %s", got.ID)
 		}
 	}
 }
 
-func TestFieldsOfSeveralTellings(t *testing.T) {
+func TestFieldsOfSeveralSightings(t *testing.T) {
 	t.Parallel()
 	five := 5
 	end := time.Date(2026, 12, 5, 22, 0, 0, 0, time.UTC)
@@ -282,6 +282,9 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 		happening.FieldDescription: "Event.description",
 	}}}
 
+	early, late := end.AddDate(0, -2, 0), end.AddDate(0, -1, 0)
+	page.PublishedAt, list.PublishedAt = &late, &early
+
 	post := standing(happening.FromPost, by("band", held("2026-12-05T20:00")))
 	post.Details.Title, post.Details.Description = "See you!", "<p>"+strings.Repeat("We look forward to it so much. ", 20)+
 		"</p>"
@@ -290,7 +293,7 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 	post.Details.Location = &happening.Location{Venue: &happening.Venue{Name: "Elsewhere", Address: "Moon"},
 		DisplayAddress: "Moon"}
 
-	got := happening.Combine([]happening.Telling{post, list, page})
+	got := happening.Combine([]happening.Sighting{post, list, page})
 	want := held("2026-12-05T20:00")
 	want.Title, want.Description = page.Details.Title, list.Details.Description
 	want.Location = &happening.Location{
@@ -303,6 +306,9 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 	want.Instances[0].Occurrences[0].End = &end
 	if diff := cmp.Diff(want, got.Details); diff != "" {
 		t.Errorf("combined (-want +got):\n%s", diff)
+	}
+	if got.PublishedAt == nil || !got.PublishedAt.Equal(early) {
+		t.Errorf("published at %v, want the earliest time", got.PublishedAt)
 	}
 	if got.Source != page.Source || got.Standing != happening.FromOwnPage {
 		t.Errorf("it is said to be of %+v, %d", got.Source, got.Standing)
@@ -322,8 +328,8 @@ func TestFieldsOfSeveralTellings(t *testing.T) {
 	}
 }
 
-// anyTelling draws from few values, so that tellings agree and disagree.
-func anyTelling(t *rapid.T, name string) happening.Telling {
+// anySighting draws from few values, so that sightings agree and disagree.
+func anySighting(t *rapid.T, name string) happening.Sighting {
 	pick := func(label string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name+" "+label) }
 	starts := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{
 		"2026-12-05", "2026-12-05T15:00", "2026-12-05T19:30", "2026-12-05T20:00", "2026-12-05T20:00 cancelled",
@@ -342,20 +348,20 @@ func anyTelling(t *rapid.T, name string) happening.Telling {
 		d.Location = &happening.Location{Venue: &happening.Venue{Name: venue, Address: pick("address", "", "1 Square")},
 			DisplayAddress: venue}
 	}
-	telling := by(name, d)
-	telling.Page = pick("page", "", "https://a.example/p")
-	telling.Standing = happening.Standing(rapid.IntRange(0, 4).Draw(t, name+" standing"))
-	telling.Stale = rapid.IntRange(0, 3).Draw(t, name+" stale") == 0
-	telling.Since = monday.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" since")) * time.Hour)
-	telling.DatedAt = telling.Since.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" dated")) * time.Hour)
-	return telling
+	sighting := by(name, d)
+	sighting.Page = pick("page", "", "https://a.example/p")
+	sighting.Standing = happening.Standing(rapid.IntRange(0, 4).Draw(t, name+" standing"))
+	sighting.Stale = rapid.IntRange(0, 3).Draw(t, name+" stale") == 0
+	sighting.Since = monday.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" since")) * time.Hour)
+	sighting.DatedAt = sighting.Since.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, name+" dated")) * time.Hour)
+	return sighting
 }
 
-func anyTellings(t *rapid.T) []happening.Telling {
+func anySightings(t *rapid.T) []happening.Sighting {
 	names := []string{"a", "b", "c", "d", "e"}[:rapid.IntRange(1, 5).Draw(t, "tellings")]
-	all := make([]happening.Telling, 0, len(names))
+	all := make([]happening.Sighting, 0, len(names))
 	for _, name := range names {
-		all = append(all, anyTelling(t, name))
+		all = append(all, anySighting(t, name))
 	}
 	return all
 }
@@ -363,7 +369,7 @@ func anyTellings(t *rapid.T) []happening.Telling {
 func TestCombiningHasNoOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		all := anyTellings(t)
+		all := anySightings(t)
 		first := happening.Combine(all)
 		again := happening.Combine(rapid.Permutation(all).Draw(t, "order"))
 		if diff := cmp.Diff(first.Details, again.Details); diff != "" || first.Source != again.Source {
@@ -372,23 +378,23 @@ func TestCombiningHasNoOrder(t *testing.T) {
 	})
 }
 
-// A telling with the combined details changes nothing, and a single telling is unchanged.
+// A sighting with the combined details changes nothing, and a single sighting is unchanged.
 func TestCombiningIsIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		all := anyTellings(t)
+		all := anySightings(t)
 		once := happening.Combine(all)
 		if alone := happening.Combine(all[:1]); !alone.Details.Equal(all[0].Details) {
 			t.Fatalf("alone: %s", cmp.Diff(all[0].Details, alone.Details))
 		}
 		twin := all[0]
 		twin.Page += "?again"
-		if twice := happening.Combine([]happening.Telling{all[0], twin}); !twice.Details.Equal(all[0].Details) {
+		if twice := happening.Combine([]happening.Sighting{all[0], twin}); !twice.Details.Equal(all[0].Details) {
 			t.Fatalf("observed twice: %s", cmp.Diff(all[0].Details, twice.Details))
 		}
 		echo := by("echo", once.Details) // has the lowest precedence
 		echo.Standing, echo.Since, echo.DatedAt = happening.FromPost, monday.AddDate(1, 0, 0), monday.AddDate(-1, 0, 0)
-		if slices.ContainsFunc(all, func(telling happening.Telling) bool { return !telling.Stale }) {
+		if slices.ContainsFunc(all, func(sighting happening.Sighting) bool { return !sighting.Stale }) {
 			if again := happening.Combine(append(all, echo)); !again.Details.Equal(once.Details) {
 				t.Fatalf("observed with lowest precedence: %s", cmp.Diff(once.Details, again.Details))
 			}

@@ -14,7 +14,7 @@ import (
 type Command interface{ decide(State) ([]Event, error) }
 
 type (
-	// Observe records how a source shows the happening. The same details again change nothing. A telling of another
+	// Observe records how a source shows the happening. The same details again change nothing. A sighting of another
 	// happening is accepted only if that is merged into this one.
 	Observe struct {
 		SourceID    uuid.UUID
@@ -47,14 +47,14 @@ func (c Observe) decide(s State) ([]Event, error) {
 	if c.Of != uuid.Nil && !s.holds(c.Of) {
 		return nil, ErrNotMerged
 	}
-	telling, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]
+	sighting, known := s.Sightings[SightingKey{Source: c.SourceID, Of: c.Of}]
 	if known {
-		c.Details = c.Details.KeepIDs(telling.Details, c.At).keepMoves(telling.Details, c.Version, telling.Version)
+		c.Details = c.Details.KeepIDs(sighting.Details, c.At).keepMoves(sighting.Details, c.Version, sighting.Version)
 	}
 	switch {
-	case !known || telling.Stale:
+	case !known || sighting.Stale:
 		return s.changed(Observed(c), c.SourceID, c.At, true), nil
-	case !c.Details.Equal(telling.Details) || !c.Source.Equal(telling.Source) || c.Standing != telling.Standing:
+	case !c.Details.Equal(sighting.Details) || !c.Source.Equal(sighting.Source) || c.Standing != sighting.Standing:
 		return s.changed(Revised{
 			SourceID: c.SourceID,
 			Details:  c.Details,
@@ -80,18 +80,18 @@ func (c ObserveUnlessRetired) decide(s State) ([]Event, error) {
 }
 
 func (c MarkStale) decide(s State) ([]Event, error) {
-	if telling, known := s.Tellings[Teller{Source: c.SourceID, Of: c.Of}]; !known || telling.Stale {
+	if sighting, known := s.Sightings[SightingKey{Source: c.SourceID, Of: c.Of}]; !known || sighting.Stale {
 		return nil, nil
 	}
 	return s.changed(WentStale(c), c.SourceID, c.At, true), nil
 }
 
 // changed returns an event with the changes of occurrences that follow from it. If the change comes from another
-// telling taking precedence, rather than from new details, a start that differs as doors and beginning do is not a
+// sighting taking precedence, rather than from new details, a start that differs as doors and beginning do is not a
 // move.
 func (s State) changed(event Event, source uuid.UUID, at time.Time, others bool) []Event {
 	events := []Event{event}
-	if len(s.Tellings) == 0 || s.Into != uuid.Nil { // a merged happening leaves changes to the one that stays
+	if len(s.Sightings) == 0 || s.Into != uuid.Nil { // a merged happening leaves changes to the one that stays
 		return events
 	}
 	before, after := s.Combine(), event.evolve(s).Combine()

@@ -147,7 +147,7 @@ type Occurrence struct {
 // detailsNamespace is the UUIDv5 namespace of derived ids. It must never change, because ids are stored.
 var detailsNamespace = uuid.MustParse("6f1c2c1e-9a53-5d1b-8f0e-3c1d5a7e42b9")
 
-// DeriveID derives the id of a happening from evidence (a collector's key). Equal evidence gives equal ids in all
+// DeriveID derives the id of a happening from evidence (a collector's key). Equal evidence has equal ids in all
 // sources.
 func DeriveID(evidence string) uuid.UUID {
 	return derived("happening", evidence)

@@ -255,8 +255,8 @@ func TestVersionedMoves(t *testing.T) {
 			for _, d := range c.shown {
 				state = stream.When(d).State()
 			}
-			for _, telling := range state.Tellings {
-				if i := telling.Details.Instances[0]; i.Status != c.want || i.Occurrences[0].Status != c.want {
+			for _, sighting := range state.Sightings {
+				if i := sighting.Details.Instances[0]; i.Status != c.want || i.Occurrences[0].Status != c.want {
 					t.Errorf("%s, %s, want %s", i.Status, i.Occurrences[0].Status, c.want)
 				}
 			}

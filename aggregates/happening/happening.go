@@ -5,7 +5,7 @@
 //	                                  └────Observe──────────┘
 //
 // The id of a happening is derived from the evidence that identifies it, see DeriveID, so that sources of the same
-// happening share a stream. Each source has its telling; Combine combines them. A change of an occurrence of the
+// happening share a stream. Each source has its sighting; Combine combines them. A change of an occurrence of the
 // combined happening is recorded too.
 package happening
 
@@ -124,18 +124,18 @@ func (b Block) Equal(o Block) bool {
 	return same && b == o
 }
 
-// Teller identifies a telling.
-type Teller struct {
+// SightingKey identifies a sighting.
+type SightingKey struct {
 	Source uuid.UUID
 	Of     uuid.UUID // see Observed
 }
 
 // State is the state for decisions.
 type State struct {
-	Tellings map[Teller]Telling
-	Into     uuid.UUID                 // merged into; zero if it is not merged
-	Holds    map[uuid.UUID][]uuid.UUID // merged into this one, with their members
-	Apart    map[uuid.UUID]bool        // must not be merged with
+	Sightings map[SightingKey]Sighting
+	Into      uuid.UUID                 // merged into; zero if it is not merged
+	Holds     map[uuid.UUID][]uuid.UUID // merged into this one, with their members
+	Apart     map[uuid.UUID]bool        // must not be merged with
 
 	ChangedAt time.Time // last event
 }
@@ -145,7 +145,7 @@ type State struct {
 func (s State) OverAt() time.Time {
 	var last time.Time
 	shown := false
-	for _, t := range s.Tellings {
+	for _, t := range s.Sightings {
 		if at := t.Details.Last(); at.After(last) {
 			last = at
 		}
@@ -166,25 +166,25 @@ func (s State) Over(before time.Time) bool {
 	return !at.IsZero() && at.Before(before)
 }
 
-// Combine combines the tellings of all sources.
+// Combine combines the sightings of all sources.
 func (s State) Combine() Combined {
-	return Combine(slices.Collect(maps.Values(s.Tellings)))
+	return Combine(slices.Collect(maps.Values(s.Sightings)))
 }
 
 func (e Observed) evolve(s State) State {
-	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t := s.Sightings[SightingKey{Source: e.SourceID, Of: e.Of}]
 	t.Observe(e)
 	return s.with(t)
 }
 
 func (e Revised) evolve(s State) State {
-	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t := s.Sightings[SightingKey{Source: e.SourceID, Of: e.Of}]
 	t.Revise(e)
 	return s.with(t)
 }
 
 func (e WentStale) evolve(s State) State {
-	t := s.Tellings[Teller{Source: e.SourceID, Of: e.Of}]
+	t := s.Sightings[SightingKey{Source: e.SourceID, Of: e.Of}]
 	t.SourceID, t.Of, t.Stale = e.SourceID, e.Of, true
 	return s.with(t)
 }
@@ -215,7 +215,7 @@ func (e Split) evolve(s State) State {
 		return s
 	}
 	s.Apart[e.From] = true
-	s.Tellings = s.without(e.From, e.Members)
+	s.Sightings = s.without(e.From, e.Members)
 	left := map[uuid.UUID][]uuid.UUID{}
 	for held, members := range s.Holds {
 		if held != e.From {
@@ -228,26 +228,26 @@ func (e Split) evolve(s State) State {
 	return s
 }
 
-// without returns the tellings except those of a merged happening and its members.
-func (s State) without(other uuid.UUID, members []uuid.UUID) map[Teller]Telling {
-	left := maps.Clone(s.Tellings)
-	maps.DeleteFunc(left, func(teller Teller, _ Telling) bool {
-		return teller.Of == other || teller.Of != uuid.Nil && slices.Contains(members, teller.Of)
+// without returns the sightings except those of a merged happening and its members.
+func (s State) without(other uuid.UUID, members []uuid.UUID) map[SightingKey]Sighting {
+	left := maps.Clone(s.Sightings)
+	maps.DeleteFunc(left, func(from SightingKey, _ Sighting) bool {
+		return from.Of == other || from.Of != uuid.Nil && slices.Contains(members, from.Of)
 	})
 	return left
 }
 
 // with returns a copy, so that earlier states stay unchanged.
-func (s State) with(t Telling) State {
-	all := make(map[Teller]Telling, len(s.Tellings)+1)
-	maps.Copy(all, s.Tellings)
-	all[Teller{Source: t.SourceID, Of: t.Of}] = t
-	s.Tellings = all
+func (s State) with(t Sighting) State {
+	all := make(map[SightingKey]Sighting, len(s.Sightings)+1)
+	maps.Copy(all, s.Sightings)
+	all[SightingKey{Source: t.SourceID, Of: t.Of}] = t
+	s.Sightings = all
 	return s
 }
 
-// Observe applies an event. It initializes an empty Telling.
-func (t *Telling) Observe(e Observed) {
+// Observe applies an event. It initializes an empty Sighting.
+func (t *Sighting) Observe(e Observed) {
 	if t.Since.IsZero() {
 		t.SourceID, t.Of, t.Since = e.SourceID, e.Of, e.At
 	}
@@ -255,16 +255,16 @@ func (t *Telling) Observe(e Observed) {
 		t.PublishedAt = e.PublishedAt
 	}
 	t.Keys, t.Version = e.Keys, e.Version
-	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
+	t.set(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 
 // Revise applies an event.
-func (t *Telling) Revise(e Revised) {
+func (t *Sighting) Revise(e Revised) {
 	t.SourceID, t.Of, t.Version = e.SourceID, e.Of, e.Version
-	t.tell(e.Details, e.Source, e.Standing, e.Origins, e.At)
+	t.set(e.Details, e.Source, e.Standing, e.Origins, e.At)
 }
 
-func (t *Telling) tell(details Details, source Block, standing Standing, origins []Origin, at time.Time) {
+func (t *Sighting) set(details Details, source Block, standing Standing, origins []Origin, at time.Time) {
 	if !slices.EqualFunc(t.Details.Instances, details.Instances, Instance.Equal) {
 		t.DatedAt = at
 	}

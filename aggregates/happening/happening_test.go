@@ -117,13 +117,6 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	}
 }
 
-func TestObserve_unchanged(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, happening.Aggregate).
-		When(observe(evening, block)).Then(observed).
-		When(observe(concert("Concert", 20), block)).Then()
-}
-
 func TestObserve_revises(t *testing.T) {
 	t.Parallel()
 	renamed := concert("Grand concert", 20)
@@ -163,24 +156,6 @@ func TestObserve_movedStartKeepsIDs(t *testing.T) {
 		}, changed(kept, 0, func(c *happening.OccurrenceChanged) {
 			c.PreviousStart = &evening.Instances[0].Occurrences[0].Start
 		}))
-}
-
-func TestEachSourceHasItsView(t *testing.T) {
-	t.Parallel()
-	theirs := observe(concert("Concert (live)", 20), post)
-	theirs.SourceID = platform
-	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
-		When(theirs).Then(happening.Observed(theirs)).
-		When(observe(evening, block)).Then()
-}
-
-func TestStaleUntilShownAgain(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, happening.Aggregate).
-		When(happening.MarkStale{SourceID: site, At: now}).Then() // never shown here
-	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
-		When(happening.MarkStale{SourceID: site, At: now}).Then(happening.WentStale{SourceID: site, At: now}).
-		When(observe(evening, block)).Then(observed)
 }
 
 func TestDigest_distinguishesViews(t *testing.T) {

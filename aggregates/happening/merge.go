@@ -79,14 +79,14 @@ func (c Separate) decide(s State) ([]Event, error) {
 	if more, held := s.Holds[c.From]; held {
 		members = more
 	}
-	tells := map[uuid.UUID]bool{}
-	for teller := range s.Tellings {
-		tells[teller.Source] = true
+	sources := map[uuid.UUID]bool{}
+	for from := range s.Sightings {
+		sources[from.Source] = true
 	}
-	for teller := range s.without(c.From, members) {
-		delete(tells, teller.Source)
+	for from := range s.without(c.From, members) {
+		delete(sources, from.Source)
 	}
-	gone := slices.SortedFunc(maps.Keys(tells), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	gone := slices.SortedFunc(maps.Keys(sources), func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	return []Event{Split{
 		From:    c.From,
 		Members: members,
@@ -120,7 +120,7 @@ func (s State) Group(id uuid.UUID) []uuid.UUID {
 // Since returns when the happening was first observed.
 func (s State) Since() time.Time {
 	var first time.Time
-	for _, t := range s.Tellings {
+	for _, t := range s.Sightings {
 		if first.IsZero() || t.Since.Before(first) {
 			first = t.Since
 		}
@@ -128,10 +128,10 @@ func (s State) Since() time.Time {
 	return first
 }
 
-// Keys returns the strong evidence of all tellings.
+// Keys returns the strong evidence of all sightings.
 func (s State) Keys() []string {
 	var all []string
-	for _, t := range s.Tellings {
+	for _, t := range s.Sightings {
 		all = append(all, t.Keys...)
 	}
 	slices.Sort(all)

@@ -46,8 +46,8 @@ func TestMergeAndSplit(t *testing.T) {
 		When(into).Refused(happening.ErrApart)
 }
 
-// A source with both happenings keeps its telling of the one that stays after a split.
-func TestSplit_removesTellings(t *testing.T) {
+// A source with both happenings keeps its sighting of the one that stays after a split.
+func TestSplit_removesSightings(t *testing.T) {
 	t.Parallel()
 	own := observe(concert("Concert", 20), block)
 	own.Of = other
@@ -89,18 +89,4 @@ func TestSplit_member(t *testing.T) {
 		When(happening.Separate{From: older, At: now}).Then().
 		When(theirs).Then().
 		When(member).Refused(happening.ErrNotMerged)
-}
-
-// The happening that stays records the changes of occurrences.
-func TestMerged_recordsNoChanges(t *testing.T) {
-	t.Parallel()
-	off := concert("Concert", 20)
-	off.Instances[0].Status, off.Instances[0].Occurrences[0].Status = happening.Cancelled, happening.Cancelled
-	aggregatetest.Stream(t, happening.Aggregate).Of(observed, happening.Merged{Into: older, At: now}).
-		When(observe(off, block)).Then(happening.Revised{
-		SourceID: site,
-		Details:  off,
-		Source:   block,
-		At:       now,
-	})
 }

@@ -26,7 +26,7 @@ func changed(d happening.Details, n int, how func(*happening.OccurrenceChanged))
 }
 
 // from returns the observation of a source's own page at a time.
-func from(t happening.Telling, at time.Time) happening.Observe {
+func from(t happening.Sighting, at time.Time) happening.Observe {
 	return happening.Observe{
 		SourceID: t.SourceID,
 		Key:      "k",
@@ -119,8 +119,8 @@ func TestOccurrenceChanged_past(t *testing.T) {
 	aggregatetest.Stream(t, happening.Aggregate).Of(happening.Observed(hall)).When(off).Then(revised(off))
 }
 
-// A telling that begins or ends moves nothing if its start is the doors instead of the beginning.
-func TestOccurrenceChanged_otherTelling(t *testing.T) {
+// A sighting that begins or ends moves nothing if its start is the doors instead of the beginning.
+func TestOccurrenceChanged_otherSighting(t *testing.T) {
 	t.Parallel()
 	hall := from(by("hall", held("2026-12-05T20:00")), monday)
 	doors := from(by("town", held("2026-12-05T19:30")), monday.AddDate(0, 0, 1))

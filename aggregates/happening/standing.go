@@ -1,6 +1,6 @@
 package happening
 
-// Standing is the weight of a telling among others. The values are stored.
+// Standing is the weight of a sighting among others. The values are stored.
 type Standing int
 
 // Standings, the lowest first.
@@ -13,21 +13,30 @@ const (
 	FromOwnPage
 	// FromPlatform is the standing of the platform's own record.
 	FromPlatform
+	// FromTranslation is the standing of the happening's page in another language than the source's, which counts as a
+	// post does.
+	FromTranslation
 )
 
 // rank treats an unknown standing, as old events have it, as a listing's.
 func (s Standing) rank() Standing {
-	if s == 0 {
+	switch s {
+	case 0:
 		return FromListing
+	case FromTranslation:
+		return FromPost
+	default:
+		return s
 	}
-	return s
 }
 
 // String returns the name of the standing for operators.
 func (s Standing) String() string {
-	switch s.rank() {
+	switch s {
 	case FromPost:
 		return "post"
+	case FromTranslation:
+		return "translation"
 	case FromOwnPage:
 		return "ownPage"
 	case FromPlatform:

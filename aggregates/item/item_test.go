@@ -61,11 +61,6 @@ func TestAddAndRemove(t *testing.T) {
 		When(item.Add(added)).Then(added)
 }
 
-func TestRemove_unknownItem(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, item.Aggregate).When(item.Remove{Reason: "detached", At: noon}).Then()
-}
-
 func TestFeedbackIsAdditive(t *testing.T) {
 	t.Parallel()
 	second := item.GiveFeedback(feedback)

@@ -52,21 +52,6 @@ func TestStoredForms(t *testing.T) {
 		operator.Acted{Action: "rebuild-projection", Subject: "items", At: noon})
 }
 
-func TestRotation(t *testing.T) {
-	t.Parallel()
-	third := operator.Rotate{TokenID: "third000", Hash: []byte("third"), At: noon}
-	aggregatetest.Stream(t, operator.Aggregate).When(issue).Then(issued).When(rotate).Then(rotated).
-		When(third).Then(operator.TokenRotated{ // without an overlap: a token that would end later ends now
-		Name:      "ann",
-		TokenID:   "third000",
-		Hash:      []byte("third"),
-		ExpiresAt: &term,
-		Ending:    []string{"abcdEFGH", "second00"},
-		EndsAt:    noon,
-		At:        noon,
-	})
-}
-
 func TestRotate_neverExtendsToken(t *testing.T) {
 	t.Parallel()
 	long := operator.Rotate{

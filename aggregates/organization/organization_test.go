@@ -48,12 +48,6 @@ func TestStoredForms(t *testing.T) {
 		organization.Suspended{Reason: "unpaid", At: noon}, organization.Resumed{At: noon}, organization.Deleted{At: noon})
 }
 
-func TestRegister(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, organization.Aggregate).When(organization.Register{Name: "Town hall", At: noon}).
-		Then(registered)
-}
-
 func TestIssueAndRevokeKey(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, organization.Aggregate).Of(registered).
@@ -68,30 +62,6 @@ func TestIssueAndRevokeKey(t *testing.T) {
 		Then(issued).
 		When(organization.RevokeKey{KeyID: "abcdEFGH", At: noon}).
 		Then(organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
-}
-
-func TestRefusals(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		given []organization.Event
-		when  organization.Command
-		want  error
-	}{
-		"a key without organization": {nil, organization.IssueKey{KeyID: "abcdEFGH", At: noon}, organization.ErrUnknown},
-		"a key that has expired": {[]organization.Event{registered}, organization.IssueKey{KeyID: "k", ExpiresAt: &noon,
-			At: noon}, organization.ErrExpired},
-		"revoking without organization": {nil, organization.RevokeKey{KeyID: "abcdEFGH"}, organization.ErrUnknown},
-		"revoking what is no key": {[]organization.Event{registered}, organization.RevokeKey{KeyID: "other"},
-			organization.ErrUnknownKey},
-		"revoking another's key id": {[]organization.Event{registered, issued}, organization.RevokeKey{KeyID: "ABCDefgh"},
-			organization.ErrUnknownKey},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			aggregatetest.Stream(t, organization.Aggregate).Of(tt.given...).When(tt.when).Refused(tt.want)
-		})
-	}
 }
 
 func TestEachCommandInEachState(t *testing.T) {

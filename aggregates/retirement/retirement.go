@@ -85,6 +85,24 @@ type Health struct {
 	LastErrorMessage    string    `json:"lastErrorMessage,omitempty"`
 }
 
+// Old can be retired: a published event with the time at which the store recorded it, or a happening with the end of a
+// sighting of it. A happening may have several.
+type Old struct {
+	ID uuid.UUID
+	At time.Time
+}
+
+// Filled is a source in a feed.
+type Filled struct{ Feed, Source uuid.UUID }
+
+// Backfilled is a source in a feed, and the number of items that came by its backfill.
+type Backfilled struct {
+	Filled
+
+	AttachedAt time.Time
+	Added      int
+}
+
 // Outcomes counts deliveries to a destination that were created on a UTC day.
 type Outcomes struct {
 	To         int       `json:"to"`

@@ -65,17 +65,6 @@ func TestStoredForms(t *testing.T) {
 		source.Paused{Reason: "the owner objects", At: noon}, source.Resumed{At: noon})
 }
 
-func TestRegister(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, source.Aggregate).
-		When(source.Register{
-			Type:     source.TypeSite,
-			URL:      "https://example.org/",
-			Timezone: "Europe/Rome",
-			At:       noon,
-		}).Then(registered)
-}
-
 func TestIDDerivation(t *testing.T) {
 	t.Parallel()
 	id := source.ID(source.TypeSite, "https://example.org/", "", "Europe/Rome")
@@ -219,19 +208,6 @@ func TestFailuresBackOff(t *testing.T) {
 			t.Errorf("asked for %s: %s, want %s", asked, got, wait)
 		}
 	}
-}
-
-func TestUnknownSource(t *testing.T) {
-	t.Parallel()
-	for _, command := range []source.Command{
-		source.Start{Number: 1}, source.Complete{Number: 1}, source.Fail{Number: 1}, source.LackCredentials{},
-		source.NeedJavaScript{}, source.Request{},
-		source.Pause{Reason: "no"}, source.Resume{},
-	} {
-		aggregatetest.Stream(t, source.Aggregate).When(command).Refused(source.ErrUnknown)
-	}
-	aggregatetest.Stream(t, source.Aggregate).Of(registered).Repeatable().
-		When(source.Request{At: noon}).Then(source.CollectionRequested{At: noon})
 }
 
 // The interval of walks is always between 5 minutes and 26.4 hours.

@@ -29,16 +29,13 @@ type (
 		Settings     Settings
 		At           time.Time
 	}
-	// Revise merges settings: nil fields stay, and the result is validated as a whole.
+	// Revise changes settings, and optionally the status. The result is validated as a whole.
 	Revise struct {
 		Organization uuid.UUID
 		Destination  uuid.UUID
-		ExternalID   *string
-		EventTypes   []string
-		ScopeKind    *string
-		FeedType     *string
-		Feeds        *[]Pin
-		Active       *bool
+		Sets         Field    // the fields that change
+		Settings     Settings // their values
+		Active       *bool    // Optional
 		At           time.Time
 	}
 	// Deactivate is the platform's reaction to lost feed access. Once the status has changed it is void, so that a late
@@ -95,7 +92,7 @@ func (c Revise) decide(s State) ([]Event, error) {
 		return nil, ErrUnknown
 	}
 	var events []Event
-	merged := c.Merge(s.Settings)
+	merged := s.Settings.With(c.Sets, c.Settings)
 	if err := merged.Validate(); err != nil {
 		return nil, err
 	}
@@ -111,33 +108,6 @@ func (c Revise) decide(s State) ([]Event, error) {
 		events = append(events, Deactivated{At: c.At})
 	}
 	return events, nil
-}
-
-// Merge returns the settings after the command. A scope kind without feed type or pins removes the stored ones, unless
-// the command names them, which Validate then refuses.
-func (c Revise) Merge(d Settings) Settings {
-	if c.ExternalID != nil {
-		d.ExternalID = *c.ExternalID
-	}
-	if c.EventTypes != nil {
-		d.EventTypes = c.EventTypes
-	}
-	if c.ScopeKind != nil {
-		d.ScopeKind = *c.ScopeKind
-		if d.ScopeKind != ScopeFeedType {
-			d.FeedType = ""
-		}
-		if d.ScopeKind != ScopeFeeds {
-			d.Feeds = nil
-		}
-	}
-	if c.FeedType != nil {
-		d.FeedType = *c.FeedType
-	}
-	if c.Feeds != nil {
-		d.Feeds = *c.Feeds
-	}
-	return d
 }
 
 func (c Deactivate) decide(s State) ([]Event, error) {

@@ -1,6 +1,7 @@
 package subscription
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,6 +29,21 @@ var pattern = regexp.MustCompile(`^(\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?)$`)
 
 // ValidPattern reports whether p is an exact type, a trailing wildcard such as "news.*", or "*".
 func ValidPattern(p string) bool { return len(p) <= 255 && pattern.MatchString(p) }
+
+var errPatterns = errors.New("must be exact types such as news.item.added, trailing wildcards such as news.*, or *, " +
+	"separated by commas")
+
+// ParsePatterns returns the patterns of a list filter, of which there are several if commas separate them.
+func ParsePatterns(text string) ([]string, error) {
+	patterns := strings.Split(text, ",")
+	for i, p := range patterns {
+		patterns[i] = strings.TrimSpace(p)
+		if !ValidPattern(patterns[i]) || i == MaxEventTypes {
+			return nil, errPatterns
+		}
+	}
+	return patterns, nil
+}
 
 // MatchesType reports whether a type matches a pattern.
 func MatchesType(pattern, eventType string) bool {

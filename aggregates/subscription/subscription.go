@@ -64,6 +64,49 @@ type Settings struct {
 	Feeds      []Pin    `json:"feeds,omitempty"`
 }
 
+// Answered is Settings as answers have them: with all members.
+type Answered struct {
+	ExternalID *string  `json:"externalId"`
+	EventTypes []string `json:"eventTypes"`
+	ScopeKind  string   `json:"scopeKind"`
+	FeedType   *string  `json:"feedType"`
+	Feeds      []Pin    `json:"feeds"`
+}
+
+// Answered returns the settings as answers have them.
+func (d Settings) Answered() Answered {
+	optional := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	return Answered{
+		ExternalID: optional(d.ExternalID),
+		EventTypes: d.EventTypes,
+		ScopeKind:  d.ScopeKind,
+		FeedType:   optional(d.FeedType),
+		Feeds:      append([]Pin{}, d.Feeds...),
+	}
+}
+
+// Field is a number of a setting, a bit each.
+type Field uint
+
+// All fields.
+const (
+	FieldExternalID Field = 1 << iota
+	FieldEventTypes
+	FieldScopeKind
+	FieldFeedType
+	FieldFeeds
+
+	FieldsAll Field = 1<<iota - 1
+)
+
+// Has reports whether a set of fields includes one of others.
+func (f Field) Has(other Field) bool { return f&other != 0 }
+
 // Pin names one feed.
 type Pin struct {
 	FeedType string    `json:"feedType"`
@@ -104,7 +147,7 @@ func (e Created) evolve(s State) State {
 func (e Revised) evolve(s State) State     { s.Settings, s.UpdatedAt = e.Settings, e.At; return s }
 func (e Activated) evolve(s State) State   { return s.switched(StatusActive, e.At) }
 func (e Deactivated) evolve(s State) State { return s.switched(StatusInactive, e.At) }
-func (Deleted) evolve(s State) State       { s.Status = StatusDeleted; return s }
+func (e Deleted) evolve(s State) State     { s.Status, s.UpdatedAt = StatusDeleted, e.At; return s }
 
 func (s State) switched(to Status, at time.Time) State {
 	s.Status, s.UpdatedAt = to, at
@@ -129,6 +172,25 @@ func distinct(pins []Pin) []Pin {
 func (d Settings) Equal(o Settings) bool {
 	return d.ExternalID == o.ExternalID && d.ScopeKind == o.ScopeKind && d.FeedType == o.FeedType &&
 		sameSet(d.EventTypes, o.EventTypes) && sameSet(d.Feeds, o.Feeds)
+}
+
+// With returns the settings with some fields of others. A scope kind without feed type or pins removes the present
+// ones, unless they are among the fields, which Validate then refuses.
+func (d Settings) With(fields Field, of Settings) Settings {
+	take(&d.ExternalID, of.ExternalID, fields.Has(FieldExternalID))
+	take(&d.EventTypes, of.EventTypes, fields.Has(FieldEventTypes))
+	take(&d.ScopeKind, of.ScopeKind, fields.Has(FieldScopeKind))
+	take(&d.FeedType, "", fields.Has(FieldScopeKind) && d.ScopeKind != ScopeFeedType)
+	take(&d.Feeds, nil, fields.Has(FieldScopeKind) && d.ScopeKind != ScopeFeeds)
+	take(&d.FeedType, of.FeedType, fields.Has(FieldFeedType))
+	take(&d.Feeds, of.Feeds, fields.Has(FieldFeeds))
+	return d
+}
+
+func take[T any](to *T, value T, is bool) {
+	if is {
+		*to = value
+	}
 }
 
 func sameSet[T comparable](a, b []T) bool {

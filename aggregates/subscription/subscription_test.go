@@ -1,6 +1,7 @@
 package subscription_test
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -48,34 +49,49 @@ func TestCreate(t *testing.T) {
 		Then(created)
 }
 
-func TestReviseMerges(t *testing.T) {
-	t.Parallel()
-	kind, pins := "feeds", pinned.Feeds
-	want := pinned
-	want.ExternalID = "all-news"
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Revise{
-			Organization: org,
-			Destination:  destination,
-			EventTypes:   []string{"*"},
-			ScopeKind:    &kind,
-			Feeds:        &pins,
-			At:           noon,
-		}).
-		Then(subscription.Revised{Settings: want, At: noon})
-}
-
 func TestRevise_scopeChange(t *testing.T) {
 	t.Parallel()
-	kind := "all"
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Settings: pinned, At: noon}).
 		When(subscription.Revise{
 			Organization: org,
 			Destination:  destination,
-			ScopeKind:    &kind,
+			Sets:         subscription.FieldScopeKind,
+			Settings:     all,
 			At:           noon,
 		}).
 		Then(subscription.Revised{Settings: subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"}, At: noon})
+}
+
+// Each setting has a field that copies it alone, and is compared.
+func TestFieldsCopyAllSettings(t *testing.T) {
+	t.Parallel()
+	whole := subscription.Settings{
+		ExternalID: "crm",
+		EventTypes: []string{"*"},
+		ScopeKind:  "some",
+		FeedType:   "news",
+		Feeds:      pinned.Feeds,
+	}
+	examples := reflect.ValueOf(whole)
+	if subscription.FieldsAll != 1<<examples.NumField()-1 {
+		t.Errorf("all fields are %b", subscription.FieldsAll)
+	}
+	for i := range examples.NumField() {
+		name, field := examples.Type().Field(i).Name, subscription.Field(1)<<i
+		var none, one subscription.Settings
+		if examples.Field(i).IsZero() {
+			t.Errorf("give %s an example", name)
+		}
+		reflect.ValueOf(&one).Elem().Field(i).Set(examples.Field(i))
+		switch {
+		case one.Equal(none):
+			t.Errorf("%s is not compared", name)
+		case !reflect.DeepEqual(none.With(field, whole), one):
+			t.Errorf("%s is not copied alone by its field", name)
+		case !none.With(subscription.FieldsAll&^field, one).Equal(none):
+			t.Errorf("%s is copied by another field", name)
+		}
+	}
 }
 
 func TestLostAccessAndBack(t *testing.T) {
@@ -91,18 +107,6 @@ func TestLostAccessAndBack(t *testing.T) {
 			At:           noon,
 		}).
 		Then(subscription.Activated{At: noon})
-}
-
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Delete{Organization: org, Destination: destination, At: noon}).Then(subscription.Deleted{At: noon})
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Delete{At: noon}).Then(subscription.Deleted{At: noon})
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Delete{Organization: org, Destination: uuid.New()}).Refused(subscription.ErrUnknown)
-	aggregatetest.Stream(t, subscription.Aggregate).
-		When(subscription.Delete{}).Refused(subscription.ErrUnknown)
 }
 
 func TestValidate(t *testing.T) {
@@ -167,6 +171,12 @@ func TestDeactivate_late(t *testing.T) {
 		When(subscription.Deactivate{Switches: 0, Reason: "feed access lost", At: noon}).Then()
 }
 
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
+		When(subscription.Delete{Organization: org, Destination: destination, At: noon}).Then(subscription.Deleted{At: noon})
+}
+
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	on, off, unknown, elsewhere := true, false, subscription.ErrUnknown, uuid.New()
@@ -192,7 +202,7 @@ func TestEachCommandInEachState(t *testing.T) {
 // Pins are a set: equal ones are stored once, in the order of their first occurrence.
 func TestPinsAreDistinct(t *testing.T) {
 	t.Parallel()
-	one, two, kind := pinned.Feeds[0], subscription.Pin{FeedType: "news", FeedID: feed}, "feeds"
+	one, two := pinned.Feeds[0], subscription.Pin{FeedType: "news", FeedID: feed}
 	given := pinned
 	given.Feeds = []subscription.Pin{two, one, two, one}
 	for name, decided := range map[string]subscription.State{
@@ -207,8 +217,8 @@ func TestPinsAreDistinct(t *testing.T) {
 			When(subscription.Revise{
 				Organization: org,
 				Destination:  destination,
-				ScopeKind:    &kind,
-				Feeds:        &given.Feeds,
+				Sets:         subscription.FieldScopeKind | subscription.FieldFeeds,
+				Settings:     given,
 				At:           noon,
 			}).State(),
 	} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 )
 
@@ -31,7 +32,8 @@ CARILLON_ANALYTICS_ADDR if the server has one. The password is in the connection
 
 // Run creates the login.
 func (c *analyticsLoginCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	login, err := client.CreateAnalystLogin(ctx, c.Name)
+	named := adminapi.AnalystLogin{Name: c.Name}
+	login, err := adminclient.Post[adminapi.NewAnalystLogin](ctx, client, named, "analytics", "logins")
 	return c.answer(t.out, login, err, func(w io.Writer) { row(w, login.Connection) })
 }
 
@@ -39,7 +41,7 @@ type analyticsListCommand struct{ remote }
 
 // Run lists the logins.
 func (c *analyticsListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	list, err := client.AnalystLogins(ctx)
+	list, err := adminclient.List[adminapi.AnalystLogin](ctx, client, "analytics", "logins")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "NAME")
 		for _, login := range list {
@@ -56,5 +58,5 @@ type analyticsDeleteCommand struct {
 
 // Run deletes the login.
 func (c *analyticsDeleteCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.ended(t.out, "deleted", c.Name, client.DeleteAnalystLogin(ctx, c.Name))
+	return c.ended(t.out, "deleted", c.Name, client.Delete(ctx, "analytics", "logins", c.Name))
 }

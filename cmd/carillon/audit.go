@@ -5,6 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
+
+	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/eventstore/durable"
@@ -17,17 +20,20 @@ type auditCommand struct {
 	Source       auditSourceCommand       `cmd:"" help:"List the changes of a source, and the feeds that it was attached to."`
 	Operator     auditOperatorCommand     `cmd:"" help:"List the tokens and actions of an operator, or of all."`
 	Key          auditKeyCommand          `cmd:"" help:"List the life of an API key, and what was changed with it."`
+	Person       auditPersonCommand       `cmd:"" help:"List what a person changed at the console, and was shown."`
+	Secret       auditSecretCommand       `cmd:"" help:"List the life of a secret, and to whom it was shown."`
 	Destination  auditDestinationCommand  `cmd:"" help:"Show every change of a destination's secrets, status and settings, and every disclosure: time, change, actor, reason."`
 	Seal         auditSealCommand         `cmd:"" help:"Sign a tree head of the log, by which changes to it are found."`
 	Verify       auditVerifyCommand       `cmd:"" help:"Verify the log against its tree heads, or an export with proofs."`
+	Show         auditShowCommand         `cmd:"" help:"Show an export with proofs in words, offline."`
 	Export       auditExportCommand       `cmd:"" help:"Export the stored events of a thing with proofs that they are in the log."`
 }
 
 type auditDestinationCommand struct {
 	remote
-	ID     anID   `arg:"" help:"Id of the destination; deleted ones keep theirs."`
-	At     string `xor:"what" placeholder:"TIME" help:"Show the state as of this time, such as 2026-11-21T12:00:00Z. Default: now."`
-	Export string `xor:"what" placeholder:"FILE" help:"Write the whole history to a file as NDJSON, one change or disclosure a line; - is standard output."`
+	ID     recorded `arg:"" help:"Id of the destination, its beginning, or the external id; deleted ones keep theirs."`
+	At     timeFlag `xor:"what" placeholder:"TIME" help:"Show the state as of this time: a time, a date or how long ago (2026-11-21T12:00:00Z, 2026-11-21, 7d). Default: now."`
+	Export string   `xor:"what" placeholder:"FILE" help:"Write the whole history to a file as NDJSON, one change or disclosure a line; - is standard output."`
 }
 
 // Help implements kong.HelpProvider.
@@ -39,11 +45,41 @@ ids, positions in the log, correlation and causation.`
 
 // Run prints the timeline, or writes the export.
 func (c *auditDestinationCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	if c.Export != "" {
-		return c.export(t, c.Export, changes, func(to io.Writer) error { return client.ExportAudit(ctx, c.ID.UUID(), to) })
+	id, err := c.ID.find(ctx, client)
+	if err != nil {
+		return err
 	}
-	audit, err := client.Audit(ctx, c.ID.UUID(), c.At)
+	if c.Export != "" {
+		path := adminclient.RecordPath("destinations", id.String(), nil)
+		return c.export(t, c.Export, changes, func(to io.Writer) error { return client.ExportRecord(ctx, path, to) })
+	}
+	audit, err := client.Audit(ctx, id, c.At.at(t))
 	return c.answer(t.out, audit, err, func(w io.Writer) { _, _ = io.WriteString(w, drawAudit(audit, zoneOf(w))) })
+}
+
+// recorded is a destination of the audit trail: its id, the beginning of it, or its external id.
+type recorded string
+
+// find returns the id. Which destinations there are is on record, also for auditors.
+func (d recorded) find(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
+	if id, err := uuid.Parse(string(d)); err == nil && len(d) == idLength {
+		return id, nil
+	}
+	found, err := client.FindRecorded(ctx, string(d))
+	if err != nil {
+		return uuid.Nil, err
+	}
+	switch len(found) {
+	case 0:
+		return uuid.Nil, fmt.Errorf("no destination has or had an id that begins with %q, or this external id", d)
+	case 1:
+		return found[0].ID, nil
+	}
+	names := make([]string, len(found))
+	for i, one := range found {
+		names[i] = fmt.Sprintf("%s (%s)", one.ID, one.Name)
+	}
+	return uuid.Nil, fmt.Errorf("%q is ambiguous: %s", d, strings.Join(names, ", "))
 }
 
 // changes describes an export with a change a line.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/projections/audit"
@@ -58,26 +60,40 @@ func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind str
 			row(w, "nothing on record: check id, name and times")
 			return
 		}
-		row(w, "TIME", "BY", "CHANGE", "OF", "REASON")
-		for _, e := range page.Items {
-			row(w, e.At, e.Actor, clip(audit.Describe(e.Stream, e.Type, e.Detail, zoneOf(w)), maxChange), of(e),
-				orDash(e.Reason))
-		}
+		recordRows(w, page.Items)
 		if page.Next != nil {
 			row(w, "There are more: --cursor "+*page.Next)
 		}
 	})
 }
 
-// maxChange is the width of a change in a list. Exports have all of it.
-const maxChange = 160
+// recordRows writes a table of entries of the record.
+func recordRows(w io.Writer, entries []query.RecordEntry) {
+	row(w, "TIME", "BY", "CHANGE")
+	actor := 0
+	for _, e := range entries {
+		actor = min(max(actor, utf8.RuneCountInString(e.Actor)), maxActor)
+	}
+	for _, e := range entries {
+		text := audit.Describe(e, zoneOf(w))
+		if e.Reason != nil && !strings.Contains(text, *e.Reason) {
+			text += "; reason: " + *e.Reason
+		}
+		by := clip(e.Actor, actor)
+		when := moment(w, &e.At)
+		for _, part := range wrap(printable(text), maxColumns-len(when)-actor-2*columnGap) {
+			row(w, when, by, part)
+			when, by = "", ""
+		}
+	}
+}
 
-// of names the thing that was changed.
-func of(e query.RecordEntry) string { return e.Kind + " " + e.Thing }
+// maxActor is the width of an actor in a list.
+const maxActor = 18
 
 type auditListCommand struct {
 	recording
-	Kind  string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person."`
+	Kind  string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person, secret."`
 	Thing string `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. A destination has those of its subscriptions, too."`
 }
 
@@ -138,4 +154,24 @@ type auditKeyCommand struct {
 // Run lists the life of a key.
 func (c *auditKeyCommand) Run(ctx context.Context, t terminal) error {
 	return c.list(ctx, t, "keys", c.ID, "")
+}
+
+type auditSecretCommand struct {
+	recording
+	ID anID `arg:"" help:"Id of the secret, as \"carillon audit destination\" shows it; expired ones keep theirs."`
+}
+
+// Run lists the life of a secret, and to whom it was shown.
+func (c *auditSecretCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "secrets", c.ID.UUID().String(), "")
+}
+
+type auditPersonCommand struct {
+	recording
+	Name string `arg:"" help:"Name of the person, as the console's login link has it."`
+}
+
+// Run lists what a person changed and was shown.
+func (c *auditPersonCommand) Run(ctx context.Context, t terminal) error {
+	return c.list(ctx, t, "people", c.Name, "")
 }

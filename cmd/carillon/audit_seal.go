@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -67,16 +68,19 @@ func sealLine(state adminapi.SealState, now time.Time) string {
 type auditExportCommand struct {
 	remote
 
-	ID    anID   `arg:"" help:"Id of an organization, feed, source, destination, subscription, delivery or another thing that has events; deleted ones keep theirs."`
-	Proof bool   `required:"" help:"With the proof of each event, for \"carillon audit verify FILE\"."`
-	To    string `short:"o" default:"-" placeholder:"FILE" help:"File to write; - is standard output."`
-	Head  string `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere. The export proves that the log continues the last one that it can."`
+	ID       anID   `arg:"" help:"Id of an organization, feed, source, destination, subscription, delivery or another thing that has events; deleted ones keep theirs."`
+	Proof    bool   `required:"" help:"With the proof of each event, for \"carillon audit verify FILE\"."`
+	To       string `short:"o" default:"-" placeholder:"FILE" help:"File to write; - is standard output."`
+	Head     string `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere. The export proves that the log continues the last one that it can."`
+	Complete bool   `help:"Exit with 3 if anything is missing, such as events that are not sealed yet."`
 }
 
 // Help implements kong.HelpProvider.
 func (auditExportCommand) Help() string {
 	return `The file has the events as they are stored, with secrets sealed, the last tree head, the proof of
-each event and the public key. It is verified without a server.
+each event and the public key; of a destination also its subscriptions and the disclosures of its
+secrets. It is verified without a server. What is missing is written to standard error: events that
+are not sealed yet, if the token is an auditor's, and those of other organizations.
 
   carillon audit export ID --proof -o proof.ndjson
   carillon audit verify proof.ndjson --key KEY`
@@ -98,9 +102,56 @@ func (c *auditExportCommand) Run(ctx context.Context, t terminal, client *adminc
 		events := lines - 2 //nolint:mnd // the first line and the last
 		return events, counted(events, "event")
 	}
-	return c.export(t, c.To, contents, func(to io.Writer) error {
-		return client.ExportProof(ctx, c.ID.UUID(), since, to)
+	var first exportHead
+	err = c.export(t, c.To, contents, func(to io.Writer) error {
+		return client.ExportProof(ctx, c.ID.UUID(), since, io.MultiWriter(to, &first))
 	})
+	if err != nil {
+		return err
+	}
+	head, err := seal.ReadExportHead(first.line)
+	if err != nil {
+		return err
+	}
+	return c.incomplete(ctx, t, client, head)
+}
+
+// incomplete reports what an export lacks.
+func (c *auditExportCommand) incomplete(
+	ctx context.Context, t terminal, client *adminclient.Client, head *seal.ExportHead,
+) error {
+	missing := head.Missing()
+	for _, text := range missing {
+		row(t.err, "missing: "+text)
+	}
+	if head.Unsealed > 0 {
+		state, err := client.LastSeal(ctx)
+		if err != nil {
+			return err
+		}
+		if state.Next != nil {
+			row(t.err, "the next tree head is signed by "+moment(t.out, state.Next))
+		}
+	}
+	if c.Complete && len(missing) > 0 {
+		return &exitError{error: errors.New("the export is not complete"), code: exitIncomplete}
+	}
+	return nil
+}
+
+// exportHead keeps the first line that is written, without its end.
+type exportHead struct {
+	line  []byte
+	ended bool
+}
+
+// Write implements io.Writer.
+func (l *exportHead) Write(p []byte) (int, error) {
+	if !l.ended {
+		part, _, ended := bytes.Cut(p, []byte{'\n'})
+		l.line, l.ended = append(l.line, part...), ended
+	}
+	return len(p), nil
 }
 
 // since returns the size of the largest head that was kept elsewhere and is not larger than the server's.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,16 +9,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-
-	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/storenode/maintenance"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
 	"carillon/command/treeheads"
-	"carillon/eventstore"
 	"carillon/eventstore/copying"
-	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 	"carillon/eventstore/seal"
 )
@@ -46,14 +43,10 @@ func TestSealedLog(t *testing.T) {
 	if sealed.Head == nil || sealed.Head.Size < 3 {
 		t.Fatalf("sealed %+v", sealed)
 	}
-	if out := s.ok("status"); !strings.Contains(out, "log sealed ") {
-		t.Errorf("status: %s", out)
-	}
+	s.shows("log sealed ", "status")
 	key := seal.KeyText(sealed.Key)
 	s.destination(s.ok("org", "create", "Library"))
-	if out := s.ok("audit", "seal"); !strings.Contains(out, key) {
-		t.Errorf("no public key: %s", out)
-	}
+	s.shows(key, "audit", "seal")
 
 	data := s.server[1]
 	s.backUpLog(at("backup"))
@@ -84,10 +77,7 @@ func TestSealedLog(t *testing.T) {
 		t.Errorf("%d logs, %q", len(roots), roots)
 	}
 	keyless := []string{"audit", "verify", "--from", at("copy"), "--data-dir", at("none")}
-	if code, _, errors := runIn(t.Context(), "", keyless...); code != 2 ||
-		!strings.Contains(errors, "--key") {
-		t.Errorf("without a key: %d, %s", code, errors)
-	}
+	fails(t, 2, "--key", keyless...)
 
 	s.ok("audit", "export", id, "--proof", "-o", at("proof"), "--head", at("heads"))
 	proof := answer[seal.Verified](t, "audit", "verify", at("proof"), "--key", key, "--head", at("heads"))
@@ -99,14 +89,9 @@ func TestSealedLog(t *testing.T) {
 		!strings.Contains(out, `"keyPinned": false`) || !strings.Contains(out, `"asked": "`+id+`"`) {
 		t.Errorf("export without a key: %d, %s, %s", code, out, errors)
 	}
-	text, err := os.ReadFile(at("proof"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := apitest.Must(os.ReadFile(at("proof")))(t)
 	doctored := strings.Replace(string(text), "destination.deleted", "destination.enabled", 1)
-	if err := os.WriteFile(at("doctored"), []byte(doctored), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.WriteFile(at("doctored"), []byte(doctored), 0o600))
 	if code, out, _ := runIn(t.Context(), "", "audit", "verify", at("doctored"), "--key", key); code != 1 ||
 		!strings.Contains(out, "it is not in the tree") {
 		t.Errorf("doctored: %d, %s", code, out)
@@ -114,73 +99,73 @@ func TestSealedLog(t *testing.T) {
 	s.refused("no sealed event has this id", "audit", "export", "0d000000-0000-4000-8000-00000000ffff", "--proof")
 }
 
-// Another client of the store cuts a stream, which is scavenged: it is named, and nothing of it can be exported.
-func TestSealedLogScavenged(t *testing.T) {
+// An export with an auditor's token says what is not sealed yet, and until when it is. That of a destination contains
+// who saw its secrets.
+func TestExportLacks(t *testing.T) {
 	t.Parallel()
-	s := open(t)
-	dir := shortDir(t)
-	id := s.destination(s.ok("org", "create", "Town hall")).String()
-	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
-	s.backUpLog(filepath.Join(dir, "backup"))
-	answer[node.Report](t, "eventstore", "restore", filepath.Join(dir, "backup"), "--data-dir", dir)
-	stream := destination.Aggregate.Stream(uuid.MustParse(id))
-	store, end, err := maintenance.OpenAlone(filepath.Join(dir, "eventstore"), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
+	s := openWith(t, func(*config.Config) {})
+	org := s.ok("org", "create", "Town hall")
+	auditor := []string{"--admin-token", s.ok("auditor", "issue", "Ann")}
+	id := s.liveDestination(org)
+	s.ok("audit", "seal")
+	apitest.Must(s.app.Commands.RotateSecret(t.Context(), caller(org), command.RotateSecret{Destination: id}))(t)
+	file := filepath.Join(shortDir(t), "proof")
+	export := append([]string{"audit", "export", id.String(), "--proof", "-o", file}, auditor...)
+	code, out, errors := s.run(export...)
+	if code != 0 || !strings.Contains(out, "exported 3 events to ") || !strings.Contains(errors,
+		"missing: 1 event newer than the tree head, not sealed yet\nthe next tree head is signed by 20") {
+		t.Errorf("%d, %s, %s", code, out, errors)
 	}
-	_, err = store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
-		JSON:     true,
-		Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(`{"$tb":2}`)},
-	}})
-	end()
-	if err != nil {
-		t.Fatal(err)
+	if code, _, errors := s.run(append(export, "--complete")...); code != 3 || !strings.Contains(errors, "not complete") {
+		t.Errorf("complete: %d, %s", code, errors)
 	}
-	if got := answer[node.Scavenged](t, "eventstore", "scavenge", "--data-dir", dir); got.Events != 2 {
-		t.Errorf("scavenged %+v", got)
-	}
-	code, out, _ := runIn(t.Context(), "", "audit", "verify", "--data-dir", dir, "--key", seal.KeyText(sealed.Key))
-	if code != 1 || !strings.Contains(out, "cut: "+stream+",") || !strings.Contains(out, "$tb 2 by another client") ||
-		!strings.Contains(out, "2 of its events are gone") || strings.Contains(out, "missing") {
-		t.Errorf("%d: %s", code, out)
+	shown := command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Secrets}}
+	apitest.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
+	s.ok("audit", "export", id.String(), "--proof", "-o", file, "--complete") // an operator's token seals before
+	_, verified, _ := runIn(t.Context(), "", "audit", "verify", file, "--data-dir", s.server[1])
+	for _, part := range []string{
+		"5 events of " + id.String(), "destination-" + id.String() + ": events 0 to 3, none between them is missing",
+		"disclosure-", "nothing of it is missing up to the tree head",
+	} {
+		if !strings.Contains(verified, part) {
+			t.Errorf("no %q in\n%s", part, verified)
+		}
 	}
 }
 
-// Leaves are hashes of stored bytes: the log and its exports still prove when the data key of secrets is shredded.
-func TestSealedLogShredded(t *testing.T) {
+// A proved export is shown offline as the server shows the history. Of a doctored one nothing is.
+func TestExportIsShown(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	dir, data := shortDir(t), s.server[1]
-	at := func(name string) string { return filepath.Join(dir, name) }
 	org := s.ok("org", "create", "Town hall")
 	id := s.liveDestination(org)
-	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
-	s.ok("audit", "export", id.String(), "--proof", "-o", at("before"))
-	line, err := sealed.Head.Line()
-	if err == nil {
-		err = os.WriteFile(at("heads"), line, 0o600)
+	shown := command.Disclose{Destination: id, What: []disclosure.Part{disclosure.Headers}}
+	apitest.OK(t, s.app.Commands.Disclose(t.Context(), caller(org), shown))
+	made := apitest.Must(s.app.Commands.CreateSubscription(t.Context(), caller(org), command.CreateSubscription{
+		Destination: id,
+		Settings:    subscription.Settings{EventTypes: []string{"event.*"}, ScopeKind: subscription.ScopeAll},
+	}))(t)
+	file := filepath.Join(shortDir(t), "proof")
+	s.ok("audit", "export", id.String(), "--proof", "-o", file)
+	offline := []string{"audit", "show", file, "--data-dir", s.server[1]}
+	at := "2099-01-01T00:00:00Z"
+	want := s.ok("audit", "destination", id.String(), "--at", at)
+	_, got, _ := runIn(t.Context(), "", append(offline, "--at", at)...)
+	picture, report, _ := strings.Cut(got, "\n\n"+id.String())
+	if !strings.HasPrefix(picture, want) || !strings.Contains(want, made.ID.String()[:8]) ||
+		!strings.Contains(want, "SHOWN IN FULL") {
+		t.Errorf("got\n%s\nand %s, want\n%s", picture, report, want)
 	}
-	if err != nil {
-		t.Fatal(err)
+	export := answer[shownExport](t, offline...)
+	if len(export.Contents) != 5 || !strings.Contains(string(export.Contents[0].Data), `"name": "CRM"`) {
+		t.Errorf("%+v", export.Contents)
 	}
-	dataKey := filepath.Join(data, "keys", id.String())
-	if _, err := os.Stat(dataKey); err != nil {
-		t.Fatal(err)
-	}
-	s.delete(org, id)
-	if _, err := os.Stat(dataKey); !os.IsNotExist(err) {
-		t.Fatalf("the data key is not shredded: %v", err)
-	}
-	s.ok("audit", "export", id.String(), "--proof", "-o", at("after"), "--head", at("heads"))
-	report := answer[treeheads.Report](t, "audit", "verify", "--data-dir", data, "--head", at("heads"))
-	if !report.OK() || report.Elsewhere != 1 || report.Events <= sealed.Head.Size {
-		t.Errorf("the log: %+v", report)
-	}
-	for file, events := range map[string]int{"before": 3, "after": 4} {
-		proof := answer[seal.Verified](t, "audit", "verify", at(file), "--key", seal.KeyText(sealed.Key))
-		if len(proof.Faults) > 0 || proof.Events != events {
-			t.Errorf("the export %s: %+v", file, proof)
-		}
+	text := apitest.Must(os.ReadFile(file))(t)
+	doctored := strings.Replace(string(text), "destination.created", "destination.revised", 1)
+	apitest.OK(t, os.WriteFile(file, []byte(doctored), 0o600))
+	code, got, _ := runIn(t.Context(), "", offline...)
+	if code != 1 || strings.Contains(got, "CRM") || !strings.Contains(got, "it is not in the tree") {
+		t.Errorf("doctored: %d, %s", code, got)
 	}
 }
 

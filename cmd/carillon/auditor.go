@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type auditorCommand struct {
@@ -48,7 +50,8 @@ func (c *auditorIssueCommand) Run(ctx context.Context, t terminal) error {
 			return err
 		}
 	}
-	issued, err := client.IssueAuditorToken(ctx, c.Name, only, expires)
+	token := adminclient.NewToken{Name: c.Name, Organization: only, ExpiresAt: expires}
+	issued, err := adminclient.Post[adminapi.IssuedToken](ctx, client, token, "auditors")
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
@@ -56,7 +59,7 @@ type auditorListCommand struct{ remote }
 
 // Run lists the tokens.
 func (c *auditorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	list, err := client.AuditorTokens(ctx)
+	list, err := adminclient.List[query.AuditorCredential](ctx, client, "auditors")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "ORGANIZATION", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, t := range list {
@@ -76,5 +79,5 @@ type auditorRevokeCommand struct {
 
 // Run ends the token.
 func (c *auditorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.ended(t.out, "revoked", c.Auditor, client.RevokeAuditorToken(ctx, c.Auditor))
+	return c.ended(t.out, "revoked", c.Auditor, client.Delete(ctx, "auditors", c.Auditor))
 }

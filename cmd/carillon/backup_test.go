@@ -99,9 +99,7 @@ func (j *installationJourney) create(name string) uuid.UUID {
 		Data struct{ ID uuid.UUID }
 	}
 	text := j.api(http.MethodPut, hooks+name, hook, http.StatusCreated)
-	if err := json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)); err != nil {
-		j.Fatal(err)
-	}
+	apitest.OK(j, json.Unmarshal([]byte(text), &made, json.MatchCaseInsensitiveNames(true)))
 	return made.Data.ID
 }
 
@@ -123,9 +121,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Error("the key of a deleted destination is back, after the server has ended")
 	}
 	j.masterKey("new")
-	if err := os.RemoveAll(j.at("data/eventstore")); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.RemoveAll(j.at("data/eventstore")))
 	answer[backup.Manifest](t, "restore", j.at("one"), "--data-dir", j.at("data"))
 	j.restored()
 }
@@ -150,9 +146,7 @@ func (j *installationJourney) clientCertificate() {
 	for _, name := range []string{"first", "second"} {
 		pair := authority.Issue(name, nil)
 		for file, text := range map[string]string{"cert.pem": pair.Chain, "key.pem": pair.Key} {
-			if err := os.WriteFile(j.at(file), []byte(text), 0o600); err != nil {
-				j.Fatal(err)
-			}
+			apitest.OK(j, os.WriteFile(j.at(file), []byte(text), 0o600))
 		}
 		j.carillon(append([]string{"org", "certificate", "set", org, "--cert", j.at("cert.pem"), "--key",
 			j.at("key.pem")}, j.flags...)...)
@@ -167,17 +161,11 @@ func (j *installationJourney) interrupted() {
 	j.create("gone")
 	j.secrets = j.api(http.MethodGet, hooks+"crm/secrets", "", http.StatusOK)
 	j.backup("backup", 3)
-	if err := os.Remove(j.at("backup/backup.json")); err != nil {
-		j.Fatal(err)
-	}
+	apitest.OK(j, os.Remove(j.at("backup/backup.json")))
 	j.later = j.create("later")
 	j.backup("backup", 3)
-	if err := os.Remove(j.at("backup/backup.json")); err != nil {
-		j.Fatal(err)
-	}
-	if err := os.RemoveAll(j.at("backup/keys")); err != nil {
-		j.Fatal(err)
-	}
+	apitest.OK(j, os.Remove(j.at("backup/backup.json")))
+	apitest.OK(j, os.RemoveAll(j.at("backup/keys")))
 	j.api(http.MethodDelete, hooks+"gone", "", http.StatusOK)
 	j.backup("backup", 3)
 	j.refused("whole backup", "backup", j.at("backup"), "--data-dir", j.at("data"))
@@ -230,12 +218,8 @@ func (j *installationJourney) concurrently() {
 	j.Helper()
 	args := []string{"backup", j.at("one"), "--data-dir", j.at("data")}
 	half := j.at("one/eventstore.partial/half") // of another one that is in progress
-	if err := os.MkdirAll(filepath.Dir(half), 0o700); err != nil {
-		j.Fatal(err)
-	}
-	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
-		j.Fatal(err)
-	}
+	apitest.OK(j, os.MkdirAll(filepath.Dir(half), 0o700))
+	apitest.OK(j, os.WriteFile(half, []byte("half"), 0o600))
 	other, err := os.Open(j.at("one"))
 	if err == nil {
 		err = syscall.Flock(int(other.Fd()), syscall.LOCK_EX) //nolint:gosec // a descriptor fits
@@ -247,9 +231,7 @@ func (j *installationJourney) concurrently() {
 	if _, err := os.Stat(half); err != nil {
 		j.Error(err)
 	}
-	if err := other.Close(); err != nil {
-		j.Fatal(err)
-	}
+	apitest.OK(j, other.Close())
 	var all sync.WaitGroup
 	codes := make([]int, 4)
 	for i := range codes {
@@ -277,15 +259,10 @@ func (j *installationJourney) concurrently() {
 func (j *installationJourney) restored() {
 	j.Helper()
 	restore := []string{"restore", j.at("backup"), "--data-dir", j.at("new")}
-	master, err := os.ReadFile(j.at("new/" + config.MasterKeyFile))
-	if err != nil {
-		j.Fatal(err)
-	}
+	master := apitest.Must(os.ReadFile(j.at("new/" + config.MasterKeyFile)))(j)
 	j.refused("there is no master key", "restore", j.at("backup"), "--data-dir", j.at("keyless"))
 	for _, key := range [][]byte{[]byte("BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="), master} {
-		if err := os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600); err != nil {
-			j.Fatal(err)
-		}
+		apitest.OK(j, os.WriteFile(j.at("new/"+config.MasterKeyFile), key, 0o600))
 		if !bytes.Equal(key, master) {
 			j.refused("the backup was made with master key", restore...)
 		}

@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
 )
 
 // Generators of clients in Go, and what the code of the first one needs.
@@ -30,6 +31,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
+
+	"github.com/google/uuid"
 
 	"clients/admin"
 	"clients/ogenadmin"
@@ -70,9 +74,24 @@ func main() {
 	first := must(public.NewClientWithResponses(api, public.WithRequestEditorFn(bearer(key))))
 	made := must(first.CreateFeedWithResponse(ctx, public.CreateFeed{Name: "Concerts", Description: "In town"}))
 	fmt.Println("made", made.JSON201.Data.Name)
-	failing := public.DeliveryStates{"failing"}
-	list := must(first.ListAllDeliveriesWithResponse(ctx, &public.ListAllDeliveriesParams{Status: &failing}))
-	fmt.Println("failing", list.JSON200 != nil)
+	to := must(first.CreateDestinationWithResponse(ctx, public.CreateDestination{
+		Name:   "Receiver",
+		Config: public.Config{Url: "https://127.0.0.1:1/"},
+	})).JSON201.Data.Id.String()
+	states, types := public.DeliveryStates{"failing", "waiting"}, public.EventTypes{"news.*", "event.item.added"}
+	id, when, limit := uuid.New(), time.Now().Add(-time.Hour).Truncate(time.Second), 7
+	until := when.Format(time.RFC3339)
+	list := must(first.ListAllDeliveriesWithResponse(ctx, &public.ListAllDeliveriesParams{
+		Status: &states, Type: &types, FeedId: &id, EventId: &id, Destination: &to,
+		Since: &when, Until: &until, Limit: &limit,
+	}))
+	ofOne := must(first.ListDeliveriesWithResponse(ctx, to, &public.ListDeliveriesParams{
+		Status: &states, Type: &types, FeedId: &id, Since: &when, Until: &when, Limit: &limit, Offset: &limit,
+	}))
+	events := must(first.ListEventsWithResponse(ctx, &public.ListEventsParams{
+		Type: &types, FeedId: &id, Subject: &to, Since: &when, Until: &until, Limit: &limit,
+	}))
+	fmt.Println("filtered", list.JSON200 != nil, ofOne.JSON200 != nil, events.JSON200 != nil)
 	all := must(must(admin.NewClientWithResponses(operators, admin.WithRequestEditorFn(bearer(token)))).
 		ListOrganizationsWithResponse(ctx))
 	fmt.Println("organizations", len(all.JSON200.Data.Items) > 0)
@@ -81,10 +100,16 @@ func main() {
 	feed := must(second.CreateFeed(ctx, &ogenpublic.CreateFeed{Name: "Talks", Description: "In town"}))
 	fmt.Println("made", feed.(*ogenpublic.CreateFeedCreatedHeaders).Response.Data.Name)
 	deliveries := must(second.ListAllDeliveries(ctx, ogenpublic.ListAllDeliveriesParams{
-		Status: []ogenpublic.DeliveryFilter{ogenpublic.DeliveryFilterFailing},
+		Status:      []ogenpublic.DeliveryFilter{ogenpublic.DeliveryFilterFailing, ogenpublic.DeliveryFilterPending},
+		Type:        types,
+		FeedId:      ogenpublic.NewOptUUID(id),
+		EventId:     ogenpublic.NewOptUUID(id),
+		Destination: ogenpublic.NewOptString(to),
+		Since:       ogenpublic.NewOptDateTime(when),
+		Limit:       ogenpublic.NewOptInt(limit),
 	}))
 	_, listed := deliveries.(*ogenpublic.ListAllDeliveriesOKHeaders)
-	fmt.Println("failing", listed)
+	fmt.Println("filtered", listed)
 	organizations := must(must(ogenadmin.NewClient(operators, secrets{})).ListOrganizations(ctx))
 	fmt.Println("organizations", len(organizations.(*ogenadmin.ListOrganizationsOKHeaders).Response.Data.Items) > 0)
 }
@@ -111,22 +136,15 @@ func TestGeneratedClientsWork(t *testing.T) {
 	}
 	write := func(name, content string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		apitest.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	must("mod", "init", "clients")
 	if said, err := run("go", "mod", "download", oapiRuntime); err != nil {
 		t.Skipf("SKIPPED: no module proxy gives %s, so that no client was generated: %.300s", oapiRuntime, said)
 	}
 	for name, document := range map[string]func() ([]byte, error){"public": httpapi.OpenAPI, "admin": adminapi.OpenAPI} {
-		content, err := document()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		content := apitest.Must(document())(t)
+		apitest.OK(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		write(name+".json", string(content))
 		write(name+".yaml", "package: "+name+"\noutput: "+name+"/client.go\n"+oapiSettings)
 		must("run", oapiCodegen, "-config", name+".yaml", name+".json")
@@ -136,11 +154,8 @@ func TestGeneratedClientsWork(t *testing.T) {
 	must("get", oapiRuntime)
 	must("mod", "tidy")
 	must("build", "-o", "clients", ".")
-	token, err := (&config.Client{DataDir: s.flags[1]}).Token()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = "\nmade Concerts\nfailing true\norganizations true\nmade Talks\nfailing true\norganizations true\n"
+	token := apitest.Must((&config.Client{DataDir: s.flags[1]}).Token())(t)
+	const want = "\nmade Concerts\nfiltered true true true\norganizations true\nmade Talks\nfiltered true\norganizations true\n"
 	said, err := run(filepath.Join(dir, "clients"), "http://"+s.app.APIAddr().String(), s.key,
 		"http://"+s.app.AdminAddr().String(), token)
 	if err != nil || said != want {

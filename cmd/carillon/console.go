@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 )
 
@@ -20,6 +21,8 @@ func (c *consoleCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	link, err := client.ConsoleLink(ctx, org, adminclient.NewConsoleLink{As: c.As, Scopes: c.Scopes})
+	visitor := adminclient.NewConsoleLink{As: c.As, Scopes: c.Scopes}
+	link, err := adminclient.Post[adminapi.ConsoleLink](
+		ctx, client, visitor, "organizations", org.String(), "console-link")
 	return c.answer(t.out, link, err, func(w io.Writer) { row(w, link.URL) })
 }

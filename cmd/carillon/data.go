@@ -88,16 +88,16 @@ func clusterLines(w io.Writer, clusters []cluster) {
 	}
 }
 
-// doomed is a directory to be removed, and the data that is lost with it.
-type doomed struct {
+// removedDir is a directory to be removed, and the data that is lost with it.
+type removedDir struct {
 	Dir   string   `json:"dir"`
 	Holds []string `json:"holds"`
 }
 
 // removal is the answer in JSON.
 type removal struct {
-	Removed bool     `json:"removed"`
-	Dirs    []doomed `json:"dirs"`
+	Removed bool         `json:"removed"`
+	Dirs    []removedDir `json:"dirs"`
 }
 
 // Run removes the directory, or says what would be lost.
@@ -151,7 +151,7 @@ func stillRunning(err error) error {
 }
 
 // removalOf says what goes with a directory, or why it can't go.
-func removalOf(ctx context.Context, dir string) ([]doomed, error) {
+func removalOf(ctx context.Context, dir string) ([]removedDir, error) {
 	if isData(dir) {
 		return dataRemoval(ctx, dir)
 	}
@@ -168,7 +168,7 @@ func removalOf(ctx context.Context, dir string) ([]doomed, error) {
 		return nil, fmt.Errorf("%s is in use by the data directory %s: remove that, and this goes with it", dir,
 			filepath.Dir(home.For))
 	}
-	return []doomed{{Dir: dir, Holds: clusterHolds}}, nil
+	return []removedDir{{Dir: dir, Holds: clusterHolds}}, nil
 }
 
 var clusterHolds = []string{
@@ -191,7 +191,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
+func dataRemoval(ctx context.Context, dir string) (plan []removedDir, err error) {
 	database, events := filepath.Join(dir, "postgres"), filepath.Join(dir, "eventstore")
 	if missing(database) && missing(events) {
 		return nil, fmt.Errorf(
@@ -207,12 +207,12 @@ func dataRemoval(ctx context.Context, dir string) (plan []doomed, err error) {
 		case err == nil && home.InUse:
 			return nil, fmt.Errorf("a server is running on %s: stop it first", dir)
 		case err == nil && home.For == database: // else another directory uses it, or it is gone
-			plan = append(plan, doomed{Dir: elsewhere, Holds: clusterHolds})
+			plan = append(plan, removedDir{Dir: elsewhere, Holds: clusterHolds})
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
 	}
-	last := doomed{Dir: dir}
+	last := removedDir{Dir: dir}
 	for _, part := range []struct{ name, what string }{
 		{"eventstore", "THE EVENTS: the whole history, of which everything else is made"},
 		{config.MasterKeyFile, "THE MASTER KEY: without another copy, no stored secret can be read again, not " +

@@ -1,21 +1,32 @@
 package main
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"carillon/cmd/internal/backup"
+	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/copying"
+	"carillon/eventstore/node"
+	"carillon/eventstore/node/stricttest"
+	"carillon/projections/pgtest"
 )
 
 // elsewhere makes a data directory and a cluster of it outside, as root's server does.
 func elsewhere(t *testing.T) (data, base, home string) {
 	t.Helper()
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := apitest.Must(filepath.EvalSymlinks(t.TempDir()))(t)
 	data, base = filepath.Join(dir, "data"), filepath.Join(dir, "clusters")
 	home = filepath.Join(base, "0123-abcd")
 	for path, content := range map[string]string{
@@ -25,16 +36,10 @@ func elsewhere(t *testing.T) (data, base, home string) {
 		filepath.Join(data, "postgres", "postgres.log"): "", filepath.Join(data, "keys", "about"): "",
 		filepath.Join(data, "eventstore", "CURRENT"): "",
 	} {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		apitest.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		apitest.OK(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	if err := os.Symlink(home, filepath.Join(data, "postgres", "cluster-home")); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.Symlink(home, filepath.Join(data, "postgres", "cluster-home")))
 	return data, base, home
 }
 
@@ -57,10 +62,7 @@ func TestDataIsRemovedWithItsCluster(t *testing.T) {
 	if strings.Contains(out, "hunter2") {
 		t.Errorf("it shows a secret:\n%s", out)
 	}
-	if code, _, failed := runIn(t.Context(), "", "data", "remove", home, "--yes"); code != 1 ||
-		!strings.Contains(failed, "in use by the data directory "+data) {
-		t.Errorf("its cluster alone: exit %d, %s", code, failed)
-	}
+	fails(t, 1, "in use by the data directory "+data, "data", "remove", home, "--yes")
 	if gone(data) || gone(home) {
 		t.Fatal("it was removed")
 	}
@@ -90,26 +92,18 @@ func TestClustersLeftBehindAreNamedAndRemoved(t *testing.T) {
 		t.Errorf("named as %s", got)
 	}
 	copied := filepath.Join(filepath.Dir(data), "copy")
-	if err := os.CopyFS(copied, os.DirFS(filepath.Join(data, "keys"))); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.CopyFS(copied, os.DirFS(filepath.Join(data, "keys"))))
 	if code, _, failed := runIn(t.Context(), "", "data", "remove", copied, "--yes"); code != 1 ||
 		!strings.Contains(failed, "neither a data directory nor") || gone(copied) {
 		t.Errorf("a directory of something else: exit %d, %s", code, failed)
 	}
-	if err := os.Mkdir(filepath.Join(copied, "postgres"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.Mkdir(filepath.Join(copied, "postgres"), 0o700))
+	apitest.OK(t, os.Symlink(home, filepath.Join(copied, "postgres", "cluster-home")))
 	if code, out, failed := runIn(t.Context(), "", "data", "remove", copied, "--yes"); code != 0 || !gone(copied) ||
 		gone(home) {
 		t.Errorf("a copy: exit %d, %s\n%s", code, failed, out)
 	}
-	if err := os.RemoveAll(data); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.RemoveAll(data))
 	if got := lines(); !strings.Contains(got, leftBehind) || !strings.Contains(got, "carillon data remove "+home) {
 		t.Errorf("named as %s", got)
 	}
@@ -131,5 +125,128 @@ func TestDataOfARunningServerStays(t *testing.T) {
 	if code, out, failed := runIn(t.Context(), "", "data", "remove", s.server[1], "--yes"); code != 1 ||
 		!strings.Contains(failed, "a server is running") || gone(s.server[1]) {
 		t.Errorf("exit %d, %s\n%s", code, failed, out)
+	}
+}
+
+// named is a server of events that is as unkind as real ones are, reached by its address.
+func named(t *testing.T, dir string) (url string) {
+	t.Helper()
+	n := apitest.Must(node.Open(node.Config{Dir: dir, Quirks: &stricttest.Strict{}}))(t)
+	var lc net.ListenConfig
+	listener := apitest.Must(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	served := make(chan error, 1)
+	go func() { served <- n.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+	return "esdb://" + listener.Addr().String() + "?tls=false"
+}
+
+// TestBackupAndRestoreOfNamedServers: event store, Postgres and key store are all elsewhere; a backup that is made
+// while the server runs comes back in others, which were empty.
+func TestBackupAndRestoreOfNamedServers(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	elsewhere := func(name string) (settings []string, database string, change func(*config.Config)) {
+		t.Helper()
+		store, database, keys := named(t, at(name+"-store")), pgtest.URL(t), at(name+"-keys")
+		return []string{"--data-dir", at(name), "--eventstore-url", store, "--database-url", database,
+				"--key-store", keys}, database,
+			func(c *config.Config) { c.EventStoreURL, c.KeyStore = config.Address(store), config.Address(keys) }
+	}
+	old, database, change := elsewhere("old")
+	url, key, stop := server(t, at("old"), database, change)
+	const hooks, body = "/events/destinations/",
+		`{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"x-key":"k"}}}`
+	for _, name := range []string{"crm", "erp", "gone"} {
+		ask(t, key, http.MethodPut, url+hooks+name, body, http.StatusCreated)
+	}
+	ask(t, key, http.MethodDelete, url+hooks+"gone", "", http.StatusOK)
+	want := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK)
+	made := answer[backup.Manifest](t, append([]string{"backup", at("backup")}, old...)...)
+	if made.Keys != 2 || made.Events == 0 {
+		t.Errorf("backed up %+v", made)
+	}
+	stop()
+
+	fresh, database, change := elsewhere("new")
+	apitest.OK(t, os.Mkdir(at("new"), 0o700))
+	master, err := os.ReadFile(filepath.Join(at("old"), config.MasterKeyFile))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(at("new"), config.MasterKeyFile), master, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	restored := answer[backup.Manifest](t, append([]string{"restore", at("backup")}, fresh...)...)
+	if restored.Keys != made.Keys || restored.Events != made.Events || restored.Streams != made.Streams {
+		t.Errorf("restored %+v of %+v", restored, made)
+	}
+	url, key, stop = server(t, at("new"), database, change, func(cfg *config.Config) { cfg.AfterRestore = true })
+	defer stop()
+	if got := ask(t, key, http.MethodGet, url+hooks+"crm/secrets", "", http.StatusOK); got != want {
+		t.Errorf("the secrets are %s, want %s", got, want)
+	}
+	ask(t, key, http.MethodGet, url+hooks+"gone", "", http.StatusNotFound)
+}
+
+// A copy that was resumed at 60 % of the log shows the time left by its present rate, not by its starting point.
+func TestProgressOfACopy(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		p := newCopyProgress(terminal{err: &out})
+		for second := range uint64(41) {
+			p.report(copying.Progress{
+				Phase:  copying.PhaseCopy,
+				Done:   600_000 + 5000*second,
+				Total:  1_000_000,
+				Events: 1200 * second,
+			})
+			time.Sleep(time.Second)
+		}
+		p.report(copying.Progress{Phase: copying.PhaseDescribe, Done: 0, Total: 10})
+		time.Sleep(20 * time.Second)
+		p.report(copying.Progress{
+			Phase:  copying.PhaseDescribe,
+			Done:   5,
+			Total:  10,
+			Events: 5,
+		})
+		p.end()
+		want := strings.Join([]string{
+			"copying: 65.0 %, 1200 events/s, about 1m10s left",
+			"copying: 70.0 %, 1200 events/s, about 1m0s left",
+			"copying: 75.0 %, 1200 events/s, about 50s left",
+			"copying: 80.0 %, 1200 events/s, about 40s left",
+			"setting metadata: 50.0 %, 0 streams/s, about 20s left",
+		}, "\n") + "\n"
+		if out.String() != want {
+			t.Errorf("it shows:\n%s\nwant:\n%s", out.String(), want)
+		}
+	})
+}
+
+// Events that were not copied are counted, and named if they are few.
+func TestCopyNamesLeftOut(t *testing.T) {
+	t.Parallel()
+	if text := leftOutText(nil); text != "" {
+		t.Errorf("nothing was left out, it says %q", text)
+	}
+	few := []copying.LeftOut{{Stream: "$mine", Events: 3}, {Stream: "$stats", Events: 40}}
+	if text, want := leftOutText(
+		few), "not copied: 43 events in 2 streams that begin with $: $stats (40) $mine (3)"; text != want {
+		t.Errorf("it says %q, want %q", text, want)
+	}
+	var many []copying.LeftOut
+	for i := range 13 {
+		many = append(many, copying.LeftOut{Stream: fmt.Sprintf("$%d", i), Events: 1})
+	}
+	if text := leftOutText(many); !strings.Contains(text, "$9 (1) and 3 more") || strings.Contains(text, "$10 ") {
+		t.Errorf("it says %q", text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/query"
 )
 
 type deliveriesCommand struct {
@@ -24,7 +25,7 @@ type deliveriesListCommand struct {
 	Failing     bool     `help:"Only those whose last attempt failed: retrying, or failed permanently." xor:"status"`
 	Status      string   `placeholder:"STATUS" help:"Only with this status, or one of several: failed,pending." xor:"status"`
 	Destination string   `placeholder:"REF" help:"Only to this destination: its id or externalId."`
-	Type        string   `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Type        string   `placeholder:"TYPE" help:"Only events of this type, or one of several: news.*,event.item.added."`
 	Event       string   `placeholder:"ID" help:"Only of this event."`
 	Since       timeFlag `placeholder:"TIME" help:"Only deliveries from this time on: 1h, 7d or 2026-11-21T12:00:00Z."`
 	Until       timeFlag `placeholder:"TIME" help:"Only deliveries up to this time, or after the end of a list before."`
@@ -44,10 +45,10 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 		"since":       c.Since.at(t),
 		"until":       c.Until.at(t),
 	})
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Delivery]) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[query.Delivery]) {
 		row(w, "ID", "CREATED", "TYPE", "SUBJECT", "DESTINATION", "STATUS", "ATTEMPTS", "LAST ANSWER")
 		for _, d := range l.Items {
-			row(w, d.ID, d.CreatedAt, d.Event.Type, orDash(d.Event.Subject), d.Destination, d.State, d.AttemptCount,
+			row(w, d.ID, d.CreatedAt, d.Event.Type, orDash(d.Event.Subject), d.To, d.State, d.AttemptCount,
 				outcome(d.LastAttempt))
 		}
 		more(w, l)
@@ -55,7 +56,7 @@ func (c *deliveriesListCommand) Run(ctx context.Context, t terminal) error {
 }
 
 // outcome returns what came of an attempt, in a few words.
-func outcome(a *httpapi.Attempt) string {
+func outcome(a *query.Attempt) string {
 	switch {
 	case a == nil:
 		return "-"
@@ -75,7 +76,7 @@ func (c *deliveriesShowCommand) Run(ctx context.Context, t terminal) error {
 	path := "/events/deliveries/" + c.ID.UUID().String()
 	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, d httpapi.DeliveryDetail) {
 		row(w, "id", d.ID)
-		row(w, "destination", d.DestinationID, d.Destination)
+		row(w, "destination", d.Destination, d.To)
 		row(w, "event", d.EventID, d.Event.Type, orDash(d.Event.Subject))
 		row(w, "status", d.State)
 		if d.WaitsFor != nil {
@@ -113,7 +114,7 @@ func drawAttempts(w io.Writer, attempts []httpapi.AttemptDetail) {
 		if a.Trigger == "manual_replay" {
 			by = "replay"
 		}
-		row(w, fmt.Sprintf("%s %d", glyph, a.AttemptNumber), a.AttemptedAt, outcome(&a.Attempt),
+		row(w, fmt.Sprintf("%s %d", glyph, a.Number), a.AttemptedAt, outcome(&a.Attempt),
 			fmt.Sprintf("%d ms", a.DurationMs), strings.TrimSpace(by+" "+firstLine(a.ErrorMessage)))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/query"
 )
 
 // asked runs a command of the API that must succeed, and returns its output.
@@ -51,10 +52,8 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	apitest.Eventually(t, "the event is listed", func() bool {
 		return strings.Contains(s.asked("events", "--subject", subject), subject)
 	})
-	var events httpapi.Stretch[httpapi.Event]
-	if err := json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events); err != nil {
-		t.Fatal(err)
-	}
+	var events httpapi.Stretch[query.PublishedEvent]
+	apitest.OK(t, json.Unmarshal([]byte(s.asked("events", "--subject", subject, "--json")), &events))
 	if len(events.Items) != 1 || *events.Items[0].Subject != subject {
 		t.Fatalf("events = %+v", events)
 	}
@@ -66,10 +65,8 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	apitest.Eventually(t, "the delivery has succeeded", func() bool {
 		return strings.Contains(s.asked(own("--status", "succeeded")...), subject)
 	})
-	var deliveries httpapi.Stretch[httpapi.Delivery]
-	if err := json.Unmarshal([]byte(s.asked(own("--json")...)), &deliveries); err != nil {
-		t.Fatal(err)
-	}
+	var deliveries httpapi.Stretch[query.Delivery]
+	apitest.OK(t, json.Unmarshal([]byte(s.asked(own("--json")...)), &deliveries))
 	delivery := heard.ID
 	if len(deliveries.Items) != 1 || deliveries.Items[0].ID.String() != delivery {
 		t.Fatalf("deliveries = %+v, want %s", deliveries, delivery)
@@ -78,6 +75,7 @@ func TestEventsAndDeliveriesAreShown(t *testing.T) {
 	s.has(s.asked("events", "show", event), "DESTINATION", delivery, "succeeded", "sequence")
 	s.has(s.asked("delivery", "show", delivery), "✓ 1", " ms", subject)
 	s.has(s.asked("delivery", "replay", delivery), "sending "+delivery+" again")
+	s.has(s.asked("destination", "enable", l.id), "enabled", "carillon destinations recover "+l.id)
 	s.has(s.asked("destination", "recover", l.id, "--since", "7d", "--dry-run"), "nothing was sent", "failed deliveries")
 	if again := l.next(subject); again.ID != heard.ID {
 		t.Errorf("%s came, want %s again", again.ID, heard.ID)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -26,13 +25,14 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	dispatching "carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/destinations"
 	"carillon/projections/publications"
 	"carillon/projections/subscriptions"
+	"carillon/query"
 )
 
 // statesOfOne makes an event with a delivery in each state, and returns the deliveries by state.
@@ -42,35 +42,26 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	to := map[deliverystate.State]uuid.UUID{}
 	for _, state := range deliverystate.States() {
 		settings := destination.Settings{Name: "To " + string(state), URL: "https://receiver.example/hook"}
-		made, err := s.app.Commands.CreateDestination(ctx, by, command.CreateDestination{
+		made := apitest.Must(s.app.Commands.CreateDestination(ctx, by, command.CreateDestination{
 			DestinationSettings: command.DestinationSettings{Settings: settings},
-		})
-		if err != nil {
-			s.Fatal(err)
-		}
+		}))(s)
 		to[state] = made.ID
 		s.app.Progress.Await(ctx, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
-		wanted, err := s.app.Commands.CreateSubscription(ctx, by, command.CreateSubscription{
+		wanted := apitest.Must(s.app.Commands.CreateSubscription(ctx, by, command.CreateSubscription{
 			Destination: made.ID,
 			Settings:    subscription.Settings{EventTypes: []string{"news.*"}, ScopeKind: "all"},
-		})
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.app.Progress.Await(ctx, wanted.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
+		}))(s)
+		s.app.Progress.Await(ctx, wanted.Position, subscriptions.ReadModel.Name, dispatching.Name)
 	}
-	published, err := s.app.Commands.Publish(ctx, by, command.Publish{
+	published := apitest.Must(s.app.Commands.Publish(ctx, by, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/city",
 		Subject:      "item/1",
 		Organization: app.DevelopmentOrganization,
 		Data:         []byte(`{"id":"1","title":"Fair"}`),
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}))(s)
 	s.app.Progress.Await(ctx, published.Position, publications.ReadModel.Name)
-	s.app.Progress.AwaitRecorded(ctx, published.Position, dispatching.DispatcherName)
+	s.app.Progress.AwaitRecorded(ctx, published.Position, dispatching.Name)
 	all = map[deliverystate.State]uuid.UUID{}
 	for state, id := range to {
 		all[state] = dispatch.DeliveryID(published.ID, id)
@@ -96,9 +87,7 @@ func (s shell) statesOfOne(ctx context.Context) (event uuid.UUID, all map[delive
 	s.decided(ctx, all[deliverystate.Superseded], delivery.Supersede{By: uuid.New(), At: time.Now()})
 	s.decided(ctx, all[deliverystate.Discarded], delivery.Discard{Reason: "no subscription", At: time.Now()})
 	const hold = "UPDATE deliveries.due SET worker = 7, available_at = now() + interval '1 h' WHERE id = $1"
-	if _, err := s.app.Queries.Pool.Exec(ctx, hold, all[deliverystate.Delivering]); err != nil {
-		s.Fatal(err)
-	}
+	apitest.Must(s.app.Queries.Pool.Exec(ctx, hold, all[deliverystate.Delivering]))(s)
 	return published.ID, all
 }
 
@@ -115,45 +104,28 @@ func (s shell) decided(ctx context.Context, id uuid.UUID, do delivery.Command) {
 // visitor returns a reader of the console's pages and of metrics.
 func (s shell) visitor(ctx context.Context) func(address string) string {
 	s.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	jar := apitest.Must(cookiejar.New(nil))(s)
 	browser := &http.Client{Jar: jar}
-	key, err := s.app.DevelopmentKey(ctx)
-	if err != nil {
-		s.Fatal(err)
-	}
+	key := apitest.Must(s.app.DevelopmentKey(ctx))(s)
 	console := "http://" + s.app.APIAddr().String() + "/console"
-	signIn, err := http.NewRequestWithContext(ctx, http.MethodPost, console+"/sign-in",
-		strings.NewReader(url.Values{"key": {key}}.Encode()))
-	if err != nil {
-		s.Fatal(err)
-	}
+	signIn := apitest.Must(http.NewRequestWithContext(ctx, http.MethodPost, console+"/sign-in",
+		strings.NewReader(url.Values{"key": {key}}.Encode())))(s)
 	signIn.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	signIn.Header.Set("Sec-Fetch-Site", "same-origin")
-	if in, err := browser.Do(signIn); err != nil || in.Body.Close() != nil || in.StatusCode != http.StatusOK {
-		s.Fatalf("sign in: %v, %v", in, err)
+	if status, text := apitest.Ask(s, browser, signIn); status != http.StatusOK {
+		s.Fatalf("sign in: %d %s", status, text)
 	}
 	return func(address string) string {
 		s.Helper()
 		if strings.HasPrefix(address, "/") {
 			address = console + address
 		}
-		page, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-		if err != nil {
-			s.Fatal(err)
+		page := apitest.Must(http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody))(s)
+		status, text := apitest.Ask(s, browser, page)
+		if status != http.StatusOK {
+			s.Fatalf("%s: %d %s", address, status, text)
 		}
-		answer, err := browser.Do(page)
-		if err != nil {
-			s.Fatal(err)
-		}
-		defer func() { _ = answer.Body.Close() }()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != http.StatusOK {
-			s.Fatalf("%s: %d, %v", address, answer.StatusCode, err)
-		}
-		return string(text)
+		return text
 	}
 }
 
@@ -199,16 +171,16 @@ func TestDeliveryStatesAreTheSameEverywhere(t *testing.T) {
 		}
 		for _, name := range deliverystate.Names() {
 			set, _ := deliverystate.Named(name)
-			var list httpapi.Stretch[httpapi.Delivery]
+			var list httpapi.Stretch[query.Delivery]
 			s.read(&list, "deliveries", "--status", name)
-			of := slices.IndexFunc(list.Items, func(d httpapi.Delivery) bool { return d.ID == id })
+			of := slices.IndexFunc(list.Items, func(d query.Delivery) bool { return d.ID == id })
 			if (of >= 0) != set.Has(state) || of >= 0 && list.Items[of].State != state {
 				t.Errorf("%s: the list of %s has it at %d", state, name, of)
 			}
 			if has := strings.Contains(get("/deliveries?status="+name), id.String()); has != set.Has(state) {
 				t.Errorf("%s: the page of %s has it: %t", state, name, has)
 			}
-			if has := strings.Contains(get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", show.DestinationID, name)),
+			if has := strings.Contains(get(fmt.Sprintf("/destinations/%s/deliveries?status=%s", show.Destination, name)),
 				id.String()); has != set.Has(state) {
 				t.Errorf("%s: the page of its destination of %s has it: %t", state, name, has)
 			}
@@ -254,7 +226,5 @@ func shownOverview(t *testing.T, page string, states []deliverystate.State) {
 // read reads the JSON that a command prints.
 func (s shell) read(into any, args ...string) {
 	s.Helper()
-	if err := json.Unmarshal([]byte(s.asked(append(args, "--json")...)), into); err != nil {
-		s.Fatal(err)
-	}
+	apitest.OK(s, json.Unmarshal([]byte(s.asked(append(args, "--json")...)), into))
 }

@@ -5,10 +5,13 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,15 +19,13 @@ import (
 	"time"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
 )
 
 // selfSigned makes a key and a certificate for a name that this machine does not have, in one file.
 func selfSigned(t *testing.T) (file string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := apitest.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(7),
 		Subject:      pkix.Name{CommonName: "carillon.example"},
@@ -32,20 +33,12 @@ func selfSigned(t *testing.T) (file string) {
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(time.Hour),
 	}
-	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := apitest.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	private := apitest.Must(x509.MarshalPKCS8PrivateKey(key))(t)
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 	text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})...)
 	file = filepath.Join(t.TempDir(), "pair.pem")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.WriteFile(file, text, 0o600))
 	return file
 }
 
@@ -54,9 +47,7 @@ func TestDemoOnServerWithTLS(t *testing.T) {
 	pair := selfSigned(t)
 	s := openWith(t, func(c *config.Config) { c.Dev, c.TLSCert, c.TLSKey = true, pair, pair })
 	var welcome bytes.Buffer
-	if err := s.app.Welcome(t.Context(), &welcome); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, s.app.Welcome(t.Context(), &welcome))
 	_, command, _ := strings.Cut(welcome.String(), " demo ")
 	args := append([]string{"demo"}, strings.Fields(command)...)
 	code, out, errors := runIn(t.Context(), "", args...)
@@ -67,12 +58,42 @@ func TestDemoOnServerWithTLS(t *testing.T) {
 		t.Errorf("its end:\n%s", out)
 	}
 	args[len(args)-1] = selfSigned(t)
-	if code, _, errors := runIn(t.Context(), "", args...); code != 1 ||
-		!strings.Contains(errors, "another certificate") {
-		t.Errorf("a certificate that the server does not have: exit %d %s", code, errors)
+	fails(t, 1, "another certificate", args...)
+	fails(t, 1, "CARILLON_TLS_CERT", args[:len(args)-2]...)
+}
+
+func TestDevCertificateIsTrusted(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	files := []string{"--cert", cert, "--key", key, "--data-dir", s.server[1]}
+	certify := func(args ...string) (int, string, string) {
+		return runIn(t.Context(), "", append(append([]string{"dev", "certificate"}, args...), files...)...)
 	}
-	if code, _, errors := runIn(t.Context(), "", args[:len(args)-2]...); code != 1 ||
-		!strings.Contains(errors, "CARILLON_TLS_CERT") {
-		t.Errorf("no certificate: exit %d %s", code, errors)
+	for range 2 { // the second replaces the first
+		if code, out, errors := certify("localhost", "127.0.0.1"); code != 0 || !strings.Contains(out, cert) {
+			t.Fatalf("exit %d\n%s%s", code, out, errors)
+		}
 	}
+	pair := apitest.Must(tls.LoadX509KeyPair(cert, key))(t)
+	receiver := httptest.NewUnstartedServer(http.NotFoundHandler())
+	receiver.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	receiver.StartTLS()
+	defer receiver.Close()
+	url := "http://" + s.app.APIAddr().String() + "/events/destinations/validate"
+	body := `{"config":{"url":"` + receiver.URL + `"}}`
+	answer := ask(t, development(t).key, http.MethodPost, url, body, http.StatusOK)
+	if !strings.Contains(answer, `"reachable":true`) {
+		t.Errorf("validate: %s", answer)
+	}
+	if code, _, errors := certify("receiver.example"); code != 1 || !strings.Contains(errors, "CARILLON_EGRESS_CA") {
+		t.Errorf("a name elsewhere: exit %d %s", code, errors)
+	}
+	apitest.OK(t, os.WriteFile(key, []byte("of another program"), 0o600))
+	if code, _, errors := certify("localhost"); code != 1 || !strings.Contains(errors, "name other files") {
+		t.Errorf("files of another program: exit %d %s", code, errors)
+	}
+	fails(t, 1, "not the data directory of a development server", "dev", "certificate", "localhost", "--data-dir", dir,
+		"--cert", cert+"2")
 }

@@ -102,6 +102,7 @@ type destinationsCommand struct {
 	List destinationsListCommand `cmd:"" default:"withargs" help:"List destinations."`
 	Show destinationsShowCommand `cmd:"" help:"Show a destination and its health."`
 
+	Enable  destinationsEnableCommand  `cmd:"" help:"Enable a destination that was disabled."`
 	Recover destinationsRecoverCommand `cmd:"" help:"Send everything that has not arrived at a destination."`
 }
 
@@ -144,6 +145,21 @@ func (c *destinationsShowCommand) Run(ctx context.Context, t terminal) error {
 		row(w, "consecutive failures", d.ConsecutiveFailures)
 		row(w, "last success", d.LastSuccessAt)
 		row(w, "last failure", d.LastFailureAt, orDash(d.LastErrorMessage))
+	})
+}
+
+type destinationsEnableCommand struct {
+	asking
+	because
+	Ref string `arg:"" help:"The destination's id or externalId."`
+}
+
+// Run enables a destination.
+func (c *destinationsEnableCommand) Run(ctx context.Context, t terminal) error {
+	c.reason, c.body = c.Reason, map[string]string{"status": "enabled"}
+	path := "/events/destinations/" + url.PathEscape(c.Ref)
+	return show(ctx, &c.asking, t.out, http.MethodPatch, path, func(w io.Writer, d httpapi.Destination) {
+		row(w, "status", d.Status, "what has not arrived: carillon destinations recover "+d.ID.String())
 	})
 }
 

@@ -3,15 +3,22 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/seal"
 	"carillon/projections/pgtest"
 )
 
@@ -19,10 +26,7 @@ import (
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	dir := shortDir(t)
-	page, err := os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := apitest.Must(os.ReadFile(filepath.Join(root, "docs/operate/keys-and-backup.md")))(t)
 	_, drill, found := strings.Cut(string(page),
 		"To restore everything on a new machine (try this before you need it):\n\n```sh\n")
 	drill, _, ended := strings.Cut(drill, "```")
@@ -33,9 +37,7 @@ func TestDrill(t *testing.T) {
 	for _, name := range []string{"BACKUP", "DATA", "SAFE", "NEW"} {
 		places[name] = filepath.Join(dir, strings.ToLower(name))
 	}
-	if err := os.Mkdir(places["SAFE"], 0o700); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.Mkdir(places["SAFE"], 0o700))
 	const path = "/events/destinations/crm"
 	url, key, stop := server(t, places["DATA"], pgtest.URL(t))
 	ask(t, key, http.MethodPut, url+path, `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook"}}`,
@@ -47,7 +49,8 @@ func TestDrill(t *testing.T) {
 		words := strings.Fields(strings.ReplaceAll(line, `"`, ""))
 		switch {
 		case words[0] != "carillon":
-			if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil { //nolint:gosec // the page's
+			//nolint:gosec // the page's words
+			if out, err := exec.CommandContext(t.Context(), words[0], words[1:]...).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v: %s", line, err, out)
 			}
 		case words[1] == "serve" && slices.Contains(words, "--after-restore"):
@@ -72,5 +75,119 @@ func TestDrill(t *testing.T) {
 	}
 	if starts != 2 {
 		t.Errorf("the drill starts a restored server %d times: once to look at it, once to take over", starts)
+	}
+}
+
+// The verifier of the documentation, in another language, accepts an export.
+func TestExportVerifierInPython(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	s := open(t)
+	id := s.destination(s.ok("org", "create", "Town hall")).String()
+	path := filepath.Join(shortDir(t), "proof")
+	s.ok("audit", "export", id, "--proof", "-o", path)
+	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal", "--show"}, s.server...)...)
+	verify := func(path, key string) (string, error) {
+		script := exec.CommandContext(t.Context(), python, "../../docs/operate/verify-export.py", path, "--key", key)
+		out, err := script.CombinedOutput()
+		return string(out), err
+	}
+	out, err := verify(path, seal.KeyText(sealed.Key))
+	if err != nil || !strings.Contains(out, "4 events of "+id+" are in the tree") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := verify(path, seal.KeyText(make([]byte, 32))); err == nil || !strings.Contains(out, "another key") {
+		t.Errorf("another key: %v, %s", err, out)
+	}
+}
+
+// TestChecksumsAreSigned signs checksums as a release does, by keys of its own, and changes them afterwards.
+func TestChecksumsAreSigned(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	sums, public := filepath.Join(dir, "SHA256SUMS"), filepath.Join(dir, "minisign.pub")
+	write := func(text string) {
+		apitest.OK(t, os.WriteFile(sums, []byte(text), 0o600))
+	}
+	run := func(name string, args ...string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = "../.."
+		cmd.Env = append(os.Environ(), "MAKEFLAGS=")
+		cmd.Stdin = strings.NewReader("a password\n")
+		said, err := cmd.CombinedOutput()
+		return string(said), err
+	}
+	making := func(target, key string) (string, error) {
+		return run("make", target, "SUMS="+sums, "PUBLIC_KEY="+public, "SIGN_KEY="+key)
+	}
+	verify := func() (string, error) {
+		return run("go", "tool", "-modfile=.ci/tools/go.mod", "minisign", "-V", "-p", public, "-m", sums)
+	}
+	secret, other := filepath.Join(dir, "secret"), filepath.Join(dir, "other")
+	write("0123  carillon-linux-amd64.tar.gz\n")
+
+	if said, err := making("sign", ""); err != nil || !strings.Contains(said, "NOT signed") {
+		t.Errorf("without a key: %v, %s", err, said)
+	}
+	if said, err := making("sign", secret); err == nil || !strings.Contains(said, "make signing-key") {
+		t.Errorf("before there is a public key: %v, %s", err, said)
+	}
+	for _, target := range []string{"signing-key", "sign"} {
+		if said, err := making(target, secret); err != nil || strings.Contains(said, "a password") {
+			t.Fatalf("%s: %v, %s", target, err, said)
+		}
+	}
+	if info, err := os.Stat(secret); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the secret key's file: %v, %v", info, err)
+	}
+	if said, err := verify(); err != nil || !strings.Contains(said, "carillon ") {
+		t.Errorf("as it was signed: %v, %s", err, said)
+	}
+	write("4567  carillon-linux-amd64.tar.gz\n")
+	if said, err := verify(); err == nil {
+		t.Errorf("another sum is accepted: %s", said)
+	}
+	if said, err := run("make", "signing-key", "PUBLIC_KEY="+other+".pub", "SIGN_KEY="+other); err != nil {
+		t.Fatal(err, said)
+	}
+	said, err := making("sign", other)
+	if _, statErr := os.Stat(sums + ".minisig"); err == nil || !os.IsNotExist(statErr) {
+		t.Errorf("another key signs: %v, %v, %s", err, statErr, said)
+	}
+}
+
+// The read model of sources is late: its earlier state is not shown as the result of the visit.
+func TestSourceCollectWaitsForALateList(t *testing.T) {
+	t.Parallel()
+	s := openWith(t, func(*config.Config) {})
+	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`,
+			start)
+	}))
+	t.Cleanup(server.Close)
+	source := s.ok("source", "add", "site", server.URL+"/programme")
+	standstill := apitest.Must(s.app.Queries.Pool.Begin(t.Context()))(t)
+	defer func() { _ = standstill.Rollback(context.WithoutCancel(t.Context())) }()
+	// It can be read.
+	apitest.Must(standstill.Exec(t.Context(), "LOCK TABLE sources.sources IN EXCLUSIVE MODE"))(t)
+	code, errors := make(chan int, 1), ""
+	go func() {
+		ended, _, said := s.run("source", "collect", source, "--wait")
+		errors = said
+		code <- ended
+	}()
+	select {
+	case <-code:
+		t.Fatalf("it does not wait: %s", errors)
+	case <-time.After(5 * time.Second): // the server answers after two
+	}
+	apitest.OK(t, standstill.Rollback(t.Context()))
+	if got := <-code; got != 0 {
+		t.Errorf("exit %d\n%s", got, errors)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/eventstore/instant"
 	"carillon/projections/deliveries/deliverystate"
+	"carillon/query"
 )
 
 type eventsCommand struct {
@@ -27,7 +28,7 @@ type eventsCommand struct {
 
 type eventsListCommand struct {
 	asking
-	Type    string   `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Type    string   `placeholder:"TYPE" help:"Only events of this type, or one of several: news.*,event.item.added."`
 	Subject string   `help:"Only events about this subject."`
 	Feed    string   `placeholder:"ID" help:"Only events of this feed."`
 	Since   timeFlag `placeholder:"TIME" help:"Only events from this time on: 1h, 7d or 2026-11-21T12:00:00Z."`
@@ -44,7 +45,7 @@ func (c *eventsListCommand) Run(ctx context.Context, t terminal) error {
 		"since":   c.Since.at(t),
 		"until":   c.Until.at(t),
 	})
-	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[httpapi.Event]) {
+	return show(ctx, &c.asking, t.out, http.MethodGet, path, func(w io.Writer, l httpapi.Stretch[query.PublishedEvent]) {
 		row(w, "ID", "TIME", "TYPE", "SUBJECT")
 		for _, e := range l.Items {
 			row(w, e.ID, e.Time, e.Type, orDash(e.Subject))
@@ -101,7 +102,7 @@ func recipientsText(e httpapi.EventDetail) string {
 
 type eventsTailCommand struct {
 	asking
-	Type  string        `placeholder:"TYPE" help:"Only events of this type: news.item.added, or news.*."`
+	Type  string        `placeholder:"TYPE" help:"Only events of this type, or one of several: news.*,event.item.added."`
 	Every time.Duration `default:"1s" help:"Time between two looks (${default})."`
 }
 
@@ -139,7 +140,7 @@ func (c *eventsTailCommand) Run(ctx context.Context, t terminal) error {
 		before := known
 		known = make(map[uuid.UUID]bool, len(recent))
 		for _, raw := range slices.Backward(recent) {
-			var event httpapi.Event
+			var event query.PublishedEvent
 			if err := json.Unmarshal(raw, &event); err != nil {
 				return err
 			}
@@ -180,7 +181,7 @@ func (c *eventsTailCommand) recent(
 }
 
 // print writes one event as a line.
-func (c *eventsTailCommand) print(out io.Writer, event httpapi.Event, raw jsontext.Value) {
+func (c *eventsTailCommand) print(out io.Writer, event query.PublishedEvent, raw jsontext.Value) {
 	if c.JSON {
 		_, _ = fmt.Fprintf(out, "%s\n", raw)
 		return

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 )
 
@@ -28,12 +30,12 @@ func (c *feedRegisterCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	created, err := client.RegisterFeed(ctx, adminclient.NewFeed{
+	created, err := adminclient.Post[adminapi.Created](ctx, client, adminclient.NewFeed{
 		ID:             c.ID.UUID(),
 		FeedType:       c.Type,
 		OrganizationID: org,
 		Name:           c.Name,
-	})
+	}, "feeds")
 	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
@@ -51,11 +53,11 @@ func (s *share) set(ctx context.Context, t terminal, shared bool) error {
 	if err != nil {
 		return err
 	}
-	call, words := client.UnshareFeed, "no longer shared with"
+	method, words := http.MethodDelete, "no longer shared with"
 	if shared {
-		call, words = client.ShareFeed, "shared with"
+		method, words = http.MethodPut, "shared with"
 	}
-	if err := call(ctx, s.Type, s.Feed.UUID(), with); err != nil {
+	if err := client.Do(ctx, method, nil, "feeds", s.Type, s.Feed.UUID().String(), "shares", with.String()); err != nil {
 		return err
 	}
 	answer := map[string]any{"feedId": s.Feed.UUID(), "organizationId": with, "shared": shared}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -18,6 +17,7 @@ import (
 
 	"carillon/cmd/internal/backup"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/storenode/maintenance"
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
@@ -57,15 +57,9 @@ func TestHostileForgedBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			from, to := filepath.Join(shortDir(t), "b"), filepath.Join(shortDir(t), "d")
-			if err := os.CopyFS(from, os.DirFS(at("backup"))); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(to, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Link(at("data/master.key"), filepath.Join(to, "master.key")); err != nil {
-				t.Fatal(err)
-			}
+			apitest.OK(t, os.CopyFS(from, os.DirFS(at("backup"))))
+			apitest.OK(t, os.Mkdir(to, 0o700))
+			apitest.OK(t, os.Link(at("data/master.key"), filepath.Join(to, "master.key")))
 			tt.forge(t, from)
 			code, _, text := runIn(t.Context(), "", "restore", from, "--data-dir", to)
 			if tt.refuse == "" {
@@ -95,25 +89,13 @@ func TestHostileUnsignedBackup(t *testing.T) {
 	_, _, stop := server(t, at("data"), pgtest.URL(t))
 	stop()
 	made := answer[backup.Manifest](t, "backup", at("backup"), "--data-dir", at("data"))
-	text, err := os.ReadFile(at("backup/backup.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := apitest.Must(os.ReadFile(at("backup/backup.json")))(t)
 	var claims map[string]any
-	if err := json.Unmarshal(text, &claims); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, json.Unmarshal(text, &claims))
 	claims["mac"], claims["events"], claims["keys"], claims["dir"] = "", 1_000_000, 1_000_000, "/srv/ours"
-	if text, err = json.Marshal(claims); err == nil {
-		err = os.WriteFile(at("backup/backup.json"), text, 0o600)
-	}
-	if err := errors.Join(err, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")),
-		0o600)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(at("data/eventstore")); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.WriteFile(at("backup/backup.json"), apitest.Must(json.Marshal(claims))(t), 0o600))
+	apitest.OK(t, os.WriteFile(at("backup/streams.ndjson"), plainStreams(t, at("backup/eventstore")), 0o600))
+	apitest.OK(t, os.RemoveAll(at("data/eventstore")))
 	read := answer[backup.Manifest](t, "restore", at("backup"), "--data-dir", at("data"), "--accept-unsigned")
 	if read.Events != made.Events || read.Keys != 0 || read.Signed() || read.Dir != at("backup") ||
 		!read.MadeAt.IsZero() {
@@ -130,17 +112,13 @@ func change(name, from, to string) func(*testing.T, string) {
 		if err != nil || !strings.Contains(string(text), from) {
 			t.Fatalf("%s has no %s: %v", name, from, err)
 		}
-		if err := os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		apitest.OK(t, os.WriteFile(path, []byte(strings.Replace(string(text), from, to, 1)), 0o600))
 	}
 }
 
 func remove(t *testing.T, path string) {
 	t.Helper()
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.Remove(path))
 }
 
 // events runs the event store of a backup.
@@ -156,9 +134,7 @@ func events(t *testing.T, dir string, use func(*esdb.Store)) {
 
 func appended(t *testing.T, store *esdb.Store, stream string, last eventstore.Revision, list ...esdb.Entry) {
 	t.Helper()
-	if _, err := store.AppendEntries(t.Context(), stream, last, list); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Must(store.AppendEntries(t.Context(), stream, last, list))(t)
 }
 
 func moreEvents(t *testing.T, dir string) {
@@ -187,9 +163,7 @@ func anew(t *testing.T, dir string, changed func([]esdb.Entry) []esdb.Entry) {
 	t.Helper()
 	var list []esdb.Entry
 	events(t, dir, func(store *esdb.Store) { list = userEvents(t, store) })
-	if err := os.RemoveAll(filepath.Join(dir, "eventstore")); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.RemoveAll(filepath.Join(dir, "eventstore")))
 	events(t, dir, func(store *esdb.Store) {
 		for _, entry := range changed(list) {
 			appended(t, store, entry.Stream, entry.Revision-1, entry)
@@ -261,9 +235,7 @@ func plainStreams(t *testing.T, dir string) []byte {
 	})
 	var lines bytes.Buffer
 	for _, one := range streams {
-		if err := json.NewEncoder(&lines).Encode(one); err != nil {
-			t.Fatal(err)
-		}
+		apitest.OK(t, json.NewEncoder(&lines).Encode(one))
 	}
 	return lines.Bytes()
 }

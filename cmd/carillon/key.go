@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
 	"carillon/query"
 )
@@ -36,7 +37,8 @@ func (c *keyIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.IssueKey(ctx, org, adminclient.NewKey{Name: c.Name, Scopes: c.Scopes, ExpiresAt: expires})
+	key := adminclient.NewKey{Name: c.Name, Scopes: c.Scopes, ExpiresAt: expires}
+	issued, err := adminclient.Post[adminapi.IssuedKey](ctx, client, key, "organizations", org.String(), "keys")
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Key) })
 }
 
@@ -67,7 +69,7 @@ func (c *keyListCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.Keys(ctx, org)
+	list, err := adminclient.List[query.KeyCredential](ctx, client, "organizations", org.String(), "keys")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SCOPES", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, k := range list {
@@ -89,7 +91,9 @@ func (c *keyRotateCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.RotateKey(ctx, org, c.Key, c.Overlap)
+	overlap := adminclient.Overlap{Seconds: int(c.Overlap.Seconds())}
+	issued, err := adminclient.Post[adminapi.IssuedKey](ctx, client, overlap,
+		"organizations", org.String(), "keys", c.Key, "rotate")
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Key) })
 }
 
@@ -100,7 +104,7 @@ func credentialRow(w io.Writer, c query.Credential, purpose ...any) {
 		validity(w, c.ExpiresAt, c.RevokedAt, time.Now()))...)
 }
 
-// validity says whether what may expire or be revoked is still good; both may be nil.
+// validity returns until when something is valid; both times may be nil.
 func validity(w io.Writer, expires, revoked *time.Time, now time.Time) string {
 	switch {
 	case revoked != nil:
@@ -123,5 +127,5 @@ func (c *keyRevokeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.ended(t.out, "revoked", c.Key, client.RevokeKey(ctx, org, c.Key))
+	return c.ended(t.out, "revoked", c.Key, client.Delete(ctx, "organizations", org.String(), "keys", c.Key))
 }

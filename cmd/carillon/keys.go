@@ -25,7 +25,7 @@ them again one after the other, run this command once, and then leave only the n
 
 // Run has the server rotate, and waits until it is done.
 func (c *keysRotateMasterCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	err := client.RotateMaster(ctx)
+	err := client.Post(ctx, nil, "keys", "rotate-master")
 	return c.answer(t.out, done{true}, err, func(w io.Writer) {
 		row(w, "all data keys are wrapped by the next master key")
 	})
@@ -35,7 +35,7 @@ type keysRenewCommand struct{ changing }
 
 // Run has the server renew the epoch key, and waits until it is done.
 func (c *keysRenewCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	err := client.RenewKeys(ctx)
+	err := client.Post(ctx, nil, "keys", "renew")
 	return c.answer(t.out, done{true}, err, func(w io.Writer) {
 		row(w, "epoch key renewed; shredded keys are unreadable")
 	})

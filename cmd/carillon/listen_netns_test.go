@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/httpapi/apitest"
 )
 
 // TestListenWhereNoServerReaches runs listeners in a network of their own, from which one address leads to the server
@@ -142,14 +143,8 @@ func (n *ownNetwork) run(command *exec.Cmd) {
 func (n *ownNetwork) listen(s shell) listening {
 	n.Helper()
 	command := n.command(s, "--stream")
-	out, err := command.StdoutPipe()
-	if err != nil {
-		n.Fatal(err)
-	}
-	notes, err := command.StderrPipe()
-	if err != nil {
-		n.Fatal(err)
-	}
+	out := apitest.Must(command.StdoutPipe())(n)
+	notes := apitest.Must(command.StderrPipe())(n)
 	n.run(command)
 	readUntil(notes, "Ctrl-C")
 	return listening{shell: s, lines: bufio.NewScanner(out), stop: func() (int, string) {
@@ -164,10 +159,7 @@ func (n *ownNetwork) ports() (open int) {
 	n.Helper()
 	const listens = "0A"
 	for _, file := range []string{"tcp", "tcp6"} {
-		table, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(n.thread) + "/net/" + file)
-		if err != nil {
-			n.Fatal(err)
-		}
+		table := apitest.Must(os.ReadFile("/proc/self/task/" + strconv.Itoa(n.thread) + "/net/" + file))(n)
 		for line := range strings.Lines(string(table)) {
 			if fields := strings.Fields(line); len(fields) > 3 && fields[3] == listens {
 				open++

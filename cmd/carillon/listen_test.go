@@ -3,15 +3,10 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"testing"
@@ -38,8 +33,9 @@ type listening struct {
 	shell
 
 	lines     *bufio.Scanner
-	beginning string // of the notes
-	id        string // of the destination: another test may take its name as soon as it is free
+	beginning string          // of the notes
+	id        string          // of the destination: another test may take its name as soon as it is free
+	said      *apitest.Buffer // the notes after that
 	stop      func() (code int, notes string)
 	ended     func() (code int, notes string) // by itself
 }
@@ -67,14 +63,15 @@ func (s shell) listen(args ...string) listening {
 		<-places
 	}()
 	beginning := readUntil(notes, "Ctrl-C")
-	rest := make(chan string, 1)
+	said, all := &apitest.Buffer{}, make(chan struct{})
 	go func() {
-		text, _ := io.ReadAll(notes)
-		rest <- string(text)
+		_, _ = io.Copy(said, notes)
+		close(all)
 	}()
 	ended := sync.OnceValues(func() (int, string) {
 		go func() { _, _ = io.Copy(io.Discard, out) }() // webhooks of other tests, which it may be about to print
-		return <-exited, beginning + <-rest
+		<-all
+		return <-exited, beginning + said.String()
 	})
 	stop := func() (int, string) {
 		cancel()
@@ -96,7 +93,7 @@ func (s shell) listen(args ...string) listening {
 	if err := json.Unmarshal([]byte(shown), &taken); err != nil || taken.Data.ID == "" {
 		s.Fatalf("the destination is %s: %v", shown, err)
 	}
-	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, stop, ended}
+	return listening{s, bufio.NewScanner(out), beginning, taken.Data.ID, said, stop, ended}
 }
 
 // listenSecret asks for the secret alone.
@@ -175,35 +172,6 @@ func (to *target) got(id string) (r request, found bool) {
 	return r, found
 }
 
-// TestListenTakesWebhooksFromAStream has no port that the server could reach.
-func TestListenTakesWebhooksFromAStream(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	to := newTarget(t, http.StatusAccepted)
-	l := s.listen("--stream", "--types", "news.*", "--forward", to.url, "--fail", "1")
-	subject := uuid.NewString()
-	s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
-	refused := l.next(subject)
-	if _, passed := to.got(refused.ID); passed || !refused.Verified ||
-		refused.Answered != http.StatusInternalServerError {
-		t.Errorf("the first: %+v", refused)
-	}
-	s.ask(http.MethodPost, "/events/deliveries/"+refused.ID+"/replay", http.StatusAccepted)
-	got := l.next(subject)
-	forwarded, _ := to.got(refused.ID)
-	if !got.Verified || got.Answered != http.StatusAccepted || got.Body != forwarded.body || got.ID != refused.ID {
-		t.Errorf("the second: %+v; forwarded %s", got, forwarded.body)
-	}
-	apitest.Eventually(t, "the answers are on record", func() bool {
-		detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
-		return strings.Contains(detail, `"responseBody":"taken"`) && strings.Contains(detail, `"responseStatus":500`)
-	})
-	if code, notes := l.stop(); code != 0 {
-		t.Errorf("after Ctrl-C: exit %d %s", code, notes)
-	}
-	s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
-}
-
 func (s shell) destinations() string {
 	s.Helper()
 	return s.ask(http.MethodGet, "/events/destinations?limit=100", http.StatusOK)
@@ -218,40 +186,43 @@ func (s shell) ask(method, path string, want int) string {
 // send is ask with a body.
 func (s shell) send(method, path, body string, want int) string {
 	s.Helper()
-	key, err := s.app.DevelopmentKey(s.Context())
-	if err != nil {
-		s.Fatal(err)
-	}
+	key := apitest.Must(s.app.DevelopmentKey(s.Context()))(s)
 	return ask(s.T, key, method, "http://"+s.app.APIAddr().String()+path, body, want)
 }
 
+// TestListenForwardsByteForByte takes webhooks at a port, and from a stream where the server could reach none.
 func TestListenForwardsByteForByte(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	to := newTarget(t, http.StatusMultiStatus)
-	l := s.listen("--types", "news.*", "--forward", to.url+"/hooks")
-	subject := uuid.NewString()
-	s.ok("trigger", "research.status.changed", "--subject", subject)
-	s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
-	got := l.next(subject)
-	forwarded, found := to.got(got.ID)
-	if !found || !got.Verified || got.Type != "news.item.added" || got.Answered != 207 || got.Body != forwarded.body {
-		t.Errorf("heard %+v; forwarded %s", got, forwarded.body)
+	for _, flags := range [][]string{{"--types", "news.*"}, {"--types", "news.*", "--stream"}} {
+		to := newTarget(t, http.StatusMultiStatus)
+		l := s.listen(append(flags, "--forward", to.url+"/hooks", "--fail", "1")...)
+		subject := uuid.NewString()
+		s.ok("trigger", "research.status.changed", "--subject", subject)
+		s.ok("trigger", "news.item.added", "--subject", subject, "--data", `{"title":"Grüße <&>"}`)
+		refused := l.next(subject)
+		_, passed := to.got(refused.ID)
+		if passed || !refused.Verified || refused.Answered != http.StatusInternalServerError {
+			t.Errorf("the first: %+v", refused)
+		}
+		s.ask(http.MethodPost, "/events/deliveries/"+refused.ID+"/replay", http.StatusAccepted)
+		got := l.next(subject)
+		forwarded, found := to.got(got.ID)
+		if header := forwarded.header; !found || !got.Verified || got.Type != "news.item.added" || got.ID != refused.ID ||
+			got.Answered != http.StatusMultiStatus || got.Body != forwarded.body ||
+			!strings.Contains(got.Body, "Grüße <&>") || header.Get("user-agent") != got.Headers["user-agent"] ||
+			got.Headers["webhook-signature"] != header.Get("webhook-signature") {
+			t.Errorf("heard %+v; forwarded %v, %s", got, header, forwarded.body)
+		}
+		apitest.Eventually(t, "the answers are on record", func() bool {
+			detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
+			return strings.Contains(detail, `"responseBody":"taken"`) && strings.Contains(detail, `"responseStatus":500`)
+		})
+		if code, notes := l.stop(); code != 0 || !strings.Contains(notes, s.listenSecret()+"\n") {
+			t.Errorf("after Ctrl-C: exit %d %s", code, notes)
+		}
+		s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
 	}
-	if header := forwarded.header; !strings.Contains(got.Body, "Grüße <&>") ||
-		got.Headers["webhook-signature"] != header.Get("webhook-signature") ||
-		header.Get("user-agent") != got.Headers["user-agent"] {
-		t.Errorf("headers %v, forwarded %v, body %s", got.Headers, header, got.Body)
-	}
-	apitest.Eventually(t, "the answer is on record", func() bool {
-		return strings.Contains(s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK),
-			`"responseBody":"taken"`)
-	})
-	secret := s.listenSecret()
-	if code, notes := l.stop(); code != 0 || !strings.Contains(notes, secret+"\n") {
-		t.Errorf("after Ctrl-C: exit %d %s", code, notes)
-	}
-	s.ask(http.MethodGet, "/events/destinations/"+l.id, http.StatusNotFound)
 }
 
 // TestListenExampleFindsServer pastes the line that the server prints, and then the one that the listener prints.
@@ -259,9 +230,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	var welcome bytes.Buffer
-	if err := s.app.Welcome(t.Context(), &welcome); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, s.app.Welcome(t.Context(), &welcome))
 	_, command, _ := strings.Cut(welcome.String(), " listen ")
 	command, _, _ = strings.Cut(command, "\n")
 	l := s.listen(strings.Fields(command)...)
@@ -277,9 +246,7 @@ func TestListenExampleFindsServer(t *testing.T) {
 	}
 	l.stop()
 	dir := t.TempDir()
-	if err := dev.KeepKey(dir, "ck_of_developers"); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, dev.KeepKey(dir, "ck_of_developers"))
 	at := func(address, key string) string {
 		c := listenCommand{AdminAddr: "127.0.0.1:8081"}
 		c.HTTPAddr, c.APIKey, c.DataDir = address, config.Secret(key), dir
@@ -316,145 +283,13 @@ func TestListenRefusesFirstAttempts(t *testing.T) {
 	l.stop()
 }
 
-// TestListenPassesAnyAnswerBack has a program behind the stream whose answer is no text: bytes of ISO 8859-1, a
-// compressed body, several cookies. It sees the names of headers as they were sent.
-func TestListenPassesAnyAnswerBack(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	server, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // net/http would change names
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Close() })
-	var body bytes.Buffer
-	packed := gzip.NewWriter(&body)
-	_, _ = io.WriteString(packed, "who is this?")
-	_ = packed.Close()
-	seen := make(chan string, 100)
-	go func() {
-		for {
-			conn, err := server.Accept()
-			if err != nil {
-				return
-			}
-			head := readUntil(conn, "\r")
-			seen <- head
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 401 No\r\nX-Name: Gr\xfc\xdfe\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n"+
-				"Content-Encoding: gzip\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", body.Len(), body.String())
-			_ = conn.Close()
-		}
-	}()
-	l := s.listen("--stream", "--types", "factcheck.*", "--forward", server.Addr().String()) // no scheme
-	s.send(http.MethodPatch, "/events/destinations/"+l.id, `{"config":{"headers":{"x-tenant-ID":"7"}}}`, http.StatusOK)
-	subject := uuid.NewString()
-	s.ok("trigger", "factcheck.status.changed", "--subject", subject)
-	got := l.next(subject)
-	if head := <-seen; !strings.Contains(head, "\r\nwebhook-id: ") || !strings.Contains(head, "\r\nx-tenant-ID: 7\r\n") {
-		t.Errorf("forwarded\n%s", head)
-	}
-	apitest.Eventually(t, "the answer is on record", func() bool {
-		detail := s.ask(http.MethodGet, "/events/deliveries/"+got.ID, http.StatusOK)
-		return strings.Contains(detail, `"responseBody":"who is this?"`) && strings.Contains(detail, `x-name: Grüße\n`) &&
-			strings.Contains(detail, `set-cookie: [masked]\nset-cookie: [masked]\n`)
-	})
-	_, notes := l.stop()
-	if hint := " answered 401. The signature is by whsec_…"; !strings.Contains(notes, hint) {
-		t.Errorf("%q is not in\n%s", hint, notes)
-	}
-}
-
-// TestListenSecretStays: a program that verifies is started once, whatever the listener takes webhooks from.
-func TestListenSecretStays(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	secret := s.listenSecret()
-	if l := s.listen("--stream"); !strings.Contains(l.beginning, secret+"\n") {
-		t.Errorf("%s is not in\n%s", secret, l.beginning)
-	}
-	elsewhere := func(key string) string {
-		_, out, _ := runIn(t.Context(), "", "listen", "--print-secret", "--http-addr", "https://carillon.example",
-			"--key", key)
-		return out
-	}
-	first := elsewhere("ck_1")
-	if again := elsewhere("ck_1"); !strings.HasPrefix(first, "whsec_") || again != first || elsewhere("ck_2") == first {
-		t.Errorf("%q, then %q", first, again)
-	}
-}
-
-// TestListenRemovesLeftovers kills a listener, whose destination the next one removes.
-func TestListenRemovesLeftovers(t *testing.T) {
-	t.Parallel()
-	s := openWith(t, func(*config.Config) {})
-	first := exec.CommandContext(t.Context(), os.Args[0], append([]string{"listen"}, s.api()...)...)
-	first.Env = append(os.Environ(), actAsCarillon+"=1")
-	notes, err := first.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(); err != nil {
-		t.Fatal(err)
-	}
-	readUntil(notes, "Ctrl-C")
-	_ = first.Process.Kill()
-	_ = first.Wait()
-	left := s.destinations()
-	if strings.Count(left, `"carillon listen"`) != 1 {
-		t.Fatalf("left: %s", left)
-	}
-	l := s.listen()
-	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 1 || now == left {
-		t.Errorf("while the second listens: %s", now)
-	}
-	l.stop()
-	if now := s.destinations(); strings.Contains(now, `"carillon listen"`) {
-		t.Errorf("at the end: %s", now)
-	}
-}
-
-// TestListenBesideAnotherSpelling listens twice at one server, by two names of this machine.
-func TestListenBesideAnotherSpelling(t *testing.T) {
-	t.Parallel()
-	s := openWith(t, func(*config.Config) {})
-	_, port, err := net.SplitHostPort(s.app.APIAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := s.listen()
-	second := s.listen("--http-addr", "localhost:"+port)
-	if now := s.destinations(); strings.Count(now, `"carillon listen"`) != 2 {
-		t.Errorf("while two listen: %s", now)
-	}
-	first.stop()
-	second.stop()
-}
-
 func TestListenRefusesBadInput(t *testing.T) {
 	t.Parallel()
-	for text, args := range map[string][]string{
-		"--forward must be a URL":   {"--forward", "ftp://localhost:3000"},
-		"--retry-after must be":     {"--retry-after", "1ms"},
-		"--status must be 200":      {"--status", "99"},
-		"--fail must be 0":          {"--fail=-1"},
-		"--delay must be":           {"--delay", "1h"},
-		"WEBHOOK_SECRET (--secret)": {"--secret", "hunter2"},
-		"is not an id":              {"--feed", "news"},
-	} {
-		code, out, errors := runIn(t.Context(), "", append([]string{"listen"}, args...)...)
-		if code != 2 || out != "" || !strings.Contains(errors, text) || strings.Contains(errors, "hunter2") {
-			t.Errorf("carillon listen %v: exit %d\n%s%s", args, code, out, errors)
-		}
-	}
 	dir := t.TempDir()
-	code, _, errors := runIn(t.Context(), "", "listen", "--data-dir", dir)
-	if code != 1 || !strings.Contains(errors, "carillon serve --dev") {
-		t.Errorf("without a server: exit %d %s", code, errors)
-	}
+	fails(t, 1, "carillon serve --dev", "listen", "--data-dir", dir)
 	s := open(t)
 	places <- struct{}{}
 	defer func() { <-places }()
 	types := append([]string{"listen", "--types", "news.items"}, s.api()...)
-	if code, _, errors := runIn(t.Context(), "", types...); code != 1 || !strings.Contains(errors, "news.items") {
-		t.Errorf("an unknown type: exit %d %s", code, errors)
-	}
+	fails(t, 1, "news.items", types...)
 }

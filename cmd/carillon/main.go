@@ -27,6 +27,8 @@ type commandLine struct {
 
 	Serve       serveCommand       `cmd:"" help:"Run the server."`
 	Status      statusCommand      `cmd:"" help:"Show the health of a server and the progress of its projections."`
+	Doctor      doctorCommand      `cmd:"" help:"Examine an installation: machine, stores, network, certificates, keys, backups."`
+	Config      configCommand      `cmd:"" help:"Settings."`
 	Org         orgCommand         `cmd:"" help:"Organizations, the owners of feeds and destinations."`
 	Key         keyCommand         `cmd:"" help:"API keys of organizations."`
 	Backup      backupCommand      `cmd:"" help:"Back up event store and data keys, with the server running or stopped."`
@@ -82,6 +84,9 @@ func main() {
 // exitUnpinned is the exit code of a verification without a public key to go by.
 const exitUnpinned = 2
 
+// exitIncomplete is the exit code of an export that lacks something, if it must be complete.
+const exitIncomplete = 3
+
 // exitError is a failure with an exit code other than 1.
 type exitError struct {
 	error
@@ -90,7 +95,7 @@ type exitError struct {
 }
 
 // run is main without the process around it. It returns the exit code: 0, 1 for a failure, 2 for a wrong command
-// line and for exitUnpinned.
+// line, or that of an exitError.
 func run(ctx context.Context, args []string, t terminal) int {
 	exited := -1
 	var line commandLine

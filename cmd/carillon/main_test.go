@@ -3,26 +3,19 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"unicode"
-
-	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
-	"carillon/command/credential"
 	"carillon/projections/pgtest"
 )
 
@@ -114,10 +107,7 @@ func settings(dir, database string) config.Config {
 // serve runs a server until stop or the end of the test.
 func serve(tb testing.TB, cfg config.Config) serving {
 	tb.Helper()
-	a, err := app.Open(tb.Context(), cfg, slog.New(slog.NewTextHandler(tb.Output(), nil)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	a := apitest.Must(app.Open(tb.Context(), cfg, slog.New(slog.NewTextHandler(tb.Output(), nil))))(tb)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
@@ -172,6 +162,28 @@ func (s shell) ok(args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// shows runs a command line that must succeed and print a text.
+func (s shell) shows(text string, args ...string) {
+	s.Helper()
+	s.has(s.ok(args...), text)
+}
+
+// matches is shows with a regular expression of lines.
+func (s shell) matches(pattern string, args ...string) {
+	s.Helper()
+	if out := s.ok(args...); !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
+		s.Errorf("carillon %v has no %s:\n%s", args, pattern, out)
+	}
+}
+
+// fails runs a command line, without the flags of a server, that must end with a code and say a text.
+func fails(t *testing.T, code int, text string, args ...string) {
+	t.Helper()
+	if got, out, said := runIn(t.Context(), "", args...); got != code || !strings.Contains(said, text) {
+		t.Errorf("carillon %v: exit %d\n%s%s\nwant %d and %q", args, got, out, said, code, text)
+	}
+}
+
 // refused runs a command line that must fail, saying a text.
 func (s shell) refused(text string, args ...string) {
 	s.Helper()
@@ -181,228 +193,33 @@ func (s shell) refused(text string, args ...string) {
 	}
 }
 
-func TestOperatorsDay(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	org := s.ok("org", "create", "Town hall")
-	reader := s.ok("org", "create", "Reader")
-	if list := s.ok("org", "list"); !strings.Contains(list, "Town hall") || !strings.Contains(list, org) ||
-		!strings.HasPrefix(list, "ID ") {
-		t.Errorf("org list:\n%s", list)
+// server runs a server on a directory that collects nothing, and returns the address of its API, its key, and what
+// stops it.
+func server(t *testing.T, dir, database string, changes ...func(*config.Config)) (url, key string, stop func()) {
+	t.Helper()
+	cfg := settings(dir, database)
+	cfg.Roles = []string{config.RoleAPI, config.RoleProject, config.RoleDispatch, config.RoleDeliver}
+	for _, change := range changes {
+		change(&cfg)
 	}
-	var issued struct{ ID, Key string }
-	if err := json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
-		&issued, json.MatchCaseInsensitiveNames(true)); err != nil {
-		t.Fatal(err)
-	}
-	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
-		t.Errorf("issued %q", issued)
-	}
-	s.ok("key", "issue", org)
-	s.ok("key", "revoke", org, issued.ID)
-	keys := s.ok("key", "list", org[:8])
-	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) ||
-		strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
-		t.Errorf("key list:\n%s", keys)
-	}
-	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 ||
-		strings.Count(list, `"revokedAt": null`) != 1 {
-		t.Errorf("key list --json:\n%s", list)
-	}
-	link := s.ok("console", org[:8], "--as", "ann", "--scopes", "read,write")
-	if !strings.Contains(link, "/console/enter?token=") {
-		t.Errorf("console: %s", link)
-	}
-	s.refused("organization not found", "console", uuid.NewString(), "--as", "ann")
-	s.refused("organization not found", "key", "list", uuid.NewString())
-	s.refused("key not found", "key", "revoke", org, "nobody00")
-	s.refused("organization not found", "key", "issue", uuid.NewString())
-	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
-
-	source := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome")
-	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone",
-		"Europe/Rome"); again != source {
-		t.Errorf("the same source twice: %s and %s", source, again)
-	}
-	s.ok("source", "add", "instagram", "@townhall")
-	if list := s.ok("source", "list"); !strings.Contains(list, "https://example.org/events") ||
-		!strings.Contains(list, "townhall") {
-		t.Errorf("source list:\n%s", list)
-	}
-	s.ok("source", "collect", source)
-	s.refused("source not found", "source", "collect", uuid.NewString())
-	s.refused("url must be absolute", "source", "add", "site", "example.org")
-
-	feed := uuid.NewString()
-	if got := s.ok("feed", "register", "news", org, "Local news", "--id", feed); got != feed {
-		t.Errorf("registered %s, want %s", got, feed)
-	}
-	s.ok("feed", "share", "news", feed, reader)
-	if got := s.ok("feed", "unshare", "news", feed, reader); !strings.Contains(got, "no longer shared") {
-		t.Errorf("unshare: %s", got)
-	}
-	s.refused("feed not found", "feed", "share", "event", feed, reader)
+	s := serve(t, cfg)
+	return "http://" + s.app.APIAddr().String(), s.key, s.stop
 }
 
-func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	org := s.ok("org", "create", "Town hall")
-	var lines strings.Builder
-	for i := range 50 {
-		_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/f","subject":"c-%d",`+
-			`"organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
-	}
-	file := filepath.Join(t.TempDir(), "events.ndjson")
-	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if got := s.ok("publish", file); got != "published 50 events" {
-			t.Errorf("publish: %s", got)
+// ask sends a request until it is answered with a status, and returns the answer.
+func ask(t *testing.T, key, method, url, body string, want int) (answer string) {
+	t.Helper()
+	apitest.Eventually(t, method+" "+url+" is answered", func() bool {
+		request := apitest.Must(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))(t)
+		request.Header.Set("Authorization", "Bearer "+key)
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
 		}
-	}
-	code, out, errors := runIn(t.Context(), lines.String(),
-		append([]string{"publish", "-", "--json"}, s.server...)...)
-	if code != 0 || !strings.Contains(out, `"published": 50`) {
-		t.Errorf("publish -: exit %d\n%s%s", code, out, errors)
-	}
-	bad := filepath.Join(t.TempDir(), "bad.ndjson")
-	if err := os.WriteFile(bad, []byte(lines.String()+`{"type":"no.such","source":"/x","data":{}}`),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.refused("line 51: ", "publish", bad)
-	fresh := uuid.NewString()
-	other := strings.Replace(lines.String(), `"status":"queued"`, `"status":"running"`, 1)
-	changed := filepath.Join(t.TempDir(), "changed.ndjson")
-	unsent := `{"id":"` + fresh + strings.Split(other, "\n")[1][len(`{"id":"`)+len(fresh):] + "\n"
-	if err := os.WriteFile(changed, []byte(unsent+other), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s.refused("line 2: id "+other[len(`{"id":"`):][:len(fresh)]+" is published already and differs in data",
-		"publish", changed)
-	s.refused("(0 events were published", "publish", changed)
-	s.refused("no such file", "publish", file+".missing")
-}
-
-func TestProjectionsAreShownAndRebuilt(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	org := s.ok("org", "create", "Town hall")
-	current := regexp.MustCompile(`(?m)^organizations +readModel +running +- +\d+ `)
-	apitest.Eventually(t, "organizations are shown as up to date", func() bool { // other tests write meanwhile
-		return current.MatchString(s.ok("projections", "status"))
+		var status int
+		if status, answer = apitest.Ask(t, http.DefaultClient, request); status != want {
+			t.Logf("%s %s: %d %s", method, url, status, answer)
+		}
+		return status == want
 	})
-	if got := s.ok("projections", "rebuild",
-		"organizations"); !regexp.MustCompile(`^organizations is rebuilt: \d+ events`).MatchString(got) {
-		t.Errorf("rebuild: %s", got)
-	}
-	if list := s.ok("org", "list"); !strings.Contains(list, org) {
-		t.Errorf("after the rebuild:\n%s", list)
-	}
-	s.refused("no projection has this name", "projections", "rebuild", "unknown")
-	if got := s.ok("status"); !strings.HasPrefix(got, "ready") {
-		t.Errorf("status: %s", got)
-	}
-	var status struct {
-		Ready bool `json:"ready"`
-	}
-	if err := json.Unmarshal([]byte(s.ok("status", "--json")), &status); err != nil || !status.Ready {
-		t.Errorf("status --json: %+v, %v", status, err)
-	}
-}
-
-func TestWithoutAServer(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	code, _, errors := runIn(t.Context(), "", "org", "list", "--data-dir", dir)
-	if code != 1 || !strings.Contains(errors, "carillon serve") {
-		t.Errorf("no token: exit %d %s", code, errors)
-	}
-	code, _, errors = runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2",
-		"--admin-addr", "127.0.0.1:1")
-	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") ||
-		strings.Contains(errors, "hunter2") {
-		t.Errorf("no server: exit %d %s", code, errors)
-	}
-}
-
-func TestListenersDiffer(t *testing.T) {
-	t.Parallel()
-	s := open(t)
-	for _, args := range [][]string{{"status"}, {"org", "list"}, {"publish", "-"},
-		{"audit", "destination", uuid.NewString(), "--export", "-"}} {
-		args = append(args, "--data-dir", s.server[1], "--admin-addr", s.app.APIAddr().String())
-		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 1 || out != "" || !strings.Contains(errors, s.app.APIAddr().String()+
-			" is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR") {
-			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-		}
-	}
-}
-
-func TestHelpAndMistakes(t *testing.T) {
-	t.Parallel()
-	for _, args := range [][]string{
-		{"--help"}, {"serve", "--help"}, {"org", "create", "--help"}, {"key", "issue", "--help"},
-		{"source", "add", "--help"}, {"feed", "share", "--help"},
-		{"publish", "--help"}, {"projections", "rebuild", "--help"}, {"audit", "destination", "--help"},
-		{"auditor", "issue", "--help"}, {"status", "--help"}, {"demo", "--help"}, {"version"},
-	} {
-		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 0 || out == "" || errors != "" || strings.Contains(out, "%!") || strings.Contains(out, "${") {
-			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
-		}
-	}
-	for text, args := range map[string][]string{
-		"unexpected argument nope":     {"nope"},
-		"CARILLON_TLS_KEY (--tls-key)": {"serve", "--tls-cert", "x.pem"},
-		"--delivery-timeout":           {"serve", "--delivery-timeout", "soon"},
-		"<org>":                        {"key", "issue", "not-a-uuid"},
-		"can't be used together": {"audit", "destination", "22222222-2222-4222-8222-222222222222", "--at",
-			"x", "--export", "-"},
-		"must be one of":         {"source", "add", "radio", "x"},
-		"CARILLON_ADMIN_TOKEN":   {"serve", "--admin-token", "hunter2"},
-		"\"10.0.0.0/99\" is not": {"serve", "--trusted-proxies", "10.0.0.0/99"},
-		"expected \"<name>\"":    {"org", "create"},
-	} {
-		code, out, errors := runIn(t.Context(), "", args...)
-		if code != 2 || out != "" || !strings.Contains(errors, text) || !strings.Contains(errors, "--help") ||
-			strings.Contains(errors, "hunter2") {
-			t.Errorf("carillon %v: exit %d\n%s%s\nwant 2 and %q", args, code, out, errors, text)
-		}
-	}
-}
-
-// Arguments and answers of a server that an error repeats control no terminal.
-func TestErrorsShowNoEscapes(t *testing.T) {
-	t.Parallel()
-	var out, complaint strings.Builder
-	if code := run(t.Context(), []string{"org", "limits", "0d00", "fee\x1b[31mds\x07=1", "\u202eevil"},
-		terminal{out: &out, err: &complaint}); code == 0 {
-		t.Error("it went through")
-	}
-	for _, line := range strings.Split(strings.TrimSuffix(complaint.String(), "\n"), "\n") {
-		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			t.Errorf("%q", line)
-		}
-	}
-	complaint.Reset()
-	fail(terminal{err: &complaint}, errors.New("the server says \x1b]0;owned\x07\nand \x9b31m"), 1)
-	if got := complaint.String(); strings.ContainsAny(got, "\x1b\x07\u009b") || strings.Count(got, "\n") != 2 {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestHelp_asCommand(t *testing.T) {
-	t.Parallel()
-	_, want, _ := runIn(t.Context(), "", "org", "limits", "--help")
-	if code, out, _ := runIn(t.Context(), "", "help", "org", "limits"); code != 0 || out != want {
-		t.Errorf("help org limits: exit %d, %s", code, out)
-	}
-	if code, out, _ := runIn(t.Context(), "", "help"); code != 0 ||
-		!strings.Contains(out, "Usage: carillon <command>") {
-		t.Errorf("help: exit %d, %s", code, out)
-	}
+	return answer
 }

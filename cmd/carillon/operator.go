@@ -5,7 +5,9 @@ import (
 	"io"
 	"time"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type operatorCommand struct {
@@ -39,7 +41,8 @@ func (c *operatorIssueCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	issued, err := client.IssueOperatorToken(ctx, c.Name, expires)
+	token := adminclient.NewToken{Name: c.Name, ExpiresAt: expires}
+	issued, err := adminclient.Post[adminapi.IssuedToken](ctx, client, token, "operators")
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
@@ -47,7 +50,7 @@ type operatorListCommand struct{ remote }
 
 // Run lists the tokens.
 func (c *operatorListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	list, err := client.OperatorTokens(ctx)
+	list, err := adminclient.List[query.Credential](ctx, client, "operators")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "EXPIRES", "USED", "STATE")
 		for _, token := range list {
@@ -64,7 +67,8 @@ type operatorRotateCommand struct {
 
 // Run makes the token.
 func (c *operatorRotateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	issued, err := client.RotateOperatorToken(ctx, c.Name, c.Overlap)
+	overlap := adminclient.Overlap{Seconds: int(c.Overlap.Seconds())}
+	issued, err := adminclient.Post[adminapi.IssuedToken](ctx, client, overlap, "operators", c.Name, "rotate")
 	return c.answer(t.out, issued, err, func(w io.Writer) { row(w, issued.Token) })
 }
 
@@ -75,5 +79,5 @@ type operatorRevokeCommand struct {
 
 // Run ends the tokens.
 func (c *operatorRevokeCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	return c.ended(t.out, "revoked", c.Name, client.RevokeOperator(ctx, c.Name))
+	return c.ended(t.out, "revoked", c.Name, client.Delete(ctx, "operators", c.Name))
 }

@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/adminclient"
+	"carillon/query"
 )
 
 type orgCommand struct {
@@ -28,7 +30,7 @@ type orgCreateCommand struct {
 
 // Run makes the organization.
 func (c *orgCreateCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	created, err := client.RegisterOrganization(ctx, c.Name)
+	created, err := adminclient.Post[adminapi.Created](ctx, client, map[string]string{"name": c.Name}, "organizations")
 	return c.answer(t.out, created, err, func(w io.Writer) { row(w, created.ID) })
 }
 
@@ -36,7 +38,7 @@ type orgListCommand struct{ remote }
 
 // Run lists the organizations.
 func (c *orgListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
-	list, err := client.Organizations(ctx)
+	list, err := adminclient.List[query.Organization](ctx, client, "organizations")
 	return c.answer(t.out, list, err, func(w io.Writer) {
 		row(w, "ID", "NAME", "SINCE", "STATUS")
 		for _, o := range list {
@@ -60,7 +62,7 @@ func (r *remote) of(ctx context.Context, o organization) (*adminclient.Client, u
 
 func (o organization) find(ctx context.Context, client *adminclient.Client) (uuid.UUID, error) {
 	return o.idStart.find("organization", "org list", func() ([]uuid.UUID, error) {
-		list, err := client.Organizations(ctx)
+		list, err := adminclient.List[query.Organization](ctx, client, "organizations")
 		ids := make([]uuid.UUID, len(list))
 		for i, o := range list {
 			ids[i] = o.ID

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"carillon/cmd/internal/adminclient"
 	"carillon/command/mtls"
 	"carillon/query"
 )
@@ -83,7 +84,7 @@ func (c *orgCertificateShowCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	shown, err := client.ClientCertificate(ctx, id)
+	shown, err := adminclient.Get[query.ClientCertificate](ctx, client, "organizations", id.String(), "client-certificate")
 	return c.answer(t.out, shown, err, func(w io.Writer) { certificateTable(w, shown) })
 }
 
@@ -98,7 +99,7 @@ func (c *orgCertificateRemoveCommand) Run(ctx context.Context, t terminal) error
 	if err != nil {
 		return err
 	}
-	err = client.RemoveClientCertificate(ctx, id)
+	err = client.Delete(ctx, "organizations", id.String(), "client-certificate")
 	return c.answer(t.out, map[string]any{"id": id, "clientCertificate": "removed"}, err,
 		func(w io.Writer) { row(w, id, "client certificate removed") })
 }

@@ -14,6 +14,7 @@ import (
 
 	organizations "carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/adminclient"
 )
 
 type orgLimitsCommand struct {
@@ -45,7 +46,7 @@ func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	limits, err := client.Limits(ctx, id)
+	limits, err := adminclient.Get[adminapi.Limits](ctx, client, "organizations", id.String(), "limits")
 	if err != nil {
 		return err
 	}
@@ -55,7 +56,8 @@ func (c *orgLimitsCommand) Run(ctx context.Context, t terminal) error {
 				return err
 			}
 		}
-		if limits, err = client.SetLimits(ctx, id, limits.Set); err != nil {
+		if limits, err = adminclient.Put[adminapi.Limits](ctx, client, limits.Set,
+			"organizations", id.String(), "limits"); err != nil {
 			return err
 		}
 	}
@@ -105,7 +107,8 @@ func (c *orgSuspendCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.status(t.out, id, "suspended", client.SuspendOrganization(ctx, id, c.Reason))
+	err = client.Post(ctx, map[string]string{"reason": c.Reason}, "organizations", id.String(), "suspend")
+	return c.status(t.out, id, "suspended", err)
 }
 
 type orgResumeCommand struct {
@@ -119,7 +122,7 @@ func (c *orgResumeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.status(t.out, id, "registered", client.ResumeOrganization(ctx, id))
+	return c.status(t.out, id, "registered", client.Post(ctx, nil, "organizations", id.String(), "resume"))
 }
 
 type orgDeleteCommand struct {
@@ -142,7 +145,7 @@ func (c *orgDeleteCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.status(t.out, id, "deleted", client.DeleteOrganization(ctx, id))
+	return c.status(t.out, id, "deleted", client.Delete(ctx, "organizations", id.String()))
 }
 
 // status prints the new status of an organization, or returns the error of the call.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -84,17 +83,13 @@ func (r receiver) start(t *testing.T, source string, number int) (url string) {
 	t.Helper()
 	port, dir := strconv.Itoa(number), t.TempDir()
 	source = strings.ReplaceAll(source, "3000", port)
-	if err := os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.WriteFile(filepath.Join(dir, r.file), []byte(source), 0o600))
 	arguments := strings.Split(strings.ReplaceAll(strings.Join(r.program, "\x00"), "3000", port), "\x00")
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), arguments[0], arguments[1:]...) //nolint:gosec // ours
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+receiverSecret)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -112,31 +107,18 @@ func (r receiver) start(t *testing.T, source string, number int) (url string) {
 
 func signature(t *testing.T, body []byte, at time.Time) string {
 	t.Helper()
-	signer, err := standardwebhooks.NewWebhook(receiverSecret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign("msg_1", at, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := apitest.Must(standardwebhooks.NewWebhook(receiverSecret))(t)
+	signed := apitest.Must(signer.Sign("msg_1", at, body))(t)
 	return signed
 }
 
 func post(t *testing.T, url string, body []byte, signature string, at time.Time) (status int) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(string(body)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(string(body))))(t)
 	request.Header.Set("webhook-id", "msg_1")
 	request.Header.Set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
 	request.Header.Set("webhook-signature", signature)
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = io.Copy(io.Discard, response.Body)
-	_ = response.Body.Close()
-	return response.StatusCode
+	status, _ = apitest.Ask(t, http.DefaultClient, request)
+	return status
 }

@@ -99,7 +99,7 @@ func backfill(w io.Writer, all []query.Backfill) string {
 	return fmt.Sprintf("%d, %d of %d run since %s", added, running, len(all), moment(w, &since))
 }
 
-// state says how a source does, and how far the walk is that is under way.
+// state describes a source, and the progress of its walk.
 func state(s query.Source) string {
 	if s.Asked == nil {
 		return s.State

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -57,9 +56,7 @@ func TestSourceCollectWaits(t *testing.T) {
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the second page is not asked for")
 	}
-	if list := s.ok("source", "list"); !regexp.MustCompile(source + ` .*\bcollecting 2/3\b`).MatchString(list) {
-		t.Errorf("source list:\n%s", list)
-	}
+	s.matches(source+` .*\bcollecting 2/3\b`, "source", "list")
 	if list := s.ok("source", "list", "--json"); !strings.Contains(strings.Join(strings.Fields(list), ""),
 		`"requested":false,"progress":{"asked":2,"linked":3}`) {
 		t.Errorf("source list --json:\n%s", list)
@@ -79,12 +76,6 @@ func TestSourceCollectWaits(t *testing.T) {
 		len(after) != 1 || after[0].Asked != nil {
 		t.Errorf("source list --json after the walk: %+v, %v", after, err)
 	}
-
-	gone := s.ok("source", "add", "site", server.URL+"/gone")
-	if code, out, errors := s.run("source", "collect", gone, "--wait"); code != 1 || out != "" ||
-		!strings.Contains(errors, "the source is failing: http_status") {
-		t.Errorf("a page that is gone gives exit %d\n%s%s", code, out, errors)
-	}
 }
 
 func TestHowFarAWalkIs(t *testing.T) {
@@ -93,15 +84,62 @@ func TestHowFarAWalkIs(t *testing.T) {
 		return query.SourceProgress{Asked: &asked, Linked: &linked}
 	}
 	for want, s := range map[string]query.Source{
-		"waiting for its turn":                   {},
-		"[                        ] 0 of 1 page": {SourceProgress: of(0, 0)},
-		"[############            ] 1 of 2 pages, the host rests": {
-			SourceProgress: of(1, 2), Message: "the host rests",
-		},
-		"[########################] 7 of 7 pages": {SourceProgress: of(7, 5)},
+		"waiting for its turn":                                    {},
+		"[                        ] 0 of 1 page":                  {SourceProgress: of(0, 0)},
+		"[############            ] 1 of 2 pages, the host rests": {SourceProgress: of(1, 2), Message: "the host rests"},
+		"[########################] 7 of 7 pages":                 {SourceProgress: of(7, 5)},
 	} {
 		if got := walkText(s); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+}
+
+// An operator sees of each source how it does and what to do, and has one visited no more whose owner objects.
+func TestSourcesAreListedPausedAndResumed(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/programme" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">`+
+			`{"@type":"Event","name":"Jazz","startDate":%q}</script>`, start)
+	}))
+	t.Cleanup(server.Close)
+	page, gone := s.ok("source", "add", "site", server.URL+"/programme"),
+		s.ok("source", "add", "site", server.URL+"/gone")
+	collect := func() {
+		t.Helper()
+		if code, out, errors := s.run("source", "collect", page, "--wait"); code != 0 {
+			t.Fatalf("collect gives exit %d\n%s%s", code, out, errors)
+		}
+	}
+	collect()
+	s.refused("http_status", "source", "collect", gone, "--wait")
+
+	s.matches(`ID +TYPE +WHERE +STATE +SINCE +EVENTS +PAGES +NEW +REVISED +STALE +FEEDS `+
+		`+BACKFILL +TRIED +LAST +EVERY +NEXT +REMARK`, "source", "list")
+	s.matches(page+` +site +\S+/programme +ok +.* 1 +1 +1 +0 +0 +0 `, "source", "list")
+	s.matches(gone+` +site +\S+/gone +failing +.*http_status: .*http status 404. What to do: `+
+		`open the address in a browser`, "source", "list")
+	if narrow := s.ok("source", "list", "--state", "failing", "--type", "site", "--q", "GONE"); strings.Contains(
+		narrow, page) || !strings.Contains(narrow, gone) {
+		t.Errorf("--state failing:\n%s", narrow)
+	}
+	s.refused("state must be one of registered, collecting, ok", "source", "list", "--state", "broken")
+	s.matches(`\d+ sources: .*\b\d+ failing, \d+ ok`, "status")
+
+	fails(t, 2, "--reason", "source", "pause", page)
+	s.ok("source", "pause", page[:13], "--reason", "the owner objects")
+	s.matches(page+` .* paused .*the owner objects \(operator\)\. What to do: "carillon source resume `+page,
+		"source", "list", "--state", "paused")
+	s.matches(`\d+ sources: .*\b\d+ paused`, "status")
+	s.refused("source is paused: the owner objects; resume it first", "source", "collect", page, "--wait")
+	s.ok("source", "resume", page)
+	s.shows(page, "source", "list", "--state", "ok")
+	collect()
 }

@@ -25,7 +25,7 @@ func (c *sourcePauseCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	err = client.PauseSource(ctx, id, c.Reason)
+	err = client.Post(ctx, map[string]string{"reason": c.Reason}, "sources", id.String(), "pause")
 	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "paused; \"carillon source resume\" has it visited again")
 	})
@@ -42,7 +42,7 @@ func (c *sourceResumeCommand) Run(ctx context.Context, t terminal) error {
 	if err != nil {
 		return err
 	}
-	err = client.ResumeSource(ctx, id)
+	err = client.Post(ctx, nil, "sources", id.String(), "resume")
 	return c.answer(t.out, adminapi.Created{ID: id}, err, func(w io.Writer) {
 		row(w, "resumed; it is visited at once if a feed has it")
 	})

@@ -190,14 +190,14 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		return nil, err
 	}
 	collectors, err := app.Collectors(app.Collecting{
-		Allow:     allow,
-		Deny:      c.EgressDenyCIDRs,
-		Roots:     roots,
-		Unhurried: own,
-		Contact:   c.CollectContact,
-		Platforms: c.Platforms,
-		Now:       func() time.Time { return show.now },
-		Window:    timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
+		Allow:       allow,
+		Deny:        c.EgressDenyCIDRs,
+		Roots:       roots,
+		NoHostDelay: own,
+		Contact:     c.CollectContact,
+		Platforms:   c.Platforms,
+		Now:         func() time.Time { return show.now },
+		Window:      timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
 	})
 	if err != nil {
 		return nil, err

@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +20,7 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item/shape"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/collect"
 )
 
@@ -46,8 +52,11 @@ func pageServer(t *testing.T, pages map[string]string) string {
 
 func TestSourceTry(t *testing.T) {
 	t.Parallel()
-	site := pageServer(t, map[string]string{"/programme": triedPage, "/weekly": weeklyPage, "/nothing": "<p>" +
-		strings.Repeat("Welcome. ", 50)})
+	site := pageServer(t, map[string]string{
+		"/programme": triedPage, "/weekly": weeklyPage, "/nothing": "<p>" + strings.Repeat("Welcome. ", 50),
+		"/sitemap.xml": `<urlset><url><loc>/programme</loc></url><url><loc>/weekly</loc></url></urlset>`,
+		"/list":        `<a href="/programme">x</a><a href="/weekly">y</a><a href="/gone">z</a>`,
+	})
 	try := func(args ...string) (int, string, string) {
 		return runIn(t.Context(), "", append([]string{"source", "try"}, args...)...)
 	}
@@ -61,9 +70,7 @@ func TestSourceTry(t *testing.T) {
 		t.Fatalf("%d lines:\n%s", len(lines), out)
 	}
 	var jazz map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(lines[0]), &jazz); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, json.Unmarshal([]byte(lines[0]), &jazz))
 	want := `{"nextOccurrence":{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"},` +
 		`"occurrencesInRange":[{"startDateTime":"2026-12-05T19:00:00.000000Z","endDateTime":null,"status":"scheduled"}],` +
 		`"totalOccurrences":1,"upcomingOccurrences":1}`
@@ -81,9 +88,7 @@ func TestSourceTry(t *testing.T) {
 			LeftOut                                  []struct{ Code, Text string }
 		}
 	}
-	if err := json.Unmarshal([]byte(lines[2]), &last); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, json.Unmarshal([]byte(lines[2]), &last))
 	if s := last.Summary; s.Pages != 1 || s.Events != 2 || s.Occurrences != 1 || s.OutsideRange != 1 ||
 		len(s.LeftOut) != 1 || !strings.Contains(s.LeftOut[0].Text, `"Never"`) {
 		t.Errorf("summary %+v", s)
@@ -93,32 +98,26 @@ func TestSourceTry(t *testing.T) {
 		t.Errorf("the same page gives\n%s", same)
 	}
 
-	if code, out, _ = try(site+"/programme", "--now", "2026-11-21", "--from", "2024-01-01", "--to",
-		"2025-01-01"); code != 0 || !strings.Contains(out, "1 occurrence in the range") ||
-		!strings.Contains(out, "completed") {
-		t.Errorf("code %d:\n%s", code, out)
-	}
-	if code, out, _ = try(site+"/nothing", "--json"); code != 0 ||
-		!strings.HasPrefix(out, `{"summary":{"pages":1,"events":0,`) || strings.Count(out, "\n") != 1 {
-		t.Errorf("nothing found gives code %d:\n%s", code, out)
-	}
-	if code, out, _ = try(site+"/weekly", "--from", "2019-03-01", "--to", "2019-04-01", "--now", "2026-11-21",
-		"--json"); code != 0 || !strings.Contains(out, `"totalOccurrences":4`) {
-		t.Errorf("a month long ago gives code %d:\n%s", code, out)
-	}
-	if code, out, _ = try(site+"/weekly", "--now", "2026-11-21"); code != 0 ||
-		!strings.Contains(out, "59 occurrences in the range") {
-		t.Errorf("the default range gives code %d:\n%s", code, out)
-	}
-	for name, args := range map[string][]string{
-		"not there":      {site + "/nix"},
-		"no address":     {"programme"},
-		"no such zone":   {site + "/programme", "--timezone", "Nowhere"},
-		"private":        {"http://10.0.0.1/"},
-		"not there, too": {site + "/nix", "--json"},
+	for args, want := range map[string]string{
+		"/programme --from 2024-01-01 --to 2025-01-01": `(?s)completed.*1 occurrence in the range`,
+		"/nothing --json": `^{"summary":{"pages":1,"events":0,.*}}\n$`,
+		"/weekly --from 2019-03-01 --to 2019-04-01 --json": `"totalOccurrences":4`,
+		"/weekly":                              `59 occurrences in the range`,
+		"/ --type sitemap":                     `(?s)Jazz.*Quiz.*3 pages, 3 events`,
+		"/list --type siteIndexPage":           `(?s)Jazz.*Quiz.*/gone can't be read: `,
+		"/list --type siteIndexPage --pages 2": `2 pages were read, at least 2 more were not`,
 	} {
-		if code, out, errors := try(args...); code != 1 || out != "" || errors == "" {
-			t.Errorf("%s gives code %d, %q, %q", name, code, out, errors)
+		code, out, errors := try(append(strings.Fields(site+args), "--now", "2026-11-21")...)
+		if code != 0 || !regexp.MustCompile(want).MatchString(out) {
+			t.Errorf("%s gives code %d, and no %s:\n%s%s", args, code, want, out, errors)
+		}
+	}
+	for _, args := range []string{
+		site + "/nix", site + "/nix --json", "programme", site + "/programme --timezone Nowhere", "http://10.0.0.1/",
+		site + "/nix --type siteIndexPage", site + "/programme --pages 0",
+	} {
+		if code, out, errors := try(strings.Fields(args)...); code != 1 || out != "" || errors == "" {
+			t.Errorf("%s gives code %d, %q, %q", args, code, out, errors)
 		}
 	}
 }
@@ -157,12 +156,84 @@ func TestTriedIsAnItem(t *testing.T) {
 	item, err := shape.Current(shape.Item{Details: d})
 	want := members(append(item, `,"occurrence":{}}`...), err)
 	want = slices.DeleteFunc(want, func(name string) bool {
-		return name == "id" || name == "eventId" ||
-			name == "addedToFeedAt"
+		return name == "id" || name == "eventId" || name == "addedToFeedAt"
 	})
 	var b strings.Builder
 	err = printLine(&b, shownWindow{now: start, from: start, to: start}.event(collect.Observation{Details: d}))
 	if got := members([]byte(b.String()), err); !slices.Equal(got, want) {
 		t.Errorf("members %q, want %q", got, want)
+	}
+}
+
+// TestSourceTry_failureIsNamed tries what can't be read: the error names the cause and, if there is one, the remedy.
+func TestSourceTry_failureIsNamed(t *testing.T) {
+	t.Parallel()
+	site := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "<p>"+strings.Repeat("Welcome. ", 50))
+	}))
+	site.Config.ErrorLog = log.New(io.Discard, "", 0)
+	site.StartTLS()
+	defer site.Close()
+	fails(t, 1, `connection failed: TLS: the certificate of "O=Acme Co" (issuer "O=Acme Co", `, "source", "try", site.URL)
+	fails(t, 1, "address 10.0.0.1 is private or reserved", "source", "try", "http://10.0.0.1/")
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: site.Certificate().Raw})
+	apitest.OK(t, os.WriteFile(file, authority, 0o600))
+	fails(t, 0, "", "source", "try", site.URL, "--egress-ca", file)
+}
+
+const accountPosts = `{"data":[
+	{"id":"1_1","message":"Open rehearsal on Saturday 5 December 2026 at 14:00, Havnegade 1. Free entry.",
+		"created_time":"2026-11-19T08:12:01+0000","permalink_url":"https://www.facebook.com/1/posts/1",
+		"from":{"id":"1","name":"Kajhallen"}},
+	{"id":"1_2","message":"Applications for the residency close on 5 December at midnight.",
+		"created_time":"2026-11-18T08:12:01+0000","permalink_url":"https://www.facebook.com/1/posts/2",
+		"from":{"id":"1","name":"Kajhallen"}}]}`
+
+// An account is tried as a page is: the events to collect, the words that gave them, and the posts without any.
+func TestSourceTryAccount(t *testing.T) {
+	t.Parallel()
+	const secret = "EAAB-hunter2"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.FormValue("access_token") != secret:
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"Invalid OAuth access token: `+
+				r.FormValue("access_token")+`","code":190}}`)
+		case r.URL.Path == "/kajhallen/posts":
+			_, _ = io.WriteString(w, accountPosts)
+		default:
+			_, _ = io.WriteString(w, `{"data":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	try := func(args ...string) (int, string, string) {
+		return runIn(t.Context(), "", append([]string{"source", "try", "@kajhallen", "--now", "2026-11-20",
+			"--timezone", "Europe/Copenhagen", "--platform-url", server.URL}, args...)...)
+	}
+	for args, want := range map[string][]string{
+		"--type facebook --platform-tokens facebook=" + secret + " --json": {
+			`{"title":"Open rehearsal"`, `"startDateTime":"2026-12-05T13:00:00.000000Z"`, `"events":1`,
+		},
+		"--type facebook --platform-tokens facebook=" + secret + " --explain": {
+			"Saturday 5 December 2026 at 14:00 (a time, a weekday, a year",
+			`passed over: "5 December", it is a deadline: "applications"`, "https://www.facebook.com/1/posts/2",
+		},
+		"--type facebook --platform-tokens facebook=EAAB-hunter2-old": {"Facebook refuses the token in"},
+		"--type facebook":  {"add facebook=TOKEN to CARILLON_PLATFORM_TOKENS"},
+		"--type instagram": {"add instagram:NUMBER=TOKEN"},
+		"--type tiktok":    {"tiktok:ACCOUNT=TOKEN"},
+		"--type twitter":   {"twitter=TOKEN"},
+		"":                 {"name its platform with --type"},
+	} {
+		code, out, errs := try(strings.Fields(args)...)
+		if said := out + errs; (code == 0) != (len(want) > 1) || strings.Contains(said, "hunter2") {
+			t.Errorf("%q: code %d, or the token shows:\n%s", args, code, said)
+		}
+		for _, text := range want {
+			if !strings.Contains(out+errs, text) {
+				t.Errorf("%q: no %q in\n%s%s", args, text, out, errs)
+			}
+		}
 	}
 }

@@ -49,7 +49,7 @@ func (c *statusCommand) Run(ctx context.Context, t terminal, client *adminclient
 	if status.Projections, err = client.Projections(ctx); err != nil && status.Ready {
 		return err // of a server that is not ready, all that it answers is shown
 	}
-	if states, err := client.SourceStates(ctx); err == nil {
+	if states, err := adminclient.Get[adminapi.SourceStates](ctx, client, "sources", "states"); err == nil {
 		status.Sources = &states
 	}
 	if last, err := client.LastSeal(ctx); err == nil {

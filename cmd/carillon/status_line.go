@@ -29,7 +29,7 @@ func newStatusLine(t terminal) *statusLine {
 	return l
 }
 
-// due says whether it is time to show something else.
+// due reports whether it is time to show something else.
 func (l *statusLine) due(at time.Time) bool { return at.Sub(l.shown) >= l.every }
 
 func (l *statusLine) show(at time.Time, text string) {

@@ -29,6 +29,23 @@ func (consumersOf) Verify(context.Context, string, float64) error { return admin
 
 func (consumersOf) Rebuild(context.Context, string) error { return adminapi.ErrNoProjection }
 
+// statusOf asks an admin API for its status.
+func statusOf(t *testing.T, consumers consumersOf, ready map[string]error) (code int, out string) {
+	t.Helper()
+	server := httptest.NewServer(adminapi.New(adminapi.Dependencies{
+		Projections: consumers,
+		Token:       "hunter2",
+		Now:         time.Now,
+		Log:         slog.New(slog.DiscardHandler),
+		Metrics:     prometheus.NewRegistry(),
+		Ready:       func(context.Context) map[string]error { return ready },
+	}))
+	t.Cleanup(server.Close)
+	code, out, _ = runIn(t.Context(), "", "status", "--data-dir", t.TempDir(), "--admin-token", "hunter2",
+		"--admin-addr", strings.TrimPrefix(server.URL, "http://"))
+	return code, out
+}
+
 func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -36,8 +53,7 @@ func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 		want      []string
 	}{
 		"no process runs one": {
-			consumersOf{{Name: "items", Kind: "readModel", Process: "alpha:17"},
-				{Name: "dispatcher", Kind: "process"}},
+			consumersOf{{Name: "items", Kind: "readModel", Process: "alpha:17"}, {Name: "dispatcher", Kind: "process"}},
 			[]string{"not ready: projection dispatcher (no process runs it)", "alpha:17", "NOT RUNNING",
 				"No process runs dispatcher"},
 		},
@@ -45,19 +61,8 @@ func TestStatusNamesConsumersWhenNotReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := httptest.NewServer(adminapi.New(adminapi.Dependencies{
-				Projections: tt.consumers,
-				Token:       "hunter2",
-				Now:         time.Now,
-				Log:         slog.New(slog.DiscardHandler),
-				Metrics:     prometheus.NewRegistry(),
-				Ready: func(context.Context) map[string]error {
-					return map[string]error{"projection dispatcher": adminapi.Unready("no process runs it")}
-				},
-			}))
-			t.Cleanup(server.Close)
-			code, out, _ := runIn(t.Context(), "", "status", "--data-dir", t.TempDir(), "--admin-token", "hunter2",
-				"--admin-addr", strings.TrimPrefix(server.URL, "http://"))
+			unready := map[string]error{"projection dispatcher": adminapi.Unready("no process runs it")}
+			code, out := statusOf(t, tt.consumers, unready)
 			if code != 1 {
 				t.Errorf("exit %d, want 1", code)
 			}
@@ -75,40 +80,29 @@ func TestStatusFits100Columns(t *testing.T) {
 	t.Parallel()
 	const host = "carillon-production-europe-north-7d9f8c6b5-x2x4z.internal.example.org:1048576"
 	behind := (100 * time.Hour).Seconds() + 1
-	server := httptest.NewServer(adminapi.New(adminapi.Dependencies{
-		Projections: consumersOf{
-			{
-				Name:     "client_certificates",
-				Kind:     "readModel",
-				Position: "123456789012/123456789012",
-				Head:     "123456789012/123456789012",
-				Events:   9_999_999_999,
-				Behind:   &behind,
-				Process:  host,
-				Building: &adminapi.Building{Done: 1_234_567_890, Total: 9_876_543_210},
-			},
-			{
-				Name:    "destination_health",
-				Kind:    "process",
-				Head:    "123456789012/123456789012",
-				Process: host,
-				Stopped: "event " + strings.Repeat("0d000000-0000-4000-8000-000000000001 ", 5) + "can't be decoded",
-			},
+	consumers := consumersOf{
+		{
+			Name:     "client_certificates",
+			Kind:     "readModel",
+			Position: "123456789012/123456789012",
+			Head:     "123456789012/123456789012",
+			Events:   9_999_999_999,
+			Behind:   &behind,
+			Process:  host,
+			Building: &adminapi.Building{Done: 1_234_567_890, Total: 9_876_543_210},
 		},
-		Token:   "hunter2",
-		Now:     time.Now,
-		Log:     slog.New(slog.DiscardHandler),
-		Metrics: prometheus.NewRegistry(),
-		Ready: func(context.Context) map[string]error {
-			return map[string]error{
-				"event store": adminapi.Unready("not reached since " + strings.Repeat("a long time ", 10)),
-				"postgres":    adminapi.Unready("its certificate is not trusted"),
-			}
+		{
+			Name:    "destination_health",
+			Kind:    "process",
+			Head:    "123456789012/123456789012",
+			Process: host,
+			Stopped: "event " + strings.Repeat("0d000000-0000-4000-8000-000000000001 ", 5) + "can't be decoded",
 		},
-	}))
-	t.Cleanup(server.Close)
-	_, out, _ := runIn(t.Context(), "", "status", "--data-dir", t.TempDir(), "--admin-token", "hunter2",
-		"--admin-addr", strings.TrimPrefix(server.URL, "http://"))
+	}
+	_, out := statusOf(t, consumers, map[string]error{
+		"event store": adminapi.Unready("not reached since " + strings.Repeat("a long time ", 10)),
+		"postgres":    adminapi.Unready("its certificate is not trusted"),
+	})
 	for line := range strings.Lines(out) {
 		if columns := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); columns > 100 {
 			t.Errorf("%d columns: %s", columns, line)

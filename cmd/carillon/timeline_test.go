@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
 	"carillon/query"
 )
@@ -128,21 +129,21 @@ func TestSubscriptionsOfAState(t *testing.T) {
 	a := history(hours(1), story()...)
 	a.State.Subscriptions = []query.AuditSubscription{
 		{
-			ID:         firstSecret,
-			EventTypes: []string{"concert.*", "talk.*"},
-			ScopeKind:  "all",
-			Active:     true,
+			ID:       firstSecret,
+			Answered: subscription.Answered{EventTypes: []string{"concert.*", "talk.*"}, ScopeKind: "all"},
+			Active:   true,
 		},
 		{
-			ID:         secondSecret,
-			EventTypes: []string{"concert.*"},
-			FeedType:   &typed,
-			Reason:     &reason,
+			ID:       secondSecret,
+			Answered: subscription.Answered{EventTypes: []string{"concert.*"}, FeedType: &typed},
+			Reason:   &reason,
 		},
 		{
-			ID:         thirdSecret,
-			EventTypes: []string{"*"},
-			Feeds:      []query.Pin{{FeedID: firstSecret}, {FeedID: secondSecret}},
+			ID: thirdSecret,
+			Answered: subscription.Answered{
+				EventTypes: []string{"*"},
+				Feeds:      []subscription.Pin{{FeedID: firstSecret}, {FeedID: secondSecret}},
+			},
 		},
 	}
 	want := `subscriptions 33333333  concert.*, talk.*

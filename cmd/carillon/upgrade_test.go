@@ -108,10 +108,7 @@ func (i *succession) start(program string) {
 	apitest.Eventually(i, "the server is ready", func() bool {
 		return i.command("bin/carillon status"+i.flags).Run() == nil
 	})
-	var err error
-	if i.key, err = dev.ReadKey(i.data); err != nil {
-		i.Fatal(err)
-	}
+	i.key = apitest.Must(dev.ReadKey(i.data))(i)
 	i.path = "http://" + api + "/events/destinations/crm"
 }
 
@@ -130,9 +127,7 @@ func (i *succession) delivered() {
 	var answer struct{ Data struct{ Total int } }
 	apitest.Eventually(i, "all is delivered", func() bool {
 		text := ask(i.T, i.key, http.MethodGet, i.path+"/deliveries?status=succeeded", "", http.StatusOK)
-		if err := json.Unmarshal([]byte(text), &answer); err != nil {
-			i.Fatal(err)
-		}
+		apitest.OK(i, json.Unmarshal([]byte(text), &answer))
 		return answer.Data.Total == i.published
 	})
 	i.mu.Lock()
@@ -186,17 +181,12 @@ type inbox struct {
 
 func newInbox(t *testing.T) *inbox {
 	t.Helper()
-	b := &inbox{
-		authority: filepath.Join(t.TempDir(), "authority.crt"),
-		received:  map[string]int{},
-	}
+	b := &inbox{authority: filepath.Join(t.TempDir(), "authority.crt"), received: map[string]int{}}
 	server := httptest.NewTLSServer(b)
 	t.Cleanup(server.Close)
 	b.address = server.URL + "/hook"
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(b.authority, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, os.WriteFile(b.authority, certificate, 0o600))
 	return b
 }
 

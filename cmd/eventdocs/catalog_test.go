@@ -29,6 +29,17 @@ import (
 
 const root = "../.."
 
+// The pages about the views for analysts are those of their comments.
+func TestStoredViewPagesAreFresh(t *testing.T) {
+	t.Parallel()
+	for name, page := range ViewPages() {
+		stored, err := os.ReadFile(filepath.Join(root, "docs", name))
+		if err != nil || !bytes.Equal(stored, page) {
+			t.Errorf("docs/%s is stale: make generate (%v)", name, err)
+		}
+	}
+}
+
 func TestStoredPageIsFresh(t *testing.T) {
 	t.Parallel()
 	page, err := Page(root)

@@ -1,5 +1,6 @@
 // Command eventdocs writes docs/understand/events.md: every stored event, with its description, fields, an example and
-// readers. Everything is taken from the aggregates' source and golden files, so the page is always correct.
+// readers. Everything is taken from the aggregates' source and golden files, so the page is always correct. It also
+// writes docs/use/views.md and sources.yml: every view for analysts, by its comments.
 //
 //	aggregates/<name>/*.go ──▶ package doc, Case["…"], event types, field comments ─┐
 //	aggregates/<name>/testdata/<event>.json ──▶ examples ───────────────────────────┼─▶ docs/understand/events.md
@@ -34,6 +35,11 @@ func run(root string, log io.Writer) error {
 	path := filepath.Join(root, "docs", "understand", "events.md")
 	if err := os.WriteFile(path, page, 0o644); err != nil { //nolint:gosec // a public page
 		return fmt.Errorf("write the catalogue: %w", err)
+	}
+	for name, page := range ViewPages() {
+		if err := os.WriteFile(filepath.Join(root, "docs", name), page, 0o644); err != nil { //nolint:gosec // as above
+			return fmt.Errorf("write the views: %w", err)
+		}
 	}
 	_, err = fmt.Fprintln(log, "wrote", path)
 	return err

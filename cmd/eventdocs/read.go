@@ -182,7 +182,8 @@ func (s *syntax) declare(file *ast.File) {
 	}
 }
 
-// addReaders finds the packages that decode an aggregate's events: they mention <aggregate>.Events.
+// addReaders finds the packages that decode an aggregate's events: they mention <aggregate>.Events. Test kits, whose
+// names end in test, are none.
 func addReaders(root string, aggregates []*aggregate) error {
 	byName := map[string]*aggregate{}
 	for _, a := range aggregates {
@@ -190,7 +191,8 @@ func addReaders(root string, aggregates []*aggregate) error {
 	}
 	for _, top := range []string{"projections", "command"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(name string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+				strings.HasSuffix(filepath.Dir(name), "test") {
 				return err
 			}
 			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)

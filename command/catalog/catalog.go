@@ -30,6 +30,9 @@ type Type struct {
 // DeliveryTest is the type that only the test endpoint sends. It is not in the catalog.
 const DeliveryTest = "delivery.test"
 
+// DestinationsPath begins the source of events about a destination: test events and notices.
+const DestinationsPath = "/events/destinations/"
+
 // entries in the order in which the API lists them.
 var entries = []Type{
 	{
@@ -135,19 +138,22 @@ func (c *Catalog) Find(name string) (Type, bool) {
 	return Type{}, false
 }
 
-// Matching returns the names of the types that a pattern of a subscription means, or the pattern itself if it means
-// none, which may be the name of a type that an earlier version knew.
-func (c *Catalog) Matching(pattern string) []string {
-	var names []string
-	for _, t := range c.types {
-		if subscription.MatchesType(pattern, t.Name) {
-			names = append(names, t.Name)
+// Matching returns the names of the types that patterns of a subscription mean, and each pattern that means none, which
+// may be the name of a type that an earlier version knew.
+func (c *Catalog) Matching(patterns []string) (names []string) {
+	for _, pattern := range patterns {
+		known := len(names)
+		for _, t := range c.types {
+			if subscription.MatchesType(pattern, t.Name) {
+				names = append(names, t.Name)
+			}
+		}
+		if len(names) == known {
+			names = append(names, pattern)
 		}
 	}
-	if len(names) == 0 {
-		return []string{pattern}
-	}
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Problem is one place where data does not match its schema.

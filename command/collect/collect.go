@@ -137,6 +137,8 @@ type Observation struct {
 	Keys []string `json:"keys,omitempty"`
 	// Alias identifies it on this page too. Optional.
 	Alias string `json:"-"`
+	// Versions are the keys of its page in all languages. Optional.
+	Versions []string `json:"-"`
 	// Details are complete: the source does not show what is missing.
 	Details happening.Details `json:"details"`
 	// PublishedAt is when the source first published it. Optional.

@@ -13,6 +13,12 @@ const (
 	Microformats Syntax = "microformats"
 	HCalendar    Syntax = "hcalendar"
 	ICalendar    Syntax = "icalendar"
+	// AppData is an object of a page's own data, CalendarLink a link that adds an event to a calendar, TimeElement an
+	// entry of a list with a time element, FeedEntry one of a feed.
+	AppData      Syntax = "app-data"
+	CalendarLink Syntax = "calendar-link"
+	TimeElement  Syntax = "time"
+	FeedEntry    Syntax = "feed"
 	// PlatformEvent is an event object of a platform, PostText a text written there.
 	PlatformEvent Syntax = "platform-event"
 	PostText      Syntax = "post"

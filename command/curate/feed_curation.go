@@ -51,10 +51,7 @@ type FeedCuration struct {
 	merging   *merging
 	log       *slog.Logger
 	index     *index
-	acts      func(ctx context.Context, tasks []task) error
 }
-
-var _ eventstore.Comparable = (*FeedCuration)(nil)
 
 // NewFeedCuration returns a curation of the feeds. A curation runs once. Happenings that are over are kept for a time;
 // 0 means forever.
@@ -67,35 +64,27 @@ func NewFeedCuration(store eventstore.Store, publisher Publisher, memory Memory,
 		merging:   newMerging(store, likeness, keep, log),
 		log:       log,
 	}
-	c.index, c.acts = newIndex(&c.ProcessState, keep), c.act
+	c.index = newIndex(&c.ProcessState, keep)
 	return c
 }
 
-// Name implements eventstore.ProcessManager.
-func (*FeedCuration) Name() string { return FeedCurationName }
-
-// Version implements eventstore.ProcessManager.
-func (*FeedCuration) Version() int { return 2 }
-
-// Filter implements eventstore.ProcessManager.
-func (*FeedCuration) Filter() eventstore.Filter {
-	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category,
-		retirement.Aggregate.Category)
+// Traits implements eventstore.ProcessManager. Happenings, which the memory follows from, are retired.
+func (c *FeedCuration) Traits() eventstore.Traits {
+	return eventstore.Traits{
+		Name:    FeedCurationName,
+		Version: 2,
+		Filter: eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category, happening.Aggregate.Category,
+			retirement.Aggregate.Category),
+		Folded: &eventstore.Folded{
+			Filter: eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category),
+			Fold: func(recorded *eventstore.Recorded) error {
+				_, _, err := c.index.apply(&event{Recorded: recorded})
+				return err
+			},
+			Rows: func() ([]eventstore.SavedRow, error) { return c.Rows("feed") },
+		},
+	}
 }
-
-// Folds implements eventstore.Comparable.
-func (*FeedCuration) Folds() eventstore.Filter {
-	return eventstore.Categories(feed.Aggregate.Category, source.Aggregate.Category)
-}
-
-// Fold implements eventstore.Comparable.
-func (c *FeedCuration) Fold(recorded *eventstore.Recorded) error {
-	_, _, err := c.index.apply(&event{Recorded: recorded})
-	return err
-}
-
-// Folded implements eventstore.Comparable: happenings, which the memory follows from, are retired.
-func (c *FeedCuration) Folded() ([]eventstore.SavedRow, error) { return c.Rows("feed") }
 
 // task is a change with the event that it follows from.
 type task struct {
@@ -163,7 +152,7 @@ func (c *FeedCuration) curate(ctx context.Context, recorded []eventstore.Recorde
 			return err
 		}
 	}
-	if err := c.acts(ctx, tasks); err != nil {
+	if err := c.act(ctx, tasks); err != nil {
 		return err
 	}
 	changed := c.index.happenings.changed
@@ -195,7 +184,7 @@ func (c *FeedCuration) curateSweep(ctx context.Context, event []eventstore.Recor
 			c.index.happenings, after = newRecalled(known), last
 			tasks, err := c.follow(nil, &event[0], c.index.sweep(s))
 			if err == nil {
-				err = c.acts(ctx, tasks)
+				err = c.act(ctx, tasks)
 			}
 			if err == nil && len(c.index.happenings.changed) > 0 {
 				err = c.memory.Keep(ctx, c.index.happenings.changed, nil)
@@ -310,7 +299,7 @@ func (c *FeedCuration) execute(ctx context.Context, id uuid.UUID, t task) error 
 		if err != nil {
 			return err
 		}
-		if told, err := c.publishedBefore(ctx, t, loaded.State); err != nil || told {
+		if published, err := c.publishedBefore(ctx, t, loaded.State); err != nil || published {
 			return err
 		}
 		details = loaded.State.Combine().Details

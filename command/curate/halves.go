@@ -22,10 +22,12 @@ type oneSidedMerge struct {
 }
 
 // recordSide adds one side of a merge or split. The second side completes the pair and removes it.
-func recordSide(oneSided map[oneSidedMerge]happening.Event, stays, goes oneSidedMerge, event happening.Event) {
-	which := stays
+// Each names the other happening.
+func recordSide(oneSided map[oneSidedMerge]happening.Event, which oneSidedMerge, own uuid.UUID, event happening.Event) {
 	if which.goes == uuid.Nil {
-		which = goes
+		which.goes = own
+	} else {
+		which.stays = own
 	}
 	if _, other := oneSided[which]; other {
 		delete(oneSided, which)

@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,23 +25,9 @@ import (
 type Likeness interface {
 	// Note replaces the marks of happenings. It returns for each the happenings that share a key with it, or a place or a
 	// title together with the start or the day; a limited number of them. At is the time of the marks.
-	Note(ctx context.Context, all []Findable, at time.Time) (alike map[uuid.UUID][]uuid.UUID, err error)
+	Note(ctx context.Context, marks map[uuid.UUID][]match.Mark, at time.Time) (alike map[uuid.UUID][]uuid.UUID, err error)
 	// Compared stores the results of comparisons, at the latest with the next Memory.Keep.
 	Compared(ctx context.Context, all []Comparison) error
-}
-
-// Findable is a happening with its marks.
-type Findable struct {
-	Happening uuid.UUID
-	Marks     []Mark64
-}
-
-// Mark64 is the hash of a key, or of a date together with a place or a title.
-type Mark64 struct {
-	Hash int64
-	Kind match.Kind
-	Day  string    // day of the happening; "" for a key
-	At   time.Time // start of the happening; zero for a key or if only the day is known
 }
 
 // Comparison is the result of comparing two happenings. A has the lower id.
@@ -84,13 +70,10 @@ func newMerging(store eventstore.Store, likeness Likeness, keep time.Duration, l
 }
 
 // react processes the happening events of a batch. It returns the happenings that are merged into others, and whether
-// comparisons are to be stored. A nil merging merges nothing.
+// comparisons are to be stored.
 func (m *merging) react(
 	ctx context.Context, events []event, replayed func(*eventstore.Recorded) bool,
 ) (merged map[uuid.UUID]bool, compared bool, err error) {
-	if m == nil {
-		return nil, false, nil
-	}
 	changed, oneSided, at := m.changed(events, replayed)
 	if err := m.finish(ctx, oneSided); err != nil {
 		return nil, false, err
@@ -103,12 +86,12 @@ func (m *merging) react(
 	}
 	merged = map[uuid.UUID]bool{}
 	var roots, into []uuid.UUID
-	findable := make([]Findable, 0, len(changed))
+	marks := make(map[uuid.UUID][]match.Mark, len(changed))
 	for _, id := range changed {
 		p := m.profiles.get(id)
 		if p.State.Into == uuid.Nil {
 			roots = append(roots, id)
-			findable = append(findable, Findable{Happening: id, Marks: marks(p.subject)})
+			marks[id] = p.subject.Marks()
 			continue
 		}
 		merged[id] = true
@@ -117,7 +100,7 @@ func (m *merging) react(
 	if err := m.forwardEach(ctx, changed, into, at); err != nil {
 		return nil, false, err
 	}
-	alike, err := m.likeness.Note(ctx, findable, at)
+	alike, err := m.likeness.Note(ctx, marks, at)
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,11 +113,7 @@ func (m *merging) react(
 			merged[id] = true
 		}
 	}
-	list := make([]Comparison, 0, len(results))
-	for _, c := range results {
-		list = append(list, c)
-	}
-	return merged, len(list) > 0, m.likeness.Compared(ctx, list)
+	return merged, len(results) > 0, m.likeness.Compared(ctx, slices.Collect(maps.Values(results)))
 }
 
 // forwardEach forwards the observations of merged happenings to those that stay.
@@ -215,12 +194,11 @@ func (m *merging) changed(events []event, replayed func(*eventstore.Recorded) bo
 			continue // follows from the other events
 		case happening.Merged:
 			m.profiles.forget(id)
-			recordSide(oneSided, oneSidedMerge{stays: id, goes: e.From}, oneSidedMerge{stays: e.Into, goes: id}, e)
+			recordSide(oneSided, oneSidedMerge{stays: e.Into, goes: e.From}, id, e)
 			continue
 		case happening.Split:
 			m.profiles.forget(id)
-			recordSide(oneSided, oneSidedMerge{stays: id, goes: e.From, split: true}, oneSidedMerge{stays: e.Into, goes: id,
-				split: true}, e)
+			recordSide(oneSided, oneSidedMerge{stays: e.Into, goes: e.From, split: true}, id, e)
 			continue
 		}
 		if events[i].Revision == 0 && !replayed(events[i].Recorded) {
@@ -268,28 +246,6 @@ func (m *merging) load(ctx context.Context, ids []uuid.UUID, at time.Time) error
 		m.profiles.put(id, found[i])
 	}
 	return nil
-}
-
-func marks(s match.Subject) []Mark64 {
-	hash := func(text string) int64 {
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(text))
-		return int64(h.Sum64()) //nolint:gosec // any number will do
-	}
-	blocks := s.Blocks()
-	all := make([]Mark64, 0, len(blocks)+len(s.Keys()))
-	for _, key := range s.Keys() {
-		all = append(all, Mark64{Hash: hash("key " + key), Kind: match.Key})
-	}
-	for _, block := range blocks {
-		all = append(all, Mark64{
-			Hash: hash(block.Day + "|" + block.Of),
-			Kind: block.Kind,
-			Day:  block.Day,
-			At:   block.At,
-		})
-	}
-	return all
 }
 
 // stays follows merges from a happening to the one that stays. It returns uuid.Nil for a ring, which no merge makes.
@@ -422,8 +378,8 @@ func (m *merging) forward(ctx context.Context, stays, goes *profile, at time.Tim
 	if err := m.whole(ctx, goes); err != nil {
 		return err
 	}
-	for teller, t := range goes.State.Tellings {
-		of := teller.Of
+	for from, t := range goes.State.Sightings {
+		of := from.Of
 		if of == uuid.Nil {
 			of = goes.id
 		}

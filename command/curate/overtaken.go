@@ -36,7 +36,7 @@ func (c *FeedCuration) loadAdded(ctx context.Context, events []event) error {
 		}
 		if _, known := last[id]; !known {
 			var err error
-			if last[id], err = c.merging.lastMerged(ctx, c.store, id); err != nil {
+			if last[id], err = c.merging.lastMerged(ctx, id); err != nil {
 				return err
 			}
 		}
@@ -56,15 +56,12 @@ func (c *FeedCuration) loadAdded(ctx context.Context, events []event) error {
 }
 
 // lastMerged returns the revision at which a happening was last merged into another one; NoStream if never.
-func (m *merging) lastMerged(ctx context.Context, store eventstore.Store, id uuid.UUID) (eventstore.Revision, error) {
+func (m *merging) lastMerged(ctx context.Context, id uuid.UUID) (eventstore.Revision, error) {
 	last := eventstore.NoStream
-	if m == nil {
-		return last, nil
-	}
 	if p := m.profiles.get(id); p != nil && p.State.Into == uuid.Nil && len(p.State.Apart) == 0 {
 		return last, nil
 	}
-	for recorded, err := range store.Read(ctx, happening.Aggregate.Stream(id), 0) {
+	for recorded, err := range m.store.Read(ctx, happening.Aggregate.Stream(id), 0) {
 		if errors.Is(err, eventstore.ErrStreamDeleted) {
 			return last, nil
 		}

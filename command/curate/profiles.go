@@ -42,16 +42,16 @@ func newProfile(id uuid.UUID, loaded eventstore.Loaded[happening.State], at time
 // update takes over a state that was read or written.
 func (p *profile) update(loaded eventstore.Loaded[happening.State]) {
 	p.overAt = loaded.State.OverAt()
-	p.Loaded, p.whole, p.observed = loaded, true, len(loaded.State.Tellings) > 0
-	p.shownBy = make(map[uuid.UUID]match.Dates, len(loaded.State.Tellings))
-	for teller, t := range loaded.State.Tellings {
+	p.Loaded, p.whole, p.observed = loaded, true, len(loaded.State.Sightings) > 0
+	p.shownBy = make(map[uuid.UUID]match.Dates, len(loaded.State.Sightings))
+	for from, t := range loaded.State.Sightings {
 		if !t.Stale {
-			p.shownBy[teller.Source] = append(p.shownBy[teller.Source], match.DatesOf(t.Details, p.at)...)
+			p.shownBy[from.Source] = append(p.shownBy[from.Source], match.DatesOf(t.Details, p.at)...)
 		}
 	}
 }
 
-func (p *profile) evictData() { p.State.Tellings, p.whole = nil, false }
+func (p *profile) evictData() { p.State.Sightings, p.whole = nil, false }
 
 // bond returns what connects two profiles. Single dates that another source shows as a series are not two events.
 func (p *profile) bond(o *profile) match.Bond {

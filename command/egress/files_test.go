@@ -51,7 +51,7 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 	awaitOpened(t, files, 0)
 }
 
-// A panic while a connection is made gives its file back.
+// A panic while a connection is made releases its file.
 func TestFilesAreGivenBackAfterAPanic(t *testing.T) {
 	t.Parallel()
 	files := NewFiles(1)

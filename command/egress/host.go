@@ -22,7 +22,7 @@ type host struct {
 	addrs []netip.Addr
 }
 
-// parseHost reads a host without brackets and port, as [url.URL.Hostname] gives it. It knows the spellings that
+// parseHost reads a host without brackets and port, as [url.URL.Hostname] returns it. It knows the spellings that
 // inet_aton, browsers and IDNA accept. A host whose last label is a number must be an address, as in the WHATWG URL
 // standard, so that no exotic reading is left to chance.
 func parseHost(raw string) (host, error) {

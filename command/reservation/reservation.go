@@ -1,4 +1,4 @@
-// Package reservation gives names that callers choose (externalIds) to their owners, so that of many concurrent
+// Package reservation reserves the names that callers choose (externalIds) for their owners, so that of many concurrent
 // requests for one name exactly one gets it.
 //
 //	free ──reserve──▶ reserved ──(the owner is created, or renamed)──▶ owned ──(renamed, or deleted)──▶ release ──▶ free
@@ -35,8 +35,8 @@ const (
 	abandonedAfter = time.Minute
 	// requestLimit ends a request long before others take its reservation for abandoned.
 	requestLimit = abandonedAfter / 2
-	// courtesy is the time that a request has to create the owner of a reserved name, before others create it.
-	courtesy = 250 * time.Millisecond
+	// ownerGracePeriod is the time that a request has to create the owner of a reserved name, before others create it.
+	ownerGracePeriod = 250 * time.Millisecond
 
 	contention = 10 * time.Second // longer than others take on a busy machine
 	pause      = 10 * time.Millisecond
@@ -103,7 +103,7 @@ func (n Names) Upsert(
 	ctx context.Context, metadata eventstore.Metadata, name Name, create, replace func(context.Context, uuid.UUID) error,
 ) error {
 	return n.untilSettled(ctx, func(ctx context.Context, waited time.Duration) error {
-		found, err := n.look(ctx, name)
+		found, err := n.read(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (n Names) Upsert(
 		case pending:
 			return errPending
 		case ownerless:
-			if waited < courtesy && found.age < courtesy {
+			if waited < ownerGracePeriod && found.age < ownerGracePeriod {
 				return errPending
 			}
 		case free, abandoned:
@@ -186,7 +186,7 @@ func (n Names) releaseAt(
 
 // reserveFor reserves a name for an owner that exists. If the owner has the reservation already, it is renewed.
 func (n Names) reserveFor(ctx context.Context, metadata eventstore.Metadata, name Name, owner uuid.UUID) error {
-	found, err := n.look(ctx, name)
+	found, err := n.read(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ type reserved struct {
 	age      time.Duration
 }
 
-func (n Names) look(ctx context.Context, name Name) (reserved, error) {
+func (n Names) read(ctx context.Context, name Name) (reserved, error) {
 	loaded, err := externalid.Aggregate.Load(ctx, n.Store, name.stream())
 	if err != nil {
 		return reserved{}, err

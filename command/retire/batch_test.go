@@ -113,10 +113,14 @@ func TestBatch(t *testing.T) {
 	if !b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusSucceeded, taken)}, failedTwice)) {
 		t.Fatal("there was no room")
 	}
+	if !b.add(sent([]delivery.Event{attempted(1, noon, delivery.StatusFailed, refused)},
+		[]delivery.Event{delivery.Superseded{At: noon}})) {
+		t.Fatal("there was no room for another one")
+	}
 	want := retirement.Retired{
 		Batch:        b.retired.Batch,
 		Before:       noon.AddDate(1, 0, 0),
-		Publications: []retirement.Publication{{ID: event, To: []int{0, 1}}},
+		Publications: []retirement.Publication{{ID: event, To: []int{0, 1}}, {ID: event, To: []int{0, 1}}},
 		Destinations: []retirement.Destination{{ID: alpha, Organization: one}, {ID: beta, Organization: other}},
 		Outcomes: []retirement.Outcomes{
 			{
@@ -125,13 +129,15 @@ func TestBatch(t *testing.T) {
 				Type:      "news.item.added",
 				FeedID:    feed,
 				Succeeded: 1,
+				Failed:    1,
 			},
 			{
-				To:        1,
-				Day:       "2026-11-21",
-				Type:      "news.item.added",
-				FeedID:    feed,
-				Succeeded: 1,
+				To:         1,
+				Day:        "2026-11-21",
+				Type:       "news.item.added",
+				FeedID:     feed,
+				Succeeded:  1,
+				Superseded: 1,
 			},
 		},
 		Attempts: []retirement.Attempts{
@@ -159,40 +165,49 @@ func TestBatch(t *testing.T) {
 				DurationMicros: 1200,
 				Count:          1,
 			},
+			{
+				To:             0,
+				Day:            "2026-11-21",
+				FailureReason:  "http_status",
+				ResponseStatus: 500,
+				DurationMicros: 99_000,
+				Count:          1,
+				Deliveries:     1,
+				LastAt:         noon,
+			},
 		},
 	}
-	if diff := cmp.Diff(want, b.retired); diff != "" {
+	if diff := cmp.Diff(want, b.retired); diff != "" || b.retired.Batch == uuid.Nil {
 		t.Errorf("batch (-want +got):\n%s", diff)
 	}
 }
 
-// However many deliveries an event has, what is recorded of them fits into an append, or the event stays.
+// However many deliveries events have, what is recorded of them fits into an append, or the event stays.
 func TestBatchFitsAppend(t *testing.T) {
 	t.Parallel()
-	fits := 0
-	for _, n := range []int{100, 500, 5000} {
-		p := sent(nil, nil)
-		p.dispatched[0].Deliveries = nil
-		for i := range n {
-			to := uuid.NewSHA1(feed, fmt.Append(nil, i))
-			scheduled := dispatch.Scheduled{Destination: to, Organization: one}
-			p.dispatched[0].Deliveries = append(p.dispatched[0].Deliveries, scheduled)
-			p.deliveries[dispatch.DeliveryID(event, to)] = []delivery.Event{
-				attempted(1, noon.AddDate(0, 0, i), delivery.StatusPending, refused),
-				attempted(2, noon.AddDate(0, 0, i), delivery.StatusFailed, refused),
-			}
+	for deliveries, most := range map[int]int{1: 1000, 100: 20, 500: 4, 5000: 0} {
+		b, fits := newBatch(noon.AddDate(100, 0, 0)), 0
+		for ; fits <= most && b.add(sentTo(deliveries, fits)); fits++ { //nolint:revive // until it is full
 		}
-		b := newBatch(noon.AddDate(100, 0, 0))
-		if !b.add(p) {
-			continue
-		}
-		fits++
 		_, data, err := retirement.Events.Encode(b.retired)
-		if err != nil || len(data) > 1<<20 {
-			t.Errorf("%d deliveries take %d bytes, %v", n, len(data), err)
+		if err != nil || len(data) > 1<<20 || fits > most || fits == 0 && most > 0 {
+			t.Errorf("%d events of %d deliveries take %d bytes, %v", fits, deliveries, len(data), err)
 		}
 	}
-	if fits != 2 {
-		t.Errorf("%d events fit", fits)
+}
+
+// sentTo is an event with deliveries to other destinations than any other one.
+func sentTo(deliveries, number int) *published {
+	p := sent(nil, nil)
+	p.dispatched[0].Deliveries = nil
+	for i := range deliveries {
+		to := uuid.NewSHA1(feed, fmt.Append(nil, number, i))
+		scheduled := dispatch.Scheduled{Destination: to, Organization: one}
+		p.dispatched[0].Deliveries = append(p.dispatched[0].Deliveries, scheduled)
+		p.deliveries[dispatch.DeliveryID(event, to)] = []delivery.Event{
+			attempted(1, noon.AddDate(0, 0, i), delivery.StatusPending, refused),
+			attempted(2, noon.AddDate(0, 0, i), delivery.StatusFailed, refused),
+		}
 	}
+	return p
 }

@@ -18,8 +18,8 @@ type happeningBatch struct {
 	feeds    map[uuid.UUID]int      // their indexes
 	shown    map[uuid.UUID]int      // by source
 	feedback map[retirement.Feedback]int
-	filled   []Filled // by the backfills of which items came
-	fills    map[Filled]struct{}
+	filled   []retirement.Filled // by the backfills of which items came
+	fills    map[retirement.Filled]struct{}
 	weight   int
 	// curated is a position up to which all happenings are in their feeds.
 	curated eventstore.Position
@@ -32,7 +32,7 @@ func newHappeningBatch(before time.Time) *happeningBatch {
 		feeds:    map[uuid.UUID]int{},
 		shown:    map[uuid.UUID]int{},
 		feedback: map[retirement.Feedback]int{},
-		fills:    map[Filled]struct{}{},
+		fills:    map[retirement.Filled]struct{}{},
 	}
 }
 
@@ -47,11 +47,11 @@ const (
 // add adds a group that is over. It reports false if the batch has no room for it.
 func (b *happeningBatch) add(g group) bool {
 	if _, twice := b.have[g[0].id]; twice {
-		return true // another telling of it is on the same page
+		return true // another sighting of it is on the same page
 	}
 	weight := 0
 	for i := range g {
-		weight += happeningWeight + len(g[i].state.Tellings)*shownWeight
+		weight += happeningWeight + len(g[i].state.Sightings)*shownWeight
 		for _, stream := range g[i].items {
 			weight += itemWeight + len(stream.events)*feedbackWeight
 		}
@@ -69,9 +69,9 @@ func (b *happeningBatch) add(g group) bool {
 // count adds a happening with its items.
 func (b *happeningBatch) count(m *member) {
 	b.have[m.id] = struct{}{}
-	for teller := range m.state.Tellings {
-		if teller.Of == uuid.Nil {
-			b.retired.Shown[b.source(teller)].Happenings++
+	for from := range m.state.Sightings {
+		if from.Of == uuid.Nil {
+			b.retired.Shown[b.source(from)].Happenings++
 		}
 	}
 	of := retirement.Happening{ID: m.id}
@@ -91,12 +91,12 @@ func (b *happeningBatch) count(m *member) {
 	b.retired.Happenings = append(b.retired.Happenings, of)
 }
 
-func (b *happeningBatch) source(teller happening.Teller) int {
-	at, known := b.shown[teller.Source]
+func (b *happeningBatch) source(from happening.SightingKey) int {
+	at, known := b.shown[from.Source]
 	if !known {
 		at = len(b.retired.Shown)
-		b.shown[teller.Source] = at
-		b.retired.Shown = append(b.retired.Shown, retirement.Shown{SourceID: teller.Source})
+		b.shown[from.Source] = at
+		b.retired.Shown = append(b.retired.Shown, retirement.Shown{SourceID: from.Source})
 	}
 	return at
 }
@@ -112,7 +112,7 @@ func (b *happeningBatch) feed(id uuid.UUID) int {
 }
 
 func (b *happeningBatch) added(e item.Added) {
-	by := Filled{Feed: e.FeedID, Source: e.SourceID}
+	by := retirement.Filled{Feed: e.FeedID, Source: e.SourceID}
 	if _, known := b.fills[by]; e.Backfill && !known {
 		b.fills[by] = struct{}{}
 		b.filled = append(b.filled, by)

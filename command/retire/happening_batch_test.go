@@ -15,10 +15,10 @@ func TestHappeningBatch(t *testing.T) {
 	t.Parallel()
 	root, member := uuid.New(), uuid.New()
 	site, page := uuid.New(), uuid.New()
-	tellings := func(tellers ...happening.Teller) happening.State {
-		s := happening.State{Tellings: map[happening.Teller]happening.Telling{}}
-		for _, teller := range tellers {
-			s.Tellings[teller] = happening.Telling{}
+	sightings := func(keys ...happening.SightingKey) happening.State {
+		s := happening.State{Sightings: map[happening.SightingKey]happening.Sighting{}}
+		for _, from := range keys {
+			s.Sightings[from] = happening.Sighting{}
 		}
 		return s
 	}
@@ -41,7 +41,7 @@ func TestHappeningBatch(t *testing.T) {
 	g := group{
 		{
 			id:    root,
-			state: tellings(happening.Teller{Source: site}, happening.Teller{Source: page, Of: member}),
+			state: sightings(happening.SightingKey{Source: site}, happening.SightingKey{Source: page, Of: member}),
 			items: []itemStream{{feed, []item.Event{
 				item.Added{FeedID: feed, SourceID: site, Backfill: true},
 				given(one),
@@ -51,12 +51,16 @@ func TestHappeningBatch(t *testing.T) {
 		},
 		{
 			id:    member,
-			state: tellings(happening.Teller{Source: page}),
-			items: []itemStream{{feed, []item.Event{item.Added{FeedID: feed, SourceID: page}, item.Removed{}}}},
+			state: sightings(happening.SightingKey{Source: page}, happening.SightingKey{Source: site}),
+			items: []itemStream{{feed, []item.Event{
+				item.Added{FeedID: feed, SourceID: page},
+				item.Removed{},
+				item.Added{FeedID: feed, SourceID: site, Backfill: true},
+			}}},
 		},
 	}
 	b := newHappeningBatch(noon.AddDate(1, 0, 0))
-	for range 2 { // the second time it is another telling of it
+	for range 2 { // the second time it is another sighting of it
 		if !b.add(g) {
 			t.Fatal("there was no room")
 		}
@@ -66,16 +70,16 @@ func TestHappeningBatch(t *testing.T) {
 		Before:     noon.AddDate(1, 0, 0),
 		Happenings: []retirement.Happening{{ID: root, In: []int{0}}, {ID: member, In: []int{0}}},
 		Feeds:      []uuid.UUID{feed},
-		Shown:      []retirement.Shown{{SourceID: site, Happenings: 1}, {SourceID: page, Happenings: 1}},
+		Shown:      []retirement.Shown{{SourceID: site, Happenings: 2}, {SourceID: page, Happenings: 1}},
 		Feedback: []retirement.Feedback{
 			counted(one, 2),
 			counted(other, 1),
 		},
 	}
-	if diff := cmp.Diff(want, b.retired); diff != "" {
+	if diff := cmp.Diff(want, b.retired); diff != "" || b.retired.Batch == uuid.Nil {
 		t.Errorf("batch (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]Filled{{feed, site}}, b.filled); diff != "" {
+	if diff := cmp.Diff([]retirement.Filled{{Feed: feed, Source: site}}, b.filled); diff != "" {
 		t.Errorf("backfills (-want +got):\n%s", diff)
 	}
 }
@@ -89,7 +93,7 @@ func TestHappeningBatchFitsAppend(t *testing.T) {
 		g := group{{id: id, items: []itemStream{{uuid.New(), []item.Event{
 			item.Added{FeedID: uuid.New(), SourceID: uuid.New(), Backfill: true},
 			item.FeedbackGiven{Organization: uuid.New(), Rating: item.Negative, At: noon},
-		}}}, state: happening.State{Tellings: map[happening.Teller]happening.Telling{{Source: uuid.New()}: {}}}}}
+		}}}, state: happening.State{Sightings: map[happening.SightingKey]happening.Sighting{{Source: uuid.New()}: {}}}}}
 		if !b.add(g) {
 			break
 		}

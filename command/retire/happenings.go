@@ -18,37 +18,20 @@ import (
 	"carillon/eventstore/panics"
 )
 
-// Ended is a happening of the read model, and the end of a telling of it. It may have others.
-type Ended struct {
-	ID uuid.UUID
-	At time.Time
-}
-
-// Filled is a source in a feed.
-type Filled struct{ Feed, Source uuid.UUID }
-
-// Backfilled is a source in a feed, and the number of items that came by its backfill.
-type Backfilled struct {
-	Filled
-
-	AttachedAt time.Time
-	Added      int
-}
-
 // Happenings retires happenings that are over, in the turns of a Retirer.
 type Happenings struct {
 	Store eventstore.Store
-	// Oldest lists happenings with a telling that has ended before a time, in the order of these ends, after one of them
+	// Oldest lists happenings with a sighting that has ended before a time, in the order of these ends, after one of them
 	// (the zero value: from the first). Those that were merged into others are left out. revision is the last one of the
 	// stream of batches that these rows have applied.
-	Oldest func(ctx context.Context, before time.Time, after Ended, limit int) (
-		page []Ended, revision eventstore.Revision, err error)
+	Oldest func(ctx context.Context, before time.Time, after retirement.Old, limit int) (
+		page []retirement.Old, revision eventstore.Revision, err error)
 	// Due counts happenings that Oldest lists, and all.
 	Due irreversible.Due
 	// Feeds lists the feeds in which happenings are or were items.
 	Feeds func(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]uuid.UUID, error)
 	// Backfills returns what came by the backfills of sources in feeds.
-	Backfills func(ctx context.Context, of []Filled) ([]Backfilled, error)
+	Backfills func(ctx context.Context, of []retirement.Filled) ([]retirement.Backfilled, error)
 	// Await waits until the read models have applied the event at a position.
 	Await func(ctx context.Context, at eventstore.Position) error
 	// Curated returns a position up to which all happenings are in their feeds.
@@ -66,7 +49,7 @@ func (h *Happenings) Retire(ctx context.Context, pass irreversible.Pass) (n int,
 		return 0, last, err
 	}
 	began, last := h.Now(), eventstore.Start
-	for after := (Ended{}); ; {
+	for after := (retirement.Old{}); ; {
 		b, at, err := h.step(ctx, before, &after)
 		if err != nil {
 			return n, last, err
@@ -87,7 +70,7 @@ func (h *Happenings) Retire(ctx context.Context, pass irreversible.Pass) (n int,
 
 // step retires what is over of a page after one happening, and moves that on. It returns no batch after the last page.
 func (h *Happenings) step(
-	ctx context.Context, before time.Time, after *Ended,
+	ctx context.Context, before time.Time, after *retirement.Old,
 ) (b *happeningBatch, at eventstore.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
@@ -111,7 +94,7 @@ func (h *Happenings) step(
 
 // fill adds the happenings of a page that are over to a batch, until that is full, and returns how many it has looked
 // at, at least one.
-func (h *Happenings) fill(ctx context.Context, b *happeningBatch, page []Ended) (looked int, err error) {
+func (h *Happenings) fill(ctx context.Context, b *happeningBatch, page []retirement.Old) (looked int, err error) {
 	for looked < len(page) {
 		part := page[looked:min(looked+readers, len(page))]
 		all := make([]group, len(part))

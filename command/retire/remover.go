@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
@@ -35,8 +34,6 @@ type Remover struct {
 	tombstone func(ctx context.Context, stream string) error
 }
 
-var _ eventstore.ProcessManager = (*Remover)(nil)
-
 // NewRemover makes a remover, with the function that seals the log up to an event, and the one that ends a stream of
 // the store permanently; each run of it wants a fresh one.
 func NewRemover(
@@ -46,18 +43,14 @@ func NewRemover(
 	return &Remover{store: store, seal: seal, tombstone: tombstone}
 }
 
-// Name implements eventstore.ProcessManager.
-func (*Remover) Name() string { return RemoverName }
-
-// Version implements eventstore.ProcessManager.
-func (*Remover) Version() int { return 1 }
-
-// Lingers implements eventstore.Lingerer.
-func (*Remover) Lingers() bool { return true }
-
-// Filter implements eventstore.ProcessManager.
-func (*Remover) Filter() eventstore.Filter {
-	return eventstore.Categories(retirement.Aggregate.Category)
+// Traits implements eventstore.ProcessManager.
+func (*Remover) Traits() eventstore.Traits {
+	return eventstore.Traits{
+		Name:    RemoverName,
+		Version: 1,
+		Filter:  eventstore.Categories(retirement.Aggregate.Category),
+		Lingers: true,
+	}
 }
 
 // React implements eventstore.ProcessManager.
@@ -139,7 +132,7 @@ func (r *Remover) remove(
 	}
 	// It is also the newest event then: what waits for the head of the store sees no tombstones.
 	_, err := retirement.Aggregate.Execute(ctx, r.store, batch,
-		retirement.Remove{At: recorded.Created.UTC().Truncate(time.Microsecond)},
+		retirement.Remove{At: recorded.RecordedAt()},
 		retirement.Options{
 			CommandID: uuid.NewSHA1(batch, []byte("removed")),
 			Metadata:  eventstore.Metadata{Actor: actor, CausationID: recorded.ID},

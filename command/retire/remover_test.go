@@ -109,6 +109,14 @@ func removes(t *testing.T, log uuid.UUID, command retirement.Command, batch uuid
 	if err != nil || !removed.State.Removed || removed.Revision != 0 {
 		t.Errorf("removed %v at revision %d, %v", removed.State.Removed, removed.Revision, err)
 	}
+	for e := range store.Read(t.Context(), retirement.Aggregate.Stream(batch), 0) {
+		metadata, err := eventstore.ParseMetadata(e.Metadata)
+		event, decodeErr := retirement.Events.Decode(&e)
+		if err != nil || decodeErr != nil || metadata.Actor != "retirement" || metadata.CausationID != recorded[0].ID ||
+			event != retirement.Event(retirement.Removed{At: recorded[0].RecordedAt()}) {
+			t.Errorf("%+v, because of %s", event, metadata.CausationID)
+		}
+	}
 	// Subscribers get events of the program alone, in a stream that has ended too.
 	all := eventstore.Categories("publication", "retirement")
 	for message, err := range store.Subscribe(t.Context(), eventstore.Start, all) {

@@ -44,12 +44,6 @@ var ErrRetiring = errors.New("another process retires")
 // actor is the actor of the events.
 const actor = "retirement"
 
-// Published is a published event of the read model.
-type Published struct {
-	ID uuid.UUID
-	At time.Time // when the store recorded it
-}
-
 // allowed returns the time before which what is over must have changed last, if it may be retired now.
 func allowed(
 	ctx context.Context, pass irreversible.Pass, act irreversible.Act, keep time.Duration, due irreversible.Due,
@@ -71,8 +65,8 @@ type Retirer struct {
 	Store eventstore.Store
 	// Oldest lists events that were published before a time, in the order of their publishing, after one of them (the
 	// zero value: from the first). revision is the last one of the stream of batches that these rows have applied.
-	Oldest func(ctx context.Context, before time.Time, after Published, limit int) (
-		page []Published, revision eventstore.Revision, err error)
+	Oldest func(ctx context.Context, before time.Time, after retirement.Old, limit int) (
+		page []retirement.Old, revision eventstore.Revision, err error)
 	// Due counts the events that were published before a time, and all.
 	Due irreversible.Due
 	// Health returns the health of destinations.
@@ -83,7 +77,7 @@ type Retirer struct {
 	Dispatched func(ctx context.Context) eventstore.Position
 	// Removed waits until the streams of the batch at a position are deleted.
 	Removed func(ctx context.Context, at eventstore.Position) error
-	// Scavenge gives the space of deleted streams back. nil means that the store does that by itself.
+	// Scavenge reclaims the space of deleted streams. nil means that the store does that by itself.
 	Scavenge func(ctx context.Context) error
 	// Lock takes the lock of the process that retires, or fails with ErrRetiring.
 	Lock func(ctx context.Context) (release func(), err error)
@@ -99,9 +93,9 @@ type Retirer struct {
 	// Started is when the process did.
 	Started time.Time
 
-	scavenged bool      // since this process started, and nothing was retired since
-	after     Published // the last event that was looked at, from which turns go on
-	walked    time.Time // when they last began with the first event
+	scavenged bool           // since this process started, and nothing was retired since
+	after     retirement.Old // the last event that was looked at, from which turns go on
+	walked    time.Time      // when they last began with the first event
 
 	mu      sync.Mutex
 	retired Totals
@@ -183,7 +177,7 @@ func (r *Retirer) retireEvents(ctx context.Context) (events int, last eventstore
 	}
 	began, deliveries := r.Now(), 0
 	if began.Sub(r.walked) >= walkEvery {
-		r.after, r.walked = Published{}, began
+		r.after, r.walked = retirement.Old{}, began
 	}
 	for {
 		b, at, err := r.step(ctx, before)
@@ -229,7 +223,7 @@ func (r *Retirer) step(ctx context.Context, before time.Time) (b *batch, at even
 
 // fill adds the events of a page that are over to a batch, until that is full, and returns how many it has looked at,
 // at least one.
-func (r *Retirer) fill(ctx context.Context, b *batch, page []Published) (looked int, err error) {
+func (r *Retirer) fill(ctx context.Context, b *batch, page []retirement.Old) (looked int, err error) {
 	for looked < len(page) {
 		part := page[looked:min(looked+readers, len(page))]
 		all := make([]*published, len(part))
@@ -260,7 +254,7 @@ func (r *Retirer) fill(ctx context.Context, b *batch, page []Published) (looked 
 }
 
 // read reads an event with all its deliveries; nil if it is not over.
-func (r *Retirer) read(ctx context.Context, of Published, b *batch) (*published, error) {
+func (r *Retirer) read(ctx context.Context, of retirement.Old, b *batch) (*published, error) {
 	p := &published{
 		id:         of.ID,
 		at:         of.At,

@@ -23,9 +23,11 @@ import (
 type world struct {
 	hangs string // the call; empty if all answer
 
-	mu      sync.Mutex
-	retired int // batches
-	removed int // streams
+	mu        sync.Mutex
+	retired   int // batches
+	removed   int // streams
+	scavenges int
+	recorded  eventstore.Proposed // at last
 }
 
 // answer waits until the caller gives up if the call hangs.
@@ -55,7 +57,7 @@ func (w *world) batches() int {
 
 // Append implements eventstore.Store.
 func (w *world) Append(
-	ctx context.Context, _ string, _ eventstore.Revision, _ []eventstore.Proposed,
+	ctx context.Context, _ string, _ eventstore.Revision, events []eventstore.Proposed,
 ) (eventstore.Appended, error) {
 	if err := w.answer(ctx, "append"); err != nil {
 		return eventstore.Appended{}, err
@@ -63,6 +65,7 @@ func (w *world) Append(
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.retired++
+	w.recorded = events[0]
 	return eventstore.Appended{Position: eventstore.Position{Commit: 1, Prepare: 1}}, nil
 }
 
@@ -106,11 +109,11 @@ func (w *world) retirer(lock *sync.Mutex) *retire.Retirer {
 	}
 	return &retire.Retirer{
 		Store: w,
-		Oldest: func(ctx context.Context, _ time.Time, after retire.Published, _ int) (
-			page []retire.Published, revision eventstore.Revision, err error,
+		Oldest: func(ctx context.Context, _ time.Time, after retirement.Old, _ int) (
+			page []retirement.Old, revision eventstore.Revision, err error,
 		) {
-			if w.batches() == 0 && after == (retire.Published{}) {
-				page = []retire.Published{{ID: uuid.New(), At: time.Now().Add(-30 * 24 * time.Hour)}}
+			if w.batches() == 0 && after == (retirement.Old{}) {
+				page = []retirement.Old{{ID: uuid.New(), At: time.Now().Add(-30 * 24 * time.Hour)}}
 			}
 			return page, eventstore.NoStream, w.answer(ctx, "rows")
 		},
@@ -120,7 +123,10 @@ func (w *world) retirer(lock *sync.Mutex) *retire.Retirer {
 		Await:      wait("read models"),
 		Dispatched: func(context.Context) eventstore.Position { return eventstore.Position{Commit: 9, Prepare: 9} },
 		Removed:    wait("remover"),
-		Scavenge:   func(ctx context.Context) error { return w.answer(ctx, "scavenge") },
+		Scavenge: func(ctx context.Context) error {
+			w.scavenges++
+			return w.answer(ctx, "scavenge")
+		},
 		Lock: func(context.Context) (release func(), err error) {
 			if !lock.TryLock() {
 				return nil, retire.ErrRetiring
@@ -231,12 +237,12 @@ func TestRetirerLooksAgainDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}
 		r, walks, turns := w.retirer(&sync.Mutex{}), 0, 0
-		r.Oldest = func(_ context.Context, _ time.Time, after retire.Published, _ int) (
-			page []retire.Published, revision eventstore.Revision, err error,
+		r.Oldest = func(_ context.Context, _ time.Time, after retirement.Old, _ int) (
+			page []retirement.Old, revision eventstore.Revision, err error,
 		) {
-			if after == (retire.Published{}) {
+			if after == (retirement.Old{}) {
 				walks++
-				return []retire.Published{{ID: uuid.New(), At: time.Now()}}, eventstore.NoStream, nil // too young
+				return []retirement.Old{{ID: uuid.New(), At: time.Now()}}, eventstore.NoStream, nil // too young
 			}
 			turns++
 			return nil, eventstore.NoStream, nil
@@ -249,6 +255,35 @@ func TestRetirerLooksAgainDaily(t *testing.T) {
 		running.Wait()
 		if walks != 2 || turns != 48 || w.batches() != 0 {
 			t.Errorf("in two days %d walks through all in %d turns", walks, turns)
+		}
+	})
+}
+
+// Space is given back after each retirement, once.
+func TestRetirerScavengesOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		r := w.retirer(&sync.Mutex{})
+		for turn, want := range []struct{ events, scavenges int }{{1, 1}, {0, 1}, {1, 2}} {
+			if w.removed = 0; turn == 2 {
+				w.retired = 0 // one more event is old enough
+				pass(24 * time.Hour)
+			}
+			n, err := r.Retire(t.Context())
+			if n != want.events || w.scavenges != want.scavenges || err != nil {
+				t.Errorf("turn %d: %d events retired, %d scavenges, %v", turn, n, w.scavenges, err)
+			}
+		}
+		if total, _ := r.Retired(); total != (retire.Totals{Events: 2}) {
+			t.Errorf("totals: %+v", total)
+		}
+		recorded := eventstore.Recorded{Type: w.recorded.Type, Data: w.recorded.Data}
+		event, err := retirement.Events.Decode(&recorded)
+		retired, is := event.(retirement.Retired)
+		metadata, metadataErr := eventstore.ParseMetadata(w.recorded.Metadata)
+		if err != nil || metadataErr != nil || !is || !retired.At.Equal(time.Now()) || metadata.Actor != "retirement" {
+			t.Errorf("recorded %+v by %q (%v, %v)", event, metadata.Actor, err, metadataErr)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"carillon/aggregates/retirement"
 	"carillon/command/irreversible"
 )
 
@@ -49,7 +50,7 @@ func (r *Retirer) Overdue(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	}
 	before := cutoff(r.Now(), r.Keep)
-	page, _, err := r.Oldest(ctx, before, Published{}, 1)
+	page, _, err := r.Oldest(ctx, before, retirement.Old{}, 1)
 	if err != nil || len(page) == 0 {
 		return 0, err
 	}

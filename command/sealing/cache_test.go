@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// oneKey is a key store that gives each owner the key that was added last.
+// oneKey is a key store in which each owner has the key that was added last.
 type oneKey struct{ wrapped []byte }
 
 func (k *oneKey) Add(_ context.Context, _ uuid.UUID, wrapped []byte) error {

@@ -32,13 +32,14 @@ type GoneError struct {
 // Error names the stream.
 func (e *GoneError) Error() string {
 	return fmt.Sprintf("%d sealed events of %s are gone: it was retired, or another client of the event store cut it; "+
-		"\"carillon audit verify\" tells which", e.Events, e.Stream)
+		"\"carillon audit verify\" shows which", e.Events, e.Stream)
 }
 
 // Wanted names what an export contains: the streams of an id.
 type Wanted struct {
 	ID         uuid.UUID
 	Categories []string
+	Linked     []string // Optional. Streams of other ids, whose first events name this one.
 	// Organization is the reader's. Events of others are withheld; uuid.Nil means that none is.
 	Organization uuid.UUID
 	Since        uint64 // Optional. Size of an earlier head to be continued.
@@ -102,10 +103,15 @@ func (s *Sealer) write(to io.Writer, first *seal.ExportHead, events []exported, 
 func (s *Sealer) collect(
 	ctx context.Context, wanted Wanted, heads uint64, first *seal.ExportHead,
 ) (events []exported, err error) {
-	streams, byTag := make([]*stored, len(wanted.Categories)), map[seal.Tag]*stored{}
-	for i, category := range wanted.Categories {
-		one := newStored(eventstore.StreamName(category, wanted.ID))
-		streams[i], byTag[seal.TagOf(one.name)] = one, one
+	streams, byTag := make([]*stored, 0, len(wanted.Categories)+len(wanted.Linked)), map[seal.Tag]*stored{}
+	for _, category := range wanted.Categories {
+		streams = append(streams, newStored(eventstore.StreamName(category, wanted.ID)))
+	}
+	for _, name := range wanted.Linked {
+		streams = append(streams, newStored(name))
+	}
+	for _, one := range streams {
+		byTag[seal.TagOf(one.name)] = one
 		if err := one.read(ctx, s.Store); err != nil {
 			return nil, err
 		}
@@ -119,9 +125,6 @@ func (s *Sealer) collect(
 		return nil, err
 	}
 	for _, one := range streams {
-		if len(one.sealed) == 0 {
-			continue
-		}
 		if err := one.uncover(ctx, s.Store); err != nil {
 			return nil, err
 		}
@@ -129,9 +132,11 @@ func (s *Sealer) collect(
 		if err != nil {
 			return nil, err
 		}
+		first.Unsealed += of.unsealed
 		if len(of.events) > 0 {
 			events = append(events, of.events...)
-			first.Streams, first.Unsealed = append(first.Streams, of.ExportStream), first.Unsealed+of.unsealed
+			of.Linked = one.id() != wanted.ID
+			first.Streams = append(first.Streams, of.ExportStream)
 		}
 	}
 	if len(events) == 0 {

@@ -129,6 +129,14 @@ func (h *Hourly) rest(last *seal.Head) time.Duration {
 	return min(sealEvery, sealEvery-h.Now().Sub(last.At))
 }
 
+// NextBy returns the time by which a head follows the last one, if anything is new.
+func NextBy(last *seal.Head, now time.Time) time.Time {
+	if due := last.At.Add(sealEvery + sealSoon); due.After(now) {
+		return due
+	}
+	return now.UTC().Add(sealAgain) // it is late
+}
+
 // Age returns the time since the log was last known to be covered by a head: one was signed, or nothing was new.
 // Without a head it is the time since the start. It also returns the newest head that is known; nil means none.
 func (h *Hourly) Age(ctx context.Context) (age time.Duration, last *seal.Head) {

@@ -25,7 +25,7 @@ var (
 	by   = eventstore.Metadata{Actor: "carillon"}
 )
 
-// log is an event store that a test can write into like somebody with the disk in hands.
+// log is an event store that a test can write into like an attacker with the disk in hands.
 type log []eventstore.Recorded
 
 func (l *log) Append(

@@ -25,6 +25,16 @@ type mutation struct {
 	index  uint64
 }
 
+// mutationOf is a mutation that needs no test.
+func mutationOf(name, kind string, index int, change func(l *log)) mutation {
+	return mutation{
+		name:   name,
+		change: func(_ *testing.T, l *log) { change(l) },
+		kind:   kind,
+		index:  uint64(index), //nolint:gosec // not negative
+	}
+}
+
 // cut writes the metadata of a stream, or a tombstone.
 func cut(l *log, stream, metadata string) {
 	at := uint64(len(*l) + 1)
@@ -75,45 +85,29 @@ func changes() (list []mutation) {
 		"type":     func(e *eventstore.Recorded) { e.Type += "x" },
 		"id":       func(e *eventstore.Recorded) { e.ID[0] ^= 1 },
 		"data":     func(e *eventstore.Recorded) { e.Data = bytes.Replace(e.Data, []byte(`"`), []byte(` "`), 1) },
-		"metadata": func(e *eventstore.Recorded) { e.Metadata = []byte(`{"actor":"somebody","schemaVersion":1}`) },
+		"metadata": func(e *eventstore.Recorded) { e.Metadata = []byte(`{"actor":"another","schemaVersion":1}`) },
 		"time":     func(e *eventstore.Recorded) { e.Created = e.Created.Add(time.Microsecond) },
 	} {
 		for _, at := range places {
-			list = append(list, mutation{
-				name:   fmt.Sprintf("%s of event %d", field, at),
-				change: func(_ *testing.T, l *log) { change(&(*l)[at]) },
-				kind:   treeheads.Changed,
-				index:  uint64(at),
-			})
+			list = append(list, mutationOf(fmt.Sprintf("%s of event %d", field, at), treeheads.Changed, at,
+				func(l *log) { change(&(*l)[at]) }))
 		}
 	}
 	for _, at := range places { // an event that is in another stream is missing from its own
-		list = append(list, mutation{
-			name:   fmt.Sprintf("stream of event %d", at),
-			change: func(_ *testing.T, l *log) { (*l)[at].Stream = "feed-" + uuid.Nil.String() },
-			kind:   treeheads.Missing,
-			index:  uint64(at),
-		})
+		list = append(list, mutationOf(fmt.Sprintf("stream of event %d", at), treeheads.Missing, at,
+			func(l *log) { (*l)[at].Stream = "feed-" + uuid.Nil.String() }))
 	}
 	return list
 }
 
 func cuts() (list []mutation) {
 	for _, at := range places {
-		list = append(list, mutation{
-			name:   fmt.Sprintf("event %d is cut", at),
-			change: func(_ *testing.T, l *log) { *l = slices.Delete(*l, at, at+1) },
-			kind:   treeheads.Missing,
-			index:  uint64(at),
-		})
+		list = append(list, mutationOf(fmt.Sprintf("event %d is cut", at), treeheads.Missing, at,
+			func(l *log) { *l = slices.Delete(*l, at, at+1) }))
 	}
 	for _, at := range []int{0, 5, 12, 33} {
-		list = append(list, mutation{
-			name:   fmt.Sprintf("5 events from %d on are cut", at),
-			change: func(_ *testing.T, l *log) { *l = slices.Delete(*l, at, at+5) },
-			kind:   treeheads.Missing,
-			index:  uint64(at + 4),
-		})
+		list = append(list, mutationOf(fmt.Sprintf("5 events from %d on are cut", at), treeheads.Missing, at+4,
+			func(l *log) { *l = slices.Delete(*l, at, at+5) }))
 	}
 	return append(list,
 		mutation{
@@ -148,12 +142,9 @@ func cuts() (list []mutation) {
 func swaps() (list []mutation) {
 	for _, at := range places {
 		other := (at + 2) % 42
-		list = append(list, mutation{
-			name:   fmt.Sprintf("events %d and %d are swapped", at, other),
-			change: func(_ *testing.T, l *log) { (*l)[at], (*l)[other] = (*l)[other], (*l)[at] },
-			kind:   treeheads.Moved,
-			index:  uint64(min(at, other)),
-		})
+		name := fmt.Sprintf("events %d and %d are swapped", at, other)
+		list = append(list, mutationOf(name, treeheads.Moved, min(at, other),
+			func(l *log) { (*l)[at], (*l)[other] = (*l)[other], (*l)[at] }))
 	}
 	return list
 }
@@ -162,12 +153,8 @@ func additions(original *log) (list []mutation) {
 	for _, at := range places {
 		forged := (*original)[0]
 		forged.Stream, forged.ID = "feed-"+uuid.Nil.String(), uuid.Nil
-		list = append(list, mutation{
-			name:   fmt.Sprintf("an event is added before %d", at),
-			change: func(_ *testing.T, l *log) { *l = slices.Insert(*l, at, forged) },
-			kind:   treeheads.Added,
-			index:  uint64(at),
-		})
+		list = append(list, mutationOf(fmt.Sprintf("an event is added before %d", at), treeheads.Added, at,
+			func(l *log) { *l = slices.Insert(*l, at, forged) }))
 	}
 	return list
 }

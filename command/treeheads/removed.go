@@ -76,9 +76,9 @@ func (s *settings) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// judge separates the leaves of retired events from those of events that are missing, and names the streams that were
-// cut.
-func (w *walk) judge() {
+// classify separates the leaves of retired events from those of events that are missing, and names the streams that
+// were cut.
+func (w *walk) classify() {
 	inOrder := func(a, b place) int { return cmp.Compare(w.gone[a], w.gone[b]) }
 	for _, at := range slices.SortedFunc(maps.Keys(w.gone), inOrder) {
 		s := w.cuts[at.tag]

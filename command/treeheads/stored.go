@@ -29,6 +29,9 @@ func newStored(name string) *stored {
 	return &stored{name: name, events: map[eventstore.Revision]eventstore.Recorded{}}
 }
 
+// id returns the id in the stream's name.
+func (s *stored) id() uuid.UUID { return (&eventstore.Recorded{Stream: s.name}).StreamID() }
+
 // read reads the events that the store shows.
 func (s *stored) read(ctx context.Context, store eventstore.Store) error {
 	for e, err := range store.Read(ctx, s.name, 0) {
@@ -98,10 +101,9 @@ func (s *stored) part(reader uuid.UUID) (p part, err error) {
 		meta, err := eventstore.ParseMetadata(e.Metadata)
 		return reader == uuid.Nil || cmp.Or(meta.Organization, owner.Organization) == reader, err
 	}
-	p.ExportStream = seal.ExportStream{
-		Stream: s.name,
-		First:  s.sealed[0].revision,
-		Last:   s.sealed[len(s.sealed)-1].revision,
+	p.Stream, p.Last = s.name, eventstore.NoStream
+	if n := len(s.sealed); n > 0 {
+		p.First, p.Last = s.sealed[0].revision, s.sealed[n-1].revision
 	}
 	for _, place := range s.sealed {
 		e := s.events[place.revision]

@@ -218,7 +218,7 @@ func (w *walk) finish(ctx context.Context) error {
 		w.kept.pass(1)
 	}
 	w.kept.finish()
-	w.judge()
+	w.classify()
 	return nil
 }
 

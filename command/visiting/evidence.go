@@ -1,98 +1,98 @@
 package visiting
 
 import (
+	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/command/collect"
-	"carillon/command/collect/extract/timing"
 	"carillon/command/collect/identity"
 	"carillon/command/collect/match"
 )
 
-// newTelling returns the telling of an observation, with the identity that it gives by itself.
-func newTelling(o collect.Observation, dates []byte) Telling {
-	t := Telling{
+// newSighting returns the sighting of an observation, with the identity that it gives by itself.
+func newSighting(o collect.Observation, dates []byte) Sighting {
+	t := Sighting{
 		Identity:    Identity{Happening: happening.DeriveID(o.Key), Key: o.Key},
 		Observation: o,
 		Dates:       dates,
-		programme:   programmeOf(&o.Details),
+	}
+	add := func(key string, bond match.Bond) {
+		if e := happening.DeriveID(key); key != "" && !slices.Contains(t.Evidence, e) {
+			t.Evidence, t.bonds = append(t.Evidence, e), append(t.bonds, bond)
+		}
 	}
 	for _, key := range slices.Concat([]string{o.Key}, o.Keys, []string{o.Alias}) {
-		if key == "" {
-			continue
-		}
-		e := happening.DeriveID(key)
-		if slices.Contains(t.Evidence, e) {
-			continue
-		}
-		t.Evidence = append(t.Evidence, e)
 		rest, isID := strings.CutPrefix(key, "id:")
 		if identity.IsURL(key) || isID && slices.Contains(o.Keys, "url:"+rest) {
-			t.addresses = append(t.addresses, e)
+			add(key, match.Address)
+		} else {
+			add(key, match.Identifier)
 		}
 	}
-	if t.programme != uuid.Nil {
-		t.Evidence = append(t.Evidence, t.programme)
+	for _, key := range o.Versions {
+		add("version:"+key, match.Translation)
+	}
+	own, sought := match.TitleMarks(o.Details)
+	for _, mark := range own {
+		add(mark, match.OtherPage)
+	}
+	for _, mark := range sought {
+		t.marks = append(t.marks, happening.DeriveID(mark))
 	}
 	return t
 }
 
-// programmeOf returns evidence of the title and the day of a happening, by which it is looked for on other pages. A
-// series has only its title, because pages show different parts of it.
-func programmeOf(d *happening.Details) uuid.UUID {
-	title := identity.Title(d.Title)
-	if title == "" || len(d.Instances) == 0 || len(d.Instances[0].Occurrences) == 0 {
-		return uuid.Nil
-	}
-	day := "series"
-	if len(d.Instances) == 1 {
-		first, zone := d.Instances[0].Occurrences[0], time.UTC
-		if own := timing.LoadZone(d.Time.Timezone); first.AllDay && own != nil {
-			zone = own
+// evidence returns the evidence by which the happenings of the sightings are looked for first, with their marks or
+// without.
+func (x *identification) evidence(marks bool) (all []uuid.UUID) {
+	for i := range x.sightings {
+		t := &x.sightings[i]
+		if marks {
+			all = append(all, t.marks...)
 		}
-		day = first.Start.In(zone).Format(time.DateOnly)
-	}
-	return happening.DeriveID("programme:" + title + "|" + day)
-}
-
-// evidence returns the evidence by which the happenings of the tellings are looked for.
-func (x *identification) evidence() (all []uuid.UUID) {
-	for i := range x.tellings {
-		all = append(all, x.tellings[i].Evidence...)
+		for n, bond := range t.bonds {
+			if bond > match.OtherPage {
+				all = append(all, t.Evidence[n])
+			}
+		}
 	}
 	return all
 }
 
-// bond returns what a telling and a known happening share, except title and day.
-func (t *Telling) bond(k *Shown) match.Bond {
-	bond := match.Nothing
-	if k.Happening == t.Happening {
-		bond = match.Address
+var pageSpace = uuid.MustParse("6b1d6f5e-53a1-5c0e-8a53-6c1f0f0a7d11")
+
+// PageID returns the id of a page, a digest of its address.
+func PageID(address string) uuid.UUID { return uuid.NewSHA1(pageSpace, []byte(address)) }
+
+// PageEvidence returns the id of the happening that a page's address identifies.
+func PageEvidence(address string) uuid.UUID {
+	if u, err := url.Parse(address); err == nil && u.Host != "" {
+		return happening.DeriveID(identity.URLKey(u))
 	}
+	return PageID(address)
+}
+
+// bond returns what a sighting and a known happening share.
+func (t *Sighting) bond(k *Shown) (bond match.Bond) {
 	for _, e := range k.Evidence {
-		switch {
-		case slices.Contains(t.addresses, e):
-			bond = max(bond, match.Address)
-		case e != t.programme && slices.Contains(t.Evidence, e):
-			return match.Identifier
+		if n := slices.Index(t.Evidence, e); n >= 0 && n < len(t.bonds) {
+			bond = max(bond, t.bonds[n])
 		}
 	}
 	return bond
 }
 
-// pair assigns to tellings without known evidence the happenings with their title and day: of other pages, and those
-// that the page showed before, as some calendars change their identifiers at each export. Of several with the same
-// title and start those with the same place belong together. It returns the tellings that are left.
-func (x *identification) pair(fresh []*Telling) ([]*Telling, error) {
+// byMarks returns the claims of sightings without known evidence to happenings of other pages, and to those that the
+// page showed before, as some calendars change their identifiers at each export.
+func (x *identification) byMarks(fresh []*Sighting) (all []claim, err error) {
 	if len(fresh) == 0 {
 		return nil, nil
 	}
-	if err := x.learnRestored(); err != nil {
+	if err := x.learnMarked(fresh); err != nil {
 		return nil, err
 	}
 	var ids []uuid.UUID
@@ -104,78 +104,75 @@ func (x *identification) pair(fresh []*Telling) ([]*Telling, error) {
 	if err := x.look(ids); err != nil {
 		return nil, err
 	}
-	for _, least := range []float64{1, 0.5, 0} { // likeness of places
-		fresh = slices.DeleteFunc(fresh, func(t *Telling) bool {
-			all := x.alike(t)
-			i := slices.IndexFunc(all, func(k *Shown) bool { return x.pairs(t, k, least, len(all) == 1) })
-			if i < 0 {
-				return false
+	for _, t := range fresh {
+		for _, k := range x.alike(t) {
+			v := x.compare(t, k.Happening, match.OtherPage)
+			if !v.Same && k.Here {
+				v = x.compare(t, k.Happening, match.Replaced)
+				v.Same = v.Same && (v.Place == 1 || len(k.Dates) > 0) // another page may still show one that was restored
 			}
-			t.Rekeyed = all[i].Here && len(all[i].Dates) > 0
-			x.assign(t, all[i])
-			return true
-		})
+			if v.Same {
+				all = append(all, claim{
+					t:         t,
+					k:         k,
+					rank:      2*v.Score + v.Place, // equal titles first
+					marked:    true,
+					elsewhere: v.Place == 0,
+				})
+			}
+		}
 	}
-	return fresh, nil
+	return all, nil
 }
 
-// alike returns the known happenings of the title and the day of a telling that no telling of the page has.
-func (x *identification) alike(t *Telling) []*Shown {
-	all := x.byEvidence[t.programme]
-	if t.programme == uuid.Nil {
-		return nil
-	}
-	var free []*Shown
-	for _, k := range all {
-		if !x.taken[k.Happening] && (!k.Here || !x.partial) && len(free) < maxAlike {
-			free = append(free, k)
+// alike returns the known happenings with a mark of a sighting that no sighting of the page has, those with a rare one
+// first.
+func (x *identification) alike(t *Sighting) (free []*Shown) {
+	slices.SortStableFunc(t.marks, func(a, b uuid.UUID) int { return len(x.byEvidence[a]) - len(x.byEvidence[b]) })
+	for _, mark := range t.marks {
+		for _, k := range x.byEvidence[mark] {
+			if len(free) == maxAlike {
+				return free
+			}
+			if !x.taken[k.Happening] && (!k.Here || !x.partial) && !slices.Contains(free, k) {
+				free = append(free, k)
+			}
 		}
 	}
 	return free
 }
 
-// pairs reports whether a telling is of a happening of its title and day. Another page may still show one that is
-// known from events alone.
-func (x *identification) pairs(t *Telling, k *Shown, least float64, sole bool) bool {
-	if x.follows(t, k.Happening) {
-		return false
-	}
-	if !k.Here {
-		return x.same(t, k, match.OtherPage)
-	}
-	likeness := x.likeness(t, k, match.Replaced)
-	return likeness >= least && (likeness > 0 || sole) && (likeness == 1 || len(k.Dates) > 0)
-}
-
-// learnRestored learns the happenings that are known from the events alone, by their titles and days.
-func (x *identification) learnRestored() error {
-	if x.restored == nil {
+// learnMarked learns more happenings that may have marks of sightings. Those that are known from the events alone have
+// the marks of their details.
+func (x *identification) learnMarked(fresh []*Sighting) error {
+	if x.marked == nil {
 		return nil
 	}
-	all, err := x.restored()
+	var marks, ids []uuid.UUID
+	for _, t := range fresh {
+		marks = append(marks, t.marks...)
+	}
+	all, err := x.marked(marks)
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(k Shown) bool { return x.byID[k.Happening] != nil })
-	ids := make([]uuid.UUID, len(all))
 	for i := range all {
-		ids[i] = all[i].Happening
+		ids = append(ids, all[i].Happening)
 	}
 	if err := x.look(ids); err != nil {
 		return err
 	}
 	for i := range all {
-		if what := x.programmes[all[i].Happening]; what != uuid.Nil {
-			all[i].Evidence = append(all[i].Evidence, what)
-		}
+		all[i].Evidence = append(all[i].Evidence, x.marks[all[i].Happening]...)
 	}
 	x.learn(all)
 	return nil
 }
 
-// assignID assigns a happening to a telling. If another address had given it, its instances get other ids.
-func (t *Telling) assignID(id uuid.UUID, key string) {
-	t.Happening = id
+// assignID assigns a happening to a sighting. If another address had given it, its instances get other ids.
+func (t *Sighting) assignID(id uuid.UUID, key string) {
+	t.Happening, t.assigned = id, true
 	if key != "" {
 		t.Key = key
 	}

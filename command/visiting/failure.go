@@ -109,7 +109,7 @@ func (v *visit) stopped(ctx context.Context, at collect.Visited, cause error) (N
 	}
 	v.outcome = reasonOf(cause)
 	// The host asked for a pause in the middle of a walk; the walk continues after it.
-	next := v.goOn(max(retryAfter(cause), restPause))
+	next := v.continueLater(max(retryAfter(cause), restPause))
 	next.Remark = clip(cause.Error())
 	return next, nil
 }
@@ -120,9 +120,9 @@ func (v *visit) failed(ctx context.Context, at collect.Visited) (Next, error) {
 		return v.fail(ctx, at.Err)
 	}
 	v.outcome = reasonOf(at.Err)
-	next := v.goOn(0)
+	next := v.continueLater(0)
 	next.Failures++
-	next.In, next.Stumbles, next.Remark = v.spread(source.BackOff(next.Failures, 0)), 0, clip(at.Err.Error())
+	next.In, next.UnreadableInARow, next.Remark = v.spread(source.BackOff(next.Failures, 0)), 0, clip(at.Err.Error())
 	return next, nil
 }
 

@@ -9,10 +9,10 @@ import (
 	"carillon/command/visiting"
 )
 
-// Tellings of one happening are combined, whichever evidence its pages use.
+// Sightings of one happening are combined, whichever evidence its pages use.
 func TestGathering(t *testing.T) {
 	t.Parallel()
-	tell := func(title, description string, standing happening.Standing, key string, keys ...string) collect.Observation {
+	see := func(title, description string, standing happening.Standing, key string, keys ...string) collect.Observation {
 		id := happening.DeriveInstanceID(key, "2026-12-05T20:00:00")
 		return collect.Observation{
 			Key:      key,
@@ -36,11 +36,11 @@ func TestGathering(t *testing.T) {
 	if all := g.Together(); len(all) != 0 {
 		t.Fatalf("got %+v", all)
 	}
-	add("/list", []collect.Observation{tell("Jazz", "", happening.FromListing, "url:a/jazz"),
-		tell("Quiz", "", happening.FromListing, "url:a/quiz")})
-	add("/e/jazz", []collect.Observation{tell("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz",
+	add("/list", []collect.Observation{see("Jazz", "", happening.FromListing, "url:a/jazz"),
+		see("Quiz", "", happening.FromListing, "url:a/quiz")})
+	add("/e/jazz", []collect.Observation{see("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz",
 		"url:a/jazz", "id:1")})
-	add("/e/1", []collect.Observation{tell("Jazz again", "", happening.FromListing, "id:1", "id:1")})
+	add("/e/1", []collect.Observation{see("Jazz again", "", happening.FromListing, "id:1", "id:1")})
 	all := g.Together()
 	if len(all) != 2 || all[0].Details.Title != "Jazz night" || all[0].Details.Description != "All of it." ||
 		all[0].Key != "url:a/jazz" || all[0].Standing != happening.FromOwnPage {

@@ -127,7 +127,7 @@ type visiting struct {
 
 // start starts a visit of each source that is due, as far as there is room.
 func (r *round) start(ctx context.Context) error {
-	holders, busy := r.underWay()
+	holders, busy := r.inProgress()
 	if len(holders) >= r.Visits {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (r *round) start(ctx context.Context) error {
 
 // hold renews the turns of the visits in flight, and ends visits without a turn.
 func (r *round) hold(ctx context.Context) {
-	holders, _ := r.underWay()
+	holders, _ := r.inProgress()
 	if len(holders) == 0 {
 		return
 	}
@@ -166,7 +166,7 @@ func (r *round) hold(ctx context.Context) {
 	}
 }
 
-func (r *round) underWay() (holders []uuid.UUID, hosts []string) {
+func (r *round) inProgress() (holders []uuid.UUID, hosts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for holder, v := range r.visiting {

@@ -49,7 +49,7 @@ const (
 // Kinds returns all kinds that Monitor.Found gets.
 func Kinds() []string { return []string{foundNew, foundRevised, foundStale} }
 
-func (v *visit) tell(news Tally) {
+func (v *visit) reportFound(news Tally) {
 	if v.Found == nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package visiting_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -52,6 +53,49 @@ func TestPagesOfOneSource(t *testing.T) {
 			lists: foxInn("Abend der Lieder|2026-12-23||Fox Inn", ""),
 			want:  []string{"Abend der Lieder"},
 		},
+		"in two languages": {
+			pages: map[string]string{
+				"/de/a": foxInn(songs, inLanguages),
+				"/en/b": foxInn(strings.Replace(songs, "Abend der Lieder", "An evening of songs", 1), inLanguages),
+			},
+			want: []string{"An evening of songs"},
+		},
+		"in two languages at other hours": {
+			pages: map[string]string{
+				"/de/a": foxInn(songs, inLanguages),
+				"/en/b": foxInn("An evening of songs|2026-12-23T18:00:00+01:00||Fox Inn", inLanguages),
+			},
+			want: []string{"Abend der Lieder", "An evening of songs"},
+		},
+		"in two languages that name the front page": {
+			pages: map[string]string{
+				"/de/a": foxInn(songs, `<link rel="alternate" hreflang="en" href="/en/">`),
+				"/de/b": foxInn("Tanz|2026-12-23T20:00:00+01:00||Fox Inn", `<link rel="alternate" hreflang="en" href="/en/">`),
+			},
+			want: []string{"Abend der Lieder", "Tanz"},
+		},
+		"a calendar beside the page": {
+			pages: map[string]string{
+				"/a":             foxInn(clay, ""),
+				"/a?format=ical": fmt.Sprintf(clayCalendar, "4 Mill Lane\\, Leeds\\, LS1 4AB"),
+			},
+			want: []string{"Clay day"},
+		},
+		"a calendar that names the house": {
+			pages: map[string]string{
+				"/a":        foxInn(clay, ""),
+				"/a?ical=1": fmt.Sprintf(clayCalendar, "Fox Inn\\, 4 Mill Lane\\, Leeds\\, LS1 4AB"),
+			},
+			want: []string{"Clay day"},
+		},
+		"a calendar beside a page with the name of its site": {
+			pages: map[string]string{
+				"/a": foxInn(strings.Replace(clay, "Clay day", "Clay day — Mud Studio", 1),
+					`<meta property="og:site_name" content="Mud Studio">`),
+				"/a?ical=1": fmt.Sprintf(clayCalendar, ""),
+			},
+			want: []string{"Clay day"},
+		},
 		"at another hour": {
 			pages: map[string]string{
 				"/a": foxInn(songs, ""),
@@ -73,12 +117,52 @@ func TestPagesOfOneSource(t *testing.T) {
 			},
 			want: []string{"Abend der Lieder", "Abend der Lieder"},
 		},
-		"nearly the same title": {
+		"a longer title": {
 			pages: map[string]string{
 				"/a": foxInn(songs, ""),
 				"/b": foxInn(strings.Replace(songs, "Abend", "Großer Abend", 1), ""),
 			},
-			want: []string{"Abend der Lieder", "Großer Abend der Lieder"},
+			want: []string{"Abend der Lieder"},
+		},
+		"a longer title than in the listing": {
+			pages: map[string]string{"/a": foxInn(strings.Replace(songs, "Lieder", "Lieder – Kammerchor", 1), "")},
+			lists: foxInn(songs, ""),
+			want:  []string{"Abend der Lieder"},
+		},
+		"a parameter that nobody knows": {
+			pages: map[string]string{"/a?xref=1": foxInn(songs, ""), "/a?xref=2": foxInn(songs, "")},
+			want:  []string{"Abend der Lieder"},
+		},
+		"a series in the listing, a page for each date": {
+			pages: map[string]string{
+				"/a": foxInn(songs, ""),
+				"/b": foxInn(strings.ReplaceAll(songs, "-23T", "-24T"), ""),
+			},
+			lists: strings.Replace(foxInn(songs, ""), `"startDate"`, `"subEvent": [{"@type": "Event", "startDate": `+
+				`"2026-12-23T20:00:00+01:00"}, {"@type": "Event", "startDate": "2026-12-24T20:00:00+01:00"}], "startDate"`, 1),
+			want: []string{"Abend der Lieder"},
+		},
+		"two that the listing shows side by side": {
+			pages: map[string]string{
+				"/a": foxInn(songs, ""),
+				"/b": foxInn(strings.Replace(songs, "Abend", "Großer Abend", 1), ""),
+			},
+			lists: foxInn(songs, "") + foxInn(strings.Replace(songs, "Abend", "Großer Abend", 1), ""),
+			want:  []string{"Abend der Lieder", "Großer Abend der Lieder"},
+		},
+		"for other people": {
+			pages: map[string]string{
+				"/a": foxInn(strings.Replace(songs, "Abend", "Kinder-Abend", 1), ""),
+				"/b": foxInn(strings.Replace(songs, "Abend", "Senioren-Abend", 1), ""),
+			},
+			want: []string{"Kinder-Abend der Lieder", "Senioren-Abend der Lieder"},
+		},
+		"a quarter of an hour later": {
+			pages: map[string]string{
+				"/a": foxInn(songs, ""),
+				"/b": foxInn(strings.Replace(songs, "T20:00", "T20:15", 1), ""),
+			},
+			want: []string{"Abend der Lieder", "Abend der Lieder"},
 		},
 		"a common title and no place": {
 			pages: map[string]string{
@@ -96,6 +180,14 @@ func TestPagesOfOneSource(t *testing.T) {
 		})
 	}
 }
+
+const (
+	clay         = "Clay day|2026-12-09T15:00:00Z|2026-12-09T18:00:00Z|Fox Inn"
+	clayCalendar = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:u1\r\nSUMMARY:Clay day\r\nDTSTART:20261209T150000Z\r\n" +
+		"DTEND:20261209T180000Z\r\nLOCATION:%s\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n"
+	inLanguages = `<link rel="alternate" hreflang="x-default" href="/en/b"><link rel="alternate" hreflang="de" ` +
+		`href="/de/a"><link rel="alternate" hreflang="en" href="/en/b">`
+)
 
 // tried returns the observations of a listing that links pages.
 func tried(t *testing.T, pages map[string]string, lists string) []collect.Observation {

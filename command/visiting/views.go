@@ -50,7 +50,7 @@ func (v *visit) settle(ctx context.Context) error {
 				mu.Lock()
 				defer mu.Unlock()
 				v.tally.add(news)
-				v.tell(news)
+				v.reportFound(news)
 				return nil
 			}))
 		}
@@ -77,7 +77,7 @@ func (t *Tally) add(news Tally) {
 
 // compare records one happening if it has changed, and returns the result.
 func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error) {
-	settled := Settled{Happening: view.Happening, Gone: len(view.Tellings) == 0}
+	settled := Settled{Happening: view.Happening, Gone: len(view.Sightings) == 0}
 	if settled.Gone {
 		out, err := happening.Aggregate.Execute(ctx, v.Store, view.Happening,
 			happening.MarkStale{SourceID: v.turn.Source.ID, At: v.now()}, happening.Options{Metadata: v.metadata()})
@@ -87,9 +87,9 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 		if err != nil || len(out.Events) == 0 {
 			return settled, Tally{}, err
 		}
-		return settled, Tally{WentStale: 1, Ahead: out.State.Tellings[v.teller()].Details.Ahead(v.now())}, nil
+		return settled, Tally{WentStale: 1, Ahead: out.State.Sightings[v.sightingKey()].Details.Ahead(v.now())}, nil
 	}
-	o := together(v.turn.Source.ID, view.Tellings)
+	o := together(v.turn.Source.ID, view.Sightings)
 	var err error
 	if settled.Digest = view.Now; settled.Digest == nil {
 		settled.Digest, err = happening.Digest(o.Details, o.Source, o.Standing)
@@ -137,7 +137,7 @@ func (v *visit) compare(ctx context.Context, view *View) (Settled, Tally, error)
 			news.Ahead = e.Details.Ahead(v.now())
 		case happening.Revised:
 			news.Revised++
-			news.Ahead = e.Details.ChangedAhead(known.State.Tellings[v.teller()].Details, v.now(), timing.Firm(v.now()))
+			news.Ahead = e.Details.ChangedAhead(known.State.Sightings[v.sightingKey()].Details, v.now(), timing.Firm(v.now()))
 		// no changes by this source
 		case happening.WentStale, happening.OccurrenceChanged, happening.Merged, happening.Split:
 		}
@@ -189,15 +189,17 @@ func (v *visit) retired(ctx context.Context, ids []uuid.UUID) (map[uuid.UUID]boo
 	return found, err
 }
 
-// teller returns the source as teller.
-func (v *visit) teller() happening.Teller { return happening.Teller{Source: v.turn.Source.ID} }
+// sightingKey returns the source as sightingKey.
+func (v *visit) sightingKey() happening.SightingKey {
+	return happening.SightingKey{Source: v.turn.Source.ID}
+}
 
 // together combines what the pages of a source show of one happening.
-func together(id uuid.UUID, tellings []Told) collect.Observation {
-	told := make([]happening.Telling, len(tellings))
+func together(id uuid.UUID, sightings []Sighting) collect.Observation {
+	all := make([]happening.Sighting, len(sightings))
 	var o collect.Observation
-	for i, t := range tellings {
-		told[i] = happening.Telling{
+	for i, t := range sightings {
+		all[i] = happening.Sighting{
 			SourceID:    id,
 			Page:        t.Page.String(),
 			Standing:    t.Observation.Standing,
@@ -214,11 +216,11 @@ func together(id uuid.UUID, tellings []Told) collect.Observation {
 			}
 		}
 	}
-	c := happening.Combine(told)
+	c := happening.Combine(all)
 	o.Details, o.Source, o.PublishedAt, o.Standing = c.Details, c.Source, c.PublishedAt, c.Standing
 	for _, field := range happening.Fields {
 		for _, i := range c.GivenBy(field) {
-			for _, origin := range tellings[i].Observation.Origins {
+			for _, origin := range sightings[i].Observation.Origins {
 				if origin.Field == field {
 					o.Origins = append(o.Origins, origin)
 				}

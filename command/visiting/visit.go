@@ -18,8 +18,8 @@ import (
 	"carillon/eventstore/panics"
 )
 
-// maxStumbles is the number of unreadable pages in a row after which a site counts as down.
-const maxStumbles = 5
+// maxUnreadable is the number of unreadable pages in a row after which a site counts as down.
+const maxUnreadable = 5
 
 // visit walks a source until its slice is over.
 type visit struct {
@@ -62,17 +62,17 @@ func (v *visit) run(ctx context.Context) {
 		v.log.Warn("turn lost, another process continues the walk")
 		return
 	case errors.Is(err, source.ErrNumber): // later walks are recorded: the memory of them was lost, or the turn is
-		next = v.goOn(pauseAfterTrouble)
+		next = v.continueLater(pauseAfterTrouble)
 		next.Over = true
 	case ctx.Err() != nil: // stopped: another process continues at once
 		ctx = context.WithoutCancel(ctx)
-		next = v.goOn(0)
+		next = v.continueLater(0)
 	case errors.Is(err, ErrPaused): // the walk continues when the source is resumed
 		v.log.Info("visit ended, source paused")
-		next = v.goOn(0)
+		next = v.continueLater(0)
 	case err != nil:
 		v.log.Warn("visit not recorded, it will be repeated", "error", err)
-		next = v.goOn(pauseAfterTrouble)
+		next = v.continueLater(pauseAfterTrouble)
 	default:
 		v.log.Debug("visited", "walk", v.turn.Number, "over", next.Over, "requests", v.tally.Requests,
 			"new", v.tally.New, "revised", v.tally.Revised, "wentStale", v.tally.WentStale)
@@ -93,13 +93,13 @@ const (
 	restPause = time.Minute
 )
 
-// goOn continues the walk later.
-func (v *visit) goOn(in time.Duration) Next {
+// continueLater continues the walk later.
+func (v *visit) continueLater(in time.Duration) Next {
 	return Next{
-		In:       in,
-		Interval: v.turn.Interval,
-		Failures: v.turn.Failures,
-		Stumbles: v.turn.Stumbles,
+		In:               in,
+		Interval:         v.turn.Interval,
+		Failures:         v.turn.Failures,
+		UnreadableInARow: v.turn.UnreadableInARow,
 	}
 }
 
@@ -156,12 +156,12 @@ func (v *visit) pages(ctx context.Context, collector collect.Collector) (next Ne
 		if err := v.page(ctx, visited); err != nil {
 			return Next{}, true, err
 		}
-		if visited.Err != nil && (visited.Known.Root || v.turn.Stumbles >= maxStumbles) {
+		if visited.Err != nil && (visited.Known.Root || v.turn.UnreadableInARow >= maxUnreadable) {
 			next, err := v.failed(ctx, visited)
 			return next, true, err
 		}
 		if v.now().Sub(began) >= v.Slice || v.tally.Requests-v.turn.Tally.Requests >= v.Pages {
-			return v.goOn(0), true, nil
+			return v.continueLater(0), true, nil
 		}
 	}
 	return Next{}, false, nil
@@ -172,7 +172,7 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 	letGo := v.Backlog.hold(len(visited.Page.Observations))
 	defer letGo()
 	if visited.Err == nil {
-		v.turn.Stumbles, v.turn.Failures = 0, 0
+		v.turn.UnreadableInARow, v.turn.Failures = 0, 0
 		v.tally.Requests += visited.Page.Requests
 		if !visited.Page.Unchanged {
 			v.tally.Read++
@@ -181,18 +181,18 @@ func (v *visit) page(ctx context.Context, visited collect.Visited) error {
 		v.tally.Requests++
 		v.complainOfPage(visited)
 		if !collect.Gone(visited.Err) {
-			v.turn.Stumbles++
+			v.turn.UnreadableInARow++
 			visited.Page.Notes.Add(collect.NotePageFailed, "%s", clip(visited.Err.Error()))
 		}
 	}
 	if visited.Page.Notes.Has(collect.NoteNeedsJavaScript) {
 		visited.Page.State = nil // the next read decides whether it still does
 	}
-	tellings, err := v.identify(ctx, &visited)
+	sightings, err := v.identify(ctx, &visited)
 	if err != nil {
 		return err
 	}
-	if err := v.walk.Record(ctx, visited, tellings, v.tally); err != nil {
+	if err := v.walk.Record(ctx, visited, sightings, v.tally); err != nil {
 		return err
 	}
 	return v.settle(ctx)

@@ -42,11 +42,11 @@ type Turn struct {
 	Wanted bool       // a caller requested it
 	Wish   *time.Time // time of the last request that it serves; nil if there was none
 	// Recorded is the source as its events show it; it may be stale.
-	Recorded eventstore.Loaded[source.State]
-	Interval time.Duration // between two walks
-	Failures int           // in a row
-	Stumbles int           // unreadable pages in a row
-	Tally    Tally         // of the walk so far
+	Recorded         eventstore.Loaded[source.State]
+	Interval         time.Duration // between two walks
+	Failures         int           // in a row
+	UnreadableInARow int           // unreadable pages in a row
+	Tally            Tally         // of the walk so far
 	// Unsettled is the page of the previous visit of which not all new happenings were compared. uuid.Nil means none. It
 	// belongs to the memory of the walk.
 	Unsettled uuid.UUID
@@ -74,19 +74,19 @@ type Walk interface {
 	Identify(ctx context.Context, page collect.Known, evidence []uuid.UUID) ([]Shown, error)
 	// Restored returns the happenings of the source that are known from the events alone.
 	Restored(ctx context.Context) ([]Shown, error)
-	// Told returns the details of happenings that pages of the source show, and the recorded ones of all sources.
+	// DetailsOf returns the details of happenings that pages of the source show, and the recorded ones of all sources.
 	// Happenings without details are left out.
-	Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
-	// Record stores the result of a page: its links and its tellings. Earlier tellings that it no longer has are deleted,
-	// unless the page is partial.
-	Record(ctx context.Context, visited collect.Visited, tellings []Telling, tally Tally) error
+	DetailsOf(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error)
+	// Record stores the result of a page: its links and its sightings. Earlier sightings that it no longer has are
+	// deleted, unless the page is partial.
+	Record(ctx context.Context, visited collect.Visited, sightings []Sighting, tally Tally) error
 	// Waiting returns happenings whose details have changed since the last comparison, unless a page ahead may show more
-	// of them: up to MaxWaiting, and fewer only at the end.
+	// of them, as any may of one whose page has moved: up to MaxWaiting, and fewer only at the end.
 	Waiting(ctx context.Context) ([]View, error)
 	// Settle stores the result of comparisons. It is written with the next record, at the latest when the visit ends; if
 	// it is lost, the happenings are compared again. Therefore the next call reports a lost turn.
 	Settle(ctx context.Context, settled []Settled, tally Tally) error
-	// Conclude deletes the pages that a complete walk did not find, and their tellings.
+	// Conclude deletes the pages that a complete walk did not find, and their sightings.
 	Conclude(ctx context.Context) error
 	// Result sums up the walk.
 	Result(ctx context.Context) (Result, error)
@@ -108,12 +108,12 @@ type Identity struct {
 type Shown struct {
 	Identity
 
-	Dates [][]byte // digests of the dates on its pages, see [Telling]; empty if they are unknown
+	Dates [][]byte // digests of the dates on its pages, see [Sighting]; empty if they are unknown
 	Here  bool     // no page but the one that asks is known to show it
 }
 
-// Telling is a happening as a page shows it.
-type Telling struct {
+// Sighting is a happening as a page shows it.
+type Sighting struct {
 	Identity
 
 	Observation collect.Observation
@@ -121,26 +121,24 @@ type Telling struct {
 	New         bool   // the source has not shown the happening before
 	Rekeyed     bool   // the page alone showed it, by other evidence, before
 
-	subject   *match.Subject // nil until it is compared
-	addresses []uuid.UUID    // of its evidence, those of addresses
-	programme uuid.UUID      // of its evidence, that of title and day; zero if they are unknown
+	// These are set once it is stored.
+	Page    uuid.UUID
+	Since   time.Time // first shown by the page
+	DatedAt time.Time // last change of its dates and statuses
+
+	subject  *match.Subject // nil until it is compared
+	bonds    []match.Bond   // made by its evidence, of which the own ids have none
+	marks    []uuid.UUID    // of its title, by which it is looked for on other pages
+	assigned bool
 }
 
 // View is a happening as a source shows it.
 type View struct {
 	Identity
 
-	Digest   []byte // of the recorded details; nil if there are none
-	Now      []byte // of the current details; nil if it is to be computed
-	Tellings []Told // empty if no page shows it any more
-}
-
-// Told is a stored telling.
-type Told struct {
-	Observation collect.Observation
-	Page        uuid.UUID
-	Since       time.Time // first shown by the page
-	DatedAt     time.Time // last change of its dates and statuses
+	Digest    []byte     // of the recorded details; nil if there are none
+	Now       []byte     // of the current details; nil if it is to be computed
+	Sightings []Sighting // empty if no page shows it any more
 }
 
 // Settled is a happening that was compared.
@@ -159,12 +157,12 @@ type Result struct {
 
 // Next schedules the next visit of a source, with the state until then.
 type Next struct {
-	In        time.Duration
-	Over      bool // the walk has ended
-	Completed bool // and has completed
-	Interval  time.Duration
-	Failures  int
-	Stumbles  int
-	Remark    string // why the walk pauses; "" if it does not
-	Observed  int
+	In               time.Duration
+	Over             bool // the walk has ended
+	Completed        bool // and has completed
+	Interval         time.Duration
+	Failures         int
+	UnreadableInARow int
+	Remark           string // why the walk pauses; "" if it does not
+	Observed         int
 }

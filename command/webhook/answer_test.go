@@ -87,12 +87,7 @@ func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
 	t.Parallel()
 	const want = "the receiver speaks HTTP/2 only, and requests are sent by HTTP/1.1"
 	url, sender := rawServer(t, []string{"h2-16"}, func(*tls.Conn) {})
-	result := sender.Send(t.Context(), Request{
-		URL:     url,
-		Secrets: []Secret{mint(t)},
-		ID:      "d",
-		Body:    []byte("{}"),
-	})
+	result := sender.Send(t.Context(), requestTo(t, url))
 	if result.ErrorMessage != want || result.StatusCode != 0 {
 		t.Errorf("refused: %+v", result)
 	}
@@ -100,12 +95,7 @@ func TestHTTP2OnlyReceiverIsNamed(t *testing.T) {
 		_, _ = conn.Write([]byte{0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100})
 		_, _ = io.Copy(io.Discard, conn)
 	})
-	result = sender.Send(t.Context(), Request{
-		URL:     url,
-		Secrets: []Secret{mint(t)},
-		ID:      "d",
-		Body:    []byte("{}"),
-	})
+	result = sender.Send(t.Context(), requestTo(t, url))
 	if result.ErrorMessage != want || result.StatusCode != 0 {
 		t.Errorf("answered in HTTP/2: %+v", result)
 	}
@@ -278,12 +268,7 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 		return conn, err
 	}
 	for range 3 {
-		if result := sender.Send(t.Context(), Request{
-			URL:     e.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		}); !result.OK() {
+		if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() {
 			t.Fatalf("%+v", result)
 		}
 	}
@@ -291,12 +276,7 @@ func TestOldConnectionIsReplaced(t *testing.T) {
 		t.Fatalf("%d connections, want 1", len(opened))
 	}
 	opened[0].Expire(time.Now())
-	if result := sender.Send(t.Context(), Request{
-		URL:     e.URL,
-		Secrets: []Secret{mint(t)},
-		ID:      "d",
-		Body:    []byte("{}"),
-	}); !result.OK() || len(opened) != 2 {
+	if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() || len(opened) != 2 {
 		t.Errorf("%d connections, %+v", len(opened), result)
 	}
 }

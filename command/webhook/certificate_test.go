@@ -132,11 +132,7 @@ func TestTimeoutNamesItsStage(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = listener.Close() }) // the kernel accepts, without a handshake
 	sender := NewSender(egress.NewTransport(loopback, egress.Options{}), Options{Timeout: time.Second})
-	got := sender.Send(t.Context(), Request{
-		URL:     "https://" + listener.Addr().String(),
-		Secrets: []Secret{mint(t)},
-		ID:      "d",
-	})
+	got := sender.Send(t.Context(), requestTo(t, "https://"+listener.Addr().String()))
 	const want = "timeout: the TLS handshake did not end within "
 	if got.FailureReason != "timeout" || !strings.HasPrefix(got.ErrorMessage, want) {
 		t.Errorf("%s: %s", got.FailureReason, got.ErrorMessage)

@@ -73,24 +73,3 @@ func TestEnvelopeRefusesBadData(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkEnvelope(b *testing.B) {
-	envelope := Envelope{
-		ID:       "0199b6c0-0000-7000-8000-000000000000",
-		Source:   "/feeds/events/7",
-		Type:     "event.item.added",
-		Subject:  "item/1",
-		Time:     time.Now(),
-		FeedType: "event",
-		FeedID:   "0199b6c0-0000-7000-8000-000000000001",
-		Data: []byte(`{"title":"Open day","occurrences":[{"start":"2026-12-01T10:00:00Z","status":"scheduled"}],` +
-			`"tags":["a","b"]}`),
-	}
-	buffer := make([]byte, 0, 1024)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := envelope.AppendJSON(buffer); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

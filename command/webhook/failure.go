@@ -17,8 +17,8 @@ import (
 
 const maxLocation = 300
 
-// judge returns the failure reason and message of a status; both are empty for 2xx. location is that of a redirect.
-func judge(status int, location func() string) (reason delivery.Failure, message string) {
+// classify returns the failure reason and message of a status; both are empty for 2xx. location is that of a redirect.
+func classify(status int, location func() string) (reason delivery.Failure, message string) {
 	switch {
 	case status >= 200 && status < 300:
 		return "", ""

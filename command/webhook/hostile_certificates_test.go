@@ -41,6 +41,14 @@ func versions(each func(name string, limit func(*tls.Config) *tls.Config)) {
 	}
 }
 
+// requestVia is a signed request over a transport of its own.
+func requestVia(tb testing.TB, url string, via http.RoundTripper) Request {
+	tb.Helper()
+	request := requestTo(tb, url)
+	request.Via = via
+	return request
+}
+
 // TestHostileReceiversSayWhatTheyWant: a receiver that asks for a certificate and gets none, or one that it refuses, is
 // named as such in the attempt's error, whatever the version of TLS and however it ends the connection.
 func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
@@ -62,13 +70,8 @@ func TestHostileReceiversSayWhatTheyWant(t *testing.T) {
 				t.Parallel()
 				for range 20 { // the error depends on which side is faster
 					r := mtlstest.Receive(t, limit(authority.Require()), nil)
-					result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), Request{
-						URL:     r.URL,
-						Secrets: []Secret{mint(t)},
-						ID:      "d",
-						Body:    []byte(`{}`),
-						Via:     via(showing(t, r, tt.pair), tt.pair),
-					})
+					request := requestVia(t, r.URL, via(showing(t, r, tt.pair), tt.pair))
+					result := NewSender(showing(t, r, nil), Options{}).Send(t.Context(), request)
 					switch {
 					case tt.message == "":
 						if !result.OK() || !slices.Equal(r.Shown(), []string{"good"}) {
@@ -131,13 +134,7 @@ func TestHostileReceiversThatAnswer(t *testing.T) {
 						"and was shown your organization's"},
 					{"/500", nil, "endpoint answered 500 Internal Server Error"},
 				} {
-					result := sender.Send(t.Context(), Request{
-						URL:     r.URL + tt.path,
-						Secrets: []Secret{mint(t)},
-						ID:      "d",
-						Body:    []byte(`{}`),
-						Via:     tt.via,
-					})
+					result := sender.Send(t.Context(), requestVia(t, r.URL+tt.path, tt.via))
 					if result.ErrorMessage != tt.message {
 						t.Errorf("%s: %+v, want %q", tt.path, result, tt.message)
 					}
@@ -162,13 +159,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 	}, nil)
 	t.Cleanup(func() { close(released) })
 	result := NewSender(showing(t, r, nil), Options{Timeout: time.Second}).
-		Send(t.Context(), Request{
-			URL:     r.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte(`{}`),
-			Via:     showing(t, r, &good),
-		})
+		Send(t.Context(), requestVia(t, r.URL, showing(t, r, &good)))
 	<-stuck
 	if result.FailureReason != delivery.FailureTimeout || result.Aborted {
 		t.Errorf("got %+v", result)
@@ -186,13 +177,7 @@ func TestHostileAddressesWithCertificate(t *testing.T) {
 	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
 	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
 	result := NewSender(showing(t, r, nil), Options{}).
-		Send(t.Context(), Request{
-			URL:     r.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte(`{}`),
-			Via:     guarded,
-		})
+		Send(t.Context(), requestVia(t, r.URL, guarded))
 	if result.FailureReason != delivery.FailureBlocked || r.Connections.Load() > 0 {
 		t.Errorf("got %+v after %d connections", result, r.Connections.Load())
 	}

@@ -66,12 +66,7 @@ func TestConnectionEndsWhileTaken_noFailure(t *testing.T) {
 	}})
 	const rounds = 20 // which of two channels net/http looks at first is chance
 	for round := range rounds {
-		result := sender.Send(ctx, Request{
-			URL:     e.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(ctx, requestTo(t, e.URL))
 		if !result.OK() {
 			t.Fatalf("round %d: %+v", round, result)
 		}

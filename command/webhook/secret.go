@@ -39,7 +39,7 @@ func Mint(random io.Reader) (Secret, error) {
 	return newSecret(key), nil
 }
 
-// ParseSecret reads what [Secret.Reveal] gives.
+// ParseSecret reads what [Secret.Reveal] returns.
 func ParseSecret(text string) (Secret, error) {
 	encoded, ok := strings.CutPrefix(text, secretPrefix)
 	if !ok {

@@ -151,13 +151,3 @@ func TestSignKnownAnswer(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 }
-
-func BenchmarkSign(b *testing.B) {
-	secrets := []Secret{mint(b)}
-	body := bytes.Repeat([]byte("x"), 1024)
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		Sign(secrets, "0199b6c0-0000-7000-8000-000000000000", now, body)
-	}
-}

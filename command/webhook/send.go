@@ -216,7 +216,7 @@ func (s *Sender) exchange(
 		}
 	}
 	result = Result{StatusCode: resp.StatusCode}
-	result.FailureReason, result.ErrorMessage = judge(resp.StatusCode, func() string {
+	result.FailureReason, result.ErrorMessage = classify(resp.StatusCode, func() string {
 		return conceal().replace(resp.Header.Get("Location"))
 	})
 	if result.FailureReason != "" {

@@ -32,12 +32,7 @@ func TestMalformedAnswersHaveOurWords(t *testing.T) {
 			_ = conn.Close()
 		})
 		sender := e.sender(t, loopback, Options{})
-		result := sender.Send(t.Context(), Request{
-			URL:     e.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d-1",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(t.Context(), requestTo(t, e.URL))
 		if result.FailureReason != delivery.FailureConnection || result.StatusCode != 0 ||
 			!strings.HasPrefix(result.ErrorMessage, "malformed answer: ") || strings.Contains(result.ErrorMessage, "net/http") {
 			t.Errorf("%.40q: %+v", answer, result)

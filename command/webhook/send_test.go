@@ -83,6 +83,17 @@ func (e *endpoint) sender(tb testing.TB, policy egress.Policy, opts Options) *Se
 	return NewSender(transport, opts)
 }
 
+// requestTo is a signed request without headers.
+func requestTo(tb testing.TB, url string) Request {
+	tb.Helper()
+	return Request{
+		URL:     url,
+		Secrets: []Secret{mint(tb)},
+		ID:      "d",
+		Body:    []byte("{}"),
+	}
+}
+
 func status(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
@@ -175,11 +186,7 @@ func TestSendJudgesStatus(t *testing.T) {
 		{504, "http_status", "endpoint answered 504 Gateway Timeout", time.Minute},
 		{599, "http_status", "endpoint answered 599", 0},
 	} {
-		result := sender.Send(t.Context(), Request{
-			URL:     fmt.Sprintf("%s/%d", e.URL, test.code),
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-		})
+		result := sender.Send(t.Context(), requestTo(t, fmt.Sprintf("%s/%d", e.URL, test.code)))
 		sent++
 		want := Result{
 			StatusCode:    test.code,
@@ -216,12 +223,7 @@ func TestSendReusesConnectionsAfterLongAnswers(t *testing.T) {
 	})
 	sender := e.sender(t, loopback, Options{})
 	for range 3 {
-		result := sender.Send(t.Context(), Request{
-			URL:     e.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(t.Context(), requestTo(t, e.URL))
 		if want := strings.Repeat("ö", MaxBodyCharacters) + TruncationSuffix; result.Body != want {
 			t.Errorf("body of %d bytes", len(result.Body))
 		}
@@ -273,12 +275,7 @@ func TestSendReportsKeptConnection(t *testing.T) {
 			e := startEndpoint(t, tt.answer)
 			sender := e.sender(t, loopback, Options{})
 			for range 2 {
-				result := sender.Send(t.Context(), Request{
-					URL:     e.URL,
-					Secrets: []Secret{mint(t)},
-					ID:      "d",
-					Body:    []byte("{}"),
-				})
+				result := sender.Send(t.Context(), requestTo(t, e.URL))
 				if result.Kept != tt.kept {
 					t.Errorf("kept: %t", result.Kept)
 				}
@@ -308,12 +305,7 @@ func TestClosedSpareConnectionOpensNone(t *testing.T) {
 	var sent sync.WaitGroup
 	for range requests {
 		sent.Go(func() {
-			if result := sender.Send(t.Context(), Request{
-				URL:     e.URL,
-				Secrets: []Secret{mint(t)},
-				ID:      "d",
-				Body:    []byte("{}"),
-			}); !result.Kept {
+			if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.Kept {
 				t.Errorf("%+v", result)
 			}
 		})
@@ -413,12 +405,7 @@ func TestConnectionsClosedWhileIdleFailNoAttempt(t *testing.T) {
 		sender := e.sender(t, loopback, Options{})
 		e.idleConnections(t, sender, idle)
 		e.CloseClientConnections()
-		if result := sender.Send(t.Context(), Request{
-			URL:     e.URL,
-			Secrets: []Secret{mint(t)},
-			ID:      "next",
-			Body:    []byte("{}"),
-		}); !result.OK() {
+		if result := sender.Send(t.Context(), requestTo(t, e.URL)); !result.OK() {
 			t.Fatalf("%+v", result)
 		}
 		if n := len(e.requests()) - idle; n != 1 {

@@ -54,12 +54,7 @@ func TestSendTimesOut(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			sender := pipeSender(t, test.opts, silence)
-			result := sender.Send(t.Context(), Request{
-				URL:     "https://example.com/",
-				Secrets: []Secret{mint(t)},
-				ID:      "d",
-				Body:    []byte("{}"),
-			})
+			result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
 			want := Result{FailureReason: "timeout", ErrorMessage: test.message, Duration: test.want}
 			if result != want {
 				t.Errorf("got %+v", result)
@@ -74,12 +69,7 @@ func TestSendAborts(t *testing.T) {
 		sender := pipeSender(t, Options{}, silence)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(3*time.Second, cancel)
-		result := sender.Send(ctx, Request{
-			URL:     "https://example.com/",
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(ctx, requestTo(t, "https://example.com/"))
 		if !result.Aborted || result.OK() || result.Duration != 3*time.Second {
 			t.Errorf("got %+v", result)
 		}
@@ -88,12 +78,7 @@ func TestSendAborts(t *testing.T) {
 		sender := pipeSender(t, Options{}, silence)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		result := sender.Send(ctx, Request{
-			URL:     "https://example.com/",
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(ctx, requestTo(t, "https://example.com/"))
 		if result.Aborted || result.FailureReason != "timeout" || result.Duration != 2*time.Second {
 			t.Errorf("a caller's deadline is a timeout: %+v", result)
 		}
@@ -117,12 +102,7 @@ func TestSendDoesNotWaitForDrippingBodies(t *testing.T) {
 					<-time.After(1100 * time.Millisecond)
 				}
 			})
-			result := sender.Send(t.Context(), Request{
-				URL:     "https://example.com/",
-				Secrets: []Secret{mint(t)},
-				ID:      "d",
-				Body:    []byte("{}"),
-			})
+			result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
 			if !result.OK() || result.StatusCode != 202 || result.Duration != test.want || result.Body == "" ||
 				len(result.Body) > 5 {
 				t.Errorf("got %+v", result)
@@ -159,12 +139,7 @@ func TestSwitchingProtocolsIsNoAnswerToWaitFor(t *testing.T) {
 		sender := pipeSender(t, Options{}, func(conn net.Conn, _ *http.Request) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n")
 		})
-		result := sender.Send(t.Context(), Request{
-			URL:     "https://example.com/",
-			Secrets: []Secret{mint(t)},
-			ID:      "d",
-			Body:    []byte("{}"),
-		})
+		result := sender.Send(t.Context(), requestTo(t, "https://example.com/"))
 		if result.FailureReason != "http_status" || result.StatusCode != 101 || result.Duration != 0 {
 			t.Errorf("got %+v", result)
 		}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Verifies an export with proofs (carillon audit export ID --proof) with nothing but Python's standard library.
 
-usage: verify-export.py FILE PUBLIC-KEY-IN-BASE64 [HEADS]
-
-HEADS is a file with tree heads that were kept elsewhere, a JSON object a line. It exits with 1 if anything in the file was
-changed since it was signed, an event is not in the tree of the head, a range is not complete, or a head differs; and
-with 2 without a public key: then nobody is known to have signed it.
+It prints how many events are there, of which streams, up to which tree head, and what is missing. It exits with 1 if
+anything in the file was changed since it was signed, an event is not in the tree of the head, a range is not complete,
+or a head differs; and with 2 without a public key: then nobody is known to have signed it.
 """
+import argparse
 import base64
+import datetime
 import hashlib
 import json
 import re
@@ -69,54 +69,128 @@ def signed(key, text, signature):
     return (left[0] * right[2] - right[0] * left[2]) % P == 0 and (left[1] * right[2] - right[1] * left[2]) % P == 0
 
 
-# Lines, of which each has the named members in their order, and nothing else.
-HEAD = {"size": int, "root": str, "at": str, "kept": str, "key": str, "signature": str}
-FIRST = {"export": str, "asked": str, "head": HEAD, "streams": list, "unsealed": int, "since?": int, "consistency?": list}
-STREAM = {"stream": str, "first": int, "last": int, "withheld?": list}
-EVENT = {"index": int, "stream": str, "revision": int, "id": str, "type": str, "data": str, "metadata": str, "proof": list}
-LAST = {"events": int, "sha256": str, "signature": str}
-ABSENT = ("data", "metadata", "proof", "streams")  # may be null: empty
+class Damage(ValueError):
+    """A sentence about what is wrong with a file."""
 
 
-def typed(value, members):
-    """Checks an object by its members."""
-    wanted = [name for name in members if not name.endswith("?") or name[:-1] in value]
-    if list(value) != [name.rstrip("?") for name in wanted]:
-        raise ValueError("members: " + ", ".join(value))
-    for name in wanted:
-        one, kind = value[name.rstrip("?")], members[name]
-        if isinstance(kind, dict):
-            typed(one, kind)
-        elif type(one) is not kind and not (one is None and name in ABSENT):
-            raise ValueError("{} is {!r}".format(name, one))
-        elif kind is int and not 0 <= one < 2**63:
-            raise ValueError("{} is {}".format(name, one))
+def parse(text):
+    """The value of a JSON text. A number that is not written as the server does is no integer."""
+    def refuse(constant):
+        raise Damage("{} is no number".format(constant))
+
+    return json.loads(text, parse_constant=refuse,
+                      parse_int=lambda digits: int(digits) if digits == str(int(digits)) else float(digits))
 
 
-def read(line, members):
+def number(value, least=0):
+    if type(value) is not int or not least <= value < 2**63:
+        raise Damage("{!r} is not a number that an export has".format(value))
+    return value
+
+
+def text(value):
+    if type(value) is not str:
+        raise Damage("{!r} is not a text".format(value))
+    return value
+
+
+def decode(value, size=None):
+    """The bytes of a text in base64; null is none."""
+    try:
+        decoded = base64.b64decode("" if value is None else text(value), validate=True)
+    except ValueError:
+        decoded = None
+    if decoded is None or base64.b64encode(decoded).decode() != (value or "") or size not in (None, len(decoded)):
+        raise Damage("{!r} is not base64, or has another size".format(value))
+    return decoded
+
+
+def identity(value):
+    try:
+        one = uuid.UUID(text(value))
+    except ValueError:
+        one = None
+    if str(one) != value:
+        raise Damage("{!r} is not an id".format(value))
+    return one
+
+
+def instant(value):
+    """The text of a time with six digits."""
+    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{0,5}[1-9]))?Z", text(value), re.ASCII)
+    try:
+        datetime.datetime.fromisoformat(match[1] if match else "")
+    except ValueError:
+        raise Damage("{!r} is not a time".format(value)) from None
+    return "{}.{}Z".format(match[1], (match[2] or "").ljust(6, "0"))
+
+
+def several(kind, empty=True):
+    """The check of a list; null is an empty one."""
+    def check(value):
+        if value is None and empty:
+            return
+        if type(value) is not list or not value and not empty:
+            raise Damage("{!r} is not a list that an export has".format(value))
+        for one in value:
+            kind(one)
+    return check
+
+
+def yes(value):
+    if value is not True:
+        raise Damage("{!r} is not true".format(value))
+
+
+def record(members):
+    """The check of an object with the named members in their order, and nothing else."""
+    def check(value):
+        if type(value) is not dict:
+            raise Damage("{!r} is not an object".format(value))
+        wanted = [name for name in members if not name.endswith("?") or name[:-1] in value]
+        if list(value) != [name.rstrip("?") for name in wanted]:
+            raise Damage("it has other members than an export has: " + ", ".join(value))
+        for name in wanted:
+            try:
+                members[name](value[name.rstrip("?")])
+            except Damage as damage:
+                raise Damage("{}: {}".format(name.rstrip("?"), damage)) from None
+    return check
+
+
+def sized(size):
+    return lambda value: decode(value, size)
+
+
+HEAD = {"size": lambda value: number(value, 1), "root": sized(32), "at": instant, "kept": sized(32), "key": sized(32),
+        "signature": sized(64)}
+STREAM = {"stream": text, "first": number, "last": number, "linked?": yes, "withheld?": several(number, empty=False)}
+FIRST = {"export": text, "asked": identity, "head": record(HEAD), "streams": several(record(STREAM)),
+         "unsealed": number, "since?": lambda value: number(value, 1),
+         "consistency?": several(decode, empty=False)}
+EVENT = {"index": number, "stream": text, "revision": number, "id": identity, "type": text, "data": decode,
+         "metadata": decode, "proof": several(decode)}
+LAST = {"events": number, "sha256": sized(32), "signature": sized(64)}
+
+
+def read(lines, index, members):
     """The object of a line, which must be written as the server does."""
-    value = json.loads(line)
-    typed(value, members)
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, "\\u{:04x}".format(ord(character)))
-    if text.encode() != line.rstrip(b"\n"):
-        raise ValueError("a line is not written as an export is")
-    return value
-
-
-def decode(text):
-    value = base64.b64decode(text or "", validate=True)
-    if base64.b64encode(value).decode() != (text or ""):
-        raise ValueError("not base64: " + text)
-    return value
-
-
-def identity(text):
-    value = uuid.UUID(text)
-    if str(value) != text:
-        raise ValueError("not an id: " + text)
-    return value
+    line = lines[index]
+    try:
+        if index < len(lines) - 1 and not line.endswith(b"\n"):
+            raise Damage("it has another end")
+        value = parse(line)
+        record(members)(value)
+        written = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+        for character in "<>&\u2028\u2029":
+            written = written.replace(character, "\\u{:04x}".format(ord(character)))
+        if written.encode() != (line[:-1] if line.endswith(b"\n") else line):
+            raise Damage("it says the same in another way")
+        return value
+    except Damage as damage:
+        raise Damage("line {} is not written as an export is: {}".format(index + 1, damage)) from None
+    except (ValueError, RecursionError):
+        raise Damage("line {} is not written as an export is: it is not JSON".format(index + 1)) from None
 
 
 # The tree, RFC 9162 sections 2.1.3.2 and 2.1.4.2.
@@ -126,12 +200,12 @@ def sha256(*parts):
 
 def leaf(event):
     """The leaf hash of an event: its stored bytes, each text after its length."""
-    def text(value):
+    def sized(value):
         return struct.pack(">I", len(value)) + value
 
-    return sha256(b"\0", text(event["stream"].encode()), struct.pack(">Q", event["revision"]),
-                  identity(event["id"]).bytes, text(event["type"].encode()),
-                  text(decode(event["data"])), text(decode(event["metadata"])))
+    return sha256(b"\0", sized(event["stream"].encode()), struct.pack(">Q", event["revision"]),
+                  identity(event["id"]).bytes, sized(event["type"].encode()),
+                  sized(decode(event["data"])), sized(decode(event["metadata"])))
 
 
 def root(index, size, value, proof):
@@ -178,38 +252,44 @@ def continues(earlier, size, earlier_root, whole_root, proof):
 
 
 def head_faults(head, trusted):
-    """What is wrong with a head by itself."""
+    """What is wrong with a head by itself. Without trusted keys any may have signed it."""
     faults = []
-    if head["key"] != trusted:
-        faults.append("a head is signed by another key: " + head["key"])
-    match = re.fullmatch(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,6}))?Z", head["at"])
-    text = "carillon tree head v1\n{}\n{}\n{}.{}Z\n{}\n".format(
-        head["size"], head["root"], match[1] if match else "", (match[2] or "").ljust(6, "0") if match else "",
-        head["kept"])
-    if not match or not signed(decode(head["key"]), text.encode(), decode(head["signature"])):
-        faults.append("the signature of a head of {} events does not fit".format(head["size"]))
+    if trusted and head["key"] not in trusted:
+        faults.append("the head of {} events is signed by another key: {}".format(head["size"], head["key"]))
+    lines = "carillon tree head v1\n{}\n{}\n{}\n{}\n".format(
+        head["size"], head["root"], instant(head["at"]), head["kept"])
+    if not signed(decode(head["key"]), lines.encode(), decode(head["signature"])):
+        faults.append("the signature of the head of {} events does not fit: it was forged".format(head["size"]))
     return faults
 
 
-def read_heads(lines):
+def read_heads(path):
     """The heads of a file. Lines without one are passed over: it may be a log in JSON."""
     heads = []
-    for line in lines:
-        try:
-            one = json.loads(line)
-        except ValueError:
-            continue  # it may have been cut, and was written again then
-        if isinstance(one, dict) and "root" in one and "signature" in one:
-            heads.append({name: one[name] for name in HEAD})
+    with open(path, "rb") as file:
+        for line in file.read().split(b"\n"):
+            try:
+                one = parse(line)
+            except (ValueError, RecursionError):
+                continue  # it may have been cut, and was written again then
+            if not isinstance(one, dict) or "root" not in one or "signature" not in one:
+                continue
+            head = {name: one[name] for name in HEAD if name in one}
+            try:
+                record(HEAD)(head)
+            except Damage as damage:
+                raise Damage("{}: tree head after {} others: {}".format(path, len(heads), damage)) from None
+            heads.append(head)
+    if not heads:
+        raise Damage("{}: no tree head in it".format(path))
     return heads
 
 
 def compare(first, kept, trusted):
-    """Compares the head with those that were kept elsewhere."""
+    """Compares the head with those that were kept elsewhere. It returns faults, and how many fit."""
     faults, fits, head = [], 0, first["head"]
     by_size = {head["size"]: head}
     for one in kept:
-        typed(one, HEAD)
         size, wrong = one["size"], []
         if by_size.get(size, one) != one:
             wrong.append("two heads of {} events differ".format(size))
@@ -224,79 +304,148 @@ def compare(first, kept, trusted):
         faults, fits = faults + wrong, fits + (not wrong)
     if kept and not fits and not faults:
         faults.append("no head that was kept elsewhere has the size of the export's, or of the one that it continues")
-    return faults
+    return faults, fits
+
+
+class Range:
+    """The part of a stream that is yet to come."""
+
+    def __init__(self, stream, asked):
+        self.name, self.first, self.last = stream["stream"], stream["first"], stream["last"]
+        self.linked, self.withheld = stream.get("linked", False), list(stream.get("withheld", []))
+        self.asked, self.next, self.after, self.named = asked, self.first, 0, False
+
+    def skip(self):
+        while self.withheld and self.withheld[0] == self.next:
+            self.next += 1
+            self.withheld.pop(0)
+
+    def take(self, event):
+        """The faults of an event's place."""
+        self.skip()
+        if self.next != event["revision"]:
+            yield "event {} of {} should follow there".format(self.next, self.name)
+        if event["index"] < self.after:
+            yield "event {} of {} stands before an earlier one of its stream".format(event["revision"], self.name)
+        if event["revision"] == 0:
+            try:
+                self.named = json.loads(decode(event["data"]))["destination"] == self.asked
+            except (LookupError, TypeError, ValueError, RecursionError):
+                pass
+        self.next, self.after = event["revision"] + 1, event["index"] + 1
+
+    def end(self):
+        self.skip()
+        if self.next != self.last + 1 or self.withheld:
+            yield "{}: the events from {} on are missing, up to {}".format(self.name, self.next, self.last)
+        if self.linked and not self.named:
+            yield "{}: its first event does not name {}, which was asked for".format(self.name, self.asked)
 
 
 def verify(path, trusted, kept):
-    """The faults of a file, and a sentence about it."""
+    """The faults of a file, and lines about it."""
     with open(path, "rb") as file:
-        lines = file.read().splitlines(keepends=True)
-    if any(not line.endswith(b"\n") or line.endswith(b"\r\n") for line in lines[:-1]):
-        raise ValueError("a line has another end")
-    first, end = read(lines[0], FIRST), read(lines[-1], LAST)
-    head = first["head"]
+        lines = file.read().split(b"\n")
+    lines = [line + b"\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]
+    if not lines:
+        raise Damage("the file is empty")
+    first = read(lines, 0, FIRST)
     if first["export"] != "carillon.export.v2":
-        raise ValueError("it is not an export of this version: " + first["export"])
-    faults = head_faults(head, trusted) + compare(first, kept, trusted)
-    following, withheld, streams = {}, {}, first["streams"] or []
-    for one in streams:
-        typed(one, STREAM)
-        name = one["stream"]
-        if name in following or not name.endswith("-" + str(identity(first["asked"]))):
-            faults.append("stream {} is not one of {}, or listed twice".format(name, first["asked"]))
-        following[name], withheld[name] = one["first"], list(one.get("withheld", []))
-
-    def skip(name):
-        while withheld[name] and withheld[name][0] == following[name]:
-            following[name] += 1
-            withheld[name].pop(0)
-
-    for number, line in enumerate(lines[1:-1], 2):
-        event = read(line, EVENT)
-        name = event["stream"]
-        proof = [decode(one) for one in event["proof"] or []]
-        if root(event["index"], head["size"], leaf(event), proof) != decode(head["root"]):
-            faults.append("line {}: event {} of {} is not in the tree".format(number, event["revision"], name))
-        if name not in following:
-            faults.append("line {}: stream {} is not listed".format(number, name))
-            continue
-        skip(name)
-        if following[name] != event["revision"]:
-            faults.append("line {}: event {} of {} should follow there".format(number, following[name], name))
-        following[name] = event["revision"] + 1
+        raise Damage("it is not an export of this version: " + first["export"])
+    try:
+        end = read(lines, len(lines) - 1, LAST)
+    except Damage:
+        raise Damage("the end is missing: the file was cut, or the export broke off") from None
+    head, asked, streams = first["head"], first["asked"], first["streams"] or []
+    faults, fits = compare(first, kept, trusted)
+    faults, ranges = head_faults(head, trusted) + faults, {}
     for one in streams:
         name = one["stream"]
-        skip(name)
-        if following[name] != one["last"] + 1 or withheld[name]:
-            faults.append("{}: events from {} on are missing".format(name, following[name]))
+        if name in ranges or name.endswith("-" + asked) == one.get("linked", False):
+            faults.append("stream {} is not one of {}, or listed twice".format(name, asked))
+        if one["last"] < one["first"]:
+            faults.append("stream {} has no events from {} to {}".format(name, one["first"], one["last"]))
+        ranges[name] = Range(one, asked)
     if not streams:
         faults.append("no stream is listed")
-    text = "carillon export v2\n{}\n{}\n".format(end["events"], end["sha256"])
-    if not signed(decode(head["key"]), text.encode(), decode(end["signature"])):
-        faults.append("the signature of the file does not fit")
-    if end["events"] != len(lines) - 2 or decode(end["sha256"]) != sha256(*lines[:-1]):
+    for index in range(1, len(lines) - 1):
+        event, where = read(lines, index, EVENT), "line {}: ".format(index + 1)
+        proof = [decode(one) for one in event["proof"] or []]
+        if root(event["index"], head["size"], leaf(event), proof) != decode(head["root"]):
+            faults.append(where + "event {} of {} is not in the tree: it, its index or its proof was changed".format(
+                event["revision"], event["stream"]))
+        if event["stream"] not in ranges:
+            faults.append(where + "stream {} is not listed".format(event["stream"]))
+            continue
+        faults += [where + fault for fault in ranges[event["stream"]].take(event)]
+    faults += [fault for one in ranges.values() for fault in one.end()]
+    ended = "carillon export v2\n{}\n{}\n".format(end["events"], end["sha256"])
+    if not signed(decode(head["key"]), ended.encode(), decode(end["signature"])):
+        faults.append("the signature of the file does not fit: its last line was changed")
+    elif end["events"] != len(lines) - 2 or decode(end["sha256"]) != sha256(*lines[:-1]):
         faults.append("the file was changed since it was signed")
-    return faults, "{} events of {} are in the tree of {} events of {}, signed by {}".format(
-        len(lines) - 2, first["asked"], head["size"], head["at"], head["key"])
+    return faults, report(first, len(lines) - 2, fits)
 
 
-def main(path, trusted="", heads=""):
-    if not trusted:
-        print("name the public key that the server's operators have published: without it anyone may have signed the file")
-        return 2
+def counted(count):
+    return "1 event" if count == 1 else "{} events".format(count)
+
+
+def report(first, events, fits):
+    """Lines about an export without faults, as "carillon audit verify" prints them."""
+    head, missing = first["head"], []
+    yield "{} events of {} are in the tree of {} events of {}, signed by {}".format(
+        events, first["asked"], head["size"], head["at"], head["key"])
+    if first["unsealed"]:
+        missing.append(counted(first["unsealed"]) + " newer than the tree head, not sealed yet")
+    for one in first["streams"]:
+        withheld = len(one.get("withheld", []))
+        yield "{}: events {} to {}, {}".format(one["stream"], one["first"], one["last"], "all but {} withheld".format(
+            withheld) if withheld else "none between them is missing")
+        if withheld:
+            missing.append("{} of {}, withheld: of other organizations".format(counted(withheld), one["stream"]))
+        if one["first"]:
+            missing.append("{} before event {}: the tree has none of them".format(one["stream"], one["first"]))
+    yield from ["missing: " + one for one in missing] or ["nothing of it is missing up to the tree head"]
+    if fits:
+        yield "heads kept elsewhere that it fits: {}".format(fits)
+
+
+def public_key(value):
     try:
-        kept = []
-        if heads:
-            with open(heads, "rb") as file:
-                kept = read_heads(file.read().splitlines())
-        found, told = verify(path, trusted, kept)
-    except (LookupError, TypeError, ValueError, RecursionError) as malformed:
-        found, told = ["the file is malformed: {!r}".format(malformed)], ""
-    print("\n".join(found) or told)
-    return 1 if found else 0
+        decode(value, 32)
+    except Damage:
+        raise argparse.ArgumentTypeError(
+            "must be a public key in base64, as \"carillon audit seal\" prints it: {!r}".format(value)) from None
+    return value
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE", help="the export")
+    parser.add_argument("trusted", metavar="KEY", nargs="?", type=public_key, help="a public key, as by --key")
+    parser.add_argument("heads", metavar="HEADS", nargs="?", help="tree heads that were kept elsewhere, as by --head")
+    parser.add_argument("--key", metavar="BASE64", action="append", default=[], type=public_key,
+                        help="public key that signed the head, not from the file; several after a change of the key")
+    parser.add_argument("--head", metavar="FILE", help="tree heads that were kept elsewhere, a JSON object a line")
+    given = parser.parse_args(arguments)
+    keys = given.key + [key for key in [given.trusted] if key]
+    try:
+        kept = [head for path in [given.heads, given.head] if path for head in read_heads(path)]
+        faults, lines = verify(given.file, keys, kept)
+    except Damage as damage:
+        faults, lines = [str(damage)], []
+    except OSError as failure:
+        faults, lines = ["{} can't be read: {}".format(failure.filename, failure.strerror)], []
+    print("\n".join(faults or lines))
+    if faults:
+        return 1
+    if not keys:
+        print("NOTHING IS PROVED about who signed this, as anyone may have made the file and its key: name the public "
+              "key that the server's operators have published, by --key", file=sys.stderr)
+        return 2
+    return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (2, 3, 4):
-        sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -53,16 +53,16 @@ func TestLastRevisionsCarryOver(t *testing.T) {
 			if result.Filled != 10+10+7+4998+10 {
 				w.Errorf("%s: %d revisions were filled: %+v", way, result.Filled, result)
 			}
-			told := map[string]eventstore.Revision{}
+			reported := map[string]eventstore.Revision{}
 			for _, one := range held {
-				told[one.Name] = one.Last
+				reported[one.Name] = one.Last
 			}
 			for stream, want := range streams {
 				if got, err := w.target.LastRevision(w.ctx, stream); err != nil || got != want {
 					w.Errorf("%s: the last revision of %s is %d, %v, want %d", way, stream, got, err, want)
 				}
-				if want >= 0 && told[stream] != want {
-					w.Errorf("%s: %s was reported at %d", way, stream, told[stream])
+				if want >= 0 && reported[stream] != want {
+					w.Errorf("%s: %s was reported at %d", way, stream, reported[stream])
 				}
 				w.sameStream(stream)
 			}

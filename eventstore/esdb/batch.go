@@ -194,11 +194,11 @@ func (b *batch) answers() error {
 			return err
 		}
 		b.heard.Add(1)
-		b.settle(idOf(answer.GetCorrelationId()), answer)
+		b.finish(idOf(answer.GetCorrelationId()), answer)
 	}
 }
 
-func (b *batch) settle(id uuid.UUID, answer *streams.BatchAppendResp) {
+func (b *batch) finish(id uuid.UUID, answer *streams.BatchAppendResp) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.unanswered[id]

@@ -65,7 +65,7 @@ func (s *Store) supervise(ctx context.Context, end context.CancelCauseFunc, l *l
 			end(context.DeadlineExceeded)
 			return
 		case waited >= lateAfter && s.several():
-			s.look(l)
+			s.findLeader(l)
 		}
 		time.AfterFunc(lateAgain, panics.Func(part, look))
 	}
@@ -140,7 +140,7 @@ func (s *Store) elsewhere(ctx context.Context, l *link, err error) bool {
 		return true
 	}
 	if code := codeOf(err); s.several() && (code == codes.Unavailable || code == codes.Unknown) {
-		s.look(l)
+		s.findLeader(l)
 	}
 	select {
 	case <-l.gone: // it was looked for, or another call has found another one

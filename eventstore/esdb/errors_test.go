@@ -20,9 +20,9 @@ func TestDeadline_sameErrorFromAnySide(t *testing.T) {
 		refused(status.FromContextError(context.DeadlineExceeded).Err(), nil),
 		refused(status.Error(codes.DeadlineExceeded, "from the server"), nil),
 	} {
-		told := translate(err)
-		if !errors.Is(told, context.DeadlineExceeded) || !errors.Is(told, eventstore.ErrUnavailable) {
-			t.Errorf("%v became %v, want unavailable by the deadline", err, told)
+		got := translate(err)
+		if !errors.Is(got, context.DeadlineExceeded) || !errors.Is(got, eventstore.ErrUnavailable) {
+			t.Errorf("%v became %v, want unavailable by the deadline", err, got)
 		}
 	}
 }

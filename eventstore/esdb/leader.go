@@ -243,8 +243,8 @@ func (s *connection) move(from *link, leader string) {
 	s.drop(from)
 }
 
-// look asks the others who leads, and follows them.
-func (s *connection) look(l *link) {
+// findLeader asks the others who leads, and follows them.
+func (s *connection) findLeader(l *link) {
 	if !l.asking.CompareAndSwap(false, true) {
 		return
 	}

@@ -76,7 +76,7 @@ func (o *ordering) run(ctx context.Context, l *link, w *wait) error {
 		}
 		l.noBatches.Store(true)
 	}
-	return o.settle(ctx, l, w, nil)
+	return o.serve(ctx, l, w, nil)
 }
 
 func (o *ordering) together(ctx context.Context, l *link, w *wait) error {
@@ -90,11 +90,11 @@ func (o *ordering) together(ctx context.Context, l *link, w *wait) error {
 			return err
 		}
 	}
-	return o.settle(ctx, l, w, call)
+	return o.serve(ctx, l, w, call)
 }
 
-// settle takes appends and waits for their answers, until the sequence ends. Without a call each is a call of its own.
-func (o *ordering) settle(ctx context.Context, l *link, w *wait, call *batch) error {
+// serve takes appends and waits for their answers, until the sequence ends. Without a call each is a call of its own.
+func (o *ordering) serve(ctx context.Context, l *link, w *wait, call *batch) error {
 	for {
 		waited := w.pause()
 		err := o.take(ctx, call)

@@ -17,14 +17,10 @@ import (
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/projections"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"carillon/eventstore/node"
 )
@@ -144,55 +140,6 @@ func rawConnection(t *testing.T, s *server) *grpc.ClientConn {
 	}
 	t.Cleanup(func() { _ = connection.Close() })
 	return connection
-}
-
-func TestServicesThatTheNodeDoesNotHave(t *testing.T) {
-	t.Parallel()
-	connection := rawConnection(t, serve(t, node.Config{}))
-	_, err := projections.NewProjectionsClient(connection).Create(t.Context(), &projections.CreateReq{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("projections: %v", err)
-	}
-	err = connection.Invoke(t.Context(), "/event_store.client.users.Users/Create", &shared.Empty{}, &shared.Empty{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("users: %v", err)
-	}
-}
-
-func TestErrorsCarryTheTrailersThatClientsRead(t *testing.T) {
-	t.Parallel()
-	connection := rawConnection(t, serve(t, node.Config{}))
-	client := streams.NewStreamsClient(connection)
-	name := &shared.StreamIdentifier{StreamName: []byte("s")}
-	var trailers metadata.MD
-	_, err := client.Delete(t.Context(), &streams.DeleteReq{Options: &streams.DeleteReq_Options{
-		StreamIdentifier: name, ExpectedStreamRevision: &streams.DeleteReq_Options_Revision{Revision: 4},
-	}}, grpc.Trailer(&trailers))
-	if status.Code(err) != codes.FailedPrecondition || first(trailers, "exception") != "wrong-expected-version" ||
-		first(trailers, "expected-version") != "4" || first(trailers, "actual-version") != "-1" ||
-		first(trailers, "stream-name") != "s" {
-		t.Errorf("%v, trailers %v", err, trailers)
-	}
-	call, err := client.Append(t.Context(), grpc.Trailer(&trailers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, message := range []*streams.AppendReq{
-		{Content: &streams.AppendReq_Options_{Options: &streams.AppendReq_Options{
-			StreamIdentifier: name, ExpectedStreamRevision: &streams.AppendReq_Options_Any{Any: &shared.Empty{}},
-		}}},
-		{Content: &streams.AppendReq_ProposedMessage_{ProposedMessage: &streams.AppendReq_ProposedMessage{
-			Id: &shared.UUID{Value: &shared.UUID_String_{String_: "84c8e36c-4e64-11ea-8b59-b7f658acfc9f"}},
-		}}},
-	} {
-		if err := call.Send(message); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err = call.CloseAndRecv(); status.Code(err) != codes.InvalidArgument ||
-		first(trailers, "exception") != "missing-required-metadata-property" {
-		t.Errorf("%v, trailers %v", err, trailers)
-	}
 }
 
 func first(trailers metadata.MD, key string) string {

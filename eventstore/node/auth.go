@@ -62,15 +62,15 @@ func (n *Node) authenticate(ctx context.Context, method string) error {
 
 var errGuesses = failure(codes.ResourceExhausted, "too many wrong passwords came from this address; wait")
 
-// admit lets the user pass who gives the right password. Wrong ones are answered late.
+// admit lets the user with the right password pass. Wrong ones are answered late.
 func (n *Node) admit(ctx context.Context, address string, headers []string) error {
 	if n.isUser(headers) {
-		if !n.guesses.Right(address) {
+		if !n.logins.Right(address) {
 			return errGuesses
 		}
 		return nil
 	}
-	if !n.guesses.Wrong(ctx, address) {
+	if !n.logins.Wrong(ctx, address) {
 		return errGuesses
 	}
 	return errUnauthenticated

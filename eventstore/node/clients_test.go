@@ -133,13 +133,7 @@ func TestFrozenSubscriberIsDropped(t *testing.T) {
 		close(ice.thaw) // or closing waits for it
 		_ = connection.Close()
 	}()
-	call, err := streams.NewStreamsClient(connection).Read(t.Context(), &streams.ReadReq{Options: &streams.ReadReq_Options{
-		StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
-			StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
-			RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
-		}},
-		CountOption: &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
-	}})
+	call, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription("s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,56 +158,5 @@ func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
 	}
 	if list := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 10); len(list) != 0 {
 		t.Errorf("%d events", len(list))
-	}
-}
-
-// Newer clients get the first and last position of a stream.
-func TestFirstAndLastPositionOfStream(t *testing.T) {
-	t.Parallel()
-	s := serve(t, node.Config{})
-	client := s.client(t)
-	appendTo(t, client, "s", esdb.NoStream{}, events(6)...)
-	m := esdb.StreamMetadata{}
-	m.SetTruncateBefore(2)
-	if _, err := client.SetStreamMetadata(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
-		m); err != nil {
-		t.Fatal(err)
-	}
-	for compatibility, want := range map[uint32]string{0: "", 1: "last 5 "} {
-		call, err := streams.NewStreamsClient(rawConnection(t, s)).Read(t.Context(),
-			&streams.ReadReq{Options: &streams.ReadReq_Options{
-				StreamOption: &streams.ReadReq_Options_Stream{Stream: &streams.ReadReq_Options_StreamOptions{
-					StreamIdentifier: &shared.StreamIdentifier{StreamName: []byte("s")},
-					RevisionOption:   &streams.ReadReq_Options_StreamOptions_Start{Start: &shared.Empty{}},
-				}},
-				CountOption:  &streams.ReadReq_Options_Count{Count: 2},
-				FilterOption: &streams.ReadReq_Options_NoFilter{NoFilter: &shared.Empty{}},
-				UuidOption: &streams.ReadReq_Options_UUIDOption{
-					Content: &streams.ReadReq_Options_UUIDOption_String_{String_: &shared.Empty{}},
-				},
-				ControlOption: &streams.ReadReq_Options_ControlOption{Compatibility: compatibility},
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		said := ""
-		for {
-			message, err := call.Recv()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch content := message.GetContent().(type) {
-			case *streams.ReadResp_FirstStreamPosition:
-				said += fmt.Sprintf("first %d ", content.FirstStreamPosition)
-			case *streams.ReadResp_LastStreamPosition:
-				said += fmt.Sprintf("last %d ", content.LastStreamPosition)
-			}
-		}
-		if said != want {
-			t.Errorf("with compatibility %d: %q, want %q", compatibility, said, want)
-		}
 	}
 }

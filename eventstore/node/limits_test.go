@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -25,20 +24,13 @@ import (
 func filtered(
 	ctx context.Context, client streams.StreamsClient, expression *streams.ReadReq_Options_FilterOptions_Expression,
 ) error {
-	call, err := client.Read(ctx, &streams.ReadReq{Options: &streams.ReadReq_Options{
-		StreamOption: &streams.ReadReq_Options_All{All: &streams.ReadReq_Options_AllOptions{
-			AllOption: &streams.ReadReq_Options_AllOptions_Start{Start: &shared.Empty{}},
-		}},
-		CountOption: &streams.ReadReq_Options_Subscription{Subscription: &streams.ReadReq_Options_SubscriptionOptions{}},
-		FilterOption: &streams.ReadReq_Options_Filter{Filter: &streams.ReadReq_Options_FilterOptions{
-			Filter:                       &streams.ReadReq_Options_FilterOptions_EventType{EventType: expression},
-			Window:                       &streams.ReadReq_Options_FilterOptions_Max{Max: 32},
-			CheckpointIntervalMultiplier: 1,
-		}},
-		UuidOption: &streams.ReadReq_Options_UUIDOption{
-			Content: &streams.ReadReq_Options_UUIDOption_Structured{Structured: &shared.Empty{}},
-		},
-	}})
+	request := subscription("")
+	request.Options.FilterOption = &streams.ReadReq_Options_Filter{Filter: &streams.ReadReq_Options_FilterOptions{
+		Filter:                       &streams.ReadReq_Options_FilterOptions_EventType{EventType: expression},
+		Window:                       &streams.ReadReq_Options_FilterOptions_Max{Max: 32},
+		CheckpointIntervalMultiplier: 1,
+	}}
+	call, err := client.Read(ctx, request)
 	if err != nil {
 		return err
 	}

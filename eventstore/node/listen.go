@@ -125,7 +125,7 @@ func (s *splitter) run() {
 	}
 }
 
-// unsorted is a connection of which is not known what it wants.
+// unsorted is a connection whose protocol is not known yet.
 type unsorted struct {
 	net.Conn
 
@@ -161,7 +161,7 @@ func (s *splitter) sort(conn *unsorted) {
 
 func (s *splitter) branchOf(conn *unsorted) (*branch, net.Conn, error) {
 	if s.security == nil {
-		return s.look(conn)
+		return s.peek(conn)
 	}
 	secure := tls.Server(conn, s.security)
 	ctx, cancel := context.WithTimeout(context.Background(), sortWithin)
@@ -171,15 +171,15 @@ func (s *splitter) branchOf(conn *unsorted) (*branch, net.Conn, error) {
 	}
 	switch proto := secure.ConnectionState().NegotiatedProtocol; {
 	case proto == "":
-		return s.look(&unsorted{Conn: secure})
+		return s.peek(&unsorted{Conn: secure})
 	case proto == protoHTTP2 && !conn.either:
 		return s.rpc, secure, nil
 	}
 	return s.web, secure, nil
 }
 
-// look reads as much as is needed to decide.
-func (s *splitter) look(conn *unsorted) (*branch, net.Conn, error) {
+// peek reads as much as is needed to decide.
+func (s *splitter) peek(conn *unsorted) (*branch, net.Conn, error) {
 	begun := make([]byte, 0, len(http2Start))
 	for len(begun) < len(http2Start) {
 		n, err := conn.Conn.Read(begun[len(begun):cap(begun)])

@@ -30,8 +30,8 @@ func (n *Node) Verify(ctx context.Context, progress Progress) (Report, error) {
 	return n.store.Verify(ctx, progress)
 }
 
-// Scavenge removes permanently the events that deletion, $maxCount, $maxAge and $tb have hidden, and gives their space
-// back, while the node works. Its progress counts streams.
+// Scavenge removes permanently the events that deletion, $maxCount, $maxAge and $tb have hidden, and returns their
+// space back, while the node works. Its progress counts streams.
 func (n *Node) Scavenge(ctx context.Context, progress Progress) (Scavenged, error) {
 	return n.store.Scavenge(ctx, progress)
 }

@@ -54,7 +54,7 @@ func newMetrics(n *Node) metrics {
 			}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "eventstore_node_wrong_passwords_total", Help: "Calls with a wrong user or password.",
-		}, func() float64 { return float64(n.guesses.Total()) }),
+		}, func() float64 { return float64(n.logins.Total()) }),
 	)
 	return m
 }

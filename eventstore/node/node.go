@@ -33,7 +33,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Now returns the time for new events and their age; time.Now if nil.
 	Now func() time.Time
-	// FS is the file system below the database; the operating system's where nil.
+	// FS is the file system below the database. Optional. Default: the operating system's.
 	FS vfs.FS
 	// TLS, where set, is what Serve speaks. Unix sockets are always in plain.
 	TLS *tls.Config
@@ -66,7 +66,7 @@ type Node struct {
 	embedded *embedded.Store
 
 	metrics metrics
-	guesses *guard.Guesses
+	logins  *guard.LoginLimiter
 	shared  atomic.Bool // it can be reached by others than its user
 
 	mu        sync.Mutex
@@ -120,11 +120,11 @@ func Open(config Config) (*Node, error) {
 		return nil, fmt.Errorf("open node: %w", err)
 	}
 	n := &Node{
-		config:  config,
-		log:     config.Logger,
-		store:   opened,
-		id:      uuid.New(),
-		guesses: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)),
+		config: config,
+		log:    config.Logger,
+		store:  opened,
+		id:     uuid.New(),
+		logins: guard.New(config.Logger, cmp.Or(config.GuessDelay, guard.FirstDelay)),
 	}
 	n.metrics = newMetrics(n)
 	n.embedded = embedded.New(opened)

@@ -4,50 +4,12 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 
 	"carillon/eventstore/node"
 )
-
-func TestThousandSubscriptionsAtOnce(t *testing.T) {
-	t.Parallel()
-	client := start(t)
-	const subscribers, written = 1000, 20
-	appendTo(t, client, "s-0", esdb.NoStream{}, events(1)...)
-	var following sync.WaitGroup
-	live := make(chan struct{}, subscribers)
-	for i := range subscribers {
-		var subscription *esdb.Subscription
-		if i%2 == 0 {
-			subscription = subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})
-		} else {
-			subscription = subscribeStream(t, client, "s-0", esdb.Start{})
-		}
-		following.Go(func() {
-			for count := 0; count <= written; {
-				switch message := subscription.Recv(); {
-				case message.EventAppeared != nil:
-					count++
-				case message.CaughtUp != nil:
-					live <- struct{}{}
-				case message.SubscriptionDropped != nil:
-					t.Errorf("dropped: %v", message.SubscriptionDropped.Error)
-					return
-				}
-			}
-		})
-	}
-	for range subscribers {
-		<-live
-	}
-	for range written {
-		appendTo(t, client, "s-0", esdb.Any{}, events(1)...)
-	}
-	following.Wait()
-}
 
 func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:paralleltest // it measures the heap
 	s := serve(t, node.Config{})

@@ -65,6 +65,27 @@ func Serve(t testing.TB, dir, socket string) (stop func()) {
 	return serve(t, node.Config{Dir: dir, Quirks: Strict()}, socket)
 }
 
+// Listen runs a node on a port of this machine until the test ends, and returns its address.
+func Listen(t testing.TB, config node.Config) (address string) {
+	t.Helper()
+	n, err := node.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- n.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(n.Close(), <-served); err != nil {
+			t.Errorf("close the node: %v", err)
+		}
+	})
+	return listener.Addr().String()
+}
+
 // Strict returns quirks that make a node as strict as the real server that CARILLON_TEST_STRICT names: 23.10 or
 // 25.0. It is nil else.
 func Strict() *stricttest.Strict {

@@ -3,14 +3,17 @@ package processtest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/eventstore"
+	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
 )
 
@@ -22,6 +25,7 @@ type Rule struct {
 	fresh func(eventstore.Store) eventstore.ProcessManager
 	runs  eventstore.ProcessManager
 	after eventstore.Position // of the last event it has seen
+	why   []string            // the reasons of the events that Then saw
 }
 
 // Of makes the rule of a process manager, on an empty store.
@@ -39,19 +43,39 @@ func Of(t *testing.T, fresh func(eventstore.Store) eventstore.ProcessManager) *R
 // Given records events, at the end of their stream.
 func Given[S, E, C any](r *Rule, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E) {
 	r.t.Helper()
-	loaded, err := a.Load(r.t.Context(), r.Store, id)
+	Record(r.t, r.Store, a, id, events...)
+}
+
+// Record records events at the end of a stream.
+func Record[S, E, C any](
+	t testing.TB, store eventstore.Store, a eventstore.Aggregate[S, E, C], id uuid.UUID, events ...E,
+) {
+	t.Helper()
+	loaded, err := a.Load(t.Context(), store, id)
 	if err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
 	proposed := make([]eventstore.Proposed, len(events))
 	for i, event := range events {
 		name, data, err := a.Codec.Encode(event)
 		if err != nil {
-			r.t.Fatal(err)
+			t.Fatal(err)
 		}
 		proposed[i] = eventstore.Proposed{ID: uuid.New(), Type: name, Data: data}
 	}
-	if _, err := r.Store.Append(r.t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
+	if _, err := store.Append(t.Context(), a.Stream(id), loaded.Revision, proposed); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Tombstone deletes a stream as another client of the event store can.
+func (r *Rule) Tombstone(stream string) {
+	r.t.Helper()
+	store, is := r.Store.(*esdb.Store)
+	if !is {
+		r.t.Fatal("the store deletes no streams")
+	}
+	if err := store.Tombstone(r.t.Context(), stream); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -63,7 +87,8 @@ func (r *Rule) Then(want ...string) {
 	before := r.head()
 	r.react(r.runs, r.after)
 	r.after = before
-	got := r.recorded(before)
+	got, why := r.recorded(before)
+	r.why = why
 	slices.Sort(got)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -71,7 +96,7 @@ func (r *Rule) Then(want ...string) {
 	}
 	end := r.head()
 	r.react(r.fresh(r.Store), eventstore.Start)
-	if more := r.recorded(end); len(more) > 0 {
+	if more, _ := r.recorded(end); len(more) > 0 {
 		r.t.Errorf("another time it recorded %v", more)
 	}
 }
@@ -79,7 +104,7 @@ func (r *Rule) Then(want ...string) {
 func (r *Rule) react(manager eventstore.ProcessManager, after eventstore.Position) {
 	r.t.Helper()
 	manager.Begin(r.head())
-	if err := manager.React(r.t.Context(), r.Events(after, manager.Filter())); err != nil {
+	if err := manager.React(r.t.Context(), r.Events(after, manager.Traits().Filter)); err != nil {
 		r.t.Fatal(err)
 	}
 	Finish(r.t, manager)
@@ -88,8 +113,8 @@ func (r *Rule) react(manager eventstore.ProcessManager, after eventstore.Positio
 // Finish waits until all is recorded that a process manager has taken on.
 func Finish(t *testing.T, manager eventstore.ProcessManager) {
 	t.Helper()
-	d, defers := manager.(eventstore.Deferring)
-	if !defers {
+	d := manager.Traits().Deferred
+	if d == nil {
 		return
 	}
 	if pending := d.Pending(); pending != nil {
@@ -108,28 +133,63 @@ func (r *Rule) head() eventstore.Position {
 	return head
 }
 
-func (r *Rule) recorded(after eventstore.Position) []string {
+// Because expects that each of the events that Then saw has a reason.
+func (r *Rule) Because(reason string) {
 	r.t.Helper()
-	var list []string
+	if diff := cmp.Diff(slices.Repeat([]string{reason}, len(r.why)), r.why); diff != "" {
+		r.t.Errorf("reasons (-want +got):\n%s", diff)
+	}
+}
+
+func (r *Rule) recorded(after eventstore.Position) (list, reasons []string) {
+	r.t.Helper()
 	for _, event := range r.Events(after, eventstore.Filter{}) {
 		metadata, err := eventstore.ParseMetadata(event.Metadata)
-		if err != nil || metadata.Actor != r.runs.Name() {
+		if err != nil || metadata.Actor != r.runs.Traits().Name {
 			r.t.Errorf("%s by %q (%v)", event.Type, metadata.Actor, err)
 		}
-		list = append(list, fmt.Sprint(event.Stream, " ", event.Type))
+		r.follows(&event, metadata)
+		list, reasons = append(list, fmt.Sprint(event.Stream, " ", event.Type)), append(reasons, metadata.Reason)
 	}
-	return list
+	return list, reasons
+}
+
+// follows expects that a recorded event names its organization and its cause, happens at the time of that, as it would
+// if it was recorded another time, and has the reason that is on record.
+func (r *Rule) follows(event *eventstore.Recorded, metadata eventstore.Metadata) {
+	r.t.Helper()
+	var data struct {
+		At     time.Time
+		Reason *string
+	}
+	all := r.Events(eventstore.Start, eventstore.Filter{})
+	i := slices.IndexFunc(all, func(e eventstore.Recorded) bool { return e.ID == metadata.CausationID })
+	ofNone := metadata.Organization == uuid.Nil && event.Category() != "dispatch" // an event of a feed is of many
+	err := json.Unmarshal(event.Data, &data)
+	if err != nil || ofNone || i < 0 || !data.At.Equal(all[i].RecordedAt()) ||
+		data.Reason != nil && *data.Reason != metadata.Reason {
+		r.t.Errorf("%s at %s, of %s, because of %s (%v)", event.Type, data.At, metadata.Organization, metadata.CausationID,
+			err)
+	}
 }
 
 // Events lists what the store holds after a position.
 func (r *Rule) Events(after eventstore.Position, filter eventstore.Filter) (list []eventstore.Recorded) {
 	r.t.Helper()
-	ctx, cancel := context.WithCancel(r.t.Context())
+	return Events(r.t, r.Store, after, filter)
+}
+
+// Events lists what a store holds after a position.
+func Events(
+	t testing.TB, store eventstore.Store, after eventstore.Position, filter eventstore.Filter,
+) (list []eventstore.Recorded) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for message, err := range r.Store.Subscribe(ctx, after, filter) {
+	for message, err := range store.Subscribe(ctx, after, filter) {
 		switch {
 		case err != nil:
-			r.t.Fatal(err)
+			t.Fatal(err)
 		case message.CaughtUp:
 			return list
 		case message.Event != nil:

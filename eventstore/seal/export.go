@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -36,8 +37,43 @@ type ExportStream struct {
 	Stream string              `json:"stream"`
 	First  eventstore.Revision `json:"first"`
 	Last   eventstore.Revision `json:"last"`
+	// Linked is a stream of another id, whose first event names the asked one as its member "destination".
+	Linked bool `json:"linked,omitempty"`
 	// Withheld lists the events that are left out because they belong to other organizations.
 	Withheld []eventstore.Revision `json:"withheld,omitempty"`
+}
+
+// Missing returns a sentence about each part of the streams that the export lacks.
+func (h *ExportHead) Missing() []string {
+	all := []string{}
+	if h.Unsealed > 0 {
+		all = append(all, events(h.Unsealed)+" newer than the tree head, not sealed yet")
+	}
+	for _, s := range h.Streams {
+		if len(s.Withheld) > 0 {
+			all = append(all, events(len(s.Withheld))+" of "+s.Stream+", withheld: of other organizations")
+		}
+		if s.First > 0 {
+			all = append(all, fmt.Sprintf("%s before event %d: the tree has none of them", s.Stream, s.First))
+		}
+	}
+	return all
+}
+
+func events(n int) string {
+	if n == 1 {
+		return "1 event"
+	}
+	return fmt.Sprintf("%d events", n)
+}
+
+// ReadExportHead reads the first line of an export.
+func ReadExportHead(line []byte) (*ExportHead, error) {
+	var head ExportHead
+	if err := strictly(line, &head); err != nil || head.Format != Format {
+		return nil, fmt.Errorf("line 1 does not begin an export: it must have \"export\": %q (%w)", Format, err)
+	}
+	return &head, nil
 }
 
 // ExportEvent is an event of an export, as it is stored, with the proof that it is in the tree.
@@ -118,7 +154,14 @@ func (e *ExportEvent) Recorded() *eventstore.Recorded {
 		Type:     e.Type,
 		Data:     e.Data,
 		Metadata: e.Metadata,
+		Created:  eventstore.FirstCreated(e.Metadata, time.Time{}),
 	}
+}
+
+// names reports whether the event has an id as its member "destination".
+func (e *ExportEvent) names(id uuid.UUID) bool {
+	var members map[string]any
+	return json.Unmarshal(e.Data, &members) == nil && members["destination"] == id.String()
 }
 
 // leaf returns the event's leaf. The metadata is used as it stands, with the time of recording.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 )
 
@@ -92,18 +93,13 @@ func ReadHeads(from io.Reader) (heads []Head, err error) {
 	lines.Buffer(nil, maxHeadLine)
 	for lines.Scan() {
 		text := bytes.TrimPrefix(lines.Bytes(), []byte("\uFEFF")) // an editor's byte order mark
-		var line struct {
-			Root      json.RawMessage `json:"root"`
-			Signature json.RawMessage `json:"signature"`
-		}
-		if json.Unmarshal(text, &line) != nil || line.Root == nil || line.Signature == nil {
-			continue
-		}
-		var h Head
-		if err := json.Unmarshal(text, &h); err != nil {
+		h, found, err := readHead(text)
+		if err != nil {
 			return nil, fmt.Errorf("tree head after %d others can't be read: %w", len(heads), err)
 		}
-		heads = append(heads, h)
+		if found {
+			heads = append(heads, h)
+		}
 	}
 	if err := lines.Err(); err != nil {
 		return nil, err
@@ -112,6 +108,38 @@ func ReadHeads(from io.Reader) (heads []Head, err error) {
 		return nil, errors.New("no tree head in it: a line must be a JSON object with size, root, at, kept, key, signature")
 	}
 	return heads, nil
+}
+
+// readHead reads the head of a line, which may have other members, too, and reports whether it has one.
+func readHead(text []byte) (h Head, found bool, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber() // as it is spelled
+	var line map[string]any
+	if found = json.Valid(text) && decoder.Decode(&line) == nil; !found {
+		return h, false, nil
+	}
+	_, root := line["root"]
+	_, signature := line["signature"]
+	if !root || !signature {
+		return h, false, nil
+	}
+	var only bytes.Buffer // its members, in their order
+	for i, name := range []string{"size", "root", "at", "kept", "key", "signature"} {
+		value, err := json.Marshal(line[name])
+		if err != nil {
+			return h, false, err
+		}
+		_, _ = fmt.Fprintf(&only, "%c%q:%s", "{,"[min(i, 1)], name, value)
+	}
+	_ = only.WriteByte('}')
+	if err := strictly(only.Bytes(), &h); err != nil {
+		return h, false, err
+	}
+	if h.Size == 0 || h.Size > math.MaxInt64 || len(h.Root) != sha256.Size || len(h.Kept) != sha256.Size ||
+		len(h.Key) != ed25519.PublicKeySize || len(h.Signature) != ed25519.SignatureSize {
+		return h, false, errors.New("it must have a size, root, kept, key and signature")
+	}
+	return h, true, nil
 }
 
 // Line returns a head as one line of JSON, as ReadHeads takes it.

@@ -22,7 +22,7 @@ func Covers(e *eventstore.Recorded) bool {
 
 // LeafHash returns the leaf of an event: the hash of its stream, revision, id, type, data and metadata, each text after
 // its length. The metadata has the time of recording (see eventstore.CarriedMetadata). The position is not part of it,
-// as each store gives its own.
+// as each store has its own.
 func LeafHash(e *eventstore.Recorded) Hash {
 	var room [leafRoom]byte
 	out := appendLeaf(room[:0], e)

@@ -72,7 +72,7 @@ func (t *Tree) Nodes() []byte {
 	return out
 }
 
-// Prover proves that leaves are in the tree of a size. It is told first which ones, and then given all leaves.
+// Prover proves that leaves are in the tree of a size. It gets their indexes first, and then all leaves.
 type Prover struct {
 	size   uint64
 	tree   *Tree

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -25,26 +26,58 @@ type Verified struct {
 	Unsealed  int            `json:"unsealed"`  // that were left out, as they are newer than the head
 	Withheld  int            `json:"withheld"`  // that were left out, as they belong to other organizations
 	Elsewhere int            `json:"elsewhere"` // heads kept elsewhere that the export's head fits
+	Missing   []string       `json:"missing"`   // sentences about what the export lacks
 	Faults    []string       `json:"faults"`
 }
 
-// maxExportLine is longer than any event with its proof: an event has 1 MiB at most.
-const maxExportLine = 4 << 20
+// Report returns lines about an export without faults. when writes the time of the head.
+func (v *Verified) Report(when func(time.Time) string) []string {
+	lines := []string{fmt.Sprintf("%d events of %s are in the tree of %d events of %s, signed by %s", v.Events, v.Asked,
+		v.Head.Size, when(v.Head.At), KeyText(v.Head.Key))}
+	for _, s := range v.Streams {
+		there := "none between them is missing"
+		if n := len(s.Withheld); n > 0 {
+			there = fmt.Sprintf("all but %d withheld", n)
+		}
+		lines = append(lines, fmt.Sprintf("%s: events %d to %d, %s", s.Stream, s.First, s.Last, there))
+	}
+	for _, text := range v.Missing {
+		lines = append(lines, "missing: "+text)
+	}
+	if len(v.Missing) == 0 {
+		lines = append(lines, "nothing of it is missing up to the tree head")
+	}
+	if v.Elsewhere > 0 {
+		lines = append(lines, fmt.Sprintf("heads kept elsewhere that it fits: %d", v.Elsewhere))
+	}
+	return lines
+}
+
+// maxExportLine is longer than any event with its proof, of which an event has 1 MiB at most, and than a first line
+// that lists a million events that are withheld.
+const maxExportLine = 16 << 20
 
 // VerifyExport verifies an export without a server: the head by its signature and the trusted keys (any, if there are
 // none: then no key is pinned), each event by its proof, each stream by its range, the file by its signature, and the
 // head by those that were kept elsewhere.
 func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head) (Verified, error) {
-	v := &verification{lines: bufio.NewScanner(from), spans: map[string]*span{}}
+	return ReadExport(from, trusted, elsewhere, func(*ExportEvent) {})
+}
+
+// ReadExport does what VerifyExport does, and calls each for every event. They are proved if there are no faults.
+func ReadExport(
+	from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head, each func(*ExportEvent),
+) (Verified, error) {
+	v := &verification{each: each, lines: bufio.NewScanner(from), spans: map[string]*span{}}
 	v.lines.Buffer(nil, maxExportLine)
 	v.lines.Split(splitLines)
 	if !v.lines.Scan() {
 		return v.Verified, errors.Join(errors.New("the file is empty"), v.lines.Err())
 	}
 	first := bytes.Clone(v.lines.Bytes())
-	var head ExportHead
-	if err := strictly(first, &head); err != nil || head.Format != Format {
-		return v.Verified, fmt.Errorf("line 1 does not begin an export: it must have \"export\": %q (%w)", Format, err)
+	head, err := ReadExportHead(first)
+	if err != nil {
+		return v.Verified, err
 	}
 	v.Asked, v.Streams, v.Head, v.Unsealed = head.Asked, head.Streams, head.Head, head.Unsealed
 	v.KeyPinned = len(trusted) > 0 && trust(v.Head.Key, trusted) == nil
@@ -52,7 +85,8 @@ func VerifyExport(from io.Reader, trusted []ed25519.PublicKey, elsewhere []Head)
 	if err := v.Head.Check(trusted); err != nil {
 		v.fault("the head: %v", err)
 	}
-	v.compare(&head, trusted, elsewhere)
+	v.Missing = head.Missing()
+	v.compare(head, trusted, elsewhere)
 	v.events(first)
 	return v.Verified, v.lines.Err()
 }
@@ -71,6 +105,7 @@ func splitLines(data []byte, atEnd bool) (advance int, line []byte, err error) {
 type verification struct {
 	Verified
 
+	each  func(*ExportEvent)
 	lines *bufio.Scanner
 	spans map[string]*span // by streams
 }
@@ -79,7 +114,9 @@ type verification struct {
 type span struct {
 	ExportStream
 
-	next eventstore.Revision
+	next  eventstore.Revision
+	after uint64 // the index that the next event has at least
+	named bool   // its first event names the asked id
 }
 
 // pass passes over events that are withheld.
@@ -93,14 +130,21 @@ func (s *span) pass() {
 // open begins the ranges of all streams.
 func (v *verification) open() {
 	for _, stream := range v.Streams {
-		if _, twice := v.spans[stream.Stream]; twice || !strings.HasSuffix(stream.Stream, "-"+v.Asked.String()) {
+		own := strings.HasSuffix(stream.Stream, "-"+v.Asked.String())
+		if _, twice := v.spans[stream.Stream]; twice || own == stream.Linked {
 			v.fault("stream %s is not one of %s, which was asked for, or listed twice", stream.Stream, v.Asked)
+		}
+		if stream.First < 0 || stream.Last < stream.First {
+			v.fault("stream %s has no events from %d to %d", stream.Stream, stream.First, stream.Last)
 		}
 		v.spans[stream.Stream] = &span{ExportStream: stream, next: stream.First}
 		v.Withheld += len(stream.Withheld)
 	}
 	if len(v.Streams) == 0 {
 		v.fault("no stream is listed")
+	}
+	if v.Unsealed < 0 {
+		v.fault("%d events are not sealed", v.Unsealed)
 	}
 }
 
@@ -110,6 +154,9 @@ func (v *verification) complete() {
 		s := v.spans[stream.Stream]
 		if s.pass(); s.next != stream.Last+1 || len(s.Withheld) > 0 {
 			v.fault("%s: the events from %d on are missing, up to %d", stream.Stream, s.next, stream.Last)
+		}
+		if stream.Linked && !s.named {
+			v.fault("%s: its first event does not name %s, which was asked for", stream.Stream, v.Asked)
 		}
 	}
 }
@@ -173,6 +220,7 @@ func (v *verification) events(first []byte) {
 			continue
 		}
 		v.event(&e, lines)
+		v.each(&e)
 	}
 	v.complete()
 	if !ended {
@@ -195,7 +243,11 @@ func (v *verification) event(e *ExportEvent, line int) {
 	if s.pass(); e.Revision != s.next {
 		v.fault("%s: event %d should follow there", where, s.next)
 	}
-	s.next = e.Revision + 1
+	if e.Index < s.after {
+		v.fault("%s: it stands before an earlier event of its stream in the order of all", where)
+	}
+	s.named = s.named || e.Revision == 0 && e.names(v.Asked)
+	s.next, s.after = e.Revision+1, e.Index+1
 }
 
 func (v *verification) end(end *exportEnd, sum []byte, events int) {

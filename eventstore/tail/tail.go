@@ -36,9 +36,9 @@ type Store struct {
 	log    *slog.Logger
 	events int // that are kept
 
-	entrance sync.Mutex // guards users and stop
-	users    int
-	stop     func()
+	usersMu sync.Mutex // guards users and stop
+	users   int
+	stop    func()
 
 	mu   sync.Mutex // guards kept and the readers' fields
 	kept *window    // once there are users
@@ -93,8 +93,8 @@ func (s *Store) enter(ctx context.Context) error {
 
 // joinUsers adds a user if there are others, or with events kept from a head on.
 func (s *Store) joinUsers(head *eventstore.Position) (joined bool) {
-	s.entrance.Lock()
-	defer s.entrance.Unlock()
+	s.usersMu.Lock()
+	defer s.usersMu.Unlock()
 	if s.users == 0 {
 		if head == nil {
 			return false
@@ -106,10 +106,10 @@ func (s *Store) joinUsers(head *eventstore.Position) (joined bool) {
 }
 
 func (s *Store) exit() {
-	s.entrance.Lock()
+	s.usersMu.Lock()
 	s.users--
 	last, stop := s.users == 0, s.stop
-	s.entrance.Unlock()
+	s.usersMu.Unlock()
 	if last {
 		stop()
 	}

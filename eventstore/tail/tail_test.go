@@ -281,14 +281,14 @@ func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
 	}
 	go subscribe(ctx)
 	<-below.asked
-	hurried, giveUp := context.WithCancel(ctx)
+	hurried, abort := context.WithCancel(ctx)
 	go subscribe(hurried)
 	select {
 	case <-below.asked:
 	case <-ctx.Done():
 		t.Fatal("it waits for the other's answer")
 	}
-	giveUp()
+	abort()
 	if err := <-ended; err == nil || ctx.Err() != nil {
 		t.Errorf("it ended with %v", err)
 	}
@@ -296,13 +296,13 @@ func TestSubscriberIsNotHeldUpByOthers(t *testing.T) {
 	<-ended
 }
 
-// unhurried is a store whose unfiltered subscriptions, such as the shared one, begin when they are let go.
-type unhurried struct {
+// gated is a store whose unfiltered subscriptions, such as the shared one, begin when they are let go.
+type gated struct {
 	*nodetest.Replaceable
 	letGo chan struct{}
 }
 
-func (u *unhurried) Subscribe(
+func (u *gated) Subscribe(
 	ctx context.Context, after eventstore.Position, filter eventstore.Filter,
 ) iter.Seq2[eventstore.Message, error] {
 	if len(filter.Prefixes) == 0 {
@@ -325,7 +325,7 @@ func consumersEnd(t *testing.T, late bool) {
 	defer cancel()
 	older := nodetest.StartStrict(t, &stricttest.Strict{Later: true}, slog.New(slog.DiscardHandler))
 	record(t, older, "a")
-	below := &unhurried{Replaceable: nodetest.NewReplaceable(nodetest.Start(t)), letGo: make(chan struct{})}
+	below := &gated{Replaceable: nodetest.NewReplaceable(nodetest.Start(t)), letGo: make(chan struct{})}
 	letGo := sync.OnceFunc(func() { close(below.letGo) })
 	defer letGo()
 	if !late {

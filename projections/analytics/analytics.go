@@ -45,7 +45,8 @@ var views = func() (all []view) {
 		sql, _ := files.ReadFile(path) // embedded
 		v := view{
 			name: strings.TrimSuffix(filepath.Base(path), ".sql"),
-			sql:  pending.ReplaceAllStringFunc(string(sql), countPending),
+			sql: notice.ReplaceAllString(pending.ReplaceAllStringFunc(string(sql), countPending), "($1 IN ('"+
+				strings.Join(NoticeTypes, "', '")+"'))"),
 		}
 		for _, found := range readModel.FindAllStringSubmatch(v.sql, -1) {
 			v.on = append(v.on, found[1])
@@ -63,12 +64,21 @@ func countPending(call string) string {
 	by := pending.FindStringSubmatch(call)[1]
 	var counts []string
 	for _, state := range deliverystate.Set(0).Live() {
-		counts = append(counts, "count(*) FILTER (WHERE "+state.SQL("now()")+") AS "+string(state))
+		counts = append(counts, "count(*) FILTER (WHERE "+state.SQL(deliverystate.Held("now()"))+") AS "+string(state))
 	}
 	return "(SELECT " + by + ", " + strings.Join(counts, ", ") +
 		" FROM (SELECT *, (created_at AT TIME ZONE 'UTC')::date AS day FROM deliveries.deliveries) d" +
 		" JOIN (SELECT id, worker, available_at FROM deliveries.due) u ON u.id = d.id" +
 		" WHERE d.status = '" + deliverystate.Pending + "' GROUP BY " + by + ")"
+}
+
+// notice matches NOTICE(column) in a view: whether a type is one of NoticeTypes.
+var notice = regexp.MustCompile(`NOTICE\(([^)]*)\)`)
+
+// NoticeTypes are the types of notices, as the catalog declares them.
+var NoticeTypes = []string{
+	"delivery.exhausted", "destination.failing", "destination.auto_disabled", "destination.recovered", "secret.expiring",
+	"subscription.deactivated", "source.needs_attention",
 }
 
 // ErrIncomplete: some views, or the rights on them, could not be made; the error says why. The transaction is fine.
@@ -84,7 +94,7 @@ func Create(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(lock)); err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
-	found, err := look(ctx, tx)
+	found, err := inspect(ctx, tx)
 	if err != nil {
 		return fmt.Errorf("analytics: %w", err)
 	}
@@ -186,7 +196,7 @@ type found struct {
 	granted    bool // the role may use the schema
 }
 
-func look(ctx context.Context, tx pgx.Tx) (f found, err error) {
+func inspect(ctx context.Context, tx pgx.Tx) (f found, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT to_regnamespace('analytics') IS NOT NULL,
 			coalesce(obj_description(to_regnamespace('analytics'), 'pg_namespace'), ''),

@@ -35,6 +35,7 @@ import (
 	"carillon/projections/items"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
+	"carillon/projections/publications"
 	"carillon/projections/sources"
 )
 
@@ -49,14 +50,15 @@ var (
 
 // views are those of the interface to analysts.
 var views = []string{
-	"deliveries_by_day", "destination_days", "destinations", "failures_by_reason", "feedback", "feedback_days", "feeds",
+	"attempts", "deliveries", "deliveries_by_day", "destination_days", "destinations", "events",
+	"failures_by_reason", "feedback", "feedback_days", "feeds",
 	"items", "items_by_source_and_feed", "latency_percentiles", "organizations", "source_health", "sources",
 	"success_rates",
 }
 
 func readModels() []projections.ReadModel {
 	return []projections.ReadModel{deliveries.ReadModel, destinations.ReadModel, items.ReadModel, feeds.ReadModel,
-		sources.ReadModel, health.ReadModel, organizations.ReadModel}
+		sources.ReadModel, health.ReadModel, organizations.ReadModel, publications.ReadModel}
 }
 
 // logged is a separate log; tests read it when the program does not write.
@@ -105,9 +107,11 @@ func record(log *projecttest.Log) {
 	projecttest.Stream(log, destination.Aggregate, dest, noon)(destination.Created{
 		Organization: org, At: noon,
 		Settings: destination.Settings{
-			Name:    "CRM",
-			URL:     "https://crm.example/capability-in-the-path",
-			Headers: destination.Sealed{Data: []byte("sealed headers")},
+			Name: "CRM",
+
+			ExternalID: "crm",
+			URL:        "https://crm.example/capability-in-the-path",
+			Headers:    destination.Sealed{Data: []byte("sealed headers")},
 		},
 	}, destination.SecretMinted{SecretID: uuid.New(), Sealed: []byte("sealed secret"), At: noon})
 	for n, status := range []delivery.Status{delivery.StatusSucceeded, delivery.StatusSucceeded,
@@ -208,16 +212,17 @@ func TestViewsShowWhatHappened(t *testing.T) {
 	record(log)
 	log.Project()
 	of := `"organization_id": "` + org.String() + `", "destination_id": "` + dest.String() + `", "destination_name": "CRM"`
+	external := `"destination_external_id": "crm"`
 	inFeed := `"feed_id": "` + feedA.String() + `"`
 	for query, want := range map[string]string{
 		"SELECT * FROM analytics.deliveries_by_day": `{"day": "` + day + `", ` + of +
 			`, "event_type": "news.item.added", "deliveries": 4, "succeeded": 2, "failed": 1, "superseded": 0, ` +
-			`"discarded": 0, "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0}`,
+			`"discarded": 0, "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, ` + external + `, "notice": false}`,
 		"SELECT * FROM analytics.success_rates WHERE last_days = 7": `{` + of +
 			`, "last_days": 7, "succeeded": 2, "failed": 1, "success_rate": 0.6667, ` +
-			`"attempts": 3, "failed_attempts": 1, "attempt_success_rate": 0.6667}`,
+			`"attempts": 3, "failed_attempts": 1, "attempt_success_rate": 0.6667, ` + external + `}`,
 		"SELECT * FROM analytics.latency_percentiles": `{"day": "` + day + `", ` + of +
-			`, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p99_ms": 29.8, "max_ms": 30}`,
+			`, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p95_ms": 29, "p99_ms": 29.8, "max_ms": 30, ` + external + `}`,
 		"SELECT * FROM analytics.items_by_source_and_feed": `{"organization_id": "` + org.String() + `", ` + inFeed +
 			`, "feed_name": "Concerts", "feed_type": "event", "source_id": "` + page.String() +
 			`", "source_type": "site", "source": "Example.org", "items": 2, "first_added_at": "` + day +
@@ -246,7 +251,7 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT * FROM analytics.destination_days": `{"day": "` + day + `", ` + of +
 			`, "deliveries": 4, "succeeded": 2, "failed": 1, "pending": 1, "waiting": 1, "retrying": 0, ` +
 			`"delivering": 0, "success_rate": 0.6667, "attempts": 3, "failed_attempts": 1, ` +
-			`"attempt_success_rate": 0.6667, "p50_ms": 20, "p99_ms": 29.8}`,
+			`"attempt_success_rate": 0.6667, "p50_ms": 20, "p95_ms": 29, "p99_ms": 29.8, ` + external + `}`,
 		"SELECT source, state, failures, needs_attention, completed_at, feeds " +
 			"FROM analytics.source_health": `{` +
 			`"source": "Example.org", "state": "registered", "failures": 0, "needs_attention": false, ` +
@@ -259,7 +264,8 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT * FROM analytics.destinations": `{` + of + `, "status": "enabled", "created_at": "` + day +
 			`T12:00:00+00:00", "consecutive_failures": 1, "streak_started_at": "` + day +
 			`T12:00:00.03+00:00", "last_success_at": "` + day + `T12:00:00.02+00:00", "last_failure_at": "` + day +
-			`T12:00:00.03+00:00", "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, "succeeded": 2, "failed": 1}`,
+			`T12:00:00.03+00:00", "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, "succeeded": 2, ` +
+			`"failed": 1, ` + external + `, "organization_name": "Town hall"}`,
 	} {
 		got := rows(t, pool, query)
 		if len(got) != 1 || !sameJSON(t, got[0], want) {
@@ -395,7 +401,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	ensure(t, pool)
-	for i, want := range []int{0, 5, 5, 7, 12, 13, 14} { // one read model after the other
+	for i, want := range []int{0, 5, 5, 7, 12, 12, 15, 17} { // one read model after the other
 		p := readModels()[i]
 		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)
@@ -430,13 +436,14 @@ func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 			SourceType:    source.TypeSite,
 			At:            noon,
 		})
-	tell := projecttest.Stream(log, happening.Aggregate, id, noon)
+	record := projecttest.Stream(log, happening.Aggregate, id, noon)
 	projecttest.Stream(log, item.Aggregate, item.ID(feedA, id), noon)(item.Added{
 		FeedID:      feedA,
 		HappeningID: id,
 		SourceID:    page,
 		At:          noon,
 	})
+	shown := happening.Details{Title: "A", Time: happening.Time{Timezone: "Europe/Rome"}}
 	for hour, tt := range []struct {
 		event happening.Event
 		want  string
@@ -444,13 +451,13 @@ func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 		{happening.Observed{
 			SourceID: page,
 			Key:      "k",
-			Details:  happening.Details{Title: "A"},
+			Details:  shown,
 			At:       noon,
 		}, "null"},
 		{happening.Observed{
 			SourceID: other,
 			Key:      "k",
-			Details:  happening.Details{Title: "A"},
+			Details:  shown,
 			At:       noon,
 		}, "null"},
 		{happening.WentStale{SourceID: page, At: noon.Add(time.Hour)}, "null"},
@@ -458,14 +465,15 @@ func TestSinceWhenAnEventIsNotOnShow(t *testing.T) {
 		{happening.Observed{
 			SourceID: page,
 			Key:      "k",
-			Details:  happening.Details{Title: "A"},
+			Details:  shown,
 			At:       noon.Add(3 * time.Hour),
 		}, "null"},
 	} {
-		tell(tt.event)
+		record(tt.event)
 		log.Project()
-		got := rows(t, pool, "SELECT title, stale_since FROM analytics.items")
-		if want := `{"title": "A", "stale_since": ` + tt.want + `}`; len(got) != 1 || !sameJSON(t, got[0], want) {
+		got := rows(t, pool, "SELECT title, timezone, stale_since FROM analytics.items")
+		want := `{"title": "A", "timezone": "Europe/Rome", "stale_since": ` + tt.want + `}`
+		if len(got) != 1 || !sameJSON(t, got[0], want) {
 			t.Errorf("after %d: %q, want %s", hour, got, want)
 		}
 	}

@@ -157,7 +157,7 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 		!strings.Contains(out.String(), "deliveries_by_day") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if got := rows(t, pool, oids); len(got) != 8 {
+	if got := rows(t, pool, oids); len(got) != 9 {
 		t.Errorf("views: %v", got)
 	}
 	remake := func() error {

@@ -3,39 +3,112 @@ package audit
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
-	"carillon/aggregates/subscription"
 	"carillon/eventstore/instant"
+	"carillon/query"
 )
 
-// Describe returns an entry of the record in words: the event's name, then the members of its detail. A subscription,
-// which is on record as a part of its destination, is named by its id. Times are in the zone.
-func Describe(stream, eventType string, detail jsontext.Value, zone *time.Location) string {
-	name, _, _ := strings.Cut(eventType, ".v")
-	text := strings.NewReplacer(".", " ", "-", " ").Replace(name)
-	if id, is := strings.CutPrefix(stream, subscription.Aggregate.Category+"-"); is {
-		text = strings.Replace(text, " ", " "+id+" ", 1)
+// sentences says what each event on record means, by its name without the version: {member} is one of its detail,
+// {thing} the thing that was changed, {id} its stream's, {settings} all members. A part in brackets is left out without
+// its members.
+//
+//nolint:gosec // words about secrets, no secret
+var sentences = map[string]string{
+	"organization.registered":     "registered {thing}",
+	"organization.suspended":      "suspended {thing}[: {reason}]",
+	"organization.resumed":        "resumed {thing}",
+	"organization.deleted":        "deleted {thing}",
+	"organization.limits-set":     "set limits of {thing}[: {limits}]",
+	"organization.key-issued":     "issued {thing}[ with the scopes {scopes}][, until {expiresAt}]",
+	"organization.key-rotated":    "issued {thing} for {of}[; the old one ends {endsAt}]",
+	"organization.key-revoked":    "revoked {thing}",
+	"client_certificate.set":      "set the client certificate of {thing}[: {subject}]",
+	"client_certificate.replaced": "replaced the client certificate of {thing}[ by {subject}]",
+	"client_certificate.removed":  "removed the client certificate of {thing}",
+	"destination.created":         "created {thing}[ for {url}]",
+	"destination.revised":         "changed {thing} to {settings}",
+	"destination.secret-minted":   "made the secret {secretId} of {thing}",
+	"destination.secret-rotated":  "rotated the secret of {thing}[; the old one signs until {expiresAt}]",
+	"destination.secret-expired":  "expired the secret {expiring} of {thing}",
+	"destination.enabled":         "enabled {thing}",
+	"destination.disabled":        "disabled {thing}",
+	"destination.auto-disabled":   "disabled {thing} automatically[: {statusReason}]",
+	"destination.deleted":         "deleted {thing}",
+	"disclosure.shown":            "was shown {shown} of {thing}[: {shownSecrets}]",
+	"subscription.created":        "subscribed {thing}[ to {declaration}]",
+	"subscription.revised":        "changed the subscription {id} of {thing}[: {declaration}]",
+	"subscription.activated":      "activated the subscription {id} of {thing}",
+	"subscription.deactivated":    "deactivated the subscription {id} of {thing}[: {reason}]",
+	"subscription.deleted":        "deleted the subscription {id} of {thing}",
+	"feed.created":                "created {thing}",
+	"feed.registered":             "registered {thing}",
+	"feed.revised":                "changed {thing} to {settings}",
+	"feed.enabled":                "enabled {thing}",
+	"feed.disabled":               "disabled {thing}[: {reason}]",
+	"feed.deleted":                "deleted {thing}",
+	"feed.shared":                 "shared {thing} with {with}",
+	"feed.unshared":               "ended the share of {thing} with {with}",
+	"feed.source-attached":        "attached the {sourceType} source {sourceId} to {thing}",
+	"feed.source-detached":        "detached the source {sourceId} from {thing}",
+	"source.registered":           "registered {thing}[: {url}][ {handle}]",
+	"source.paused":               "paused {thing}[: {reason}]",
+	"source.resumed":              "resumed {thing}",
+	"source.collection-requested": "asked for a visit of {thing}",
+	"operator.acted":              "{action}[ of {subject}]",
+	"operator.token-issued":       "issued {thing} the token {tokenId}[, until {expiresAt}]",
+	"operator.token-rotated":      "issued {thing} the token {tokenId}[ for {ending}][; the old one ends {endsAt}]",
+	"operator.revoked":            "revoked {thing}",
+	"auditor.token-issued":        "issued {thing}[ for the organization {organization}][, until {expiresAt}]",
+	"auditor.token-revoked":       "revoked {thing}",
+}
+
+var (
+	optionalPart = regexp.MustCompile(`\[[^\]]*\]`)
+	member       = regexp.MustCompile(`\{\w+\}`)
+	wholeID      = regexp.MustCompile(`\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
+)
+
+// Describe returns a sentence about an entry of the record, whose subject is its actor. Ids are shortened, times are in
+// the zone.
+func Describe(e query.RecordEntry, zone *time.Location) string {
+	name, _, _ := strings.Cut(e.Type, ".v")
+	members := map[string]any{}
+	_ = json.Unmarshal(e.Detail, &members) // the projector wrote it
+	sentence, known := sentences[name]
+	if !known { // not on record
+		_, verb, _ := strings.Cut(name, ".")
+		sentence = strings.ReplaceAll(verb, "-", " ") + " {thing}"
 	}
-	var members map[string]any
-	if json.Unmarshal(detail, &members) != nil { // the projector wrote it
-		return text
+	_, id, _ := strings.Cut(e.Stream, "-")
+	texts := map[string]string{"{thing}": Thing(e), "{id}": id, "{settings}": valueText(members, zone)}
+	for key, value := range members {
+		texts["{"+key+"}"] = valueText(value, zone)
 	}
-	var parts []string
-	for _, member := range slices.Sorted(maps.Keys(members)) {
-		if value := valueText(members[member], zone); value != "" {
-			parts = append(parts, member+" "+value)
+	sentence = optionalPart.ReplaceAllStringFunc(sentence, func(part string) string {
+		for _, m := range member.FindAllString(part, -1) {
+			if texts[m] == "" {
+				return ""
+			}
 		}
+		return strings.Trim(part, "[]")
+	})
+	sentence = member.ReplaceAllStringFunc(sentence, func(m string) string { return texts[m] })
+	return wholeID.ReplaceAllString(sentence, "$1")
+}
+
+// Thing names the thing of an entry: by its name, if it has one, and its kind and id.
+func Thing(e query.RecordEntry) string {
+	text := e.Kind + " " + e.Thing
+	if e.Name != nil && *e.Name != e.Thing {
+		text = *e.Name + " (" + text + ")"
 	}
-	if len(parts) == 0 {
-		return text
-	}
-	return text + ": " + strings.Join(parts, ", ")
+	return text
 }
 
 func valueText(value any, zone *time.Location) string {

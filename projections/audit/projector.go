@@ -29,8 +29,8 @@ var schema string
 var ReadModel = projections.ReadModel{
 	Name: "audit",
 	// 2: without the secrets of addresses; 3: with the addresses shown in full; 4: with the names of headers;
-	// 5: with everything else that people change; 6: with an index of streams
-	Version: 6,
+	// 5: with everything else that people change; 6: with an index of streams; 7: by secrets
+	Version: 7,
 	Schema:  schema,
 	Filter:  eventstore.Categories(categories...),
 	Project: project,
@@ -133,47 +133,60 @@ func entryColumns[R any](of func(R) *entry) []column.Column[R] {
 
 // project adds an entry for each event.
 func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error {
-	entries, disclosures, record := []entry{}, []entry{}, make([]recordRow, 0, 2*len(batch))
 	known, err := owners(ctx, tx, batch)
 	if err != nil {
 		return err
 	}
+	d := decoded{record: make([]thingEntry, 0, 2*len(batch))}
 	for i := range batch {
-		recorded := &batch[i]
-		meta, err := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil {
-			return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
-		}
-		rows, err := rowsOf(recorded, meta, known)
-		if err != nil {
+		if err := d.add(&batch[i], known); err != nil {
 			return err
 		}
-		var e entry
-		switch recorded.Category() {
-		case disclosure.Aggregate.Category:
-			e, err = disclosed(recorded, meta)
-			disclosures = append(disclosures, e)
-		case destination.Aggregate.Category:
-			e, err = changed(recorded, meta)
-			entries = append(entries, e)
-		}
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			if e.Recorded != nil { // of a destination: without what is secret of its address
-				rows[i].detail, rows[i].at = e.detail, e.at
-			}
-		}
-		record = append(record, rows...)
 	}
 	var statements pgx.Batch
-	insertEntries.Queue(&statements, entries)
-	insertDisclosures.Queue(&statements, disclosures)
-	insertRecord.Queue(&statements, record)
+	insertEntries.Queue(&statements, d.entries)
+	insertDisclosures.Queue(&statements, d.disclosures)
+	insertThings.Queue(&statements, d.record)
 	if err := tx.SendBatch(ctx, &statements).Close(); err != nil {
 		return fmt.Errorf("write audit entries: %w", err)
 	}
+	return nil
+}
+
+// decoded are the rows of some events.
+type decoded struct {
+	entries, disclosures []entry
+	record               []thingEntry
+}
+
+// add decodes an event.
+func (d *decoded) add(recorded *eventstore.Recorded, known map[string]owner) error {
+	meta, err := eventstore.ParseMetadata(recorded.Metadata)
+	if err != nil {
+		return fmt.Errorf("%w: %s@%d: %w", eventstore.ErrUndecodable, recorded.Stream, recorded.Revision, err)
+	}
+	rows, err := rowsOf(recorded, meta, known)
+	if err != nil {
+		return err
+	}
+	var e entry
+	switch recorded.Category() {
+	case disclosure.Aggregate.Category:
+		e, err = disclosed(recorded, meta)
+		d.disclosures = append(d.disclosures, e)
+	case destination.Aggregate.Category:
+		e, err = changed(recorded, meta)
+		d.entries = append(d.entries, e)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		if e.Recorded != nil { // of a destination: without what is secret of its address
+			rows[i].detail, rows[i].at = e.detail, e.at
+		}
+	}
+	d.record = append(d.record, rows...)
 	return nil
 }
 

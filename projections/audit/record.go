@@ -36,12 +36,14 @@ const (
 	KindOperator     = "operator"
 	KindAuditor      = "auditor"
 	KindPerson       = "person" // of an organization, at the console
+	KindSecret       = "secret" // of a destination
 )
 
 // Kinds returns all kinds.
 func Kinds() []string {
 	return []string{
 		KindOrganization, KindKey, KindDestination, KindFeed, KindSource, KindOperator, KindAuditor, KindPerson,
+		KindSecret,
 	}
 }
 
@@ -70,19 +72,19 @@ var walks = []string{
 // thing is a subject of an entry.
 type thing struct{ kind, id string }
 
-// recordRow is an entry of one of its things.
-type recordRow struct {
+// thingEntry is an entry of one of its things.
+type thingEntry struct {
 	entry
 	thing
 
 	main bool // of its first thing
 }
 
-var insertRecord = column.Insert("record", append(entryColumns(func(r recordRow) *entry { return &r.entry }),
-	column.New[[]string]("kind", "text", func(r recordRow) string { return r.kind }),
-	column.New[[]string]("thing", "text", func(r recordRow) string { return r.id }),
-	column.New[[]bool]("main", "boolean", func(r recordRow) bool { return r.main }),
-	column.New[[]string]("stream", "text", func(r recordRow) string { return r.Stream }))...)
+var insertThings = column.Insert("record", append(entryColumns(func(r thingEntry) *entry { return &r.entry }),
+	column.New[[]string]("kind", "text", func(r thingEntry) string { return r.kind }),
+	column.New[[]string]("thing", "text", func(r thingEntry) string { return r.id }),
+	column.New[[]bool]("main", "boolean", func(r thingEntry) bool { return r.main }),
+	column.New[[]string]("stream", "text", func(r thingEntry) string { return r.Stream }))...)
 
 // owner is the organization and destination of a stream, as its first event names them.
 type owner struct{ organization, destination uuid.UUID }
@@ -126,19 +128,22 @@ func owners(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) (map[st
 
 // stored are the members of events that say whose they are.
 type stored struct {
-	Organization uuid.UUID `json:"organization"`
-	Destination  uuid.UUID `json:"destination"`
-	SourceID     uuid.UUID `json:"sourceId"`
-	KeyID        string    `json:"keyId"`
-	Of           any       `json:"of"` // the id of a key or certificate
-	Name         string    `json:"name"`
-	TokenID      string    `json:"tokenId"`
-	At           time.Time `json:"at"`
+	Organization uuid.UUID   `json:"organization"`
+	Destination  uuid.UUID   `json:"destination"`
+	SourceID     uuid.UUID   `json:"sourceId"`
+	KeyID        string      `json:"keyId"`
+	Of           any         `json:"of"` // the id of a key or certificate
+	Name         string      `json:"name"`
+	SecretID     uuid.UUID   `json:"secretId"`
+	Expiring     []uuid.UUID `json:"expiring"`
+	Secrets      []uuid.UUID `json:"secrets"` // that were shown
+	TokenID      string      `json:"tokenId"`
+	At           time.Time   `json:"at"`
 }
 
 // rowsOf returns the rows of an event, its first thing's first. It has none if it changes nothing that people decide,
 // such as a walk through a source.
-func rowsOf(recorded *eventstore.Recorded, meta eventstore.Metadata, known map[string]owner) ([]recordRow, error) {
+func rowsOf(recorded *eventstore.Recorded, meta eventstore.Metadata, known map[string]owner) ([]thingEntry, error) {
 	if !slices.Contains(names, recorded.Type) {
 		return nil, fmt.Errorf("%w: %s at %s@%d: unknown event name", eventstore.ErrUndecodable, recorded.Type,
 			recorded.Stream, recorded.Revision)
@@ -166,10 +171,16 @@ func rowsOf(recorded *eventstore.Recorded, meta eventstore.Metadata, known map[s
 	if err != nil {
 		return nil, err
 	}
-	var rows []recordRow
-	for _, t := range append(event.things(recorded, known), actorOf(meta.Actor)) {
-		if t.id != "" && !slices.ContainsFunc(rows, func(r recordRow) bool { return r.thing == t }) {
-			rows = append(rows, recordRow{entry: e, thing: t, main: len(rows) == 0})
+	var rows []thingEntry
+	things := append(event.things(recorded, known), actorOf(meta.Actor))
+	for _, secret := range append(slices.Concat(event.Expiring, event.Secrets), event.SecretID) {
+		if secret != uuid.Nil {
+			things = append(things, thing{KindSecret, secret.String()})
+		}
+	}
+	for _, t := range things {
+		if t.id != "" && !slices.ContainsFunc(rows, func(r thingEntry) bool { return r.thing == t }) {
+			rows = append(rows, thingEntry{entry: e, thing: t, main: len(rows) == 0})
 		}
 	}
 	return rows, nil

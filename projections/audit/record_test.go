@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/feed"
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
@@ -29,7 +31,6 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 		known limits maxRequestsPerSecond name notAfter notBefore of reason scopes secretId secrets serial shown shownSecrets
 		sourceId sourceType hasHeaders status statusReason subject timezone to tokenId traceparent type url what with`)
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
 	for _, category := range []string{
 		"organization", "clientcertificate", "destination", "disclosure", "subscription", "feed", "source", "operator",
 		"auditor",
@@ -61,8 +62,14 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 	}
 	log.Project()
 	count := 0
-	err := (&query.Queries{Pool: pool}).EachRecordEntry(t.Context(), query.EntryFilter{}, func(e query.RecordEntry) error {
+	queries := &query.Queries{Pool: log.Database}
+	err := queries.EachRecordEntry(t.Context(), query.EntryFilter{}, func(e query.RecordEntry) error {
 		count++
+		named := strings.Contains(audit.Describe(e, time.UTC), e.Thing[:min(8, len(e.Thing))])
+		if text := audit.Describe(e, time.UTC); !named && e.Type != "operator.acted.v1" ||
+			strings.ContainsAny(text, "{}[]") || strings.Contains(text, "  ") {
+			t.Errorf("%s is described as %q", e.Type, text)
+		}
 		var members map[string]any
 		if err := json.Unmarshal(e.Detail, &members); err != nil {
 			t.Fatal(err)
@@ -86,20 +93,32 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	t.Parallel()
-	id := uuid.NewString()
+	id, name := "0d000000-0000-4000-8000-000000000001", "Ticket shop"
 	for want, e := range map[string]query.RecordEntry{
-		"feed revised: name Concerts": {
-			Stream: "feed-" + id,
+		"attempted delivery 0d000000": {Kind: "delivery", Thing: id, Type: "delivery.attempted.v1"},
+		"changed feed 0d000000 to name x": {
+			Kind:   "feed",
+			Thing:  id,
 			Type:   "feed.revised.v1",
-			Detail: []byte(`{"name":"Concerts","to":null}`),
+			Detail: []byte(`{"name":"x"}`),
 		},
-		"subscription " + id + " deleted": {
+		"deleted the subscription 0d000000 of Ticket shop (destination 0d000000)": {
+			Kind:   "destination",
+			Thing:  id,
+			Name:   &name,
 			Stream: "subscription-" + id,
 			Type:   "subscription.deleted.v1",
 			Detail: []byte("{}"),
 		},
+		"rotated the secret of Ticket shop (destination 0d000000); the old one signs until 2026-11-21T12:00:00Z": {
+			Kind:   "destination",
+			Thing:  id,
+			Name:   &name,
+			Type:   "destination.secret-rotated.v1",
+			Detail: []byte(`{"expiresAt":"2026-11-21T12:00:00Z"}`),
+		},
 	} {
-		if got := audit.Describe(e.Stream, e.Type, e.Detail, time.UTC); got != want {
+		if got := audit.Describe(e, time.UTC); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -108,7 +127,6 @@ func TestDescribe(t *testing.T) {
 func TestRecordByThing(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, audit.ReadModel)
-	pool := log.Database
 	programme, source, with := uuid.New(), uuid.New(), uuid.New()
 	projecttest.Stream(log, organization.Aggregate, org, noon)(organization.Registered{Name: "Town hall", At: noon},
 		organization.KeyIssued{
@@ -129,8 +147,13 @@ func TestRecordByThing(t *testing.T) {
 		subscription.Created{Organization: org, Destination: alpha, At: noon})
 	projecttest.Stream(log, feed.Aggregate, with, noon)(feed.Registered{Organization: next, At: noon},
 		feed.Shared{With: org, At: noon})
+	secretID, own := uuid.New(), uuid.New()
+	projecttest.Stream(log, destination.Aggregate, own, noon)(
+		destination.SecretMinted{SecretID: secretID, At: noon}, destination.SecretExpired{SecretID: secretID, At: noon})
+	projecttest.Stream(log, disclosure.Aggregate, disclosure.StreamID(own, noon), noon)(
+		disclosure.Shown{Destination: own, Secrets: []uuid.UUID{secretID}, At: noon})
 	log.Project()
-	q := &query.Queries{Pool: pool}
+	q := &query.Queries{Pool: log.Database}
 	of := map[string]string{
 		"organization.registered.v1": org.String(),
 		"organization.key-issued.v2": "ab12CD34",
@@ -139,6 +162,10 @@ func TestRecordByThing(t *testing.T) {
 		"subscription.created.v1":    alpha.String(),
 		"feed.registered.v1":         with.String(),
 		"feed.shared.v1":             with.String(),
+
+		"destination.secret-minted.v1":  own.String(),
+		"destination.secret-expired.v1": own.String(),
+		"disclosure.shown.v1":           own.String(),
 	}
 	types := func(f query.EntryFilter) (got []string) {
 		if err := q.EachRecordEntry(t.Context(), f, func(e query.RecordEntry) error {
@@ -158,8 +185,10 @@ func TestRecordByThing(t *testing.T) {
 	}{
 		"organization": {query.EntryFilter{Organization: org}, []string{"organization.registered.v1",
 			"organization.key-issued.v2", "feed.created.v1", "feed.source-attached.v1", "subscription.created.v1"}},
-		"its keys":    {query.EntryFilter{Organization: org, Kind: "key"}, []string{"organization.key-issued.v2"}},
-		"key":         {query.EntryFilter{Kind: "key", Thing: "ab12CD34"}, []string{"organization.key-issued.v2"}},
+		"its keys": {query.EntryFilter{Organization: org, Kind: "key"}, []string{"organization.key-issued.v2"}},
+		"key":      {query.EntryFilter{Kind: "key", Thing: "ab12CD34"}, []string{"organization.key-issued.v2"}},
+		"secret": {query.EntryFilter{Kind: "secret", Thing: secretID.String()},
+			[]string{"destination.secret-minted.v1", "destination.secret-expired.v1", "disclosure.shown.v1"}},
 		"source":      {query.EntryFilter{Kind: "source", Thing: source.String()}, []string{"feed.source-attached.v1"}},
 		"destination": {query.EntryFilter{Kind: "destination", Thing: alpha.String()}, []string{"subscription.created.v1"}},
 		"another's":   {query.EntryFilter{Organization: next}, []string{"feed.registered.v1", "feed.shared.v1"}},

@@ -40,7 +40,7 @@ CREATE TABLE disclosures (
 -- Everything that people change, by the things that it is about: a row for each of them, and for its actor. Kept as
 -- long.
 CREATE TABLE record (
-    kind             text NOT NULL,        -- organization, key, destination, feed, source, operator, auditor, person
+    kind             text NOT NULL,        -- organization, key, destination, feed, source, operator, auditor, person, secret
     thing            text NOT NULL,        -- its id, or the name of an operator or person
     main             boolean NOT NULL,     -- of the thing that is changed: one row of each event
     stream           text NOT NULL,

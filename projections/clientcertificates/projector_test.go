@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/clientcertificate"
-	"carillon/eventstore"
 	"carillon/projections/clientcertificates"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -34,8 +33,7 @@ func certificate(name string, days int) clientcertificate.Certificate {
 func TestEachOrganizationShowsOne(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, clientcertificates.ReadModel)
-	pool := log.Database
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	record := func(organization uuid.UUID, events ...clientcertificate.Event) {
 		projecttest.Stream(log, clientcertificate.Aggregate, organization, noon)(events...)
 	}
@@ -84,16 +82,5 @@ func TestEachOrganizationShowsOne(t *testing.T) {
 	}
 	if at, found, err := queries.SoonestExpiry(t.Context()); err != nil || !found || !at.Equal(third.NotAfter) {
 		t.Errorf("the first expires at %s, %v", at, err)
-	}
-}
-
-func TestUndecodable(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, clientcertificates.ReadModel)
-	err := log.ProjectError(clientcertificates.ReadModel, eventstore.Recorded{
-		Stream: clientcertificate.Aggregate.Stream(uuid.New()), Type: "client_certificate.lent.v9", Data: []byte("{}"),
-	})
-	if !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("error = %v, want undecodable", err)
 	}
 }

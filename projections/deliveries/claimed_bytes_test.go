@@ -68,7 +68,6 @@ func TestClaim_memoryLimit(t *testing.T) {
 			ask := deliveries.Ask{
 				PerDestination: 50,
 				Limit:          50,
-				Lease:          lease,
 				Bytes:          tt.bytes,
 				BytesOf:        tt.of,
 			}

@@ -17,18 +17,16 @@ import (
 // A delivery that is due before its event has reached the read model of publications is put back for this long.
 const putBack = 250 * time.Millisecond
 
-// Ask limits a claim.
+// Ask limits a claim. It has the fields of a deliverer's room, which is converted to it.
 type Ask struct {
-	Limit          int           // deliveries in all
-	PerDestination int           // deliveries of one destination
-	Lease          time.Duration // for which they are held
-	Full           []uuid.UUID   // destinations of which nothing is taken
-	Slow           []uuid.UUID   // destinations of which PerSlow are taken
+	Limit          int
+	PerDestination int
+	Full           []uuid.UUID
+	Slow           []uuid.UUID
 	PerSlow        int
-	Over           []uuid.UUID // organizations of which nothing is taken
-	// of data of all their events, each counted once; but one event whatever its size, and small ones
-	Bytes   int
-	BytesOf map[uuid.UUID]int // the same of organizations for which it is another number
+	Over           []uuid.UUID
+	Bytes          int
+	BytesOf        map[uuid.UUID]int
 }
 
 // Claimer claims for one worker. It is not for several goroutines at one time.
@@ -49,14 +47,14 @@ func NewClaimer(pool *pgxpool.Pool, worker int32) *Claimer {
 	}
 }
 
-// Claim hands free deliveries that a look saw due to the worker. If the limits don't suffice for all, each destination
+// Claim leases free deliveries that a look saw due to the worker. If the limits don't suffice for all, each destination
 // gets an equal share, and chance decides which destinations come first. Destinations that aren't enabled get replays
 // only. Any number of workers may claim at once.
 //
 // The cost depends on the claimed deliveries and on the number of destinations with something due, up to a bound; not
 // on how much is waiting, nor on the history. If more is due than a look sees, it may take several claims until each
 // destination had its turn.
-func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, error) {
+func (c *Claimer) Claim(ctx context.Context, ask Ask, lease time.Duration, seen Seen) ([]Claimed, error) {
 	if ask.Limit < 1 || ask.PerDestination < 1 {
 		return nil, nil
 	}
@@ -70,7 +68,7 @@ func (c *Claimer) Claim(ctx context.Context, ask Ask, seen Seen) ([]Claimed, err
 	if err != nil || len(again)+len(due) == 0 {
 		return nil, err
 	}
-	claimed, first, err := c.take(ctx, ask, again, due, now)
+	claimed, first, err := c.take(ctx, ask, again, due, now, now.Add(lease))
 	if err != nil || len(claimed) == 0 {
 		return nil, err
 	}
@@ -117,7 +115,7 @@ func (c *Claimer) load(ctx context.Context, ask Ask, claimed []Claimed) (kept []
 
 // take claims of some destinations, up to the limit of replays, which come first, and as many others.
 func (c *Claimer) take(
-	ctx context.Context, ask Ask, again, due []uuid.UUID, now time.Time,
+	ctx context.Context, ask Ask, again, due []uuid.UUID, now, until time.Time,
 ) (claimed []Claimed, first int, err error) {
 	shared := events{}
 	// The statements of a batch are one transaction. It is on disk before anything of it is sent: a claim that a crash
@@ -127,7 +125,7 @@ func (c *Claimer) take(
 	queue := func(sql string, among []uuid.UUID) *[]Claimed {
 		var taken []Claimed
 		if len(among) > 0 {
-			batch.Queue(sql, now, column.UUIDs(among), ask.Limit, ask.PerDestination, c.worker, now.Add(ask.Lease),
+			batch.Queue(sql, now, column.UUIDs(among), ask.Limit, ask.PerDestination, c.worker, until,
 				named(ask.Slow), ask.PerSlow, named(ask.Over)).
 				Query(func(rows pgx.Rows) (err error) {
 					taken, err = pgx.CollectRows(rows, shared.scan)

@@ -38,12 +38,7 @@ func TestNextDue(t *testing.T) {
 	if got := next(noon); got != 5*time.Minute {
 		t.Errorf("next due after %v, want the 5m of the enabled destination", got)
 	}
-	h.happens(0, beta, gaveUp(2, beta, noon), delivery.ReplayRequested{
-		Organization: org,
-		Destination:  beta,
-		Replay:       uuid.New(),
-		At:           noon.Add(3 * time.Minute),
-	})
+	h.happens(0, beta, gaveUp(2, beta, noon), replayWanted(beta, uuid.New(), noon.Add(3*time.Minute)))
 	h.Project()
 	if got := next(noon); got != 3*time.Minute {
 		t.Errorf("next due after %v, want the 3m of the replay", got)

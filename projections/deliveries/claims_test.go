@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
@@ -36,7 +35,6 @@ func (h history) claim(
 		Full:           saturated,
 		PerDestination: perDestination,
 		Limit:          limit,
-		Lease:          lease,
 	}, now)
 	if err != nil {
 		h.t.Fatal(err)
@@ -52,7 +50,7 @@ func claimOnce(
 	if err != nil {
 		return nil, err
 	}
-	return deliveries.NewClaimer(pool, worker).Claim(ctx, ask, seen)
+	return deliveries.NewClaimer(pool, worker).Claim(ctx, ask, lease, seen)
 }
 
 // takeBack frees what dead workers hold, and leases that have ended.
@@ -163,7 +161,6 @@ func TestClaimTakesWhatItIsAskedFor(t *testing.T) {
 	claimed, err := claimOnce(t.Context(), h.Database, me, deliveries.Ask{
 		Limit:          100,
 		PerDestination: 8,
-		Lease:          lease,
 		Full:           []uuid.UUID{beta},
 		Slow:           []uuid.UUID{gamma},
 		PerSlow:        2,
@@ -236,24 +233,6 @@ func TestClaimRespectsLeases(t *testing.T) {
 	}
 }
 
-func TestClaimFromTheDispatchersLease(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.destination(alpha)
-	h.publish(1)
-	held := to(alpha)
-	held.Worker, held.LeasedUntil = peer, noon.Add(lease)
-	h.schedule(1, noon, held)
-	h.Project()
-	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 0 {
-		t.Fatalf("claimed %d that the dispatcher handed to a live worker", n)
-	}
-	h.takeBack(noon.Add(time.Second), peer)
-	if n := len(h.claim(me, 10, 10, noon.Add(time.Second))); n != 1 {
-		t.Fatalf("claimed %d that the dispatcher handed to a dead worker, want 1", n)
-	}
-}
-
 func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -267,12 +246,7 @@ func TestClaim_disabledDestinationsGetReplays(t *testing.T) {
 		h.schedule(n, noon, to(alpha))
 	}
 	replay := uuid.New()
-	h.happens(0, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{
-		Organization: org,
-		Destination:  alpha,
-		Replay:       replay,
-		At:           noon,
-	})
+	h.happens(0, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, replay, noon))
 	h.Project()
 	claimed := h.claim(me, 10, 10, noon)
 	if len(claimed) != 1 || claimed[0].Replay != replay || claimed[0].Attempts != 1 {
@@ -312,35 +286,6 @@ func TestClaimIsFair(t *testing.T) {
 	all := by(h.claim(me, 100, 100, noon))
 	if all[gamma] != 0 || all[alpha]+all[beta] != 40-3-4+5-3-3 {
 		t.Errorf("claimed %v of the rest", all)
-	}
-}
-
-func TestEveryDestinationHasItsTurn(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.publish(1)
-	const size = 30
-	var fanOut []dispatch.Scheduled
-	for range size {
-		id := uuid.New()
-		h.destination(id)
-		fanOut = append(fanOut, to(id))
-	}
-	h.schedule(1, noon, fanOut...)
-	h.Project()
-	seen := map[uuid.UUID]int{}
-	for range size {
-		one := h.claim(me, 5, 1, noon)
-		if len(one) != 1 {
-			t.Fatalf("claimed %d, want 1", len(one))
-		}
-		seen[one[0].Destination]++
-		if err := deliveries.Release(t.Context(), h.Database, me, []uuid.UUID{one[0].ID}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(seen) < 5 { // by chance: once in 10^19
-		t.Errorf("only %d destinations of %d had a turn in as many claims", len(seen), size)
 	}
 }
 
@@ -385,7 +330,7 @@ func TestManyClaimAtOnce(t *testing.T) {
 	for _, worker := range workers {
 		group.Go(func() {
 			for {
-				claimed, err := claimOnce(ctx, h.Database, worker, deliveries.Ask{PerDestination: 5, Limit: 7, Lease: lease}, noon)
+				claimed, err := claimOnce(ctx, h.Database, worker, deliveries.Ask{PerDestination: 5, Limit: 7}, noon)
 				if err != nil && ctx.Err() == nil {
 					t.Error(err)
 				}

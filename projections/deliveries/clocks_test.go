@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/projections/deliveries"
 )
@@ -36,12 +35,7 @@ func TestClockAheadIsBroughtBack(t *testing.T) {
 	h.publish(5)
 	h.schedule(5, noon, to(alpha))
 	h.happens(5, alpha, gaveUp(1, alpha, noon),
-		delivery.ReplayRequested{
-			Organization: org,
-			Destination:  alpha,
-			Replay:       uuid.New(),
-			At:           wrong,
-		})
+		replayWanted(alpha, uuid.New(), wrong))
 	h.Project()
 	due := func(n int) (due, available time.Time) {
 		t.Helper()

@@ -51,11 +51,8 @@ func TestClaim_costDependsOnDue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), deliveries.Ask{
-		PerDestination: 10,
-		Limit:          10,
-		Lease:          lease,
-	}, seen)
+	ask := deliveries.Ask{PerDestination: 10, Limit: 10}
+	claimed, err := deliveries.NewClaimer(pool, me).Claim(t.Context(), ask, lease, seen)
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("claimed %d (%v), want 1", len(claimed), err)
 	}
@@ -90,7 +87,6 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{
 		PerDestination: 1,
 		Limit:          10,
-		Lease:          lease,
 		Full:           []uuid.UUID{full},
 	}
 	got := map[uuid.UUID]int{}
@@ -99,7 +95,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed, err := claimer.Claim(t.Context(), ask, seen)
+		claimed, err := claimer.Claim(t.Context(), ask, lease, seen)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +108,7 @@ func TestClaim_behindManyUnclaimed(t *testing.T) {
 			t.Fatalf("claimed %d of 3", len(got))
 		}
 	}
-	if rest, err := claimer.Claim(t.Context(), ask, deliveries.Seen{}); err != nil || len(rest) != 0 {
+	if rest, err := claimer.Claim(t.Context(), ask, lease, deliveries.Seen{}); err != nil || len(rest) != 0 {
 		t.Fatalf("claimed %d (%v), but nothing is due", len(rest), err)
 	}
 }
@@ -135,13 +131,13 @@ func TestMuchThatIsDueIsClaimedOfAll(t *testing.T) {
 	h.schedule(0, noon, fanOut...)
 	h.Project()
 	h.fill(alpha, 3000)
-	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{PerDestination: 10, Limit: 10, Lease: lease}
+	claimer, ask := deliveries.NewClaimer(h.Database, me), deliveries.Ask{PerDestination: 10, Limit: 10}
 	for deadline := time.Now().Add(time.Minute); len(others) > 0; {
 		seen, err := deliveries.Look(t.Context(), h.Database, &pgx.Batch{}, noon.Add(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
-		claimed, err := claimer.Claim(t.Context(), ask, seen)
+		claimed, err := claimer.Claim(t.Context(), ask, lease, seen)
 		if err != nil || len(claimed) == 0 {
 			t.Fatalf("claimed %d (%v) where much is due", len(claimed), err)
 		}
@@ -208,5 +204,25 @@ func TestNextDueBehindManyThatAreDisabled(t *testing.T) {
 	}
 	if want := []time.Duration{99 * time.Second, 199 * time.Second, 249 * time.Second}; !slices.Equal(wakes, want) {
 		t.Errorf("something is due %v after the first, want %v", wakes, want)
+	}
+}
+
+// wait makes destinations that have a delivery waiting each, the first of them an hour after noon.
+func (h history) wait(destinations int) {
+	h.t.Helper()
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO destinations.destinations (id, organization, name, shown_url, settings,
+			status, created_at, updated_at, revision)
+			SELECT md5('waits ' || n)::uuid, '11111111-1111-4111-8111-111111111111', 'CRM', 'https://example.org/hook', '{}',
+			'enabled', now(), now(), 0
+			FROM generate_series(1, %d) n`, destinations),
+		fmt.Sprintf(`INSERT INTO deliveries.due SELECT md5('waiting ' || n)::uuid, md5('waits ' || n)::uuid, at, at
+			FROM generate_series(1, %d) n, LATERAL (SELECT '2026-11-21 12:59:59Z'::timestamptz + n * interval '1 s' AS at)
+			times`, destinations),
+		"VACUUM ANALYZE deliveries.due, destinations.destinations",
+	} {
+		if _, err := h.Database.Exec(h.t.Context(), sql); err != nil {
+			h.t.Fatalf("%v: %s", err, sql)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/retirement"
 	"carillon/projections/column"
+	"carillon/projections/deliveries/deliverystate"
 )
 
 // fold holds the changes of a batch to the rows that it concerns. It does no I/O.
@@ -36,10 +37,11 @@ type row struct {
 	status      delivery.Status
 	completedAt time.Time
 	revision    int64
+	changed     int64 // the place in the log of the event that changed it last
 	attempts    int
 	automatic   int
-	last        *delivery.Attempted  // made in this batch
-	earlier     []delivery.Attempted // made in this batch, before last
+	last        *attempt  // made in this batch
+	earlier     []attempt // made in this batch, before last
 
 	reinstated     bool // for other subscriptions than it is stored with
 	attemptsBefore int  // as stored
@@ -53,6 +55,13 @@ type row struct {
 	decidedAt    time.Time // when that was decided
 	availableAt  time.Time
 	worker       int32
+}
+
+// attempt is an attempt, and the place of its event in the log.
+type attempt struct {
+	delivery.Attempted
+
+	sequence int64
 }
 
 func newFold(size int) *fold {
@@ -70,13 +79,13 @@ func (f *fold) apply(s step) {
 	case dispatch.Event:
 		scheduled := scheduledBy(event)
 		for i := range scheduled.Deliveries {
-			f.schedule(&scheduled, &scheduled.Deliveries[i])
+			f.schedule(&scheduled, &scheduled.Deliveries[i], s.sequence)
 		}
 	case destination.Event:
 		f.applyDestination(s.id, event)
 	case delivery.Event:
 		if r := f.byID[s.id]; r != nil {
-			r.revision, r.touched = int64(s.revision), true
+			r.revision, r.changed, r.touched = int64(s.revision), s.sequence, true
 			r.apply(event)
 		}
 	case retirement.Event:
@@ -101,7 +110,7 @@ func (f *fold) applyDestination(id uuid.UUID, event destination.Event) {
 	}
 }
 
-func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Scheduled) {
+func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Scheduled, sequence int64) {
 	if _, gone := f.gone[d.Destination]; gone {
 		return
 	}
@@ -115,6 +124,7 @@ func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Schedul
 		createdAt:     event.At,
 		status:        delivery.StatusPending,
 		revision:      -1,
+		changed:       sequence,
 		dueTouched:    true,
 		dueAt:         event.At,
 		decidedAt:     event.At,
@@ -173,7 +183,7 @@ func (r *row) attempted(e delivery.Attempted) {
 	if r.last != nil {
 		r.earlier = append(r.earlier, *r.last)
 	}
-	r.last, r.attempts = &e, e.Number
+	r.last, r.attempts = &attempt{e, r.changed}, e.Number
 	switch {
 	case e.Trigger != delivery.Automatic:
 		r.replay = uuid.Nil
@@ -190,9 +200,12 @@ func (r *row) attempted(e delivery.Attempted) {
 	}
 }
 
-// unsuccessful is the status if it is final and not succeeded.
+// unsuccessful is the state if the last attempt failed, or the delivery ended otherwise than by a success.
 func (r *row) unsuccessful() string {
-	if r.status == delivery.StatusPending || r.status == delivery.StatusSucceeded {
+	switch {
+	case r.status == delivery.StatusPending && r.attempts > 0:
+		return string(deliverystate.Retrying)
+	case r.status == delivery.StatusPending, r.status == delivery.StatusSucceeded:
 		return ""
 	}
 	return string(r.status)

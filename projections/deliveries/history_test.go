@@ -136,6 +136,16 @@ func succeeded(number int, destination uuid.UUID, at time.Time) delivery.Attempt
 	}
 }
 
+// replayWanted is the request of a replay.
+func replayWanted(destination, replay uuid.UUID, at time.Time) delivery.ReplayRequested {
+	return delivery.ReplayRequested{
+		Organization: org,
+		Destination:  destination,
+		Replay:       replay,
+		At:           at,
+	}
+}
+
 // replayed makes an attempt one of a replay.
 func replayed(e delivery.Attempted) delivery.Attempted {
 	e.Trigger = delivery.ManualReplay

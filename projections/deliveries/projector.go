@@ -33,13 +33,15 @@ var schema string
 
 // ReadModel is the read model of deliveries, and the queue of due ones.
 var ReadModel = projections.ReadModel{
-	Name:    "deliveries",
-	Version: 4, // 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes; 4: retirement
+	Name: "deliveries",
+	// 2: an attempt that lost its race is no step of the retry schedule; 3: outcomes; 4: retirement; 5: retried ones are
+	// in the index of unsuccessful ones; 6: places in the log
+	Version: 6,
 	Schema:  schema,
 	Filter: eventstore.Categories(dispatch.Aggregate.Category, delivery.Aggregate.Category,
 		destination.Aggregate.Category, retirement.Aggregate.Category),
-	Project: project,
-	Carry:   carryLeases,
+	Project:   project,
+	CarryOver: carryLeases,
 	Unverified: map[string][]string{
 		"due": {"due_at", "available_at", "worker", "decided_at"}, // leases, and times that BringBack moves
 	},
@@ -82,6 +84,7 @@ func project(ctx context.Context, tx pgx.Tx, batch []eventstore.Recorded) error 
 type step struct {
 	id       uuid.UUID // of the stream
 	revision eventstore.Revision
+	sequence int64 // its place in the log
 	event    any
 }
 
@@ -91,6 +94,7 @@ func decode(batch []eventstore.Recorded) (steps []step, used int, err error) {
 	for rows := 0; used < len(batch) && rows < maxRows; used++ {
 		recorded := &batch[used]
 		s := step{id: recorded.StreamID(), revision: recorded.Revision}
+		s.sequence = int64(recorded.Position.Commit) //nolint:gosec // positions fit an int64
 		switch recorded.Category() {
 		case delivery.Aggregate.Category:
 			s.event, err = delivery.Events.Decode(recorded)

@@ -1,7 +1,6 @@
 package deliveries_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -12,8 +11,6 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
-	"carillon/eventstore"
-	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
 
@@ -119,12 +116,7 @@ func TestReplay(t *testing.T) {
 	h.happens(1, alpha, gaveUp(1, alpha, noon))
 	h.Project()
 	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{
-		Organization: org,
-		Destination:  alpha,
-		Replay:       replay,
-		At:           at,
-	})
+	h.happens(1, alpha, replayWanted(alpha, replay, at))
 	h.Project()
 	want := pending("item/1")
 	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 1
@@ -146,12 +138,7 @@ func TestReplay(t *testing.T) {
 
 	// A replay of an arrived delivery does not move its time of arrival.
 	again := at.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{
-		Organization: org,
-		Destination:  alpha,
-		Replay:       uuid.New(),
-		At:           again,
-	},
+	h.happens(1, alpha, replayWanted(alpha, uuid.New(), again),
 		replayed(succeeded(4, alpha, again)))
 	h.Project()
 	want.Attempts, want.Revision = 4, 5
@@ -211,12 +198,7 @@ func TestReplayDropped(t *testing.T) {
 	h.happens(1, alpha, gaveUp(1, alpha, noon))
 	h.Project()
 	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, delivery.ReplayRequested{
-		Organization: org,
-		Destination:  alpha,
-		Replay:       replay,
-		At:           at,
-	})
+	h.happens(1, alpha, replayWanted(alpha, replay, at))
 	h.Project()
 	h.happens(1, alpha, delivery.ReplayDropped{Replay: replay, Reason: "the feed was deleted", At: at})
 	h.Project()
@@ -277,21 +259,6 @@ func TestFanOutIsLargerThanOneWrite(t *testing.T) {
 	}
 	if n := h.count("SELECT sum(succeeded) FROM deliveries.tallies"); n != events {
 		t.Errorf("%d succeeded, want %d", n, events)
-	}
-}
-
-func TestUnknownEventStops(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	for _, stream := range []string{"delivery-", "dispatch-", "destination-"} {
-		err := h.ProjectError(deliveries.ReadModel, eventstore.Recorded{
-			Stream: stream + uuid.NewString(),
-			Type:   "delivery.teleported.v1",
-			Data:   []byte("{}"),
-		})
-		if !errors.Is(err, eventstore.ErrUndecodable) {
-			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
-		}
 	}
 }
 

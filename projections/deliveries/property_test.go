@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -26,12 +25,8 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h.Clear()
 		randomHistory(r, h)
-		h.ProjectInBatches(deliveries.ReadModel, 1)
-		want := h.Dump(tables...)
-		h.ProjectInBatches(deliveries.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")...)
-		if diff := cmp.Diff(want, h.Dump(tables...)); diff != "" {
-			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
-		}
+		sizes := rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")
+		h.SameInBatches(r, deliveries.ReadModel, sizes, tables...)
 		for wrong, sql := range map[string]string{
 			"tallies that don't count": `
 				SELECT count(*) FROM (
@@ -63,7 +58,8 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 				WHERE d.attempts <> (SELECT count(*) FROM deliveries.attempts a WHERE a.delivery = d.id)`,
 			"unsuccessful ones that the index for them misses, or the other way round": `
 				SELECT count(*) FROM deliveries.deliveries
-				WHERE unsuccessful IS DISTINCT FROM CASE WHEN status NOT IN ('pending', 'succeeded') THEN status END`,
+				WHERE unsuccessful IS DISTINCT FROM CASE WHEN status NOT IN ('pending', 'succeeded') THEN status
+					WHEN status = 'pending' AND attempts > 0 THEN 'retrying' END`,
 			"completed ones that are pending, or the other way round": `
 				SELECT count(*) FROM deliveries.deliveries WHERE (status = 'pending') <> (completed_at IS NULL)`,
 		} {

@@ -123,7 +123,7 @@ func (d *driven) publish() {
 func (d *driven) claim() {
 	worker := rapid.SampledFrom(d.workers).Draw(d.T, "worker")
 	claimed, err := claimOnce(d.Context(), d.Database, worker, deliveries.Ask{
-		PerDestination: 3, Limit: 5, Lease: lease,
+		PerDestination: 3, Limit: 5,
 	}, d.now)
 	if err != nil {
 		d.Fatal(err)

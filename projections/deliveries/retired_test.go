@@ -1,6 +1,7 @@
 package deliveries_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
@@ -85,12 +85,8 @@ func (h history) lived() {
 	h.happens(1, alpha, succeeded(1, alpha, noon))
 	h.happens(1, beta, failed(1, beta, noon, noon.Add(time.Minute)), gaveUp(2, beta, noon.Add(time.Minute)))
 	h.schedule(2, noon, to(alpha))
-	h.happens(2, alpha, gaveUp(1, alpha, noon), delivery.ReplayRequested{
-		Organization: org,
-		Destination:  alpha,
-		Replay:       uuid.New(),
-		At:           noon.Add(time.Hour),
-	}, succeeded(2, alpha, noon.Add(time.Hour)))
+	h.happens(2, alpha, gaveUp(1, alpha, noon), replayWanted(alpha, uuid.New(), noon.Add(time.Hour)),
+		succeeded(2, alpha, noon.Add(time.Hour)))
 	h.schedule(3, noon, to(alpha))
 	h.happens(3, alpha, succeeded(1, alpha, noon))
 	h.schedule(4, noon.AddDate(0, 9, 0), to(beta))
@@ -150,7 +146,7 @@ func TestRetired(t *testing.T) {
 				}
 			}
 			scavenged.ProjectInBatches(deliveries.ReadModel, size)
-			if diff := cmp.Diff(want, scavenged.Dump(all...)); diff != "" {
+			if diff := cmp.Diff(unplaced(want), unplaced(scavenged.Dump(all...))); diff != "" {
 				t.Errorf("without %s, in batches of %d (-want +got):\n%s", name, size, diff)
 			}
 		}
@@ -227,4 +223,9 @@ func TestRetired_publications(t *testing.T) {
 	if err != nil || left != event(3) || revision != 0 {
 		t.Errorf("left is %s of %s, at revision %d: %v", left, publication.Aggregate.Stream(event(3)), revision, err)
 	}
+}
+
+// unplaced returns rows without places in the log, which is numbered anew in a test that leaves events out.
+func unplaced(rows string) string {
+	return regexp.MustCompile(`equence": \d+`).ReplaceAllString(rows, `equence": 0`)
 }

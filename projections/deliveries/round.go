@@ -14,24 +14,25 @@ import (
 )
 
 const (
-	stretch = 1000 // destinations that are visited at one time
-	// rest is the pause after a stretch, as a multiple of its duration: the round takes a thirtieth of the time at most.
-	rest = 29
-	// most is how many destinations one claim asks beside those of the newest rows.
-	most = 1000
-	// kept is how many destinations are remembered.
-	kept = 16 * most
+	maxVisited = 1000 // destinations that are visited at one time
+	// pauseFactor is the pause after a walk, as a multiple of its duration: the round takes a thirtieth of the time at
+	// most.
+	pauseFactor = 29
+	// maxAsked is how many destinations one claim asks beside those of the newest rows.
+	maxAsked = 1000
+	// maxKnown is how many destinations are remembered.
+	maxKnown = 16 * maxAsked
 )
 
 // round finds destinations with something due where so much is due that a look at the newest doesn't show them all. It
-// goes round all that have something waiting, a stretch at a time, and remembers of which something is due: those are
+// goes round all that have something waiting, maxVisited at a time, and remembers of which something is due: those are
 // asked in each claim, until nothing comes of one.
 type round struct {
 	kind  kind
 	known map[uuid.UUID]struct{}
-	after uuid.UUID     // start of the next stretch
-	ended time.Time     // the last stretch
-	took  time.Duration // that stretch
+	after uuid.UUID     // start of the next walk
+	ended time.Time     // the last walk
+	took  time.Duration // that walk
 }
 
 // candidates lists destinations to ask, in the order of chance: all that have something due if the newest rows show
@@ -61,7 +62,7 @@ func (r *round) candidates(
 	if err := r.walk(ctx, pool, now); err != nil {
 		return nil, err
 	}
-	enough := len(ids) + most
+	enough := len(ids) + maxAsked
 	for id := range r.known {
 		if len(ids) == enough {
 			break
@@ -86,7 +87,7 @@ func (r *round) know(id uuid.UUID) {
 	}
 	r.known[id] = struct{}{}
 	for other := range r.known {
-		if len(r.known) <= kept {
+		if len(r.known) <= maxKnown {
 			return
 		}
 		delete(r.known, other)
@@ -112,13 +113,13 @@ func (r *round) learn(asked []uuid.UUID, taken []Claimed, limit int) {
 // walk visits the next destinations.
 func (r *round) walk(ctx context.Context, pool *pgxpool.Pool, now time.Time) error {
 	began := time.Now()
-	if began.Sub(r.ended) < rest*r.took {
+	if began.Sub(r.ended) < pauseFactor*r.took {
 		return nil
 	}
 	var batch pgx.Batch
 	batch.Queue(planByIndex)
 	ended, last := true, r.after
-	batch.Queue(r.kind.stretch(), now, r.after, stretch).Query(func(rows pgx.Rows) error {
+	batch.Queue(r.kind.walk(), now, r.after, maxVisited).Query(func(rows pgx.Rows) error {
 		var (
 			id      uuid.UUID
 			visited int
@@ -128,7 +129,7 @@ func (r *round) walk(ctx context.Context, pool *pgxpool.Pool, now time.Time) err
 			if due {
 				r.know(id)
 			}
-			if visited == stretch {
+			if visited == maxVisited {
 				ended, last = false, id
 			}
 			return nil
@@ -146,10 +147,10 @@ func (r *round) walk(ctx context.Context, pool *pgxpool.Pool, now time.Time) err
 	return nil
 }
 
-// stretch visits the destinations that follow one, by the first entry of each in the index.
+// walk visits the destinations that follow one, by the first entry of each in the index.
 //
 //	$1 now  $2 the one before  $3 how many
-func (k kind) stretch() string {
+func (k kind) walk() string {
 	return fmt.Sprintf(`
 	WITH RECURSIVE round AS (
 		(SELECT destination, available_at, 1 AS visited FROM deliveries.due WHERE %[1]s AND destination > $2

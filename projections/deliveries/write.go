@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"carillon/aggregates/delivery"
 	"carillon/projections"
 	"carillon/projections/column"
 )
@@ -87,6 +86,7 @@ var (
 	current = []column.Column[*row]{
 		column.New[column.Times]("completed_at", "timestamptz", func(r *row) time.Time { return r.completedAt }),
 		column.New[[]int64]("revision", "bigint", func(r *row) int64 { return r.revision }),
+		column.New[[]int64]("changed_sequence", "bigint", func(r *row) int64 { return r.changed }),
 		column.New[[]string]("status", "text", func(r *row) string { return string(r.status) }),
 		column.New[column.NullUUIDs]("replay", "uuid", func(r *row) uuid.UUID { return r.replay }),
 		column.New[column.NullTexts]("unsuccessful", "text", (*row).unsuccessful),
@@ -95,22 +95,24 @@ var (
 		column.New[[]int]("attempts", "integer", func(r *row) int { return r.attempts }),
 		column.New[[]int]("automatic", "integer", func(r *row) int { return r.automatic }),
 	}
-	attempted = []column.Column[*delivery.Attempted]{
-		column.New[column.Times]("attempted_at", "timestamptz", func(a *delivery.Attempted) time.Time { return a.At }),
-		column.New[[]int64]("duration_micros", "bigint", func(a *delivery.Attempted) int64 { return a.DurationMicros }).
+	attempted = []column.Column[*attempt]{
+		column.New[[]int64]("sequence", "bigint", func(a *attempt) int64 { return a.sequence }).
+			As("nullif(sequence, 0)"),
+		column.New[column.Times]("attempted_at", "timestamptz", func(a *attempt) time.Time { return a.At }),
+		column.New[[]int64]("duration_micros", "bigint", func(a *attempt) int64 { return a.DurationMicros }).
 			As("CASE WHEN attempted_at IS NOT NULL THEN duration_micros END"),
-		column.New[column.NullInts]("renumbered_from", "integer", func(a *delivery.Attempted) int {
+		column.New[column.NullInts]("renumbered_from", "integer", func(a *attempt) int {
 			return a.RenumberedFrom
 		}),
-		column.New[column.NullInts]("response_status", "integer", func(a *delivery.Attempted) int {
+		column.New[column.NullInts]("response_status", "integer", func(a *attempt) int {
 			return a.ResponseStatus
 		}),
-		column.New[column.NullTexts]("trigger", "text", func(a *delivery.Attempted) string { return string(a.Trigger) }),
+		column.New[column.NullTexts]("trigger", "text", func(a *attempt) string { return string(a.Trigger) }),
 		column.New[column.NullTexts]("failure_reason", "text",
-			func(a *delivery.Attempted) string { return string(a.FailureReason) }),
-		column.New[column.NullTexts]("error_message", "text", func(a *delivery.Attempted) string { return a.ErrorMessage }),
-		column.New[[][]byte]("response_body", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseBody }),
-		column.New[[][]byte]("response_headers", "bytea", func(a *delivery.Attempted) []byte { return a.ResponseHeaders }),
+			func(a *attempt) string { return string(a.FailureReason) }),
+		column.New[column.NullTexts]("error_message", "text", func(a *attempt) string { return a.ErrorMessage }),
+		column.New[[][]byte]("response_body", "bytea", func(a *attempt) []byte { return a.ResponseBody }),
+		column.New[[][]byte]("response_headers", "bytea", func(a *attempt) []byte { return a.ResponseHeaders }),
 	}
 	last = column.Of((*row).lastAttempt, attempted...)
 )
@@ -128,9 +130,9 @@ var (
 )
 
 // noAttempt is the last attempt of a delivery that has had none.
-var noAttempt delivery.Attempted
+var noAttempt attempt
 
-func (r *row) lastAttempt() *delivery.Attempted {
+func (r *row) lastAttempt() *attempt {
 	if r.last == nil {
 		return &noAttempt
 	}
@@ -182,13 +184,13 @@ func uuidArray(ids []uuid.UUID) string {
 // earlierAttempt is one that another attempt of the same batch follows.
 type earlierAttempt struct {
 	delivery uuid.UUID
-	attempt  *delivery.Attempted
+	attempt  *attempt
 }
 
 var insertEarlier = column.Insert("earlier_attempts", slices.Concat([]column.Column[earlierAttempt]{
 	column.New[column.UUIDs]("delivery", "uuid", func(e earlierAttempt) uuid.UUID { return e.delivery }),
 	column.New[[]int]("number", "integer", func(e earlierAttempt) int { return e.attempt.Number }),
-}, column.Of(func(e earlierAttempt) *delivery.Attempted { return e.attempt }, attempted...))...)
+}, column.Of(func(e earlierAttempt) *attempt { return e.attempt }, attempted...))...)
 
 // keepFollowed copies the last attempts of deliveries that get another one.
 var keepFollowed = "INSERT INTO earlier_attempts (delivery, number, " + column.Names(attempted...) +

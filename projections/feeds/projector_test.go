@@ -211,11 +211,5 @@ func TestRebuild(t *testing.T) {
 		},
 			feed.Shared{With: reader, At: noon}, feed.Disabled{By: feed.ByAPI, At: noon}, feed.Unshared{With: reader, At: noon})
 	}
-	tables := []string{"feeds.feeds", "feeds.shares", "feeds.associations"}
-	log.Project()
-	whole := log.Dump(tables...)
-	log.ProjectInBatches(feeds.ReadModel, 1, 3, 7)
-	if diff := cmp.Diff(whole, log.Dump(tables...)); diff != "" {
-		t.Errorf("in small batches (-whole +small):\n%s", diff)
-	}
+	log.SameInBatches(t, feeds.ReadModel, []int{3, 7, 1}, "feeds.feeds", "feeds.shares", "feeds.associations")
 }

@@ -1,7 +1,6 @@
 package health_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -9,12 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"pgregory.net/rapid"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
-	"carillon/eventstore"
-	"carillon/projections"
 	"carillon/projections/health"
 	"carillon/projections/projecttest"
 )
@@ -99,6 +95,12 @@ func TestHealth(t *testing.T) {
 			}},
 			[]row{{1, after(1), nil, after(1), new("no answer")}},
 		},
+		"another's failure": {
+			steps{created, fail(1, delivery.Automatic), func(l *projecttest.Log) {
+				projecttest.Stream(l, destination.Aggregate, beta, noon)(destination.Created{At: noon})
+			}, attempt(beta, 2, delivery.Automatic, delivery.Outcome{FailureReason: "dns"}), fail(3, delivery.Automatic)},
+			[]row{{2, after(1), nil, after(3), new("no answer")}},
+		},
 		"a success ends a streak": {
 			steps{created, fail(1, delivery.Automatic), succeed(2)},
 			[]row{{0, nil, after(2), nil, nil}},
@@ -129,13 +131,12 @@ func TestHealth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log := projecttest.New(t, health.ReadModel)
-			pool := log.Database
 			for _, step := range test.steps {
 				step(log)
 			}
 			for _, size := range []int{1, 2, 500} {
 				log.ProjectInBatches(health.ReadModel, size)
-				if diff := cmp.Diff(test.want, read(t, pool, alpha)); diff != "" {
+				if diff := cmp.Diff(test.want, read(t, log.Database, alpha)); diff != "" {
 					t.Errorf("in batches of %d (-want +got):\n%s", size, diff)
 				}
 			}
@@ -155,82 +156,4 @@ func attempt(
 			At:          noon.Add(time.Duration(minutes) * time.Minute),
 		})
 	}
-}
-
-// TestHoweverTheEventsAreBatched holds the fold against the same events one by one.
-func TestHoweverTheEventsAreBatched(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, health.ReadModel)
-	rapid.Check(t, func(r *rapid.T) {
-		log.Clear()
-		of := rapid.SampledFrom([]uuid.UUID{alpha, beta})
-		for _, id := range []uuid.UUID{alpha, beta} {
-			projecttest.Stream(log, destination.Aggregate, id, noon)(destination.Created{
-				Settings: destination.Settings{Name: "CRM"},
-				At:       noon,
-			})
-		}
-		for range rapid.IntRange(1, 30).Draw(r, "events") {
-			switch minutes := rapid.IntRange(0, 100).Draw(r, "minutes"); rapid.IntRange(0, 9).Draw(r, "kind") {
-			case 0:
-				projecttest.Stream(log, destination.Aggregate, of.Draw(r, "destination"), noon)(destination.Enabled{At: noon})
-			case 1:
-				if minutes > 80 {
-					projecttest.Stream(log, destination.Aggregate, of.Draw(r, "destination"), noon)(destination.Deleted{At: noon})
-				}
-			case 2, 3, 4:
-				attempt(of.Draw(r, "destination"), minutes, delivery.Automatic, delivery.Outcome{ResponseStatus: 200})(log)
-			default:
-				attempt(of.Draw(r, "destination"), minutes, delivery.Automatic, delivery.Outcome{
-					FailureReason: "timeout", ErrorMessage: rapid.SampledFrom([]string{"", "no answer", "refused"}).Draw(r, "message"),
-				})(log)
-			}
-		}
-		log.ProjectInBatches(health.ReadModel, 1)
-		want := log.Dump("health.health")
-		log.ProjectInBatches(health.ReadModel, rapid.SliceOfN(rapid.IntRange(1, 30), 1, 3).Draw(r, "batch sizes")...)
-		if diff := cmp.Diff(want, log.Dump("health.health")); diff != "" {
-			r.Fatalf("in batches (+) it comes out otherwise than one by one (-):\n%s", diff)
-		}
-	})
-}
-
-func TestUnknownEventStops(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, health.ReadModel)
-	for _, stream := range []string{"delivery-", "destination-"} {
-		err := log.ProjectError(health.ReadModel, eventstore.Recorded{
-			Stream: stream + uuid.NewString(),
-			Type:   "destination.moved.v1",
-			Data:   []byte("{}"),
-		})
-		if !errors.Is(err, eventstore.ErrUndecodable) {
-			t.Errorf("%s: error = %v, want one that is ErrUndecodable", stream, err)
-		}
-	}
-}
-
-// BenchmarkRebuild applies attempts of 100 destinations, 5 % of them failed.
-func BenchmarkRebuild(b *testing.B) {
-	const size = 40_000
-	log := projecttest.New(b, health.ReadModel)
-	destinations := make([]uuid.UUID, 100)
-	for i := range destinations {
-		destinations[i] = uuid.New()
-		projecttest.Stream(log, destination.Aggregate, destinations[i], noon)(destination.Created{
-			Settings: destination.Settings{Name: "CRM"},
-			At:       noon,
-		})
-	}
-	for i := len(log.Events()); i < size; i++ {
-		outcome := delivery.Outcome{ResponseStatus: 200, ResponseBody: make([]byte, 40)}
-		if i%20 == 0 {
-			outcome.FailureReason, outcome.ErrorMessage = "http_status", "the endpoint answered 500"
-		}
-		attempt(destinations[i*7%len(destinations)], i/1000, delivery.Automatic, outcome)(log)
-	}
-	for b.Loop() {
-		log.ProjectInBatches(health.ReadModel, projections.MaxBatch)
-	}
-	b.ReportMetric(size*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }

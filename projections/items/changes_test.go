@@ -17,35 +17,6 @@ import (
 var tables = []string{"items.items", "items.wanted", "items.occurrences", "items.shown", "items.attachments",
 	"items.feedback"}
 
-func TestRevisionIsShownInEveryFeed(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	second := uuid.New()
-	f.onFeed(second, feed.Created{
-		Organization: org,
-		Settings:     feed.Settings{Name: "F2", Description: "D"},
-		Enabled:      true,
-		At:           now,
-	}, attached(f.source))
-	id := uuid.New()
-	f.add(id, on("Concert", day))
-	f.addTo(second, id, now)
-	f.Project()
-	f.onHappening(id, happening.Revised{
-		SourceID: f.source,
-		Details:  on("Grand concert", 2*day),
-		Source:   block,
-		At:       now,
-	})
-	f.Project()
-	f.expect(usual(), 1, "Grand concert")
-	f.feed = second
-	f.expect(usual(), 1, "Grand concert")
-	tomorrow := usual()
-	tomorrow.Until = now.Add(36 * time.Hour)
-	f.expect(tomorrow, 0) // the old date is gone
-}
-
 // An item shows the combined view of all sources, also of those that its feed doesn't have. Its location is of the
 // feed's own sources.
 func TestItemShowsWhatAllSourcesTell(t *testing.T) {
@@ -53,7 +24,7 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 	f := open(t)
 	listing, post, foreign, id := uuid.New(), uuid.New(), uuid.New(), uuid.New()
 	f.onFeed(f.feed, attached(listing), attached(post))
-	told := func(source uuid.UUID, standing happening.Standing, title, description string) {
+	observe := func(source uuid.UUID, standing happening.Standing, title, description string) {
 		t.Helper()
 		details := on(title, day)
 		details.Description = description
@@ -82,15 +53,15 @@ func TestItemShowsWhatAllSourcesTell(t *testing.T) {
 			}
 		}
 	}
-	told(post, happening.FromPost, "post", "a long description by the post")
+	observe(post, happening.FromPost, "post", "a long description by the post")
 	f.addTo(f.feed, id, now)
 	f.Project()
 	expect("post", "a long description by the post", "post")
-	told(listing, happening.FromListing, "listing", "")
+	observe(listing, happening.FromListing, "listing", "")
 	expect("listing", "a long description by the post", "listing")
-	told(foreign, happening.FromOwnPage, "own page", "short")
+	observe(foreign, happening.FromOwnPage, "own page", "short")
 	expect("own page", "short", "listing")
-	told(listing, happening.FromListing, "listing", "longer")
+	observe(listing, happening.FromListing, "listing", "longer")
 	expect("own page", "longer", "listing")
 	f.onHappening(id, happening.WentStale{SourceID: foreign, At: now})
 	f.Project()
@@ -194,8 +165,6 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	}
 	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback",
 		"items.feeds", "items.wanted"} {
-		if rows := f.Dump(table); rows != "# "+table+"\n" {
-			t.Errorf("left over: %s", rows)
-		}
+		f.Holds(table)
 	}
 }

@@ -75,12 +75,7 @@ func TestGoldenFiles(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.feed, f.source = goldenFeed, goldenSource
-	f.onFeed(f.feed, feed.Created{
-		Organization: org,
-		Settings:     feed.Settings{Name: "F", Description: "D"},
-		Enabled:      true,
-		At:           now,
-	}, attached(f.source))
+	f.onFeed(f.feed, created(feed.Settings{Name: "F", Description: "D"}), attached(f.source))
 	published := now.Add(-day)
 	from := happening.Block{
 		Type:         "instagram",

@@ -174,12 +174,7 @@ func (s *simple) change(t *rapid.T) {
 		s.addTo(s.feed, id, at)
 	case kind == 2 && s.items[known] != nil:
 		s.items[known].details = someDetails(t)
-		s.onHappening(known, happening.Revised{
-			SourceID: s.source,
-			Details:  s.items[known].details,
-			Source:   block,
-			At:       now,
-		})
+		s.onHappening(known, revised(s.source, s.items[known].details))
 	case kind == 3 && s.items[known] != nil:
 		s.onItem(s.items[known].id, item.Removed{
 			FeedID:      s.feed,
@@ -200,9 +195,6 @@ func (s *simple) change(t *rapid.T) {
 // another organization gets nothing of it.
 func TestListsAgainstANaiveModel(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it has one goroutine, and much to do: it is run without the race detector")
-	}
 	s := &simple{fixture: open(t), items: map[uuid.UUID]*simpleItem{}}
 	const many = 1100 // so that pages are far from the beginning
 	for i := range many {

@@ -49,21 +49,21 @@ var ReadModel = projections.ReadModel{
 	},
 	// In a build an item is nearly always added in the same batch in which its happening was observed, so that its words
 	// can be read beforehand.
-	Ahead: func(events []eventstore.Recorded) func(context.Context, pgx.Tx) error {
+	Prepare: func(events []eventstore.Recorded) func(context.Context, pgx.Tx) error {
 		return begin(events, true)
 	},
-	Later: []string{"occurrences_in_order", "occurrences_by_end", "occurrences_long", "occurrences_ending"},
+	DeferredIndexes: []string{"occurrences_in_order", "occurrences_by_end", "occurrences_long", "occurrences_ending"},
 }
 
 // fact is a decoded event of a happening or an item.
 type fact struct {
-	id    uuid.UUID
-	event any   // happening.Event or item.Event
-	told  *told // of the event, if it has one
+	id      uuid.UUID
+	event   any      // happening.Event or item.Event
+	content *content // of the event, if it has one
 }
 
-// told is a source's view, as it is stored.
-type told struct {
+// content is a source's view, as it is stored.
+type content struct {
 	details, block, origins []byte
 	words                   *text // that items which show it alone are ranked by; nil if they were not read
 }
@@ -162,29 +162,35 @@ func (d *decoded) apply(ctx context.Context, tx pgx.Tx) error {
 	return applyFeed(ctx, tx, d.id, d.of)
 }
 
-// nothing is the view of a source without observations.
-var nothing = &told{details: []byte(`{"title":"","time":{}}`), block: []byte(`{"type":""}`), origins: []byte("null")}
+// emptyContent is the view of a source without observations.
+var emptyContent = &content{
+	details: []byte(`{"title":"","time":{}}`),
+	block:   []byte(`{"type":""}`),
+	origins: []byte("null"),
+}
 
 // prepare makes the stored form of a fact's view and, if asked to, reads its words.
 func (f *fact) prepare(read bool) error {
 	switch e := f.event.(type) {
 	case happening.Observed:
-		return f.tell(&e.Details, &e.Source, e.Origins, read)
+		return f.encode(&e.Details, &e.Source, e.Origins, read)
 	case happening.Revised:
-		return f.tell(&e.Details, &e.Source, e.Origins, read)
+		return f.encode(&e.Details, &e.Source, e.Origins, read)
 	}
 	return nil
 }
 
-func (f *fact) tell(details *happening.Details, source *happening.Block, origins []happening.Origin, read bool) error {
+func (f *fact) encode(
+	details *happening.Details, source *happening.Block, origins []happening.Origin, read bool,
+) error {
 	var errs [3]error
-	f.told = &told{}
-	f.told.details, errs[0] = json.Marshal(details)
-	f.told.block, errs[1] = json.Marshal(source)
-	f.told.origins, errs[2] = json.Marshal(origins)
+	f.content = &content{}
+	f.content.details, errs[0] = json.Marshal(details)
+	f.content.block, errs[1] = json.Marshal(source)
+	f.content.origins, errs[2] = json.Marshal(origins)
 	if read {
 		words := textOf(details)
-		f.told.words = &words
+		f.content.words = &words
 	}
 	return errors.Join(errs[:]...)
 }

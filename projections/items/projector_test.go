@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
-	"carillon/eventstore/instant"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
@@ -48,12 +45,7 @@ func open(t testing.TB) fixture {
 		feed:    uuid.New(),
 		source:  uuid.New(),
 	}
-	f.onFeed(f.feed, feed.Created{
-		Organization: org,
-		Settings:     feed.Settings{Name: "F", Description: "D"},
-		Enabled:      true,
-		At:           now,
-	}, attached(f.source),
+	f.onFeed(f.feed, created(feed.Settings{Name: "F", Description: "D"}), attached(f.source),
 		feed.Shared{With: reader, At: now})
 	return f
 }
@@ -64,6 +56,34 @@ func attached(source uuid.UUID) feed.SourceAttached {
 		SourceID:      source,
 		SourceType:    "site",
 		At:            now,
+	}
+}
+
+func created(s feed.Settings) feed.Created {
+	return feed.Created{
+		Organization: org,
+		Settings:     s,
+		Enabled:      true,
+		At:           now,
+	}
+}
+
+func observed(source uuid.UUID, details happening.Details) happening.Observed {
+	return happening.Observed{
+		SourceID: source,
+		Key:      "k",
+		Details:  details,
+		Source:   block,
+		At:       now,
+	}
+}
+
+func revised(source uuid.UUID, details happening.Details) happening.Revised {
+	return happening.Revised{
+		SourceID: source,
+		Details:  details,
+		Source:   block,
+		At:       now,
 	}
 }
 
@@ -81,13 +101,7 @@ func (f fixture) onItem(id uuid.UUID, events ...item.Event) {
 
 // add observes a happening and adds it to the feed.
 func (f fixture) add(id uuid.UUID, details happening.Details) uuid.UUID {
-	f.onHappening(id, happening.Observed{
-		SourceID: f.source,
-		Key:      "k",
-		Details:  details,
-		Source:   block,
-		At:       now,
-	})
+	f.onHappening(id, observed(f.source, details))
 	return f.addTo(f.feed, id, now)
 }
 
@@ -184,105 +198,6 @@ func (f fixture) expect(in query.ItemsQuery, total int, titles ...string) {
 	}
 }
 
-func TestCurrentAndLegacyShape(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	bare, full := uuid.New(), uuid.New()
-	total := 100
-	details := on("<b>Concert</b> & more", day)
-	details.Description, details.ShortDescription = "<p>Long</p>", "Short"
-	details.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Tomorrow"}
-	details.Location = &happening.Location{
-		Venue: &happening.Venue{Name: "Hall"}, Coordinates: &happening.Coordinates{Lat: 45.5, Lng: 9.25},
-		DisplayAddress: "Hall, Milan",
-	}
-	details.Capacity = &happening.Capacity{Total: &total}
-	details.Organizer = &happening.Organizer{Name: "Band"}
-	details.PrimaryImage, details.PrimaryURL = "https://example.org/i.png", "https://example.org/c"
-	details.SupportingImages, details.URLs = []string{"https://example.org/j.png"}, []string{"https://example.org/c"}
-	details.GeoLocations = []happening.GeoLocation{{
-		ID:           bare,
-		Description:  "Hall",
-		RelationType: happening.AtLocation,
-		Score:        90,
-	}}
-	plain := on("Plain", 2*day)
-	plain.ShortDescription = " \n"
-	f.add(full, details)
-	f.add(bare, plain)
-	f.Project()
-
-	occurrence := func(d happening.Details) string {
-		i := d.Instances[0]
-		o := i.Occurrences[0]
-		one := fmt.Sprintf(`{"id":%q,"instanceId":%q,"startDateTime":%q,"endDateTime":%q,"status":"scheduled"}`,
-			o.ID, i.ID, instant.Text(o.Start), instant.Text(*o.End))
-		return `{"nextOccurrence":` + one + `,"occurrencesInRange":[` + one +
-			`],"totalOccurrences":1,"upcomingOccurrences":1}`
-	}
-	head := func(id uuid.UUID) string {
-		return fmt.Sprintf(`"id":%q,"eventId":%q,"addedToFeedAt":%q`, item.ID(f.feed, id), id, instant.Text(now))
-	}
-	fullBody := `"title":"<b>Concert</b> & more","description":"<p>Long</p>","shortDescription":"Short",
-		"time":{"temporalPattern":"singular","timezone":"Europe/Rome","displayText":"Tomorrow"},
-		"location":{"venue":{"name":"Hall"},"coordinates":{"lat":45.5,"lng":9.25},"displayAddress":"Hall, Milan"},
-		"capacity":{"total":100,"unlimited":false},"organizer":{"name":"Band"},"primaryImage":"https://example.org/i.png",
-		"primaryUrl":"https://example.org/c","supportingImages":["https://example.org/j.png"],"urls":["https://example.org/` +
-		`c"],
-		"geoLocations":[{"id":"` + bare.String() + `","description":"Hall","relationType":"LOCATION","score":90}]`
-	bareBody := `"title":"Plain","description":"","supportingImages":[],"urls":[],"geoLocations":[]`
-	nulls := `"publishedAt":null,"shortDescription":null,"time":null,"location":null,"capacity":null,"organizer":null,` +
-		`"primaryImage":null,"primaryUrl":null`
-	source := `"source":{"type":"site","url":"https://example.org/events"}`
-
-	withSource, legacy := usual(), usual()
-	withSource.Source, legacy.Legacy = true, true
-	for name, tt := range map[string]struct {
-		in   query.ItemsQuery
-		want []string
-	}{
-		"current": {usual(), []string{
-			`{` + head(full) + `,"relevanceScore":0,` + fullBody + `,"occurrence":` + occurrence(details) + `}`,
-			`{` + head(bare) + `,"relevanceScore":0,` + bareBody + `,"occurrence":` + occurrence(plain) + `}`,
-		}},
-		"with source": {withSource, []string{
-			`{` + head(full) + `,"relevanceScore":0,` + fullBody + `,"occurrence":` + occurrence(details) + `,` + source + `}`,
-			`{` + head(bare) + `,"relevanceScore":0,` + bareBody + `,"occurrence":` + occurrence(plain) + `,` + source + `}`,
-		}},
-		"legacy": {legacy, []string{
-			`{` + head(full) + `,"sourceType":"site","publishedAt":null,` + fullBody + `,"occurrence":` +
-				occurrence(details) + `}`,
-			`{` + head(bare) + `,"sourceType":"site",` + bareBody + `,` + nulls + `,"occurrence":` + occurrence(plain) + `}`,
-		}},
-	} {
-		page, err := f.Items(t.Context(), org, f.feed, tt.in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expectJSON(t, name, "["+strings.Join(tt.want, ",")+"]", page.Items)
-	}
-	single, err := f.Item(t.Context(), org, f.feed, item.ID(f.feed, full), true, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	expectJSON(t, "single", `{`+head(full)+`,"relevanceScore":0,`+fullBody+`,"occurrence":`+occurrence(details)+`,`+source+
-		`}`, single)
-}
-
-func expectJSON(t *testing.T, name, want string, got []byte) {
-	t.Helper()
-	var wantValue, gotValue any
-	if err := json.Unmarshal([]byte(want), &wantValue); err != nil {
-		t.Fatalf("%s: %v in %s", name, err, want)
-	}
-	if err := json.Unmarshal(got, &gotValue); err != nil {
-		t.Fatalf("%s: %v in %s", name, err, got)
-	}
-	if diff := cmp.Diff(wantValue, gotValue); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", name, diff)
-	}
-}
-
 func TestOccurrencesOfTheRange(t *testing.T) {
 	t.Parallel()
 	f := open(t)
@@ -339,12 +254,7 @@ func TestOrderAndPages(t *testing.T) {
 		id := uuid.New()
 		// Each has an occurrence before the range and two in it: it is listed once, by the first in it.
 		start := time.Duration(title[0]-'a') * day
-		f.onHappening(id, happening.Observed{
-			SourceID: f.source,
-			Details:  on(title, -9*day, start+time.Hour, start+40*time.Hour),
-			Source:   block,
-			At:       now,
-		})
+		f.onHappening(id, observed(f.source, on(title, -9*day, start+time.Hour, start+40*time.Hour)))
 		f.addTo(f.feed, id, now.Add(time.Duration(i)*time.Minute))
 	}
 	f.add(uuid.New(), on("past", -2*day))
@@ -372,31 +282,6 @@ func TestOrderAndPages(t *testing.T) {
 	narrow := usual()
 	narrow.Since, narrow.Until = now.Add(time.Hour), now.Add(time.Hour) // both ends belong to the range
 	f.expect(narrow, 1, "a")
-}
-
-func TestEqualStartsHaveAStableOrder(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	var ids []string
-	for range 10 {
-		ids = append(ids, f.add(uuid.New(), on("same", day)).String())
-	}
-	f.Project()
-	slices.Sort(ids)
-	for _, order := range []string{query.OrderByOccurrence, query.OrderByCreated} {
-		var got []string
-		for offset := 0; offset < 10; offset += 3 {
-			in := usual()
-			in.Limit, in.Offset, in.OrderBy = 3, offset, order
-			list, _ := f.list(in)
-			for _, i := range list {
-				got = append(got, i.ID.String())
-			}
-		}
-		if diff := cmp.Diff(ids, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", order, diff)
-		}
-	}
 }
 
 func TestStatusFilter(t *testing.T) {
@@ -448,12 +333,7 @@ func TestReadersOfItems(t *testing.T) {
 	f := open(t)
 	id := f.add(uuid.New(), on("Concert", day))
 	elsewhere := uuid.New()
-	f.onFeed(elsewhere, feed.Created{
-		Organization: org,
-		Settings:     feed.Settings{Name: "F2", Description: "D"},
-		Enabled:      true,
-		At:           now,
-	})
+	f.onFeed(elsewhere, created(feed.Settings{Name: "F2", Description: "D"}))
 	f.Project()
 	for _, who := range []uuid.UUID{org, reader} {
 		if page, err := f.Items(t.Context(), who, f.feed, usual()); err != nil || page.Count != 1 {

@@ -3,6 +3,7 @@ package items_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strings"
@@ -22,48 +23,6 @@ import (
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
 )
-
-// However the history is cut into batches, the read model is the same.
-func TestRebuild(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	other := uuid.New()
-	f.onFeed(f.feed, attached(other))
-	for i := range 12 {
-		id := uuid.New()
-		start := time.Duration(i+1) * day
-		itemID := f.add(id, on("first", start, start+day))
-		f.onHappening(id, happening.Observed{
-			SourceID: other,
-			Details:  on("second", start),
-			Source:   block,
-			At:       now,
-		})
-		switch i % 4 {
-		case 0:
-			f.onHappening(id, happening.WentStale{SourceID: other, At: now})
-		case 1:
-			f.onItem(itemID, item.FeedbackGiven{
-				FeedID:       f.feed,
-				FeedbackID:   uuid.New(),
-				Organization: org,
-				Rating:       item.Neutral,
-				At:           now,
-			})
-		case 2:
-			f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
-		}
-	}
-	f.onFeed(f.feed, feed.SourceDetached{SourceID: other, At: now})
-	f.Project()
-	whole := f.Dump(tables...)
-	for _, sizes := range [][]int{{1}, {2, 5, 3}, {1000}} {
-		f.ProjectInBatches(items.ReadModel, sizes...)
-		if diff := cmp.Diff(whole, f.Dump(tables...)); diff != "" {
-			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
-		}
-	}
-}
 
 // store is the log in an event store, in the same order.
 func (f fixture) store() eventstore.Store {
@@ -322,4 +281,20 @@ func BenchmarkRebuild(b *testing.B) {
 	b.ReportMetric(events/b.Elapsed().Seconds(), "events/s")
 	b.ReportMetric(float64((usage.Process()-own).Microseconds())/events, "cpu-µs/event")
 	b.ReportMetric(float64((usage.Postgres()-its).Microseconds())/events, "postgres-cpu-µs/event")
+}
+
+// typical is an event as a site describes it.
+func typical(i int) happening.Details {
+	d := on(fmt.Sprintf("Concert %d", i), time.Duration(i%(30*24*60))*time.Minute)
+	d.Description = "<p>" + strings.Repeat("An evening of music in the old town hall. ", 12) + "</p>"
+	d.ShortDescription = "An evening of music."
+	d.Time = happening.Time{TemporalPattern: happening.Singular, Timezone: "Europe/Rome", DisplayText: "Sat 5 Dec, 20:00"}
+	d.Location = &happening.Location{
+		Venue:          &happening.Venue{Name: "Town hall", Address: "Market 1"},
+		DisplayAddress: "Town hall, Market 1",
+	}
+	d.Organizer = &happening.Organizer{Name: "Town", URL: "https://example.org/"}
+	d.PrimaryImage, d.PrimaryURL = "https://example.org/i.png", "https://example.org/concert"
+	d.URLs = []string{"https://example.org/concert"}
+	return d
 }

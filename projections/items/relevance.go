@@ -58,7 +58,7 @@ func newWanted(language string, name, description []string) *wanted {
 }
 
 const (
-	// readLanguage takes $1 words and $2 dictionaries, and gives for each of them how many of the words are stop words.
+	// readLanguage takes $1 words and $2 dictionaries, and returns for each of them how many of the words are stop words.
 	readLanguage = `SELECT (SELECT count(*) FROM unnest($1::text[]) AS word WHERE ts_lexize(d.name::regdictionary, word) =
 		'{}')
 		FROM unnest($2::text[]) WITH ORDINALITY AS d (name, place) ORDER BY place`

@@ -104,13 +104,7 @@ func TestRelevance(t *testing.T) {
 	for i, details := range programme {
 		details.Instances = on("", time.Duration(i+1)*time.Hour).Instances
 		id := uuid.New()
-		f.onHappening(id, happening.Observed{
-			SourceID: f.source,
-			Key:      "k",
-			Details:  details,
-			Source:   block,
-			At:       now,
-		})
+		f.onHappening(id, observed(f.source, details))
 		for _, feedID := range feeds {
 			f.addTo(feedID, id, now)
 		}
@@ -156,13 +150,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 		return d
 	}
 	id := uuid.New()
-	f.onHappening(id, happening.Observed{
-		SourceID: f.source,
-		Key:      "k",
-		Details:  soon(happening.Details{Title: "Jazz concert"}),
-		Source:   block,
-		At:       now,
-	})
+	f.onHappening(id, observed(f.source, soon(happening.Details{Title: "Jazz concert"})))
 	f.addTo(mine, id, now)
 	f.addTo(theirs, id, now)
 	expect := func(what string, mineWant, theirsWant bool) {
@@ -184,12 +172,7 @@ func TestRelevanceFollowsBothTexts(t *testing.T) {
 	expect("the other feed's description changed", true, true)
 	f.onFeed(mine, feed.Revised{Settings: named("Theatre", "Plays"), At: now})
 	expect("the feed's description changed", false, true)
-	f.onHappening(id, happening.Revised{
-		SourceID: f.source,
-		Details:  soon(happening.Details{Title: "Plays in the old theatre"}),
-		Source:   block,
-		At:       now,
-	})
+	f.onHappening(id, revised(f.source, soon(happening.Details{Title: "Plays in the old theatre"})))
 	expect("the item is revised", true, false)
 	f.onFeed(mine, feed.Revised{Settings: named("The", "of"), At: now})
 	f.Project()
@@ -233,13 +216,7 @@ func TestRelevanceOfAnything(t *testing.T) {
 			Instances:        on("", time.Hour).Instances,
 		}
 		feedID, id := f.newFeed(org, settings), uuid.New()
-		f.onHappening(id, happening.Observed{
-			SourceID: f.source,
-			Key:      "k",
-			Details:  details,
-			Source:   block,
-			At:       now,
-		})
+		f.onHappening(id, observed(f.source, details))
 		f.addTo(feedID, id, now)
 		f.Project()
 		first := f.scores(t, feedID)
@@ -264,13 +241,7 @@ func TestRelevanceOfOneItem(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	feedID, id := f.newFeed(org, named("Jazz", "Concerts")), uuid.New()
-	f.onHappening(id, happening.Observed{
-		SourceID: f.source,
-		Key:      "k",
-		Details:  on("Jazz", time.Hour),
-		Source:   block,
-		At:       now,
-	})
+	f.onHappening(id, observed(f.source, on("Jazz", time.Hour)))
 	f.addTo(feedID, id, now)
 	f.Project()
 	single, err := f.Item(t.Context(), org, feedID, item.ID(feedID, id), false, now)

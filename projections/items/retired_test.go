@@ -13,7 +13,6 @@ import (
 	"carillon/aggregates/retirement"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
-	"carillon/query"
 )
 
 // retiredTables are those that retirements change.
@@ -29,12 +28,7 @@ func retiring(t *testing.T, lost bool) fixture {
 		uuid.NewSHA1(uuid.Nil, []byte("c"))
 	deleted := uuid.NewSHA1(uuid.Nil, []byte("deleted"))
 	for _, id := range []uuid.UUID{f.feed, deleted} {
-		f.onFeed(id, feed.Created{
-			Organization: org,
-			Settings:     feed.Settings{Name: "Concerts", Description: "In town"},
-			Enabled:      true,
-			At:           now,
-		}, attached(f.source))
+		f.onFeed(id, created(feed.Settings{Name: "Concerts", Description: "In town"}), attached(f.source))
 	}
 	for _, id := range []uuid.UUID{gone, merged, stays} {
 		if lost && id != stays {
@@ -129,7 +123,7 @@ func TestEnded(t *testing.T) {
 	}
 	f.onHappening(undated, happening.WentStale{SourceID: f.source, At: now.Add(-7 * day)})
 	f.Project()
-	page, revision, err := f.Ended(t.Context(), now.Add(-day), query.EndedAt{}, 10)
+	page, revision, err := f.Ended(t.Context(), now.Add(-day), retirement.Old{}, 10)
 	var ids []uuid.UUID
 	for _, p := range page {
 		ids = append(ids, p.ID)

@@ -68,17 +68,3 @@ func TestRunningEventsAreListed(t *testing.T) {
 		}
 	}
 }
-
-// An item is in a list once, however many of its occurrences are in the range, also behind one that outlasts others.
-func TestOutlastingOccurrenceCountsOnce(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	d := on("festival", -9*time.Hour, -8*time.Hour, 6*time.Hour)
-	end := now.Add(12 * time.Hour)
-	d.Instances[0].Occurrences[0].End = &end
-	f.add(uuid.New(), d)
-	f.Project()
-	if list, total := f.list(usual()); total != 1 || len(list) != 1 || list[0].Occurrence.Total != 2 {
-		t.Errorf("%d in all: %+v; want one item with two occurrences", total, list)
-	}
-}

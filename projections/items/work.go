@@ -34,10 +34,10 @@ type work struct {
 
 // view is a happening as a source shows it.
 type view struct {
-	happening.Telling
+	happening.Sighting
 
 	happening     uuid.UUID
-	told          *told
+	content       *content
 	staleAt       *time.Time
 	toldAt        time.Time
 	dirty, stored bool
@@ -138,15 +138,15 @@ func (w *work) queueFeeds(batch *pgx.Batch, feeds column.UUIDs) {
 
 func (w *work) readViews(rows pgx.Rows) error {
 	for rows.Next() {
-		v := &view{stored: true, told: &told{}}
-		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &v.told.details,
-			&v.told.block, &v.PublishedAt,
-			&v.Standing, &v.told.origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
+		v := &view{stored: true, content: &content{}}
+		if err := rows.Scan(column.UUID(&v.happening), column.UUID(&v.SourceID), column.UUID(&v.Of), &v.content.details,
+			&v.content.block, &v.PublishedAt,
+			&v.Standing, &v.content.origins, &v.staleAt, &v.Since, &v.DatedAt, &v.toldAt); err != nil {
 			return err
 		}
 		v.Stale = v.staleAt != nil
-		if err := errors.Join(json.Unmarshal(v.told.details, &v.Details), json.Unmarshal(v.told.block, &v.Source),
-			json.Unmarshal(v.told.origins, &v.Origins)); err != nil {
+		if err := errors.Join(json.Unmarshal(v.content.details, &v.Details), json.Unmarshal(v.content.block, &v.Source),
+			json.Unmarshal(v.content.origins, &v.Origins)); err != nil {
 			return fmt.Errorf("view of %s on %s: %w", v.SourceID, v.happening, err)
 		}
 		w.views[v.happening] = append(w.views[v.happening], v)
@@ -198,11 +198,11 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 	case happening.Observed:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Observe(e)
-		w.told(v, f.told, e.At)
+		w.setContent(v, f.content, e.At)
 	case happening.Revised:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Revise(e)
-		w.told(v, f.told, e.At)
+		w.setContent(v, f.content, e.At)
 	case happening.WentStale:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Stale, v.staleAt, v.dirty = true, &e.At, true
@@ -248,13 +248,13 @@ func (w *work) view(id, source, of uuid.UUID) *view {
 			return v
 		}
 	}
-	v := &view{Telling: happening.Telling{SourceID: source, Of: of}, happening: id, told: nothing}
+	v := &view{Sighting: happening.Sighting{SourceID: source, Of: of}, happening: id, content: emptyContent}
 	w.views[id] = append(w.views[id], v)
 	return v
 }
 
-func (w *work) told(v *view, told *told, at time.Time) {
-	v.told, v.staleAt, v.toldAt, v.dirty = told, nil, at, true
+func (w *work) setContent(v *view, content *content, at time.Time) {
+	v.content, v.staleAt, v.toldAt, v.dirty = content, nil, at, true
 	w.touch(v.happening)
 }
 
@@ -290,18 +290,18 @@ func (w *work) remove(id uuid.UUID) {
 
 // pick returns the combined view of a happening, and of the feed's sources the one that it is shown from; false if none
 // of them carries it.
-func (w *work) pick(r *row) (all happening.Combined, from *happening.Telling, ok bool) {
+func (w *work) pick(r *row) (all happening.Combined, from *happening.Sighting, ok bool) {
 	views := w.views[r.happening]
-	tellings := make([]happening.Telling, len(views))
-	var attached []happening.Telling
+	sightings := make([]happening.Sighting, len(views))
+	var attached []happening.Sighting
 	for i, v := range views {
-		tellings[i] = v.Telling
+		sightings[i] = v.Sighting
 		if _, ok := w.attached[attachment{r.feed, v.SourceID}]; ok {
-			attached = append(attached, v.Telling)
+			attached = append(attached, v.Sighting)
 		}
 	}
 	if len(attached) == 0 {
 		return happening.Combined{}, nil, false
 	}
-	return happening.Combine(tellings), &attached[happening.Best(attached)], true
+	return happening.Combine(sightings), &attached[happening.Best(attached)], true
 }

@@ -65,11 +65,11 @@ var (
 	deleteShown = column.SQL("DELETE FROM shown AS t USING %s WHERE t.happening_id = u.happening_id "+
 		"AND t.source_id = u.source_id AND t.of_id = u.of_id", viewKey...)
 	copyShown = column.Copy("shown", append(slices.Clone(viewKey),
-		column.New[[][]byte]("details", "bytea", func(v *view) []byte { return v.told.details }),
-		column.New[[][]byte]("source", "bytea", func(v *view) []byte { return v.told.block }),
+		column.New[[][]byte]("details", "bytea", func(v *view) []byte { return v.content.details }),
+		column.New[[][]byte]("source", "bytea", func(v *view) []byte { return v.content.block }),
 		column.New[[]*time.Time]("published_at", "timestamptz", func(v *view) *time.Time { return v.PublishedAt }),
 		column.New[[]int]("standing", "integer", func(v *view) int { return int(v.Standing) }),
-		column.New[[][]byte]("origins", "bytea", func(v *view) []byte { return v.told.origins }),
+		column.New[[][]byte]("origins", "bytea", func(v *view) []byte { return v.content.origins }),
 		column.New[[]*time.Time]("stale", "timestamptz", func(v *view) *time.Time { return v.staleAt }),
 		column.New[[]time.Time]("since", "timestamptz", func(v *view) time.Time { return v.Since }),
 		column.New[[]time.Time]("dated_at", "timestamptz", func(v *view) time.Time { return v.DatedAt }),
@@ -237,8 +237,8 @@ func (w *work) render(r *row) (m made) {
 	m.all = occurrencesOf(combined.Details)
 	m.packed = pack(m.all)
 	if w.wanted[r.feed].wants() {
-		if views := w.views[r.happening]; len(views) == 1 && views[0].told.words != nil {
-			m.words = *views[0].told.words
+		if views := w.views[r.happening]; len(views) == 1 && views[0].content.words != nil {
+			m.words = *views[0].content.words
 		} else {
 			m.words = textOf(&combined.Details)
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"carillon/aggregates/operator"
-	"carillon/eventstore"
 	"carillon/projections/operators"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -19,8 +18,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, operators.ReadModel)
-	pool := log.Database
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	term, overlap := noon.Add(48*time.Hour), noon.Add(time.Hour)
 	record := func(name string, events ...operator.Event) {
 		projecttest.Stream(log, operator.Aggregate, operator.StreamID(name), noon)(events...)
@@ -61,16 +59,16 @@ func TestTokens(t *testing.T) {
 	for _, tt := range []struct {
 		id   string
 		at   time.Time
-		want query.OperatorToken
+		want query.Token
 	}{
-		{"annsOld0", overlap.Add(-time.Second), query.OperatorToken{Name: "ann", Hash: []byte("one")}},
-		{"annsOld0", overlap, query.OperatorToken{}},
-		{"annsNew0", overlap, query.OperatorToken{Name: "ann", Hash: []byte("three")}},
-		{"annsNew0", term, query.OperatorToken{}},
-		{"bobsOld0", noon, query.OperatorToken{}}, {"bobsNew0", noon, query.OperatorToken{Name: "bob", Hash: []byte("four")}},
-		{"nobodys0", noon, query.OperatorToken{}},
+		{"annsOld0", overlap.Add(-time.Second), query.Token{Name: "ann", Hash: []byte("one")}},
+		{"annsOld0", overlap, query.Token{}},
+		{"annsNew0", overlap, query.Token{Name: "ann", Hash: []byte("three")}},
+		{"annsNew0", term, query.Token{}},
+		{"bobsOld0", noon, query.Token{}}, {"bobsNew0", noon, query.Token{Name: "bob", Hash: []byte("four")}},
+		{"nobodys0", noon, query.Token{}},
 	} {
-		got, err := queries.OperatorToken(t.Context(), tt.id, tt.at)
+		got, err := queries.Token(t.Context(), query.Operators, tt.id, tt.at)
 		if cmp.Diff(tt.want, got) != "" || errors.Is(err, query.ErrNotFound) != (tt.want.Name == "") ||
 			err != nil && tt.want.Name != "" {
 			t.Errorf("token %q at %s: %+v, %v, want %+v", tt.id, tt.at, got, err, tt.want)
@@ -101,16 +99,5 @@ func TestTokens(t *testing.T) {
 	list, err := queries.OperatorTokens(t.Context())
 	if diff := cmp.Diff(want, list); err != nil || diff != "" {
 		t.Errorf("%v; tokens (-want +got):\n%s", err, diff)
-	}
-}
-
-func TestUndecodable(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, operators.ReadModel)
-	err := log.ProjectError(operators.ReadModel, eventstore.Recorded{
-		Stream: operator.Aggregate.Stream(operator.StreamID("ann")), Type: "operator.promoted.v9", Data: []byte("{}"),
-	})
-	if !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("error = %v, want undecodable", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
-	"carillon/eventstore"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -20,8 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, organizations.ReadModel)
-	pool := log.Database
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	org, expiry := uuid.New(), noon.Add(time.Hour)
 	record(log, org,
 		organization.Registered{Name: "Town hall", At: noon},
@@ -71,8 +69,7 @@ func TestKeys(t *testing.T) {
 func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	t.Parallel()
 	log := projecttest.New(t, organizations.ReadModel)
-	pool := log.Database
-	queries := &query.Queries{Pool: pool}
+	queries := &query.Queries{Pool: log.Database}
 	first, second := uuid.New(), uuid.New()
 	for _, org := range []uuid.UUID{first, second} {
 		record(log, org, organization.Registered{Name: "O", At: noon}, organization.KeyIssued{
@@ -86,17 +83,6 @@ func TestKeysOfTwoOrganizationsStayApart(t *testing.T) {
 	log.Project()
 	if key, err := find(t, queries, "sameSame", noon); err != nil || key.Organization != first {
 		t.Errorf("key = %+v, %v", key, err)
-	}
-}
-
-func TestUndecodable(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, organizations.ReadModel)
-	err := log.ProjectError(organizations.ReadModel, eventstore.Recorded{
-		Stream: "organization-" + uuid.NewString(), Type: "organization.renamed.v9", Data: []byte("{}"),
-	})
-	if !errors.Is(err, eventstore.ErrUndecodable) {
-		t.Errorf("error = %v, want undecodable", err)
 	}
 }
 

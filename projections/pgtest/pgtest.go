@@ -1,6 +1,6 @@
 //go:build unix
 
-// Package pgtest gives tests a real Postgres.
+// Package pgtest starts a real Postgres for tests.
 //
 // The databases are made on the server that CARILLON_TEST_DATABASE_URL names, whose user must be allowed to make
 // databases: make test starts one for all packages of its run by command withpostgres below. Without it, the first test

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/goleak"
 
 	"carillon/projections/pgtest"
@@ -22,98 +20,6 @@ import (
 
 // helperEnv makes TestHelper, in a separate process, end in the way it names.
 const helperEnv = "CARILLON_PGTEST_HELPER"
-
-func TestDatabasesAreApart(t *testing.T) {
-	t.Parallel()
-	names := make(chan string, 4)
-	t.Run("tests", func(t *testing.T) {
-		for i := range cap(names) {
-			t.Run(fmt.Sprint(i), func(t *testing.T) {
-				t.Parallel()
-				pool := pgtest.Pool(t)
-				if _, err := pool.Exec(t.Context(), "CREATE TABLE same_name (n int)"); err != nil {
-					t.Fatal(err)
-				}
-				names <- pool.Config().ConnConfig.Database
-			})
-		}
-	})
-	close(names)
-	admin := pgtest.Pool(t)
-	for name := range names {
-		if exists(t, admin, name) {
-			t.Errorf("database %s outlived its test", name)
-		}
-	}
-}
-
-func exists(t *testing.T, admin *pgxpool.Pool, name string) bool {
-	t.Helper()
-	var n int
-	if err := admin.QueryRow(t.Context(), "SELECT count(*) FROM pg_database WHERE datname = $1", name).
-		Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n > 0
-}
-
-func TestSessionsLeftOpenDoNotKeepTheDatabase(t *testing.T) {
-	t.Parallel()
-	var name string
-	t.Run("leaves a session open", func(t *testing.T) {
-		conn, err := pgx.Connect(t.Context(), pgtest.URL(t))
-		if err != nil {
-			t.Fatal(err)
-		}
-		name = conn.Config().Database
-	})
-	if exists(t, pgtest.Pool(t), name) {
-		t.Errorf("database %s outlived its test", name)
-	}
-}
-
-func TestPoolIsWideEnough(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	for range 3 { // held sessions, as of listeners and runners
-		conn, err := pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Release()
-	}
-	if err := pool.Ping(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestServerFaults(t *testing.T) {
-	t.Parallel()
-	srv := pgtest.NewServer(t)
-	pool := srv.Pool()
-	ctx := t.Context()
-	if _, err := pool.Exec(ctx, "CREATE TABLE kept (n int)"); err != nil {
-		t.Fatal(err)
-	}
-	for i, end := range []func(){srv.Kill, srv.Stop, func() {}, srv.Kill} {
-		if _, err := pool.Exec(ctx, "INSERT INTO kept VALUES ($1)", i); err != nil {
-			t.Fatal(err)
-		}
-		end()
-		if i != 2 {
-			if _, err := pgx.Connect(ctx, srv.URL()); err == nil {
-				t.Error("the server still answers")
-			}
-		}
-		srv.Restart()
-		pool.Reset() // its idle connections belong to the server before
-		var n int
-		if err := pool.QueryRow(ctx, "SELECT count(*) FROM kept").Scan(&n); err != nil || n != i+1 {
-			t.Errorf("%d rows of %d, %v", n, i+1, err)
-		}
-	}
-	srv.Kill() // and left so
-}
 
 // TestHelper isn't a test by itself: the others run it in a separate process.
 func TestHelper(t *testing.T) {

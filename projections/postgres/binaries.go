@@ -78,6 +78,16 @@ func places() []string {
 	return patterns
 }
 
+// Find returns the binaries that Start would use for a new cluster: those in a directory, or in the usual places if it
+// is empty. It fails with ErrNotFound, or with ErrNoAccount if no user can run them.
+func Find(ctx context.Context, binDir string) (Binaries, error) {
+	run, err := serverAccount("", -1)
+	if err != nil {
+		return Binaries{}, err
+	}
+	return find(ctx, run, binDir, 0)
+}
+
 // find returns the installation of the wanted major version, or with want 0 the newest of MinVersion or later. Only
 // what the account can execute counts. With only set, no other directory is looked at.
 func find(ctx context.Context, run account, only string, want int) (Binaries, error) {

@@ -55,7 +55,7 @@ func helper(dir string) int {
 	return 2
 }
 
-// startHelper runs a server under another process; the channel gives what that process says, and ends with it.
+// startHelper runs a server under another process; the channel has the output of that process, and ends with it.
 func startHelper(t *testing.T, dir string, env ...string) (*exec.Cmd, <-chan string) {
 	t.Helper()
 	self, err := os.Executable()

@@ -38,7 +38,7 @@ func (s *Server) ready(ctx context.Context) error {
 	for {
 		err := errStarting
 		if s.saysReady() {
-			err = s.greet(ctx, cfg)
+			err = s.ensureDatabase(ctx, cfg)
 		}
 		var answer *pgconn.PgError
 		switch {
@@ -74,8 +74,8 @@ func (s *Server) saysReady() bool {
 		strings.TrimSpace(lines[0]) == strconv.Itoa(s.cmd.Process.Pid)
 }
 
-// greet connects once, and makes the database if that is what is missing.
-func (s *Server) greet(ctx context.Context, cfg *pgx.ConnConfig) error {
+// ensureDatabase connects once, and makes the database if that is what is missing.
+func (s *Server) ensureDatabase(ctx context.Context, cfg *pgx.ConnConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, cfg)

@@ -10,34 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
-
-// After kill -9 of the process that runs the server nothing is left running, and the next start goes on.
-func TestKilledParent(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(reachable(t), "pg")
-	parent, says := startHelper(t, dir)
-	address := <-says
-	if !strings.HasPrefix(address, "postgres://") {
-		t.Fatal(address)
-	}
-	askAt(t, address, "CREATE TABLE kept AS SELECT 42 AS n")
-	data := filepath.Join(dir, "pgdata")
-	pid, err := readPID(filepath.Join(data, "postmaster.pid"))
-	if err != nil || !isPostmaster(pid, data) {
-		t.Fatalf("pid %d, %v", pid, err)
-	}
-	if err := parent.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	eventually(t, "the server ends", func() bool { return !isPostmaster(pid, data) })
-	t.Logf("the server outlived its parent by %v", time.Since(began))
-	if got := ask(t, start(t, Config{Dir: dir}), "SELECT n FROM kept"); got != "42" {
-		t.Errorf("n = %q", got)
-	}
-}
 
 // A start right after the kill must not stumble over the server that is shutting down.
 func TestStartRightAfterTheParentWasKilled(t *testing.T) {

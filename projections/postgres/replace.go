@@ -13,7 +13,7 @@ import (
 	"carillon/eventstore/durable"
 )
 
-// replace puts a cluster aside whose major version is not installed any more, if it may, and gives the binaries for a
+// replace puts a cluster aside whose major version is not installed any more, if it may, and returns the binaries for a
 // new one. missing is the error that the search for those of the old one came to.
 func (s *Server) replace(ctx context.Context, run account, old int, missing error) (Binaries, error) {
 	bin, err := find(ctx, run, s.cfg.BinDir, 0)

@@ -121,7 +121,7 @@ func (s *Server) prepare(ctx context.Context) (Binaries, account, error) {
 	if err != nil {
 		return bin, run, err
 	}
-	if err := s.settle(ctx, bin, run, want != 0); err != nil {
+	if err := s.findHome(ctx, bin, run, want != 0); err != nil {
 		return bin, run, err
 	}
 	if err := stopOrphan(ctx, s.data(), s.cfg.Logger); err != nil {
@@ -142,8 +142,8 @@ func (s *Server) prepare(ctx context.Context) (Binaries, account, error) {
 	return bin, run, writeSettings(s.home, s.sockets, client, s.cfg)
 }
 
-// settle finds a home for the cluster that the server's user can reach.
-func (s *Server) settle(ctx context.Context, bin Binaries, run account, exists bool) error {
+// findHome finds a home for the cluster that the server's user can reach.
+func (s *Server) findHome(ctx context.Context, bin Binaries, run account, exists bool) error {
 	if run.drop {
 		err := reach(ctx, s.home, bin, run)
 		if err != nil && (exists || s.home != s.dir) {

@@ -9,39 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5"
 )
-
-func TestKillWithBusySessions(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(reachable(t), "pg")
-	for range 3 {
-		srv := start(t, Config{Dir: dir})
-		conn, err := pgx.Connect(t.Context(), srv.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
-		broken := make(chan error, 1)
-		go func() {
-			_, err := conn.Exec(t.Context(), "SELECT count(*) FROM generate_series(1, 2000000000)")
-			broken <- err
-		}()
-		eventually(t, "the query runs", func() bool {
-			return ask(t, srv, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%series%' AND state = 'active'") == "2"
-		})
-		if err := srv.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := srv.Err(); err != nil {
-			t.Errorf("Err after Kill = %v", err)
-		}
-		if err := <-broken; err == nil {
-			t.Error("the query outlived its server")
-		}
-	}
-	start(t, Config{Dir: dir}) // cleans up the shared memory of the last one
-}
 
 func TestStopGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@
 package projecttest
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -167,6 +167,23 @@ func (l *Log) ProjectInBatches(p projections.ReadModel, sizes ...int) {
 	l.inBatches(r, l.events, sizes)
 }
 
+// failing is a test, or a check of a property.
+type failing interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// SameInBatches expects that tables get the same rows, whatever the sizes of the batches, as event by event.
+func (l *Log) SameInBatches(t failing, p projections.ReadModel, sizes []int, tables ...string) {
+	t.Helper()
+	l.ProjectInBatches(p, 1)
+	want := l.Dump(tables...)
+	l.ProjectInBatches(p, sizes...)
+	if diff := cmp.Diff(want, l.Dump(tables...)); diff != "" {
+		t.Fatalf("in batches of %v (+) it comes out otherwise than one by one (-):\n%s", sizes, diff)
+	}
+}
+
 // ProjectOn brings a read model up to date in batches of a size.
 func (l *Log) ProjectOn(p projections.ReadModel, size int) {
 	l.t.Helper()
@@ -213,25 +230,44 @@ func project(t testing.TB, r reader, events []eventstore.Recorded) error {
 // Dump renders the rows of tables ("schema.table") as JSON lines, sorted, to compare two states of a read model.
 func (l *Log) Dump(tables ...string) string {
 	l.t.Helper()
-	var out bytes.Buffer
+	var out strings.Builder
 	for _, table := range tables {
-		fmt.Fprintf(&out, "# %s\n", table)
-		rows, err := l.Database.Query(l.t.Context(), "SELECT to_jsonb(t) FROM "+table+" t")
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (line string, err error) {
-			var object json.RawMessage
-			err = row.Scan(&object)
-			return string(object), err
-		})
-		if err != nil {
-			l.t.Fatal(err)
-		}
+		lines := l.rows(table)
 		slices.Sort(lines)
-		for _, line := range lines {
-			out.WriteString(line + "\n")
-		}
+		out.WriteString("# " + table + "\n" + strings.Join(lines, "\n") + "\n")
 	}
 	return out.String()
+}
+
+// Holds compares the rows of a table, or of a query in parentheses, with JSON objects, whatever the order of either.
+func (l *Log) Holds(table string, want ...string) {
+	l.t.Helper()
+	decoded := func(rows []string) (all []any) {
+		for _, row := range rows {
+			var value any
+			if err := json.Unmarshal([]byte(row), &value); err != nil {
+				l.t.Fatal(err)
+			}
+			all = append(all, value)
+		}
+		slices.SortFunc(all, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		return all
+	}
+	if diff := cmp.Diff(decoded(want), decoded(l.rows(table))); diff != "" {
+		l.t.Errorf("%s (-want +got):\n%s", table, diff)
+	}
+}
+
+// rows returns the rows of a table as JSON.
+func (l *Log) rows(table string) []string {
+	l.t.Helper()
+	rows, err := l.Database.Query(l.t.Context(), "SELECT to_jsonb(t)::text FROM "+table+" t")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return lines
 }

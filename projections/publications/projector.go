@@ -23,7 +23,7 @@ var schema string
 // ReadModel is the read model of published events.
 var ReadModel = projections.ReadModel{
 	Name:    "publications",
-	Version: 3, // 3: retirement
+	Version: 4, // 3: retirement; 4: places in the log
 	Schema:  schema,
 	Filter:  eventstore.Categories(publication.Aggregate.Category, retirement.Aggregate.Category),
 	Project: project,
@@ -45,6 +45,9 @@ var insertRows = column.Insert("publications",
 	column.New[column.NullTexts]("feed_type", "text", func(r row) string { return r.FeedType }),
 	column.New[column.NullUUIDs]("feed_id", "uuid", func(r row) uuid.UUID { return r.FeedID }),
 	column.New[column.Times]("published_at", "timestamptz", func(r row) time.Time { return r.Created }),
+	column.New[[]int64]("changed_sequence", "bigint", func(r row) int64 {
+		return int64(r.Position.Commit) //nolint:gosec // positions fit an int64
+	}),
 	column.New[[][]byte]("data", "bytea", func(r row) []byte { return r.Published.Data }),
 )
 

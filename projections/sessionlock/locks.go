@@ -65,7 +65,7 @@ type waiter struct {
 func (w *waiter) is(other *waiter) bool { return w == other }
 
 // New returns the locks of a process. config is the address of the session: it must lead to Postgres itself, not
-// through a pooler that gives each transaction another session.
+// through a pooler, where each transaction has another session.
 func New(config *pgx.ConnConfig, log *slog.Logger) *Locks {
 	return &Locks{
 		config:   config.Copy(),

@@ -24,7 +24,7 @@ const (
 	part = "session of locks" // as panics name it
 )
 
-// ErrPooled means that the address leads through a pooler, which gives each transaction another session.
+// ErrPooled means that the address leads through a pooler, where each transaction has another session.
 var ErrPooled = errors.New("locks need a session of their own, and this address leads through a pooler that has none")
 
 // session is one connection. Only the goroutine of Locks.run uses it.
@@ -33,7 +33,7 @@ type session struct {
 	backend   backend
 	listening map[string]bool
 	senders   map[uint32]sender // sessions that notified, by process id
-	beaten    time.Time         // the last sign of life
+	beaten    time.Time         // the last heartbeat
 	tried     time.Time         // the last attempt at the locks that are waited for
 	looked    time.Time         // the last look at whether their holders are late
 	notified  time.Time         // the last notification
@@ -49,7 +49,7 @@ type backend struct {
 // run keeps a session open until the context ends.
 func (l *Locks) run(ctx context.Context, s *session) {
 	var last backend
-	told := false
+	logged := false
 	for {
 		err := panics.Catch(part, func() (err error) {
 			if s == nil {
@@ -57,7 +57,7 @@ func (l *Locks) run(ctx context.Context, s *session) {
 					return err
 				}
 			}
-			last, told = s.backend, false
+			last, logged = s.backend, false
 			return l.use(ctx, s)
 		})
 		if lost := s; lost != nil {
@@ -68,10 +68,10 @@ func (l *Locks) run(ctx context.Context, s *session) {
 		if ctx.Err() != nil {
 			return
 		}
-		if !told {
+		if !logged {
 			l.log.Warn("no Postgres session for locks, opening another", "error", err)
 		}
-		told = true
+		logged = true
 		select {
 		case <-ctx.Done():
 			return

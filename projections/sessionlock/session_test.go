@@ -149,36 +149,6 @@ func TestLocks_excludeOthers(t *testing.T) {
 	}
 }
 
-func TestLocks_notifications(t *testing.T) {
-	t.Parallel()
-	pool := pgtest.Pool(t)
-	locks := pgtest.Locks(t, pool)
-	heard := make(chan string, 100)
-	go locks.Listen(t.Context(), "greetings", func(payload string) {
-		select {
-		case heard <- payload:
-		default:
-		}
-	})
-	say := func(what string) { // until it is heard: LISTEN may come after
-		t.Helper()
-		for got := ""; got != what; {
-			if _, err := pool.Exec(within(t), "SELECT pg_notify('greetings', $1)", what); err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case got = <-heard:
-			case <-time.After(10 * time.Millisecond):
-			}
-		}
-	}
-	say("hello")
-	lock := acquire(t, locks, key) // on the same session
-	endSessions(t, pool)
-	lost(t, lock)
-	say("again")
-}
-
 // Notifications are heard by all, in order and once if they are the same. While the session of the sender is being
 // opened again they wait. A listener whose session was opened again learns that some may have been missed.
 func TestLocks_tell(t *testing.T) {

@@ -197,11 +197,7 @@ func TestBackfills(t *testing.T) {
 			EndedAt: after(3 * time.Hour),
 			Added:   1,
 		})
-	whole := f.Dump("sources.attachments")
-	f.ProjectInBatches(sources.ReadModel, 1, 7)
-	if diff := cmp.Diff(whole, f.Dump("sources.attachments")); diff != "" {
-		t.Errorf("in small batches (-whole +small):\n%s", diff)
-	}
+	f.SameInBatches(t, sources.ReadModel, []int{1000, 7}, "sources.attachments")
 }
 
 func TestStateFollowsTheWalks(t *testing.T) {
@@ -447,11 +443,7 @@ func TestShown(t *testing.T) {
 	if err != nil || count != 2 {
 		t.Errorf("%d are shown, %v", count, err)
 	}
-	whole := f.Dump("sources.sources", "sources.shown")
-	f.ProjectInBatches(sources.ReadModel, 1, 2)
-	if diff := cmp.Diff(whole, f.Dump("sources.sources", "sources.shown")); diff != "" {
-		t.Errorf("in small batches (-whole +small):\n%s", diff)
-	}
+	f.SameInBatches(t, sources.ReadModel, []int{1000, 2}, "sources.sources", "sources.shown")
 }
 
 // Whose turn it is goes by the servers whose pace is kept, however they are named.

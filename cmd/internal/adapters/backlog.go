@@ -2,10 +2,10 @@ package adapters
 
 import (
 	"context"
+	"errors"
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/query"
@@ -13,18 +13,16 @@ import (
 
 // Backlog is command.Backlog on the read model of deliveries.
 type Backlog struct {
-	Queries  *query.Queries
-	Progress *projections.Progress
-	Store    eventstore.Store
+	Queries *query.Queries
+	Runner  *projections.Runner
 }
 
 var _ command.Backlog = Backlog{}
 
 // Undelivered implements command.Backlog. It sees what was recorded before it was asked.
 func (b Backlog) Undelivered(ctx context.Context, f command.UndeliveredFilter) ([]command.Undelivered, error) {
-	settling, cancel := context.WithTimeout(ctx, settlePatience)
-	defer cancel()
-	if err := b.Progress.Settle(settling, b.Store, deliveries.ReadModel); err != nil && settling.Err() == nil {
+	err := b.Runner.Wait(deliveries.ReadModel).For(ctx, newestPatience)
+	if err != nil && !errors.Is(err, projections.ErrBehind) {
 		return nil, err
 	}
 	found, err := b.Queries.Undelivered(ctx, query.UndeliveredFilter(f))

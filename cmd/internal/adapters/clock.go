@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxClockError = 50 * time.Millisecond // beyond what the way to Postgres explains
-	toldClock     = time.Second           // a difference that operators hear of
+	maxClockError    = 50 * time.Millisecond // beyond what the way to Postgres explains
+	loggedDifference = time.Second           // a difference that operators hear of
 )
 
 // Clock is the time by Postgres' clock. Processes compare what they plan (due times, schedules, ends of keys and
@@ -76,7 +76,7 @@ func (c *Clock) set(asked, answered, there time.Time) {
 		c.there = was
 	}
 	c.at = answered
-	if off := c.there.Sub(was); off.Abs() > toldClock {
-		c.Log.Warn("this process goes by Postgres' clock", "differsBy", off.Round(time.Millisecond), "start", first)
+	if off := c.there.Sub(was); off.Abs() > loggedDifference {
+		c.Log.Warn("local clock differs; using Postgres'", "differsBy", off.Round(time.Millisecond), "start", first)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"carillon/projections/projecttest"
 )
 
-// A process whose clock is wrong, or is stepped, goes by Postgres' clock from its first look on.
+// A process whose clock is wrong, or is stepped, uses Postgres' clock from its first look on.
 func TestClockFollowsPostgres(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
@@ -34,7 +34,7 @@ func TestClockFollowsPostgres(t *testing.T) {
 // Deliveries planned by a clock that was a day ahead are brought forward when a worker looks, and are sent.
 func TestWorkerBringsBackWhatLiesAhead(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	id := s.schedule()
 	for moved := int64(0); moved == 0; {

@@ -55,7 +55,7 @@ const (
 	findSession = `
 		SELECT s.role, s.organization, coalesce(o.name, s.name), s.key, s.expires_at,
 			coalesce((SELECT k.scopes FROM organizations.keys k WHERE k.id = s.key AND k.organization = s.organization),
-			s.scopes), s.person, (o.limits->>'requestsPerSecond')::bigint
+			s.scopes), s.person
 		` + holdingSession + ` AND s.hash = $1`
 	endSession = `DELETE FROM carillon.console_sessions WHERE hash = $1`
 	makeLink   = `
@@ -81,7 +81,6 @@ func (s ConsoleSessions) Begin(ctx context.Context, hash []byte, session console
 func (s ConsoleSessions) Find(ctx context.Context, hash []byte, now time.Time) (found console.Session, err error) {
 	err = s.Pool.QueryRow(ctx, findSession, hash, now, console.SessionLength).Scan(
 		&found.Role, &found.Organization, &found.Name, &found.Key, &found.ExpiresAt, &found.Scopes, &found.Person,
-		&found.Requests,
 	)
 	if err == nil && found.Role == console.ForOrganization && found.Key != "" && s.Keys != nil {
 		keys, err := s.Keys.FindKeys(ctx, []string{found.Key}, now)

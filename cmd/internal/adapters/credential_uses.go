@@ -73,7 +73,7 @@ func (u *CredentialUses) Keep(ctx context.Context) {
 			continue
 		}
 		if err := u.Clear(ctx, time.Now()); err != nil {
-			u.Log.WarnContext(ctx, "when dead keys were used last can't be cleared, trying again", "error", err)
+			u.Log.WarnContext(ctx, "last use of revoked keys not cleared; trying again", "error", err)
 			continue
 		}
 		cleared = time.Now()

@@ -39,7 +39,7 @@ func (w *way) watch(t *testing.T) *reach.Watch {
 // A worker that can't record outcomes gives up its lock: its deliveries go to a worker that can.
 func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	way, theirs := &way{}, *s.runner
 	theirs.Reach = way.watch(t)
@@ -58,34 +58,32 @@ func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 	s.eventuallyHolds(cutOff, 1)
 }
 
-// A visit that can't be recorded ends and leaves its turn to others.
+// A visit in a process that is cut off ends and leaves its turn to others.
 func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
 	t.Parallel()
-	l := &leaflets{}
-	l.set("a", concert("gone"))
-	w, source := l.open(t)
-	w.expectWalk(source, "observed")
+	held, free := &place{hold: make(chan struct{})}, &place{}
+	w := open(t, nil)
 	w.stop()
-	cut, way := &cutting{Store: w.store, reached: make(chan struct{})}, &way{}
-	l.set("a", concert("here"))
+	source, way := w.account(), &way{}
 	watch := way.watch(t)
-	w.monitor(cut, map[string]collect.Collector{"facebook": l}, func(m *visiting.Monitor) { m.Reach = watch })
+	w.monitor(w.store, map[string]collect.Collector{"facebook": held}, func(m *visiting.Monitor) { m.Reach = watch })
 	w.collect(source)
-	<-cut.reached
+	w.eventually("a visit has begun", func() bool {
+		held.mu.Lock()
+		defer held.mu.Unlock()
+		return held.visits > 0
+	})
 	// A turn ends by itself after a minute, this one later.
-	const longer = "UPDATE carillon.source_walks SET held_until = held_until + interval '1 day' WHERE source_id = $1"
-	if _, err := w.pool.Exec(t.Context(), longer, source); err != nil {
-		t.Fatal(err)
-	}
+	w.exec("UPDATE carillon.source_walks SET held_until = held_until + interval '1 day'")
 	way.cut.Store(true)
 	w.eventually("it leaves its turn", func() bool {
 		var free bool
-		const held = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
-		if err := w.pool.QueryRow(t.Context(), held, source).Scan(&free); err != nil {
+		const left = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
+		if err := w.pool.QueryRow(t.Context(), left, source).Scan(&free); err != nil {
 			t.Fatal(err)
 		}
 		return free
 	})
-	w.monitor(w.store, map[string]collect.Collector{"facebook": l})
-	w.eventuallyState(source, 2, "ok")
+	w.monitor(w.store, map[string]collect.Collector{"facebook": free})
+	w.eventuallyState(source, 1, "ok")
 }

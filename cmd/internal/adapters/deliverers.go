@@ -12,7 +12,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/command/delivery"
+	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/projections/sessionlock"
 )
@@ -32,7 +33,7 @@ const (
 // that connections and the order of a destination stay in one process.
 type Deliverers struct {
 	Locks *sessionlock.Locks
-	Here  delivery.Handoff // nil: this process does not deliver
+	Here  sending.Handoff // nil: this process does not deliver
 	// LeasedUntil is until when a worker holds what is handed over to it now.
 	LeasedUntil func() time.Time
 
@@ -49,13 +50,13 @@ type capacity struct {
 	heard         time.Time
 }
 
-var _ delivery.Handoff = (*Deliverers)(nil)
+var _ sending.Handoff = (*Deliverers)(nil)
 
 // Listen receives the announcements of deliverers, until the context ends.
 func (d *Deliverers) Listen(ctx context.Context) { d.Locks.Listen(ctx, capacities, d.hear) }
 
 // announcement encodes the room of a worker.
-func announcement(worker int32, c delivery.Capacity) string {
+func announcement(worker int32, c sending.Capacity) string {
 	refused := make([]byte, 0, 16*len(c.Refused))
 	for _, id := range c.Refused {
 		refused = append(refused, id[:]...)
@@ -133,43 +134,48 @@ func (d *Deliverers) behind(to eventstore.Position) (changed <-chan struct{}, ap
 	return d.changed, applied
 }
 
-// Lease implements delivery.Handoff.
-func (d *Deliverers) Lease(
-	organization, destination uuid.UUID, body *delivery.Body,
-) (worker int32, until time.Time, ok bool) {
+// Lease implements sending.Handoff.
+func (d *Deliverers) Lease(fresh *schedule.Delivery) (worker int32) {
 	if d.Here != nil {
-		if worker, until, ok = d.Here.Lease(organization, destination, body); ok {
-			return worker, until, ok
+		if worker = d.Here.Lease(fresh); worker != 0 {
+			return worker
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if at, is := d.refused[destination]; is && time.Since(at) <= refusedFor {
-		return 0, time.Time{}, false
+	if at, is := d.refused[fresh.Destination]; is && time.Since(at) <= refusedFor {
+		return 0
 	}
-	weight := body.Weight()
-	worker = d.first(destination[:], func(c *capacity) bool { return c.fresh >= weight })
-	if worker == 0 {
-		return 0, time.Time{}, false
+	weight := 1 + fresh.Size/schedule.SmallBody
+	worker = d.first(fresh.Destination[:], func(c *capacity) bool { return c.fresh >= weight })
+	if worker != 0 {
+		d.known[worker].fresh -= weight
+		fresh.LeasedUntil = d.LeasedUntil()
 	}
-	d.known[worker].fresh -= weight
-	return worker, d.LeasedUntil(), true
+	return worker
 }
 
-// Offer implements delivery.Handoff: deliverers elsewhere read what is recorded as theirs.
-func (d *Deliverers) Offer(jobs []delivery.Job) {
+// Offer implements sending.Handoff: deliverers elsewhere read what is recorded as theirs.
+func (d *Deliverers) Offer(recorded []*schedule.Delivery) {
 	if d.Here != nil {
-		d.Here.Offer(jobs)
+		d.Here.Offer(recorded)
 	}
 }
 
-// Turn reports whether the turn that begins at a time is a worker's, to look for what becomes due in it: that of one of
-// those that have room. All processes find the same one, as far as they have heard the same.
-func (d *Deliverers) Turn(worker int32, begins time.Time) bool {
+// Withdraw implements sending.Handoff: what deliverers elsewhere have left they announce.
+func (d *Deliverers) Withdraw(leased []*schedule.Delivery) {
+	if d.Here != nil {
+		d.Here.Withdraw(leased)
+	}
+}
+
+// Searches reports whether the search for due deliveries that begins at a time is a worker's: that of one of
+// those that have room. All processes find the same one if they received the same announcements.
+func (d *Deliverers) Searches(worker int32, begins time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	turn := binary.BigEndian.AppendUint64(nil, uint64(begins.UnixMicro())) //nolint:gosec // any bits will do
-	first := d.first(turn, func(c *capacity) bool { return c.claims > 0 })
+	search := binary.BigEndian.AppendUint64(nil, uint64(begins.UnixMicro())) //nolint:gosec // any bits will do
+	first := d.first(search, func(c *capacity) bool { return c.claims > 0 })
 	return first == 0 || first == worker
 }
 

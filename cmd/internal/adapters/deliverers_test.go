@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/publication"
-	"carillon/command/delivery"
+	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 )
 
@@ -17,12 +17,14 @@ import (
 func announced(rooms map[int32][2]int) *Deliverers {
 	d := &Deliverers{LeasedUntil: func() time.Time { return time.Now().Add(time.Minute) }}
 	for id, room := range rooms {
-		d.hear(announcement(id, delivery.Capacity{Fresh: room[0], Claims: room[1]}))
+		d.hear(announcement(id, sending.Capacity{Fresh: room[0], Claims: room[1]}))
 	}
 	return d
 }
 
-func small() *delivery.Body { return delivery.NewBody(uuid.New(), publication.Published{}, time.Now()) }
+func small(destination uuid.UUID) *schedule.Delivery {
+	return &schedule.Delivery{Destination: destination}
+}
 
 // Deliveries go to deliverers that have announced room, each destination to the same one, up to that room.
 func TestDeliverers_handOver(t *testing.T) {
@@ -31,20 +33,18 @@ func TestDeliverers_handOver(t *testing.T) {
 	by := map[int32]int{}
 	for range 100 {
 		destination := uuid.New()
-		first, _, _ := d.Lease(uuid.New(), destination, small())
-		again, until, ok := d.Lease(uuid.New(), destination, small())
-		if !ok || again != first || !until.After(time.Now()) {
-			t.Fatalf("to %d, then to %d until %s", first, again, until)
+		first, fresh := d.Lease(small(destination)), small(destination)
+		if again := d.Lease(fresh); again == 0 || again != first || !fresh.LeasedUntil.After(time.Now()) {
+			t.Fatalf("to %d, then to %d until %s", first, again, fresh.LeasedUntil)
 		}
 		by[first]++
 	}
 	if by[1] < 20 || by[2] < 20 || by[3] > 0 {
 		t.Errorf("%v of 100 destinations, want about half each for 1 and 2", by)
 	}
-	large := delivery.NewBody(uuid.New(), publication.Published{Data: make([]byte, 100<<10)}, time.Now())
 	n := 0
 	for ok := true; ok && n < 1000; n++ {
-		_, _, ok = d.Lease(uuid.New(), uuid.New(), large)
+		ok = d.Lease(&schedule.Delivery{Destination: uuid.New(), Size: 100 << 10}) != 0
 	}
 	if most := 2 * 1000 / 51; n > most+1 {
 		t.Errorf("%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
@@ -58,8 +58,7 @@ func TestDeliverers_noHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		destination := uuid.New()
 		takes := func(d *Deliverers) bool {
-			_, _, ok := d.Lease(uuid.New(), destination, small())
-			return ok
+			return d.Lease(small(destination)) != 0
 		}
 		d := announced(map[int32][2]int{1: {1000, 1}})
 		if !takes(d) {
@@ -70,20 +69,20 @@ func TestDeliverers_noHandOver(t *testing.T) {
 			t.Error("handed over to one that says nothing")
 		}
 		d = announced(map[int32][2]int{1: {1000, 1}})
-		d.hear(announcement(1, delivery.Capacity{}))
+		d.hear(announcement(1, sending.Capacity{}))
 		if takes(d) {
 			t.Error("handed over after a farewell")
 		}
-		d.hear(announcement(1, delivery.Capacity{Fresh: 10, Refused: []uuid.UUID{uuid.New(), destination}}))
+		d.hear(announcement(1, sending.Capacity{Fresh: 10, Refused: []uuid.UUID{uuid.New(), destination}}))
 		if takes(d) {
 			t.Error("handed over for a destination that was refused")
 		}
 		time.Sleep(refusedFor + 1)
-		d.hear(announcement(1, delivery.Capacity{Fresh: 10}))
+		d.hear(announcement(1, sending.Capacity{Fresh: 10}))
 		d.hear("of another version")
 		d.hear("")
 		if !takes(d) {
-			t.Error("a refusal is for good")
+			t.Error("a refusal is permanent")
 		}
 	})
 }
@@ -104,11 +103,11 @@ func TestDeliverers_applied(t *testing.T) {
 		if !applied(at(5)) {
 			t.Error("deliverers that keep nothing are awaited")
 		}
-		d.hear(announcement(3, delivery.Capacity{Applied: at(4)}))
+		d.hear(announcement(3, sending.Capacity{Applied: at(4)}))
 		if applied(at(5)) || !applied(at(4)) {
 			t.Error("a change after what is applied is not awaited, or one before it is")
 		}
-		go d.hear(announcement(3, delivery.Capacity{Applied: at(6), Refused: []uuid.UUID{uuid.New()}}))
+		go d.hear(announcement(3, sending.Capacity{Applied: at(6), Refused: []uuid.UUID{uuid.New()}}))
 		if !applied(at(5)) || len(d.refused) != 1 {
 			t.Error("it has applied the change, and is awaited")
 		}
@@ -131,10 +130,10 @@ func TestDeliverers_turns(t *testing.T) {
 	for range 200 {
 		var turn []int32
 		for id := range rooms {
-			if here.Turn(id, begins) != there.Turn(id, begins) {
+			if here.Searches(id, begins) != there.Searches(id, begins) {
 				t.Fatalf("processes disagree on the turn at %s", begins)
 			}
-			if here.Turn(id, begins) {
+			if here.Searches(id, begins) {
 				turn = append(turn, id)
 			}
 		}
@@ -147,7 +146,7 @@ func TestDeliverers_turns(t *testing.T) {
 	if len(had) != 10 {
 		t.Errorf("%d of ten had a turn", len(had))
 	}
-	if empty := announced(nil); !empty.Turn(7, begins) {
+	if empty := announced(nil); !empty.Searches(7, begins) {
 		t.Error("it has no turn, although nothing was heard yet")
 	}
 }

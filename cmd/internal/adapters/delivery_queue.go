@@ -13,12 +13,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	deliveryaggregate "carillon/aggregates/delivery"
-	"carillon/command/delivery"
-	"carillon/eventstore"
+	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/projections"
 	"carillon/projections/deliveries"
-	"carillon/projections/sessionlock"
 )
 
 const (
@@ -33,110 +31,97 @@ const (
 	backRest  = 300
 )
 
-// DeliveryQueue is delivery.Queue on the read model. Its worker lives as long as it holds an advisory lock of its
+// DeliveryQueue is sending.Queue on the read model. Its worker lives as long as it holds an advisory lock of its
 // process's session: when the process is killed, the lock is gone and others take over its deliveries.
 //
 // The read model may be behind the event store. So before the first claim, after a failed one, and after the lock was
 // lost, the read model has to reach the events recorded by then, and again before leases are taken back: else
 // deliveries would be sent again although their outcomes are recorded.
 type DeliveryQueue struct {
-	pool   *pgxpool.Pool
-	log    *slog.Logger
-	worker *worker
+	*worker
 
-	mu      sync.Mutex // one claim at a time
-	claimer *deliveries.Claimer
-	losses  int       // of the lock, that were seen
-	back    time.Time // time of the next search for deliveries too far ahead
-	sure    bool      // the read model had reached the head at the last of them
-	claims  *projections.Settling
-	next    time.Time // when something more is due, as the last look saw it; zero: nothing is planned
+	pool *pgxpool.Pool
+	log  *slog.Logger
+
+	claiming   sync.Mutex // one claim at a time
+	claimer    *deliveries.Claimer
+	lossesSeen int       // of the lock
+	back       time.Time // time of the next search for deliveries too far ahead
+	sure       bool      // the read model had reached the head at the last of them
+	claims     *projections.Wait
+	next       time.Time // when something more is due, as the last look saw it; zero: nothing is planned
 
 	resting  map[uuid.UUID]time.Duration // destinations that are left alone, as the last look saw it
 	progress *projections.Progress
-	locks    *sessionlock.Locks
 
-	lost  *lost // leases of dead workers, while the read model is waited for; nil means none
-	frees *projections.Settling
+	freeing *ownerless // leases of dead workers, while the read model is waited for; nil means none
+	frees   *projections.Wait
 
 	forgotten []uuid.UUID // leases that this worker has forgotten, while the read model is waited for
-	recovers  *projections.Settling
+	recovers  *projections.Wait
 }
 
-// lost are the leases of workers that were dead at a moment, and ended leases.
-type lost struct {
+// ownerless are the leases of workers that were dead at a moment, and ended leases.
+type ownerless struct {
 	dead []int32
 	at   time.Time
 }
 
-var _ delivery.Queue = (*DeliveryQueue)(nil)
+var _ sending.Queue = (*DeliveryQueue)(nil)
 
 // NewDeliveryQueue makes the queue of a worker with a new identity. now is the clock before Postgres was asked, which
 // may be wrong.
 func NewDeliveryQueue(runner *projections.Runner, now func() time.Time) *DeliveryQueue {
-	settling := func() *projections.Settling { return runner.Settling(deliveries.ReadModel) }
+	newest := func() *projections.Wait { return runner.Wait(deliveries.ReadModel) }
 	w := newWorker(runner.Locks, now, runner.Reach)
 	return &DeliveryQueue{
 		pool:     runner.Pool,
 		log:      runner.Log,
 		worker:   w,
 		claimer:  deliveries.NewClaimer(runner.Pool, w.id),
-		claims:   settling(),
-		frees:    settling(),
-		recovers: settling(),
+		claims:   newest(),
+		frees:    newest(),
+		recovers: newest(),
 		progress: runner.Progress,
-		locks:    runner.Locks,
 	}
 }
 
-// StayAlive holds the worker's lock until the context ends, and takes it again on a new session when it was lost.
-func (q *DeliveryQueue) StayAlive(ctx context.Context, log *slog.Logger) {
-	q.worker.stayAlive(ctx, log)
-}
-
-// Worker implements delivery.Queue.
-func (q *DeliveryQueue) Worker() (id int32, known bool) { return q.worker.id, q.worker.known() }
-
-// Now implements delivery.Queue.
-func (q *DeliveryQueue) Now() time.Time { return q.worker.now() }
-
-// Holding implements delivery.Queue.
-func (q *DeliveryQueue) Holding() (losses int, sure bool) { return q.worker.holding() }
-
-// Claim implements delivery.Queue.
-func (q *DeliveryQueue) Claim(ctx context.Context, ask delivery.Ask) ([]delivery.Job, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// Claim implements sending.Queue.
+func (q *DeliveryQueue) Claim(
+	ctx context.Context, room schedule.Room, lease time.Duration,
+) ([]*schedule.Delivery, error) {
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
 	if err := q.ready(ctx); err != nil {
-		if errors.Is(err, delivery.ErrNotReady) { // new events are sent meanwhile, but not to resting destinations
+		if errors.Is(err, sending.ErrNotReady) { // new events are sent meanwhile, but not to resting destinations
 			err = cmp.Or(q.findResting(ctx), err)
 		}
 		return nil, err
 	}
-	claimed, err := q.claim(ctx, ask)
+	claimed, err := q.claim(ctx, deliveries.Ask(room), lease)
 	if err != nil {
 		q.sure = false // it may have been carried out, and so may others that Postgres has forgotten
 		q.claims.Again()
 		return nil, err
 	}
-	return q.jobs(claimed), nil
+	return q.held(claimed), nil
 }
 
 // ready reports whether claims may be made: the worker's lock is held, and the read model knows what was recorded until
 // the lock was won, until this process began, or until the last claim that failed.
 func (q *DeliveryQueue) ready(ctx context.Context) error {
-	losses, holding := q.worker.holding()
+	losses, holding := q.Holding()
 	if !holding {
-		return delivery.ErrNotReady
+		return sending.ErrNotReady
 	}
-	if q.losses != losses {
-		q.losses, q.sure, q.lost, q.forgotten = losses, false, nil, nil
+	if q.lossesSeen != losses {
+		q.lossesSeen, q.sure, q.freeing, q.forgotten = losses, false, nil, nil
 		q.claims.Again()
 	}
 	if q.sure {
 		return nil
 	}
-	if err := q.claims.Settle(ctx, readyPatience); err != nil {
+	if err := q.claims.For(ctx, readyPatience); err != nil {
 		return notReady(err)
 	}
 	q.sure = true
@@ -146,30 +131,32 @@ func (q *DeliveryQueue) ready(ctx context.Context) error {
 // notReady words it for the deliverer that the read model is behind.
 func notReady(err error) error {
 	if errors.Is(err, projections.ErrBehind) {
-		return delivery.ErrNotReady
+		return sending.ErrNotReady
 	}
 	return err
 }
 
 // claim looks first, and claims where something may be due.
-func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveries.Claimed, error) {
+func (q *DeliveryQueue) claim(
+	ctx context.Context, ask deliveries.Ask, lease time.Duration,
+) ([]deliveries.Claimed, error) {
 	q.next = time.Time{}
-	if err := q.bringBack(ctx, ask.Lease); err != nil {
+	if err := q.bringBack(ctx, lease); err != nil {
 		return nil, err
 	}
-	live, seen, err := q.look(ctx)
+	live, seen, err := q.search(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(live, q.worker.id) {
-		return nil, delivery.ErrNotReady // Postgres has ended the session, and this process is yet to hear of it
+	if !slices.Contains(live, q.id) {
+		return nil, sending.ErrNotReady // Postgres has ended the session, and this process is yet to hear of it
 	}
 	freed, err := q.takeBack(ctx, seen.Holders, live, q.Now())
 	if err != nil {
 		return nil, err
 	}
 	if freed {
-		if _, seen, err = q.look(ctx); err != nil {
+		if _, seen, err = q.search(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +170,7 @@ func (q *DeliveryQueue) claim(ctx context.Context, ask delivery.Ask) ([]deliveri
 	for id := range q.resting {
 		ask.Full = append(ask.Full, id)
 	}
-	claimed, err := q.claimer.Claim(ctx, deliveries.Ask(ask), seen)
+	claimed, err := q.claimer.Claim(ctx, ask, lease, seen)
 	if again := q.claimer.Again(); !again.IsZero() && (q.next.IsZero() || again.Before(q.next)) {
 		q.next = again
 	}
@@ -208,8 +195,8 @@ func (q *DeliveryQueue) bringBack(ctx context.Context, lease time.Duration) erro
 	return nil
 }
 
-// look lists the workers that hold their locks, and says what is due.
-func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries.Seen, err error) {
+// search returns the workers that hold their locks, and what is due.
+func (q *DeliveryQueue) search(ctx context.Context) (live []int32, seen deliveries.Seen, err error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT objid::bigint::int FROM pg_locks
 		WHERE locktype = 'advisory' AND classid = $1::int::oid AND objsubid = 1 AND granted
@@ -218,7 +205,7 @@ func (q *DeliveryQueue) look(ctx context.Context) (live []int32, seen deliveries
 			live, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 			return err
 		})
-	q.lookResting(&batch)
+	q.queueResting(&batch)
 	seen, err = deliveries.Look(ctx, q.pool, &batch, q.Now())
 	return live, seen, err
 }
@@ -234,35 +221,35 @@ func (q *DeliveryQueue) takeBack(
 		ids[i] = h.Worker
 		ended = ended || !h.Ends.After(now)
 	}
-	dead := q.worker.dead(ids, live)
+	dead := q.dead(ids, live)
 	if len(dead) == 0 && !ended {
-		q.lost = nil
+		q.freeing = nil
 		return false, nil
 	}
-	if q.lost == nil {
-		q.lost = &lost{dead: dead, at: now}
+	if q.freeing == nil {
+		q.freeing = &ownerless{dead: dead, at: now}
 		q.frees.Again()
 	}
-	if err := q.frees.Settle(ctx, freePatience); err != nil {
+	if err := q.frees.For(ctx, freePatience); err != nil {
 		if errors.Is(err, projections.ErrBehind) {
 			return false, nil // free deliveries can be claimed all the same
 		}
 		return false, err
 	}
-	since := q.lost
-	q.lost = nil
+	since := q.freeing
+	q.freeing = nil
 	dead = slices.DeleteFunc(dead, func(id int32) bool { return !slices.Contains(since.dead, id) })
 	return true, deliveries.TakeBack(ctx, q.pool, dead, since.at)
 }
 
-// Recover implements delivery.Queue.
+// Recover implements sending.Queue.
 func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known func(uuid.UUID) bool) (int, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if _, holding := q.worker.holding(); !holding {
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
+	if _, holding := q.Holding(); !holding {
 		return 0, nil
 	}
-	held, err := deliveries.Held(ctx, q.pool, q.worker.id, q.Now().Add(lease-leaseAge))
+	held, err := deliveries.Held(ctx, q.pool, q.id, q.Now().Add(lease-leaseAge))
 	if err != nil {
 		return 0, err
 	}
@@ -276,65 +263,58 @@ func (q *DeliveryQueue) Recover(ctx context.Context, lease time.Duration, known 
 		q.forgotten = held
 		q.recovers.Again()
 	}
-	if err := q.recovers.Settle(ctx, freePatience); err != nil {
+	if err := q.recovers.For(ctx, freePatience); err != nil {
 		return 0, notReady(err)
 	}
 	held = slices.DeleteFunc(held, func(id uuid.UUID) bool { return !slices.Contains(q.forgotten, id) })
 	q.forgotten = nil
-	return len(held), deliveries.Release(ctx, q.pool, q.worker.id, held)
+	return len(held), deliveries.Release(ctx, q.pool, q.id, held)
 }
 
-// jobs makes jobs of claimed rows. Those of one destination share their target, those of one event their body.
-func (q *DeliveryQueue) jobs(claimed []deliveries.Claimed) []delivery.Job {
-	bodies := map[*deliveries.Event]*delivery.Body{}
-	jobs := make([]delivery.Job, len(claimed))
+// held returns what was claimed as the deliverer holds it. Deliveries of one event share their body.
+func (q *DeliveryQueue) held(claimed []deliveries.Claimed) []*schedule.Delivery {
+	bodies := map[*deliveries.Event]*sending.Body{}
+	held := make([]*schedule.Delivery, len(claimed))
 	for i, c := range claimed {
-		jobs[i] = delivery.Job{
+		body := bodies[c.Event]
+		if body == nil {
+			body = sending.NewBody(c.Event.ID, c.Event.Published, c.Event.RecordedAt)
+			bodies[c.Event] = body
+		}
+		held[i] = body.Claimed(schedule.Delivery{
 			ID:            c.ID,
 			Destination:   c.Destination,
 			Organization:  c.Organization,
-			Body:          body(bodies, c.Event),
 			Subscriptions: c.Subscriptions,
-			Attempts:      c.Attempts,
 			Replay:        c.Replay,
+			Attempts:      c.Attempts,
+			Automatic:     c.Automatic,
+			Revision:      int64(c.Revision),
 			LeasedUntil:   c.LeasedUntil,
-			Losses:        q.losses,
-		}
-		if c.Replay == uuid.Nil { // then it is pending; a replay reads the status from the stream
-			jobs[i].Known = &eventstore.Loaded[deliveryaggregate.State]{
-				State:    deliveryaggregate.State{Attempts: c.Attempts, Automatic: c.Automatic},
-				Revision: c.Revision,
-			}
-		}
+			Losses:        q.lossesSeen,
+		})
 	}
-	return jobs
+	return held
 }
 
-func body(made map[*deliveries.Event]*delivery.Body, e *deliveries.Event) *delivery.Body {
-	if made[e] == nil {
-		made[e] = delivery.NewBody(e.ID, e.Published, e.RecordedAt)
-	}
-	return made[e]
-}
-
-// NextDue implements delivery.Queue.
+// NextDue implements sending.Queue.
 func (q *DeliveryQueue) NextDue() (at time.Time, planned bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
 	return q.next, !q.next.IsZero()
 }
 
-// NotifyDue implements delivery.Queue.
+// NotifyDue implements sending.Queue.
 func (q *DeliveryQueue) NotifyDue() { projections.NotifyDue(q.locks, q.Now()) }
 
-// Announce implements delivery.Queue. Without its lock a worker says nothing.
-func (q *DeliveryQueue) Announce(c delivery.Capacity) {
-	if _, holding := q.worker.holding(); holding {
-		q.locks.Notify(capacities, announcement(q.worker.id, c))
+// Announce implements sending.Queue. Without its lock a worker says nothing.
+func (q *DeliveryQueue) Announce(c sending.Capacity) {
+	if _, holding := q.Holding(); holding {
+		q.locks.Notify(capacities, announcement(q.id, c))
 	}
 }
 
-// Release implements delivery.Queue.
+// Release implements sending.Queue.
 func (q *DeliveryQueue) Release(ctx context.Context, ids []uuid.UUID) error {
-	return deliveries.Release(ctx, q.pool, q.worker.id, ids)
+	return deliveries.Release(ctx, q.pool, q.id, ids)
 }

@@ -15,7 +15,8 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/suite"
-	"carillon/command/delivery"
+	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/deliveries"
@@ -26,8 +27,8 @@ import (
 
 const claimLease = 30 * time.Minute // nothing here waits for its end
 
-// sending is the shared part of deliverers: the event store, and the read models that they claim from.
-type sending struct {
+// queueFixture is the shared part of deliverers: the event store, and the read models that they claim from.
+type queueFixture struct {
 	*testing.T
 	*parts
 	organization, destination uuid.UUID
@@ -40,7 +41,7 @@ var sendings = suite.Fixture(func(tb testing.TB) *stock[*parts] {
 	}}
 })
 
-func newSending(t *testing.T) *sending {
+func newQueueFixture(t *testing.T) *queueFixture {
 	t.Helper()
 	p, used := sendings(t).take(t)
 	if used {
@@ -54,7 +55,7 @@ func newSending(t *testing.T) *sending {
 		Log:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Progress: p.runner.Progress,
 	}
-	s := &sending{
+	s := &queueFixture{
 		T:            t,
 		parts:        &own,
 		organization: uuid.New(),
@@ -72,12 +73,12 @@ func newSending(t *testing.T) *sending {
 	return s
 }
 
-func (s *sending) project(m projections.ReadModel) (stop func()) {
+func (s *queueFixture) project(m projections.ReadModel) (stop func()) {
 	return run(s.T, func(ctx context.Context) error { return s.runner.Project(ctx, m) })
 }
 
 // schedule records a delivery that is due now.
-func (s *sending) schedule() (id uuid.UUID) {
+func (s *queueFixture) schedule() (id uuid.UUID) {
 	s.Helper()
 	event := uuid.New()
 	_, err := publication.Aggregate.Execute(s.Context(), s.store, event,
@@ -103,7 +104,7 @@ func (s *sending) schedule() (id uuid.UUID) {
 	return dispatch.DeliveryID(event, s.destination)
 }
 
-func (s *sending) succeed(id uuid.UUID) {
+func (s *queueFixture) succeed(id uuid.UUID) {
 	s.Helper()
 	_, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
 		Organization: s.organization,
@@ -119,7 +120,7 @@ func (s *sending) succeed(id uuid.UUID) {
 }
 
 // queue is that of one more worker, whose clock is wrong by some time.
-func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die func()) {
+func (s *queueFixture) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die func()) {
 	s.Helper()
 	q = adapters.NewDeliveryQueue(s.runner, func() time.Time { return time.Now().Add(wrong) })
 	die = run(s.T, func(ctx context.Context) error {
@@ -130,21 +131,21 @@ func (s *sending) queue(wrong time.Duration) (q *adapters.DeliveryQueue, die fun
 }
 
 // claim claims once, and fails the test on any error but that the queue is not ready.
-func (s *sending) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
+func (s *queueFixture) claim(q *adapters.DeliveryQueue) (ids []uuid.UUID, ready bool) {
 	s.Helper()
-	jobs, err := q.Claim(s.Context(), delivery.Ask{PerDestination: 10, Limit: 10, Lease: claimLease})
+	claimed, err := q.Claim(s.Context(), schedule.Room{PerDestination: 10, Limit: 10}, claimLease)
 	// it is slow to answer
-	if err != nil && !errors.Is(err, delivery.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) {
+	if err != nil && !errors.Is(err, sending.ErrNotReady) && !errors.Is(err, eventstore.ErrUnavailable) {
 		s.Fatal(err)
 	}
-	for _, job := range jobs {
-		ids = append(ids, job.ID)
+	for _, one := range claimed {
+		ids = append(ids, one.ID)
 	}
 	return ids, err == nil
 }
 
 // claims polls until a worker has claimed exactly one delivery.
-func (s *sending) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
+func (s *queueFixture) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		ids, _ := s.claim(q)
@@ -159,7 +160,7 @@ func (s *sending) claims(q *adapters.DeliveryQueue, want uuid.UUID) {
 }
 
 // claimed polls until a worker has claimed n deliveries.
-func (s *sending) claimed(q *adapters.DeliveryQueue, want int) {
+func (s *queueFixture) claimed(q *adapters.DeliveryQueue, want int) {
 	s.Helper()
 	got := 0
 	for deadline := time.Now().Add(patience); got < want; {
@@ -174,7 +175,7 @@ func (s *sending) claimed(q *adapters.DeliveryQueue, want int) {
 
 func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	mine, die := s.queue(0)
 	s.claims(mine, s.schedule())
@@ -190,7 +191,7 @@ func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
 	s.claimed(theirs, 2) // waiting ones, and those of the dead worker
 }
 
-func (s *sending) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
+func (s *queueFixture) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 	s.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		if n, sure := q.Holding(); n >= losses && sure {
@@ -207,7 +208,7 @@ func (s *sending) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 // ended, nor when this worker has forgotten its leases.
 func TestClaimsWaitForTheReadModel(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	stop := s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)
 	theirs, die := s.queue(0)
@@ -235,7 +236,7 @@ func TestClaimsWaitForTheReadModel(t *testing.T) {
 
 func TestWorkerReleasesForgottenLeases(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	stop := s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)
 	known, forgotten, done := s.schedule(), s.schedule(), s.schedule()
@@ -244,7 +245,7 @@ func TestWorkerReleasesForgottenLeases(t *testing.T) {
 	s.succeed(done)
 	recovered := func() int {
 		n, err := mine.Recover(t.Context(), claimLease+time.Minute, func(id uuid.UUID) bool { return id == known })
-		if err != nil && !errors.Is(err, delivery.ErrNotReady) {
+		if err != nil && !errors.Is(err, sending.ErrNotReady) {
 			t.Fatal(err)
 		}
 		return n
@@ -271,7 +272,7 @@ func TestWrongClockMovesNoLease(t *testing.T) {
 	for name, wrong := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSending(t)
+			s := newQueueFixture(t)
 			s.project(deliveries.ReadModel)
 			right, _ := s.queue(0)
 			off, _ := s.queue(wrong)

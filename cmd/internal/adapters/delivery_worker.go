@@ -48,9 +48,9 @@ func newWorker(locks *sessionlock.Locks, clock func() time.Time, store *reach.Wa
 	}
 }
 
-// stayAlive holds the lock until the context ends, and takes it again when it was lost. While the event store is
+// StayAlive holds the lock until the context ends, and takes it again when it was lost. While the event store is
 // unreachable it holds none: others take over what is leased to this worker.
-func (w *worker) stayAlive(ctx context.Context, log *slog.Logger) {
+func (w *worker) StayAlive(ctx context.Context, log *slog.Logger) {
 	for ctx.Err() == nil {
 		reached, done := w.reach.While(ctx)
 		lost := w.hold(reached)
@@ -89,22 +89,23 @@ func (w *worker) lost() {
 	w.losses++
 }
 
-// holding reports whether the lock is held for sure, and how often it was lost before.
-func (w *worker) holding() (losses int, sure bool) {
+// Holding implements sending.Queue: it reports whether the lock is held for sure, and how often it was lost before.
+func (w *worker) Holding() (losses int, sure bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.losses, w.lock != nil && w.lock.Sure(workerProof)
 }
 
-// known reports whether Postgres' clock is known, and the lock was won once.
-func (w *worker) known() bool {
+// Worker implements sending.Queue. It is known once Postgres' clock is, and the lock was won.
+func (w *worker) Worker() (id int32, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.won.IsZero()
+	return w.id, !w.won.IsZero()
 }
 
-// now returns the time by Postgres' clock. Leases are counted by it: the clocks of processes differ, and are stepped.
-func (w *worker) now() time.Time {
+// Now implements sending.Queue: it returns the time by Postgres' clock. Leases are counted by it, as the clocks of
+// processes differ, and are stepped.
+func (w *worker) Now() time.Time {
 	if now, known := w.locks.Now(); known {
 		return now
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	deliveryaggregate "carillon/aggregates/delivery"
-	"carillon/command/delivery"
+	"carillon/command/delivery/schedule"
 	"carillon/projections/deliveries"
 )
 
@@ -15,21 +15,20 @@ import (
 // time includes them, although it has passed by then.
 func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	q, _ := s.queue(0)
 	s.schedule() // for a destination that is full
-	ask := delivery.Ask{
+	ask := schedule.Room{
 		PerDestination: 10,
 		Limit:          10,
-		Lease:          claimLease,
 		Full:           []uuid.UUID{s.destination},
 	}
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		due := s.retried(s.schedule(), 500*time.Millisecond)
 		looked := false
 		for q.Now().Before(due) {
-			_, err := q.Claim(s.Context(), ask)
+			_, err := q.Claim(s.Context(), ask, claimLease)
 			next, planned := q.NextDue()
 			if looked = err == nil && planned && next.Equal(due); looked {
 				break
@@ -51,7 +50,7 @@ func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 }
 
 // retried records that a delivery failed and is due again after a wait.
-func (s *sending) retried(id uuid.UUID, wait time.Duration) time.Time {
+func (s *queueFixture) retried(id uuid.UUID, wait time.Duration) time.Time {
 	s.Helper()
 	recorded, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
 		Organization: s.organization,

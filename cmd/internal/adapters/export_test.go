@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"carillon/aggregates/organization"
+	"carillon/command/curate"
 )
 
 // TakeOverAfter has others taken for dead after that time without their lock.
 func (q *DeliveryQueue) TakeOverAfter(absence time.Duration) {
-	q.worker.mu.Lock()
-	defer q.worker.mu.Unlock()
-	q.worker.after = absence
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.after = absence
 }
 
 // SmallPages makes what a source carries come in pages of two.
@@ -20,6 +21,9 @@ func (c FeedCuration) SmallPages() FeedCuration {
 	c.memory.page = 2
 	return c
 }
+
+// Memory returns what it remembers.
+func (c FeedCuration) Memory() (curate.Memory, curate.Likeness) { return c.memory, c.memory.likeness }
 
 // CountedLimits are the limits that Claim can count.
 func CountedLimits() []organization.Limit { return slices.Collect(maps.Keys(countedBy)) }

@@ -28,32 +28,24 @@ const sweepPage = 1000
 type FeedCuration struct {
 	*curate.FeedCuration
 
-	memory   *curationMemory
-	likeness *likeness
+	memory *curationMemory
 }
-
-var _ projections.Keeper = FeedCuration{}
 
 // NewFeedCuration makes a curation of the feeds; each run of it wants a fresh one. Happenings that are over are kept
 // for a time; 0 means forever.
 func NewFeedCuration(
-	store eventstore.Store, publisher curate.Publisher, keep time.Duration, log *slog.Logger,
+	tables *projections.Tables, store eventstore.Store, publisher curate.Publisher, keep time.Duration, log *slog.Logger,
 ) FeedCuration {
-	likeness := &likeness{}
-	memory := &curationMemory{page: sweepPage, likeness: likeness}
-	return FeedCuration{
-		FeedCuration: curate.NewFeedCuration(store, publisher, memory, likeness, keep, log),
-		memory:       memory,
-		likeness:     likeness,
-	}
+	likeness := &likeness{tables: tables}
+	memory := &curationMemory{tables: tables, page: sweepPage, likeness: likeness}
+	return FeedCuration{curate.NewFeedCuration(store, publisher, memory, likeness, keep, log), memory}
 }
 
-// DDL implements projections.Keeper.
-func (FeedCuration) DDL() string { return feedCurationSchema }
-
-// Open implements projections.Keeper.
-func (c FeedCuration) Open(tables *projections.Tables) {
-	c.memory.tables, c.likeness.tables = tables, tables
+// Traits implements eventstore.ProcessManager.
+func (c FeedCuration) Traits() eventstore.Traits {
+	traits := c.FeedCuration.Traits()
+	traits.Tables = feedCurationSchema
+	return traits
 }
 
 // curationMemory is curate.Memory on the tables of the curation.

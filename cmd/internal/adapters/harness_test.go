@@ -37,10 +37,6 @@ const patience = 2 * time.Minute // on a busy machine
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// lasting is the testing.TB of servers that end with the binary: a server that ended before could leave its port, and
-// so the addresses of its pages, to that of another test.
-var lasting = suite.Fixture(func(tb testing.TB) testing.TB { return tb })
-
 // stock keeps what tests have one after the other, and starts another one if none is idle.
 type stock[T any] struct {
 	tb    testing.TB
@@ -121,7 +117,7 @@ func (p *parts) forget(t testing.TB) {
 	var running []string
 	for _, m := range p.models {
 		running = append(running, m.Name)
-		if err := p.runner.Progress.Settle(ctx, p.store, m); err != nil {
+		if err := p.runner.Newest(ctx, m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -156,37 +152,13 @@ type world struct {
 	queries  *query.Queries
 	by       command.Caller
 	stop     func()                // the monitor and the curation of feeds
-	began    eventstore.Position   // where its own part of the log does
-	log      []eventstore.Recorded // events seen of the store's, see recorded
+	log      []eventstore.Recorded // events seen, see recorded
 }
 
-var worlds = suite.Fixture(func(tb testing.TB) *stock[*parts] {
-	return &stock[*parts]{tb: tb, start: startWorld}
-})
-
-func startWorld(tb testing.TB) *parts {
-	tb.Helper()
-	return startParts(tb, organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel)
-}
-
-// open starts, with some collectors, the curation of feeds and the monitor in a world that is empty.
+// open starts, with some collectors, the curation of feeds and the monitor.
 func open(t testing.TB, collectors map[string]collect.Collector) *world {
 	t.Helper()
-	p, used := worlds(t).take(t)
-	if used {
-		p.forget(t)
-	}
-	return openOn(t, p, collectors)
-}
-
-// openNew is open for a test that looks at all that the store has, or whose names are fixed.
-func openNew(t testing.TB, collectors map[string]collect.Collector) *world {
-	t.Helper()
-	return openOn(t, startWorld(t), collectors)
-}
-
-func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *world {
-	t.Helper()
+	p := startParts(t, organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel)
 	types, err := apitest.Types()
 	if err != nil {
 		t.Fatal(err)
@@ -198,9 +170,6 @@ func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *wo
 		Catalog: types,
 		Walks:   w.queries,
 	}
-	if w.began, err = p.store.Head(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	org, err := w.commands.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
 		command.RegisterOrganization{Name: "Town hall"})
 	w.await(org.Position, err, organizations.ReadModel.Name)
@@ -208,9 +177,6 @@ func openOn(t testing.TB, p *parts, collectors map[string]collect.Collector) *wo
 	w.stop = w.curateAndMonitor(collectors)
 	return w
 }
-
-// unique makes a name that no other test has.
-func unique(name string) string { return name + "-" + uuid.NewString() }
 
 func (w *world) curateAndMonitor(collectors map[string]collect.Collector) (stop func()) {
 	w.t.Helper()
@@ -222,8 +188,8 @@ func (w *world) curate() (stop func()) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	return run(w.t, func(ctx context.Context) error {
-		return w.runner.React(ctx, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(w.store, w.commands, 0, log)
+		return w.runner.React(ctx, func(tables *projections.Tables) eventstore.ProcessManager {
+			return adapters.NewFeedCuration(tables, w.store, w.commands, 0, log)
 		})
 	})
 }
@@ -388,22 +354,13 @@ func (w *world) eventuallyState(source uuid.UUID, collections int, state string)
 	return got
 }
 
-// isMine is false for what the test before on the same store was about to record when it ended.
-func (w *world) isMine(recorded *eventstore.Recorded) bool {
-	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return metadata.Organization == uuid.Nil || metadata.Organization == w.by.Organization
-}
-
-// recorded lists the events of some types that were recorded since the test began, in order. It reads on from the last
+// recorded lists the events of some types, in order. It reads on from the last
 // one that it has seen, as waiting tests call it often.
 func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	seen := w.began
+	seen := eventstore.Start
 	if len(w.log) > 0 {
 		seen = w.log[len(w.log)-1].Position
 	}
@@ -414,7 +371,7 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 		if m.CaughtUp {
 			break
 		}
-		if m.Event != nil && w.isMine(m.Event) {
+		if m.Event != nil {
 			w.log = append(w.log, *m.Event)
 		}
 	}
@@ -424,4 +381,13 @@ func (w *world) recorded(eventTypes ...string) (list []eventstore.Recorded) {
 		}
 	}
 	return list
+}
+
+func (w *world) listed(source uuid.UUID) query.Source {
+	w.t.Helper()
+	found, err := w.queries.Source(w.t.Context(), source)
+	if err != nil {
+		w.t.Fatalf("source %s: %v", source, err)
+	}
+	return found
 }

@@ -2,28 +2,26 @@ package adapters
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/recipients"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/publications"
 	"carillon/query"
 )
 
-// settlePatience limits the wait for the newest publications. After that a backfill uses the present rows.
-const settlePatience = 2 * time.Second
+// newestPatience limits the wait for the newest rows. After that the present rows are used.
+const newestPatience = 2 * time.Second
 
 // History is command.History on the read models of publications, items and subscriptions.
 type History struct {
-	Queries  *query.Queries
-	Progress *projections.Progress
-	Store    eventstore.Store
+	Queries *query.Queries
+	Runner  *projections.Runner
 }
 
 var _ command.History = History{}
@@ -33,19 +31,18 @@ func (h History) History(
 	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
-	settling, cancel := context.WithTimeout(ctx, settlePatience)
-	defer cancel()
-	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil && settling.Err() == nil {
+	err := h.Runner.Wait(publications.ReadModel).For(ctx, newestPatience)
+	if err != nil && !errors.Is(err, projections.ErrBehind) {
 		return err
 	}
 	return h.Queries.History(ctx, organization, since, until, retiredBefore, func(e query.EventSummary) error {
 		return each(e.ID, dispatch.Summary{
 			Type:     e.Type,
 			Source:   e.Source,
-			Subject:  e.Subject,
+			Subject:  query.Of(e.Subject),
 			Time:     e.Time.UTC(),
-			FeedType: e.FeedType,
-			FeedID:   e.FeedID,
+			FeedType: query.Of(e.FeedType),
+			FeedID:   query.Of(e.FeedID),
 		})
 	})
 }
@@ -65,7 +62,7 @@ func (h History) SubscriptionSettings(
 	}
 	settings := make(map[uuid.UUID]subscription.Settings, len(active))
 	for _, s := range active {
-		settings[s.ID] = recipients.SettingsOf(s)
+		settings[s.ID] = s.Settings
 	}
 	return settings, nil
 }

@@ -1,6 +1,7 @@
 package adapters_test
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
+	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 )
 
@@ -16,29 +19,35 @@ import (
 func TestHostileRateOverTwoNodes(t *testing.T) {
 	t.Parallel()
 	const perSecond, tries = 100, 600
-	pool := projecttest.Pool(t)
+	pool := projecttest.Pool(t, organizations.ReadModel)
 	org := uuid.New()
-	nodes := []*adapters.RequestRate{{Pool: pool, Now: time.Now}, {Pool: pool, Now: func() time.Time {
-		return time.Now().Add(time.Hour)
-	}}}
-	at := func() (seconds float64) { // by the clock of the bucket, which fills by it
+	node := func(ahead time.Duration, most int) *adapters.Ahead {
+		rate := adapters.NewRequestRate(pool, nil)
+		rate.Now = func() time.Time { return time.Now().Add(ahead) }
+		rate.Of.Default = most
+		return rate
+	}
+	nodes := []*adapters.Ahead{node(0, perSecond), node(time.Hour, perSecond)}
+	at := func() (seconds float64) { // when the window began
 		t.Helper()
-		const when = "SELECT extract(epoch FROM at)::float8 FROM carillon.request_tokens WHERE organization = $1"
+		const when = "SELECT extract(epoch FROM window_start)::float8 FROM carillon.rate_limits WHERE organization = $1"
 		if err := pool.QueryRow(t.Context(), when, org).Scan(&seconds); err != nil {
 			t.Fatal(err)
 		}
 		return seconds
 	}
 	var passed atomic.Int64
-	take := func(node *adapters.RequestRate) bool {
-		wait, err := node.Take(t.Context(), org, perSecond)
-		if err != nil {
+	take := func(node *adapters.Ahead) bool {
+		_, err := node.Take(t.Context(), org)
+		if err == nil {
+			passed.Add(1)
+			return true
+		}
+		_, refused := errors.AsType[*organization.LimitError](err)
+		if !refused {
 			t.Error(err)
 		}
-		if err == nil && wait == 0 {
-			passed.Add(1)
-		}
-		return err == nil
+		return refused
 	}
 	take(nodes[0])
 	began := at()
@@ -58,11 +67,11 @@ func TestHostileRateOverTwoNodes(t *testing.T) {
 		t.Errorf("%v of %d requests passed, want at most %v and at least %d", n, 2*tries, most, perSecond-10)
 	}
 	for range 2 * tries { // another organization is not touched
-		if wait, err := nodes[0].Take(t.Context(), uuid.New(), perSecond); err != nil || wait != 0 {
+		if wait, err := nodes[0].Take(t.Context(), uuid.New()); err != nil || wait != 0 {
 			t.Fatalf("another organization waits %s, %v", wait, err)
 		}
 	}
-	if wait, err := nodes[0].Take(t.Context(), uuid.New(), 0); err != nil || wait == 0 {
+	if wait, err := node(0, 0).Take(t.Context(), uuid.New()); err == nil || wait == 0 {
 		t.Errorf("nothing is allowed, and a request passes: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ type likeness struct {
 
 // Note implements curate.Likeness.
 func (l *likeness) Note(
-	ctx context.Context, all []curate.Findable, at time.Time,
+	ctx context.Context, all map[uuid.UUID][]match.Mark, at time.Time,
 ) (map[uuid.UUID][]uuid.UUID, error) {
 	if len(all) == 0 {
 		return nil, nil
@@ -58,10 +58,10 @@ func (l *likeness) Note(
 	var days []string
 	var starts []*time.Time
 	var kinds []int16
-	for _, f := range all {
-		ids = append(ids, f.Happening)
-		for _, m := range f.Marks {
-			of, marks, days, kinds = append(of, f.Happening), append(marks, m.Hash), append(days, m.Day),
+	for id, its := range all {
+		ids = append(ids, id)
+		for _, m := range its {
+			of, marks, days, kinds = append(of, id), append(marks, m.Hash()), append(days, m.Day),
 				append(kinds, int16(m.Kind))
 			starts = append(starts, orNil(m.At))
 		}

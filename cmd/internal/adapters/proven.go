@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
@@ -52,8 +53,8 @@ type Proven struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 
-	known   *wire.Recent[string, proof]
-	changed *wire.Recent[string, eventstore.Position] // the last event of a stream that Watch has heard
+	known   *lru.Cache[string, proof]
+	changed *lru.Cache[string, eventstore.Position] // the last event of a stream that Watch has heard
 	forged  atomic.Int64
 	rests   atomic.Int64 // until when the event store is taken to be away, in ns; 0 if it was there last
 }
@@ -85,7 +86,7 @@ func (p *Proven) Watch(ctx context.Context) {
 		if from, err := p.Store.Head(ctx); err == nil {
 			for message := range eventstore.Follow(ctx, p.Store, from, streams, log) {
 				if e := message.Event; e != nil {
-					p.changed.Set(e.Stream, message.Position)
+					p.changed.Add(e.Stream, message.Position)
 				}
 			}
 		}
@@ -170,7 +171,7 @@ func (p *Proven) compare(ctx context.Context, c stored, found logged) error {
 	if !found.end.IsZero() && found.end.Before(until) {
 		until = found.end
 	}
-	p.known.Set(c.name, proof{row: sha256.Sum256([]byte(c.row)), at: found.at, until: until})
+	p.known.Add(c.name, proof{row: sha256.Sum256([]byte(c.row)), at: found.at, until: until})
 	return nil
 }
 
@@ -275,70 +276,59 @@ func load[S, E, C any](p *Proven, of eventstore.Aggregate[S, E, C], id uuid.UUID
 	return of.Load(ctx, p.Store, id)
 }
 
-// OperatorToken implements adminapi.Tokens.
-func (p *Proven) OperatorToken(ctx context.Context, id string, now time.Time) (query.OperatorToken, error) {
-	found, err := p.Queries.OperatorToken(ctx, id, now)
+// Token implements adminapi.Tokens.
+func (p *Proven) Token(ctx context.Context, of query.Holder, id string, now time.Time) (query.Token, error) {
+	found, err := p.Queries.Token(ctx, of, id, now)
 	if err == nil {
-		err = p.check(ctx, p.operator(id, found))
+		err = p.check(ctx, p.token(of, id, found))
 	}
 	return found, err
 }
 
-func (p *Proven) operator(id string, t query.OperatorToken) stored {
-	return stored{
-		name:      string(credential.OperatorToken) + id,
-		stream:    operator.Aggregate.Stream(operator.StreamID(t.Name)),
-		readModel: operators.ReadModel.Name,
-		row:       rowOf(t.Name, t.Hash),
-		log: func() (l logged, err error) {
-			found, err := load(p, operator.Aggregate, operator.StreamID(t.Name))
-			l.at = found.Position
-			for _, token := range found.State.Tokens {
-				if token.ID == id && token.ValidAt(p.Now()) {
-					l.row, l.end = rowOf(found.State.Name, token.Hash), token.End()
-				}
-			}
-			return l, err
-		},
-		again: func(ctx context.Context) (string, error) {
-			t, err := p.Queries.OperatorToken(ctx, id, p.Now())
-			return rowOf(t.Name, t.Hash), err
-		},
-	}
-}
-
-// AuditorToken implements adminapi.Tokens.
-func (p *Proven) AuditorToken(ctx context.Context, id string, now time.Time) (query.AuditorToken, error) {
-	found, err := p.Queries.AuditorToken(ctx, id, now)
-	if err == nil {
-		err = p.check(ctx, p.auditor(id, found))
-	}
-	return found, err
-}
-
-func (p *Proven) auditor(id string, t query.AuditorToken) stored {
-	return stored{
+func (p *Proven) token(of query.Holder, id string, t query.Token) stored {
+	token := stored{
 		name:      string(credential.AuditorToken) + id,
 		stream:    auditor.Aggregate.Stream(auditor.StreamID(id)),
-		readModel: auditors.ReadModel.Name,
+		readModel: string(of),
 		row:       rowOf(t.Name, t.Organization, t.Hash),
-		log: func() (l logged, err error) {
-			found, err := load(p, auditor.Aggregate, auditor.StreamID(id))
-			l.at = found.Position
-			s := found.State
-			if s.ExpiresAt != nil {
-				l.end = *s.ExpiresAt
-			}
-			if s.Status == auditor.StatusIssued && (l.end.IsZero() || p.Now().Before(l.end)) {
-				l.row = rowOf(s.Name, s.Organization, s.Hash)
-			}
-			return l, err
-		},
+		log:       func() (logged, error) { return p.auditor(id) },
 		again: func(ctx context.Context) (string, error) {
-			t, err := p.Queries.AuditorToken(ctx, id, p.Now())
+			t, err := p.Queries.Token(ctx, of, id, p.Now())
 			return rowOf(t.Name, t.Organization, t.Hash), err
 		},
 	}
+	if of == query.Operators {
+		token.name = string(credential.OperatorToken) + id
+		token.stream = operator.Aggregate.Stream(operator.StreamID(t.Name))
+		token.log = func() (logged, error) { return p.operator(t.Name, id) }
+	}
+	return token
+}
+
+// operator returns a token of an operator as its stream has it.
+func (p *Proven) operator(name, id string) (l logged, err error) {
+	found, err := load(p, operator.Aggregate, operator.StreamID(name))
+	l.at = found.Position
+	for _, token := range found.State.Tokens {
+		if token.ID == id && token.ValidAt(p.Now()) {
+			l.row, l.end = rowOf(found.State.Name, uuid.Nil, token.Hash), token.End()
+		}
+	}
+	return l, err
+}
+
+// auditor is operator for an auditor's.
+func (p *Proven) auditor(id string) (l logged, err error) {
+	found, err := load(p, auditor.Aggregate, auditor.StreamID(id))
+	l.at = found.Position
+	s := found.State
+	if s.ExpiresAt != nil {
+		l.end = *s.ExpiresAt
+	}
+	if s.Status == auditor.StatusIssued && (l.end.IsZero() || p.Now().Before(l.end)) {
+		l.row = rowOf(s.Name, s.Organization, s.Hash)
+	}
+	return l, err
 }
 
 // rowOf returns what a credential grants, besides its end: the log's counts.
@@ -355,6 +345,18 @@ func (p *Proven) Compare(ctx context.Context) (differ []string, err error) {
 		}
 		return p.compare(ctx, c, found)
 	}
+	tokens := func(of query.Holder) func([]string) []error {
+		return func(ids []string) (errs []error) {
+			for _, id := range ids {
+				token, err := p.Queries.Token(ctx, of, id, p.Now())
+				if err == nil {
+					err = compare(p.token(of, id, token))
+				}
+				errs = append(errs, err)
+			}
+			return errs
+		}
+	}
 	for _, of := range []struct {
 		readModel, rows string // in an order in which those of a stream are together
 		compare         func(ids []string) []error
@@ -363,20 +365,8 @@ func (p *Proven) Compare(ctx context.Context) (differ []string, err error) {
 			keys, err := p.Queries.FindKeys(ctx, ids, p.Now())
 			return append(p.each(keys, compare), err)
 		}},
-		{operators.ReadModel.Name, "operators.tokens" + valid + "name", one(func(id string) error {
-			token, err := p.Queries.OperatorToken(ctx, id, p.Now())
-			if err != nil {
-				return err
-			}
-			return compare(p.operator(id, token))
-		})},
-		{auditors.ReadModel.Name, "auditors.tokens" + valid + "name", one(func(id string) error {
-			token, err := p.Queries.AuditorToken(ctx, id, p.Now())
-			if err != nil {
-				return err
-			}
-			return compare(p.auditor(id, token))
-		})},
+		{operators.ReadModel.Name, "operators.tokens" + valid + "name", tokens(query.Operators)},
+		{auditors.ReadModel.Name, "auditors.tokens" + valid + "name", tokens(query.Auditors)},
 	} {
 		ids, err := p.ids(ctx, "SELECT id FROM "+of.rows)
 		if err != nil {
@@ -396,16 +386,6 @@ func (p *Proven) Compare(ctx context.Context) (differ []string, err error) {
 		}
 	}
 	return differ, nil
-}
-
-// one returns the comparison of several credentials by that of one.
-func one(compare func(id string) error) func(ids []string) []error {
-	return func(ids []string) (errs []error) {
-		for _, id := range ids {
-			errs = append(errs, compare(id))
-		}
-		return errs
-	}
 }
 
 func (p *Proven) ids(ctx context.Context, valid string) ([]string, error) {

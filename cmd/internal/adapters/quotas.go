@@ -27,7 +27,6 @@ import (
 type Quotas struct {
 	Pool  *pgxpool.Pool
 	Locks *sessionlock.Locks
-	Now   func() time.Time
 	Log   *slog.Logger
 	// Refused counts refusals by limit. Optional.
 	Refused func(organization.Limit)
@@ -129,8 +128,8 @@ func (q *Quotas) refusal(err error) error {
 	return err
 }
 
-// Settle implements command.Quotas. If it can't, the claim counts for ten minutes.
-func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Position) {
+// Confirm implements command.Quotas. If it can't, the claim counts for ten minutes.
+func (q *Quotas) Confirm(ctx context.Context, id uuid.UUID, at eventstore.Position) {
 	statement, args := "UPDATE carillon.quota_claims SET position = $2 WHERE id = $1",
 		[]any{id, int64(at.Commit)} //nolint:gosec // a position in a log
 	if at == eventstore.Start {
@@ -140,7 +139,7 @@ func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Positio
 	batch.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 	batch.Queue(statement, args...)
 	if err := q.Pool.SendBatch(ctx, &batch).Close(); err != nil {
-		q.Log.WarnContext(ctx, "claim against a limit not settled; it counts for ten minutes", "error", err)
+		q.Log.WarnContext(ctx, "claim against a limit not confirmed; it counts for ten minutes", "error", err)
 	}
 }
 
@@ -148,28 +147,8 @@ func (q *Quotas) Settle(ctx context.Context, id uuid.UUID, at eventstore.Positio
 func (q *Quotas) Spend(
 	ctx context.Context, of uuid.UUID, limit organization.Limit, n int,
 ) (time.Duration, error) {
-	wait, err := q.spend(ctx, of, limit, n)
-	return wait, q.refusal(err)
-}
-
-func (q *Quotas) spend(ctx context.Context, of uuid.UUID, limit organization.Limit, n int) (time.Duration, error) {
-	declared := limit.Definition()
-	var most int
-	if err := q.Pool.QueryRow(ctx, fmt.Sprintf("SELECT coalesce(("+limitOf+"), $3)", "$2"), of, limit,
-		declared.Default).Scan(&most); err != nil {
-		return 0, fmt.Errorf("count %s: %w: %w", limit, command.ErrUnavailable, err)
-	}
-	err := (&Limiter{
-		Pool:   q.Pool,
-		Bucket: string(limit),
-		Limit:  most,
-		Window: declared.Window,
-		Now:    q.Now,
-	}).TakeN(ctx, of, n)
-	if refused, ok := errors.AsType[*command.Refusal](err); ok {
-		return refused.RetryAfter, &organization.LimitError{Limit: limit, Most: most}
-	}
-	return 0, err
+	got, err := Limiter{q.Pool, limit.Definition()}.count(ctx, of, n)
+	return got.wait, q.refusal(err)
 }
 
 const turnWait = 5 * time.Second

@@ -7,77 +7,81 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"carillon/aggregates/organization"
 	"carillon/command"
 )
 
-// Limiter allows a number of requests of each organization in a window. The window begins with its first request.
+// Limiter allows each organization a number of actions in a window of time, over all processes. A window begins with
+// its first action, by the clock of Postgres. An organization's own limit replaces the default.
 type Limiter struct {
-	Pool   *pgxpool.Pool
-	Bucket string // name of the limit; buckets are counted separately
-	Limit  int
-	Window time.Duration
-	Now    func() time.Time
+	Pool *pgxpool.Pool
+	Of   organization.Definition
 }
 
 // NewCheckLimiter makes the limit of the routes that send a request to an address of the caller's choice.
-func NewCheckLimiter(pool *pgxpool.Pool, now func() time.Time) *Limiter {
-	return &Limiter{
-		Pool:   pool,
-		Bucket: "checks",
-		Limit:  10,
-		Window: time.Minute,
-		Now:    now,
-	}
+func NewCheckLimiter(pool *pgxpool.Pool) *Limiter {
+	return &Limiter{pool, organization.Definition{Limit: "checks", Default: 10, Window: time.Minute}}
 }
 
-// count is one statement, so that two nodes never count from the same value. Requests over the limit aren't counted, so
-// that a limit that is raised has room at once: then it returns no row, or that of another node's request. Clocks of
-// nodes differ by a minute at most: a window that begins later is of a clock that was ahead, and limits no
-// organization.
-const count = `
-	WITH taken AS (
+// count is one statement, so that two processes never count from the same value. Actions over the limit aren't counted,
+// so that a limit that is raised has room at once. A window that begins later than now is of a clock that was put back
+// since, and limits no organization.
+//
+//	$1 organization  $2 limit  $3 default  $4 window  $5 number of actions
+var count = fmt.Sprintf(`
+	WITH allowed AS MATERIALIZED (
+		SELECT coalesce((SELECT (limits->>$2::text)::bigint FROM organizations.organizations WHERE id = $1::uuid),
+			$3::bigint) AS most, clock_timestamp() AS now),
+	taken AS (
 		INSERT INTO carillon.rate_limits AS r (organization, bucket, window_start, count)
-		SELECT $1, $2, $3::timestamptz, $6::bigint
-		WHERE $6::bigint <= $5::bigint
+		SELECT $1::uuid, $2::text, now, $5::bigint FROM allowed WHERE $5::bigint <= most
 		ON CONFLICT (organization, bucket) DO UPDATE SET
-			window_start = CASE WHEN ` + over + ` THEN excluded.window_start ELSE r.window_start END,
-			count = CASE WHEN ` + over + ` THEN $6::bigint ELSE r.count + $6::bigint END
-		WHERE ` + over + ` OR r.count + $6::bigint <= $5::bigint
-		RETURNING window_start)
-	SELECT true, window_start FROM taken
-	UNION ALL SELECT false, window_start FROM carillon.rate_limits WHERE organization = $1 AND bucket = $2
-	ORDER BY 1 DESC LIMIT 1`
+			window_start = CASE WHEN %[1]s THEN excluded.window_start ELSE r.window_start END,
+			count = CASE WHEN %[1]s THEN excluded.count ELSE r.count + excluded.count END
+		WHERE %[1]s OR r.count + excluded.count <= (SELECT most FROM allowed)
+		RETURNING 1)
+	SELECT EXISTS (SELECT FROM taken), most, most - coalesce(r.count, 0),
+		$4::interval + coalesce(r.window_start - now, '0')
+	FROM allowed LEFT JOIN carillon.rate_limits r ON organization = $1 AND bucket = $2 AND NOT %[2]s`,
+	fmt.Sprintf(over, "excluded.window_start"), fmt.Sprintf(over, "now"))
 
 // over reports whether a window has ended, or never was.
-const over = `(r.window_start <= $4 OR r.window_start > $3::timestamptz + interval '1 minute')`
+const over = `(r.window_start <= %[1]s - $4::interval
+	OR r.window_start > %[1]s + least(10 * $4::interval, interval '1 minute'))`
 
-// Take counts a request. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
-// the counters can't be reached, the error wraps command.ErrUnavailable.
-func (l *Limiter) Take(ctx context.Context, organization uuid.UUID) error {
-	return l.TakeN(ctx, organization, 1)
+// counting is an answer of Postgres.
+type counting struct {
+	taken      bool
+	most, room int           // the limit, and what was left of it before
+	wait       time.Duration // until the window ends
 }
 
-// TakeN counts n requests, or none.
-func (l *Limiter) TakeN(ctx context.Context, organization uuid.UUID, n int) error {
-	now := l.Now().UTC()
-	var start time.Time
-	var taken bool
-	err := l.Pool.QueryRow(ctx, count, organization, l.Bucket, now, now.Add(-l.Window), l.Limit, n).Scan(&taken, &start)
+// count counts n actions, or none: then the error is an *organization.LimitError.
+func (l Limiter) count(ctx context.Context, of uuid.UUID, n int) (got counting, err error) {
+	err = l.Pool.QueryRow(ctx, count, of, l.Of.Limit, l.Of.Default, l.Of.Window, n).
+		Scan(&got.taken, &got.most, &got.room, &got.wait)
+	got.wait = max(got.wait, time.Second)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // nothing is allowed, or another node's first request came just now
-		start = now
 	case err != nil:
-		return fmt.Errorf("count requests: %w: %w", command.ErrUnavailable, err)
-	case taken:
-		return nil
+		return got, fmt.Errorf("count %s: %w: %w", l.Of.Limit, command.ErrUnavailable, err)
+	case !got.taken:
+		return got, &organization.LimitError{Limit: l.Of.Limit, Most: got.most}
 	}
-	wait := max(start.Add(l.Window).Sub(now), time.Second)
-	return &command.Refusal{
-		Kind: command.RateLimited, RetryAfter: wait,
-		Message: fmt.Sprintf("more than %d requests in %s; try again in %d s", l.Limit, l.Window,
-			int(wait.Round(time.Second).Seconds())),
+	return got, nil
+}
+
+// Take counts an action. A refused one gets a command.Refusal of kind RateLimited that says when to come again; when
+// the counters can't be reached, the error wraps command.ErrUnavailable.
+func (l Limiter) Take(ctx context.Context, of uuid.UUID) error {
+	got, err := l.count(ctx, of, 1)
+	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
+		return &command.Refusal{
+			Kind: command.RateLimited, RetryAfter: got.wait,
+			Message: fmt.Sprintf("more than %d requests in %s; try again in %d s", reached.Most, l.Of.Window,
+				int(got.wait.Round(time.Second).Seconds())),
+		}
 	}
+	return err
 }

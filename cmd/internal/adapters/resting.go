@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"carillon/command/delivery/sending"
 	"carillon/projections/column"
 )
 
@@ -36,14 +37,14 @@ const (
 
 // HeldUntil implements command.Backlog.
 func (b Backlog) HeldUntil(ctx context.Context, destination uuid.UUID) (until time.Time, err error) {
-	err = b.Queries.Pool.QueryRow(ctx, heldUntil, destination, turnsOf(destination)).Scan(column.Time(&until))
+	err = b.Queries.Pool.QueryRow(ctx, heldUntil, destination, sending.SlotName(destination)).Scan(column.Time(&until))
 	if err != nil {
 		return until, fmt.Errorf("rest of a destination: %w", err)
 	}
 	return until.UTC(), nil
 }
 
-// Rest implements delivery.Queue.
+// Rest implements sending.Queue.
 func (q *DeliveryQueue) Rest(ctx context.Context, destination uuid.UUID, wait time.Duration) error {
 	var batch pgx.Batch
 	batch.Queue(restDestination, destination, wait)
@@ -55,30 +56,30 @@ func (q *DeliveryQueue) Rest(ctx context.Context, destination uuid.UUID, wait ti
 }
 
 // OnRest calls a function when a process lets a destination rest.
-func (q *DeliveryQueue) OnRest(heard func()) { q.progress.Hear(restingName, heard) }
+func (q *DeliveryQueue) OnRest(heard func()) { q.progress.OnNotified(restingName, heard) }
 
 // restingName is the notification between processes that a destination begins to rest.
 const restingName = "resting"
 
-// Resting implements delivery.Queue.
+// Resting implements sending.Queue.
 func (q *DeliveryQueue) Resting() map[uuid.UUID]time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	q.claiming.Lock()
+	defer q.claiming.Unlock()
 	return q.resting
 }
 
 // findResting asks for resting destinations without a look.
 func (q *DeliveryQueue) findResting(ctx context.Context) error {
 	var batch pgx.Batch
-	q.lookResting(&batch)
+	q.queueResting(&batch)
 	if err := q.pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("resting destinations: %w", err)
 	}
 	return nil
 }
 
-// lookResting asks for resting destinations along with a look.
-func (q *DeliveryQueue) lookResting(batch *pgx.Batch) {
+// queueResting asks for resting destinations along with a look.
+func (q *DeliveryQueue) queueResting(batch *pgx.Batch) {
 	batch.Queue(restingNow).Query(func(rows pgx.Rows) error {
 		q.resting = nil
 		var (

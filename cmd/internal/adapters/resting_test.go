@@ -12,7 +12,7 @@ import (
 // While a destination rests, no worker claims anything for it, and each hears of it; a change of it ends the rest.
 func TestRestHoldsForAllWorkers(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	run(t, func(ctx context.Context) error {
 		s.runner.Progress.Listen(ctx, s.runner.Locks)
@@ -41,7 +41,7 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 		}
 	}
 	waiting := s.schedule()
-	if err := s.runner.Progress.Settle(t.Context(), s.store, deliveries.ReadModel); err != nil {
+	if err := s.runner.Newest(t.Context(), deliveries.ReadModel); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {

@@ -10,7 +10,7 @@ import (
 )
 
 // loseSessions ends the sessions that hold the workers' locks.
-func (s *sending) loseSessions() {
+func (s *queueFixture) loseSessions() {
 	s.Helper()
 	_, err := s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`)
@@ -23,7 +23,7 @@ func (s *sending) loseSessions() {
 // of a worker that is dead are taken over within 10 s.
 func TestLostSessions_areNoDeath(t *testing.T) {
 	t.Parallel()
-	s := newSending(t)
+	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)
 	theirs, die := s.queue(0)

@@ -44,7 +44,7 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz at %s",`+
 			`"startDate":%q}</script>`, r.Host, start)
 	}))
-	lasting(t).Cleanup(server.Close)
+	t.Cleanup(server.Close)
 	transport := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}}

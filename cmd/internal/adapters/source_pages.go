@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"carillon/aggregates/happening"
 	"carillon/command/collect"
-	"carillon/command/collect/identity"
 	"carillon/command/visiting"
 )
 
@@ -49,22 +46,9 @@ const (
 		WHERE p.walk < excluded.walk`
 )
 
-var pageSpace = uuid.MustParse("6b1d6f5e-53a1-5c0e-8a53-6c1f0f0a7d11")
-
-// pageID is a digest of a page's address.
-func pageID(address string) uuid.UUID { return uuid.NewSHA1(pageSpace, []byte(address)) }
-
-// evidenceOf is the id of the happening that a page's address would identify.
-func evidenceOf(address string) uuid.UUID {
-	if u, err := url.Parse(address); err == nil && u.Host != "" {
-		return happening.DeriveID(identity.URLKey(u))
-	}
-	return pageID(address)
-}
-
 // Record implements visiting.Walk.
 func (w *walk) Record(
-	ctx context.Context, visited collect.Visited, tellings []visiting.Telling, tally visiting.Tally,
+	ctx context.Context, visited collect.Visited, sightings []visiting.Sighting, tally visiting.Tally,
 ) error {
 	clean := make(collect.Notes, len(visited.Page.Notes))
 	for i, note := range visited.Page.Notes {
@@ -78,13 +62,13 @@ func (w *walk) Record(
 	if err != nil {
 		return err
 	}
-	page := pageID(visited.Known.Address)
+	page := visiting.PageID(visited.Known.Address)
 	links, err := w.linksFrom(ctx, page, visited)
 	if err != nil {
 		return wrap("record page", err)
 	}
 	whole := visited.Err == nil && !visited.Page.Unchanged || collect.Gone(visited.Err) // else it says what it said
-	told, err := w.rowsOfTellings(page, tellings)
+	shown, err := w.rowsOfSightings(page, sightings)
 	if err != nil {
 		return err
 	}
@@ -96,17 +80,17 @@ func (w *walk) Record(
 	w.waiting, w.known, w.asked = nil, false, false
 	w.next = slices.DeleteFunc(w.next, func(k collect.Known) bool { return k.Address == visited.Known.Address })
 	var waiting []visiting.View
-	var kept keptTellings
-	concerned := w.concerned(visited.Known.Address, tellings)
+	var kept keptSightings
+	concerned := w.concerned(visited.Known.Address, sightings)
 	next := step{asked: 1, linked: links.count, tally: encoded}
-	if len(told.fresh) > 0 && whole {
+	if len(shown.fresh) > 0 && whole {
 		next.fresh = page
 	}
 	err = w.held(ctx, "record page", next, func(batch *pgx.Batch) {
 		queuePage(batch, w.source, page, &visited, notes)
 		links.queue(batch)
 		if whole {
-			told.queue(batch, w.source, page, visited.Page.Partial, w.number, &kept)
+			shown.queue(batch, w.source, page, visited.Page.Partial, w.number, &kept)
 		}
 		w.queueNext(batch, len(w.next) == 0 || len(links.pages) > 0)
 		if len(concerned) > 0 {
@@ -123,9 +107,9 @@ func (w *walk) Record(
 	}
 	w.asked = true
 	if whole {
-		w.settling(told.fresh, kept.waiting)
+		w.settling(shown.fresh, kept.waiting)
 	}
-	if kept.untold == 0 && len(waiting) < visiting.MaxWaiting {
+	if kept.dropped == 0 && len(waiting) < visiting.MaxWaiting {
 		w.waiting, w.known = append(w.waiting, waiting...), true
 	}
 	return nil
@@ -149,20 +133,20 @@ func queuePage(batch *pgx.Batch, source, page uuid.UUID, visited *collect.Visite
 // concerned are the happenings to search for once a page is recorded: those on it that the source was known to show,
 // and those of other pages that may have waited for it. It may leave some waiting ones out; the walk's end compares
 // them.
-func (w *walk) concerned(address string, tellings []visiting.Telling) []uuid.UUID {
+func (w *walk) concerned(address string, sightings []visiting.Sighting) []uuid.UUID {
 	if w.behind == nil {
 		w.behind = map[uuid.UUID][]uuid.UUID{}
 	}
-	own := evidenceOf(address)
+	own := visiting.PageEvidence(address)
 	all := w.behind[own]
 	delete(w.behind, own)
-	for i := range tellings {
-		if !tellings[i].New {
-			all = append(all, tellings[i].Happening)
+	for i := range sightings {
+		if !sightings[i].New {
+			all = append(all, sightings[i].Happening)
 		}
-		for _, e := range tellings[i].Evidence {
+		for _, e := range sightings[i].Evidence {
 			if e != own {
-				w.behind[e] = append(w.behind[e], tellings[i].Happening)
+				w.behind[e] = append(w.behind[e], sightings[i].Happening)
 			}
 		}
 	}
@@ -238,7 +222,7 @@ func (w *walk) rowsOf(ctx context.Context, l linking) (pageRows, error) {
 	ids := make([]uuid.UUID, 0, len(l.links))
 	for _, link := range l.links {
 		link.Address, link.Modified, link.Role = storedName(link.Address), storedName(link.Modified), storedName(link.Role)
-		id := pageID(link.Address)
+		id := visiting.PageID(link.Address)
 		if _, twice := links[id]; twice || link.Address == "" || len(link.Address) > collect.MaxAddress {
 			continue
 		}
@@ -287,7 +271,7 @@ type pageRows struct {
 }
 
 func (r *pageRows) row(id uuid.UUID, link collect.Link, rank int, ahead bool) {
-	r.pages, r.evidence = append(r.pages, id), append(r.evidence, evidenceOf(link.Address))
+	r.pages, r.evidence = append(r.pages, id), append(r.evidence, visiting.PageEvidence(link.Address))
 	r.addresses, r.roles, r.modified = append(r.addresses, link.Address), append(r.roles, link.Role), append(r.modified,
 		link.Modified)
 	r.lists, r.lasting = append(r.lists, link.List), append(r.lasting, link.Lasting)

@@ -31,35 +31,35 @@ const (
 			SELECT FROM carillon.source_tellings t WHERE t.source_id = $1 AND t.happening_id = v.happening_id)
 		ORDER BY happening_id`
 	// Forgotten views are read from the events.
-	selectTold = `
+	selectDetails = `
 		SELECT happening_id, observation, NULL FROM carillon.source_tellings WHERE source_id = $1 AND happening_id = %[1]s
 		UNION ALL SELECT happening_id, NULL, details FROM items.shown WHERE happening_id = %[1]s`
 	// Changed and missing happenings of a page are to be compared. So are new ones, but these need no mark unless they
 	// have to wait: the visit has them at hand, and the page lists them if that is cut off.
-	keepTellings = `
+	keepSightings = `
 		WITH n AS (
 			SELECT happening_id, substr($4::bytea, place, length) AS observation, dates, key, evidence::uuid[], digest
 			FROM unnest($3::uuid[], $12::integer[], $13::integer[], $5::bytea[], $6::text[], $7::text[], $10::bytea[])
 				AS n (happening_id, place, length, dates, key, evidence, digest)),
-		told AS (
+		kept AS (
 			INSERT INTO carillon.source_tellings AS t (source_id, happening_id, page, observation, dates)
 			SELECT $1, happening_id, $2, observation, dates FROM n
 			ON CONFLICT (source_id, happening_id, page) DO UPDATE SET observation = excluded.observation, dates = excluded.dates,
 				dated_at = CASE WHEN t.dates = excluded.dates THEN t.dated_at ELSE excluded.dated_at END
 			WHERE t.observation <> excluded.observation
 			RETURNING happening_id),
-		untold AS (
+		dropped AS (
 			DELETE FROM carillon.source_tellings
 			WHERE source_id = $1 AND page = $2 AND NOT $8 AND happening_id NOT IN (SELECT happening_id FROM n)
 			RETURNING happening_id),
 		awaited AS (
 			UPDATE carillon.source_views SET waiting = true
-			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM untold)),
+			WHERE source_id = $1 AND happening_id IN (SELECT happening_id FROM dropped)),
 		new AS (
 			SELECT happening_id, key, evidence, digest, digest IS NULL OR evidence && ARRAY(
 				SELECT p.evidence FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $9
 				AND p.evidence = ANY ($11)) AS waiting
-			FROM n WHERE (happening_id IN (SELECT happening_id FROM told)) IS TRUE),
+			FROM n WHERE (happening_id IN (SELECT happening_id FROM kept)) IS TRUE),
 		viewed AS (
 			INSERT INTO carillon.source_views AS v (source_id, happening_id, key, evidence, waiting, digest)
 			SELECT $1, happening_id, key, evidence, waiting, CASE WHEN NOT waiting THEN digest END FROM new
@@ -68,7 +68,7 @@ const (
 				evidence = CASE WHEN v.happening_id = ANY ($14) THEN excluded.evidence
 					ELSE (SELECT array_agg(DISTINCT e) FROM unnest(v.evidence || excluded.evidence) AS e) END
 			RETURNING happening_id, waiting)
-		SELECT (SELECT count(*) FROM untold), ARRAY(SELECT happening_id FROM viewed WHERE waiting)`
+		SELECT (SELECT count(*) FROM dropped), ARRAY(SELECT happening_id FROM viewed WHERE waiting)`
 	// Leftovers of a visit that was cut off: they may be recorded or not.
 	markLeft = `
 		UPDATE carillon.source_views v SET waiting = true, digest = NULL FROM carillon.source_tellings t
@@ -78,7 +78,8 @@ const (
 			SELECT * FROM carillon.source_views v
 			WHERE source_id = $1 AND waiting AND restored_at IS NULL%s AND NOT EXISTS (
 				SELECT 1 FROM carillon.source_pages p WHERE p.source_id = $1 AND p.ahead AND p.walk = $2
-				AND p.evidence = ANY (v.evidence))
+				AND (p.evidence = ANY (v.evidence) OR NOT EXISTS (SELECT FROM carillon.source_tellings t
+					WHERE t.source_id = $1 AND t.happening_id = v.happening_id)))
 			LIMIT $3) v
 		LEFT JOIN carillon.source_tellings t ON t.source_id = $1 AND t.happening_id = v.happening_id
 		ORDER BY v.happening_id, t.page`
@@ -95,7 +96,7 @@ const (
 
 // Identify implements visiting.Walk.
 func (w *walk) Identify(ctx context.Context, page collect.Known, evidence []uuid.UUID) ([]visiting.Shown, error) {
-	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence, pageID(page.Address))
+	rows, _ := w.pool.Query(ctx, identifyViews, w.source, evidence, visiting.PageID(page.Address))
 	list, err := pgx.CollectRows(rows, scanShown)
 	return list, wrap("identify happenings", err)
 }
@@ -115,15 +116,15 @@ func scanShown(row pgx.CollectableRow) (s visiting.Shown, err error) {
 	return s, err
 }
 
-// Told implements visiting.Walk.
-func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
+// DetailsOf implements visiting.Walk.
+func (w *walk) DetailsOf(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID][]happening.Details, error) {
 	var rows pgx.Rows
 	if len(happenings) == 1 { // as of most pages; such a statement is planned once
-		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectTold, "$2"), w.source, happenings[0])
+		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectDetails, "$2"), w.source, happenings[0])
 	} else {
-		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectTold, "ANY ($2)"), w.source, column.UUIDs(happenings))
+		rows, _ = w.pool.Query(ctx, fmt.Sprintf(selectDetails, "ANY ($2)"), w.source, column.UUIDs(happenings))
 	}
-	told := map[uuid.UUID][]happening.Details{}
+	all := map[uuid.UUID][]happening.Details{}
 	var (
 		id                   uuid.UUID
 		observation, details []byte
@@ -135,14 +136,14 @@ func (w *walk) Told(ctx context.Context, happenings []uuid.UUID) (map[uuid.UUID]
 		} else {
 			err = json.Unmarshal(details, &o.Details)
 		}
-		told[id] = append(told[id], o.Details)
+		all[id] = append(all[id], o.Details)
 		return err
 	})
-	return told, wrap("views of happenings", err)
+	return all, wrap("views of happenings", err)
 }
 
-// tellingRows are tellings as columns. Of those that are new to the source there is a digest.
-type tellingRows struct {
+// sightingRows are sightings as columns. Of those that are new to the source there is a digest.
+type sightingRows struct {
 	happenings      []uuid.UUID
 	observations    bytes.Buffer // one behind the other: as an array they would be copied several times over
 	places, lengths []int
@@ -153,12 +154,12 @@ type tellingRows struct {
 	fresh           []visiting.View // those
 }
 
-func (w *walk) rowsOfTellings(page uuid.UUID, tellings []visiting.Telling) (*tellingRows, error) {
-	r, have := &tellingRows{}, map[uuid.UUID]bool{}
+func (w *walk) rowsOfSightings(page uuid.UUID, sightings []visiting.Sighting) (*sightingRows, error) {
+	r, have := &sightingRows{}, map[uuid.UUID]bool{}
 	encoder := json.NewEncoder(&r.observations)
 	var origins []collect.Origin
-	for i := range tellings {
-		t := &tellings[i]
+	for i := range sightings {
+		t := &sightings[i]
 		if have[t.Happening] {
 			continue // the page has it under two keys, of which the first counts
 		}
@@ -194,11 +195,9 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []visiting.Telling) (*tel
 				return nil, wrap("digest", err)
 			}
 			r.all = append(r.all, t.Evidence...)
-			r.fresh = append(r.fresh, visiting.View{
-				Identity: t.Identity,
-				Now:      digest,
-				Tellings: []visiting.Told{{Observation: t.Observation, Page: page}},
-			})
+			stored := *t
+			stored.Page = page
+			r.fresh = append(r.fresh, visiting.View{Identity: t.Identity, Now: digest, Sightings: []visiting.Sighting{stored}})
 		}
 		r.happenings, r.places, r.lengths = append(r.happenings, t.Happening), append(r.places, begins+1), append(r.lengths,
 			len(data)-len("\n"))
@@ -209,19 +208,19 @@ func (w *walk) rowsOfTellings(page uuid.UUID, tellings []visiting.Telling) (*tel
 	return r, nil
 }
 
-// keptTellings is the result of storing the views of a page.
-type keptTellings struct {
-	untold  int         // number of happenings that it no longer shows
+// keptSightings is the result of storing the views of a page.
+type keptSightings struct {
+	dropped int         // number of happenings that it no longer shows
 	waiting []uuid.UUID // to be compared, as soon as no page is ahead that may show more
 }
 
 // queue stores the views of a page, and marks those to be compared.
-func (r *tellingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptTellings) {
-	batch.Queue(keepTellings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()),
+func (r *sightingRows) queue(batch *pgx.Batch, source, page uuid.UUID, partial bool, walk int, kept *keptSightings) {
+	batch.Queue(keepSightings, source, page, column.UUIDs(nonNil(r.happenings)), nonNil(r.observations.Bytes()),
 		nonNil(r.dates), nonNil(r.keys), nonNil(r.evidence), partial,
 		walk, nonNil(r.digests), column.UUIDs(nonNil(r.all)), nonNil(r.places), nonNil(r.lengths),
 		column.UUIDs(nonNil(r.rekeyed))).
-		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.untold, &kept.waiting) })
+		QueryRow(func(row pgx.Row) error { return row.Scan(&kept.dropped, &kept.waiting) })
 }
 
 // settling has the views of a page, which are new to the source, compared next, but those that wait for another page.
@@ -257,7 +256,7 @@ func (w *walk) Waiting(ctx context.Context) ([]visiting.View, error) {
 	return some, nil
 }
 
-// collectViews reads rows of one telling each, ordered by happening.
+// collectViews reads rows of one sighting each, ordered by happening.
 func collectViews(rows pgx.Rows) (views []visiting.View, err error) {
 	var (
 		view           visiting.View
@@ -273,12 +272,12 @@ func collectViews(rows pgx.Rows) (views []visiting.View, err error) {
 		if page == nil {
 			return nil // no page shows it
 		}
-		told := visiting.Told{Page: *page, Since: timeOf(since), DatedAt: timeOf(datedAt)}
-		if err := json.Unmarshal(data, &told.Observation); err != nil {
+		stored := visiting.Sighting{Page: *page, Since: timeOf(since), DatedAt: timeOf(datedAt)}
+		if err := json.Unmarshal(data, &stored.Observation); err != nil {
 			return err
 		}
 		last := &views[len(views)-1]
-		last.Tellings = append(last.Tellings, told)
+		last.Sightings = append(last.Sightings, stored)
 		return nil
 	})
 	return views, err

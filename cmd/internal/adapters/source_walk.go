@@ -231,7 +231,7 @@ func (w *walk) Leave(ctx context.Context, next visiting.Next) error {
 		return err
 	}
 	tag, err := w.pool.Exec(ctx, leaveWalk, w.source, w.holder, next.Over, next.In, next.Completed,
-		int(next.Interval/time.Second), next.Failures, next.Stumbles, next.Remark, next.Observed)
+		int(next.Interval/time.Second), next.Failures, next.UnreadableInARow, next.Remark, next.Observed)
 	if err == nil && tag.RowsAffected() == 0 {
 		return visiting.ErrLost
 	}

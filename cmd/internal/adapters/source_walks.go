@@ -99,7 +99,7 @@ const (
 		UPDATE carillon.source_walks SET held_until = clock_timestamp() + $2 WHERE holder = ANY ($1) RETURNING holder`
 )
 
-// turnLength is how long a visit may go without a sign of life.
+// turnLength is how long a visit may go without a heartbeat.
 const turnLength = time.Minute
 
 // Take implements visiting.Walks.
@@ -110,7 +110,7 @@ func (w *Walks) Take(ctx context.Context, limit int, busy []string) ([]visiting.
 	}
 	rows, _ := w.pool.Query(ctx, takeTurns, due, turnLength)
 	turns, err := pgx.CollectRows(rows, scanTurn)
-	slices.SortFunc(turns, func(a, b visiting.Turn) int { // an update gives its rows in any order
+	slices.SortFunc(turns, func(a, b visiting.Turn) int { // an update returns its rows in any order
 		return slices.Index(due, a.Source.ID) - slices.Index(due, b.Source.ID)
 	})
 	return turns, wrap("turns at sources", err)
@@ -159,7 +159,7 @@ func scanTurn(row pgx.CollectableRow) (visiting.Turn, error) {
 	)
 	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host,
 		&t.Holder, &t.Number,
-		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.Stumbles, &tally, column.UUID(&t.Unsettled),
+		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.UnreadableInARow, &tally, column.UUID(&t.Unsettled),
 		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
 	if err == nil {
 		err = json.Unmarshal(notes, &recorded.Notes)

@@ -2,35 +2,19 @@ package adapters_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adapters"
 	"carillon/command/collect"
-	"carillon/command/collect/crawl/frontier/frontiertest"
 	"carillon/command/visiting"
 	"carillon/projections/projecttest"
-	"carillon/projections/sources"
 	"carillon/query"
 )
-
-// walks is a Postgres with requested sources, and the memory of walks there.
-type walks struct {
-	*adapters.Walks
-
-	pool *pgxpool.Pool
-	log  *projecttest.Log
-}
-
-func openWalks(t *testing.T) *walks {
-	t.Helper()
-	log := projecttest.New(t, sources.ReadModel)
-	return &walks{adapters.NewWalks(log.Database), log.Database, log}
-}
 
 func (w *walks) source(t *testing.T, url string) uuid.UUID {
 	t.Helper()
@@ -45,13 +29,6 @@ func (w *walks) source(t *testing.T, url string) uuid.UUID {
 	return id
 }
 
-func (w *walks) exec(t *testing.T, sql string, args ...any) {
-	t.Helper()
-	if _, err := w.pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (w *walks) take(t *testing.T, want int) []visiting.Turn {
 	t.Helper()
 	turns, err := w.Take(t.Context(), 10, nil)
@@ -61,165 +38,54 @@ func (w *walks) take(t *testing.T, want int) []visiting.Turn {
 	return turns
 }
 
-// remembered is the walks through one source.
-type remembered struct {
-	visiting.Walk
-
-	walks  *walks
-	source uuid.UUID
-}
-
-func (r *remembered) Begin(t *testing.T, start []collect.Link) {
-	t.Helper()
-	if r.Walk != nil {
-		if err := r.Leave(t.Context(), visiting.Next{Over: true}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	turn := r.walks.take(t, 1)[0]
-	if !turn.Fresh || turn.Source.ID != r.source {
-		t.Fatalf("turn: %+v", turn)
-	}
-	r.Walk = r.walks.Walk(turn)
-	if err := r.Walk.Begin(t.Context(), start); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (r *remembered) Record(t *testing.T, visited collect.Visited) {
-	t.Helper()
-	if err := r.Walk.Record(t.Context(), visited, nil, visiting.Tally{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func (r *remembered) Age(t *testing.T, d time.Duration) {
-	t.Helper()
-	r.walks.exec(t, `UPDATE carillon.source_pages SET asked_at = asked_at - $1::interval, read_at = read_at - $1::interval,
-		until = until - $1::interval`, d)
-}
-
-func TestWalksKeepTheContractOfFrontiers(t *testing.T) {
+// A source is known while its last walk is not overdue: as it is recorded, or as its memory has it. A paused one stays
+// known.
+func TestSourceIsKnown(t *testing.T) {
 	t.Parallel()
-	frontiertest.Run(t, func(t *testing.T) frontiertest.Subject {
-		t.Helper()
-		w := openWalks(t)
-		return &remembered{walks: w, source: w.source(t, "https://example.org/")}
-	})
-}
-
-// Of a host's sources one is visited at a time, and who waits longest comes first.
-func TestTurns(t *testing.T) {
-	t.Parallel()
-	w := openWalks(t)
-	first, second := w.source(t, "https://example.org/1"), w.source(t, "https://EXAMPLE.org/2")
-	other := w.source(t, "https://example.net/")
-	turns := w.take(t, 2)
-	if turns[0].Source.ID != first || turns[1].Source.ID != other || turns[0].Host != "example.org" {
-		t.Errorf("turns: %+v", turns)
-	}
-	theirs := &walks{adapters.NewWalks(w.pool), w.pool, w.log}
-	if got := theirs.take(t, 1); got[0].Source.ID != second { // another process may visit the host: the pace is shared
-		t.Errorf("turn: %+v", got)
-	}
-	w.take(t, 0)
-	if busy, err := w.Take(t.Context(), 10, []string{"example.org"}); err != nil || len(busy) != 0 {
-		t.Errorf("turns at busy hosts: %+v, %v", busy, err)
-	}
-	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 0 {
-		t.Errorf("lost %v, %v", lost, err)
-	}
-
-	// One who gives no sign of life for a minute loses the turn, and can't change anything any more.
-	w.exec(t, "UPDATE carillon.source_walks SET held_until = clock_timestamp() WHERE source_id = $1", first)
-	mine, now := w.Walk(turns[0]), theirs.take(t, 1)[0]
-	if now.Source.ID != first || now.Holder == turns[0].Holder {
-		t.Fatalf("turn: %+v", now)
-	}
-	settle := func() error { // which is kept with the next write
-		if err := mine.Settle(t.Context(), []visiting.Settled{{Happening: uuid.New()}}, visiting.Tally{}); err != nil {
-			return err
-		}
-		_, err := mine.Waiting(t.Context())
-		return err
-	}
-	for what, err := range map[string]error{
-		"begin": mine.Begin(t.Context(), []collect.Link{{Address: "a"}}),
-		"record": mine.Record(t.Context(), collect.Visited{Known: collect.Known{Link: collect.Link{Address: "a"}}}, nil,
-			visiting.Tally{}),
-		"settle":   settle(),
-		"conclude": mine.Conclude(t.Context()),
-		"leave":    mine.Leave(t.Context(), visiting.Next{}),
+	for steps, want := range map[string]bool{
+		"":                            false,
+		"paused":                      false,
+		"recorded":                    true,
+		"recorded overdue":            false,
+		"recorded overdue paused":     true,
+		"remembered":                  true,
+		"remembered overdue":          false,
+		"remembered overdue paused":   true,
+		"recorded overdue remembered": true,
+		"remembered overdue recorded": true,
+		"recorded remembered overdue": false,
 	} {
-		if !errors.Is(err, visiting.ErrLost) {
-			t.Errorf("%s: %v, want that the turn is lost", what, err)
-		}
-	}
-	if lost, err := w.Hold(t.Context(), []uuid.UUID{turns[0].Holder, turns[1].Holder}); err != nil || len(lost) != 1 ||
-		lost[0] != turns[0].Holder {
-		t.Errorf("lost %v, %v", lost, err)
-	}
-}
-
-// A wish that comes once the turn was given is not what the walk is for: if nothing is recorded of the walk, because
-// another one had its number before what is remembered was lost, another walk is for the wish.
-func TestLaterRequestGetsAnotherWalk(t *testing.T) {
-	t.Parallel()
-	w := openWalks(t)
-	id := w.source(t, "https://example.org/")
-	turn := w.take(t, 1)[0]
-	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(source.CollectionRequested{At: time.Now().UTC()})
-	w.log.Project()
-	walk := w.Walk(turn)
-	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := walk.Leave(t.Context(), visiting.Next{
-		Over:      true,
-		Completed: true,
-		In:        time.Hour,
-		Interval:  time.Hour,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 {
-		t.Errorf("turn: %+v", turn)
-	}
-}
-
-// Sources that wait for their time, and unwanted ones, get no turn.
-func TestTurnsHaveTheirTime(t *testing.T) {
-	t.Parallel()
-	w := openWalks(t)
-	id := w.source(t, "https://example.org/")
-	turn := w.take(t, 1)[0]
-	if !turn.Wanted || turn.Number != 1 {
-		t.Errorf("turn: %+v", turn)
-	}
-	walk := w.Walk(turn)
-	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := walk.Leave(t.Context(), visiting.Next{}); err != nil { // to go on at its next turn
-		t.Fatal(err)
-	}
-	if turn = w.take(t, 1)[0]; turn.Fresh || !turn.Wanted || turn.Number != 1 {
-		t.Errorf("turn: %+v", turn)
-	}
-	walk = w.Walk(turn)
-	if err := walk.Leave(t.Context(), visiting.Next{
-		Over:      true,
-		Completed: true,
-		In:        time.Hour,
-		Interval:  time.Hour,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	w.take(t, 0) // the read model still shows the wish that the walk was for
-	projecttest.Stream(w.log, source.Aggregate, id, time.Now())(source.CollectionRequested{At: time.Now().UTC()})
-	w.log.Project()
-	if turn = w.take(t, 1)[0]; !turn.Fresh || !turn.Wanted || turn.Number != 2 || turn.Interval != time.Hour {
-		t.Errorf("turn: %+v", turn)
+		t.Run(steps, func(t *testing.T) {
+			t.Parallel()
+			w := openWalks(t)
+			id := w.source(t, "https://example.org/")
+			for _, step := range strings.Fields(steps) {
+				switch step {
+				case "recorded":
+					w.Source(t, id, source.CollectionCompleted{Number: 1, IntervalSeconds: 3600, At: time.Now().UTC()})
+				case "remembered":
+					walk := w.Walk(w.take(t, 1)[0])
+					err := errors.Join(walk.Begin(t.Context(), nil), walk.Leave(t.Context(), visiting.Next{
+						Over:      true,
+						Completed: true,
+						Interval:  time.Hour,
+						In:        time.Hour,
+					}))
+					if err != nil {
+						t.Fatal(err)
+					}
+				case "overdue":
+					const late = " SET completed_at = completed_at - interval '1.1 hours 2 minutes'"
+					w.exec(t, "UPDATE sources.sources"+late)
+					w.exec(t, "UPDATE carillon.source_walks"+late)
+				case "paused":
+					w.Source(t, id, source.Paused{Reason: "the owner objects", At: time.Now().UTC()})
+				}
+			}
+			if got, err := (&query.Queries{Pool: w.pool}).SourceIsKnown(t.Context(), id); err != nil || got != want {
+				t.Errorf("it is known: %t, %v", got, err)
+			}
+		})
 	}
 }
 

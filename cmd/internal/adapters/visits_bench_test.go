@@ -17,11 +17,11 @@ import (
 // BenchmarkVisitOfAnOldSource visits a source that has 10,000 walks behind it: it takes the turn, records that a walk
 // that was asked for begins, walks one page, and records the end. The page has not changed.
 func BenchmarkVisitOfAnOldSource(b *testing.B) {
-	l := &leaflets{}
-	l.set("root", concert("jazz"))
+	p := &place{}
+	p.show("jazz")
 	w := open(b, nil)
 	w.stop()
-	id := w.source(command.RegisterSource{Type: "facebook", Handle: unique("leaflets")})
+	id := w.source(command.RegisterSource{Type: "facebook", Handle: "old"})
 	for first := 1; first <= 10_000; first += 500 {
 		var old []eventstore.Proposed
 		for number := first; number < first+500; number++ {
@@ -40,7 +40,7 @@ func BenchmarkVisitOfAnOldSource(b *testing.B) {
 			old) //nolint:gosec // small
 		w.await(appended.Position, err, sources.ReadModel.Name)
 	}
-	w.monitor(w.store, map[string]collect.Collector{"facebook": l})
+	w.monitor(w.store, map[string]collect.Collector{"facebook": p})
 	var took []time.Duration
 	for b.Loop() {
 		w.collect(id)

@@ -69,8 +69,7 @@ const (
 
 // Tokens finds those tokens that are valid at a time, or returns query.ErrNotFound; adapters.Proven is one.
 type Tokens interface {
-	OperatorToken(ctx context.Context, id string, now time.Time) (query.OperatorToken, error)
-	AuditorToken(ctx context.Context, id string, now time.Time) (query.AuditorToken, error)
+	Token(ctx context.Context, of query.Holder, id string, now time.Time) (query.Token, error)
 }
 
 // API is an http.Handler.

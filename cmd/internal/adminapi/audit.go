@@ -15,8 +15,42 @@ import (
 func (a *API) auditRoutes(r routes) {
 	r.bound.Get("/admin/audit", a.entries)
 	r.bound.Get("/admin/audit/{kind}/{thing}", a.entries)
+	r.bound.Get("/admin/audit/destinations", handle(a.findRecorded))
 	r.bound.Get("/admin/audit/destinations/{id}", a.audit)
 }
+
+// FoundDestination is a destination on record, deleted or not.
+type FoundDestination struct {
+	ID           uuid.UUID `json:"id"`
+	Organization uuid.UUID `json:"organization"`
+	Name         string    `json:"name"`
+}
+
+// findRecorded answers GET /admin/audit/destinations with the destinations that a text names: by the beginning of the
+// id, or by an external id.
+func (a *API) findRecorded(r *http.Request) (wire.Reply, error) {
+	q := wire.Events.ParseQuery(r, "ref")
+	ref := q.Text("ref")
+	if ref == "" {
+		q.Fail("ref", "must be the beginning of an id, or an external id")
+	}
+	if err := q.Err(); err != nil {
+		return wire.Reply{}, err
+	}
+	a.awaitRecord(r.Context())
+	found, err := a.Queries.NamedOnRecord(r.Context(), ref, PrincipalOf(r).Organization, mostFound)
+	if err != nil {
+		return wire.Reply{}, err
+	}
+	list := List[FoundDestination]{Items: make([]FoundDestination, len(found))}
+	for i, d := range found {
+		list.Items[i] = FoundDestination(d)
+	}
+	return wire.OK(list), nil
+}
+
+// mostFound is how many destinations are listed that a text may name.
+const mostFound = 10
 
 // Audit is the history of a destination and its state at a time. Secret material is not part of it.
 type Audit struct {

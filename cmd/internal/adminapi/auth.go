@@ -27,6 +27,11 @@ const (
 	RoleAuditor  Role = "auditor"
 )
 
+var (
+	kindOf   = map[Role]credential.Kind{RoleOperator: credential.OperatorToken, RoleAuditor: credential.AuditorToken}
+	holderOf = map[Role]query.Holder{RoleOperator: query.Operators, RoleAuditor: query.Auditors}
+)
+
 // Principal is who uses the admin API.
 type Principal struct {
 	Role Role
@@ -60,19 +65,25 @@ func (a *API) Verify(ctx context.Context, token string) (Principal, error) {
 	if subtle.ConstantTimeCompare(sent[:], a.tokenHash[:]) == 1 {
 		return Principal{Role: RoleOperator, TokenID: a.configuredID()}, nil
 	}
-	if presented, ok := credential.Parse(credential.OperatorToken, token); ok {
-		known, err := a.Tokens.OperatorToken(ctx, presented.ID, a.Now())
-		return a.principal(presented, known.Hash, err, Principal{Role: RoleOperator, Name: known.Name, TokenID: presented.ID})
-	}
-	if presented, ok := credential.Parse(credential.AuditorToken, token); ok {
-		known, err := a.Tokens.AuditorToken(ctx, presented.ID, a.Now())
-		return a.principal(presented, known.Hash, err,
-			Principal{
-				Role:         RoleAuditor,
-				Name:         known.Name,
-				TokenID:      presented.ID,
-				Organization: known.Organization,
-			})
+	for role, kind := range kindOf {
+		presented, ok := credential.Parse(kind, token)
+		if !ok {
+			continue
+		}
+		known, err := a.Tokens.Token(ctx, holderOf[role], presented.ID, a.Now())
+		switch {
+		case err != nil:
+			return Principal{}, err
+		case subtle.ConstantTimeCompare(known.Hash, presented.Hash()) != 1:
+			return Principal{}, query.ErrNotFound
+		}
+		a.Uses.Used(presented.String(), a.Now())
+		return Principal{
+			Role:         role,
+			Name:         known.Name,
+			TokenID:      presented.ID,
+			Organization: known.Organization,
+		}, nil
 	}
 	return Principal{}, query.ErrNotFound
 }
@@ -89,17 +100,6 @@ func (a *API) verifyFrom(r *http.Request, token string) (who Principal, err erro
 		return err
 	})
 	return who, err
-}
-
-func (a *API) principal(presented credential.Credential, hash []byte, err error, known Principal) (Principal, error) {
-	switch {
-	case err != nil:
-		return Principal{}, err
-	case subtle.ConstantTimeCompare(hash, presented.Hash()) != 1:
-		return Principal{}, query.ErrNotFound
-	}
-	a.Uses.Used(presented.String(), a.Now())
-	return known, nil
 }
 
 // guard lets only requests with a valid token through. Nothing else of a request is read before.

@@ -36,12 +36,12 @@ const (
 )
 
 func (a *API) eventRoutes(r routes) {
-	r.operators.With(a.unhurried).Post("/admin/events", handle(a.publish))
+	r.operators.With(a.withoutReadTimeout).Post("/admin/events", handle(a.publish))
 }
 
-// unhurried lifts the limit on the time for reading a body: many events may take longer than the server grants any
-// other request. A body of many is read no further once the process begins to stop: it may have no end.
-func (a *API) unhurried(next http.Handler) http.Handler {
+// withoutReadTimeout lifts the limit on the time for reading a body: many events may take longer than the server grants
+// any other request. A body of many is read no further once the process begins to stop: it may have no end.
+func (a *API) withoutReadTimeout(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if err := control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -77,7 +77,7 @@ type HappeningTelling struct {
 	Of          *uuid.UUID      `json:"of,omitempty"`
 	URL         string          `json:"url,omitempty"`
 	Handle      string          `json:"handle,omitempty"`
-	Standing    string          `json:"standing"` // post, listing, ownPage, platform
+	Standing    string          `json:"standing"` // post, listing, ownPage, platform, translation
 	Source      happening.Block `json:"source"`
 	PublishedAt *time.Time      `json:"publishedAt"`
 	Since       time.Time       `json:"since"`
@@ -88,7 +88,7 @@ type HappeningTelling struct {
 
 // showHappening answers GET /admin/happenings/{id}.
 func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
-	rows, shownBy, err := a.Queries.Tellings(r.Context(), id)
+	rows, shownBy, err := a.Queries.Sightings(r.Context(), id)
 	if errors.Is(err, query.ErrNotFound) {
 		err = &wire.Failure{Kind: wire.NotFound, Issue: "no event has this id: it is the eventId of items", Cause: err}
 	}
@@ -101,14 +101,14 @@ func (a *API) showHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 		Sources:    make([]HappeningTelling, len(rows)),
 		Items:      shownBy,
 	}
-	tellings := make([]happening.Telling, len(rows))
+	sightings := make([]happening.Sighting, len(rows))
 	for i, row := range rows {
-		if tellings[i], err = telling(row); err != nil {
+		if sightings[i], err = sighting(row); err != nil {
 			return wire.Reply{}, err
 		}
-		h.Sources[i] = tellingShown(row, &tellings[i])
+		h.Sources[i] = sightingShown(row, &sightings[i])
 	}
-	h.Fields = fieldsOf(rows, tellings)
+	h.Fields = fieldsOf(rows, sightings)
 	into, from, compared, err := a.Queries.Likeness(r.Context(), id)
 	if err != nil {
 		return wire.Reply{}, err
@@ -127,8 +127,8 @@ func (a *API) splitHappening(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 	return a.Changed(r, split.Position, err, wire.OK(HappeningSplit{Split: pairs}), items.ReadModel.Name)
 }
 
-func telling(row query.Telling) (happening.Telling, error) {
-	t := happening.Telling{
+func sighting(row query.Sighting) (happening.Sighting, error) {
+	t := happening.Sighting{
 		SourceID:    row.SourceID,
 		Of:          row.Of,
 		Standing:    happening.Standing(row.Standing),
@@ -145,7 +145,7 @@ func telling(row query.Telling) (happening.Telling, error) {
 	return t, nil
 }
 
-func tellingShown(row query.Telling, t *happening.Telling) HappeningTelling {
+func sightingShown(row query.Sighting, t *happening.Sighting) HappeningTelling {
 	shown := HappeningTelling{
 		SourceID:    row.SourceID,
 		Of:          wire.Nullable(row.Of),
@@ -167,7 +167,7 @@ func tellingShown(row query.Telling, t *happening.Telling) HappeningTelling {
 }
 
 // staleSince is when the last of them ceased to show it.
-func staleSince(rows []query.Telling) *time.Time {
+func staleSince(rows []query.Sighting) *time.Time {
 	var last *time.Time
 	for _, row := range rows {
 		if row.StaleAt == nil {
@@ -180,8 +180,8 @@ func staleSince(rows []query.Telling) *time.Time {
 	return last
 }
 
-func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningField {
-	all := happening.Combine(tellings)
+func fieldsOf(rows []query.Sighting, sightings []happening.Sighting) []HappeningField {
+	all := happening.Combine(sightings)
 	var fields []HappeningField
 	for _, field := range happening.Fields {
 		value := all.Details.Value(field)
@@ -198,8 +198,8 @@ func fieldsOf(rows []query.Telling, tellings []happening.Telling) []HappeningFie
 			Others: []HappeningOrigin{},
 		}
 		given := all.GivenBy(field)
-		for i := range tellings {
-			t := &tellings[i]
+		for i := range sightings {
+			t := &sightings[i]
 			says := t.Details.Value(field)
 			if field == happening.FieldPublished && t.PublishedAt != nil {
 				says = t.PublishedAt.UTC()

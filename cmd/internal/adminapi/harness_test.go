@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -102,7 +101,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 	s.uses.Pool = s.Pool
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
-	public, err := httpapi.New(httpapi.Dependencies{
+	public := apitest.Must(httpapi.New(httpapi.Dependencies{
 		Commands: s.Commands,
 		Queries:  s.Queries,
 		Keys:     s.Queries,
@@ -110,10 +109,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 		Now:      s.now,
 		Log:      s.Log,
 		Metrics:  prometheus.NewRegistry(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.api = adminapi.New(adminapi.Dependencies{
 		OnBehalf: public.OnBehalf,
 		ConsoleLink: func(ctx context.Context, of adminapi.ConsoleVisitor) (string, time.Time, error) {
@@ -151,20 +147,26 @@ func (s *server) now() time.Time {
 	return at.Add(time.Duration(s.later.Load()))
 }
 
-// do sends a request with the admin token; a body is sent as JSON, or as NDJSON if it has several lines.
+// do sends a request with the admin token.
 func (s *server) do(t *testing.T, method, path, body string) response {
 	t.Helper()
-	var reader io.Reader
-	if body != "" {
-		reader = strings.NewReader(body)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), method, path, reader)
-	r.Header.Set("Authorization", "Bearer "+token)
+	return s.as(t, token, method, path, body)
+}
+
+// as sends a request with a token, and with headers as names and values in turn; a body is sent as JSON, or as NDJSON
+// if it has several lines.
+func (s *server) as(t *testing.T, bearer, method, path, body string, header ...string) response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+bearer)
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if strings.Contains(body, "\n") {
 		r.Header.Set("Content-Type", "application/x-ndjson")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
 	}
 	return s.send(r)
 }
@@ -196,6 +198,13 @@ func (r response) refused(t *testing.T, status int, code, message string) {
 		!strings.Contains(envelope.Error.Message, message) {
 		t.Errorf("answered %d %s (%v)\nwant     %d %s … %s", r.status, r.body, err, status, code, message)
 	}
+}
+
+// into returns the data of an answer, which is a success with a status.
+func into[T any](t *testing.T, status int, r response) (data T) {
+	t.Helper()
+	r.into(t, status, &data)
+	return data
 }
 
 func (r response) into(t *testing.T, status int, data any) {

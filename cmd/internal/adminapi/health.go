@@ -35,8 +35,8 @@ func (u Unready) Error() string { return string(u) }
 // reason is the part of a failure that the answer shows besides its name: only if waiting does not repair it, and it is
 // no secret.
 func reason(err error) string {
-	if told, ok := errors.AsType[Unready](err); ok {
-		return " (" + told.Error() + ")"
+	if unready, ok := errors.AsType[Unready](err); ok {
+		return " (" + unready.Error() + ")"
 	}
 	if errors.Is(err, eventstore.ErrRefused) {
 		return " (refuses the credentials, or its certificate is not trusted)"

@@ -17,15 +17,10 @@ func (a *API) configuredID() string {
 
 // StillValid reports whether the token of a principal whom Verify knew is valid now.
 func (a *API) StillValid(ctx context.Context, who Principal) (bool, error) {
-	var err error
-	switch {
-	case who.Role == RoleAuditor:
-		_, err = a.Tokens.AuditorToken(ctx, who.TokenID, a.Now())
-	case who.Name == "":
+	if who.Role == RoleOperator && who.Name == "" {
 		return who.TokenID == a.configuredID(), nil
-	default:
-		_, err = a.Tokens.OperatorToken(ctx, who.TokenID, a.Now())
 	}
+	_, err := a.Tokens.Token(ctx, holderOf[who.Role], who.TokenID, a.Now())
 	if errors.Is(err, query.ErrNotFound) {
 		return false, nil
 	}

@@ -1,44 +1,60 @@
 package adminapi_test
 
 import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/aggregates/organization"
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/openapi/contract"
+	readmodels "carillon/projections"
+	"carillon/projections/audit"
+	"carillon/query"
 )
 
 // The document describes every route, and no route that there isn't.
 func TestDocumentAndRouterAgree(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	var routed, described []string
-	type middleware = func(http.Handler) http.Handler
-	err := chi.Walk(s.api.Routes(), func(method, route string, _ http.Handler, _ ...middleware) error {
-		routed = append(routed, method+" "+route)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, item := range documented.Document(t).Paths.Map() {
-		for method, operation := range item.Operations() {
-			described = append(described, method+" "+path)
-			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 {
-				t.Errorf("%s %s needs an operationId, a summary and a tag", method, path)
-			}
-			if open := operation.Security != nil; !open && operation.Responses.Value("401") == nil {
-				t.Errorf("%s %s does not document 401", method, path)
-			}
+	documented.CheckRoutes(t, serve(t).api.Routes())
+}
+
+// The document's lists are those that the program declares.
+func TestDocumentListsWhatIsDeclared(t *testing.T) {
+	t.Parallel()
+	documented.CheckLists(t, apitest.Lists(),
+		contract.List(query.SourceStates()...), contract.List(audit.Kinds()...), contract.List(adminapi.RecordKinds()...),
+		contract.List(organization.StatusRegistered, organization.StatusSuspended),
+		contract.List(readmodels.RowChanged, readmodels.RowMissing, readmodels.RowAdded),
+		contract.List("readModel", "process"))
+}
+
+func TestNoRouteFailsAtHostileValues(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	organization, _ := s.Organization(t, "Town hall")
+	known := map[string]string{"organization": organization.String(), "id": organization.String(), "kind": "keys"}
+	documented.Walk(t, known, func(method, path, body string) int {
+		if strings.HasPrefix(path, "/debug/pprof/") { // measures for as many seconds as are asked for
+			return 0
 		}
-	}
-	slices.Sort(routed)
-	slices.Sort(described)
-	if !slices.Equal(routed, described) {
-		t.Errorf("routes\n%s\ndocumented\n%s", strings.Join(routed, "\n"), strings.Join(described, "\n"))
-	}
+		return s.do(t, method, path, body).status
+	})
 }
 
 func TestDocumentNeedsNoToken(t *testing.T) {
@@ -62,4 +78,132 @@ func TestExamplesAreRight(t *testing.T) {
 		"500": {"INTERNAL_ERROR"},
 		"503": {"SERVICE_UNAVAILABLE"},
 	})
+}
+
+// The document of the API has the limits that are declared, and the docs have each with its default.
+func TestLimitsAreDocumented(t *testing.T) {
+	t.Parallel()
+	docs := apitest.Must(os.ReadFile("../../../docs/operate/organizations.md"))(t)
+	var declared []string
+	for _, d := range organization.Definitions() {
+		declared = append(declared, string(d.Limit))
+		if !strings.Contains(string(docs), "`"+string(d.Limit)+"`") {
+			t.Errorf("docs/operate/organizations.md lacks the limit %s", d.Limit)
+		}
+	}
+	slices.Sort(declared)
+	schema := documented.Document(t).Components.Schemas["LimitValues"].Value
+	if described := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(described, declared) {
+		t.Errorf("the document has the limits %v, and %v are declared", described, declared)
+	}
+}
+
+// When few connections are left, health and metrics are answered, and others are asked to come again.
+func TestCrowded_leavesRoomForHealth(t *testing.T) {
+	t.Parallel()
+	api := adminapi.New(adminapi.Dependencies{
+		Ready:   func(context.Context) map[string]error { return nil },
+		Metrics: prometheus.NewRegistry(),
+		Now:     time.Now,
+		Log:     slog.New(slog.DiscardHandler),
+		Crowded: func() bool { return true },
+	})
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 200, "/metrics": 200, "/admin/organizations": 503} {
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		if again := w.Header().Get("Retry-After"); w.Code != want || (want == 503) != (again == "1") {
+			t.Errorf("%s: answered %d, again after %q", path, w.Code, again)
+		}
+	}
+}
+
+// Profiles are for the admin token, and don't show the command line.
+func TestProfilesAreForTheAdminToken(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	var auditor struct {
+		ID    string `json:"id"`
+		Token string `json:"token"`
+	}
+	s.do(t, http.MethodPost, "/admin/auditors", `{"name":"Court of audit"}`).into(t, http.StatusCreated, &auditor)
+	const gzip = "\x1f\x8b"
+	for _, path := range []string{"heap", "allocs", "goroutine", "mutex", "block", "profile?seconds=1"} {
+		if got := s.do(t, http.MethodGet, "/debug/pprof/"+path, ""); got.status != http.StatusOK ||
+			!strings.HasPrefix(got.body, gzip) {
+			t.Errorf("%s: %d, %d bytes that are no profile", path, got.status, len(got.body))
+		}
+		for _, token := range []string{"", "Bearer wrong", "Bearer " + auditor.Token} {
+			s.as(t, "", "GET", "/debug/pprof/"+path, "", "Authorization", token).refused(t, http.StatusUnauthorized,
+				"AUTHENTICATION_FAILED", "admin token")
+		}
+	}
+	if got := s.do(t, http.MethodGet, "/debug/pprof/goroutine?debug=1", ""); !strings.Contains(got.body,
+		"TestProfilesAreForTheAdminToken") {
+		t.Errorf("goroutines: %.200s", got.body)
+	}
+	for _, path := range []string{"/debug/pprof/cmdline", "/debug/pprof/", "/debug/pprof/nonsense"} {
+		s.do(t, http.MethodGet, path, "").refused(t, http.StatusNotFound, "NOT_FOUND", "no such route")
+	}
+}
+
+func TestConsoleLink(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	org, _ := s.Organization(t, "Town hall")
+	link := into[adminapi.ConsoleLink](t, 201, s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link",
+		`{"as":"ann","scopes":["read"]}`))
+	token, found := strings.CutPrefix(link.URL, "/console/enter?token=")
+	if !found || len(token) < 43 || time.Until(link.ExpiresAt) > 15*time.Minute {
+		t.Errorf("%+v", link)
+	}
+	if strings.Contains(s.Logged.String(), token) {
+		t.Error("the log has the token")
+	}
+	hash := sha256.Sum256([]byte(token))
+	visitor, err := adapters.ConsoleSessions{Pool: s.Pool}.Open(t.Context(), hash[:], time.Now())
+	if err != nil || visitor.Person != "ann (by operator)" {
+		t.Errorf("the link is for %q, %v: want its maker beside the name", visitor.Person, err)
+	}
+	s.do(t, "POST", "/admin/organizations/"+uuid.NewString()+"/console-link", `{"as":"ann"}`).refused(t, 404, "NOT_FOUND",
+		"organization not found")
+	s.do(t, "POST", "/admin/organizations/x/console-link", `{"as":"ann"}`).refused(t, 400, "INVALID_PARAMS", "id")
+	s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", `{"a":1}`).refused(t, 400, "INVALID_BODY", "")
+	for body, want := range map[string]string{
+		`{}`:                             "as is required",
+		`{"as":" "}`:                     "as must not be empty",
+		`{"as":"a\nb"}`:                  "as must be plain text in one line",
+		`{"as":"ann","scopes":["root"]}`: "scopes must be some of read, write and secrets",
+	} {
+		s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link", body).refused(t, 400, "INVALID_BODY", want)
+	}
+}
+
+func TestAnalystLogins(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	name := "ana_" + strings.ToLower(rand.Text())
+	login := into[adminapi.NewAnalystLogin](t, 201, s.do(t, "POST", "/admin/analytics/logins", `{"name":"`+name+`"}`))
+	address, err := url.Parse(login.Connection)
+	if err != nil || address.User.Username() != name {
+		t.Fatalf("connection of %v, %v", address.User.Username(), err)
+	}
+	if password, _ := address.User.Password(); len(password) < 20 || strings.Contains(s.Logged.String(), password) {
+		t.Error("no password, or one that is in the log")
+	}
+	create := func(body string) response { return s.do(t, "POST", "/admin/analytics/logins", body) }
+	create(`{"name":"`+name+`"}`).refused(t, 409, "CONFLICT", "has this name already")
+	for _, bad := range []string{"Ana", "public", "none", "pg_ana"} {
+		create(`{"name":"`+bad+`"}`).refused(t, 400, "INVALID_BODY", "name must be 1 to 63 lowercase")
+	}
+	create(`{}`).refused(t, 400, "INVALID_BODY", "name")
+	list := into[adminapi.List[adminapi.AnalystLogin]](t, 200, s.do(t, "GET", "/admin/analytics/logins", ""))
+	found := false
+	for _, l := range list.Items {
+		found = found || l.Name == name
+	}
+	if !found {
+		t.Errorf("%s is not in %v", name, list.Items)
+	}
+	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").into(t, 200, nil)
+	s.do(t, "DELETE", "/admin/analytics/logins/"+name, "").refused(t, 404, "NOT_FOUND", "no analyst")
 }

@@ -1,7 +1,6 @@
 package adminapi_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,7 +13,7 @@ import (
 	"carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
-	"carillon/command"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/eventstore"
 	"carillon/query"
@@ -27,10 +26,7 @@ func (s *server) actors(t *testing.T, stream string) (actors []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		meta, err := eventstore.ParseMetadata(recorded.Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		meta := apitest.Must(eventstore.ParseMetadata(recorded.Metadata))(t)
 		actors = append(actors, meta.Actor)
 	}
 	return actors
@@ -48,8 +44,7 @@ func TestOperators(t *testing.T) {
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).refused(t, 409, "CONFLICT", "rotate the token")
 
 	// Their actions are recorded under their names.
-	var org adminapi.Created
-	s.as(t, ann.Token, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
+	org := into[adminapi.Created](t, 201, s.as(t, ann.Token, "POST", "/admin/organizations", `{"name":"Town hall"}`))
 	s.as(t, bob.Token, "POST", "/admin/organizations/"+org.ID.String()+"/suspend", `{"reason":"unpaid"}`).into(t, 200, nil)
 	s.do(t, "POST", "/admin/organizations/"+org.ID.String()+"/resume", "").into(t, 200, nil)
 	want := []string{"operator:ann", "operator:bob", "operator"}
@@ -62,9 +57,9 @@ func TestOperators(t *testing.T) {
 	}
 
 	// A rotation has no gap: both tokens work until the overlap ends.
-	var second adminapi.IssuedToken
-	s.as(t, bob.Token, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":3600}`).into(t, 201, &second)
-	for later, valid := range map[time.Duration]bool{0: true, 59 * time.Minute: true, 61 * time.Minute: false} {
+	second := into[adminapi.IssuedToken](t, 201, s.as(t, bob.Token, "POST", "/admin/operators/bob/rotate",
+		`{"overlapSeconds":3600}`))
+	for later, valid := range map[time.Duration]bool{59 * time.Minute: true, 61 * time.Minute: false} {
 		s.later.Store(int64(later))
 		s.as(t, second.Token, "GET", "/admin/sources", "").into(t, 200, nil)
 		if got := s.as(t, bob.Token, "GET", "/admin/sources", ""); (got.status == 200) != valid {
@@ -72,10 +67,10 @@ func TestOperators(t *testing.T) {
 		}
 	}
 	s.later.Store(0)
-	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":2592001}`).refused(t, 400, "INVALID_BODY",
-		"overlapSeconds must be 0 to 2592000")
-	s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":-1}`).refused(t, 400, "INVALID_BODY",
-		"overlapSeconds must be 0 to 2592000")
+	for _, seconds := range []string{"2592001", "-1"} {
+		s.do(t, "POST", "/admin/operators/bob/rotate", `{"overlapSeconds":`+seconds+`}`).refused(t, 400, "INVALID_BODY",
+			"overlapSeconds must be 0 to 2592000")
+	}
 	s.do(t, "POST", "/admin/operators/eve/rotate", "").refused(t, 404, "NOT_FOUND", "operator not found")
 	s.do(t, "DELETE", "/admin/operators/eve", "").refused(t, 404, "NOT_FOUND", "operator not found")
 
@@ -86,9 +81,7 @@ func TestOperators(t *testing.T) {
 	}
 	s.as(t, ann.Token, "GET", "/admin/sources", "").into(t, 200, nil)
 
-	if err := s.uses.Flush(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, s.uses.Flush(t.Context()))
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/operators", "")
 	answer.into(t, 200, &list)
@@ -114,8 +107,7 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
-	var ann adminapi.IssuedToken
-	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
+	ann := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/operators", `{"name":"ann"}`))
 	for _, request := range [][2]string{
 		{"/admin/organizations/" + org.String() + "/console-link", `{"as":"bob","scopes":["read","write"]}`},
 		{"/admin/projections/feeds/rebuild"}, {"/admin/keys/rotate-master"}, {"/admin/keys/renew"},
@@ -137,14 +129,8 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		if message.Event == nil || message.Event.Type != "operator.acted.v1" {
 			continue
 		}
-		event, err := operator.Events.Decode(message.Event)
-		if err != nil {
-			t.Fatal(err)
-		}
-		meta, err := eventstore.ParseMetadata(message.Event.Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		event := apitest.Must(operator.Events.Decode(message.Event))(t)
+		meta := apitest.Must(eventstore.ParseMetadata(message.Event.Metadata))(t)
 		switch e := event.(type) {
 		case operator.Acted:
 			acted = append(acted, meta.Actor+" "+e.Action+" "+e.Subject)
@@ -162,17 +148,22 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 	}
 }
 
-func TestOperatorsAreNotIssuedByMistake(t *testing.T) {
+func TestTokensAreNotIssuedByMistake(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	for body, message := range map[string]string{
-		`{}`: "name is required", `{"name":""}`: "name", `{"name":"Ann"}`: "a-z 0-9",
-		`{"name":"ann","expiresAt":"tomorrow"}`:             "expiresAt must be",
-		`{"name":"ann","expiresAt":"2020-01-01T00:00:00Z"}`: "future", `{"name":"a/b"}`: "a-z 0-9",
-		`{"name":"ann","admin":true}`: "admin is not a known field",
-	} {
-		s.do(t, "POST", "/admin/operators", body).refused(t, 400, "INVALID_BODY", message)
+	for _, of := range []string{"operators", "auditors"} {
+		for body, message := range map[string]string{
+			`{}`: "name is required", `{"name":""}`: "name", `{"name":"ann","expiresAt":"tomorrow"}`: "expiresAt must be",
+			`{"name":"ann","expiresAt":"2020-01-01T00:00:00Z"}`: "future",
+			`{"name":"ann","admin":true}`:                       "admin is not a known field",
+		} {
+			s.do(t, "POST", "/admin/"+of, body).refused(t, 400, "INVALID_BODY", message)
+		}
 	}
+	for _, name := range []string{"Ann", "a/b"} {
+		s.do(t, "POST", "/admin/operators", `{"name":"`+name+`"}`).refused(t, 400, "INVALID_BODY", "a-z 0-9")
+	}
+	s.do(t, "DELETE", "/admin/auditors/nobody00", "").refused(t, 404, "NOT_FOUND", "auditor not found")
 }
 
 // who may use which route of the admin API. A route that is not here fails the test: decide.
@@ -217,7 +208,8 @@ var decided = map[string][]string{
 	"DELETE /admin/feeds/{feedType}/{feedId}/shares/{organizationId}": forOperators,
 	"POST /admin/events":                                              forOperators,
 	"POST /admin/projections/{name}/rebuild":                          forOperators,
-	"POST /admin/projections/{name}/verify":                           forOperators,
+	"POST /admin/projections/{name}/verify":                           forAuditors,
+	"GET /admin/audit/destinations":                                   forBound,
 	"POST /admin/keys/rotate-master":                                  forOperators,
 	"POST /admin/keys/renew":                                          forOperators,
 	"POST /admin/auditors":                                            forOperators,
@@ -257,8 +249,7 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 		"auditor": {"/admin/auditors", `{"name":"Court of audit"}`}, "bound auditor": {"/admin/auditors",
 			`{"name":"Town","organization":"` + org.String() + `"}`},
 	} {
-		var issued adminapi.IssuedToken
-		s.do(t, "POST", request[0], request[1]).into(t, 201, &issued)
+		issued := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", request[0], request[1]))
 		tokens[name] = issued.Token
 	}
 	s.do(t, "DELETE", "/admin/operators/dave", "").into(t, 200, nil)
@@ -298,48 +289,13 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 	}
 }
 
-// An auditor of one organization can't distinguish others' destinations from unknown ones.
-func TestHostileAuditorOfOneOrganization(t *testing.T) {
-	t.Parallel()
-	s := serveAlone(t)
-	mine, _ := s.Organization(t, "Town hall")
-	theirs, _ := s.Organization(t, "Library")
-	seen, _, _ := s.life(t, command.Caller{Organization: mine, Actor: "key:ab12CD34"})
-	hidden, _, _ := s.life(t, command.Caller{Organization: theirs, Actor: "key:ab12CD34"})
-	var bound adminapi.IssuedToken
-	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, mine)).into(t, 201, &bound)
-	s.do(t, "POST", "/admin/auditors", fmt.Sprintf(`{"name":"Town","organization":"%s"}`, uuid.New())).refused(t, 404,
-		"NOT_FOUND", "register it first")
-	s.do(t, "POST", "/admin/auditors", `{"name":"Town","organization":"7"}`).refused(t, 400, "INVALID_BODY",
-		"organization must be a UUID")
-
-	path := func(id uuid.UUID) string { return "/admin/audit/destinations/" + id.String() }
-	for _, accept := range []string{"application/json", "application/x-ndjson"} {
-		get := func(id uuid.UUID) response { return s.as(t, bound.Token, "GET", path(id), "", "Accept", accept) }
-		if got := get(seen); got.status != 200 {
-			t.Errorf("%s of its organization: %d %s", accept, got.status, got.body)
-		}
-		got, missing := get(hidden), get(uuid.New())
-		if got.status != 404 || got.body != missing.body ||
-			!slices.Equal(got.header["Content-Type"], missing.header["Content-Type"]) {
-			t.Errorf("%s of others: %d %s\nof a missing one: %d %s", accept, got.status, got.body, missing.status, missing.body)
-		}
-	}
-	var list adminapi.List[query.AuditorCredential]
-	s.do(t, "GET", "/admin/auditors", "").into(t, 200, &list)
-	if len(list.Items) != 1 || list.Items[0].Organization == nil || *list.Items[0].Organization != mine {
-		t.Errorf("auditors: %+v", list.Items)
-	}
-}
-
 // An address that makes up tokens is refused after a while, except for the configured token and recently
 // valid ones.
 func TestHostileTokensAreLimited(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	s.stopped = time.Now()
-	var ann adminapi.IssuedToken
-	s.do(t, "POST", "/admin/operators", `{"name":"erin"}`).into(t, 201, &ann)
+	ann := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/operators", `{"name":"erin"}`))
 	s.as(t, ann.Token, "GET", "/admin/organizations", "").into(t, 200, new(any))
 	limited := false
 	for i := range 3000 {

@@ -75,7 +75,7 @@ type Rebuild struct {
 func (a *API) projectionRoutes(r routes) {
 	r.auditors.Get("/admin/projections", handle(a.listProjections))
 	r.operators.Post("/admin/projections/{name}/rebuild", handle(wire.With(pathName, wire.Empty(a.rebuildProjection))))
-	r.operators.Post("/admin/projections/{name}/verify",
+	r.auditors.Post("/admin/projections/{name}/verify",
 		handle(wire.With2(pathName, wire.DecodeOptional[verifyBody], a.verifyProjection)))
 }
 

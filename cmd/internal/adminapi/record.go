@@ -3,7 +3,9 @@ package adminapi
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -20,6 +22,12 @@ import (
 var recordKinds = map[string]string{
 	"keys": audit.KindKey, "feeds": audit.KindFeed, "sources": audit.KindSource, "operators": audit.KindOperator,
 	"auditors": audit.KindAuditor, "people": audit.KindPerson,
+	"secrets": audit.KindSecret,
+}
+
+// RecordKinds returns the kinds in paths.
+func RecordKinds() []string {
+	return slices.AppendSeq([]string{"organizations"}, maps.Keys(recordKinds))
 }
 
 // RecordPage is a page of the record, newest first.
@@ -105,7 +113,7 @@ func recordFilter(r *http.Request) (query.EntryFilter, error) {
 		filter.Organization = id
 	case known == "":
 		return filter, &wire.Failure{Kind: wire.NotFound, Issue: "there is a record of organizations, keys, destinations, " +
-			"feeds, sources, operators, auditors and people"}
+			"feeds, sources, operators, auditors, people and secrets"}
 	default:
 		filter.Kind = known
 		var err error

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -51,6 +52,7 @@ type SealState struct {
 	Head  *seal.Head        `json:"head"`  // null: there is none
 	Heads uint64            `json:"heads"` // in the log
 	New   int               `json:"new"`   // signed by this request
+	Next  *time.Time        `json:"next"`  // by then another one is signed, if anything is new; null: there is none
 	Key   ed25519.PublicKey `json:"key"`   // of the process that answers
 }
 
@@ -62,12 +64,16 @@ func (a *API) sealState(ctx context.Context, signed int) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(SealState{
+	state := SealState{
 		Head:  head,
 		Heads: heads,
 		New:   signed,
 		Key:   a.Seal.Public(),
-	}), nil
+	}
+	if head != nil {
+		state.Next = new(treeheads.NextBy(head, a.Now()))
+	}
+	return wire.OK(state), nil
 }
 
 // sealNow answers POST /admin/seal.
@@ -131,9 +137,15 @@ func (a *API) writeProof(w io.Writer, r *http.Request, begin func(uuid.UUID)) er
 	if err := q.Err(); err != nil {
 		return err
 	}
+	a.awaitRecord(r.Context())
+	linked, err := a.Queries.StreamsOfDestination(r.Context(), id)
+	if err != nil {
+		return err
+	}
 	err = a.Seal.Export(r.Context(), w, treeheads.Wanted{
 		ID:           id,
 		Categories:   provable,
+		Linked:       linked,
 		Organization: PrincipalOf(r).Organization,
 		Since:        uint64(since), //nolint:gosec // not negative
 	}, func() { begin(id) })

@@ -2,8 +2,6 @@ package adminapi
 
 import (
 	"net/http"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -81,9 +79,6 @@ func (a *API) listSources(r *http.Request) (wire.Reply, error) {
 		State: q.OneOf("state", query.SourceStates()...),
 		Type:  q.OneOf("type", source.Types()...),
 		Text:  q.Text("q"),
-	}
-	if strings.ContainsRune(filter.Text, 0) || !utf8.ValidString(filter.Text) {
-		q.Fail("q", "must be a part of an address or a handle, as valid UTF-8 without NUL characters")
 	}
 	if err := q.Err(); err != nil {
 		return wire.Reply{}, err

@@ -11,16 +11,22 @@ import (
 	"carillon/cmd/internal/adminapi"
 )
 
-const auditPath = "/admin/audit/destinations/"
-
 // Audit reads the history of a destination, and its state at a time: an instant as the server takes it, or empty for
 // now.
 func (c *Client) Audit(ctx context.Context, destination uuid.UUID, at string) (adminapi.Audit, error) {
-	path := auditPath + destination.String()
+	path := RecordPath("destinations", destination.String(), nil)
 	if at != "" {
 		path += "?at=" + url.QueryEscape(at)
 	}
 	return call[adminapi.Audit](ctx, c, http.MethodGet, path, nil)
+}
+
+// FindRecorded lists the destinations, deleted ones included, that a text may name: by the beginning of an id, or by an
+// external id.
+func (c *Client) FindRecorded(ctx context.Context, text string) ([]adminapi.FoundDestination, error) {
+	path := "/admin/audit/destinations?ref=" + url.QueryEscape(text)
+	list, err := call[adminapi.List[adminapi.FoundDestination]](ctx, c, http.MethodGet, path, nil)
+	return list.Items, err
 }
 
 // RecordPath is the path of a part of the record: of everything, without kinds, or of a thing.
@@ -38,11 +44,6 @@ func RecordPath(kinds, thing string, filter url.Values) string {
 // Record reads a page of the record.
 func (c *Client) Record(ctx context.Context, path string) (adminapi.RecordPage, error) {
 	return call[adminapi.RecordPage](ctx, c, http.MethodGet, path, nil)
-}
-
-// ExportAudit writes the history of a destination as NDJSON, while it is received. After an error, it is incomplete.
-func (c *Client) ExportAudit(ctx context.Context, destination uuid.UUID, to io.Writer) error {
-	return c.ExportRecord(ctx, auditPath+destination.String(), to)
 }
 
 // ExportRecord writes the record at a path as NDJSON, while it is received. After an error, it is incomplete.

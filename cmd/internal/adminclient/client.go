@@ -26,18 +26,8 @@ type Client struct{ api *apiclient.Client }
 // New makes a client for a base URL such as http://127.0.0.1:8081.
 func New(base, token string) *Client { return &Client{apiclient.NewAdmin(base, token)} }
 
-// WithReason returns a client that gives a reason for its requests. An empty one gives none.
+// WithReason returns a client whose requests have a reason. Empty: none.
 func (c *Client) WithReason(reason string) *Client { return &Client{c.api.WithReason(reason)} }
-
-// RegisterOrganization makes an organization.
-func (c *Client) RegisterOrganization(ctx context.Context, name string) (adminapi.Created, error) {
-	return call[adminapi.Created](ctx, c, http.MethodPost, "/admin/organizations", map[string]string{"name": name})
-}
-
-// Organizations lists all.
-func (c *Client) Organizations(ctx context.Context) ([]query.Organization, error) {
-	return list[query.Organization](ctx, c, "/admin/organizations")
-}
 
 // NewKey is an API key to be made. All of it may be left out: a key may do everything then, and never expires.
 type NewKey struct {
@@ -46,43 +36,18 @@ type NewKey struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitzero"`
 }
 
-// IssueKey makes an API key.
-func (c *Client) IssueKey(
-	ctx context.Context, organization uuid.UUID, body NewKey,
-) (adminapi.IssuedKey, error) {
-	return call[adminapi.IssuedKey](ctx, c, http.MethodPost, organizationPath(organization)+"/keys", body)
+// SetClientCertificate sets or replaces the client certificate of an organization. Both are PEM.
+func (c *Client) SetClientCertificate(
+	ctx context.Context, organization uuid.UUID, certificate, privateKey string,
+) (query.ClientCertificate, error) {
+	body := map[string]string{"certificate": certificate, "privateKey": privateKey}
+	return Put[query.ClientCertificate](ctx, c, body, "organizations", organization.String(), "client-certificate")
 }
 
 // NewConsoleLink names the person whom a login link signs in, and the scopes; none means all.
 type NewConsoleLink struct {
 	As     string   `json:"as"`
 	Scopes []string `json:"scopes,omitempty"`
-}
-
-// ConsoleLink makes a link that signs its bearer in at the organization's console, once.
-func (c *Client) ConsoleLink(
-	ctx context.Context, organization uuid.UUID, body NewConsoleLink,
-) (adminapi.ConsoleLink, error) {
-	return call[adminapi.ConsoleLink](ctx, c, http.MethodPost, organizationPath(organization)+"/console-link", body)
-}
-
-// Keys lists an organization's API keys, dead ones too, newest first.
-func (c *Client) Keys(ctx context.Context, organization uuid.UUID) ([]query.KeyCredential, error) {
-	return list[query.KeyCredential](ctx, c, organizationPath(organization)+"/keys")
-}
-
-// RotateKey makes a successor of an API key, which goes on for the overlap.
-func (c *Client) RotateKey(
-	ctx context.Context, organization uuid.UUID, keyID string, overlap time.Duration,
-) (adminapi.IssuedKey, error) {
-	path := organizationPath(organization) + "/keys/" + url.PathEscape(keyID) + "/rotate"
-	return call[adminapi.IssuedKey](ctx, c, http.MethodPost, path, overlapping(overlap))
-}
-
-// RevokeKey ends an API key.
-func (c *Client) RevokeKey(ctx context.Context, organization uuid.UUID, keyID string) error {
-	return c.do(ctx, http.MethodDelete, organizationPath(organization)+"/keys/"+url.PathEscape(keyID),
-		nil)
 }
 
 // NewSource is a source to be added.
@@ -116,21 +81,6 @@ func (c *Client) Sources(ctx context.Context, f SourceFilter) ([]query.Source, e
 	return list[query.Source](ctx, c, path)
 }
 
-// SourceStates counts the sources by state.
-func (c *Client) SourceStates(ctx context.Context) (adminapi.SourceStates, error) {
-	return call[adminapi.SourceStates](ctx, c, http.MethodGet, "/admin/sources/states", nil)
-}
-
-// PauseSource stops visits of a source.
-func (c *Client) PauseSource(ctx context.Context, id uuid.UUID, reason string) error {
-	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/pause", map[string]string{"reason": reason})
-}
-
-// ResumeSource ends a pause.
-func (c *Client) ResumeSource(ctx context.Context, id uuid.UUID) error {
-	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/resume", nil)
-}
-
 // CollectSource asks for a collection now.
 func (c *Client) CollectSource(ctx context.Context, id uuid.UUID) error {
 	return c.do(ctx, http.MethodPost, "/admin/sources/"+id.String()+"/collect", nil)
@@ -142,25 +92,6 @@ type NewFeed struct {
 	FeedType       string    `json:"feedType"`
 	OrganizationID uuid.UUID `json:"organizationId"`
 	Name           string    `json:"name"`
-}
-
-// RegisterFeed makes a feed known.
-func (c *Client) RegisterFeed(ctx context.Context, feed NewFeed) (adminapi.Created, error) {
-	return call[adminapi.Created](ctx, c, http.MethodPost, "/admin/feeds", feed)
-}
-
-// ShareFeed lets an organization read a feed.
-func (c *Client) ShareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
-	return c.do(ctx, http.MethodPut, sharePath(feedType, feed, with), nil)
-}
-
-// UnshareFeed ends what ShareFeed began.
-func (c *Client) UnshareFeed(ctx context.Context, feedType string, feed, with uuid.UUID) error {
-	return c.do(ctx, http.MethodDelete, sharePath(feedType, feed, with), nil)
-}
-
-func sharePath(feedType string, feed, with uuid.UUID) string {
-	return "/admin/feeds/" + url.PathEscape(feedType) + "/" + feed.String() + "/shares/" + with.String()
 }
 
 // Publish sends events as NDJSON, as they are read. A size of -1 means that it is not known; a short body whose size is
@@ -193,16 +124,6 @@ func (c *Client) Verify(ctx context.Context, name string, sample float64) error 
 		map[string]float64{"sample": sample})
 }
 
-// RotateMaster has everything wrapped by the next master key, and waits until it is.
-func (c *Client) RotateMaster(ctx context.Context) error {
-	return c.do(ctx, http.MethodPost, "/admin/keys/rotate-master", nil)
-}
-
-// RenewKeys makes what was shredded unreadable wherever Postgres has kept it, and waits until it is.
-func (c *Client) RenewKeys(ctx context.Context) error {
-	return c.do(ctx, http.MethodPost, "/admin/keys/renew", nil)
-}
-
 // Ready asks whether the server can serve. An *Error with status 503 names what it lacks.
 func (c *Client) Ready(ctx context.Context) (adminapi.Health, error) {
 	return call[adminapi.Health](ctx, c, http.MethodGet, "/readyz", nil)
@@ -211,6 +132,61 @@ func (c *Client) Ready(ctx context.Context) (adminapi.Health, error) {
 func list[T any](ctx context.Context, c *Client, path string) ([]T, error) {
 	whole, err := call[adminapi.List[T]](ctx, c, http.MethodGet, path, nil)
 	return whole.Items, err
+}
+
+// List returns a list at a path, whose parts follow /admin.
+func List[T any](ctx context.Context, c *Client, path ...string) ([]T, error) {
+	return list[T](ctx, c, joined(path))
+}
+
+// Get returns what is at a path, whose parts follow /admin.
+func Get[T any](ctx context.Context, c *Client, path ...string) (T, error) {
+	return call[T](ctx, c, http.MethodGet, joined(path), nil)
+}
+
+// Post sends a body to a path, whose parts follow /admin, and returns the data of the answer.
+func Post[T any](ctx context.Context, c *Client, body any, path ...string) (T, error) {
+	return call[T](ctx, c, http.MethodPost, joined(path), body)
+}
+
+// Put is Post with another method.
+func Put[T any](ctx context.Context, c *Client, body any, path ...string) (T, error) {
+	return call[T](ctx, c, http.MethodPut, joined(path), body)
+}
+
+// Do sends a body, if it is not nil, to a path, whose parts follow /admin. The answer has no data.
+func (c *Client) Do(ctx context.Context, method string, body any, path ...string) error {
+	return c.do(ctx, method, joined(path), body)
+}
+
+// Post is Do with a method.
+func (c *Client) Post(ctx context.Context, body any, path ...string) error {
+	return c.Do(ctx, http.MethodPost, body, path...)
+}
+
+// Delete ends what is at a path, whose parts follow /admin.
+func (c *Client) Delete(ctx context.Context, path ...string) error {
+	return c.Do(ctx, http.MethodDelete, nil, path...)
+}
+
+func joined(parts []string) string {
+	path := "/admin"
+	for _, part := range parts {
+		path += "/" + url.PathEscape(part)
+	}
+	return path
+}
+
+// Overlap is how long a rotated key or token goes on beside its successor.
+type Overlap struct {
+	Seconds int `json:"overlapSeconds"`
+}
+
+// NewToken is a token of an operator or auditor to be made. A nil ExpiresAt means never.
+type NewToken struct {
+	Name         string     `json:"name"`
+	Organization uuid.UUID  `json:"organization,omitzero"` // the only one whose trail an auditor reads
+	ExpiresAt    *time.Time `json:"expiresAt,omitzero"`
 }
 
 // call sends a body, if it is not nil, and returns the data of the answer.

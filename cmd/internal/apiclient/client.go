@@ -102,7 +102,7 @@ func Open(settings *config.API) (*Client, error) {
 	return New(base, key, settings.TLSCert)
 }
 
-// WithReason returns a client that gives a reason for its requests. An empty one gives none.
+// WithReason returns a client whose requests have a reason. Empty: none.
 func (c *Client) WithReason(reason string) *Client {
 	copied := *c
 	copied.reason = reason

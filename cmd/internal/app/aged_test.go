@@ -81,9 +81,9 @@ func (p *process) sealsAged() (restarted func()) {
 	if got := p.url(first); got != url {
 		p.Errorf("its owner is shown %s, want %s", got, url)
 	}
-	_, told := p.admin(http.MethodGet, "/admin/audit/destinations/"+first)
-	if strings.Contains(told, "topsecret") || !strings.Contains(told, "services/…") {
-		p.Errorf("the audit shows %s", told)
+	_, audit := p.admin(http.MethodGet, "/admin/audit/destinations/"+first)
+	if strings.Contains(audit, "topsecret") || !strings.Contains(audit, "services/…") {
+		p.Errorf("the audit shows %s", audit)
 	}
 	p.subscribe(first)
 	p.publish()

@@ -3,22 +3,21 @@
 package app_test
 
 import (
-	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"carillon/cmd/internal/config"
-	"carillon/command/delivery"
+	"carillon/command"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 )
 
 // startApart runs a process with some of the roles, on an event store that others may share. Nobody looks for what
-// became due without being told of it: each turn is an hour.
+// became due unannounced: each turn is an hour.
 func startApart(t *testing.T, roles ...string) *process {
 	t.Helper()
-	address := startNode(t)
+	address := nodetest.Listen(t, node.Config{Dir: shortDir(t)})
 	t.Parallel()
 	p := prepare(t, func(c *config.Config) {
 		c.EventStoreURL = config.Address("esdb://" + address + "?tls=false")
@@ -41,18 +40,13 @@ func (p *process) beside(roles ...string) *process {
 }
 
 // Dispatching and delivering are separate processes. Whatever makes a delivery due, the deliverer starts it without
-// looking: a publication, a retry whose time comes, a replay, a backfill. (For enabled and resumed destinations see
-// two_processes_test.go.)
+// looking: a publication, a retry whose time comes, a replay, a backfill.
 func TestApartNothingWaitsForALook(t *testing.T) {
 	p := startApart(t, config.RoleAPI, config.RoleProject)
 	p.beside(config.RoleDispatch)
 	p.beside(config.RoleDeliver)
-	_, arrived := p.subscribed(func(n int) int {
-		if n == 1 {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	})
+	url, arrived := p.endpoint(statuses(http.StatusServiceUnavailable, http.StatusOK))
+	p.connect("crm", url, 0)
 	p.publish()
 	id := p.await(arrived).header.Get("webhook-id")
 	if again := p.await(arrived).header.Get("webhook-id"); again != id {
@@ -63,7 +57,7 @@ func TestApartNothingWaitsForALook(t *testing.T) {
 	if again := p.await(arrived).header.Get("webhook-id"); again != id {
 		t.Errorf("%s came, want the replay of %s", again, id)
 	}
-	url, later := p.receiver(func(int) int { return http.StatusOK })
+	url, later := p.endpoint(statuses(http.StatusOK))
 	p.connect("later", url, 0)
 	window := map[string]any{"since": time.Now().Add(-time.Hour), "until": time.Now().Add(time.Hour)}
 	if made := p.backfill("later", window, 1); made != 1 {
@@ -72,25 +66,33 @@ func TestApartNothingWaitsForALook(t *testing.T) {
 	p.await(later)
 }
 
-// A deliverer that ends in order gives back what it holds, and another one starts it without looking.
+// held makes a destination that takes webhooks, and answers none before the test lets it.
+func (p *process) held(name string) (arrived <-chan received, let chan struct{}) {
+	p.Helper()
+	let = make(chan struct{})
+	url, arrived := p.endpoint(func(http.ResponseWriter, *http.Request, int) { p.untilClosed(let) })
+	p.connect(name, url, 0)
+	return arrived, let
+}
+
+const (
+	allDue  = "SELECT count(*) FROM deliveries.due"
+	heldDue = allDue + " WHERE worker IS NOT NULL"
+	// inProgress is how many requests a destination gets before it has answered.
+	inProgress = 4
+)
+
+// A deliverer that ends in order releases what it holds, and another one starts it without looking.
 func TestApartOneDelivererEnds(t *testing.T) {
 	p := startApart(t, config.RoleAPI, config.RoleProject, config.RoleDispatch)
 	first := p.beside(config.RoleDeliver)
-	const events, underWay = 20, 4 // as many as a destination gets before it has answered
-	let := make(chan struct{})
-	came := make(chan string, 2*events)
-	p.connect("crm", p.serve(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			return // the probe
-		}
-		came <- r.Header.Get("webhook-id")
-		p.untilClosed(let)
-	}), 0)
+	const events = 20
+	arrived, let := p.held("crm")
 	for range events {
 		p.publish()
 	}
 	p.eventually("the first has all of them", func() bool {
-		return len(came) == underWay && p.count("SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL") == events
+		return len(arrived) == inProgress && p.count(heldDue) == events
 	})
 	p.beside(config.RoleDeliver)
 	ended := make(chan struct{})
@@ -100,74 +102,61 @@ func TestApartOneDelivererEnds(t *testing.T) {
 	})
 	close(let)
 	<-ended
-	p.eventually("the second sends the others", func() bool { return p.count("SELECT count(*) FROM deliveries.due") == 0 })
-	if len(came) != events {
-		t.Errorf("%d requests for %d deliveries", len(came), events)
+	p.eventually("the second sends the others", func() bool { return p.count(allDue) == 0 })
+	if len(arrived) != events {
+		t.Errorf("%d requests for %d deliveries", len(arrived), events)
 	}
 }
 
-// attempts returns how many attempts a process has made.
-func (p *process) attempts() (n int) {
-	p.Helper()
-	families, err := p.app.Metrics.Gather()
-	if err != nil {
-		p.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "carillon_delivery_attempt_seconds" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			n += int(m.GetHistogram().GetSampleCount()) //nolint:gosec // some thousands
-		}
-	}
-	return n
-}
-
-// Two deliverers share a backlog: each sends 40 to 60 % of it, all of it once, and neither holds more than it sends soon.
-func TestApartShareABacklog(t *testing.T) {
-	const places, events, atOnce = 10, 2_000, 16
-	p := startApart(t, config.RoleAPI, config.RoleProject, config.RoleDispatch)
-	var came atomic.Int64
-	let := make(chan struct{})
-	address := p.serveAll(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			came.Add(1)
-			p.untilClosed(let)
-		}
-	})
-	for i := range places {
-		p.connect(fmt.Sprint("d", i), fmt.Sprint(address, "/", i), 0)
-	}
-	var publishing sync.WaitGroup
-	for range atOnce {
-		publishing.Go(func() {
-			for range events / atOnce {
+// In the middle of a backlog a process that does not deliver disables the destination, or suspends the organization:
+// requests in flight end, nothing else is sent and nothing stays leased. Once it is enabled or resumed all of it comes,
+// once, without a look.
+func TestApartDisabledElsewhere(t *testing.T) {
+	for name, set := range map[string]func(p *process, on bool) (err error){
+		"a destination": func(p *process, on bool) error {
+			status := map[bool]string{true: "enabled", false: "disabled"}[on]
+			p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": status}, http.StatusOK)
+			return nil
+		},
+		"an organization": func(p *process, on bool) (err error) {
+			if on {
+				_, err = p.app.Commands.ResumeOrganization(p.Context(), operator(),
+					command.ResumeOrganization{Organization: organization})
+				return err
+			}
+			_, err = p.app.Commands.SuspendOrganization(p.Context(), operator(),
+				command.SuspendOrganization{Organization: organization})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := startApart(t, config.RoleAPI, config.RoleProject)
+			p.beside(config.RoleDispatch)
+			p.beside(config.RoleDeliver)
+			const events = 40
+			arrived, let := p.held("crm")
+			for range events {
 				p.publish()
+			}
+			p.eventually("all are there, and the first are in flight", func() bool {
+				return len(arrived) == inProgress && p.count(allDue) == events
+			})
+			if err := set(p, false); err != nil {
+				t.Fatal(err)
+			}
+			p.eventually("waiting deliveries were released", func() bool { return p.count(heldDue) == inProgress })
+			close(let)
+			p.eventually("requests in flight have ended", func() bool { return p.count(allDue) == events-inProgress })
+			if n, held := len(arrived), p.count(heldDue); n != inProgress || held != 0 {
+				t.Errorf("%d were sent, want %d, and %d are held", n, inProgress, held)
+			}
+			if err := set(p, true); err != nil {
+				t.Fatal(err)
+			}
+			p.eventually("all is recorded", func() bool { return p.count(allDue) == 0 })
+			if len(arrived) != events {
+				t.Errorf("%d requests for %d deliveries", len(arrived), events)
 			}
 		})
 	}
-	publishing.Wait()
-	due := func() int { return p.count("SELECT count(*) FROM deliveries.due") }
-	p.eventually("all are due", func() bool { return due() == places*events })
-	p.look = 0
-	deliverers := []*process{p.beside(config.RoleDeliver), p.beside(config.RoleDeliver)}
-	p.eventually("both have some", func() bool {
-		return p.count("SELECT count(DISTINCT worker) FROM deliveries.due") == len(deliverers)
-	})
-	close(let)
-	most := 0
-	p.eventually("all is recorded", func() bool {
-		most = max(most, p.count("SELECT count(*) FROM deliveries.due WHERE worker IS NOT NULL"))
-		return due() == 0
-	})
-	first, second := deliverers[0].attempts(), deliverers[1].attempts()
-	if all := places * events; first+second != all || int(came.Load()) != all || first < all*2/5 || second < all*2/5 {
-		t.Errorf("%d and %d attempts, %d requests, want %d, by each at least 40 %%", first, second, came.Load(), all)
-	}
-	// A row is held until its outcome is projected, a little longer than the deliverer has it.
-	if perDeliverer := delivery.DefaultSettings.Queued / 4; most > 3*perDeliverer {
-		t.Errorf("%d were held at one time, want %d at most", most, 3*perDeliverer)
-	}
-	t.Logf("%d and %d attempts, %d held at most", first, second, most)
 }

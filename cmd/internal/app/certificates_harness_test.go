@@ -13,7 +13,6 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adminclient"
-	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/command/mtls/mtlstest"
 )
@@ -36,11 +35,7 @@ func wanting(t testing.TB, dataDir string, want *tls.Config) *mtlstest.Receiver 
 // operator is the admin API as the command line uses it.
 func (p *process) operator() *adminclient.Client {
 	p.Helper()
-	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
-	if err != nil {
-		p.Fatal(err)
-	}
-	return adminclient.New("http://"+p.app.AdminAddr().String(), token)
+	return adminclient.New("http://"+p.app.AdminAddr().String(), p.adminToken())
 }
 
 // certify sets the certificate. From then on it is shown.

@@ -19,7 +19,7 @@ type collectMetrics struct {
 }
 
 // newCollectMetrics registers them. Each label has few values, and is there from the beginning if it may be waited for.
-func (a *App) newCollectMetrics() *collectMetrics {
+func (c *collecting) newCollectMetrics() *collectMetrics {
 	m := &collectMetrics{
 		visits: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "carillon_collect_visits_total", Help: "Visits to sources by type and how they ended.",
@@ -42,7 +42,7 @@ func (a *App) newCollectMetrics() *collectMetrics {
 	for _, outcome := range fetch.Outcomes() {
 		m.requests.WithLabelValues(outcome)
 	}
-	a.Metrics.MustRegister(m.visits, m.observations, m.requests)
+	c.Metrics.MustRegister(m.visits, m.observations, m.requests)
 	return m
 }
 
@@ -69,10 +69,10 @@ var (
 
 // readWaiting looks for sources that wait, so that every process reports the same, also if none collects. Without
 // Postgres it reports nothing.
-func (a *App) readWaiting(ctx context.Context, to scrape) {
-	waiting, err := a.Queries.WaitingSources(ctx)
+func (c *collecting) readWaiting(ctx context.Context, to scrape) {
+	waiting, err := c.readModels.queries.WaitingSources(ctx)
 	if err != nil {
-		a.log.Warn("how long sources wait for their visits can't be read", "error", err)
+		c.log.Warn("how long sources wait for their visits can't be read", "error", err)
 		return
 	}
 	to.gauge(collectDue, waiting.Longest.Seconds())

@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -14,32 +13,12 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/dev/demo"
 	"carillon/command"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
 )
-
-func (p *process) metrics() string {
-	p.Helper()
-	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.app.AdminAddr().String()+
-		"/metrics", http.NoBody)
-	if err != nil {
-		p.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return string(text)
-}
 
 var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outcome|kind)="([^"]*)"`)
 
@@ -120,10 +99,7 @@ func (p *process) demo() {
 	if err != nil {
 		p.Fatal(err)
 	}
-	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
-	if err != nil {
-		p.Fatal(err)
-	}
+	token := p.adminToken()
 	key, err := dev.ReadKey(p.cfg.DataDir)
 	if err != nil {
 		p.Fatal(err)

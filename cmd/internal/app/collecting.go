@@ -5,10 +5,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/dev"
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
@@ -25,52 +27,91 @@ import (
 	"carillon/command/webhook"
 )
 
-// startCollection runs the monitor that visits sources.
-func (a *App) startCollection(s *stage) error {
-	if !a.cfg.Is(config.RoleCollect) {
-		return nil
-	}
-	metrics, backlog := a.newCollectMetrics(), &visiting.Backlog{}
-	visits := a.collecting()
-	visits.Answered, visits.Room = metrics.answered, backlog.Wait
-	collectors, err := Collectors(visits)
+// collecting visits sources.
+type collecting struct {
+	*part
+	readModels *readModels
+	trials     map[string]collect.Collector // those that operators and organizations try sources with
+	monitor    *visiting.Monitor            // nil if the process visits none
+}
+
+func newCollecting(m *readModels) (*collecting, error) {
+	c := &collecting{part: m.newPart(), readModels: m}
+	c.Metrics.MustRegister(scraped(c.readWaiting))
+	options, err := c.options()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	walks := adapters.NewWalks(a.base.pool)
-	walks.Log = a.log
-	monitor := &visiting.Monitor{
-		Store:      a.base.store,
-		Now:        a.clock.Now,
-		Log:        a.log,
+	trials := options
+	trials.Parallel = trialRequests
+	if c.trials, err = Collectors(trials); err != nil || !c.cfg.Is(config.RoleCollect) {
+		return c, err
+	}
+	metrics, backlog := c.newCollectMetrics(), &visiting.Backlog{}
+	options.Answered, options.Room = metrics.answered, backlog.Wait
+	collectors, err := Collectors(options)
+	walks := adapters.NewWalks(m.stores.pool)
+	walks.Log = c.log
+	c.monitor = &visiting.Monitor{
+		Store:      m.stores.store,
+		Now:        m.stores.clock.Now,
+		Log:        c.log,
 		Walks:      walks,
 		Collectors: collectors,
 		Visited:    metrics.visited,
 		Found:      metrics.found,
 		Backlog:    backlog,
-		Reach:      a.storeReach,
-		Keep:       a.cfg.RetainHappenings,
+		Reach:      m.stores.storeReach,
+		Keep:       c.cfg.RetainHappenings,
 	}
-	s.keep("visits", monitor.Run)
-	return nil
+	return c, err
+}
+
+func (c *collecting) start() {
+	if c.monitor != nil {
+		c.keep("visits", c.monitor.Run)
+	}
+}
+
+// trialRequests is how many requests of trials are in flight at one time.
+const trialRequests = 4
+
+// options returns how this process collects: at the pace of hosts that all processes share.
+func (c *collecting) options() (options Collecting, err error) {
+	options = Collecting{
+		Contact:     c.cfg.CollectContact,
+		Allow:       c.cfg.CollectAllowCIDRs,
+		Deny:        c.cfg.EgressDenyCIDRs,
+		From:        c.cfg.EgressAddr,
+		Files:       c.files,
+		Hosts:       adapters.Hosts{Pool: c.readModels.stores.pool},
+		Now:         time.Now,
+		Platforms:   c.cfg.Platforms,
+		NoHostDelay: c.cfg.NoHostDelay,
+	}
+	if c.cfg.Dev {
+		options.Allow = append(slices.Clone(options.Allow), dev.Loopback...)
+	}
+	options.Roots, err = c.cfg.EgressRoots(nil)
+	return options, err
 }
 
 // Collecting holds the dependencies of collectors.
 type Collecting struct {
-	Allow     []netip.Prefix              // private ranges that may be reached
-	Deny      []netip.Prefix              // ranges that may not be, whatever is allowed
-	Files     *egress.Files               // see egress.Options; may be nil
-	From      []netip.Addr                // see egress.Options
-	Roots     *x509.CertPool              // see egress.Options; may be nil
-	Hosts     fetch.Hosts                 // shared by all who collect; nil means for this process alone
-	Parallel  int                         // requests at one time; 0: 64
-	Room      func(context.Context) error // see fetch.Options; may be nil
-	Unhurried bool                        // the host is the user's own: there is no pace to keep
-	Now       func() time.Time
-	Platforms config.Platforms
-	Window    timing.Window                            // of endless recurrences; the zero one: around now
-	Contact   string                                   // for the owners of sites, see config.CheckContact
-	Answered  func(outcome string, took time.Duration) // optional; called for each request
+	Allow       []netip.Prefix              // private ranges that may be reached
+	Deny        []netip.Prefix              // ranges that may not be, whatever is allowed
+	Files       *egress.Files               // see egress.Options; may be nil
+	From        []netip.Addr                // see egress.Options
+	Roots       *x509.CertPool              // see egress.Options; may be nil
+	Hosts       fetch.Hosts                 // shared by all who collect; nil means for this process alone
+	Parallel    int                         // requests at one time; 0: 64
+	Room        func(context.Context) error // see fetch.Options; may be nil
+	NoHostDelay bool                        // the host is the user's own: there is no pace to keep
+	Now         func() time.Time
+	Platforms   config.Platforms
+	Window      timing.Window                            // of endless recurrences; the zero one: around now
+	Contact     string                                   // for the owners of sites, see config.CheckContact
+	Answered    func(outcome string, took time.Duration) // optional; called for each request
 }
 
 // Collectors are those that this version has, by source type.
@@ -89,7 +130,7 @@ func Collectors(c Collecting) (map[string]collect.Collector, error) {
 		Room:      c.Room,
 		Answered:  c.Answered,
 	}
-	if c.Unhurried {
+	if c.NoHostDelay {
 		options.Interval = -1
 	}
 	fetcher, err := fetch.New(options)

@@ -5,18 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"log/slog"
-	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
 	"carillon/aggregates/publication"
@@ -24,74 +19,52 @@ import (
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/dev"
 	"carillon/eventstore"
-	"carillon/eventstore/esdb"
-	"carillon/projections/pgtest"
 )
 
-// collecting is a fixture of servers that are killed, and their stores.
+// collecting is a cluster, or a server in this process, that collects.
 type collecting struct {
-	*workload
+	*cluster
 
-	pool    *pgxpool.Pool
-	store   eventstore.Store
-	servers []*child
-	client  *adminclient.Client
-	key     string
-	feed    string
+	box    *inbox
+	events eventstore.Store
+	client *adminclient.Client
+	feed   string
 
 	counting sync.Mutex
 	changes  int // events of happenings
 }
 
-// newCollecting starts servers in processes of their own.
-func newCollecting(t *testing.T, servers int) *collecting {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "torture")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	database := pgtest.NewServer(t)
-	data := filepath.Join(dir, "data")
-	_, url := startNodeChild(t, dir)
-	c := &collecting{pool: database.Pool()}
-	for i := range servers {
-		server, api, admin := startServerChild(t, data, url, database.URL(), "CHILD_COLLECTS=1")
-		c.servers = append(c.servers, server)
-		if i == 0 {
-			c.workload = newWorkload(t, data, api, admin)
-		}
-	}
-	store, err := esdb.Open(url, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	c.watch(store)
-	return c
-}
-
-// watch follows what the servers record in an event store.
-func (c *collecting) watch(store eventstore.Store) {
+// newCollecting makes a feed, an inbox for its events, and follows what the servers record in an event store.
+func newCollecting(c *cluster, store eventstore.Store) *collecting {
 	c.Helper()
-	c.store, c.client = store, adminclient.New(c.admin, c.token)
-	var err error
-	if c.key, err = dev.ReadKey(c.data); err != nil {
-		c.Fatal(err)
+	col := &collecting{
+		cluster: c,
+		box:     newInbox(c.installation),
+		events:  store,
+		client:  adminclient.New(c.admins[0], c.token),
 	}
+	var feed struct {
+		ID string `json:"id"`
+	}
+	col.until("a feed is made", func() bool {
+		body := map[string]any{"name": "Concerts", "description": "In town"}
+		return c.did(http.MethodPost, c.apis[0]+"/feeds/events", body, &feed)
+	})
+	col.feed = feed.ID
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	counted := make(chan struct{})
 	go func() {
 		defer close(counted)
-		for m, err := range c.store.Subscribe(ctx, eventstore.Start, eventstore.Categories(happening.Aggregate.Category)) {
+		for m, err := range store.Subscribe(ctx, eventstore.Start, eventstore.Categories(happening.Aggregate.Category)) {
 			if err == nil && m.Event != nil {
-				c.counting.Lock()
-				c.changes++
-				c.counting.Unlock()
+				col.counting.Lock()
+				col.changes++
+				col.counting.Unlock()
 			}
 		}
 	}()
 	c.Cleanup(func() { cancel(); <-counted })
+	return col
 }
 
 // until waits. A visit that is killed costs its source a minute, and there are many kills.
@@ -100,28 +73,16 @@ func (c *collecting) until(what string, holds func() bool) {
 	poll(c.T, 2*patience, what, holds)
 }
 
-func (c *collecting) attach(p *programme) {
+// attach adds a source, and attaches it to the feed. Each step twice is once.
+func (c *collecting) attach(source adminclient.NewSource) (id uuid.UUID) {
 	c.Helper()
-	var feed struct {
-		ID string `json:"id"`
-	}
-	c.until("a feed", func() bool {
-		return c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"},
-			&feed) == nil
+	c.until("a source is attached", func() bool {
+		created, err := c.client.AddSource(c.Context(), source)
+		id = created.ID
+		body := map[string]any{"sourceType": source.Type, "sourceId": id}
+		return err == nil && c.did(http.MethodPost, c.apis[0]+"/feeds/events/"+c.feed+"/sources", body, nil)
 	})
-	c.feed = feed.ID
-	for _, address := range p.addresses() {
-		c.until("a source that is attached", func() bool { // each step twice is once
-			created, err := c.client.AddSource(c.Context(), adminclient.NewSource{
-				Type:     p.sourceType(),
-				URL:      address,
-				Timezone: "Europe/Rome",
-			})
-			body := map[string]any{"sourceType": p.sourceType(), "sourceId": created.ID}
-			return err == nil && c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, body, nil) == nil
-		})
-	}
-	c.until("all sources were collected from", func() bool { return c.completed() >= len(p.sites) })
+	return id
 }
 
 // recordedOf are the events of some categories that there are by now.
@@ -129,7 +90,7 @@ func (c *collecting) recordedOf(categories ...string) iter.Seq[*eventstore.Recor
 	c.Helper()
 	return func(yield func(*eventstore.Recorded) bool) {
 		c.Helper()
-		for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(categories...)) {
+		for m, err := range c.events.Subscribe(c.Context(), eventstore.Start, eventstore.Categories(categories...)) {
 			if err != nil {
 				c.Fatal(err)
 			}
@@ -165,61 +126,36 @@ func (c *collecting) caughtUp() bool {
 	return err == nil && len(list) > 0
 }
 
-// walkAll turns to another version of the programme, and has it collected by servers that are killed meanwhile, evenly
-// over the events of happenings that are to come.
-func (c *collecting) walkAll(p *programme, version, kills, events int) {
-	c.Helper()
-	p.turnTo(version)
-	before, walks := c.seen(), c.completed()
-	c.collectAll()
-	for i := range kills {
-		after := before + events*(i+1)/(kills+1)
-		c.until("the visits go on", func() bool { return c.seen() >= after })
-		victim := c.servers[rand.IntN(len(c.servers))] //nolint:gosec // chance is the point
-		victim.kill()
-		// After a minute another server takes its turns. The clock of Postgres can't be faked, so it is that minute that is
-		// left out. If there are two servers, the other one loses its turns as well.
-		if _, err := c.pool.Exec(c.Context(), "UPDATE carillon.source_walks SET held_until = '-infinity'"); err != nil {
-			c.Fatal(err)
-		}
-		victim.start()
-	}
-	c.until("all walks went through", func() bool { return c.completed() >= walks+len(p.sites) })
-}
-
 func (c *collecting) seen() int {
 	c.counting.Lock()
 	defer c.counting.Unlock()
 	return c.changes
 }
 
+// page is one of the feed's items; nil if there is no answer.
+func (c *collecting) page(offset int) (items []map[string]any, total int) {
+	c.Helper()
+	var page struct {
+		Total int              `json:"total"`
+		Items []map[string]any `json:"items"`
+	}
+	until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
+	path := fmt.Sprintf("/feeds/events/%s/items?limit=100&offset=%d&until=%s", c.feed, offset, until)
+	if !c.did(http.MethodGet, c.apis[0]+path, nil, &page) {
+		return nil, 0 // killed just now
+	}
+	return page.Items, page.Total
+}
+
 // items are those of the feed, nil if there are not n of them.
 func (c *collecting) items(want int) (items []string) {
 	c.Helper()
 	for offset := 0; offset == 0 || offset < want; offset += 100 {
-		var page struct {
-			Data struct {
-				Total int              `json:"total"`
-				Items []map[string]any `json:"items"`
-			} `json:"data"`
-		}
-		until := time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)
-		request, err := http.NewRequestWithContext(c.Context(), http.MethodGet,
-			fmt.Sprintf("%s/feeds/events/%s/items?limit=100&offset=%d&until=%s", c.api, c.feed, offset, until), http.NoBody)
-		if err != nil {
-			c.Fatal(err)
-		}
-		request.Header.Set("Authorization", "Bearer "+c.key)
-		response, err := impatient.Do(request)
-		if err != nil {
-			return nil // killed just now
-		}
-		err = json.NewDecoder(response.Body).Decode(&page)
-		_ = response.Body.Close()
-		if err != nil || page.Data.Total != want {
+		page, total := c.page(offset)
+		if total != want {
 			return nil
 		}
-		for _, item := range page.Data.Items {
+		for _, item := range page {
 			items = append(items, without(item, "id", "addedToFeedAt"))
 		}
 	}

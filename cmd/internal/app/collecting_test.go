@@ -4,11 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,105 +15,12 @@ import (
 	"carillon/cmd/internal/config"
 )
 
-// house is a site whose programme the test decides: a page for each event, and a page that shows all of them at once,
-// lists them in a sitemap, or links them.
-type house struct {
-	*httptest.Server
-
-	sourceType string
-	mu         sync.Mutex
-	events     map[string]shown // by path
-}
-
-// shown is an event as a page shows it.
-type shown struct {
-	title, venue string
-	start        time.Time
-	cancelled    bool
-}
-
-func newHouse(t *testing.T, sourceType string) *house {
-	t.Helper()
-	h := &house{sourceType: sourceType, events: map[string]shown{}}
-	h.Server = httptest.NewServer(h)
-	t.Cleanup(h.Close)
-	return h
-}
-
-func (h *house) show(path string, event shown) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.events[path] = event
-}
-
-func (h *house) remove(path string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.events, path)
-}
-
-func (h *house) address() string {
-	return h.URL + map[string]string{
-		"site":          "/programme",
-		"sitemap":       "/sitemap.xml",
-		"siteIndexPage": "/programme",
-	}[h.sourceType]
-}
-
-func (h *house) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	paths := slices.Sorted(maps.Keys(h.events))
-	var b strings.Builder
-	event, there := h.events[r.URL.Path]
-	switch {
-	case r.URL.Path == "/sitemap.xml" && h.sourceType == "sitemap":
-		w.Header().Set("Content-Type", "application/xml")
-		b.WriteString(`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
-		for _, path := range paths {
-			fmt.Fprintf(&b, "<url><loc>%s%s</loc></url>", h.URL, path)
-		}
-		b.WriteString("</urlset>")
-	case r.URL.Path == "/programme":
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		b.WriteString("<html><head><title>Programme</title></head><body><h1>Programme</h1><main>")
-		for _, path := range paths {
-			fmt.Fprintf(&b, `<p><a href="%s">%s</a></p>`, path, h.events[path].title)
-			if h.sourceType == "site" {
-				b.WriteString(h.events[path].markup(path))
-			}
-		}
-		b.WriteString("</main></body></html>")
-	case there:
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		fmt.Fprintf(&b, "<html><head><title>%s</title></head><body><h1>%[1]s</h1>%s</body></html>", event.title,
-			event.markup(r.URL.Path))
-	default:
-		http.NotFound(w, r)
-		return
-	}
-	_, _ = w.Write([]byte(b.String()))
-}
-
-func (s shown) markup(path string) string {
-	status := "EventScheduled"
-	if s.cancelled {
-		status = "EventCancelled"
-	}
-	return fmt.Sprintf(`<script type="application/ld+json">{"@context":"https://schema.org","@type":"Event","name":%q,`+
-		`"url":%q,"startDate":%q,
-		"eventStatus":"https://schema.org/%s","location":{"@type":"Place","name":%q,"address":{"@type":"PostalAddress",`+
-		`"streetAddress":"Market 1",
-		"addressLocality":"Delft","addressCountry":"NL"}}}</script>`, s.title, path, s.start.Format(time.RFC3339),
-		status, s.venue)
-}
-
 // webhooks counts what has come, by type and title.
 func (c *collecting) webhooks() map[string]int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.box.mu.Lock()
+	defer c.box.mu.Unlock()
 	counts := map[string]int{}
-	for id, body := range c.told {
+	for id, body := range c.box.bodies {
 		var envelope struct {
 			Type string `json:"type"`
 			Data struct {
@@ -126,7 +30,7 @@ func (c *collecting) webhooks() map[string]int {
 		if err := json.Unmarshal(body, &envelope); err != nil {
 			c.Error(err)
 		}
-		for _, times := range c.came[id] {
+		for _, times := range c.box.came[id] {
 			counts[strings.TrimSpace(envelope.Type+" "+envelope.Data.Title)] += times
 		}
 	}
@@ -146,41 +50,19 @@ func (c *collecting) again(sources []uuid.UUID) {
 	c.until("all is shown", c.caughtUp)
 	c.until("all is delivered", func() bool {
 		_, published := c.recorded()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return len(c.told) >= len(published)
+		events, _ := c.box.arrived()
+		return events >= len(published)
 	})
 }
 
 // itemsByTitle are the feed's items: their events by title.
-func (c *collecting) itemsByTitle() map[string][]uuid.UUID {
+func (c *collecting) itemsByTitle() map[string][]string {
 	c.Helper()
-	request, err := http.NewRequestWithContext(c.Context(), http.MethodGet,
-		fmt.Sprintf("%s/feeds/events/%s/items?limit=100&until=%s",
-			c.api, c.feed, time.Now().AddDate(0, 0, 29).UTC().Format(time.RFC3339)), http.NoBody)
-	if err != nil {
-		c.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+c.key)
-	response, err := impatient.Do(request)
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	var page struct {
-		Data struct {
-			Items []struct {
-				EventID uuid.UUID `json:"eventId"`
-				Title   string    `json:"title"`
-			} `json:"items"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(response.Body).Decode(&page); err != nil {
-		c.Fatal(err)
-	}
-	byTitle := map[string][]uuid.UUID{}
-	for _, item := range page.Data.Items {
-		byTitle[item.Title] = append(byTitle[item.Title], item.EventID)
+	byTitle := map[string][]string{}
+	items, _ := c.page(0)
+	for _, item := range items {
+		title := fmt.Sprint(item["title"])
+		byTitle[title] = append(byTitle[title], fmt.Sprint(item["eventId"]))
 	}
 	return byTitle
 }
@@ -215,12 +97,18 @@ func collectingHere(t *testing.T, accounts []*account) *collecting {
 			a.access(&cfg.Platforms)
 		}
 	})
-	p.unhurried = true
+	p.noHostDelay = true
 	p.open()
-	c := &collecting{pool: p.app.Queries.Pool}
-	c.workload = newWorkload(t, p.cfg.DataDir, "http://"+p.app.APIAddr().String(), "http://"+p.app.AdminAddr().String())
-	c.watch(p.app.Commands.Store)
-	return c
+	in := &installation{
+		T:      t,
+		data:   p.cfg.DataDir,
+		apis:   []string{"http://" + p.app.APIAddr().String()},
+		admins: []string{"http://" + p.app.AdminAddr().String()},
+	}
+	if !in.credentials() {
+		t.Fatal("no credentials")
+	}
+	return newCollecting(&cluster{installation: in, pool: p.app.Queries.Pool}, p.app.Commands.Store)
 }
 
 // From all seven types of sources to webhooks: events of the first visit are no news; later additions, cancellations
@@ -255,29 +143,10 @@ func TestFromSitesToWebhooks(t *testing.T) {
 		first = append(first, title)
 	}
 	c := collectingHere(t, accounts)
-	var feed struct {
-		ID string `json:"id"`
-	}
-	if err := c.post(c.api+"/feeds/events", c.key, map[string]any{"name": "Concerts", "description": "In town"},
-		&feed); err != nil {
-		t.Fatal(err)
-	}
-	c.feed = feed.ID
 	var sources []uuid.UUID
 	attach := func(source adminclient.NewSource) {
-		t.Helper()
 		source.Timezone = "Europe/Amsterdam"
-		created, err := c.client.AddSource(t.Context(), source)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sources = append(sources, created.ID)
-		if err := c.post(c.api+"/feeds/events/"+c.feed+"/sources", c.key, map[string]any{
-			"sourceType": source.Type,
-			"sourceId":   created.ID,
-		}, nil); err != nil {
-			t.Fatal(err)
-		}
+		sources = append(sources, c.attach(source))
 	}
 	for _, h := range houses {
 		attach(adminclient.NewSource{Type: h.sourceType, URL: h.address()})
@@ -329,7 +198,7 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	if len(both) != 1 {
 		t.Fatalf("the concert is %d events", len(both))
 	}
-	if split, err := c.client.SplitHappening(t.Context(), both[0]); err != nil || len(split.Split) != 1 {
+	if split, err := c.client.SplitHappening(t.Context(), uuid.MustParse(both[0])); err != nil || len(split.Split) != 1 {
 		t.Fatalf("split: %+v, %v", split, err)
 	}
 	c.until("all is shown", c.caughtUp)

@@ -3,12 +3,9 @@ package app
 import (
 	"context"
 	"errors"
-	"log/slog"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/eventstore"
 	"carillon/projections"
 	"carillon/projections/sessionlock"
 )
@@ -35,24 +32,17 @@ var (
 			"for one.", nil, nil)
 )
 
-// consumerCollector reads the checkpoints at each scrape, so that every process reports the same of all consumers.
-type consumerCollector struct {
-	pool  *pgxpool.Pool
-	store eventstore.Store
-	lags  *lags
-	log   *slog.Logger
-}
-
-// read reports nothing without Postgres, and no lag without the event store.
-func (c *consumerCollector) read(ctx context.Context, to scrape) {
-	statuses, err := projections.Statuses(ctx, c.pool)
+// readCheckpoints reads the checkpoints, so that every process reports the same of all consumers. It reports nothing
+// without Postgres, and no lag without the event store.
+func (m *readModels) readCheckpoints(ctx context.Context, to scrape) {
+	statuses, err := projections.Statuses(ctx, m.stores.pool)
 	if err != nil {
-		c.log.Warn("metrics of consumers can't be read", "error", err)
+		m.log.Warn("metrics of consumers can't be read", "error", err)
 		return
 	}
 	for _, s := range statuses {
-		to.gauge(consumerStopped, oneIf(s.Stopped != ""), s.Name)
-		to.gauge(consumerRunning, oneIf(s.Process != ""), s.Name)
+		to.gauge(consumerStopped, boolToFloat(s.Stopped != ""), s.Name)
+		to.gauge(consumerRunning, boolToFloat(s.Process != ""), s.Name)
 		to.count(consumerEvents, float64(s.Events), s.Name)
 		to.gauge(consumerPosition, float64(s.Position.Commit), s.Name)
 		if v := s.Verified; v != nil {
@@ -60,7 +50,7 @@ func (c *consumerCollector) read(ctx context.Context, to scrape) {
 			to.gauge(consumerVerified, float64(v.At.Unix()), s.Name)
 		}
 	}
-	if holders, err := sessionlock.Holders(ctx, c.pool); err == nil { // else the statuses could not be read either
+	if holders, err := sessionlock.Holders(ctx, m.stores.pool); err == nil { // else the statuses could not be read either
 		strange := 0
 		for _, holder := range holders {
 			if holder.Stranger != "" {
@@ -69,19 +59,19 @@ func (c *consumerCollector) read(ctx context.Context, to scrape) {
 		}
 		to.gauge(strangeLocks, float64(strange))
 	}
-	if err := c.collectLags(ctx, statuses, to); err != nil {
-		c.log.Warn("how far consumers are behind can't be read", "error", err)
+	if err := m.collectLags(ctx, statuses, to); err != nil {
+		m.log.Warn("how far consumers are behind can't be read", "error", err)
 	}
 }
 
-func (c *consumerCollector) collectLags(ctx context.Context, statuses []projections.Status, to scrape) error {
-	head, err := c.store.Head(ctx)
+func (m *readModels) collectLags(ctx context.Context, statuses []projections.Status, to scrape) error {
+	head, err := m.stores.store.Head(ctx)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, s := range statuses {
-		lag, err := c.lags.of(ctx, s, head)
+		lag, err := m.lags.of(ctx, s, head)
 		switch {
 		case errors.Is(err, errNoConsumer): // of another build
 		case err != nil:

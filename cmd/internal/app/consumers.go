@@ -8,7 +8,10 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/config"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/autodisable"
+	"carillon/command/delivery/cascade"
+	"carillon/command/delivery/dispatching"
+	"carillon/command/delivery/sending"
 	"carillon/command/retire"
 	"carillon/eventstore"
 	"carillon/projections"
@@ -48,12 +51,12 @@ func consumers() []consumer {
 		})
 	}
 	for _, m := range managers {
-		p := m.fresh()
+		traits := m.fresh(nil).Traits()
 		list = append(list, consumer{
-			name:   p.Name(),
+			name:   traits.Name,
 			role:   m.role,
 			kind:   "process",
-			filter: p.Filter(),
+			filter: traits.Filter,
 		})
 	}
 	return list
@@ -71,7 +74,7 @@ func ReadModels() []projections.ReadModel {
 // processManager is one of the process managers. Each run of it wants a fresh one.
 type processManager struct {
 	role  string // of the processes that run it
-	fresh func() eventstore.ProcessManager
+	fresh func(*projections.Tables) eventstore.ProcessManager
 }
 
 // reactions holds the dependencies of process managers.
@@ -80,10 +83,10 @@ type reactions struct {
 	seal      func(ctx context.Context, at eventstore.Position) error
 	tombstone func(ctx context.Context, stream string) error
 	commands  *command.Commands
-	holdings  delivery.Holdings
-	handoff   delivery.Handoff
-	tracer    delivery.Tracer
-	policy    delivery.HealthPolicy
+	holdings  cascade.Holdings
+	handoff   sending.Handoff
+	tracer    dispatching.Tracer
+	policy    autodisable.Policy
 	// keepHappenings is how long happenings are kept after they are over; 0 means forever.
 	keepHappenings time.Duration
 	log            *slog.Logger
@@ -92,21 +95,21 @@ type reactions struct {
 // processManagers lists every process manager. Without reactions they have names and filters, and can't be run.
 func processManagers(with reactions) []processManager {
 	return []processManager{
-		{config.RoleDispatch, func() eventstore.ProcessManager {
-			return delivery.NewDeletionCascade(with.store, with.holdings)
+		{config.RoleDispatch, func(*projections.Tables) eventstore.ProcessManager {
+			return cascade.New(with.store, with.holdings)
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager {
-			d := delivery.NewDispatcher(with.store, with.handoff)
+		{config.RoleDispatch, func(*projections.Tables) eventstore.ProcessManager {
+			d := dispatching.New(with.store, with.handoff)
 			d.Tracer = with.tracer
 			return d
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager {
-			return delivery.NewDestinationHealth(with.store, with.policy, with.log)
+		{config.RoleDispatch, func(*projections.Tables) eventstore.ProcessManager {
+			return autodisable.New(with.store, with.policy, with.log)
 		}},
-		{config.RoleCollect, func() eventstore.ProcessManager {
-			return adapters.NewFeedCuration(with.store, with.commands, with.keepHappenings, with.log)
+		{config.RoleCollect, func(tables *projections.Tables) eventstore.ProcessManager {
+			return adapters.NewFeedCuration(tables, with.store, with.commands, with.keepHappenings, with.log)
 		}},
-		{config.RoleDispatch, func() eventstore.ProcessManager {
+		{config.RoleDispatch, func(*projections.Tables) eventstore.ProcessManager {
 			return retire.NewRemover(with.store, with.seal, with.tombstone)
 		}},
 	}

@@ -36,18 +36,18 @@ type deletedStreams struct {
 	known map[string]struct{}
 }
 
-func (a *App) watchDeletedStreams() {
+func (s *stores) watchDeletedStreams() {
 	watched := &deletedStreams{
-		eventStore: a.base.store,
-		log:        a.log,
+		eventStore: s.store,
+		log:        s.log,
 		count: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "carillon_eventstore_deleted_streams_total",
 			Help: "Streams that this process needed and another client of the event store has deleted.",
 		}),
 		known: map[string]struct{}{},
 	}
-	a.Metrics.MustRegister(watched.count)
-	a.base.store = watched
+	s.Metrics.MustRegister(watched.count)
+	s.store = watched
 }
 
 // Append implements eventstore.Store.
@@ -55,7 +55,7 @@ func (s *deletedStreams) Append(
 	ctx context.Context, stream string, expected eventstore.Revision, events []eventstore.Proposed,
 ) (eventstore.Appended, error) {
 	appended, err := s.eventStore.Append(ctx, stream, expected, events)
-	s.look(stream, err)
+	s.report(stream, err)
 	return appended, err
 }
 
@@ -65,7 +65,7 @@ func (s *deletedStreams) Read(
 ) iter.Seq2[eventstore.Recorded, error] {
 	return func(yield func(eventstore.Recorded, error) bool) {
 		for recorded, err := range s.eventStore.Read(ctx, stream, from) {
-			s.look(stream, err)
+			s.report(stream, err)
 			if !yield(recorded, err) {
 				return
 			}
@@ -73,8 +73,8 @@ func (s *deletedStreams) Read(
 	}
 }
 
-// look reports a stream once.
-func (s *deletedStreams) look(stream string, err error) {
+// report reports a stream once.
+func (s *deletedStreams) report(stream string, err error) {
 	if err == nil || !errors.Is(err, eventstore.ErrStreamDeleted) {
 		return
 	}

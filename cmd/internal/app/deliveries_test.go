@@ -3,7 +3,6 @@ package app_test
 import (
 	"bytes"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/eventstore"
 )
@@ -22,7 +20,7 @@ func TestDelivery_signedAndShown(t *testing.T) {
 	url, arrived := p.endpoint(statuses(200))
 	destination := p.connect("crm", url, 0)
 	first := p.secrets("crm")[0]
-	event := p.announce("storm", uuid.Nil)
+	event := p.announce("storm")
 	webhook := p.await(arrived)
 	verified(t, webhook, first.secret)
 	id := deliveryOf(event, destination)
@@ -113,99 +111,6 @@ func TestDelivery_retriedAndReplayed(t *testing.T) {
 	})
 }
 
-// A delivery in flight is not replayed. Another driver sends it at the same time, and records its attempt first.
-func TestDelivery_twoDriversRace(t *testing.T) {
-	p := shared(t)
-	answer := make(chan struct{})
-	url, arrived := p.endpoint(func(http.ResponseWriter, *http.Request, int) { p.untilClosed(answer) })
-	destination := p.connect("crm", url, 0)
-	id := deliveryOf(p.publish(), destination)
-	p.await(arrived)
-	p.delivery(id, "is being sent", func(d map[string]any) bool { return d["status"] == "delivering" })
-	if message := p.refused(http.MethodPost, "/events/deliveries/"+id+"/replay", nil, http.StatusConflict,
-		"ALREADY_EXISTS"); !strings.Contains(message, "being sent") {
-		t.Errorf("message = %s", message)
-	}
-	command := delivery.RecordAttempt{
-		Organization: p.organization,
-		Destination:  uuid.MustParse(destination),
-		Number:       1,
-		Trigger:      delivery.Automatic,
-		At:           time.Now().UTC().Truncate(time.Microsecond),
-		Outcome:      delivery.Outcome{FailureReason: "timeout", ErrorMessage: "the endpoint did not answer"},
-	}
-	metadata := eventstore.Metadata{Organization: p.organization, Actor: "deliverer"}
-	if _, err := delivery.Aggregate.Execute(t.Context(), p.app.Commands.Store, uuid.MustParse(id),
-		command, delivery.Options{Metadata: metadata}); err != nil {
-		t.Fatal(err)
-	}
-	close(answer)
-	raced := p.attempted(id, 2)
-	attempts, ok := raced["attempts"].([]any)
-	if !ok || len(attempts) != 2 {
-		t.Fatalf("attempts = %v", raced["attempts"])
-	}
-	first, _ := attempts[0].(map[string]any)
-	second, _ := attempts[1].(map[string]any)
-	if first["renumberedFrom"] != nil || second["renumberedFrom"] != 1.0 || second["attemptNumber"] != 2.0 {
-		t.Errorf("attempts = %v, want the second renumbered from 1", attempts)
-	}
-	if raced["status"] != "succeeded" {
-		t.Errorf("status = %v: it arrived", raced["status"])
-	}
-}
-
-// The answer of an endpoint is shown with each attempt, and decides whether another follows.
-func TestDelivery_answersOfEndpoints(t *testing.T) {
-	p := shared(t)
-	elsewhere := make(chan struct{}, 10)
-	events, ids := map[string]string{}, map[string]string{}
-	cases := map[string]struct {
-		answer       answers
-		status, body any
-		reason       any
-		attempts     float64
-	}{
-		"redirect": {func(w http.ResponseWriter, r *http.Request, _ int) {
-			if r.URL.Path != "/hook" {
-				elsewhere <- struct{}{}
-			}
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		}, 307.0, "", "redirect", 3},
-		"long": {func(w http.ResponseWriter, _ *http.Request, _ int) {
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write([]byte(strings.Repeat("ü", 10_001)))
-		}, 400.0, strings.Repeat("ü", 10_000) + "… [truncated]", "http_status", 3},
-		"cut": {func(http.ResponseWriter, *http.Request, int) { panic(http.ErrAbortHandler) }, nil, nil, "connection", 3},
-		"accepted": {func(w http.ResponseWriter, _ *http.Request, _ int) {
-			w.WriteHeader(http.StatusAccepted)
-			_, _ = w.Write([]byte("queued"))
-		}, 202.0, "queued", nil, 1},
-		"gone": {statuses(410), 410.0, "", "gone", 1},
-	}
-	for name, tt := range cases {
-		url, _ := p.endpoint(tt.answer)
-		ids[name] = p.connect(name, url, 0)
-	}
-	event := p.publish()
-	for name, tt := range cases {
-		events[name] = deliveryOf(event, ids[name])
-		got := p.settled(events[name], map[bool]string{true: "failed", false: "succeeded"}[tt.reason != nil])
-		attempt := lastAttempt(t, got)
-		if attempt["responseStatus"] != tt.status || attempt["responseBody"] != tt.body ||
-			attempt["failureReason"] != tt.reason ||
-			(attempt["errorMessage"] == nil) != (tt.reason == nil) || got["attemptCount"] != tt.attempts {
-			t.Errorf("%s: %v attempts, %.300v", name, got["attemptCount"], attempt)
-		}
-	}
-	if reason, _ := p.status("gone", "auto_disabled")["statusReason"].(string); !strings.Contains(reason, "410") {
-		t.Errorf("statusReason = %q", reason)
-	}
-	if len(elsewhere) > 0 {
-		t.Error("a redirect was followed")
-	}
-}
-
 // A deletion ends waiting deliveries, those in flight end by themselves, and the deletion is finished if its process
 // died just then.
 func TestDestination_deletedInFlight(t *testing.T) {
@@ -258,34 +163,4 @@ func (p *process) finishesDeletion() {
 	p.eventually("its data key is gone", func() bool {
 		return p.count("SELECT count(*) FROM carillon.data_keys WHERE id = $1", id) == 0
 	})
-}
-
-// A delivery that waits for its retry waits for its destination as well, which is disabled meanwhile.
-func TestDestination_disabledKeepsPending(t *testing.T) {
-	p := shared(t)
-	answer := make(chan struct{})
-	disabledURL, disabled := p.endpoint(func(w http.ResponseWriter, r *http.Request, n int) {
-		p.untilClosed(answer)
-		statuses(500, 200)(w, r, n)
-	})
-	clockURL, clock := p.endpoint(statuses(500, 200))
-	destination := p.connect("crm", disabledURL, 0)
-	id := deliveryOf(p.publish(), destination)
-	p.await(disabled)
-	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "disabled"}, http.StatusOK)
-	close(answer) // a request in flight ends as it does
-	p.attempted(id, 1)
-	p.connect("clock", clockURL, 0)
-	p.publish() // for the clock alone: its retry comes after that of the other would have come
-	p.await(clock)
-	p.await(clock)
-	if waiting := p.attempted(id, 1); waiting["status"] != "pending" || len(disabled) > 0 {
-		t.Errorf("while it is disabled: %v", waiting)
-	}
-	p.call(http.MethodPatch, destinations+"crm", map[string]any{"status": "enabled"}, http.StatusOK)
-	p.await(disabled)
-	p.settled(id, "succeeded")
-	if n := p.total(destinations + "crm/deliveries"); n != 1 {
-		t.Errorf("%v deliveries, want none made while it was disabled", n)
-	}
 }

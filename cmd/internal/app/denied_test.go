@@ -22,10 +22,10 @@ func TestCollectorsKeepFromDenied(t *testing.T) {
 	t.Cleanup(server.Close)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	collectors, err := Collectors(Collecting{
-		Allow:     loopback,
-		Deny:      loopback,
-		Unhurried: true,
-		Now:       time.Now,
+		Allow:       loopback,
+		Deny:        loopback,
+		NoHostDelay: true,
+		Now:         time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -32,11 +32,11 @@ type expiries struct {
 
 // watch logs them once a day each, until the context ends.
 func (e *expiries) watch(ctx context.Context) {
-	told := map[string]time.Time{} // by organization and fingerprint
+	logged := map[string]time.Time{} // by organization and fingerprint
 	ticker := time.NewTicker(expiryPause)
 	defer ticker.Stop()
 	for {
-		e.tell(ctx, told)
+		e.warn(ctx, logged)
 		select {
 		case <-ctx.Done():
 			return
@@ -45,8 +45,8 @@ func (e *expiries) watch(ctx context.Context) {
 	}
 }
 
-// tell logs those that were not logged lately.
-func (e *expiries) tell(ctx context.Context, told map[string]time.Time) {
+// warn logs those that were not logged lately.
+func (e *expiries) warn(ctx context.Context, logged map[string]time.Time) {
 	now := e.now()
 	list, total, err := e.soon(ctx, mostExpiring)
 	if err != nil {
@@ -55,17 +55,17 @@ func (e *expiries) tell(ctx context.Context, told map[string]time.Time) {
 		}
 		return
 	}
-	for key, at := range told {
+	for key, at := range logged {
 		if now.Sub(at) >= expiryAgain {
-			delete(told, key)
+			delete(logged, key)
 		}
 	}
 	for _, c := range list {
 		key := c.Organization.String() + c.Fingerprint
-		if _, done := told[key]; done {
+		if _, done := logged[key]; done {
 			continue
 		}
-		told[key] = now
+		logged[key] = now
 		log := e.log.With("organization", c.Organization, "fingerprint", c.Fingerprint, "expires", c.NotAfter.UTC(),
 			"daysLeft", wholeDays(c.NotAfter, now))
 		if now.Before(c.NotAfter) {
@@ -76,8 +76,8 @@ func (e *expiries) tell(ctx context.Context, told map[string]time.Time) {
 		}
 	}
 	if more := total - len(list); more > 0 && len(list) > 0 {
-		if _, done := told[uuid.Nil.String()]; !done {
-			told[uuid.Nil.String()] = now
+		if _, done := logged[uuid.Nil.String()]; !done {
+			logged[uuid.Nil.String()] = now
 			e.log.Warn("more client certificates expire soon, or have", "more", more)
 		}
 	}

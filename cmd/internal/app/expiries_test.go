@@ -62,14 +62,14 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 	}
 	soon, later := set(31), set(90)
 	log.Project()
-	told := map[string]time.Time{}
+	before := map[string]time.Time{}
 	lines := func() int { return strings.Count(logged.String(), "client certificate") }
-	if e.tell(t.Context(), told); lines() != 0 || e.warnings() != nil {
+	if e.warn(t.Context(), before); lines() != 0 || e.warnings() != nil {
 		t.Errorf("31 days before:\n%s%v", logged.String(), e.warnings())
 	}
 	now = now.AddDate(0, 0, 2)
 	for range 3 { // once a day
-		e.tell(t.Context(), told)
+		e.warn(t.Context(), before)
 	}
 	want := `organization=` + soon.String() + ` fingerprint=print expires=2026-12-22T12:00:00.000Z daysLeft=29`
 	if lines() != 1 || !strings.Contains(logged.String(), want) || !strings.Contains(logged.String(), "expires soon") ||
@@ -84,7 +84,7 @@ func TestExpiringCertificatesAreReported(t *testing.T) {
 		t.Errorf("%v days are left", got)
 	}
 	now = now.AddDate(0, 0, 30)
-	if e.tell(t.Context(), told); lines() != 2 || !strings.Contains(logged.String(), "has expired") ||
+	if e.warn(t.Context(), before); lines() != 2 || !strings.Contains(logged.String(), "has expired") ||
 		!slices.Equal(days(), []float64{-1}) {
 		t.Errorf("afterwards:\n%s", logged.String())
 	}

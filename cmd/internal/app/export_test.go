@@ -7,7 +7,6 @@ import (
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
-	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/health"
 	"carillon/projections/items"
@@ -15,23 +14,15 @@ import (
 	"carillon/projections/sources"
 )
 
-// SizeOf is sizeOf.
-var SizeOf = sizeOf
-
 // Settle waits until the read models that a retirement changes show all that is recorded by now.
 func (a *App) Settle(ctx context.Context) error {
-	for _, model := range []projections.ReadModel{deliveries.ReadModel, publications.ReadModel, health.ReadModel,
-		items.ReadModel, sources.ReadModel} {
-		if err := a.Progress.Settle(ctx, a.base.store, model); err != nil {
-			return err
-		}
-	}
-	return nil
+	return a.readModels.runner.Newest(ctx, deliveries.ReadModel, publications.ReadModel, health.ReadModel,
+		items.ReadModel, sources.ReadModel)
 }
 
 // GateBy returns the gate of a process whose clock shows another time.
 func (a *App) GateBy(own func() time.Time) *irreversible.Gate {
-	gate := *a.gate
+	gate := *a.stores.gate
 	gate.Own = own
 	return &gate
 }
@@ -39,7 +30,7 @@ func (a *App) GateBy(own func() time.Time) *irreversible.Gate {
 // RetireAt retires, at another time than now, what is over for longer than the process keeps it. All is dispatched and
 // curated: tests don't wait until these save their checkpoints.
 func (a *App) RetireAt(ctx context.Context, at time.Time, change func(*retire.Retirer)) (events int, err error) {
-	r := a.retirer()
+	r := a.managers.retirer()
 	r.Lock = func(context.Context) (release func(), err error) { return func() {}, nil }
 	r.Now = func() time.Time { return at }
 	r.Pass = func(context.Context, irreversible.Act, irreversible.Due) (time.Time, error) { return at, nil }

@@ -3,8 +3,8 @@ package app
 import (
 	"syscall"
 
-	"carillon/command/delivery"
 	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/command/egress"
 )
 
@@ -22,7 +22,7 @@ const (
 // process's limit of open files. Without files requests of all organizations fail, which counts as failures of their
 // destinations, and so does the event store. Requests get the larger part: some of them hang.
 func connectionsFor(files uint64) (inFlight, idle int) {
-	inFlight, idle = delivery.DefaultSettings.InFlight, maxIdle
+	inFlight, idle = sending.DefaultSettings.InFlight, maxIdle
 	room := (files - min(filesOfOthers, files/2)) / 2
 	if files == 0 || room >= uint64(inFlight+idle) { //nolint:gosec // neither is negative
 		return inFlight, idle
@@ -62,13 +62,22 @@ func filesAllowed() uint64 {
 	return allowed.Cur
 }
 
+// RequestsAtOneTime returns how many files this process may have open, how many requests of webhooks may be in flight
+// at one time, and how many usually may.
+func RequestsAtOneTime() (files uint64, inFlight, usually int) {
+	files = filesAllowed()
+	inFlight, _ = connectionsFor(files)
+	return files, inFlight, sending.DefaultSettings.InFlight
+}
+
 // deliverySettings are those that the process has files for.
-func (a *App) deliverySettings() schedule.Settings {
-	files, settings := filesAllowed(), delivery.DefaultSettings
-	if settings.InFlight, _ = connectionsFor(files); settings.InFlight < delivery.DefaultSettings.InFlight {
-		a.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit "+
+func (p *process) deliverySettings() schedule.Settings {
+	settings := sending.DefaultSettings
+	files, inFlight, usually := RequestsAtOneTime()
+	if settings.InFlight = inFlight; inFlight < usually {
+		p.log.Warn("this process may have few files open, so fewer webhooks are sent at one time: raise its limit (ulimit "+
 			"-n, LimitNOFILE)",
-			"files", files, "atOneTime", settings.InFlight, "usually", delivery.DefaultSettings.InFlight)
+			"files", files, "atOneTime", inFlight, "usually", usually)
 	}
 	return settings
 }

@@ -29,7 +29,7 @@ var DevelopmentOrganization = uuid.MustParse("0d000000-0000-4000-8000-0000000000
 func (a *App) DevelopmentKey(ctx context.Context) (key string, err error) {
 	defer func() {
 		if err == nil {
-			a.keyless.Store(false)
+			a.servers.keyless.Store(false)
 		}
 	}()
 	key, err = dev.ReadKey(a.cfg.DataDir)
@@ -92,8 +92,8 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 		}
 		key, err = a.DevelopmentKey(ctx)
 	}
-	api, admin := a.baseURL(), "http://"+hostPort(a.AdminAddr())
-	link, _, err := a.consoleLink(ctx, adminapi.ConsoleVisitor{
+	api, admin := a.servers.baseURL(), "http://"+hostPort(a.AdminAddr())
+	link, _, err := a.servers.consoleLink(ctx, adminapi.ConsoleVisitor{
 		Organization: DevelopmentOrganization,
 		Person:       "developer",
 	})
@@ -123,16 +123,6 @@ func (a *App) Welcome(ctx context.Context, out io.Writer) error {
 
 `, api, admin, key, a.cfg.DataDir, DevelopmentOrganization, a.demoCommand(), link, a.listenCommand())
 	return err
-}
-
-// consoleLink makes a login link to the console of this process.
-func (a *App) consoleLink(ctx context.Context, of adminapi.ConsoleVisitor) (
-	url string, expires time.Time, err error) {
-	path, expires, err := console.NewLink(ctx, a.sessions, of, time.Now())
-	if !a.cfg.Is(config.RoleAPI) {
-		return path, expires, err // another process serves it
-	}
-	return a.baseURL() + path, expires, err
 }
 
 // demoCommand is the command line that shows the demo on this server.
@@ -173,14 +163,6 @@ func Quoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// baseURL is the API's URL on this machine.
-func (a *App) baseURL() string {
-	if a.cfg.TLSCert != "" {
-		return "https://" + hostPort(a.APIAddr())
-	}
-	return "http://" + hostPort(a.APIAddr())
 }
 
 // hostPort is an address to connect to: a server that listens everywhere is also here.

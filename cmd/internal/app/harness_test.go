@@ -3,14 +3,10 @@ package app_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +15,6 @@ import (
 
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
-	"carillon/cmd/internal/dev"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
 	"carillon/command"
@@ -35,9 +30,9 @@ type process struct {
 	organization uuid.UUID // of the test
 	key          string    // of the organization
 
-	alsoLog   []io.Writer
-	unhurried bool
-	look      time.Duration // see app.App
+	alsoLog     []io.Writer
+	noHostDelay bool
+	look        time.Duration // see config.Config
 
 	close func()
 }
@@ -135,12 +130,12 @@ func (p *process) open() {
 	p.Helper()
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(append(p.alsoLog, p.Output())...), nil))
 	ctx, cancel := context.WithCancel(context.Background())
+	p.cfg.NoHostDelay, p.cfg.SearchEvery = p.noHostDelay, p.look
 	a, err := app.Open(ctx, p.cfg, log)
 	if err != nil {
 		cancel()
 		p.Fatal(err)
 	}
-	a.Unhurried, a.Look = p.unhurried, p.look
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
 	p.app = a
@@ -181,23 +176,7 @@ func (p *process) call(method, path string, body any, want int) map[string]any {
 // try sends a request and decodes the data, or the error, of its answer.
 func (p *process) try(method, path string, body any) (status int, data map[string]any) {
 	p.Helper()
-	var sent io.Reader
-	if body != nil {
-		raw, err := json.Marshal(body)
-		if err != nil {
-			p.Fatal(err)
-		}
-		sent = bytes.NewReader(raw)
-	}
-	request, err := http.NewRequestWithContext(p.Context(), method, "http://"+p.app.APIAddr().String()+path, sent)
-	if err != nil {
-		p.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+p.key)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	status, raw := p.send(request)
+	status, raw := p.request(method, "http://"+p.app.APIAddr().String()+path, p.key, body)
 	var envelope struct {
 		Success bool           `json:"success"`
 		Data    map[string]any `json:"data"`
@@ -210,6 +189,27 @@ func (p *process) try(method, path string, body any) (status int, data map[strin
 		return status, envelope.Data
 	}
 	return status, envelope.Error
+}
+
+// request sends a request with a token, and returns the status and body of its answer.
+func (p *process) request(method, url, token string, body any) (status int, answer []byte) {
+	p.Helper()
+	var sent []byte
+	var err error
+	if body != nil {
+		if sent, err = json.Marshal(body); err != nil {
+			p.Fatal(err)
+		}
+	}
+	request, err := http.NewRequestWithContext(p.Context(), method, url, bytes.NewReader(sent))
+	if err != nil {
+		p.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return p.send(request)
 }
 
 // send sends a request and returns the status and body of its answer.
@@ -226,13 +226,43 @@ func (p *process) send(request *http.Request) (status int, body []byte) {
 	return response.StatusCode, body
 }
 
+// raw is an answer's body as it came.
+func (p *process) raw(path string) []byte {
+	p.Helper()
+	_, body := p.request(http.MethodGet, "http://"+p.app.APIAddr().String()+path, p.key, nil)
+	return body
+}
+
+// adminToken is the one of the operator.
+func (p *process) adminToken() string {
+	p.Helper()
+	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
+	if err != nil {
+		p.Fatal(err)
+	}
+	return token
+}
+
+// admin asks the admin listener.
+func (p *process) admin(method, path string) (status int, body string) {
+	p.Helper()
+	status, raw := p.request(method, "http://"+p.app.AdminAddr().String()+path, p.adminToken(), nil)
+	return status, string(raw)
+}
+
+func (p *process) metrics() string {
+	p.Helper()
+	_, body := p.request(http.MethodGet, "http://"+p.app.AdminAddr().String()+"/metrics", "", nil)
+	return string(body)
+}
+
 // received is a webhook as it arrived.
 type received struct {
 	header http.Header
 	body   []byte
 }
 
-// serve runs an endpoint on loopback, trusted through the development authority, and gives the address of its hook.
+// serve runs an endpoint on loopback, trusted through the development authority, and returns the address of its hook.
 func (p *process) serve(handle http.HandlerFunc) (hook string) {
 	p.Helper()
 	return p.serveAll(handle) + "/hook"
@@ -249,38 +279,7 @@ func (p *process) untilClosed(c <-chan struct{}) {
 // serveAll is serve for an endpoint with several hooks, and returns what their addresses begin with.
 func (p *process) serveAll(handle http.HandlerFunc) (address string) {
 	p.Helper()
-	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	certificate, err := authority.Certificate()
-	if err != nil {
-		p.Fatal(err)
-	}
-	server := httptest.NewUnstartedServer(handle)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	server.StartTLS()
-	p.Cleanup(server.Close)
-	return server.URL
-}
-
-// receiver is an endpoint that takes webhooks from all sides at once.
-func (p *process) receiver(answer func(n int) int) (url string, arrived <-chan received) {
-	p.Helper()
-	webhooks := make(chan received, 100)
-	var n atomic.Int32
-	url = p.serve(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost {
-			return // the probe
-		}
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			p.Errorf("receive: %v", err)
-		}
-		w.WriteHeader(answer(int(n.Add(1))))
-		webhooks <- received{r.Header.Clone(), body}
-	})
-	return url, webhooks
+	return serveTLS(p.TB, p.cfg.DataDir, handle)
 }
 
 func (p *process) await(arrived <-chan received) received {
@@ -296,43 +295,13 @@ func (p *process) await(arrived <-chan received) received {
 
 func (p *process) publish() uuid.UUID {
 	p.Helper()
-	made, err := p.app.Commands.Publish(p.Context(), command.Caller{Actor: "operator", RequestID: uuid.New()},
-		command.Publish{
-			Type:         "news.item.added",
-			Source:       "/news",
-			Subject:      "storm",
-			Organization: p.organization,
-			Data:         []byte(`{"id":"7","title":"Storm"}`),
-		})
-	if err != nil {
-		p.Fatal(err)
-	}
-	return made.ID
+	return p.announce("storm")
 }
 
 // settled polls a delivery until it has a status.
 func (p *process) settled(id, status string) map[string]any {
 	p.Helper()
 	return p.delivery(id, "is "+status, func(d map[string]any) bool { return d["status"] == status })
-}
-
-func (p *process) subscribed(answer func(int) int) (secret string, arrived <-chan received) {
-	p.Helper()
-	url, arrived := p.receiver(answer)
-	destination := p.call(http.MethodPost, "/events/destinations", map[string]any{
-		"name":   "CRM",
-		"config": map[string]any{"url": url},
-	}, http.StatusCreated)
-	if validation, ok := destination["validation"].(map[string]any); !ok || validation["reachable"] != true {
-		p.Errorf("validation = %v, want reachable", destination["validation"])
-	}
-	first, ok := destination["secrets"].([]any)[0].(map[string]any)
-	if !ok {
-		p.Fatalf("secrets = %v", destination["secrets"])
-	}
-	p.call(http.MethodPost, fmt.Sprintf("/events/destinations/%s/subscriptions", destination["id"]),
-		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"}, http.StatusCreated)
-	return fmt.Sprint(first["secret"]), arrived
 }
 
 func (p *process) restart() {

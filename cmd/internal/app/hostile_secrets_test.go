@@ -147,9 +147,9 @@ func (b *burgled) lieNowhereOpen(inPostgres bool) {
 			t.Errorf("an old epoch key is in %v", where)
 		}
 	}
-	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(told, inPath) ||
-		!strings.Contains(told, hook+"services/…") {
-		t.Errorf("after the deletion, the audit shows %s", told)
+	if _, audit := b.admin(http.MethodGet, "/admin/audit/destinations/"+named); strings.Contains(audit, inPath) ||
+		!strings.Contains(audit, hook+"services/…") {
+		t.Errorf("after the deletion, the audit shows %s", audit)
 	}
 	b.restart()
 	if got := b.shown("stays"); got != want {
@@ -191,9 +191,9 @@ func (b *burgled) deliversToSecrets(name, path, alone string) (hook string) {
 		b.Errorf("the owner is shown %s, want %s", got, url)
 	}
 	secret, _, _ := strings.Cut(strings.TrimPrefix(path, "services/T0/"), "?")
-	if _, told := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(told, secret) ||
-		!strings.Contains(told, hook+"services/…") {
-		b.Errorf("the audit shows %s", told)
+	if _, audit := b.admin(http.MethodGet, "/admin/audit/destinations/"+id); strings.Contains(audit, secret) ||
+		!strings.Contains(audit, hook+"services/…") {
+		b.Errorf("the audit shows %s", audit)
 	}
 	return hook
 }
@@ -211,7 +211,7 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 		ClientCAs:  authority.Pool(),
 	})
 	id := b.connect("certified", r.URL+"/hook", 0)
-	told := func(want string) {
+	shows := func(want string) {
 		b.Helper()
 		if tested := fmt.Sprint(b.call(http.MethodPost, destinations+"certified/test", nil,
 			http.StatusOK)); !strings.Contains(tested, want) {
@@ -221,9 +221,9 @@ func (b *burgled) showsCertificates() (first, second mtlstest.Pair) {
 			b.Errorf("the attempts say %s", attempts)
 		}
 	}
-	told("client certificate")
+	shows("client certificate")
 	b.certify(stranger.Issue("foreign", nil))
-	told("your organization's")
+	shows("your organization's")
 	if len(r.Shown()) > 0 {
 		b.Errorf("it let in %v", r.Shown())
 	}

@@ -17,7 +17,7 @@ var (
 	deliveriesFailed = prometheus.NewDesc("carillon_deliveries_failed",
 		"Deliveries whose retries are used up.", nil, nil)
 	deliveriesByState = prometheus.NewDesc("carillon_deliveries",
-		"Deliveries by state, of all organizations. Pending ones (waiting, retrying, delivering) only up to 20,000.",
+		"Deliveries by state, of all organizations.",
 		[]string{"state"}, nil)
 	destinationsAutoDisabled = prometheus.NewDesc("carillon_destinations_auto_disabled",
 		"Destinations that were disabled because of their failures.", nil, nil)
@@ -31,34 +31,32 @@ var (
 
 // readInstallation reads totals of the whole installation, so that every process reports the same. It reports what it
 // could read within the scrape timeout.
-func (a *App) readInstallation(ctx context.Context, to scrape) {
-	if dir := a.storeDir(); dir != "" {
+func (m *readModels) readInstallation(ctx context.Context, to scrape) {
+	if dir := m.storeDir(); dir != "" {
 		to.gauge(eventStoreSize, float64(sizeOf(dir)))
 	}
-	totals, err := a.Queries.InstallationTotals(ctx, time.Now())
+	totals, err := m.queries.InstallationTotals(ctx, time.Now())
 	if err != nil {
-		a.log.Warn("delivery totals unavailable", "error", err)
+		m.log.Warn("delivery totals unavailable", "error", err)
 	} else {
 		to.gauge(deliveriesPending, float64(totals.Pending()))
 		to.gauge(deliveriesOverdue, totals.Overdue.Seconds())
 		to.gauge(deliveriesFailed, float64(totals.Failed))
 		for _, state := range deliverystate.States() {
-			if n, known := totals.In(state); known {
-				to.gauge(deliveriesByState, float64(n), string(state))
-			}
+			to.gauge(deliveriesByState, float64(totals.By[state]), string(state))
 		}
 		to.gauge(destinationsAutoDisabled, float64(totals.AutoDisabled))
 	}
-	states, err := a.Queries.CountSources(ctx)
+	states, err := m.queries.CountSources(ctx)
 	if err != nil {
-		a.log.Warn("source totals unavailable", "error", err)
+		m.log.Warn("source totals unavailable", "error", err)
 	}
 	for state, n := range states {
 		to.gauge(sourcesByState, float64(n), state)
 	}
-	size, err := a.Queries.DatabaseSize(ctx)
+	size, err := m.queries.DatabaseSize(ctx)
 	if err != nil {
-		a.log.Warn("database size unavailable", "error", err)
+		m.log.Warn("database size unavailable", "error", err)
 		return
 	}
 	to.gauge(postgresSize, float64(size))

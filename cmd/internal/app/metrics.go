@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/front"
-	"carillon/command/delivery"
 	"carillon/eventstore/panics"
 )
 
@@ -50,8 +50,8 @@ var (
 )
 
 // readConnections reads how many callers are connected.
-func (a *App) readConnections(_ context.Context, to scrape) {
-	for name, listener := range map[string]*front.Bounded{"api": a.listeners.api, "admin": a.listeners.admin} {
+func (s *servers) readConnections(_ context.Context, to scrape) {
+	for name, listener := range map[string]*front.Bounded{"api": s.listeners.api, "admin": s.listeners.admin} {
 		if listener == nil { // not a role of this process
 			continue
 		}
@@ -69,37 +69,15 @@ func readPanics(_ context.Context, to scrape) {
 	}
 }
 
-func oneIf(yes bool) float64 {
+func boolToFloat(yes bool) float64 {
 	if yes {
 		return 1
 	}
 	return 0
 }
 
-// deliveryMetrics registers the metrics of delivery and returns the function that counts an attempt.
-func (a *App) deliveryMetrics() func(delivery.Attempt) {
-	attempts := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "carillon_delivery_attempt_seconds", Help: "Delivery attempts by outcome and trigger.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	}, []string{"outcome", "trigger"})
-	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_delivery_queued", Help: "Deliveries that wait in this process.",
-	}, func() float64 { n, _ := a.deliverer.Load(); return float64(n) })
-	running := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_delivery_in_flight", Help: "Requests of this process in flight.",
-	}, func() float64 { _, n := a.deliverer.Load(); return float64(n) })
-	a.Metrics.MustRegister(attempts, queued, running)
-	return func(at delivery.Attempt) {
-		outcome := string(at.FailureReason)
-		if outcome == "" {
-			outcome = "succeeded"
-		}
-		attempts.WithLabelValues(outcome, string(at.Trigger)).Observe(at.Duration.Seconds())
-	}
-}
-
 // limitMetrics registers the metric of limits and returns the function that counts a refusal.
-func (a *App) limitMetrics() func(organization.Limit) {
+func (p *process) limitMetrics() func(organization.Limit) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "carillon_limit_refusals_total", Help: "Requests refused because their organization has reached a limit.",
 	}, []string{"limit"})
@@ -109,26 +87,17 @@ func (a *App) limitMetrics() func(organization.Limit) {
 	for _, bound := range organization.Bounds() {
 		refused.WithLabelValues(string(bound))
 	}
-	a.Metrics.MustRegister(refused)
+	p.Metrics.MustRegister(refused)
 	return func(limit organization.Limit) { refused.WithLabelValues(string(limit)).Inc() }
 }
 
-// storeMetrics registers the metrics of the event store: of the connection to a server, and of the embedded node.
-func (a *App) storeMetrics() {
-	a.Metrics.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "carillon_eventstore_resubscribed_total",
-		Help: "Subscriptions that the event store dropped because of a burst, each of which went on at once.",
-	}, func() float64 {
-		if a.base.server == nil {
-			return 0
-		}
-		return float64(a.base.server.Resubscribed())
-	}))
-	if a.base.full == nil {
-		return
-	}
-	a.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "carillon_eventstore_writable", Help: "0 while the embedded event store refuses appends because its disk is " +
-			"full, else 1.",
-	}, func() float64 { return oneIf(!a.base.full()) }))
+// processMetrics registers the metrics of any process.
+func (p *process) processMetrics() {
+	p.Metrics.MustRegister(
+		buildInfo(ThisBuild),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		scraped(readPanics),
+	)
+	p.refused = p.limitMetrics()
 }

@@ -5,14 +5,15 @@ package app_test
 import (
 	"context"
 	"errors"
-	"hash/fnv"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
+	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,68 @@ import (
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node"
 )
+
+// announceMany publishes events with a subject each.
+func (p *process) announceMany(n int) {
+	p.Helper()
+	var publishers sync.WaitGroup
+	for i := range 16 {
+		publishers.Go(func() {
+			for range n/16 + min(1, max(0, n%16-i)) {
+				p.announce(uuid.NewString())
+			}
+		})
+	}
+	publishers.Wait()
+}
+
+// succeeded waits until that many deliveries of a destination are recorded as succeeded. An older Postgres has yet to
+// hear of the destination.
+func (p *process) succeeded(destination string, n int) {
+	p.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Minute); ; <-tick.C {
+		_, page := p.try(http.MethodGet, destinations+destination+"/deliveries?status=succeeded&limit=1", nil)
+		if total, known := page["total"].(float64); known && total >= float64(n) {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Fatalf("%s has fewer than %d deliveries that succeeded", destination, n)
+		}
+	}
+}
+
+// backup copies the database, while no process runs, and returns the copy's address.
+func (p *process) backup() config.Address {
+	p.Helper()
+	ctx := context.WithoutCancel(p.Context())
+	conn, err := pgx.Connect(ctx, p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	original := conn.Config().Database
+	_ = conn.Close(ctx)
+	elsewhere, err := url.Parse(p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		p.Fatal(err)
+	}
+	elsewhere.Path = "/postgres"
+	admin, err := pgx.Connect(ctx, elsewhere.String())
+	if err != nil {
+		p.Fatal(err)
+	}
+	copied := original + "_backup"
+	if _, err := admin.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", copied, original)); err != nil {
+		p.Fatal(err)
+	}
+	p.Cleanup(func() {
+		_, _ = admin.Exec(ctx, "DROP DATABASE "+copied+" WITH (FORCE)")
+		_ = admin.Close(ctx)
+	})
+	elsewhere.Path = "/" + copied
+	return config.Address(elsewhere.String())
+}
 
 // onDirectory works with the event store of a directory that no process uses.
 func onDirectory(t testing.TB, dir string, work func(*esdb.Store)) {
@@ -45,29 +108,15 @@ func onDirectory(t testing.TB, dir string, work func(*esdb.Store)) {
 	}
 }
 
-// userEvents lists the ids of the events in a store.
-func userEvents(t testing.TB, store *esdb.Store) (ids []uuid.UUID, types []string) {
-	t.Helper()
-	for entry, err := range store.All(context.WithoutCancel(t.Context()), eventstore.Start) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids, types = append(ids, entry.ID), append(types, entry.Type)
-	}
-	return ids, types
-}
-
-func (p *process) storeDir() string { return filepath.Join(p.cfg.DataDir, "eventstore") }
-
-// move puts a copy in the place of the event store, while no process runs, and lists what is in it.
-func (p *process) move() (copied []uuid.UUID) {
+// move puts a copy in the place of the event store, while no process runs.
+func (p *process) move() {
 	p.Helper()
-	old := filepath.Join(p.cfg.DataDir, "old")
-	if err := os.Rename(p.storeDir(), old); err != nil {
+	dir, old := filepath.Join(p.cfg.DataDir, "eventstore"), filepath.Join(p.cfg.DataDir, "old")
+	if err := os.Rename(dir, old); err != nil {
 		p.Fatal(err)
 	}
 	onDirectory(p.TB, old, func(source *esdb.Store) {
-		onDirectory(p.TB, p.storeDir(), func(target *esdb.Store) {
+		onDirectory(p.TB, dir, func(target *esdb.Store) {
 			// So that no position is what it was.
 			_, err := target.Append(p.Context(), "$padding-1", eventstore.NoStream, []eventstore.Proposed{{
 				ID:   uuid.New(),
@@ -80,176 +129,147 @@ func (p *process) move() (copied []uuid.UUID) {
 			if _, err := copying.Copy(p.Context(), source, target, copying.Options{}); err != nil {
 				p.Fatal(err)
 			}
-			copied, _ = userEvents(p.TB, target)
 		})
 	})
-	return copied
 }
 
-// The read model of deliveries takes its time to be built for the copy. The old one serves meanwhile, new events are
-// sent, and retries wait until the new one is complete. Succeeded deliveries are not sent again.
-func TestMove_nothingClaimedBeforeRebuild(t *testing.T) {
-	const succeeded, retried, retryWait = 40, 5, 500 * time.Millisecond
-	p := start(t, func(c *config.Config) {
-		c.DeliveryRetrySchedule = slices.Repeat([]time.Duration{retryWait}, 50)
-	})
-	var down atomic.Bool
-	_, arrived := p.subscribed(func(int) int {
-		if down.Load() {
-			return http.StatusServiceUnavailable
-		}
-		return http.StatusOK
-	})
-	send := func(n int) map[string]bool {
-		ids := map[string]bool{}
-		for range n {
-			p.publish()
-		}
-		for len(ids) < n {
-			ids[p.await(arrived).header.Get("webhook-id")] = true
-		}
-		return ids
+// moveSize is how many deliveries have succeeded before a move: CARILLON_TORTURE_MOVED, as make torture-move sets it.
+func moveSize(t *testing.T) (succeeded, waiting, retrying int, later time.Duration) {
+	t.Helper()
+	asked := os.Getenv("CARILLON_TORTURE_MOVED")
+	if asked == "" {
+		return 200, 10, 5, 8 * time.Second
 	}
-	before := send(succeeded)
-	for id := range before {
-		p.settled(id, "succeeded")
+	n, err := strconv.Atoi(asked)
+	if err != nil {
+		t.Fatalf("CARILLON_TORTURE_MOVED: %v", err)
 	}
-	down.Store(true)
-	waiting := send(retried)
-	p.close()
-	p.move()
-	for len(arrived) > 0 {
-		<-arrived
-	}
-	down.Store(false)
-
-	held := p.holdRebuild("deliveries")
-	p.open()
-	for id := range before {
-		p.settled(id, "succeeded")
-	}
-	sent := map[string]bool{}
-	take := func(r received) (id string) {
-		id = r.header.Get("webhook-id")
-		if before[id] || sent[id] {
-			t.Errorf("%s came again", id)
-		}
-		sent[id] = true
-		return id
-	}
-	comes := func() bool {
-		select {
-		case r := <-arrived:
-			take(r)
-			return true
-		case <-time.After(4 * retryWait):
-			return false
-		}
-	}
-	// Events from before the dispatcher's start are left to be claimed; later ones are sent at once.
-	published := 0
-	p.eventually("events published meanwhile are sent", func() bool {
-		p.publish()
-		published++
-		return comes()
-	})
-	for comes() { // on a busy machine more of them are on their way
-	}
-	for id := range waiting {
-		if sent[id] {
-			t.Errorf("%s was claimed while the read model is built", id)
-		}
-	}
-	held()
-	for len(sent) < published+retried {
-		delete(waiting, take(p.await(arrived)))
-	}
-	if len(waiting) > 0 {
-		t.Errorf("retries that did not come: %v", waiting)
-	}
-	for id := range sent {
-		p.settled(id, "succeeded")
-	}
-	comes() // nothing does
+	return n, 100, 50, time.Minute
 }
 
-// holdRebuild keeps a read model from being rebuilt, like another process that is rebuilding it.
-func (p *process) holdRebuild(name string) (release func()) {
+// slowDown delays each row of the read model of deliveries in Postgres, of the present one and of those built beside
+// it.
+func (p *process) slowDown(perRow time.Duration) {
 	p.Helper()
 	conn, err := pgx.Connect(p.Context(), p.cfg.DatabaseURL.Reveal())
 	if err != nil {
 		p.Fatal(err)
 	}
-	h := fnv.New64a()
-	_, _ = h.Write([]byte("carillon consumer rebuild of " + name))
-	if _, err := conn.Exec(p.Context(), "SELECT pg_advisory_lock($1)",
-		int64(h.Sum64())); err != nil { //nolint:gosec // any 64 bits will do
+	defer func() { _ = conn.Close(p.Context()) }()
+	_, err = conn.Exec(p.Context(), fmt.Sprintf(`
+		CREATE FUNCTION public.take_time() RETURNS trigger LANGUAGE plpgsql AS
+			'BEGIN PERFORM pg_sleep(%g); RETURN new; END';
+		CREATE FUNCTION public.slow_down() RETURNS event_trigger LANGUAGE plpgsql AS $$
+			DECLARE made record;
+			BEGIN
+				FOR made IN SELECT object_identity AS name FROM pg_event_trigger_ddl_commands()
+				WHERE object_identity LIKE 'deliveries%%.deliveries' LOOP
+					EXECUTE 'CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON ' || made.name ||
+					' FOR EACH ROW EXECUTE FUNCTION public.take_time()';
+				END LOOP;
+			END $$;
+		CREATE EVENT TRIGGER slow_down ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION public.slow_down();
+		CREATE TRIGGER take_time BEFORE INSERT OR UPDATE ON deliveries.deliveries FOR EACH ROW EXECUTE FUNCTION
+		public.take_time()`,
+		perRow.Seconds()))
+	if err != nil {
 		p.Fatal(err)
 	}
-	release = sync.OnceFunc(func() { _ = conn.Close(context.WithoutCancel(p.Context())) })
-	p.Cleanup(release)
-	return release
 }
 
-// A server is moved to a copy of its event store: it shows the same, does nothing again, and goes on.
-func TestMovingToACopyOfTheEventStore(t *testing.T) {
-	p := start(t, func(c *config.Config) {
-		c.AutoDisableAfter, c.AutoDisableMinStreak = 2, 0
-		c.DeliveryRetrySchedule = append([]time.Duration{10 * time.Millisecond},
-			slices.Repeat([]time.Duration{time.Second}, 50)...)
-	})
-	var healthy atomic.Bool
-	_, arrived := p.subscribed(func(int) int {
-		if healthy.Load() {
-			return http.StatusOK
-		}
-		return http.StatusServiceUnavailable
-	})
-	page := p.call(http.MethodGet, "/events/destinations", nil, http.StatusOK)
-	destination := "/events/destinations/" +
-		page["items"].([]any)[0].(map[string]any)["id"].(string) //nolint:forcetypeassert,errcheck // by the interface
-	status := func() any { return p.call(http.MethodGet, destination, nil, http.StatusOK)["status"] }
+// Moved to a copy of the event store, or with a Postgres that an older backup brought back: succeeded deliveries are
+// not sent again, and those that wait for a debounce window or a retry come once, at their time. That holds too while
+// the read model of deliveries takes a hundred times as long: due deliveries are claimed when it has processed them,
+// and not before.
+func TestMovesOfManyDeliveries(t *testing.T) {
+	const slowly = 20 * time.Millisecond // for a row, which takes far less than 0.2 ms
+	t.Run("copied event store", func(t *testing.T) { movesMany(t, false, 0) })
+	t.Run("restored Postgres", func(t *testing.T) { movesMany(t, true, 0) })
+	t.Run("copied event store, slow projection", func(t *testing.T) { movesMany(t, false, slowly) })
+	t.Run("restored Postgres, slow projection", func(t *testing.T) { movesMany(t, true, slowly) })
+}
 
-	// Two attempts fail, and the destination is disabled; its owner enables it, and a later one succeeds.
-	p.publish()
-	p.await(arrived)
-	failed := p.await(arrived)
-	p.eventually("it is auto-disabled", func() bool { return status() == "auto_disabled" })
-	healthy.Store(true)
-	p.call(http.MethodPatch, destination, map[string]any{"status": "enabled"}, http.StatusOK)
-	id := failed.header.Get("webhook-id")
-	before := p.settled(id, "succeeded")
-	for len(arrived) > 0 {
-		<-arrived
-	}
-	p.close()
-	copied := p.move()
-	p.open()
-	after := p.settled(id, "succeeded")
-	if want, got := len(before["attempts"].([]any)),
-		len(after["attempts"].([]any)); got != want { //nolint:forcetypeassert,errcheck // by the interface
-		t.Errorf("%d attempts, want %d", got, want)
-	}
-	if got := status(); got != "enabled" {
-		t.Errorf("the destination is %v", got)
-	}
-	p.publish()
-	next := p.await(arrived)
-	if next.header.Get("webhook-id") == id {
-		t.Error("the old delivery was sent again")
-	}
-	p.settled(next.header.Get("webhook-id"), "succeeded")
-	p.close()
-	onDirectory(t, p.storeDir(), func(store *esdb.Store) {
-		ids, types := userEvents(t, store)
-		want := []string{"publication.event-published.v1", "dispatch.deliveries-scheduled.v1", "delivery.attempted.v1"}
-		if !slices.Equal(ids[:len(copied)], copied) || !slices.Equal(types[len(copied):], want) {
-			t.Errorf("new in the copy: %v, want %v", types[len(copied):], want)
+// A process knows the time of Postgres, by which windows close, within half of a round trip.
+const clockError = 100 * time.Millisecond
+
+func movesMany(t *testing.T, restored bool, perRow time.Duration) {
+	t.Helper()
+	t.Parallel()
+	// On a busy machine windows may close, and retries be due, before the move: then they are wider.
+	for _, _, _, later := moveSize(t); !movedInTime(t, restored, perRow, later); later *= 2 {
+		if later > 2*time.Minute {
+			t.Fatal("the move never came in time")
 		}
-	})
-	select {
-	case again := <-arrived:
-		t.Errorf("one more webhook: %s", again.header.Get("webhook-id"))
-	default:
 	}
+}
+
+// movedInTime moves once. It is false where what was to come after the move came before it.
+func movedInTime(t *testing.T, restored bool, perRow, later time.Duration) bool {
+	t.Helper()
+	succeeded, waiting, retrying, _ := moveSize(t)
+	p := newProcess(t, func(c *config.Config) { c.DeliveryRetrySchedule = []time.Duration{later, later, later} })
+	good, debounced, failing := p.countingEndpoint(), p.countingEndpoint(), p.countingEndpoint()
+	p.connect("good", good.url, 0)
+	// These are there before the backup, because it has to hold their data keys, and subscribe after it.
+	p.destination("debounced", debounced.url, int(later.Seconds()))
+	p.destination("failing", failing.url, 0)
+	p.announceMany(succeeded / 2)
+	p.succeeded("good", succeeded/2)
+	older := p.cfg.DatabaseURL
+	if restored {
+		p.close()
+		older = p.backup()
+		p.open()
+	}
+	p.announceMany(succeeded - succeeded/2)
+	p.subscribe("debounced")
+	began := time.Now()
+	late := func() bool { return time.Since(began) > later*8/10 } // a wait is up to a fifth shorter
+	p.announceMany(waiting)
+	p.subscribe("failing")
+	failing.status.Store(http.StatusServiceUnavailable)
+	p.announceMany(retrying)
+	p.eventually("all retries wait", func() bool { _, requests := failing.came(); return requests == retrying || late() })
+	p.succeeded("good", succeeded+waiting+retrying)
+	p.eventually("the failures are recorded", func() bool {
+		return late() || p.total(destinations+"failing/deliveries?status=pending&limit=1") == float64(retrying) &&
+			strings.Contains(string(p.raw(destinations+"failing/deliveries?limit=100")), `"attemptCount":1`)
+	})
+	p.close()
+	if late() {
+		return false
+	}
+	failing.status.Store(http.StatusOK)
+	if restored {
+		p.cfg.DatabaseURL = older
+	} else {
+		p.move()
+	}
+	if perRow > 0 {
+		p.slowDown(perRow)
+	}
+	p.open()
+
+	p.succeeded("debounced", waiting+retrying)
+	p.succeeded("failing", retrying)
+	p.succeeded("good", succeeded+waiting+retrying)
+	for name, want := range map[*countingEndpoint][2]int{
+		good: {succeeded + waiting + retrying, succeeded + waiting + retrying}, debounced: {waiting + retrying,
+			waiting + retrying}, failing: {retrying, 2 * retrying},
+	} {
+		if webhooks, requests := name.came(); webhooks != want[0] || requests != want[1] {
+			t.Errorf("%d webhooks in %d requests came, want %d in %d", webhooks, requests, want[0], want[1])
+		}
+	}
+	for id, times := range debounced.times {
+		if times[0].Before(began.Add(later - clockError)) {
+			t.Errorf("%s came %s after its window opened, at the earliest", id, times[0].Sub(began))
+		}
+	}
+	for id, times := range failing.times {
+		if wait := times[len(times)-1].Sub(times[0]); wait < later*8/10-time.Second {
+			t.Errorf("%s was retried after %s", id, wait)
+		}
+	}
+	return true
 }

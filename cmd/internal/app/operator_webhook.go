@@ -17,25 +17,25 @@ const operatorWebhookPause = 10 * time.Second
 
 // setOperatorWebhook sets the address that gets the notices of all organizations, once after the start. Several
 // processes may do it at the same time.
-func (a *App) setOperatorWebhook(ctx context.Context) error {
-	in := command.SetOperatorWebhook{URL: a.cfg.OperatorWebhook.Reveal()}
+func (m *managers) setOperatorWebhook(ctx context.Context) error {
+	in := command.SetOperatorWebhook{URL: m.cfg.OperatorWebhook.Reveal()}
 	if in.URL != "" {
 		var err error
-		if in.Secret, err = webhook.ParseSecret(a.cfg.OperatorWebhookSecret.Reveal()); err != nil {
+		if in.Secret, err = webhook.ParseSecret(m.cfg.OperatorWebhookSecret.Reveal()); err != nil {
 			return err
 		}
 	}
 	for {
-		err := a.Commands.SetOperatorWebhook(ctx, command.Caller{Actor: "carillon", RequestID: uuid.New()}, in)
+		err := m.commands.SetOperatorWebhook(ctx, command.Caller{Actor: "carillon", RequestID: uuid.New()}, in)
 		if refusal, is := errors.AsType[*command.Refusal](err); is {
-			a.log.Error("CARILLON_OPERATOR_WEBHOOK can't be used: correct it and start again",
+			m.log.Error("CARILLON_OPERATOR_WEBHOOK can't be used: correct it and start again",
 				"error", egress.HideAddresses(refusal))
 			return nil
 		}
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.log.Warn("CARILLON_OPERATOR_WEBHOOK could not be set yet", "error", egress.HideAddresses(err))
+		m.log.Warn("CARILLON_OPERATOR_WEBHOOK could not be set yet", "error", egress.HideAddresses(err))
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

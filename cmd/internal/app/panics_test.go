@@ -11,13 +11,13 @@ import (
 	"carillon/eventstore/panics"
 )
 
-// Each part of a stage is started again after a panic, which ends neither the process nor other parts. Its error still
-// ends the process. All parts of App.Run are started by a stage.
-func TestStage_survivesPanics(t *testing.T) {
+// All work of a part is started again after a panic, which ends neither the process nor other work. Its error still
+// ends the process.
+func TestPartSurvivesPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failed := make(chan error, 1)
-		s := newStage(func(err error) { failed <- err })
+		s := (&process{failed: failed}).newPart()
 		errOver := errors.New("over")
 		runs, keeps := 0, 0
 		s.run("test of a run part", func(context.Context) error {
@@ -36,7 +36,7 @@ func TestStage_survivesPanics(t *testing.T) {
 			t.Errorf("failed with %v after %d runs", err, runs)
 		}
 		synctest.Wait()
-		s.stop()
+		stop(s)
 		if keeps != 2 {
 			t.Errorf("the kept part was started %d times", keeps)
 		}

@@ -17,12 +17,12 @@ type peer struct {
 
 func (p peer) RemoteAddr() net.Addr { return p.address }
 
-func TestPlainConnectionsOverANetworkAreTold(t *testing.T) {
+func TestPlainConnectionsOverANetwork(t *testing.T) {
 	t.Parallel()
 	far, near := &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 	connections := map[string]struct {
-		conn net.Conn
-		told bool
+		conn    net.Conn
+		inPlain bool
 	}{
 		"over a network":      {peer{address: far}, true},
 		"over TLS":            {tls.Client(peer{address: far}, &tls.Config{MinVersion: tls.VersionTLS12}), false},
@@ -31,7 +31,7 @@ func TestPlainConnectionsOverANetworkAreTold(t *testing.T) {
 		"to a socket of Unix": {peer{address: &net.UnixAddr{Name: "/run/postgresql/.s.PGSQL.5432"}}, false},
 	}
 	for name, tt := range connections {
-		if got := overNetworkInPlain(tt.conn); got != tt.told {
+		if got := overNetworkInPlain(tt.conn); got != tt.inPlain {
 			t.Errorf("a connection %s: reported %t", name, got)
 		}
 	}

@@ -87,17 +87,17 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := a.platformType + " " + strings.ReplaceAll(r.URL.Path, accountName, "NAME")
 	switch path {
 	case "facebook /NAME/events":
-		_ = json.MarshalWrite(w, map[string]any{"data": a.told(true, "2006-01-02T15:04:05-0700")})
+		_ = json.MarshalWrite(w, map[string]any{"data": a.postsShown(true, "2006-01-02T15:04:05-0700")})
 	case "facebook /NAME/posts":
-		_ = json.MarshalWrite(w, map[string]any{"data": a.told(false, "2006-01-02T15:04:05-0700")})
+		_ = json.MarshalWrite(w, map[string]any{"data": a.postsShown(false, "2006-01-02T15:04:05-0700")})
 	case "instagram /" + accountNumber:
 		_ = json.MarshalWrite(w, map[string]any{"business_discovery": map[string]any{
 			"id": "1", "username": accountName, "name": "Kajhallen",
-			"media": map[string]any{"data": a.told(false, "2006-01-02T15:04:05-0700")},
+			"media": map[string]any{"data": a.postsShown(false, "2006-01-02T15:04:05-0700")},
 		}})
 	case "tiktok /video/list/":
 		_ = json.MarshalWrite(w, map[string]any{
-			"data":  map[string]any{"videos": a.told(false, ""), "has_more": false},
+			"data":  map[string]any{"videos": a.postsShown(false, ""), "has_more": false},
 			"error": map[string]any{"code": "ok"},
 		})
 	case "twitter /users/by/username/NAME":
@@ -108,7 +108,7 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}})
 	case "twitter /users/2244994945/tweets":
 		_ = json.MarshalWrite(w, map[string]any{
-			"data": a.told(false, time.RFC3339),
+			"data": a.postsShown(false, time.RFC3339),
 			"meta": map[string]any{"result_count": len(a.posts)},
 		})
 	default:
@@ -117,8 +117,8 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// told is the post with the fields of all platforms: each reads its own.
-func (a *account) told(events bool, layout string) []map[string]any {
+// postsShown returns the posts with the fields of all platforms: each reads its own.
+func (a *account) postsShown(events bool, layout string) []map[string]any {
 	list := []map[string]any{}
 	for i, p := range a.posts {
 		if (p.event != "") != events {
@@ -144,7 +144,7 @@ func (a *account) told(events bool, layout string) []map[string]any {
 // expectNoSecrets looks into everything that was recorded.
 func (c *collecting) expectNoSecrets(secrets ...string) {
 	c.Helper()
-	for m, err := range c.store.Subscribe(c.Context(), eventstore.Start, eventstore.Filter{}) {
+	for m, err := range c.events.Subscribe(c.Context(), eventstore.Start, eventstore.Filter{}) {
 		switch {
 		case err != nil:
 			c.Fatal(err)

@@ -18,13 +18,16 @@ func TestUnreachableIsShown(t *testing.T) {
 	disk := &narrow{MemFS: vfs.NewMem()}
 	disk.free.Store(1 << 40)
 	a, get := on(t, disk)
-	a.watchReach()
+	a.stores.watchReach()
 	for _, w := range []*struct {
 		name, metric string
 		lose         func()
 	}{
-		{"eventStore", "carillon_eventstore_reachable", func() { a.storeReach.Heard = nil; lose(t, a.storeReach) }},
-		{"postgres", "carillon_postgres_reachable", func() { lose(t, a.databaseReach) }},
+		{"eventStore", "carillon_eventstore_reachable", func() {
+			a.stores.storeReach.Heard = nil
+			lose(t, a.stores.storeReach)
+		}},
+		{"postgres", "carillon_postgres_reachable", func() { lose(t, a.stores.databaseReach) }},
 	} {
 		if _, body := get("/metrics"); !strings.Contains(body, w.metric+" 1\n") {
 			t.Errorf("%s: no metric while it is reached", w.name)

@@ -43,7 +43,7 @@ func (d *narrow) GetDiskUsage(string) (vfs.DiskUsage, error) {
 }
 
 // on is an app of which only what the test needs is there: an embedded node, Postgres, health and metrics.
-func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, body string)) {
+func on(t *testing.T, disk *narrow) (a *servers, get func(path string) (status int, body string)) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	embedded, err := node.Open(node.Config{Dir: "store", FS: disk, Logger: log})
@@ -62,13 +62,8 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 		}
 	})
 	pool := projecttest.Pool(t)
-	a = &App{
-		log:     log,
-		Metrics: prometheus.NewRegistry(),
-		base:    &infrastructure{store: store, pool: pool, full: embedded.Full},
-	}
-	a.vacancies = newVacancies(pool, log, time.Now)
-	a.storeMetrics()
+	a = serversOn(&stores{store: store, pool: pool, full: embedded.Full}, log)
+	a.stores.metrics()
 	api := adminapi.New(adminapi.Dependencies{
 		Ready:   a.ready,
 		Metrics: a.Metrics,
@@ -80,6 +75,18 @@ func on(t *testing.T, disk *narrow) (a *App, get func(path string) (status int, 
 		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 		return w.Code, w.Body.String()
 	}
+}
+
+// serversOn makes servers without anything to serve.
+func serversOn(s *stores, log *slog.Logger) *servers {
+	s.part = (&process{log: log, Metrics: prometheus.NewRegistry()}).newPart()
+	models := &readModels{
+		part:      s.part,
+		stores:    s,
+		lags:      newLags(s.store, time.Now),
+		vacancies: newVacancies(s.pool, log, time.Now),
+	}
+	return &servers{part: s.part, stores: s, readModels: models}
 }
 
 // Waiting does not help with a password that the event store refuses, so the answer names the cause.
@@ -114,7 +121,7 @@ func TestRefusedPasswordIsReported(t *testing.T) {
 		}
 	})
 	pool := projecttest.Pool(t)
-	a := &App{log: log, base: &infrastructure{store: store, pool: pool}}
+	a := serversOn(&stores{store: store, pool: pool}, log)
 	api := adminapi.New(adminapi.Dependencies{
 		Ready:   a.ready,
 		Metrics: prometheus.NewRegistry(),
@@ -152,7 +159,7 @@ func TestFullDiskIsNotReady(t *testing.T) {
 	disk.free.Store(1 << 40)
 	a, get := on(t, disk)
 	write := func() error {
-		_, err := a.base.store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream,
+		_, err := a.stores.store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream,
 			[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
 		return err
 	}
@@ -209,7 +216,7 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	disk := &narrow{MemFS: vfs.NewMem()}
 	disk.free.Store(1 << 40)
 	a, get := on(t, disk)
-	pool, name := a.base.pool, "ana_"+strings.ToLower(rand.Text())
+	pool, name := a.stores.pool, "ana_"+strings.ToLower(rand.Text())
 	logins := analytics.Logins{Pool: pool, Log: a.log}
 	if err := projections.EnsureSchema(t.Context(), pool, auditors.ReadModel); err != nil {
 		t.Fatal(err)
@@ -230,13 +237,7 @@ func TestStrangerWithLockIsNotReady(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	consumers := &consumerCollector{
-		pool:  pool,
-		store: a.base.store,
-		lags:  newLags(a.base.store, time.Now),
-		log:   a.log,
-	}
-	a.Metrics.MustRegister(scraped(consumers.read))
+	a.Metrics.MustRegister(scraped(a.readModels.readCheckpoints))
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("carillon consumer auditors"))
 	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {

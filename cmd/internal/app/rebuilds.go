@@ -16,20 +16,19 @@ import (
 
 // rebuilds is adminapi.Projections on the runner: rebuilds and verifications go on in this process until it ends.
 type rebuilds struct {
-	app *App
+	models *readModels
 
 	mu         sync.Mutex
 	rebuilding map[string]*adminapi.Rebuild // in progress, and those that failed since the start
 	verifying  map[string]*adminapi.Rebuild // the same
 	lacks      map[string]string            // data that the last rebuild left out
-	works      sync.WaitGroup
 }
 
 var _ adminapi.Projections = (*rebuilds)(nil)
 
-func newRebuilds(a *App) *rebuilds {
+func newRebuilds(m *readModels) *rebuilds {
 	return &rebuilds{
-		app:        a,
+		models:     m,
 		rebuilding: map[string]*adminapi.Rebuild{},
 		verifying:  map[string]*adminapi.Rebuild{},
 		lacks:      map[string]string{},
@@ -39,11 +38,11 @@ func newRebuilds(a *App) *rebuilds {
 // Status implements adminapi.Projections.
 func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 	rebuilding, verifying := r.progress(r.rebuilding), r.progress(r.verifying) // before their results are read
-	statuses, err := projections.Statuses(ctx, r.app.base.pool)
+	statuses, err := projections.Statuses(ctx, r.models.stores.pool)
 	if err != nil {
 		return nil, err
 	}
-	head, err := r.app.base.store.Head(ctx)
+	head, err := r.models.stores.store.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +81,7 @@ func (r *rebuilds) Status(ctx context.Context) ([]adminapi.Projection, error) {
 		if s.BuildTo > 0 && !s.Incomplete && list[i].Rebuild == nil { // in another process, or by itself
 			list[i].Rebuild = &adminapi.Rebuild{Done: s.Built, Total: s.BuildTo}
 		}
-		if lag, err := r.app.lags.of(ctx, s, head); err == nil {
+		if lag, err := r.models.lags.of(ctx, s, head); err == nil {
 			behind := lag.Seconds()
 			list[i].Behind = &behind
 		}
@@ -121,11 +120,11 @@ func (r *rebuilds) Rebuild(_ context.Context, name string) error {
 
 // Verify implements adminapi.Projections.
 func (r *rebuilds) Verify(_ context.Context, name string, sample float64) error {
-	if r.app.verifications.verifier(name) == nil {
+	if !slices.Contains(Compared(), name) {
 		return adminapi.ErrNoProjection
 	}
 	return r.begin(r.verifying, name, func(report func(at, head eventstore.Position)) error {
-		return r.app.verifications.verify(r.app.ending, name, sample, report)
+		return r.models.verifications.verify(r.models.ctx, name, sample, report)
 	})
 }
 
@@ -141,7 +140,7 @@ func (r *rebuilds) begin(
 	}
 	current := &adminapi.Rebuild{StartedAt: time.Now().UTC()}
 	list[name] = current
-	r.works.Go(panics.Func("rebuild", func() {
+	r.models.running.Go(panics.Func("rebuild", func() {
 		err := panics.Catch("rebuild", func() error {
 			return work(func(at, head eventstore.Position) {
 				r.mu.Lock()
@@ -164,10 +163,10 @@ func (r *rebuilds) begin(
 }
 
 func (r *rebuilds) rebuild(m projections.ReadModel, report func(at, head eventstore.Position)) error {
-	log := r.app.log.With("projection", m.Name)
+	log := r.models.log.With("projection", m.Name)
 	log.Info("rebuild begins")
 	started := time.Now()
-	err := r.app.runner.Rebuild(r.app.ending, m, report)
+	err := r.models.runner.Rebuild(r.models.ctx, m, report)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.lacks, m.Name)
@@ -181,6 +180,3 @@ func (r *rebuilds) rebuild(m projections.ReadModel, report func(at, head eventst
 	log.Info("rebuild done", "took", time.Since(started).Round(time.Millisecond))
 	return nil
 }
-
-// wait ends with the last rebuild or verification.
-func (r *rebuilds) wait() { r.works.Wait() }

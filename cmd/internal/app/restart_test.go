@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"carillon/cmd/internal/config"
-	"carillon/command/delivery"
+	"carillon/command/delivery/autodisable"
+	"carillon/command/delivery/cascade"
+	"carillon/command/delivery/dispatching"
 	"carillon/projections"
 )
 
@@ -33,7 +33,7 @@ func TestRestart(t *testing.T) {
 	waiting := deliveryOf(p.publish(), later)
 	p.await(arrived)
 	p.attempted(waiting, 1)
-	processes := []string{delivery.DestinationHealthName, delivery.DeletionCascadeName, delivery.DispatcherName}
+	processes := []string{autodisable.Name, cascade.Name, dispatching.Name}
 	before := p.positions()
 	answered := p.endlessBody()
 	p.close()
@@ -76,7 +76,7 @@ func (p *process) autoDisabled() (failed string) {
 	if reason, _ := disabled["statusReason"].(string); !strings.Contains(reason, "3 consecutive failed attempts") {
 		p.Errorf("statusReason = %v", disabled["statusReason"])
 	}
-	missed := deliveryOf(p.announce("flood", uuid.Nil), destination)
+	missed := deliveryOf(p.announce("flood"), destination)
 	window := map[string]any{
 		"since": started.Add(-time.Minute).UTC().Format(time.RFC3339),
 		"until": time.Now().Add(time.Minute).UTC().Format(time.RFC3339),
@@ -114,10 +114,7 @@ func (p *process) autoDisabled() (failed string) {
 // stops, and says how many are recorded.
 func (p *process) endlessBody() (answered func()) {
 	p.Helper()
-	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
-	if err != nil {
-		p.Fatal(err)
-	}
+	token := p.adminToken()
 	conn, err := net.Dial("tcp", p.app.AdminAddr().String())
 	if err != nil {
 		p.Fatal(err)

@@ -2,16 +2,12 @@ package app
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/aggregates/retirement"
-	"carillon/cmd/internal/config"
 	"carillon/command/curate"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/eventstore"
@@ -21,61 +17,37 @@ import (
 	"carillon/projections/publications"
 	"carillon/projections/sessionlock"
 	"carillon/projections/sources"
-	"carillon/query"
 )
 
 // retireLock is held by the process that retires.
 const retireLock sessionlock.Key = 0x5e71_4ed0
 
 // retirer returns nil if all is kept forever.
-func (a *App) retirer() *retire.Retirer {
-	if a.cfg.RetainDeliveries == 0 && a.cfg.RetainHappenings == 0 {
-		return nil
-	}
-	await := func(ctx context.Context, at eventstore.Position, names ...string) error {
-		if !a.Progress.Await(ctx, at, names...) {
-			return context.Cause(ctx)
-		}
+func (m *managers) retirer() *retire.Retirer {
+	if m.cfg.RetainDeliveries == 0 && m.cfg.RetainHappenings == 0 {
 		return nil
 	}
 	retirer := &retire.Retirer{
-		Store: a.base.store,
-		Oldest: func(ctx context.Context, before time.Time, after retire.Published, limit int) (
-			page []retire.Published, revision eventstore.Revision, err error,
-		) {
-			rows, applied, err := a.Queries.Oldest(ctx, before, query.PublishedAt(after), limit)
-			for _, row := range rows {
-				page = append(page, retire.Published(row))
-			}
-			return page, eventstore.Revision(applied), err
-		},
-		Due:  dueShare(a.Queries.OldestShare),
-		Pass: a.gate.Pass,
-		Health: func(ctx context.Context, destinations []uuid.UUID) (map[uuid.UUID]retirement.Health, error) {
-			rows, err := a.Queries.HealthOf(ctx, destinations)
-			all := make(map[uuid.UUID]retirement.Health, len(rows))
-			for id, row := range rows {
-				all[id] = retirement.Health(row)
-			}
-			return all, err
-		},
-		Await: func(ctx context.Context, at eventstore.Position) error {
-			return await(ctx, at, publications.ReadModel.Name, deliveries.ReadModel.Name, health.ReadModel.Name)
-		},
+		Store:  m.stores.store,
+		Oldest: m.readModels.queries.Oldest,
+		Due:    dueShare(m.readModels.queries.OldestShare),
+		Pass:   m.stores.gate.Pass,
+		Health: m.readModels.queries.HealthOf,
+		Await:  m.applied(publications.ReadModel.Name, deliveries.ReadModel.Name, health.ReadModel.Name),
 		Dispatched: func(ctx context.Context) eventstore.Position {
-			return a.Progress.Stored(ctx, delivery.DispatcherName)
+			return m.readModels.progress.Stored(ctx, dispatching.Name)
 		},
-		Removed:  func(ctx context.Context, at eventstore.Position) error { return await(ctx, at, retire.RemoverName) },
-		Scavenge: a.base.scavenge,
-		Lock:     a.lockFor(retireLock, retire.ErrRetiring),
-		Reached:  a.storeReach.While,
-		Keep:     a.cfg.RetainDeliveries,
-		Now:      a.clock.Now,
-		Log:      a.log,
-		Started:  a.clock.Now(),
+		Removed:  m.applied(retire.RemoverName),
+		Scavenge: m.stores.scavenge,
+		Lock:     m.lockFor(retireLock, retire.ErrRetiring),
+		Reached:  m.stores.storeReach.While,
+		Keep:     m.cfg.RetainDeliveries,
+		Now:      m.stores.clock.Now,
+		Log:      m.log,
+		Started:  m.stores.clock.Now(),
 	}
-	if a.cfg.RetainHappenings > 0 {
-		retirer.Happenings = a.happenings(await)
+	if m.cfg.RetainHappenings > 0 {
+		retirer.Happenings = m.happenings()
 	}
 	return retirer
 }
@@ -90,77 +62,31 @@ func dueShare(
 	}
 }
 
-// happenings makes what retires happenings.
-func (a *App) happenings(
-	await func(ctx context.Context, at eventstore.Position, names ...string) error,
-) *retire.Happenings {
-	return &retire.Happenings{
-		Store: a.base.store,
-		Oldest: func(ctx context.Context, before time.Time, after retire.Ended, limit int) (
-			page []retire.Ended, revision eventstore.Revision, err error,
-		) {
-			rows, applied, err := a.Queries.Ended(ctx, before, query.EndedAt(after), limit)
-			for _, row := range rows {
-				page = append(page, retire.Ended(row))
-			}
-			return page, eventstore.Revision(applied), err
-		},
-		Due:   dueShare(a.Queries.EndedShare),
-		Feeds: a.Queries.FeedsOf,
-		Backfills: func(ctx context.Context, of []retire.Filled) (all []retire.Backfilled, err error) {
-			feeds, by := make([]uuid.UUID, len(of)), make([]uuid.UUID, len(of))
-			for i, f := range of {
-				feeds[i], by[i] = f.Feed, f.Source
-			}
-			rows, err := a.Queries.Backfills(ctx, feeds, by)
-			for _, row := range rows {
-				all = append(all, retire.Backfilled{
-					Filled:     retire.Filled{Feed: row.Feed, Source: row.Source},
-					AttachedAt: row.AttachedAt,
-					Added:      row.Added,
-				})
-			}
-			return all, err
-		},
-		Await: func(ctx context.Context, at eventstore.Position) error {
-			return await(ctx, at, items.ReadModel.Name, sources.ReadModel.Name)
-		},
-		Curated: func(ctx context.Context) eventstore.Position {
-			return a.Progress.Stored(ctx, curate.FeedCurationName)
-		},
-		Keep: a.cfg.RetainHappenings,
-		Now:  a.clock.Now,
-		Log:  a.log,
-	}
-}
-
-// lockFor returns a function that takes a lock of one process, and fails with held if another one has it.
-func (a *App) lockFor(key sessionlock.Key, held error) func(context.Context) (release func(), err error) {
-	return func(ctx context.Context) (func(), error) {
-		lock, err := a.base.locks.TryAcquire(ctx, key)
-		switch {
-		case errors.Is(err, sessionlock.ErrHeld):
-			return nil, held
-		case err != nil:
-			return nil, err
+// applied returns a function that waits until consumers have applied the event at a position.
+func (m *managers) applied(names ...string) func(context.Context, eventstore.Position) error {
+	return func(ctx context.Context, at eventstore.Position) error {
+		if !m.readModels.progress.Await(ctx, at, names...) {
+			return context.Cause(ctx)
 		}
-		return lock.Release, nil
+		return nil
 	}
 }
 
-// connectRetirement makes what retires deliveries in the processes that dispatch them.
-func (a *App) connectRetirement() {
-	if !a.cfg.Is(config.RoleDispatch) {
-		return
-	}
-	if a.retirement = a.retirer(); a.retirement != nil {
-		a.Metrics.MustRegister(scraped(a.readRetirement))
-	}
-}
-
-func (a *App) startRetiring(working *stage) {
-	if a.retirement != nil {
-		working.run("retirement", a.retirement.Run)
+// happenings makes what retires happenings.
+func (m *managers) happenings() *retire.Happenings {
+	return &retire.Happenings{
+		Store:     m.stores.store,
+		Oldest:    m.readModels.queries.Ended,
+		Due:       dueShare(m.readModels.queries.EndedShare),
+		Feeds:     m.readModels.queries.FeedsOf,
+		Backfills: m.readModels.queries.Backfills,
+		Await:     m.applied(items.ReadModel.Name, sources.ReadModel.Name),
+		Curated: func(ctx context.Context) eventstore.Position {
+			return m.readModels.progress.Stored(ctx, curate.FeedCurationName)
+		},
+		Keep: m.cfg.RetainHappenings,
+		Now:  m.stores.clock.Now,
+		Log:  m.log,
 	}
 }
 
@@ -183,16 +109,16 @@ var (
 )
 
 // readRetirement reads what this process retires, and whether all leaves in time.
-func (a *App) readRetirement(ctx context.Context, to scrape) {
-	retired, age := a.retirement.Retired()
+func (m *managers) readRetirement(ctx context.Context, to scrape) {
+	retired, age := m.retirement.Retired()
 	to.gauge(retirementAge, age.Seconds())
-	to.gauge(retirementPostponed, float64(a.retirement.Postponed()))
+	to.gauge(retirementPostponed, float64(m.retirement.Postponed()))
 	to.count(retiredEvents, float64(retired.Events))
 	to.count(retiredDeliveries, float64(retired.Deliveries))
 	to.count(retiredHappenings, float64(retired.Happenings))
-	overdue, err := a.retirement.Overdue(ctx)
+	overdue, err := m.retirement.Overdue(ctx)
 	if err != nil {
-		a.log.Warn("oldest event unavailable", "error", err)
+		m.log.Warn("oldest event unavailable", "error", err)
 		return
 	}
 	to.gauge(retirementOverdue, overdue.Seconds())

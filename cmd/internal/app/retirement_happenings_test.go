@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/happening"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
 	"carillon/command/irreversible"
@@ -29,7 +27,7 @@ type collects struct {
 func newCollects(t *testing.T) *collects {
 	t.Helper()
 	c := &collects{process: prepare(t, func(cfg *config.Config) { cfg.RetainHappenings = kept })}
-	c.unhurried = true
+	c.noHostDelay = true
 	c.open()
 	c.feed = c.newFeed()
 	return c
@@ -95,30 +93,11 @@ func (c *collects) titled(title string) (item, event uuid.UUID) {
 }
 
 // counted returns the counts that outlive retired happenings.
-func (c *collects) counted() string {
+func (c *collects) counted() map[string]any {
 	c.Helper()
 	return c.views("feedback_days",
 		"(SELECT source_id, coalesce(on_show, 0) + coalesce(gone, 0) + coalesce(retired, 0) AS shown FROM analytics.sources)",
 		"(SELECT feed_id, source_id, backfilling, added FROM sources.attachments)")
-}
-
-// observe records a happening of a source.
-func (c *collects) observe(ctx context.Context, source uuid.UUID, title string, start time.Time) error {
-	_, err := happening.Aggregate.Execute(ctx, c.app.Commands.Store, uuid.New(), happening.Observe{
-		SourceID: source,
-		Key:      title,
-		Details: happening.Details{Title: title, Instances: []happening.Instance{{
-			ID:     uuid.New(),
-			Status: happening.Scheduled,
-			Occurrences: []happening.Occurrence{{
-				ID:    uuid.New(),
-				Start: start.UTC().Truncate(time.Microsecond),
-			}},
-		}}},
-		Source: happening.Block{Type: "site"},
-		At:     time.Now().UTC().Truncate(time.Microsecond),
-	}, happening.Options{})
-	return err
 }
 
 func (c *collects) rebuildItems() {

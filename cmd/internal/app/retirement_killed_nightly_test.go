@@ -5,7 +5,6 @@ package app_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"carillon/aggregates/retirement"
 	"carillon/command/retire"
 	"carillon/eventstore"
 )
@@ -44,15 +44,15 @@ func TestRetirement_killed(t *testing.T) {
 	good := p.connect("good", ok, 0)
 	event := p.publish()
 	p.settled(deliveryOf(event, good), "succeeded")
-	var before string
+	var before map[string]any
 	steps := []func(*retire.Retirer){
 		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
 			oldest := r.Oldest
-			r.Oldest = func(ctx context.Context, before time.Time, after retire.Published, limit int) (
-				[]retire.Published, eventstore.Revision, error,
+			r.Oldest = func(ctx context.Context, before time.Time, after retirement.Old, limit int) (
+				[]retirement.Old, eventstore.Revision, error,
 			) {
 				page, revision, err := oldest(ctx, before, after, limit)
-				if after == (retire.Published{}) {
+				if after == (retirement.Old{}) {
 					if _, err := p.app.RetireAt(ctx, later(), func(r *retire.Retirer) { r.Oldest = oldest }); err != nil {
 						t.Error(err)
 					}
@@ -77,54 +77,5 @@ func TestRetirement_killed(t *testing.T) {
 		if diff := cmp.Diff(before, p.analysis()); diff != "" {
 			t.Errorf("killed at step %d, analysts see another past (-before +after):\n%s", i, diff)
 		}
-	}
-}
-
-// A process may be killed between any two steps: another one goes on.
-func TestHappeningsRetirement_killed(t *testing.T) {
-	t.Parallel()
-	c := newCollects(t)
-	h := newHouse(t, "site")
-	source := c.add(h)
-	c.attach(c.feed, h, source)
-	c.eventually("the source was collected", func() bool {
-		return c.count("SELECT count(*) FROM sources.attachments WHERE NOT backfilling") == 1
-	})
-	steps := []func(*retire.Retirer){
-		func(r *retire.Retirer) { // another one retires what this one has read: it is refused, or finds nothing left
-			oldest := r.Happenings.Oldest
-			r.Happenings.Oldest = func(ctx context.Context, before time.Time, after retire.Ended, limit int) (
-				[]retire.Ended, eventstore.Revision, error,
-			) {
-				page, revision, err := oldest(ctx, before, after, limit)
-				if after == (retire.Ended{}) {
-					if _, err := c.app.RetireAt(ctx, later(), nil); err != nil {
-						t.Error(err)
-					}
-				}
-				return page, revision, err
-			}
-		},
-		func(r *retire.Retirer) {
-			r.Happenings.Await = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) {
-			r.Removed = func(context.Context, eventstore.Position) error { return errKilled }
-		},
-		func(r *retire.Retirer) { r.Scavenge = func(context.Context) error { return errKilled } },
-	}
-	for i, step := range steps {
-		err := c.observe(t.Context(), source, fmt.Sprintf("Concert %d", i), time.Now().AddDate(0, 0, -1-i))
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.shows(c.feed, 1)
-		before := c.counted()
-		c.retiredDespite(i, step, "happening", "item")
-		c.rebuildItems()
-		if diff := cmp.Diff(before, c.counted()); diff != "" {
-			t.Errorf("killed at step %d, the counts differ (-before +after):\n%s", i, diff)
-		}
-		c.shows(c.feed, 0)
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"carillon/cmd/internal/config"
 	"carillon/command/egress"
 	"carillon/command/treeheads"
 	"carillon/projections/sessionlock"
@@ -15,35 +14,25 @@ import (
 const sealLock sessionlock.Key = 0x5ea1_1095
 
 // connectSeal makes what seals the log.
-func (a *App) connectSeal(with sending) error {
-	key, err := a.cfg.SealSigner()
+func (m *managers) connectSeal() error {
+	key, err := m.cfg.SealSigner()
 	if err != nil {
 		return err
 	}
-	a.seal = &treeheads.Hourly{
-		Sealer:  &treeheads.Sealer{Store: a.base.store, Key: key, Now: a.clock.Now},
-		Lock:    a.lockFor(sealLock, treeheads.ErrSealing),
-		Log:     a.log,
-		Started: a.clock.Now(),
+	m.seal = &treeheads.Hourly{
+		Sealer:  &treeheads.Sealer{Store: m.stores.store, Key: key, Now: m.stores.clock.Now},
+		Lock:    m.lockFor(sealLock, treeheads.ErrSealing),
+		Log:     m.log,
+		Started: m.stores.clock.Now(),
 	}
-	if to := a.cfg.SealTo.Reveal(); to != "" {
-		a.seal.Outbox = treeheads.NewOutbox(&treeheads.Target{
+	if to := m.cfg.SealTo.Reveal(); to != "" {
+		m.seal.Outbox = treeheads.NewOutbox(&treeheads.Target{
 			To:        to,
-			Transport: egress.NewTransport(with.policy, egress.Options{RootCAs: with.roots, From: a.cfg.EgressAddr}),
-		}, a.log)
+			Transport: egress.NewTransport(m.webhooks.policy, egress.Options{RootCAs: m.webhooks.roots, From: m.cfg.EgressAddr}),
+		}, m.log)
 	}
-	a.Metrics.MustRegister(scraped(a.readSeal))
+	m.Metrics.MustRegister(scraped(m.readSeal))
 	return nil
-}
-
-// startSealing seals in the processes with the read models, and sends heads elsewhere from each that signs them.
-func (a *App) startSealing(working *stage) {
-	if a.cfg.Is(config.RoleProject) {
-		working.run("seal", a.seal.Run)
-	}
-	if a.seal.Outbox != nil {
-		working.run("tree heads", a.seal.Outbox.Run)
-	}
 }
 
 var (
@@ -57,13 +46,13 @@ var (
 )
 
 // readSeal reads how far the log is sealed.
-func (a *App) readSeal(ctx context.Context, to scrape) {
+func (m *managers) readSeal(ctx context.Context, to scrape) {
 	waiting := 0
-	if a.seal.Outbox != nil {
-		waiting, _ = a.seal.Outbox.Waiting()
+	if m.seal.Outbox != nil {
+		waiting, _ = m.seal.Outbox.Waiting()
 	}
 	to.gauge(sealWaiting, float64(waiting))
-	age, last := a.seal.Age(ctx)
+	age, last := m.seal.Age(ctx)
 	to.gauge(sealAge, age.Seconds())
 	if last != nil {
 		to.gauge(sealEvents, float64(last.Size))

@@ -3,47 +3,41 @@ package app
 import (
 	"context"
 	"io/fs"
-	"net/netip"
 	"path/filepath"
-	"slices"
 	"syscall"
-	"time"
 
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
-	"carillon/cmd/internal/dev"
-	"carillon/command/collect"
 )
 
 // system shows operators this process and its stores.
-func (a *App) system(ctx context.Context) (console.System, error) {
-	s := console.System{
+func (s *servers) system(ctx context.Context) (console.System, error) {
+	system := console.System{
 		Version:    Version,
-		Roles:      a.cfg.Roles,
-		StartedAt:  a.startedAt,
-		Settings:   a.cfg.Named(),
-		Warnings:   a.warnings(),
-		EventStore: console.Store{Where: a.cfg.EventStoreURL.String()},
-		Database:   console.Store{Where: a.cfg.DatabaseURL.String()},
-		Disk:       diskOf(a.cfg.DataDir),
+		Roles:      s.cfg.Roles,
+		StartedAt:  s.startedAt,
+		Settings:   s.cfg.Named(),
+		Warnings:   s.warnings(),
+		EventStore: console.Store{Where: s.cfg.EventStoreURL.String()},
+		Database:   console.Store{Where: s.cfg.DatabaseURL.String()},
+		Disk:       DiskOf(s.cfg.DataDir),
 	}
-	if dir := a.storeDir(); dir != "" {
-		s.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(dir)}
+	if dir := s.storeDir(); dir != "" {
+		system.EventStore = console.Store{Where: "embedded in the data directory", Bytes: sizeOf(dir)}
 	}
-	if a.cfg.DatabaseURL == "" {
-		s.Database.Where = "private, in the data directory"
+	if s.cfg.DatabaseURL == "" {
+		system.Database.Where = "private, in the data directory"
 	}
 	var err error
-	s.Database.Bytes, err = a.Queries.DatabaseSize(ctx)
-	return s, err
+	system.Database.Bytes, err = s.readModels.queries.DatabaseSize(ctx)
+	return system, err
 }
 
 // storeDir returns the directory of the embedded event store, or nothing if the event store is elsewhere.
-func (a *App) storeDir() string {
-	if a.cfg.EventStoreURL != "" {
+func (p *process) storeDir() string {
+	if p.cfg.EventStoreURL != "" {
 		return ""
 	}
-	return filepath.Join(a.cfg.DataDir, "eventstore")
+	return filepath.Join(p.cfg.DataDir, "eventstore")
 }
 
 // sizeOf adds up the files of a directory. Files that are removed meanwhile don't count.
@@ -60,8 +54,8 @@ func sizeOf(dir string) (bytes int64) {
 	return bytes
 }
 
-// diskOf looks at the disk of a directory.
-func diskOf(dir string) console.Disk {
+// DiskOf looks at the disk of a directory.
+func DiskOf(dir string) console.Disk {
 	disk := console.Disk{Path: dir}
 	if whole, err := filepath.Abs(dir); err == nil {
 		disk.Path = whole
@@ -72,40 +66,4 @@ func diskOf(dir string) console.Disk {
 		disk.Free, disk.Total = int64(stat.Bavail)*int64(stat.Bsize), int64(stat.Blocks)*int64(stat.Bsize)
 	}
 	return disk
-}
-
-// triers are the collectors that operators and organizations try sources with: they ask hosts with the
-// pace that all processes share.
-func (a *App) triers() (map[string]collect.Collector, error) {
-	trials := a.collecting()
-	trials.Parallel = trialRequests
-	return Collectors(trials)
-}
-
-// collecting returns how this process collects: at the pace of hosts that all processes share.
-func (a *App) collecting() Collecting {
-	return Collecting{
-		Contact:   a.cfg.CollectContact,
-		Allow:     a.collectable(),
-		Deny:      a.cfg.EgressDenyCIDRs,
-		From:      a.cfg.EgressAddr,
-		Files:     a.files,
-		Hosts:     adapters.Hosts{Pool: a.base.pool},
-		Now:       time.Now,
-		Roots:     a.roots,
-		Platforms: a.cfg.Platforms,
-		Unhurried: a.Unhurried,
-	}
-}
-
-// trialRequests is how many requests of trials are in flight at one time.
-const trialRequests = 4
-
-// collectable are the private ranges that collectors may reach.
-func (a *App) collectable() []netip.Prefix {
-	allow := []netip.Prefix(a.cfg.CollectAllowCIDRs)
-	if a.cfg.Dev {
-		allow = append(slices.Clone(allow), dev.Loopback...)
-	}
-	return allow
 }

@@ -3,54 +3,64 @@
 package app_test
 
 import (
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"testing"
-	"time"
-
-	"carillon/cmd/internal/adminclient"
-	"carillon/projections/pgtest"
 )
 
-// Server, event store and Postgres are killed at random moments under load. Afterwards every event that was
-// acknowledged has been delivered, signed, and whatever came twice came under the same webhook-id.
-func TestTortureDelivery(t *testing.T) {
-	t.Parallel()
-	kills := 3
+// load is what a cluster does while it suffers, and what must hold of it.
+type load struct {
+	on     layout
+	faults []fault // in turn
+	least  int     // faults, if CARILLON_TORTURE_KILLS asks for no other number
+	most   int     // however many are asked for. 0 means any number
+	begin  func(c *cluster) run
+}
+
+// run is a load that has begun.
+type run struct {
+	moment func(i int) // begins the i-th operation, and returns at the moment of the i-th fault. Optional
+	holds  func(i int) // expects what must hold after the i-th fault. Optional
+	ends   func()      // expects what must hold at last. Optional
+}
+
+// A server is killed, stopped or cut off while something goes on that takes several steps: each comes to its end, once.
+func TestTorture(t *testing.T) {
+	for name, of := range map[string]load{
+		"rotation of the master key":  rotation,
+		"deletion of an organization": deletion,
+		"webhooks of the operators":   operatorWebhooks,
+		"listeners":                   listeners,
+		"bursts that are dispatched":  bursts,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kills := tortureKills(of.least)
+			if of.most > 0 {
+				kills = min(kills, of.most)
+			}
+			c := newCluster(t, of.on)
+			r := of.begin(c)
+			for i := range kills {
+				if r.moment != nil {
+					r.moment(i)
+				}
+				of.faults[i%len(of.faults)].strike(c)
+				if r.holds != nil {
+					r.holds(i)
+				}
+			}
+			if r.ends != nil {
+				r.ends()
+			}
+			t.Logf("%d faults", kills)
+		})
+	}
+}
+
+func tortureKills(usual int) int {
 	if n, err := strconv.Atoi(os.Getenv("CARILLON_TORTURE_KILLS")); err == nil {
-		kills = n
+		return n
 	}
-	dir, err := os.MkdirTemp("", "torture")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	database := pgtest.NewServer(t)
-	data := filepath.Join(dir, "data")
-	node, store := startNodeChild(t, dir)
-	server, api, admin := startServerChild(t, data, store, database.URL())
-	victims := map[string]*child{"node": node, "server": server}
-	w := newWorkload(t, data, api, admin)
-	stop := w.begin()
-	killed := map[string]int{}
-	for range kills {
-		time.Sleep(time.Duration(100+rand.IntN(600)) *
-			time.Millisecond) //nolint:gosec // chance is the point, and so is the sleep: kills come at any moment
-		name := []string{"node", "server", "postgres"}[rand.IntN(3)] //nolint:gosec // chance is the point
-		killed[name]++
-		if name == "postgres" {
-			database.Kill()
-			database.Restart()
-			continue
-		}
-		victims[name].kill()
-		victims[name].start()
-	}
-	acknowledged := stop()
-	w.reconcile(acknowledged)
-	verifyReadModels(t, adminclient.New(admin, w.token))
-	t.Logf("%d kills %v; %d events acknowledged, all delivered; %d deliveries came, %d of them again", kills, killed,
-		len(acknowledged), w.total, w.total-len(acknowledged))
+	return usual
 }

@@ -15,6 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"carillon/cmd/internal/config"
+	"carillon/eventstore/node"
+	"carillon/eventstore/nodetest"
 )
 
 // span is one that a collector received.
@@ -117,7 +119,7 @@ func (c *traceCollector) named(name string) span {
 // continues that of the caller, and neither addresses nor headers of the receiver are in it.
 func TestTracing_overProcessesAndRetries(t *testing.T) {
 	spans := newTraceCollector(t)
-	address := startNode(t)
+	address := nodetest.Listen(t, node.Config{Dir: shortDir(t)})
 	p := newProcess(t, func(c *config.Config) {
 		c.EventStoreURL = config.Address("esdb://" + address + "?tls=false")
 		c.Roles = []string{config.RoleAPI, config.RoleProject, config.RoleDispatch}
@@ -196,10 +198,7 @@ func (p *process) publishTraced(traceparent string) {
 	p.Helper()
 	body := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,`+
 		`"data":{"id":"7","title":"Storm"}}`, p.organization)
-	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
-	if err != nil {
-		p.Fatal(err)
-	}
+	token := p.adminToken()
 	request, err := http.NewRequestWithContext(p.Context(), http.MethodPost,
 		"http://"+p.app.AdminAddr().String()+"/admin/events", strings.NewReader(body))
 	if err != nil {

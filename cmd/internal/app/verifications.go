@@ -60,8 +60,8 @@ func Compared() []string {
 		names = append(names, m.Name)
 	}
 	for _, m := range processManagers(reactions{}) {
-		if p, is := m.fresh().(eventstore.Comparable); is {
-			names = append(names, p.Name())
+		if traits := m.fresh(nil).Traits(); traits.Folded != nil {
+			names = append(names, traits.Name)
 		}
 	}
 	return names
@@ -107,36 +107,21 @@ func (v *verifications) due(ctx context.Context, name string) bool {
 	return last == nil || last.Sample < wholeSample || v.now().Sub(last.At) >= verifyEvery
 }
 
-// verifier returns the comparison of a consumer with its events; nil if it can't be compared.
-func (v *verifications) verifier(name string) func(
-	ctx context.Context, sample float64, report func(at, head eventstore.Position),
-) (projections.Verification, error) {
-	for _, m := range ReadModels() {
-		if m.Name == name {
-			return func(ctx context.Context, sample float64, report func(at, head eventstore.Position),
-			) (projections.Verification, error) {
-				return v.runner.Verify(ctx, m, sample, report)
-			}
-		}
-	}
-	for _, m := range processManagers(reactions{}) {
-		if p, is := m.fresh().(eventstore.Comparable); is && p.Name() == name {
-			return func(ctx context.Context, _ float64, report func(at, head eventstore.Position),
-			) (projections.Verification, error) {
-				return v.runner.VerifyState(ctx, func() eventstore.Comparable {
-					return m.fresh().(eventstore.Comparable) //nolint:errcheck,forcetypeassert // as above
-				}, report)
-			}
-		}
-	}
-	return nil
-}
-
 // verify compares a consumer with its events, and logs the result.
 func (v *verifications) verify(
 	ctx context.Context, name string, sample float64, report func(at, head eventstore.Position),
-) error {
-	result, err := v.verifier(name)(ctx, sample, report)
+) (err error) {
+	var result projections.Verification
+	for _, m := range ReadModels() {
+		if m.Name == name {
+			result, err = v.runner.Verify(ctx, m, sample, report)
+		}
+	}
+	for _, m := range processManagers(reactions{}) {
+		if m.fresh(nil).Traits().Name == name {
+			result, err = v.runner.VerifyState(ctx, func() eventstore.ProcessManager { return m.fresh(nil) }, report)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -13,19 +13,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/aggregates/auditor"
+	"carillon/cmd/internal/adapters"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
 	"carillon/projections/auditors"
+	"carillon/projections/operators"
+	"carillon/projections/organizations"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
+	"carillon/query"
 )
 
 // A read model is verified at the first look, and again when a day is over; a difference is logged, a warning, and a
 // metric.
 func TestVerificationOnceADay(t *testing.T) {
 	t.Parallel()
-	pool, store := projecttest.Pool(t), nodetest.Start(t)
+	pool, store := projecttest.Pool(t, organizations.ReadModel, operators.ReadModel), nodetest.Start(t)
 	discard, now := slog.New(slog.DiscardHandler), time.Now()
 	progress := projections.NewProgress(pool)
 	runner := &projections.Runner{
@@ -42,7 +46,7 @@ func TestVerificationOnceADay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	appended, err := store.Append(ctx, eventstore.StreamName(auditor.Aggregate.Category, uuid.New()), eventstore.NoStream,
+	appended, err := store.Append(ctx, auditor.Aggregate.Stream(auditor.StreamID("ab")), eventstore.NoStream,
 		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
 	if err != nil || !progress.Await(ctx, appended.Position, auditors.ReadModel.Name) {
 		t.Fatal(err)
@@ -56,15 +60,16 @@ func TestVerificationOnceADay(t *testing.T) {
 		now: func() time.Time { return now },
 		log: slog.New(slog.NewTextHandler(&logged, nil)),
 	}
+	v.proven = adapters.NewProven(&query.Queries{Pool: pool}, store, progress.Await, v.now, discard)
 	for !v.due(ctx, auditors.ReadModel.Name) { // the events may be projected before the read model is complete
 		runtime.Gosched()
 	}
-	look := func() string {
+	once := func(part func(context.Context, <-chan time.Time)) string {
 		logged.Reset()
 		looks := make(chan time.Time)
 		looking, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { v.daily(looking, auditors.ReadModel.Name, looks); close(ended) }()
+		go func() { part(looking, looks); close(ended) }()
 		looks <- now
 		select {
 		case looks <- now: // the first look is over
@@ -73,6 +78,12 @@ func TestVerificationOnceADay(t *testing.T) {
 		stop()
 		<-ended
 		return logged.String()
+	}
+	look := func() string {
+		return once(func(ctx context.Context, looks <-chan time.Time) { v.daily(ctx, auditors.ReadModel.Name, looks) })
+	}
+	if got := once(v.credentials); got != "" {
+		t.Errorf("credentials: %s", got)
 	}
 	if got := look(); !strings.Contains(got, "agree with the log") || !strings.Contains(got, "rows=1") {
 		t.Errorf("first look: %s", got)
@@ -83,9 +94,13 @@ func TestVerificationOnceADay(t *testing.T) {
 	if got := look(); got != "" || v.warnings() != nil {
 		t.Errorf("on the same day: %s %q", got, v.warnings())
 	}
+	const differs = `first="tokens id=ab changed: name is \"Eve\", expected \"Ann\""`
+	if got := once(v.credentials); !strings.Contains(got, differs) { // the credential that was changed is one at once
+		t.Errorf("credentials: %s", got)
+	}
 	now = now.Add(verifyEvery + time.Minute)
 	if got := look(); !strings.Contains(got, "level=ERROR") ||
-		!strings.Contains(got, `first="tokens id=ab changed: name"`) {
+		!strings.Contains(got, differs) {
 		t.Errorf("a day later: %s", got)
 	}
 	if got := v.warnings(); len(got) != 1 ||
@@ -94,13 +109,8 @@ func TestVerificationOnceADay(t *testing.T) {
 		t.Errorf("warnings: %q", got)
 	}
 	registry := prometheus.NewRegistry()
-	checkpoints := &consumerCollector{
-		pool:  pool,
-		store: store,
-		lags:  newLags(store, time.Now),
-		log:   discard,
-	}
-	registry.MustRegister(scraped(checkpoints.read))
+	s := serversOn(&stores{store: store, pool: pool}, discard)
+	registry.MustRegister(scraped(s.readModels.readCheckpoints))
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 // with reasons; see docs/decide/0058-panics.md.
 var unguarded = map[string]string{
 	"carillon/eventstore/node":                       "a panic of the store ends the process",
-	"cmd/internal/app/infrastructure.go":             "so does one of what runs the store and Postgres for this process",
+	"cmd/internal/app/stores.go":                     "so does one of what runs the store for this process",
+	"cmd/internal/app/database.go":                   "so does one of what runs Postgres for this process",
 	"projections/postgres/process.go":                "so does one of what owns the private Postgres",
 	"carillon/cmd/internal/storenode":                "so does one of the store that runs alone",
 	"carillon/eventstore/panics":                     "it is the guard, and ends the process on purpose",

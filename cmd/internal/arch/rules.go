@@ -28,7 +28,9 @@ var support = []string{
 	"carillon/projections/pgtest/...", "carillon/projections/projecttest", "carillon/command/mtls/mtlstest",
 	"carillon/command/collect/crawl/fetch/hoststest",
 	"carillon/command/collect/crawl/walktest", "carillon/command/collect/crawl/frontier/frontiertest",
-	"carillon/cmd/internal/httpapi/apitest", "carillon/cmd/internal/openapi/contract", "carillon/cmd/internal/suite",
+	"carillon/command/visiting/visitingtest", "carillon/command/curate/curatetest",
+	"carillon/command/delivery/deliverytest", "carillon/cmd/internal/httpapi/apitest",
+	"carillon/cmd/internal/openapi/contract", "carillon/cmd/internal/suite",
 }
 
 // Rules are the directions in which the parts may know each other.
@@ -101,7 +103,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"carillon/command/collect/..."},
 		Never: []string{
-			"carillon/eventstore", "carillon/command", "carillon/command/delivery", "carillon/command/visiting",
+			"carillon/eventstore", "carillon/command", "carillon/command/delivery/...", "carillon/command/visiting",
 			"carillon/command/curate", "carillon/command/webhook",
 		},
 		Why: "a collector reads foreign pages and yields observations; others decide what to do with them",
@@ -118,12 +120,34 @@ var Rules = []Rule{
 	},
 	{
 		Of:    []string{"carillon/command/visiting"},
-		Never: []string{"carillon/command/curate", "carillon/command/delivery", "carillon/command/collect/sources/..."},
+		Never: []string{"carillon/command/curate", "carillon/command/delivery/...", "carillon/command/collect/sources/..."},
 		Why:   "a visit records what a source shows; which feeds show it follows from its events",
 	},
 	{
+		Of:    []string{"carillon/command/delivery/schedule"},
+		Only:  []string{uuid},
+		Never: []string{"context", "io/...", "log/...", "math/rand/...", "net/...", "os/...", "sync/..."},
+		Why:   "the schedule decides what is sent next by what it is given, without I/O",
+	},
+	{
+		Of: []string{"carillon/command/delivery/routing", "carillon/command/delivery/facts"},
+		Never: []string{
+			"carillon/command/delivery/dispatching", "carillon/command/delivery/sending",
+			"carillon/command/delivery/notices", "carillon/command/delivery/autodisable", "carillon/command/delivery/cascade",
+		},
+		Why: "who gets an event, and what may be sent, are asked by what dispatches and sends",
+	},
+	{
+		Of: []string{"carillon/command/delivery/sending"},
+		Never: []string{
+			"carillon/command/delivery/dispatching", "carillon/command/delivery/notices",
+			"carillon/command/delivery/autodisable", "carillon/command/delivery/cascade",
+		},
+		Why: "a deliverer sends what it is handed or claims, in a process without a dispatcher as well",
+	},
+	{
 		Of:    []string{"carillon/command/curate"},
-		Never: []string{"carillon/command/visiting", "carillon/command/delivery", "carillon/command/collect/crawl/..."},
+		Never: []string{"carillon/command/visiting", "carillon/command/delivery/...", "carillon/command/collect/crawl/..."},
 		Why:   "feeds follow from recorded events, without looking at pages",
 	},
 	{
@@ -146,8 +170,9 @@ var Rules = []Rule{
 	{
 		Of: []string{"carillon/query"},
 		Only: []string{
-			pgx, uuid, json, "carillon/eventstore/instant", "carillon/aggregates/destination",
-			"carillon/projections/deliveries/deliverystate",
+			pgx, uuid, json, "carillon/eventstore", "carillon/eventstore/instant", "carillon/aggregates/destination",
+			"carillon/aggregates/retirement",
+			"carillon/aggregates/subscription", "carillon/projections/deliveries/deliverystate",
 		},
 		Why: "queries read rows; whatever decides or changes is elsewhere. deliverystate names the states of deliveries, " +
 			"for queries, for views of analysts, and for what shows them",

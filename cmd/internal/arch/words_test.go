@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -31,15 +32,34 @@ const (
 	ruleTests    = "a test is named after the thing and the case, in at most 45 characters"
 	ruleColumns  = "a line has at most 120 columns"
 	ruleLiterals = "a literal of more than three fields has one a line"
+	rulePlain    = "a word of testdata/plain.txt has a plain one"
 )
 
 var (
-	// tellingVerbs follow an identifier in a doc comment that narrates instead of stating.
-	tellingVerbs = regexp.MustCompile(`^\S+ (?:gives|tells|says that|is what)\b`)
+	// narratingVerbs follow an identifier in a doc comment that narrates instead of stating.
+	narratingVerbs = regexp.MustCompile(`^\S+ (?:gives|is what)\b`)
 	// headlessSubject begins a sentence without a noun.
 	headlessSubject = regexp.MustCompile(`(?:^|[.:;!?] )(?:What|Who|Whoever|Nobody|Where it)\b`)
 	storyName       = regexp.MustCompile(`^Test(?:What|Who|Nobody|A|The|Of|One)(?:[A-Z_]|$)`)
 )
+
+// plainWords returns what to write instead of names, and of phrases in comments and texts. testdata/plain.txt has the
+// phrases in quotes.
+var plainWords = sync.OnceValues(func() (map[string]string, *regexp.Regexp) {
+	list, err := os.ReadFile("testdata/plain.txt")
+	if err != nil {
+		panic(err)
+	}
+	instead, phrases := map[string]string{}, []string{}
+	for line := range strings.Lines(string(list)) {
+		word, plain, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		instead[word] = plain
+		if phrase, err := strconv.Unquote(word); err == nil {
+			phrases = append(phrases, regexp.QuoteMeta(phrase))
+		}
+	}
+	return instead, regexp.MustCompile(`\b(?:` + strings.Join(phrases, "|") + `)(?:\b|$)`)
+})
 
 // complaint is a breach of a rule of words at a place.
 type complaint struct{ rule, place, text string }
@@ -49,6 +69,12 @@ func complaints(f file, source string) []complaint {
 	var found []complaint
 	add := func(rule string, pos token.Pos, text string) {
 		found = append(found, complaint{rule, f.fset.Position(pos).String(), text})
+	}
+	instead, phrases := plainWords()
+	plain := func(pos token.Pos, text string) {
+		for _, phrase := range phrases.FindAllString(text, -1) {
+			add(rulePlain, pos, phrase)
+		}
 	}
 	tagged := taggedLines(f)
 	for i, line := range strings.Split(source, "\n") {
@@ -61,6 +87,7 @@ func complaints(f file, source string) []complaint {
 		if sentence := headlessSubject.FindString(text); sentence != "" {
 			add(ruleSubject, group.Pos(), text)
 		}
+		plain(group.Pos(), text)
 	}
 	ast.Inspect(f.tree, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -75,6 +102,14 @@ func complaints(f file, source string) []complaint {
 		case *ast.GenDecl:
 			if spec, ok := soleType(n); ok {
 				docOf(n.Doc, spec.Name, add)
+			}
+		case *ast.Ident:
+			if better, is := instead[n.Name]; is {
+				add(rulePlain, n.Pos(), n.Name+": "+better)
+			}
+		case *ast.BasicLit:
+			if n.Kind == token.STRING {
+				plain(n.Pos(), n.Value)
 			}
 		case *ast.CompositeLit:
 			if crowded(f.fset, n) {
@@ -118,7 +153,7 @@ func docOf(doc *ast.CommentGroup, name *ast.Ident, add func(rule string, pos tok
 		if ast.IsExported(name.Name) && !strings.HasPrefix(name.Name, "Test") {
 			add(ruleDocs, doc.Pos(), text)
 		}
-	case tellingVerbs.MatchString(text):
+	case narratingVerbs.MatchString(text):
 		add(ruleStates, doc.Pos(), text)
 	}
 }
@@ -213,10 +248,11 @@ func TestWordsOfPlantedSource(t *testing.T) {
 	t.Parallel()
 	planted := map[string]string{
 		ruleDocs:     "// It shows itself.\ntype Lane struct{}",
-		ruleStates:   "// Lane tells whether a worker is slow.\ntype Lane struct{}",
+		ruleStates:   "// Lane gives what is slow.\ntype Lane struct{}",
 		ruleSubject:  "// Lane is a queue. Nobody waits in it.\ntype Lane struct{}",
 		ruleTests:    "func TestWhoIsSlow(t *testing.T) {}",
 		ruleColumns:  "const text = \"" + strings.Repeat("x", maxColumns) + "\"",
+		rulePlain:    "// Lane counts those who are t" + "old.\ntype Lane struct{}",
 		ruleLiterals: "var lane = Lane{ID: 1, Size: 2,\n\tSlow: true,\n\tFull: true,\n}",
 	}
 	for rule, code := range planted {

@@ -77,19 +77,28 @@ var errUnsigned = errors.New("the backup is not signed: " + unsignedRisk +
 // ErrForged: the backup is signed, and was changed afterwards.
 var ErrForged = errors.New("the backup was changed after it was made: it is refused")
 
+// ReadManifest reads what a backup says of itself. It verifies nothing.
+func ReadManifest(dir string) (made Manifest, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, manifestFile)) //nolint:gosec // the operator's own
+	if errors.Is(err, fs.ErrNotExist) {
+		return made, fmt.Errorf("%s holds no whole backup: it has no %s", dir, manifestFile)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &made)
+	}
+	if err != nil {
+		return made, fmt.Errorf("read the backup: %w", err)
+	}
+	return made, nil
+}
+
 // load reads a backup's manifest, streams and keys, and checks that they are what this installation's master key
 // signed.
 func (in *Installation) load(dir string) (source, error) {
 	var from source
-	text, err := os.ReadFile(filepath.Join(dir, manifestFile)) //nolint:gosec // the operator's own
-	if errors.Is(err, fs.ErrNotExist) {
-		return from, fmt.Errorf("%s holds no whole backup: it has no %s", dir, manifestFile)
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &from.made)
-	}
-	if err != nil {
-		return from, fmt.Errorf("read the backup: %w", err)
+	var err error
+	if from.made, err = ReadManifest(dir); err != nil {
+		return from, err
 	}
 	if err := in.checkManifest(&from.made); err != nil {
 		return from, err

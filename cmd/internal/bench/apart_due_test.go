@@ -78,8 +78,8 @@ func (a *apart) attempted(p *process) (n int) {
 	return n
 }
 
-// BenchmarkApartDue: what an organization's resumption makes due, and how deliverers share it; and the same if one of two is
-// killed.
+// BenchmarkApartDue: what an organization's resumption makes due, and how deliverers share it; the same if one of two
+// is killed.
 func BenchmarkApartDue(b *testing.B) {
 	const destinations = 40
 	due := size("DUE", 100_000)

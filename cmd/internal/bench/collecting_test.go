@@ -15,8 +15,8 @@ import (
 	"carillon/cmd/internal/adminclient"
 )
 
-// unhurried is a variable of a server that keeps no pace with the hosts of its sources.
-const unhurried = "CHILD_UNHURRIED=1"
+// noHostDelay is a variable of a server that keeps no pace with the hosts of its sources.
+const noHostDelay = "CHILD_NO_HOST_DELAY=1"
 
 // feed makes one.
 func (r *rig) feed() string {
@@ -86,10 +86,10 @@ func reportLoad(b testing.TB) {
 }
 
 // BenchmarkIngest collects INGESTED happenings, 200 of a calendar, from the moment on when the calendars are due until
-// all are in the feed's list. As a backfill they are not published; as news each is published as well; as "told" they
+// all are in the feed's list. As a backfill they are not published; as news each is published as well; as "known" they
 // are known already, and shown by other calendars with other keys and titles, until all is merged.
 func BenchmarkIngest(b *testing.B) {
-	for _, way := range []string{"backfill", "news", "told"} {
+	for _, way := range []string{"backfill", "news", "known"} {
 		b.Run(way, func(b *testing.B) { ingest(b, way) })
 	}
 }
@@ -117,10 +117,10 @@ func ingest(b *testing.B, way string) {
 		}
 		return bases
 	}
-	r := newRig(b, 0, unhurried)
+	r := newRig(b, 0, noHostDelay)
 	feed := r.feed()
 	r.attach("site", feed, programmes(false)...)
-	if way == "told" {
+	if way == "known" {
 		r.attach("site", feed, programmes(true)...)
 	}
 	r.visited(time.Time{})
@@ -130,7 +130,7 @@ func ingest(b *testing.B, way string) {
 	r.due()
 	merged := func() int { return r.count("SELECT count(*) FROM items.merged") }
 	r.until("all are in the feed's list", func() bool { return r.total(feed)+merged() == want })
-	if way == "told" {
+	if way == "known" {
 		r.visited(time.Time{})
 		known := merged()
 		before, began = r.cost(), time.Now()
@@ -154,7 +154,7 @@ func BenchmarkWalkOf5000(b *testing.B) {
 	for _, way := range []string{"quiet", "flooded", "killed"} {
 		b.Run(way, func(b *testing.B) {
 			s := newSitemap(b)
-			r := newRig(b, 0, unhurried)
+			r := newRig(b, 0, noHostDelay)
 			feed := r.feed()
 			r.attach("sitemap", feed, s.base+"/sitemap.xml")
 			r.visited(time.Time{})

@@ -115,7 +115,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 	sent.Store(0)
 	collect()
 	s.until("half of them have been sent again", func() bool { return int(sent.Load()) >= len(sources)/2 })
-	before, told := s.processorTime(), time.Now()
+	before, signalled := s.processorTime(), time.Now()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -124,10 +124,10 @@ func TestServeBesideHostilePages(t *testing.T) {
 	}
 	// On a busy machine the clock measures others.
 	used := s.cmd.ProcessState.UserTime() + s.cmd.ProcessState.SystemTime() - before
-	if min(used, time.Since(told)) > hostileLeave {
-		t.Errorf("it ended %s after SIGTERM, of which it worked %s", time.Since(told), used)
+	if min(used, time.Since(signalled)) > hostileLeave {
+		t.Errorf("it ended %s after SIGTERM, of which it worked %s", time.Since(signalled), used)
 	}
-	t.Logf("it ended %s after SIGTERM, and worked %s", time.Since(told).Round(time.Millisecond),
+	t.Logf("it ended %s after SIGTERM, and worked %s", time.Since(signalled).Round(time.Millisecond),
 		used.Round(time.Millisecond))
 }
 

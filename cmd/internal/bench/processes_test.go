@@ -10,8 +10,8 @@ import (
 )
 
 // BenchmarkProcesses measures the processor time of a delivery, its delay, and the sessions of Postgres, with 1 to 8
-// processes of all roles on one event store and one Postgres, at a steady rate and as fast as it goes. Each event goes to
-// four destinations.
+// processes of all roles on one event store and one Postgres, at a steady rate and as fast as it goes. Each event goes
+// to four destinations.
 func BenchmarkProcesses(b *testing.B) {
 	const destinations, rate = 4, 100
 	for _, n := range []int{1, 2, 4, 8} {

@@ -46,6 +46,7 @@ func serverChild() error {
 		AutoDisableAfter:      100,
 		AutoDisableMinStreak:  time.Hour,
 		CollectAllowCIDRs:     dev.Loopback,
+		NoHostDelay:           os.Getenv("CHILD_NO_HOST_DELAY") != "",
 	}
 	if roles := os.Getenv("CHILD_ROLES"); roles != "" {
 		cfg.Roles = strings.Split(roles, ",")
@@ -63,7 +64,6 @@ func serverChild() error {
 		return err
 	}
 	go func() { _ = a.Welcome(ctx, io.Discard) }() // it makes the key
-	a.Unhurried = os.Getenv("CHILD_UNHURRIED") != ""
 	return a.Run(ctx)
 }
 

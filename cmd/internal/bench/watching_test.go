@@ -95,7 +95,7 @@ func (r *rig) round(c *web) {
 
 func (r *rig) published() int { return r.count("SELECT count(*) FROM publications.publications") }
 
-// stored is the size of the event store and of the tables in bytes, without the room that a VACUUM FULL gives back:
+// stored is the size of the event store and of the tables in bytes, without the room that a VACUUM FULL reclaims:
 // rows that were replaced leave room for the next, so that it does not grow with the visits.
 func (r *rig) stored() (n int64) {
 	r.Helper()
@@ -122,7 +122,7 @@ func BenchmarkChange(b *testing.B) {
 	n := size("CHANGES", 1500)
 	c := newWeb(b, n, min(n, 500))
 	came := &arrivals{first: map[string]time.Time{}}
-	r := watch(b, c, func(r *rig) { r.destination(r.key, r.listen(came, nil), "*") }, unhurried)
+	r := watch(b, c, func(r *rig) { r.destination(r.key, r.listen(came, nil), "*") }, noHostDelay)
 	before, wait := r.cost(), r.profile(15)
 	ticker := time.NewTicker(time.Second / changeRate)
 	defer ticker.Stop()

@@ -28,6 +28,10 @@ type Config struct {
 
 	// Sockets that take requests instead of new ones at the addresses. Optional.
 	HTTPListener, AdminListener net.Listener `kong:"-"`
+	// NoHostDelay collectors ask a host without pauses, for measurements with hosts of one's own.
+	NoHostDelay bool `kong:"-"`
+	// SearchEvery is how often deliveries that became due are searched for. Optional.
+	SearchEvery time.Duration `kong:"-"`
 
 	Dev bool `env:"CARILLON_DEV" help:"For a developer's machine: make an organization with an API key on the first start and print how to use it; let webhooks and collectors reach loopback addresses; trust receivers of the development certificate authority."`
 

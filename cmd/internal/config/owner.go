@@ -43,8 +43,8 @@ func CheckWriter(dir string) error {
 	return nil
 }
 
-// checkOwners refuses a data directory, or secrets in it, that another user can have put there.
-func (c *Config) checkOwners() error {
+// CheckOwners refuses a data directory, or secrets in it, that another user can have put there.
+func (c *Config) CheckOwners() error {
 	for _, name := range []string{"", MasterKeyFile, nextMasterKeyFile, AdminTokenFile, SealKeyFile} {
 		path := filepath.Join(c.DataDir, name)
 		info, err := os.Stat(path)

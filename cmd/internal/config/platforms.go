@@ -31,7 +31,7 @@ type Credentials struct {
 	TikTok                      map[string]string // by account in small letters; that by "" is for all others
 }
 
-// maxToken is longer than any token that a platform gives, in bytes.
+// maxToken is longer than any platform's token, in bytes.
 const maxToken = 4096
 
 const tokensVariable = "CARILLON_PLATFORM_TOKENS"

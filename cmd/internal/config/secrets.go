@@ -32,7 +32,7 @@ func (c *Config) EnsureSecrets() error {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w; create it, or point CARILLON_DATA_DIR elsewhere", err)
 	}
-	if err := c.checkOwners(); err != nil {
+	if err := c.CheckOwners(); err != nil {
 		return err
 	}
 	c.splitMasterKey()

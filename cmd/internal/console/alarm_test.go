@@ -1,14 +1,22 @@
 package console_test
 
 import (
+	"html"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore"
 	"carillon/projections/destinations"
 )
 
@@ -28,12 +36,14 @@ func TestAlarm(t *testing.T) {
 		w.attempted(t, w.publish(t, "concert"), id, 500, "no")
 	}
 	b.get(t, path).expect(t, 200, "3 failures in a row", "endpoint answered 500", "disabled after 97 more",
-		path+"/recover", "Send what failed", `<span class="status failing">failing: 3</span>`)
-	b.get(t, "/console/destinations?status=failing").expect(t, 200, `<span class="status failing">failing: 3</span>`)
+		path+"/recover", "Send what failed")
+	pill := `<span class="status failing">failing: 1</span>`
+	if p := b.get(t, "/console/destinations?status=failing").expect(t, 200); strings.Contains(p.body, "Hook") {
+		t.Error("nothing is retried, and it fails")
+	}
 	retried := w.publish(t, "fair")
-	w.attemptedAs(t, retried, id, 503, "later", delivery.RecordAttempt{
-		Number: 1, Trigger: delivery.Automatic, Retry: delivery.Retry{Schedule: []time.Duration{time.Hour}},
-	})
+	w.attemptedAs(t, retried, id, 503, "later", firstOfMany)
+	b.get(t, "/console/destinations?status=failing").expect(t, 200, pill)
 	b.get(t, path+"/recover").expect(t, 200, "1 waits for its retry, 3 failed in the last 7 days", "Send 4")
 	b.post(t, path+"/recover").leadsTo(t, path+"?done=recovering")
 	if p := b.get(t, path+"/recover").expect(t, 200); strings.Contains(p.body, "waits for its retry") {
@@ -45,7 +55,6 @@ func TestAlarm(t *testing.T) {
 	// A success ends the streak, but neither what failed nor the way to send it.
 	w.attempted(t, w.publish(t, "flea market"), id, 500, "no")
 	w.attempted(t, w.publish(t, "opera"), id, 204, "")
-	pill := `<span class="status failing">failing: 2</span>`
 	p := b.get(t, path).expect(t, 200, pill, "1 waits for its retry, 1 failed", path+"/recover", "Send what failed")
 	if strings.Contains(p.body, " in a row since") {
 		t.Error("the streak goes on")
@@ -66,30 +75,18 @@ func TestAlarm(t *testing.T) {
 	b.get(t, path+"/enable").expect(t, 200, "1 waits for its retry, 1 failed", "by its schedule, and new",
 		"Enable and send what failed")
 	w.limit(t, organization.LimitBackfillEventsPerDay, 0) // looking costs nothing
-	pages := []string{path, path + "/enable"}
-	for _, page := range pages {
-		b.get(t, page).expect(t, 200, "2 events were missed since")
-	}
+	b.get(t, path).expect(t, 200, "2 events were missed since")
 	release, granted, err := w.Commands.Quotas.Turn(t.Context(), w.org)
 	if err != nil || !granted {
 		t.Fatal(granted, err)
 	}
-	for _, page := range pages {
-		b.get(t, page).expect(t, 200, "Events may have been missed since", "a backfill or another count runs")
-	}
+	b.get(t, path).expect(t, 200, "Events may have been missed since", "a backfill or another count runs")
 	release()
-	for _, c := range []struct {
-		copied int
-		text   string
-	}{{command.MaxBackfillEvents - 2, "10,000 events were missed"}, {1, "At least 10,000 of the events since"}} {
-		if _, err := w.Pool.Exec(t.Context(), `INSERT INTO publications.publications
-			SELECT copy.* FROM publications.publications p, generate_series(1, $2) n, jsonb_populate_record(
-				NULL::publications.publications, to_jsonb(p) || jsonb_build_object('id', md5(n || random()::text)::uuid)) copy
-			WHERE p.id = $1`, last, c.copied); err != nil {
-			t.Fatal(err)
-		}
-		b.get(t, path).expect(t, 200, c.text)
-	}
+	apitest.Must(w.Pool.Exec(t.Context(), `INSERT INTO publications.publications
+		SELECT copy.* FROM publications.publications p, generate_series(1, $2) n, jsonb_populate_record(
+			NULL::publications.publications, to_jsonb(p) || jsonb_build_object('id', md5(n || random()::text)::uuid)) copy
+		WHERE p.id = $1`, last, command.MaxBackfillEvents-1))(t)
+	b.get(t, path).expect(t, 200, "At least 10,000 of the events since")
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
 	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
 		t.Error("an enabled one still misses events")
@@ -101,16 +98,19 @@ func TestAlarm_autoDisabled(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 410, ""))
-	disabled, err := destination.Aggregate.Execute(t.Context(), w.Store, id, destination.AutoDisable{
-		Reason: "Disabled automatically after 100 consecutive failed attempts",
-		At:     time.Now(),
-	}, destination.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Await(t, disabled.Position, destinations.ReadModel.Name)
+	w.autoDisabled(t, id, "Disabled automatically after 100 consecutive failed attempts")
 	w.signIn(t, w.key).get(t, "/console/destinations/"+id.String()).expect(t, 200,
 		"<p>Disabled automatically after 100 consecutive failed attempts. No event was missed.</p>")
+}
+
+// autoDisabled disables a destination as the platform does.
+func (w *world) autoDisabled(t *testing.T, id uuid.UUID, reason string) {
+	t.Helper()
+	disabled := apitest.Must(destination.Aggregate.Execute(t.Context(), w.Store, id, destination.AutoDisable{
+		Reason: reason,
+		At:     time.Now(),
+	}, destination.Options{}))(t)
+	w.Await(t, disabled.Position, destinations.ReadModel.Name)
 }
 
 // TestAttempts_latestFirst: the latest attempt comes first, equal answers are shown once, and reasons in words.
@@ -140,18 +140,74 @@ func TestRecover_overTheCap(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
-	if _, err := w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
+	apitest.Must(w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
 			completed_at, revision, attempts, automatic, event_id, event_time, status, unsuccessful, type, source,
 			subscriptions)
 		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(),
-			'failed', 'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, w.org, id); err != nil {
-		t.Fatal(err)
-	}
+			'failed', 'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, w.org, id))(t)
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String()
-	b.get(t, "/console/destinations").expect(t, 200, "failing: 1,000+")
 	p := b.get(t, path+"/recover").expect(t, 200, "carillon destinations recover "+id.String()+" --until ")
 	if strings.Contains(p.body, "<button>Send") {
 		t.Error("it can be sent at one time")
 	}
+}
+
+// TestActivity: one page has a week's changes of all destinations of the own organization.
+func TestActivity(t *testing.T) {
+	t.Parallel()
+	w := openAlone(t) // a clock ahead ends all sessions
+	b := w.signIn(t, w.key)
+	b.get(t, "/console/activity").expect(t, 200, "Nothing changed.")
+	one, two := w.destination(t, "One <b>", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))
+	b.post(t, "/console/destinations/"+two.String()+"/disable")
+	shown := b.get(t, "/console/activity").expect(t, 200, "One <b>", "Two", "disabled", "its first secret",
+		"/console/destinations/"+one.String())
+	if strings.Index(shown.body, "disabled") > strings.Index(shown.body, "its first secret") {
+		t.Error("the latest change is not the first")
+	}
+	_, otherKey := w.Organization(t, "Library")
+	w.signIn(t, otherKey).get(t, "/console/activity").expect(t, 200, "Nothing changed.")
+	b.get(t, "/console/").expect(t, 200, `href="/console/activity"`)
+	w.later.Store(int64(7*24*time.Hour + time.Minute))
+	w.signIn(t, w.key).get(t, "/console/activity").expect(t, 200, "Nothing changed.")
+}
+
+// TestSignedCurl: the command carries signatures that receivers take; it is recorded, and only for those who may see
+// secrets.
+func TestSignedCurl(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	b := s.signIn(t, s.key)
+	works := mustID(t, s.names["works"])
+	path := "/console/deliveries/" + s.names["delivered"]
+	b.get(t, path).expect(t, 200, path+`/curl"`, "data-copy")
+	shown := b.post(t, path+"/curl").expect(t, 200, "webhook-signature: v1,", "data-copy")
+	command := html.UnescapeString(regexp.MustCompile(`data-copy="([^"]+)"`).FindStringSubmatch(shown.body)[1])
+	header := http.Header{}
+	for _, line := range regexp.MustCompile(`-H '([^']+)'`).FindAllStringSubmatch(command, -1) {
+		name, value, _ := strings.Cut(line[1], ": ")
+		header.Set(name, value)
+	}
+	body := regexp.MustCompile(`(?s)--data-binary '(.*)'`).FindStringSubmatch(command)[1]
+	found := apitest.Must(s.Queries.Destination(t.Context(), s.org, works.String(), s.now()))(t)
+	revealed := b.post(t, "/console/destinations/"+works.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal")
+	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
+	verifier := apitest.Must(standardwebhooks.NewWebhook(secret))(t)
+	if err := verifier.Verify([]byte(body), header); err != nil {
+		t.Errorf("%v: %s", err, command)
+	}
+	if s.lastDisclosure(t, works) == eventstore.Start {
+		t.Error("it is not recorded")
+	}
+	writer := s.signIn(t, s.scoped(t, "read", "write"))
+	if p := writer.get(t, path).expect(t, 200); strings.Contains(p.body, "/curl\"") {
+		t.Error("a button that would be refused is shown")
+	}
+	writer.post(t, path+"/curl").expect(t, 403, "lacks the scope secrets")
+	s.operator(t).post(t, "/console/organizations/"+s.org.String()+"/deliveries/"+s.names["delivered"]+"/curl").
+		expect(t, 403, "for the people of the organization")
+	_, otherKey := s.Organization(t, "Library")
+	s.signIn(t, otherKey).post(t, path+"/curl").expect(t, 404, "Not found")
+	b.send(t, http.MethodPost, path+"/curl", nil, http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400)
 }

@@ -2,7 +2,6 @@ package console_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/projections/pgtest"
 )
 
@@ -63,23 +63,15 @@ func askForPage(b *testing.B, usage pgtest.Usage, address, cookie string) {
 	process, postgres := usage.Process(), usage.Postgres()
 	for b.Loop() {
 		began := time.Now()
-		r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, address, http.NoBody)
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := apitest.Must(http.NewRequestWithContext(b.Context(), http.MethodGet, address, http.NoBody))(b)
 		for _, name := range []string{"carillon_console", "carillon_operators"} { // only one of them is set
 			r.AddCookie(&http.Cookie{Name: name, Value: cookie}) //nolint:gosec // the browser's side of it
 		}
 		r.Header.Set("Accept", "text/html")
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			b.Fatal(err)
-		}
-		body, err := io.ReadAll(answer.Body)
-		_ = answer.Body.Close()
+		status, body := apitest.Ask(b, http.DefaultClient, r)
 		took = append(took, time.Since(began))
-		if size = len(body); err != nil || answer.StatusCode != http.StatusOK || size > maxPageBytes {
-			b.Fatalf("%s: %d, %d bytes, %v\n%.2000s", address, answer.StatusCode, size, err, body)
+		if size = len(body); status != http.StatusOK || size > maxPageBytes {
+			b.Fatalf("%s: %d, %d bytes\n%.2000s", address, status, size, body)
 		}
 	}
 	slices.Sort(took)
@@ -179,7 +171,7 @@ func (s *scene) remember(b *testing.B) {
 				unsuccessful, type, source, subject, feed_id, feed_type, subscriptions, attempted_at, duration_micros,
 				response_status, trigger, failure_reason)
 			SELECT gen_random_uuid(), d.organization, d.id, t, CASE WHEN status <> 'pending' THEN t END, 0, 1, 1,
-			gen_random_uuid(), t, status, nullif(nullif(status, 'succeeded'), 'pending'),
+			gen_random_uuid(), t, status, replace(nullif(status, 'succeeded'), 'pending', 'retrying'),
 				CASE WHEN i % 3 = 0 THEN 'event.item.added' ELSE 'news.item.added' END, '/feeds/x', 'subject/' || i,
 				CASE WHEN i % 3 = 0 THEN $2 END, CASE WHEN i % 3 = 0 THEN 'event' END, '{}',
 				t, 2000 + i % 90000, CASE WHEN status = 'failed' THEN 503
@@ -237,9 +229,7 @@ func (s *scene) remember(b *testing.B) {
 			b.Fatalf("statement %d: %v", i, err)
 		}
 	}
-	if _, err := s.Pool.Exec(b.Context(), "VACUUM ANALYZE"); err != nil {
-		b.Fatal(err)
-	}
+	apitest.Must(s.Pool.Exec(b.Context(), "VACUUM ANALYZE"))(b)
 	var total int
 	if err := s.Pool.QueryRow(b.Context(), "SELECT count(*) FROM deliveries.deliveries").Scan(&total); err != nil ||
 		total < 1_000_000 {
@@ -252,24 +242,15 @@ func (s *scene) remember(b *testing.B) {
 func (s *scene) sentToAll(b *testing.B) uuid.UUID {
 	b.Helper()
 	event := uuid.MustParse(s.names["event"])
-	rows, err := s.Pool.Query(b.Context(), "SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY "+
-		"id LIMIT 100", s.org)
-	if err != nil {
-		b.Fatal(err)
-	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		b.Fatal(err)
-	}
+	rows := apitest.Must(s.Pool.Query(b.Context(),
+		"SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY "+"id LIMIT 100", s.org))(b)
+	made := apitest.Must(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(b)
 	for _, id := range made {
-		_, err := s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries
+		apitest.Must(s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries
 			SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) || jsonb_build_object('id', $1::uuid,
 			'destination', $2::uuid, 'event_id', $3::uuid))).*
 			FROM (SELECT * FROM deliveries.deliveries WHERE id = $4) d ON CONFLICT DO NOTHING`, dispatch.DeliveryID(event, id),
-			id, event, s.names["delivered"])
-		if err != nil {
-			b.Fatal(err)
-		}
+			id, event, s.names["delivered"]))(b)
 	}
 	return event
 }

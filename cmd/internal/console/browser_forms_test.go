@@ -3,8 +3,21 @@
 package console_test
 
 import (
+	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/disclosure"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore"
+	"carillon/projections/feeds"
 )
 
 // TestOutdatedFormsInBrowser: a form that was open during another change is shown again, with the typed and the
@@ -15,10 +28,7 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 	s := newScene(t)
 	other := s.signIn(t, s.key)
 	b := newTab(t, s.serve(t), other.cookie)
-	works, err := s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	works := apitest.Must(s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now()))(t)
 	for _, form := range []struct {
 		name, path string
 		theirs     []string
@@ -46,7 +56,7 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 			t.Fatalf("%s: %d\n%s", form.name, p.status, p.shown(""))
 		}
 		b.pressButton(t, "Save")
-		b.until(t, form.name+": it is told", `document.body.innerText.includes("changed since you opened the form")`)
+		b.until(t, form.name+": it is shown", `document.body.innerText.includes("changed since you opened the form")`)
 		b.shows(t, form.name, form.now...)
 		if typed := ask[string](t, b, `document.querySelector("#name").value`); typed != "Mine" {
 			t.Errorf("%s: what was typed has become %q", form.name, typed)
@@ -75,25 +85,14 @@ func TestRefusedFormsInBrowser(t *testing.T) {
 		typed              map[string]string
 		wrong              []string
 	}{
-		{
-			"refused-destination", "/console/destinations/new", "Create",
-			map[string]string{"url": "http://example.org/hook", "debounce": "soon", "limit": "1e9", "externalId": "my shop"},
-			[]string{"Name must not be empty.", "Address must use https.", "Debounce window must be", "Requests per second must be"},
-		},
-		{
-			"refused-subscription", "/console/destinations/{works}/subscriptions/new", "Add",
-			map[string]string{"externalId": "my shop"},
-			[]string{"Events must be chosen", "External id must be"},
-		},
-		{
-			"refused-feed", "/console/feeds/new", "Create", nil,
-			[]string{"Name must not be empty.", "Description must not be empty."},
-		},
-		{
-			"refused-source", "/console/feeds/{feed}/sources/new", "Look at it",
-			map[string]string{"where": "example.org", "timezone": "Moon"},
-			[]string{"Address must be absolute", "Default time zone must be an IANA name"},
-		},
+		{"refused-destination", "/console/destinations/new", "Create", map[string]string{
+			"url": "http://example.org/hook", "debounce": "soon", "limit": "1e9", "externalId": "my shop",
+		}, []string{"Name must not be empty.", "Address must use https.", "Debounce window must be"}},
+		{"refused-subscription", "/console/destinations/{works}/subscriptions/new", "Add",
+			map[string]string{"externalId": "my shop"}, []string{"Events must be chosen", "External id must be"}},
+		{"refused-feed", "/console/feeds/new", "Create", nil, []string{"Name must not be empty."}},
+		{"refused-source", "/console/feeds/{feed}/sources/new", "Look at it",
+			map[string]string{"where": "example.org", "timezone": "Moon"}, []string{"Address must be absolute"}},
 	} {
 		b.sized(t, 1280)
 		b.dark(t, false)
@@ -121,5 +120,129 @@ func TestRefusedFormsInBrowser(t *testing.T) {
 		b.fits(t, form.name+", small", 360)
 		b.dark(t, true)
 		b.accessible(t, form.name+" in the dark")
+	}
+}
+
+// TestAnswers_reloadSendsNothingInBrowser: going back to the answer of a form, or reloading it, neither sends the
+// form again nor asks to: it shows the page with the form, without the answer.
+func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	var requests atomic.Int64
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	t.Cleanup(hook.Close)
+	id := w.destination(t, "Ticket shop", hook.URL)
+	found := apitest.Must(w.Queries.Destination(t.Context(), w.org, id.String(), w.now()))(t)
+	disclosures := func() (n int64) { // from the store: the answer does not wait for its read model
+		for m, err := range w.Store.Subscribe(t.Context(), eventstore.Start,
+			eventstore.Categories(disclosure.Aggregate.Category)) {
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case m.CaughtUp:
+				return n
+			case m.Event != nil && bytes.Contains(m.Event.Data, []byte(id.String())): // other tests disclose meanwhile
+				n++
+			}
+		}
+		return n
+	}
+	there := `location.pathname.endsWith("/` + id.String() + `")`
+	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
+	for _, c := range []struct {
+		page, button, question, answer string
+		done                           func() int64
+	}{
+		{"/test", "Send the test event", "Test Ticket shop?", "It took the event: 204", requests.Load},
+		{"/validate", "Try it", "Can Ticket shop be reached?", "It answered 204", requests.Load},
+		{"/secrets/" + found.Secrets[0].ID.String() + "/reveal", "Show it", "Show a secret of", "Give it to the receiver",
+			disclosures},
+		{"/rotate", "Rotate", "Rotate the secret of", "There is a new secret", disclosures},
+	} {
+		path := "/console/destinations/" + id.String() + c.page
+		b.open(t, path)
+		before := c.done()
+		b.pressButton(t, c.button)
+		b.until(t, c.page+": the answer", `document.body.innerText.includes("`+c.answer+`")`)
+		after := c.done()
+		if after != before+1 {
+			t.Errorf("%s: it was done %d times, want once", c.page, after-before)
+		}
+		b.pressButton(t, "Back")
+		b.until(t, c.page+": the destination's page", there)
+		ask[bool](t, b, "history.back(); true")
+		b.until(t, c.page+": back", `!(`+there+`)`)
+		for _, how := range []string{"back", "loaded anew"} {
+			b.shows(t, c.page+" "+how, c.question)
+			if ask[bool](t, b, `document.body.innerText.includes("`+c.answer+
+				`") || document.body.innerText.includes("whsec_")`) {
+				t.Errorf("%s %s: the answer is there still", c.page, how)
+			}
+			if n := c.done(); n != after {
+				t.Errorf("%s %s: it was done again", c.page, how)
+			}
+			apitest.OK(t, chromedp.Do(b, chromedp.Reload()))
+		}
+	}
+}
+
+// fill types into the field with an id, and opens what folds it.
+func (b *tab) fill(t *testing.T, field, text string) {
+	t.Helper()
+	ask[bool](t, b, `(() => {
+		const f = document.getElementById("`+field+`");
+		f.closest("details")?.setAttribute("open", "");
+		f.value = "";
+		f.focus();
+		return true;
+	})()`)
+	call(t, b, input.InsertText, input.InsertTextParams{Text: text})
+}
+
+// TestAttachSourceInBrowser attaches a source on the feed's page with the keyboard, and sees the progress of the
+// backfill.
+func TestAttachSourceInBrowser(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	s := newScene(t)
+	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
+	b.scripts(t, false)
+	path := "/console/feeds/" + s.names["feed"]
+	b.open(t, path)
+	b.fill(t, "where", "not an address")
+	b.pressButton(t, "Look at it")
+	b.until(t, "the refusal is there", `document.body.innerText.includes("must be absolute")`)
+	b.shows(t, "refused", "Attach a source to")
+	if typed := ask[string](t, b, `document.getElementById("where").value`); typed != "not an address" {
+		t.Errorf("the form has lost what was typed: %q", typed)
+	}
+	b.accessible(t, "refused")
+	b.fits(t, "refused", 360)
+	b.forget() // the browser reports status 400 on its console
+
+	spare := s.names["source"]
+	b.fill(t, "where", "https://example.org/theatre/"+s.org.String())
+	b.pressButton(t, "Attach")
+	b.until(t, "the source is attached", `document.body.innerText.includes("The source is attached.")`)
+	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Reload")
+
+	// A walk is in progress.
+	apitest.Must(s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking,
+		began_at, interval_seconds, failures, asked, linked)
+		VALUES ($1, 'example.org', now(), 1, true, now(), 3600, 0, 3, 12)`, uuid.MustParse(spare)))(t)
+	b.pressButton(t, "Reload")
+	b.until(t, "the bar is there",
+		`document.querySelector("progress")?.value === 3 && document.querySelector("progress").max === 12`)
+	b.shows(t, "while it runs", "3 of 12 pages so far, 0 items")
+	b.accessible(t, "while it runs")
+	b.fits(t, "while it runs", 360)
+	b.quiet(t, "while it runs")
+
+	all, err := s.Queries.Associations(t.Context(), s.org, uuid.MustParse(s.names["feed"]))
+	if err != nil || len(all) != 2 {
+		t.Errorf("%d sources are attached, as %s shows: %v", len(all), feeds.ReadModel.Name, err)
 	}
 }

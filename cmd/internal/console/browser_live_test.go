@@ -15,6 +15,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/query"
 )
 
@@ -56,7 +57,8 @@ func TestLiveDeliveriesInBrowser(t *testing.T) {
 		b.pointAt(t, at[0], at[1])
 		b.until(t, "the pointer is there", `document.querySelector("[data-list]").matches(":hover")`)
 		before := ask[int](t, b, `document.querySelectorAll("[data-id]").length`)
-		fresh := `document.querySelector('[data-id="` + dispatch.DeliveryID(w.publish(t, "while-reading"), shop).String() + `"]')`
+		id := dispatch.DeliveryID(w.publish(t, "while-reading"), shop)
+		fresh := `document.querySelector('[data-id="` + id.String() + `"]')`
 		b.until(t, "the button is there", `!document.querySelector("[data-news]").hidden`)
 		if now := ask[int](t, b, `document.querySelectorAll("[data-id]").length`); now != before {
 			t.Errorf("%d rows became %d under the pointer", before, now)
@@ -108,23 +110,23 @@ func TestLostConnectionInBrowser(t *testing.T) {
 	b.sized(t, 1280)
 	b.pointAt(t, 5, 5)
 	b.open(t, "/console/deliveries")
-	told := func(state string) string {
+	connection := func(state string) string {
 		return `[...document.querySelectorAll("[data-connection]")].filter((e) => !e.hidden).map((e) => e
 			.dataset.connection).join() === "` + state + `"`
 	}
 	f.leadTo(gone)
-	b.until(t, "it says that it is cut off", told("cut"))
+	b.until(t, "it says that it is cut off", connection("cut"))
 	b.accessible(t, "cut off")
 	w.publish(t, "unheard")
 	f.leadTo(w.handler)
-	b.until(t, "it goes on by itself", told("")+` && document.querySelector("tbody").innerText.includes("unheard")`)
+	b.until(t, "it goes on by itself", connection("")+` && document.querySelector("tbody").innerText.includes("unheard")`)
 	b.forget()
 
 	signedIn.post(t, "/console/sign-out").leadsTo(t, "/console/sign-in")
-	b.until(t, "it says that its session has ended", told("refused"))
+	b.until(t, "it says that its session has ended", connection("refused"))
 	b.accessible(t, "after its session")
 	b.pressButton(t, "Reload")
-	b.until(t, "somebody has to sign in", `location.pathname === "/console/sign-in" && location.search.includes("next=")`)
+	b.until(t, "it asks for a sign-in", `location.pathname === "/console/sign-in" && location.search.includes("next=")`)
 }
 
 // TestFormAfterSessionEndInBrowser: typed values survive the end of the session, and are sent after the next sign-in.
@@ -183,23 +185,17 @@ func TestWorkOfOtherProcessInBrowser(t *testing.T) {
 		Total:        300,
 		Beat:         beat,
 	}
-	if err := works.Begin(t.Context(), work); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, works.Begin(t.Context(), work))
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
 	b.open(t, "/console/destinations/"+id.String()+"/work/"+work.ID.String())
 	b.shows(t, "at first", "0 of 300")
 	work.Done = 200
-	if err := works.Advance(t.Context(), work, beat.Add(time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, works.Advance(t.Context(), work, beat.Add(time.Second)))
 	b.until(t, "it goes on",
 		`document.querySelector("[data-progress]").innerText.includes("200 of 300") &&
 			document.querySelector("progress").value === 200`)
 	work.Done, work.State, work.Beat = 300, "done", beat.Add(time.Second)
-	if err := works.Advance(t.Context(), work, beat.Add(2*time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, works.Advance(t.Context(), work, beat.Add(2*time.Second)))
 	b.until(t, "it comes to its end", `document.querySelector("main").innerText.includes("All of them are on their way")`)
 	b.quiet(t, "while it is looked at")
 }

@@ -10,274 +10,87 @@ import (
 type look struct {
 	name  string
 	path  string // see scene.at
-	shows []string
-	// A change, made with the keyboard only and without scripts: the button or link to press, and the text shown
+	shows string // texts, with | between them
+	// A change, made with the keyboard only and without scripts: the button or link to press, and the texts shown
 	// then.
-	press string
-	then  []string
-	out   bool // without a session
+	press, then string
 }
 
 // looks are all pages. A new page is one line here.
 var looks = []look{
-	{
-		name:  "sign-in",
-		path:  "/console/sign-in",
-		shows: []string{"API key", "Sign in"},
-		out:   true,
-	},
-	{
-		name:  "enter",
-		path:  "/console/enter?token=made-up",
-		shows: []string{"works once"},
-		press: "Sign in",
-		then:  []string{"was used or has expired"},
-		out:   true,
-	},
-	{
-		name:  "overview",
-		path:  "/console/",
-		shows: []string{"Overview", "Town hall", "Old newsletter", "Failing now", "Pending"},
-		press: "Sign out",
-		then:  []string{"API key"},
-	},
-	{
-		name:  "destinations",
-		path:  "/console/destinations",
-		shows: []string{"Ticket shop", "Old newsletter", "New destination"},
-		press: "Ticket shop",
-		then:  []string{"Time line"},
-	},
-	{
-		name: "destination",
-		path: "/console/destinations/{works}",
-		shows: []string{"Ticket shop", "Time line", "Secrets", "whsec_…", "Subscriptions", "everything", "Latest deliveries",
-			"its first secret"},
-	},
-	{
-		name:  "destination-then",
-		path:  "/console/destinations/{works}?moment=0",
-		shows: []string{"As it was at"},
-		press: "Show it as it is now",
-		then:  []string{"Latest deliveries"},
-	},
-	{name: "new-destination", path: "/console/destinations/new", shows: []string{"New destination", "Custom headers"}},
-	{
-		name:  "search",
-		path:  "/console/search?q=e",
-		shows: []string{"Ticket shop", "Concerts"},
-		press: "Ticket shop",
-		then:  []string{"Time line"},
-	},
-	{
-		name:  "activity",
-		path:  "/console/activity",
-		shows: []string{"Changes of all destinations", "Ticket shop", "its first secret"},
-		press: "Old newsletter",
-		then:  []string{"3 failures in a row"},
-	},
-	{
-		name:  "start",
-		path:  "/console/destinations/{fresh}/start",
-		shows: []string{"First steps of", "Give its secret to your receiver", "whsec_", "Choose its events"},
-		press: "Send a test",
-		then:  []string{"It took the event: 204"},
-	},
-	{
-		name:  "new-subscription",
-		path:  "/console/destinations/{works}/subscriptions/new",
-		shows: []string{"New subscription of", "news.*", "A news item was added to a news feed.", "Concerts"},
-		press: "Add",
-		then:  []string{"Events must be chosen"},
-	},
-	{
-		name:  "edit-subscription",
-		path:  "/console/destinations/{works}/subscriptions/{subscription}/edit",
-		shows: []string{"Edit a subscription of", "Concerts"},
-		press: "Save",
-		then:  []string{"The changes were saved."},
-	},
-	{
-		name:  "subscription-off",
-		path:  "/console/destinations/{works}/subscriptions/{subscription}/disable",
-		shows: []string{"Switch off a subscription"},
-		press: "Switch off",
-		then:  []string{"The subscription is off", "switched off"},
-	},
-	{
-		name:  "subscription-on",
-		path:  "/console/destinations/{works}/subscriptions/{subscription}/enable",
-		shows: []string{"Switch on a subscription"},
-		press: "Switch on",
-		then:  []string{"The subscription is on"},
-	},
-	{
-		name:  "edit-destination",
-		path:  "/console/destinations/{works}/edit",
-		shows: []string{"Edit Ticket shop"},
-		press: "Save",
-		then:  []string{"The changes were saved."},
-	},
-	{
-		name:  "enable",
-		path:  "/console/destinations/{fresh}/enable",
-		shows: []string{"Nothing is pending"},
-		press: "Enable",
-		then:  []string{"The destination is enabled."},
-	},
-	{
-		name:  "disable",
-		path:  "/console/destinations/{fresh}/disable",
-		shows: []string{"Nothing is sent until"},
-		press: "Disable",
-		then:  []string{"The destination is disabled."},
-	},
-	{
-		name:  "delete",
-		path:  "/console/destinations/{fresh}/delete",
-		shows: []string{"can't be undone"},
-		press: "Delete permanently",
-		then:  []string{"The destination was deleted."},
-	},
-	{
-		name:  "test",
-		path:  "/console/destinations/{fresh}/test",
-		shows: []string{"One signed test event"},
-		press: "Send the test event",
-		then:  []string{"It took the event: 204"},
-	},
-	{
-		name:  "validate",
-		path:  "/console/destinations/{fresh}/validate",
-		shows: []string{"Any answer counts"},
-		press: "Try it",
-		then:  []string{"It answered 204"},
-	},
-	{
-		name:  "rotate",
-		path:  "/console/destinations/{fresh}/rotate",
-		shows: []string{"another 24 hours"},
-		press: "Rotate",
-		then:  []string{"There is a new secret.", "whsec_", "Give it to the receiver only"},
-	},
-	{
-		name:  "deliveries",
-		path:  "/console/destinations/{fails}/deliveries?status=failed",
-		shows: []string{"3 deliveries", "news.item.added", "500"},
-		press: "Filter",
-		then:  []string{"3 deliveries"},
-	},
-	{
-		name:  "replay-many",
-		path:  "/console/destinations/{fails}/replay?status=failed",
-		shows: []string{"Send many again", "3", "deliveries"},
-		press: "Send 3 again",
-		then:  []string{"Sending to Old newsletter"},
-	},
-	{
-		name:  "replay-all",
-		path:  "/console/deliveries/replay?last=hour",
-		shows: []string{"Send what failed", "to 1 destination", "7 days"},
-		press: "Send 3",
-		then:  []string{"Sending to all destinations"},
-	},
-	{
-		name:  "backfill",
-		path:  "/console/destinations/{works}/backfill?since={hour}",
-		shows: []string{"Send missed events", "4", "without those it already got"},
-		press: "Send missed events",
-		then:  []string{"Sending to Ticket shop"},
-	},
-	{
-		name:  "delivery",
-		path:  "/console/deliveries/{delivered}",
-		shows: []string{"published", "dispatched", "attempt 1", "204", "Concert in the park", "webhook-id"},
-	},
-	{
-		name:  "failed-delivery",
-		path:  "/console/deliveries/{failed}",
-		shows: []string{"500", "the endpoint answered 500", "<h1>Out of order</h1>", "Headers of the response"},
-	},
-	{
-		name:  "replay",
-		path:  "/console/deliveries/{delivered}/replay",
-		shows: []string{"Send it again?"},
-		press: "Send again",
-		then:  []string{"The delivery will be sent again."},
-	},
-	{
-		name:  "feeds",
-		path:  "/console/feeds",
-		shows: []string{"Concerts in town", "New feed"},
-		press: "Concerts",
-		then:  []string{"Organ at noon"},
-	},
-	{
-		name: "feed",
-		path: "/console/feeds/{feed}",
-		shows: []string{"Organ at noon", "Town hall, Market 1", "Mon", "has a picture", `<b>Bold</b> & "quoted"`,
-			"example.org/concerts", "Attach a source"},
-		press: "Month after →",
-		then:  []string{"Its sources show nothing for this month."},
-	},
-	{
-		name:  "attach-source",
-		path:  "/console/feeds/{feed}/sources/new?where=https%3A%2F%2Fexample.org%2Ftheatre%2F{org}&type=site",
-		shows: []string{"Attach a source to Concerts", "a page that lists others", "By its id"},
-		press: "Attach",
-		then:  []string{"The source is attached."},
-	},
-	{
-		name:  "item",
-		path:  "/console/feeds/{feed}/items/{item}",
-		shows: []string{"Organ at noon", "Town hall, Market 1", "Dates", "https://example.org/poster.png", "Music &"},
-		press: "Submit",
-		then:  []string{"Thank you. That is recorded."},
-	},
-	{name: "new-feed", path: "/console/feeds/new", shows: []string{"Description"}},
-	{
-		name:  "edit-feed",
-		path:  "/console/feeds/{feed}/edit",
-		shows: []string{"Edit Concerts"},
-		press: "Save",
-		then:  []string{"The changes were saved."},
-	},
-	{
-		name:  "detach",
-		path:  "/console/feeds/{feed}/sources/{association}/detach",
-		shows: []string{"No more items come from"},
-		press: "Detach",
-		then:  []string{"The source was detached."},
-	},
-	{
-		name:  "delete-feed",
-		path:  "/console/feeds/{feed}/delete",
-		shows: []string{"can't be undone"},
-		press: "Delete permanently",
-		then:  []string{"The feed was deleted."},
-	},
-	{
-		name:  "all-deliveries",
-		path:  "/console/deliveries",
-		shows: []string{"Ticket shop", "Old newsletter", "news.item.added", "failed", "204"},
-		press: "Ticket shop",
-		then:  []string{"Time line"},
-	},
-	{
-		name:  "events",
-		path:  "/console/events",
-		shows: []string{"news.item.added", "concert/2", "Published"},
-		press: "Destinations",
-		then:  []string{"New destination"},
-	},
-	{
-		name:  "event",
-		path:  "/console/events/{event}",
-		shows: []string{"Recipients", "Succeeded 1", "Failed 1", "Ticket shop", "Concert in the park"},
-		press: "Succeeded",
-		then:  []string{"Succeeded 1", "Ticket shop"},
-	},
-	{name: "missing", path: "/console/deliveries/none", shows: []string{missing}},
+	{"sign-in", "/console/sign-in", "API key|Sign in", "", ""},
+	{"enter", "/console/enter?token=made-up", "works once", "Sign in", "was used or has expired"},
+	{"overview", "/console/", "Overview|Town hall|Old newsletter|Failing now|Pending", "Sign out", "API key"},
+	{"destinations", "/console/destinations", "Ticket shop|Old newsletter|New destination", "Ticket shop", "Time line"},
+	{"destination", "/console/destinations/{works}",
+		"Ticket shop|Time line|Secrets|whsec_…|Subscriptions|everything|Latest deliveries|its first secret", "", ""},
+	{"destination-then", "/console/destinations/{works}?moment=0",
+		"As it was at", "Show it as it is now", "Latest deliveries"},
+	{"new-destination", "/console/destinations/new", "New destination|Advanced|news.item.added", "", ""},
+	{"search", "/console/search?q=e", "Ticket shop|Concerts", "Ticket shop", "Time line"},
+	{"activity", "/console/activity",
+		"Changes of all destinations|Ticket shop|its first secret", "Old newsletter", "4 failures in a row"},
+	{"start", "/console/destinations/{fresh}/start",
+		"First steps of|Give its secret to your receiver|whsec_|Choose its events", "Send a test", "It took the event: 204"},
+	{"new-subscription", "/console/destinations/{works}/subscriptions/new",
+		"New subscription of|news.*|A news item was added to a news feed.|Concerts", "Add", "Events must be chosen"},
+	{"edit-subscription", "/console/destinations/{works}/subscriptions/{subscription}/edit",
+		"Edit a subscription of|Concerts", "Save", "The changes were saved."},
+	{"subscription-off", "/console/destinations/{works}/subscriptions/{subscription}/disable",
+		"Switch off a subscription", "Switch off", "The subscription is off|switched off"},
+	{"subscription-on", "/console/destinations/{works}/subscriptions/{subscription}/enable",
+		"Switch on a subscription", "Switch on", "The subscription is on"},
+	{"edit-destination", "/console/destinations/{works}/edit", "Edit Ticket shop", "Save", "The changes were saved."},
+	{"enable", "/console/destinations/{fresh}/enable", "Nothing is pending", "Enable", "The destination is enabled."},
+	{"disable", "/console/destinations/{fresh}/disable",
+		"Nothing is sent until", "Disable", "The destination is disabled."},
+	{"delete", "/console/destinations/{fresh}/delete",
+		"can't be undone", "Delete permanently", "The destination was deleted."},
+	{"test", "/console/destinations/{fresh}/test",
+		"One signed test event", "Send the test event", "It took the event: 204"},
+	{"validate", "/console/destinations/{fresh}/validate", "Any answer counts", "Try it", "It answered 204"},
+	{"rotate", "/console/destinations/{fresh}/rotate",
+		"another 24 hours", "Rotate", "There is a new secret.|whsec_|Give it to the receiver only"},
+	{"deliveries", "/console/destinations/{fails}/deliveries?status=failed",
+		"3 deliveries|news.item.added|500", "Filter", "3 deliveries"},
+	{"replay-all", "/console/deliveries/replay?last=hour",
+		"Send what failed|to 1 destination|7 days", "Send 4", "Sending to all destinations"},
+	// before they are sent again below
+	{"replay-many", "/console/destinations/{fails}/replay?status=failed",
+		"Send many again|3|deliveries", "Send 3 again", "Sending to Old newsletter"},
+	{"backfill", "/console/destinations/{works}/backfill?since={hour}",
+		"Send missed events|4|without those it already got", "Send missed events", "Sending to Ticket shop"},
+	{"delivery", "/console/deliveries/{delivered}",
+		"published|dispatched|attempt 1|204|Concert in the park|webhook-id", "", ""},
+	{"failed-delivery", "/console/deliveries/{failed}",
+		"500|the endpoint answered 500|<h1>Out of order</h1>|Headers of the response", "", ""},
+	{"replay", "/console/deliveries/{delivered}/replay",
+		"Send it again?", "Send again", "The delivery will be sent again."},
+	{"feeds", "/console/feeds", "Concerts in town|New feed", "Concerts", "Organ at noon"},
+	{"feed", "/console/feeds/{feed}",
+		`Organ at noon|Town hall, Market 1|Mon|has a picture|<b>Bold</b> & "quoted"|example.org/concerts|Attach a source`,
+		"Month after →", "Its sources show nothing for this month."},
+	{"attach-source", "/console/feeds/{feed}/sources/new?where=https%3A%2F%2Fexample.org%2Ftheatre%2F{org}&type=site",
+		"Attach a source to Concerts|a page that lists others|By its id", "Attach", "The source is attached."},
+	{"item", "/console/feeds/{feed}/items/{item}",
+		"Organ at noon|Town hall, Market 1|Dates|https://example.org/poster.png|Music &", "Submit",
+		"Thank you. That is recorded."},
+	{"new-feed", "/console/feeds/new", "Description", "", ""},
+	{"edit-feed", "/console/feeds/{feed}/edit", "Edit Concerts", "Save", "The changes were saved."},
+	{"detach", "/console/feeds/{feed}/sources/{association}/detach",
+		"No more items come from", "Detach", "The source was detached."},
+	{"delete-feed", "/console/feeds/{feed}/delete", "can't be undone", "Delete permanently", "The feed was deleted."},
+	{"all-deliveries", "/console/deliveries",
+		"Ticket shop|Old newsletter|news.item.added|failed|204", "Ticket shop", "Time line"},
+	{"events", "/console/events", "news.item.added|concert/2|Published", "Destinations", "New destination"},
+	{"event", "/console/events/{event}",
+		"Recipients|Succeeded 1|Failed 1|Ticket shop|Concert in the park", "Succeeded", "Succeeded 1|Ticket shop"},
+	{"missing", "/console/deliveries/none", missing, "", ""},
+}
+
+// out reports whether the page is for visitors without a session.
+func (l look) out() bool {
+	return strings.HasPrefix(l.path, "/console/sign-in") || strings.HasPrefix(l.path, "/console/enter")
 }
 
 // missing is shown if there is no such page; the browser reports the status 404 on its console.
@@ -296,7 +109,7 @@ func TestPagesInBrowser(t *testing.T) {
 		t.Run(l.name, func(t *testing.T) {
 			cookie := signedIn
 			switch {
-			case l.out:
+			case l.out():
 				cookie = ""
 			case l.press == "Sign out":
 				cookie = s.signIn(t, s.key).cookie
@@ -313,7 +126,7 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	b.sized(t, 1280)
 	b.dark(t, false)
 	b.open(t, path)
-	b.shows(t, "as it is", l.shows...)
+	b.shows(t, "as it is", strings.Split(l.shows, "|")...)
 	b.accessible(t, "as it is")
 	if testing.Short() {
 		if !strings.Contains(b.text(t), missing) {
@@ -326,8 +139,8 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	b.pictures(t, l.name)
 	b.sized(t, 1280)
 	b.dark(t, false)
-	b.fits(t, "on a wide screen", 2560)
-	b.fits(t, "on a small screen", 360)
+	b.fits(t, "as it is", everyWidth...)
+	b.sized(t, 360)
 	b.accessible(t, "on a small screen")
 	b.dark(t, true)
 	b.accessible(t, "in the dark, small")
@@ -339,12 +152,12 @@ func (l look) try(t *testing.T, b *tab, path string) {
 	defer b.scripts(t, true)
 	b.sized(t, 1280)
 	b.open(t, path)
-	b.shows(t, "without scripts", l.shows...)
+	b.shows(t, "without scripts", strings.Split(l.shows, "|")...)
 	if l.press != "" {
 		ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
 		b.pressButton(t, l.press)
 		b.until(t, "the page after "+l.press+" is there", `!document.documentElement.dataset.left`)
-		b.shows(t, "after "+l.press, l.then...)
+		b.shows(t, "after "+l.press, strings.Split(l.then, "|")...)
 		b.accessible(t, "after "+l.press)
 	}
 	b.forget()

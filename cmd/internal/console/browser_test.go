@@ -112,9 +112,7 @@ func newTab(t *testing.T, base, cookie string) *tab {
 	bounded, cancel := context.WithTimeout(own, 2*apitest.Patience)
 	t.Cleanup(cancel)
 	b := &tab{Context: bounded, base: base}
-	if err := chromedp.Listen(b, b.hear); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, chromedp.Listen(b, b.hear))
 	call(t, b, network.Enable, network.EnableParams{})
 	call(t, b, log.Enable, cdp.Empty{})
 	call(t, b, runtime.Enable, cdp.Empty{})
@@ -276,16 +274,27 @@ func (b *tab) dark(t *testing.T, is bool) {
 	})
 }
 
-// fits expects that nothing overflows horizontally.
-func (b *tab) fits(t *testing.T, what string, width int64) {
+// fits fails the test if a page scrolls sideways at one of some widths, or a part of it is cut or runs out of its box.
+func (b *tab) fits(t *testing.T, what string, widths ...int64) {
 	t.Helper()
-	b.sized(t, width)
-	if wide := ask[int64](t, b, "document.scrollingElement.scrollWidth"); wide > width {
-		t.Errorf("%s: it is %d pixels wide in a window of %d: %s", what, wide, width, ask[string](t, b, fmt.Sprintf(
-			`[...document.querySelectorAll("main *, header *")].filter((e) => e.getBoundingClientRect().right > %d &&
-				!e.closest(".wide, pre")).slice(0, 3).map((e) => e.outerHTML.slice(0, 160)).join("\n")`, width)))
+	for _, width := range widths {
+		b.sized(t, width)
+		if out := ask[string](t, b, `(() => {
+			const over = document.scrollingElement.scrollWidth - innerWidth;
+			const scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+			const cut = [...document.querySelectorAll("body *")].filter((e) => e.scrollWidth > e.clientWidth + 1 &&
+				e.clientWidth > 1 && !scrolls(e) && !e.closest("svg, .swagger-ui, .hide, .skip, input, select, textarea") &&
+				getComputedStyle(e).display !== "inline");
+			return (over > 0 ? over + " pixels too wide\n" : "") +
+				cut.slice(-3).map((e) => e.scrollWidth + " in " + e.clientWidth + ": " + e.outerHTML.slice(0, 160)).join("\n");
+		})()`); out != "" {
+			t.Errorf("%s, in a window of %d: %s", what, width, out)
+		}
 	}
 }
+
+// everyWidth are the widths at which every page is measured.
+var everyWidth = []int64{320, 360, 768, 1280, 1920, 2560}
 
 // scripts allows scripts, or not.
 func (b *tab) scripts(t *testing.T, run bool) {
@@ -390,9 +399,7 @@ func (b *tab) pictures(t *testing.T, name string) {
 			image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(
 				true)}).Data
 			file := fmt.Sprintf("%s/%s-%d%s.png", directory, name, width, map[bool]string{true: "-dark"}[dark])
-			if err := os.WriteFile(file, image, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			apitest.OK(t, os.WriteFile(file, image, 0o600))
 		}
 	}
 }

@@ -3,9 +3,19 @@
 package console_test
 
 import (
+	"fmt"
+	"html"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/projections/audit"
+	"carillon/projections/destinations"
 )
 
 const rightKey = 39
@@ -44,7 +54,8 @@ func TestSliderInBrowser(t *testing.T) {
 	ask[bool](t, b, `document.documentElement.dataset.here = "yes"; document.getElementById("moment").value = 0;
 		document.getElementById("moment").focus(); true`)
 	b.press(t, "ArrowRight", rightKey, 3)
-	if !ask[bool](t, b, `document.documentElement.dataset.here === "yes" && document.getElementById("moment").value === "3" &&
+	if !ask[bool](t, b, `document.documentElement.dataset.here === "yes" &&
+		document.getElementById("moment").value === "3" &&
 		document.getElementById("moment").getAttribute("aria-valuetext").includes("GMT")`) {
 		t.Error("keys don't move the slider, or load the page")
 	}
@@ -53,4 +64,161 @@ func TestSliderInBrowser(t *testing.T) {
 		document.body.innerText.includes("As it was at")`)
 	b.shows(t, "in the past", "Everything below is as of now.")
 	b.quiet(t, "slider")
+}
+
+// TestLongNamesInBrowser: names of maximum length, without a place to break or written from right to left, push
+// nothing off a page of any width.
+func TestLongNamesInBrowser(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	w := &scene{world: open(t), names: map[string]string{}}
+	w.fillFeed(t)
+	id := w.subscribed(t, "Plain", receiver(t, 500, strings.Repeat("W", 9000)))
+	reader := w.signIn(t, w.key)
+	b := newTab(t, w.serve(t), reader.cookie)
+	site := uuid.MustParse(w.names["site"])
+	for what, name := range map[string]string{"one word": strings.Repeat("W", 255),
+		"from the right": strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 40), "quotes": strings.Repeat(`"<`, 127)} {
+		out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org), renamed(id, name)))(t)
+		revised := command.ReviseFeed{ID: uuid.MustParse(w.names["feed"]), Name: &name}
+		apitest.Must(w.Commands.ReviseFeed(t.Context(), w.by(w.org), revised))(t)
+		w.observe(t, site, name, len(what))
+		apitest.Eventually(t, "the feed shows it", func() bool {
+			page := reader.get(t, w.at(t, "/console/feeds/{feed}")).body
+			return strings.Count(page, html.EscapeString(name[:20])) > 2
+		})
+		w.Await(t, out.Position, destinations.ReadModel.Name, audit.ReadModel.Name)
+		event := w.publish(t, strings.Repeat("S", 200))
+		w.attempted(t, event, id, 500, strings.Repeat("W", 9000))
+		at := "/console/destinations/" + id.String()
+		for _, path := range []string{
+			"/console/", "/console/destinations", at, at + "/edit", at + "/delete", at + "/deliveries",
+			at + "/replay?status=failed", "/console/deliveries",
+			"/console/deliveries/" + dispatch.DeliveryID(event, id).String(), "/console/events", "/console/events/" +
+				event.String(),
+			"/console/feeds", w.at(t, "/console/feeds/{feed}"), w.at(t, "/console/feeds/{feed}/items/{item}"),
+		} {
+			b.sized(t, 1200)
+			b.open(t, path)
+			b.fits(t, what+" "+path, everyWidth...)
+		}
+	}
+}
+
+// click waits for an element and clicks it.
+func (b *tab) click(t *testing.T, selector string) {
+	t.Helper()
+	found := fmt.Sprintf("document.querySelector(%q)", selector)
+	b.until(t, selector+" is there", found+" !== null")
+	ask[bool](t, b, found+".click(), true")
+}
+
+// authorize types a key into the playground.
+func (b *tab) authorize(t *testing.T, key string) {
+	t.Helper()
+	b.click(t, "button.authorize")
+	b.until(t, "a key can be typed", `document.querySelector("#auth-bearer-value") !== null`)
+	ask[bool](t, b, fmt.Sprintf(`(() => {
+		const field = document.querySelector("#auth-bearer-value");
+		Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set.call(field, %q);
+		return field.dispatchEvent(new Event("input", {bubbles: true}));
+	})()`, key))
+	b.click(t, ".auth-btn-wrapper button.authorize")
+	b.until(t, "the key is there", `document.querySelector(".auth-btn-wrapper button.authorize") === null`)
+	b.click(t, "button.btn-done")
+}
+
+// execute opens an operation of the playground, sends its example, and returns what is shown of the answer.
+func (b *tab) execute(t *testing.T, tag, operation string) string {
+	t.Helper()
+	b.click(t, "#operations-tag-"+tag)
+	at := "#operations-" + tag + "-" + operation
+	b.click(t, at+" .opblock-summary-control")
+	button := fmt.Sprintf("document.querySelector(%q)", at+" button.execute")
+	b.until(t, operation+" can be executed", button+`?.checkVisibility({visibilityProperty: true})`)
+	if ask[bool](t, b, fmt.Sprintf("document.querySelector(%q) !== null", at+" .opblock-loading-animation")) {
+		t.Errorf("%s can be executed before it is loaded", operation)
+	}
+	ask[bool](t, b, button+".click(), true")
+	answer := fmt.Sprintf("document.querySelector(%q)", at+" .live-responses-table .response .response-col_status")
+	b.until(t, operation+" is answered", answer+" !== null")
+	return ask[string](t, b, answer+".innerText")
+}
+
+// TestPlaygroundInBrowser looks at the API's documentation: collapsed, and with operations and their answers.
+func TestPlaygroundInBrowser(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	w := newScene(t)
+	b := newTab(t, w.serve(t), "")
+	look := func(what string) {
+		for _, width := range []int64{360, 1280} {
+			for _, dark := range []bool{false, true} {
+				b.dark(t, dark)
+				b.fits(t, fmt.Sprintf("%s, %d wide, dark: %t", what, width, dark), width)
+			}
+		}
+		b.pictures(t, "playground-"+what)
+	}
+	b.sized(t, 1280)
+	b.open(t, "/docs")
+	b.until(t, "the operations are listed", `document.querySelectorAll(".opblock-tag").length > 5`)
+	const open = `document.querySelectorAll(".opblock-tag[data-is-open=true], .opblock.is-open, .models.is-open").length`
+	if n := ask[int](t, b, open); n > 0 {
+		t.Errorf("%d tags, operations or models are open at the start", n)
+	}
+	for _, dark := range []bool{false, true} {
+		b.dark(t, dark)
+		behind := ask[int](t, b, `parseInt(getComputedStyle(document.body).backgroundColor.slice(4))`)
+		inverted := ask[bool](t, b, `getComputedStyle(document.querySelector(".swagger-ui")).filter.includes("invert")`)
+		if behind < 128 != dark || inverted != dark {
+			t.Errorf("dark: %t, and the background's red is %d, text inverted: %t", dark, behind, inverted)
+		}
+	}
+	look("collapsed")
+	b.authorize(t, w.key)
+	for _, one := range [][2]string{{"Event_types", "listEventTypes"}, {"Destinations", "createDestination"}} {
+		if status := b.execute(t, one[0], one[1]); !strings.HasPrefix(status, "20") {
+			t.Errorf("%s is answered with %s", one[1], status)
+		}
+	}
+	look("open")
+	b.quiet(t, "playground")
+}
+
+// tick ticks the field of a form with a value.
+func (b *tab) tick(t *testing.T, value string) {
+	t.Helper()
+	ask[bool](t, b, `document.querySelector('input[value="`+value+`"]').click(); true`)
+}
+
+// TestSetUpInBrowser: a destination is set up in the console alone: with its events, its secret to copy, and a test.
+func TestSetUpInBrowser(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	w := open(t)
+	feed := w.namedFeed(t, "Concerts")
+	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
+	b.sized(t, 1280)
+	b.open(t, "/console/destinations/new")
+	b.fill(t, "name", "Ticket shop")
+	b.fill(t, "url", receiver(t, 204, ""))
+	b.tick(t, "event.*")
+	ask[bool](t, b, `document.querySelector("[name=scope]").value = "feeds"; true`)
+	b.tick(t, "event/"+feed.String())
+	b.leave(t, "Create")
+	b.shows(t, "created", "The destination was created.", "First steps of Ticket shop")
+	b.accessible(t, "first steps")
+	b.pressButton(t, "Copy")
+	b.until(t, "the secret is copied", `document.querySelector("[data-copy]").classList.contains("done")`)
+	b.leave(t, "Send a test")
+	b.shows(t, "tested", "It took the event: 204")
+	b.leave(t, "Back to")
+	b.shows(t, "the destination", "event.*", "Concerts")
+	path := ask[string](t, b, "location.pathname")
+	found := w.only(t, uuid.MustParse(path[len(path)-36:]))
+	if !found.Active || len(found.Feeds) != 1 || found.Feeds[0].FeedID != feed {
+		t.Errorf("it is %+v", found)
+	}
+	b.quiet(t, "set up")
 }

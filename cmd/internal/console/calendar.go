@@ -16,9 +16,10 @@ type month struct {
 	Name           string
 	Previous, Next string // addresses of the adjacent months
 	Weeks          [][]day
-	// Left counts the items of the month that the calendar omits.
+	// Left counts the items of these weeks that the calendar omits.
 	Left        int
-	from, until time.Time
+	from, until time.Time // of the month
+	ends        time.Time // of the weeks, which begin with the first day of the first
 }
 
 // day is a field of a calendar.
@@ -60,6 +61,7 @@ func readMonth(typed string, now time.Time) (m month, err error) {
 		}
 		m.Weeks = append(m.Weeks, week)
 	}
+	m.ends = first.AddDate(0, 0, 7*len(m.Weeks)).Add(-time.Microsecond)
 	return m, nil
 }
 

@@ -61,7 +61,7 @@ func (c *Console) listChanges(v *visit) (screen, error) {
 	for _, e := range found {
 		list.Changes = append(list.Changes, change{
 			RecordEntry: e,
-			Words:       audit.Describe(e.Stream, e.Type, e.Detail, time.UTC),
+			Words:       audit.Describe(e, time.UTC),
 			Link:        "?" + url.Values{"kind": {e.Kind}, "thing": {e.Thing}}.Encode(),
 		})
 	}

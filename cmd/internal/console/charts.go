@@ -93,13 +93,13 @@ type bar struct {
 
 // answering reads how a destination, or all of them (uuid.Nil), have answered.
 func (c *Console) answering(v *visit, destination uuid.UUID, now time.Time) (answering, error) {
-	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5,
-		now.Add(-time.Hour).Truncate(5*time.Minute))
+	fine, err := c.Queries.Answers(v.Context(), v.organization(), destination, 5*time.Minute,
+		now.Add(-time.Hour).Truncate(5*time.Minute), now)
 	if err != nil {
 		return answering{}, err
 	}
-	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, 60,
-		now.Add(-30*24*time.Hour).Truncate(time.Hour))
+	coarse, err := c.Queries.Answers(v.Context(), v.organization(), destination, time.Hour,
+		now.Add(-30*24*time.Hour).Truncate(time.Hour), now)
 	if err != nil {
 		return answering{}, err
 	}
@@ -116,7 +116,7 @@ func newAnswering(fine, coarse []query.Answers, at *url.URL, now time.Time) (a a
 	}
 	for _, r := range chartRanges {
 		within := since(rowsOf(r, fine, coarse), r.from(now))
-		succeeded, failed := sum(within)
+		succeeded, failed := query.Count(within)
 		values := at.Query()
 		values.Set("range", r.Name)
 		values.Del("done")
@@ -158,13 +158,6 @@ func since(rows []query.Answers, from time.Time) []query.Answers {
 	return nil
 }
 
-func sum(rows []query.Answers) (succeeded, failed int) {
-	for _, a := range rows {
-		succeeded, failed = succeeded+a.Succeeded, failed+a.Failed
-	}
-	return succeeded, failed
-}
-
 // took formats a latency.
 func took(part float64, rows []query.Answers) string {
 	if len(rows) == 0 {
@@ -190,13 +183,8 @@ func milliseconds(d time.Duration) string {
 // draw draws a chartRange.
 func draw(r chartRange, rows []query.Answers, now time.Time) chart {
 	from := r.from(now)
-	points := make([][]query.Answers, int(r.length/r.slot))
-	for _, a := range rows {
-		if i := int(a.Slot.Sub(from) / r.slot); i >= 0 && i < len(points) {
-			points[i] = append(points[i], a)
-		}
-	}
-	succeeded, failed := sum(rows)
+	points := query.InSlots(rows, from, r.slot, int(r.length/r.slot))
+	succeeded, failed := query.Count(rows)
 	c := chart{
 		Words:  r.Words,
 		Width:  chartWidth,
@@ -263,12 +251,12 @@ func (c *chart) middle(i, of int) int { return (2*i + 1) * c.Width / (2 * of) }
 
 func (c *chart) bars(points [][]query.Answers, r chartRange, from time.Time) {
 	for _, rows := range points {
-		succeeded, failed := sum(rows)
+		succeeded, failed := query.Count(rows)
 		c.Most = max(c.Most, succeeded+failed)
 	}
 	width := c.Width / len(points)
 	for i, rows := range points {
-		succeeded, failed := sum(rows)
+		succeeded, failed := query.Count(rows)
 		if succeeded+failed == 0 {
 			continue
 		}
@@ -323,7 +311,7 @@ func newSpark(rows []query.Answers, from time.Time) spark {
 	for _, a := range rows {
 		most = max(most, a.Succeeded+a.Failed)
 	}
-	succeeded, failed := sum(rows)
+	succeeded, failed := query.Count(rows)
 	s := spark{Title: fmt.Sprintf("the last 24 hours: %d attempts succeeded, %d failed", succeeded, failed)}
 	var good, bad strings.Builder
 	for _, a := range rows {

@@ -17,7 +17,8 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/collect"
-	"carillon/command/delivery"
+	"carillon/command/delivery/autodisable"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -35,14 +36,14 @@ type Dependencies struct {
 	// Verify returns the organization of an API key, or query.ErrNotFound if it is not valid; see httpapi.API.
 	Verify func(r *http.Request, key string) (query.Key, error)
 	// Admit admits a request of an organization, or refuses it if the limit is exceeded; see httpapi.API.
-	Admit func(r *http.Request, organization uuid.UUID, requests *int64) (leave func(), err error)
+	Admit func(r *http.Request, organization uuid.UUID) (leave func(), err error)
 	// Policy says when failing destinations are disabled.
-	Policy delivery.HealthPolicy
+	Policy autodisable.Policy
 	// Limiter bounds the requests to validate and test of one organization, together with the API.
 	Limiter httpapi.Limiter
 	// LoginLimiter bounds the failed sign-ins of one address.
 	LoginLimiter *wire.AddressLimiter
-	Tester       delivery.Tester
+	Tester       sending.Tester
 	// Collectors are the collectors for trials of sources, by type. They use the address guard and the pace of hosts.
 	Collectors     map[string]collect.Collector
 	Theme          Theme  // Optional.

@@ -6,6 +6,8 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/httpapi/apitest"
 )
 
 // TestCommonFilter_fewTallies: if most deliveries match a filter, a page reads the tallies of the recently active
@@ -24,14 +26,12 @@ func TestCommonFilter_fewTallies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for read, sampled := int64(0), int64(0); ; {
-		if err := w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables
+		apitest.OK(t, w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables
 			WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0) +
 				coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries'
 				AND relname = 'tallies'), 0),
 			(SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries'
-				AND relname = 'deliveries')`).Scan(&read, &sampled); err != nil {
-			t.Fatal(err)
-		}
+				AND relname = 'deliveries')`).Scan(&read, &sampled))
 		if sampled < asked*50 {
 			continue // not reported yet
 		}

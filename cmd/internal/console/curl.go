@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/publication"
-	"carillon/command/delivery"
+	"carillon/command/delivery/sending"
 	"carillon/command/webhook"
 	"carillon/query"
 )
@@ -15,14 +15,14 @@ import (
 // envelope returns the body of a delivery's requests, as sent.
 func envelope(d query.DeliveryDetail) ([]byte, error) {
 	e := d.Event
-	body := delivery.Body{Event: e.ID, RecordedAt: e.RecordedAt, Published: publication.Published{
+	body := sending.Body{Event: e.ID, RecordedAt: e.RecordedAt, Published: publication.Published{
 		Organization: d.Organization,
 		Type:         e.Type,
 		Source:       e.Source,
-		Subject:      e.Subject,
+		Subject:      query.Of(e.Subject),
 		Time:         e.Time,
-		FeedType:     e.FeedType,
-		FeedID:       e.FeedID,
+		FeedType:     query.Of(e.FeedType),
+		FeedID:       query.Of(e.FeedID),
 		Data:         d.Data,
 	}}
 	return body.Bytes()

@@ -79,14 +79,12 @@ func statusChoices(typed string) []string {
 }
 
 func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
-	f.Type = strings.TrimSpace(f.Type)
-	filter.Type = f.Type
 	var known bool
 	if filter.States, known = deliverystate.Named(f.Status); !known {
 		return filter, wire.Fail(wire.BadQuery, "status", "must be one or several of %s", words(deliverystate.Names()))
 	}
-	if f.Type != "" && !subscription.ValidPattern(f.Type) {
-		return filter, wire.Fail(wire.BadQuery, "type", "must be an exact type, a trailing wildcard such as news.*, or *")
+	if filter.Types, err = readTypes(f.Type); err != nil {
+		return filter, err
 	}
 	if filter.Since, err = readTime("since", f.Since); err != nil {
 		return filter, err
@@ -96,6 +94,18 @@ func (f deliveryForm) read() (filter query.DeliveryFilter, err error) {
 	}
 	filter.Until, err = readTime("until", f.Until)
 	return filter, err
+}
+
+// readTypes parses a filter by types of events.
+func readTypes(typed string) ([]string, error) {
+	if strings.TrimSpace(typed) == "" {
+		return nil, nil
+	}
+	types, err := subscription.ParsePatterns(typed)
+	if err != nil {
+		return nil, wire.Fail(wire.BadQuery, "type", "%s", err)
+	}
+	return types, nil
 }
 
 // readTime parses the value of a date and time field, which is in UTC, or an ISO 8601 time.
@@ -140,7 +150,7 @@ type deliveryView struct {
 
 // Replayable reports whether a delivery can be sent again now: it has an outcome, and no replay is pending.
 func (d deliveryView) Replayable() bool {
-	return (d.State == deliverystate.Succeeded || d.State == deliverystate.Failed) && d.NextAttemptAt == nil
+	return (d.State == deliverystate.Succeeded || d.State == deliverystate.Failed) && d.DueAt == nil
 }
 
 // Retryable reports whether a delivery waits for a later time, and can be sent before.
@@ -209,7 +219,7 @@ func (c *Console) replay(v *visit) (string, error) {
 		return "", err
 	}
 	replayed, err := c.Commands.ReplayDelivery(v.Context(), v.caller(), command.ReplayDelivery{
-		Delivery: found.ID, Destination: found.Destination, FeedID: found.Event.FeedID,
+		Delivery: found.ID, Destination: found.Destination, FeedID: query.Of(found.Event.FeedID),
 	})
 	next := v.to("/deliveries/" + found.ID.String() + "?done=replayed")
 	return c.changed(v, replayed.Position, err, next, deliveries.ReadModel.Name)

@@ -12,9 +12,10 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/command/webhook"
 	"carillon/projections/audit"
@@ -52,6 +53,7 @@ type destinationList struct {
 	Destinations []query.Destination
 	Sparks       map[uuid.UUID]spark
 	Failing      map[uuid.UUID]query.Failures
+	Notices      string // the id of the destination for notices; empty if there is none
 	Text, Status string // the filter, as typed
 	Statuses     []string
 	Paging       paging
@@ -93,8 +95,14 @@ func (c *Console) listDestinations(v *visit) (screen, error) {
 	for i := range list.Destinations {
 		list.Destinations[i].URL = publicAddress(list.Destinations[i])
 	}
+	switch notices, err := c.Queries.DestinationID(v.Context(), v.organization(), destination.NoticesExternalID); {
+	case err == nil:
+		list.Notices = notices.String()
+	case !errors.Is(err, query.ErrNotFound):
+		return screen{}, err
+	}
 	if list.Failing, err = c.Queries.Failures(v.Context(), wire.ListOf(list.Destinations,
-		func(d query.Destination) uuid.UUID { return d.ID }), list.Now.Add(-command.RecoveryWindow), list.Now); err != nil {
+		func(d query.Destination) uuid.UUID { return d.ID }), list.Now.Add(-command.RecoveryWindow)); err != nil {
 		return screen{}, err
 	}
 	list.Sparks, err = c.sparks(v, list.Destinations, list.Now)
@@ -182,12 +190,11 @@ func (c *Console) readDestination(v *visit, id uuid.UUID, shown *destinationView
 
 // failing counts the deliveries that a recovery of a destination is for.
 func (c *Console) failing(v *visit, id uuid.UUID) (query.Failures, error) {
-	now := c.Now().UTC()
-	all, err := c.Queries.Failures(v.Context(), []uuid.UUID{id}, now.Add(-command.RecoveryWindow), now)
+	all, err := c.Queries.Failures(v.Context(), []uuid.UUID{id}, c.Now().UTC().Add(-command.RecoveryWindow))
 	return all[id], err
 }
 
-// masked returns enough of the secrets to tell them apart.
+// masked returns enough of the secrets to distinguish them.
 func (c *Console) masked(v *visit, id uuid.UUID, secrets []query.Secret) (map[uuid.UUID]string, error) {
 	all := map[uuid.UUID]string{}
 	for _, s := range secrets {
@@ -248,7 +255,7 @@ func (c *Console) confirmChange(v *visit) (screen, error) {
 }
 
 // ofDestination are the consumers by which a change of a destination is visible, and effective for its deliveries.
-var ofDestination = []string{destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName,
+var ofDestination = []string{destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name,
 	facts.Name}
 
 func (c *Console) destination(v *visit) (query.Destination, error) {

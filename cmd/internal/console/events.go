@@ -9,7 +9,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
 	"carillon/projections/deliveries/deliverystate"
@@ -79,12 +78,11 @@ func (c *Console) readEvents(f eventForm, before string) (filter query.EventFilt
 	if err := searchable("q", f.Name); err != nil {
 		return filter, err
 	}
-	if f.Type != "" {
-		if !subscription.ValidPattern(f.Type) {
-			return filter, wire.Fail(wire.BadQuery, "type", "must be an exact type, a trailing wildcard such as news.*, or *")
-		}
-		filter.Types = c.Commands.Catalog.Matching(f.Type)
+	types, err := readTypes(f.Type)
+	if err != nil {
+		return filter, err
 	}
+	filter.Types = c.Commands.Catalog.Matching(types)
 	if f.Feed != "" {
 		id, ok := wire.ParseUUID(f.Feed)
 		if !ok {

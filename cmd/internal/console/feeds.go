@@ -12,7 +12,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
@@ -70,7 +70,7 @@ func (f feedView) Filling() bool {
 	return false
 }
 
-const cards = 24 // of a page; calendarItems bounds the items of a month's calendar
+const cards = 24 // of a page; calendarItems bounds the items of a calendar
 const calendarItems = 100
 
 // showFeed answers GET /console/feeds/{feed}.
@@ -85,8 +85,8 @@ func (c *Console) showFeed(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	asked := query.ItemsQuery{
-		Since:   shown.Month.from,
-		Until:   shown.Month.until,
+		Since:   shown.Month.Weeks[0][0].At,
+		Until:   shown.Month.ends,
 		OrderBy: query.OrderByOccurrence,
 		Limit:   calendarItems,
 		Now:     now,
@@ -100,6 +100,7 @@ func (c *Console) showFeed(v *visit) (screen, error) {
 		return screen{}, err
 	}
 	shown.Month.fill(known, all.Total)
+	asked.Since, asked.Until = shown.Month.from, shown.Month.until
 	asked.Limit, asked.Offset, asked.Source = cards, (shown.Paging.Number-1)*cards, true
 	page, err := c.Queries.Items(v.Context(), v.organization(), feed.ID, asked)
 	if err != nil {
@@ -164,13 +165,13 @@ type feedSettings struct {
 	Back string
 }
 
-// changed returns the current values that differ from the typed ones, by input.
-func (s feedSettings) changed(now feedSettings) map[string]string {
-	return differing(map[string][2]string{
-		"name":        {s.Name, now.Name},
-		"description": {strings.ReplaceAll(s.Description, "\r\n", "\n"), strings.ReplaceAll(now.Description, "\r\n", "\n")},
-		"enabled":     {onOff[s.Enabled], onOff[now.Enabled]},
-	})
+// typed returns the values by input.
+func (s feedSettings) typed() map[string]string {
+	return map[string]string{
+		"name":        s.Name,
+		"description": strings.ReplaceAll(s.Description, "\r\n", "\n"),
+		"enabled":     onOff[s.Enabled],
+	}
 }
 
 func (s feedSettings) screen() screen {
@@ -255,7 +256,7 @@ func (c *Console) editFeed(v *visit, typed *feedSettings) (string, error) {
 	c.See(v.Context(), changed.Position, feeds.ReadModel.Name, items.ReadModel.Name)
 	if err != nil {
 		now, readErr := c.feedSettingsOf(v)
-		typed.Now, typed.Seen = typed.changed(now), now.Seen
+		typed.Now, typed.Seen = differing(typed.typed(), now.typed()), now.Seen
 		return "", cmp.Or(readErr, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: err}))
 	}
 	return typed.Back + "?done=saved", nil
@@ -294,7 +295,7 @@ func (c *Console) deleteFeed(v *visit) (string, error) {
 	id := v.id("feed")
 	deleted, err := c.Commands.DeleteFeed(v.Context(), v.caller(), command.DeleteFeed{ID: id})
 	return c.changed(v, deleted.Position, err, v.to("/feeds?done=feed-deleted"), feeds.ReadModel.Name,
-		items.ReadModel.Name, delivery.DispatcherName, facts.Name)
+		items.ReadModel.Name, dispatching.Name, facts.Name)
 }
 
 // shownItem is an item on a page.

@@ -30,7 +30,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 	feed := "/console/feeds/" + s.names["feed"]
 	texts := hostile()
 	var last eventstore.Position
-	told := 0
+	recorded := 0
 	for i, text := range texts {
 		b.post(t, feed+"/edit", "name", text, "description", text, "enabled", "yes").asked().harmless(t,
 			fmt.Sprintf("%d: a feed that is changed", i))
@@ -41,11 +41,11 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 		b.post(t, feed+"/items/"+s.names["item"]+"/feedback", "rating", text, "comment", text).asked().harmless(t,
 			fmt.Sprintf("%d: feedback", i))
 		if at, err := s.enemy(t, i, text); err == nil {
-			last, told = at, told+1
+			last, recorded = at, recorded+1
 		}
 	}
-	if told < len(texts)/2 {
-		t.Fatalf("%d of %d events were recorded", told, len(texts))
+	if recorded < len(texts)/2 {
+		t.Fatalf("%d of %d events were recorded", recorded, len(texts))
 	}
 	s.Await(t, last, items.ReadModel.Name)
 	shown := map[string]bool{}
@@ -59,7 +59,7 @@ func TestHostileFeedsAreShownAsText(t *testing.T) {
 				}
 			}
 			if !strings.Contains(page.body, `rel="next" href="`+feed+"?page=") {
-				return len(shown) >= told
+				return len(shown) >= recorded
 			}
 		}
 	})
@@ -162,7 +162,7 @@ func TestHostileSourcesAreShownAsText(t *testing.T) {
 			harmless(t, fmt.Sprintf("%d: a source", i))
 	}
 	if read < len(texts)/2 {
-		t.Errorf("%d of %d pages told an event", read, len(texts))
+		t.Errorf("%d of %d pages showed an event", read, len(texts))
 	}
 	for page := 1; page <= 2; page++ {
 		operator.get(t, fmt.Sprintf("/console/sources?page=%d", page)).expect(t, 200).asked().harmless(t,

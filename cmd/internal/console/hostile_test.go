@@ -11,13 +11,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/delivery"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
-	"carillon/projections/subscriptions"
 	"carillon/query"
 )
 
@@ -84,17 +81,10 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
-	by := command.Caller{Organization: w.org, Actor: "key:test", RequestID: uuid.New()}
+	by := w.by(w.org)
 	texts := hostile()
 	id := w.destination(t, "Plain", receiver(t, 500, strings.Join(texts[:len(texts)-1], "\n")))
-	made, err := w.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
-		Destination: id,
-		Settings:    subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Await(t, made.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+	w.subscribe(t, id, "*")
 	base := "/console/destinations/" + id.String()
 	b.post(t, base+"/test").expect(t, 200, "500").harmless(t, "a test")
 	published := 0
@@ -113,10 +103,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		b.get(t, "/console/sign-in?"+url.Values{"next": {text[:min(len(text), 500)]}, "done": {text}}.Encode()).harmless(t,
 			what+", next")
 		text = text[:min(len(text), 60_000)]
-		data, err := json.Marshal(map[string]string{"id": "n", "title": text})
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := apitest.Must(json.Marshal(map[string]string{"id": "n", "title": text}))(t)
 		_, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 			Type:         "news.item.added",
 			Source:       "/feeds/x",

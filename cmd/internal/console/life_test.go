@@ -1,11 +1,21 @@
 package console_test
 
 import (
+	"cmp"
 	"html"
+	"maps"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
+	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/catalog"
 	"carillon/eventstore"
 )
@@ -16,10 +26,6 @@ func TestDestinationLifecycle(t *testing.T) {
 	w := open(t)
 	b := w.signIn(t, w.key)
 	address := receiver(t, 204, "")
-	b.post(t, "/console/destinations/new", "name", "", "url", address, "debounce", "0").expect(t, 400,
-		"Name must not be empty", address)
-	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "soon").expect(t, 400,
-		"a number of seconds", "soon")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "headers",
 		"no colon").expect(t, 400, "a header a line")
 	b.post(t, "/console/destinations/new", "name", "Hook", "url", "http://10.0.0.1/", "debounce", "0").expect(t, 400)
@@ -31,23 +37,27 @@ func TestDestinationLifecycle(t *testing.T) {
 		}
 	}
 	b.get(t, "/console/destinations/new?notices").expect(t, 200, noticesForm...)
-	for _, limit := range []string{"many", "0", "-1", "NaN", "1e9"} {
+	noticed := b.post(t, "/console/destinations/new", "name", "Notices", "url", address, "debounce", "0", "externalId",
+		destination.NoticesExternalID)
+	of, _, _ := strings.Cut(noticed.location, "/start?")
+	list := b.get(t, "/console/destinations").expect(t, 200, `sent to <a href="`+of)
+	if strings.Contains(list.body, "new?notices") {
+		t.Error("a second address for notices is offered")
+	}
+	for page, subscribe := range map[string]string{noticed.location: "Choose its events", of: "nothing is sent"} {
+		if p := b.get(t, page).expect(t, 200, noticesForm[1:]...); strings.Contains(p.body, subscribe) {
+			t.Errorf("%s asks for a subscription", page)
+		}
+	}
+	for _, limit := range []string{"-1", "NaN"} {
 		b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0", "limit", limit).
 			expect(t, 400, "Requests per second must be", `value="`+limit+`"`)
 	}
-	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "5", "headers",
-		"X-Tenant: hall", "externalId", "hook-1", "limit", "0.5", "traceparent", "yes")
+	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0")
 	path, _, _ := strings.Cut(made.location, "/start?")
 	b.get(t, made.location).expect(t, 200, "The destination was created.", "Hook", "nothing is sent", "Send a test")
-	b.get(t, path).expect(t, 200, "Hook", address, "5 s", "0.5 requests/s", "<dt>traceparent</dt><dd>sent</dd>",
-		"its first secret")
-	b.get(t, path+"/edit").expect(t, 200, "X-Tenant: hall", "hook-1", `name="limit" inputmode="decimal" value="0.5"`,
-		`name="traceparent" value="yes" checked`)
+	b.get(t, path).expect(t, 200, "Hook", address, "its first secret")
 	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
-	if p := b.get(t, path).expect(t, 200, "Hook two", "Custom headers", "none",
-		"headers: X-Tenant removed"); strings.Contains(p.body, "<dt>traceparent</dt>") {
-		t.Error("traceparent is still sent")
-	}
 
 	b.get(t, path+"/rotate").expect(t, 200, "also sign for another 24 hours")
 	b.post(t, path+"/rotate", "why", "line\nbreak").expect(t, 400, "Why must be plain text")
@@ -91,4 +101,144 @@ func TestDestinationLifecycle(t *testing.T) {
 	b.get(t, path+"?moment=0").expect(t, 200, "As it was at")
 	b.get(t, path+"/edit").expect(t, 404, "Not found")
 	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be an ISO 8601 time")
+}
+
+// TestTheme: a theme sets a name, a logo and colors, also before the sign-in.
+func TestTheme(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	deps, api := w.dependencies(t)
+	deps.Theme = console.Theme{
+		Name:     "Bells & <b>more</b>",
+		Logo:     []byte("<svg/>"),
+		LogoType: "image/svg+xml",
+		Light:    "#0b57a4",
+		Dark:     "#8bbdf5",
+	}
+	c := apitest.Must(console.New(deps))(t)
+	b := &browser{world: w, at: c.Beside(api)}
+	signIn := b.get(t, "/console/sign-in").expect(t, 200, "Bells & <b>more</b>", "/console/theme.css", "Carillon v1.2.3")
+	if strings.Contains(signIn.body, "<b>more") {
+		t.Error("the name is not text")
+	}
+	b.get(t, "/console/theme.css").expect(t, 200, "--brand: #0b57a4", "light-dark(#0b57a4, #8bbdf5)")
+	if logo := b.get(t, "/console/logo").expect(t, 200, "<svg/>"); logo.header.Get("Content-Type") != "image/svg+xml" ||
+		!strings.Contains(logo.header.Get("Content-Security-Policy"), "default-src 'none'") {
+		t.Errorf("headers of the logo: %v", logo.header)
+	}
+	plain := &browser{world: w}
+	plain.get(t, "/console/logo").expect(t, 404, "Not found")
+	if p := plain.get(t, "/console/sign-in").expect(t, 200, "– Carillon"); strings.Contains(p.body, "theme.css") {
+		t.Error("a page without a theme asks for one")
+	}
+}
+
+// TestSearch: one field finds what an id, a subject, an external id or a part of a name means, and leads straight to
+// the page of the only result. Other organizations find nothing.
+func TestSearch(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	b := s.signIn(t, s.key)
+	_, otherKey := s.Organization(t, "Library")
+	other := s.signIn(t, otherKey)
+	operator := s.operator(t)
+	find := func(text string) string { return "/console/search?q=" + url.QueryEscape(text) }
+	works := "/destinations/" + s.names["works"]
+	for text, path := range map[string]string{
+		s.names["delivered"]:              "/deliveries/" + s.names["delivered"],
+		s.names["event"]:                  "/events/" + s.names["event"],
+		s.names["works"]:                  works,
+		strings.ToUpper(s.names["works"]): works,
+		s.names["subscription"]:           works + "#subscriptions",
+		s.names["feed"]:                   "/feeds/" + s.names["feed"],
+		s.names["item"]:                   "/feeds/" + s.names["feed"] + "/items/" + s.names["item"],
+		" ticket ":                        works, //nolint:gocritic // the spaces are the point
+		"concert/2":                       "/events/" + s.names["event"],
+		"CONCERTS":                        "/feeds/" + s.names["feed"],
+	} {
+		b.get(t, find(text)).leadsTo(t, "/console"+path)
+		inside := "/console/organizations/" + s.org.String()
+		operator.get(t, strings.Replace(find(text), "/console", inside, 1)).leadsTo(t, inside+path)
+		if p := other.get(t, find(text)).expect(t, 200, "Nothing is called"); strings.Contains(p.body, "Ticket shop") {
+			t.Errorf("%q shows another organization's:\n%s", text, p.shown(""))
+		}
+	}
+	b.get(t, find("e")).expect(t, 200, "Ticket shop", "Old newsletter", "Concerts", "destination", "feed")
+	b.get(t, find("")).expect(t, 200, "Search for an id")
+	for _, text := range []string{uuid.NewString(), "100%", "_", `\`, "'; --", `<img src=x>`, strings.Repeat("x", 1000)} {
+		if p := b.get(t, find(text)).expect(t, 200, "Nothing is called"); strings.Contains(p.body, "<img src=x") {
+			t.Errorf("%q is no text", text)
+		}
+	}
+	b.get(t, find("a\x00b")).expect(t, 400)
+	for _, page := range []string{"/console/", "/console/deliveries", "/console" + works, "/console/missing"} {
+		if p := b.get(t, page); !strings.Contains(p.body, `action="/console/search"`) {
+			t.Errorf("%s has no search", page)
+		}
+	}
+	b.submit(t, "/console"+works+"/subscriptions/new", url.Values{
+		"types": {"*"}, "scope": {"all"}, "externalId": {"named-sub"},
+	})
+	b.get(t, find("named-sub")).leadsTo(t, "/console"+works+"#subscriptions")
+	other.get(t, find("named-sub")).expect(t, 200, "Nothing is called")
+}
+
+// Each declared setting is set by the form of a new destination, prefilled, cleared by an edit and named by an outdated
+// one, and shown on the page as it is, as it was at an instant, and as a change.
+func TestFormHasEachSetting(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	b := w.signIn(t, w.key)
+	for _, d := range destination.Fields {
+		given := map[string]string{"numeric": "7", "decimal": "2.5", "checkbox": "on", "": "of-" + d.Label}[d.Input]
+		bare := url.Values{"name": {"Hook"}, "url": {receiver(t, 204, "")}, "debounce": {"0"}}
+		shown := "X-Tenant"
+		if d.Field == destination.FieldURL {
+			given = receiver(t, 204, "")
+		}
+		if d.Field == destination.FieldHeaders {
+			given = "X-Tenant: hall"
+		}
+		if d.Read != nil {
+			var settings destination.Settings
+			d.Read(&settings, given)
+			shown = d.Text(settings)
+		}
+		shows := func(what string, p page, want bool) {
+			t.Helper()
+			_, facts, _ := strings.Cut(p.body, `<dl class="facts">`)
+			facts, _, _ = strings.Cut(facts, "</dl>")
+			if strings.Contains(facts, ">"+shown) != want {
+				t.Errorf("%s, %s: shown is %t\n%s", d.Label, what, !want, p.shown(shown))
+			}
+		}
+		whole := maps.Clone(bare)
+		whole.Set(d.Label, given)
+
+		made := b.submit(t, "/console/destinations/new", whole)
+		path, _, _ := strings.Cut(made.location, "/start?")
+		created := time.Now().UTC().Format(time.RFC3339Nano)
+		shows("created", b.get(t, path), true)
+		form := b.get(t, path+"/edit")
+		prefilled := regexp.MustCompile(`name="` + d.Label + `"[^>]*(value="` + regexp.QuoteMeta(given) + `"|>` +
+			regexp.QuoteMeta(given) + `<)[^>]*`).FindString(form.body)
+		if prefilled == "" || d.Input == "checkbox" && !strings.Contains(prefilled, " checked") {
+			t.Errorf("%s is not prefilled: %q\n%s", d.Label, prefilled, form.shown(given))
+		}
+		whole.Set("seen", form.seenBy(t))
+		b.submit(t, path+"/edit", whole).leadsTo(t, path+"?done=saved")
+		if d.Field == destination.FieldExternalID { // it can't be cleared
+			bare.Set(d.Label, "another")
+		}
+		b.submit(t, path+"/edit", bare).leadsTo(t, path+"?done=saved")
+		cleared := b.get(t, path).expect(t, 200, d.Label+": ")
+		shows("cleared", cleared, false)
+		shows("at an instant", b.get(t, path+"?at="+created), true)
+		kept := cmp.Or(map[string]string{"checkbox": " checked"}[d.Input], given)
+		outdated := b.submit(t, path+"/edit", whole).expect(t, 409, kept)
+		changes := regexp.MustCompile(`id="(\w+)-now"`).FindAllStringSubmatch(outdated.body, -1)
+		if len(changes) != 1 || !slices.Contains(changes[0], d.Label) {
+			t.Errorf("%s has changed, and the outdated form names %v", d.Label, changes)
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package console_test
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"sync"
@@ -31,11 +30,8 @@ func (w *world) operator(tb testing.TB) *browser {
 // auditor signs an auditor in, and returns the id of the token.
 func (w *world) auditor(tb testing.TB) (b *browser, id string) {
 	tb.Helper()
-	issued, err := w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
-		command.IssueAuditorToken{Name: "Revision office"})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	issued := apitest.Must(w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
+		command.IssueAuditorToken{Name: "Revision office"}))(tb)
 	w.Await(tb, issued.Position, auditors.ReadModel.Name)
 	return w.signInAt(tb, w.admin, issued.Value.Reveal()), issued.Value.ID
 }
@@ -155,10 +151,8 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	w := open(t)
 	auditor, id := w.auditor(t)
 	auditor.get(t, "/console/organizations").expect(t, 403, "auditor's token")
-	revoked, err := w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator, command.RevokeAuditorToken{TokenID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	revoked := apitest.Must(w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator,
+		command.RevokeAuditorToken{TokenID: id}))(t)
 	w.Await(t, revoked.Position, auditors.ReadModel.Name)
 	auditor.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
 
@@ -174,13 +168,10 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 	w.later.Store(0)
 	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
-	changed, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed := apitest.Must(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	for _, b := range []*browser{guest, linked} {
 		b.get(t, "/console/").leadsTo(t, "/console/sign-in")
@@ -188,11 +179,8 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	w.operator(t).get(t, "/console/organizations?q="+w.org.String()).expect(t, 200, "suspended")
 
 	// After a resumption the key works again, but only new login links do.
-	changed, err = w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
-		command.ResumeOrganization{Organization: w.org})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed = apitest.Must(w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+		command.ResumeOrganization{Organization: w.org}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	guest.get(t, "/console/").expect(t, 200)
 	linked.get(t, "/console/").leadsTo(t, "/console/sign-in")
@@ -233,23 +221,12 @@ func TestLoginLink_onceOnAllNodes(t *testing.T) {
 func TestOperatorsAddressIsNamed(t *testing.T) {
 	t.Parallel()
 	w := openAlone(t) // the overview has the worst addresses, and the record begins with the newest
-	secret, err := webhook.ParseSecret("whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ==")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Commands.SetOperatorWebhook(t.Context(), apitest.Operator,
-		command.SetOperatorWebhook{URL: receiver(t, 204, ""), Secret: secret}); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Progress.Settle(t.Context(), w.Store, destinations.ReadModel),
-		w.Progress.Settle(t.Context(), w.Store, audit.ReadModel)); err != nil {
-		t.Fatal(err)
-	}
-	id, err := w.Queries.DestinationID(t.Context(), destination.Operators, destination.NoticesExternalID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.attempted(t, w.publish(t, "storm"), id, 500, "no")
+	secret := apitest.Must(webhook.ParseSecret("whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ=="))(t)
+	apitest.OK(t, w.Commands.SetOperatorWebhook(t.Context(), apitest.Operator,
+		command.SetOperatorWebhook{URL: receiver(t, 204, ""), Secret: secret}))
+	w.Newest(t, destinations.ReadModel, audit.ReadModel)
+	id := apitest.Must(w.Queries.DestinationID(t.Context(), destination.Operators, destination.NoticesExternalID))(t)
+	w.autoDisabled(t, id, "100 failures")
 	operator := w.operator(t)
 	shown := operator.get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>", "<td>the operators</td>")
 	if strings.Contains(shown.body, destination.Operators.String()) {

@@ -11,17 +11,20 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/disclosure"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/eventstore"
+	"carillon/projections/audit"
+	"carillon/projections/organizations"
 )
 
 func mustID(t *testing.T, text string) uuid.UUID {
 	t.Helper()
-	id, err := uuid.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := apitest.Must(uuid.Parse(text))(t)
 	return id
 }
 
@@ -35,6 +38,7 @@ func TestForeignPagesAreMissing(t *testing.T) {
 	other := s.signIn(t, otherKey)
 	feed := "/console/feeds/" + s.names["feed"]
 	item, association := feed+"/items/"+s.names["item"], feed+"/sources/"+s.names["association"]+"/detach"
+	works := "/console/destinations/" + s.names["works"]
 	missing := func(path string) string {
 		for _, id := range s.names {
 			if _, err := uuid.Parse(id); err == nil {
@@ -50,11 +54,15 @@ func TestForeignPagesAreMissing(t *testing.T) {
 			t.Errorf("%s: %d, and not as one that is missing (%d):\n%s", what, theirs.status, none.status, theirs.shown(""))
 		}
 	}
-	for _, path := range []string{
-		feed, feed + "/edit", feed + "/delete", item, association, "/console/events/" + s.names["event"],
-		"/console/deliveries/" + s.names["delivered"],
-		"/console/deliveries/" + s.names["delivered"] + "/replay",
-	} {
+	paths := []string{feed, feed + "/edit", feed + "/delete", item, association, "/console/events/" + s.names["event"]}
+	for _, page := range []string{"", "/replay"} {
+		paths = append(paths, "/console/deliveries/"+s.names["delivered"]+page)
+	}
+	for _, page := range []string{"", "/edit", "/delete", "/disable", "/rotate", "/test", "/validate", "/deliveries",
+		"/replay", "/backfill", "/subscriptions/new", "/start"} {
+		paths = append(paths, works+page)
+	}
+	for _, path := range paths {
 		own.get(t, path).expect(t, 200)
 		same(path, other.get(t, path), other.get(t, missing(path)))
 	}
@@ -69,11 +77,15 @@ func TestForeignPagesAreMissing(t *testing.T) {
 		{association, nil},
 		{item + "/feedback", []string{"rating", "positive", "comment", ""}},
 		{"/console/deliveries/" + s.names["delivered"] + "/replay", nil},
+		{works + "/disable", nil}, {works + "/enable", nil}, {works + "/delete", nil}, {works + "/rotate", nil},
+		{works + "/test", nil}, {works + "/validate", nil},
+		{works + "/edit", []string{"name", "x", "url", "https://example.org", "debounce", "0"}},
 	} {
 		same("POST "+change.path, other.post(t, change.path, change.pairs...), other.post(t, missing(change.path),
 			change.pairs...))
 	}
 	own.get(t, feed).expect(t, 200, "Organ at noon", "Concerts in town", "example.org/concerts")
+	own.get(t, works).expect(t, 200, "Ticket shop", "enabled")
 }
 
 // TestReadersSeeNoForms: a session without the scope to write sees no form that changes something, and its requests
@@ -134,9 +146,7 @@ func (s *scene) interrupted(t *testing.T) string {
 		State:        "stopped",
 		Beat:         time.Now().UTC().Truncate(time.Microsecond),
 	}
-	if err := (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w))
 	return "/console/destinations/" + w.Destination.String() + "/work/" + w.ID.String()
 }
 
@@ -175,4 +185,113 @@ func TestEndedSession_leadsBack(t *testing.T) {
 		found.Status != "enabled" {
 		t.Errorf("%+v, %v", found.Status, err)
 	}
+}
+
+// TestHostileScopesAtTheConsole: a key's scopes hold at the console too, and it omits the buttons that they exclude.
+func TestHostileScopesAtTheConsole(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
+	in := func(scopes ...organization.Scope) *browser {
+		return w.signIn(t, w.scoped(t, scopes...))
+	}
+	path := "/console/destinations/" + id.String()
+	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
+	if err != nil || len(found.Secrets) != 1 {
+		t.Fatal(found, err)
+	}
+	reveal := path + "/secrets/" + found.Secrets[0].ID.String() + "/reveal"
+
+	owner := in("read", "write", "secrets")
+	for _, page := range []string{path, path + "/edit", path + "/test"} {
+		owner.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/topsecret")
+	}
+	operators := "/console/organizations/" + w.org.String() + "/destinations"
+	owner.get(t, "/console/destinations").expect(t, 200, "https://127.0.0.1:1/hook/…")
+	for page, who := range map[string]*browser{"/console/destinations": in("read"), path: in("read"), path +
+		"/test": in("read", "write"),
+		operators: w.operator(t), operators + "/" + id.String(): w.operator(t), operators + "/" + id.String() +
+			"/test": w.operator(t)} {
+		if shown := who.get(t, page).expect(t, 200, "https://127.0.0.1:1/hook/…"); strings.Contains(shown.body, "topsecret") {
+			t.Errorf("%s shows an address in full to who may not see it", page)
+		}
+	}
+
+	reader := in("read")
+	shown := reader.get(t, path).expect(t, 200, "CRM")
+	for _, button := range []string{"/test\"", "/edit\"", "/disable\"", "/delete\"", "/rotate\"", "/reveal\""} {
+		if strings.Contains(shown.body, button) {
+			t.Errorf("a reader is shown %s", button)
+		}
+	}
+	for _, change := range []string{"test", "edit", "disable", "delete", "rotate", "validate"} {
+		reader.get(t, path+"/"+change).expect(t, 403, "lacks the scope write")
+		reader.post(t, path+"/"+change).expect(t, 403, "lacks the scope write")
+	}
+	reader.post(t, "/console/destinations/new", "name", "x", "url", "https://127.0.0.1:1/").expect(t, 403,
+		"lacks the scope write")
+	reader.get(t, reveal).expect(t, 403, "lacks the scope secrets")
+	reader.post(t, reveal).expect(t, 403, "lacks the scope secrets")
+
+	writer := in("read", "write")
+	writer.get(t, path).expect(t, 200, "/disable\"")
+	writer.get(t, path+"/edit").expect(t, 403, "lacks the scope secrets")
+	writer.post(t, reveal).expect(t, 403, "lacks the scope secrets")
+	writer.post(t, path+"/disable").leadsTo(t, path+"?done=disabled")
+	in("write").get(t, path).expect(t, 403, "lacks the scope read")
+	in("read", "secrets").post(t, reveal).expect(t, 200, "whsec_")
+	w.operator(t).post(t, "/console/organizations/"+w.org.String()+"/destinations/"+id.String()+"/secrets/"+
+		found.Secrets[0].ID.String()+"/reveal").
+		expect(t, 403, "for the people of the organization")
+}
+
+// TestHostileDisclosuresAreRecorded: every secret shown in full is in the audit trail, for the organization and for
+// auditors.
+func TestHostileDisclosuresAreRecorded(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
+	path := "/console/destinations/" + id.String()
+	found, err := w.Queries.Destination(t.Context(), w.org, id.String(), w.now())
+	if err != nil || len(found.Secrets) != 1 {
+		t.Fatal(found, err)
+	}
+	w.signIn(t, w.scoped(t, "read")).get(t, path).expect(t, 200, "None yet")
+	owner := w.signIn(t, w.scoped(t, "read", "secrets"))
+	for range 3 {
+		owner.get(t, path).expect(t, 200, "topsecret")
+		owner.post(t, path+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").expect(t, 200, "whsec_")
+	}
+	last := w.lastDisclosure(t, id)
+	w.Await(t, last, audit.ReadModel.Name)
+	for page, who := range map[string]*browser{path: owner, "/console/record/" + id.String(): w.operator(t)} {
+		shown := who.get(t, page).expect(t, 200, "Shown in full")
+		if n := strings.Count(shown.body, "<small>to key:"); n != 2 {
+			t.Errorf("%s has %d disclosures, want one of the address and one of the secret:\n%s", page, n, shown.shown(""))
+		}
+	}
+}
+
+// lastDisclosure returns the last disclosure of a destination.
+func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Position) {
+	t.Helper()
+	for recorded, err := range w.Store.Read(t.Context(), disclosure.Aggregate.Stream(disclosure.StreamID(id, w.now())),
+		0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = recorded.Position
+	}
+	return at
+}
+
+// scoped creates a key with some scopes.
+func (w *world) scoped(t *testing.T, scopes ...organization.Scope) string {
+	t.Helper()
+	issued := apitest.Must(w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+		Organization: w.org,
+		Scopes:       scopes,
+	}))(t)
+	w.Await(t, issued.Position, organizations.ReadModel.Name)
+	return issued.Value.Reveal()
 }

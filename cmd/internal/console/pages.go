@@ -64,9 +64,10 @@ func (p pages) write(w io.Writer, name, part string, in any) error {
 var functions = template.FuncMap{
 	"text": text, "json": pretty, "when": when, "span": eventSpan,
 	"iso": iso, "ago": ago, "short": short, "words": words[string], "dict": dict,
-	"status":  statusWord,
+	"status": statusWord, "notices": noticesTo,
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
-	"host": host, "add": add, "upper": upperFirst, "reason": reasonWords,
+	"host": host, "add": add, "upper": upperFirst, "label": labelOf, "reason": reasonWords,
+	"hint":   func(input string) string { return hints[input] },
 	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
 	"ofOperators": func(organization uuid.UUID) bool { return organization == destination.Operators },
 }

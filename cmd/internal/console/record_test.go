@@ -13,7 +13,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
 	"carillon/projections/destinations"
@@ -28,24 +28,12 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	library, _ := w.Organization(t, "Library")
 	kept := w.destination(t, "Kept", receiver(t, 204, ""))
 	gone := w.destination(t, "Given up", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library),
-		newDestination("Of the library", receiver(t, 204, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	deleted, err := w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone})
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := apitest.Must(w.Commands.CreateDestination(t.Context(), w.by(library),
+		newDestination("Of the library", receiver(t, 204, ""))))(t)
+	deleted := apitest.Must(w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone}))(t)
 	w.subscribe(t, kept, "*")
-	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
-	w.projections.set(adminapi.Projection{
-		Name:     "feeds",
-		Kind:     "readModel",
-		Position: "7/7",
-		Events:   3,
-		Process:  "here:1",
-	})
+	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
+	w.projections.set(consumer("feeds", 3, nil))
 
 	auditor, _ := w.auditor(t)
 	auditor.get(t, "/console/").leads(t, "/console/record")
@@ -106,28 +94,22 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	w.operator(t).get(t, inside+"/destinations/"+kept.String()).expect(t, 200, "enabled")
 
 	changes := "/console/record/changes"
-	auditor.get(t, changes).expect(t, 200, "destination created", "Of the library", "organization key issued")
-	deletion := auditor.get(t, changes+"?kind=destination&thing="+gone.String()).expect(t, 200, "destination deleted")
+	auditor.get(t, changes).expect(t, 200, "created Of the library", "issued key")
+	deletion := auditor.get(t, changes+"?kind=destination&thing="+gone.String()).expect(t, 200, "deleted Given up")
 	if strings.Contains(deletion.body, "Of the library") {
 		t.Error("the changes of a destination show another one")
 	}
 	auditor.get(t, changes+"?kind=organization&thing="+library.String()).expect(t, 200, "Of the library")
 	auditor.get(t, changes+"?thing=x").expect(t, 400, "must be chosen")
 	auditor.get(t, changes+"?actor=key:unknown0").expect(t, 200, "There is none like that")
-	if got := auditor.get(t, changes+"/export?organization="+library.String()).body; strings.Count(got, "\n") != 4 {
-		t.Errorf("the export of an organization:\n%s", got)
-	}
+	auditor.get(t, changes+"/export?organization="+library.String()).expect(t, 200, "Of the library")
 	one := auditor.get(t, "/console/record/"+gone.String()+"/export")
-	all := auditor.get(t, "/console/record/export")
-	if lines(t, one.body)[gone] < 3 || len(lines(t, one.body)) != 1 {
-		t.Errorf("%v", lines(t, one.body))
-	}
-	if got := lines(t, all.body); len(got) != 3 || got[gone] != lines(t, one.body)[gone] || got[theirs.ID] == 0 {
+	if got := lines(t, one.body); got[gone] < 3 || len(got) != 1 {
 		t.Errorf("%v", got)
 	}
-	if got := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body); len(got) != 1 ||
-		got[theirs.ID] == 0 {
-		t.Errorf("%v", got)
+	all := lines(t, auditor.get(t, "/console/record/export?organization="+library.String()).body)
+	if len(all) != 1 || all[theirs.ID] == 0 {
+		t.Errorf("%v", all)
 	}
 	if d := one.header.Get("Content-Disposition"); !strings.Contains(d, gone.String()) {
 		t.Error(d)
@@ -140,19 +122,13 @@ func TestAuditorsOfOneOrganization(t *testing.T) {
 	w := open(t)
 	library, _ := w.Organization(t, "Library")
 	own := w.destination(t, "Kept", receiver(t, 204, ""))
-	theirs, err := w.Commands.CreateDestination(t.Context(), w.by(library),
-		newDestination("Of the library", receiver(t, 204, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := apitest.Must(w.Commands.CreateDestination(t.Context(), w.by(library),
+		newDestination("Of the library", receiver(t, 204, ""))))(t)
 	w.Await(t, theirs.Position, audit.ReadModel.Name)
-	issued, err := w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{
+	issued := apitest.Must(w.Commands.IssueAuditorToken(t.Context(), apitest.Operator, command.IssueAuditorToken{
 		Name:         "Its board",
 		Organization: w.org,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.Await(t, issued.Position, auditors.ReadModel.Name)
 	b := w.signInAt(t, w.admin, issued.Value.Reveal())
 	for _, query := range []string{"", "?organization=" + library.String()} {
@@ -193,33 +169,9 @@ func (w *world) showsTheSystem(t *testing.T) {
 	t.Helper()
 	behind := 75.0
 	w.projections.set(
-		adminapi.Projection{
-			Name:     "feeds",
-			Kind:     "readModel",
-			Position: "7/7",
-			Events:   3,
-			Process:  "here:1",
-		},
-		adminapi.Projection{
-			Name:     "deliveries",
-			Kind:     "readModel",
-			Position: "5/5",
-			Events:   2,
-			Behind:   &behind,
-			Process:  "here:1",
-		},
-		adminapi.Projection{
-			Name:     "audit",
-			Kind:     "readModel",
-			Position: "1/1",
-			Stopped:  "event 5 can't be decoded",
-		},
-		adminapi.Projection{
-			Name:     "dispatcher",
-			Kind:     "process",
-			Position: "7/7",
-			Process:  "here:1",
-		},
+		consumer("feeds", 3, nil), consumer("deliveries", 2, &behind),
+		adminapi.Projection{Name: "audit", Kind: "readModel", Stopped: "event 5 can't be decoded"},
+		adminapi.Projection{Name: "dispatcher", Kind: "process", Process: "here:1"},
 	)
 	b := w.operator(t)
 	b.get(t, "/console/").expect(t, 200, "Overview", "deliveries", "75 s", "event 5 can't be decoded", "nowhere",
@@ -237,6 +189,18 @@ func (w *world) showsTheSystem(t *testing.T) {
 	}
 	b.send(t, http.MethodPost, "/console/system/deliveries/rebuild", url.Values{},
 		http.Header{"Sec-Fetch-Site": {"cross-site"}}).expect(t, 400, "nothing was changed")
+}
+
+// consumer is a read model that runs.
+func consumer(name string, events int64, behind *float64) adminapi.Projection {
+	return adminapi.Projection{
+		Name:     name,
+		Kind:     "readModel",
+		Position: "7/7",
+		Events:   events,
+		Behind:   behind,
+		Process:  "here:1",
+	}
 }
 
 // set sets the consumers.

@@ -33,6 +33,7 @@ var formFields = []formField{
 	{"config.headers", "headers", "Custom headers", nil},
 	{"debounceWindowSeconds", "debounce", "Debounce window", nil},
 	{"maxRequestsPerSecond", "limit", "Requests per second", issues{wire.BadBody: limitBounds}},
+	{"traceparent", "traceparent", "Header traceparent", nil},
 	{"externalId", "externalId", "External id", issues{wire.Exists: nameTaken, wire.Conflict: nameContended}},
 	{"url", "where", "Address", issues{wire.NotFound: noSourceAt}},
 	{"handle", "where", "Account", nil},
@@ -40,6 +41,16 @@ var formFields = []formField{
 	{"sourceType", "type", "Type", nil},
 	{"timezone", "timezone", "Default time zone", nil},
 	{"sourceId", "source", "Id of the source", issues{wire.NotFound: noSourceWithID}},
+}
+
+// labelOf returns the label of an input.
+func labelOf(input string) string {
+	for _, field := range formFields {
+		if field.input == input {
+			return field.label
+		}
+	}
+	return upperFirst(input)
 }
 
 var limitBounds = fmt.Sprintf(limitBoundsText, destination.LeastRequestsPerSecond, destination.MostRequestsPerSecond)

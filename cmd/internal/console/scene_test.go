@@ -14,20 +14,23 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/happening"
-	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	dispatching "carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 	"carillon/projections/health"
 	"carillon/projections/publications"
-	"carillon/projections/subscriptions"
 	"carillon/query"
 )
+
+// firstOfMany is the first attempt of a delivery that is retried if it fails.
+var firstOfMany = delivery.RecordAttempt{
+	Number: 1, Trigger: delivery.Automatic, Retry: delivery.Retry{Schedule: []time.Duration{time.Hour}},
+}
 
 // scene is a world with destinations and deliveries.
 type scene struct {
@@ -58,6 +61,7 @@ func (w *world) scene(tb testing.TB) *scene {
 	s.names["delivered"], s.names["failed"] = dispatch.DeliveryID(event, works).String(), dispatch.DeliveryID(event,
 		fails).String()
 	waiting := s.publish(tb, "concert/4")
+	s.attemptedAs(tb, waiting, fails, 500, "<h1>Out of order</h1>", firstOfMany)
 	s.fillFeed(tb)
 	s.names["hour"] = time.Now().UTC().Add(-time.Hour).Format("2006-01-02T15:04")
 	s.names["waiting"], s.names["event"] = dispatch.DeliveryID(waiting, works).String(), event.String()
@@ -67,36 +71,24 @@ func (w *world) scene(tb testing.TB) *scene {
 // fillFeed creates a feed with items from a source.
 func (s *scene) fillFeed(tb testing.TB) {
 	tb.Helper()
-	by := command.Caller{Organization: s.org, Actor: "key:test", RequestID: uuid.New()}
-	feed, err := s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
+	by := s.by(s.org)
+	feed := apitest.Must(s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
 		Name:        "Concerts",
 		Description: "Concerts in town",
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	site, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	}))(tb)
+	site := apitest.Must(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/concerts/" + s.org.String(),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	attached, err := s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
+	}))(tb)
+	attached := apitest.Must(s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
 		FeedID:     feed.ID,
 		SourceType: "site",
 		SourceID:   site.ID,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	spare, err := s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	}))(tb)
+	spare := apitest.Must(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/theatre/" + s.org.String(),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	s.Await(tb, attached.Position, feeds.ReadModel.Name)
 	for i, title := range []string{"Organ at noon", "Brass in the park", `<b>Bold</b> & "quoted"`} {
 		s.observe(tb, site.ID, title, i)
@@ -115,10 +107,8 @@ func (s *scene) fillFeed(tb testing.TB) {
 		})
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
-	all, err := s.Queries.Associations(tb.Context(), s.org, feed.ID)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	all := apitest.Must(s.Queries.Associations(tb.Context(), s.org, feed.ID))(tb)
+	s.names["site"] = site.ID.String()
 	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
 		all[0].ID.String(), spare.ID.String()
 }
@@ -140,16 +130,13 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
-	_, err := happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
+	apitest.Must(happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
 		SourceID: source,
 		Key:      key,
 		Details:  details,
 		Source:   happening.Block{Type: "site", URL: "https://example.org/concerts"},
 		At:       now.Truncate(time.Microsecond),
-	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}}))(tb)
 }
 
 // lives runs the work on many deliveries until the test ends.
@@ -192,50 +179,24 @@ func (w *world) subscribed(tb testing.TB, name, address string) uuid.UUID {
 	return id
 }
 
-// subscribeToAll subscribes a destination to everything from now on.
 func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 	tb.Helper()
-	made, err := w.Commands.CreateSubscription(tb.Context(), command.Caller{
-		Organization: w.org,
-		Actor:        "key:test",
-		RequestID:    uuid.New(),
-	},
-		command.CreateSubscription{
-			Destination: id,
-			Settings:    subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "all"},
-		})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w.Await(tb, made.Position, subscriptions.ReadModel.Name, dispatching.DispatcherName)
+	w.subscribe(tb, id, "*")
 }
 
 // publish publishes news, and waits until its deliveries can be read.
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
-	event, err := w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
+	event := apitest.Must(w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/concerts",
 		Subject:      subject,
 		Organization: w.org,
 		Data:         []byte(`{"id":"7","title":"Concert in the park"}`),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w.Await(tb, event.Position, dispatching.DispatcherName, publications.ReadModel.Name)
-	w.settled(tb)
+	}))(tb)
+	w.Await(tb, event.Position, dispatching.Name, publications.ReadModel.Name)
+	w.Newest(tb, deliveries.ReadModel)
 	return event.ID
-}
-
-// settled waits until the dispatched deliveries can be read.
-func (w *world) settled(tb testing.TB) {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), apitest.Patience)
-	defer cancel()
-	if err := w.Progress.Settle(ctx, w.Store, deliveries.ReadModel); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 // attempted records an attempt as the deliverer does, and waits until it can be read.
@@ -248,10 +209,7 @@ func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status in
 func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string,
 	as delivery.RecordAttempt) {
 	tb.Helper()
-	sealed, err := w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	sealed := apitest.Must(w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body)))(tb)
 	attempt := delivery.RecordAttempt{
 		Organization: w.org,
 		Destination:  destination,
@@ -264,15 +222,11 @@ func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status 
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d",
 			status)
-		if attempt.Outcome.ResponseHeaders, err = w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseHeaders,
-			[]byte("server: nginx\nx-request-id: f00d\n")); err != nil {
-			tb.Fatal(err)
-		}
+		attempt.Outcome.ResponseHeaders = apitest.Must(w.Commands.Vault.Seal(tb.Context(), destination,
+			sealing.ResponseHeaders,
+			[]byte("server: nginx\nx-request-id: f00d\n")))(tb)
 	}
-	out, err := delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
-		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	out := apitest.Must(delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
+		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}}))(tb)
 	w.Await(tb, out.Position, deliveries.ReadModel.Name, health.ReadModel.Name)
 }

@@ -47,11 +47,9 @@ type Session struct {
 	Organization uuid.UUID // uuid.Nil for all
 	Name         string    // of the organization or operator; empty for the configured admin token
 	// Key is the id of the API key or token used to sign in. Empty for a login link.
-	Key    string
-	Person string               // of a login link, as eventstore.MadeBy has it; empty for links from before 2026-11-27
-	Scopes []organization.Scope // of the API key or login link; of a login link, none means all
-	// Requests is the organization's limit in a second. nil means the default.
-	Requests  *int64
+	Key       string
+	Person    string               // of a login link, as eventstore.MadeBy has it; empty for links from before 2026-11-27
+	Scopes    []organization.Scope // of the API key or login link; of a login link, none means all
 	ExpiresAt time.Time
 }
 
@@ -82,7 +80,7 @@ func (s Session) principal() adminapi.Principal {
 func (s Session) shown() string {
 	switch {
 	case s.Role == ForAuditor:
-		return "Auditor " + s.Key
+		return s.Name + ", auditor"
 	case s.Role == ForOperator && s.Name == "":
 		return "Operator"
 	case s.Person != "":

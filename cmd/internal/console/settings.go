@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/catalog"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/projections/subscriptions"
@@ -38,10 +37,8 @@ func (c *Console) settingsRoutes(r chi.Router) {
 type settings struct {
 	remarks
 
-	Name, URL, Headers, Debounce, Limit, ExternalID string
-
-	Traceparent bool
-	Events      *eventChoice // its event types, if it is new
+	Typed  map[string]string // by input
+	Events *eventChoice      // its event types, if it is new
 
 	// Seen is the state for which the form was opened: the organization if the destination is new, otherwise its
 	// revision.
@@ -52,40 +49,23 @@ type settings struct {
 	chosen  subscription.Settings
 }
 
-// Notices lists what is sent to the address, if it is the one for notices.
-func (s settings) Notices() (sent []catalog.Notice) {
-	if s.ExternalID != destination.NoticesExternalID {
+// noticesTo lists the notices that a destination gets without a subscription: none but the address for them does.
+func noticesTo(externalID string) []catalog.Notice {
+	if externalID != destination.NoticesExternalID {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(catalog.Notices), func(n catalog.Notice) bool { return n.Operators })
 }
 
-// changed returns the current values that differ from the typed ones, by input.
-func (s settings) changed(now settings) map[string]string {
-	typedHeaders := s.Headers
-	if headers, err := readHeaders(s.Headers); err == nil {
-		typedHeaders = writeHeaders(headers)
-	}
-	return differing(map[string][2]string{
-		"name":        {s.Name, now.Name},
-		"url":         {s.URL, now.URL},
-		"headers":     {typedHeaders, now.Headers},
-		"debounce":    {s.Debounce, now.Debounce},
-		"limit":       {s.Limit, now.Limit},
-		"externalId":  {s.ExternalID, now.ExternalID},
-		"traceparent": {onOff[s.Traceparent], onOff[now.Traceparent]},
-	})
-}
-
-// differing returns the second of each two values that differ.
-func differing(values map[string][2]string) map[string]string {
-	now := map[string]string{}
-	for input, v := range values {
-		if v[0] != v[1] {
-			now[input] = cmp.Or(v[1], isNone)
+// differing returns the current values that differ from the typed ones, by input.
+func differing(typed, now map[string]string) map[string]string {
+	differ := map[string]string{}
+	for input, value := range now {
+		if value != typed[input] {
+			differ[input] = cmp.Or(value, isNone)
 		}
 	}
-	return now
+	return differ
 }
 
 // checkOrganization refuses a form that was opened for another organization than the current session's, which may
@@ -100,22 +80,49 @@ func checkOrganization(v *visit, seen *string) error {
 }
 
 func readSettings(v *visit) (*settings, error) {
+	typed := map[string]string{}
+	for _, d := range destination.Fields {
+		typed[d.Label] = v.PostFormValue(d.Label)
+	}
 	return &settings{
-		Name:        v.PostFormValue("name"),
-		URL:         strings.TrimSpace(v.PostFormValue("url")),
-		Headers:     v.PostFormValue("headers"),
-		Debounce:    v.PostFormValue("debounce"),
-		Limit:       v.PostFormValue("limit"),
-		ExternalID:  v.PostFormValue("externalId"),
-		Traceparent: v.PostFormValue("traceparent") != "",
-		Seen:        v.PostFormValue("seen"),
-		Back:        v.to("/destinations"),
-		chosen:      readChoice(v.PostForm),
+		Typed:  typed,
+		Seen:   v.PostFormValue("seen"),
+		Back:   v.to("/destinations"),
+		chosen: readChoice(v.PostForm),
 	}, nil
 }
 
+// typedOf is the reverse of reading a form.
+func typedOf(of command.DestinationSettings) map[string]string {
+	typed := map[string]string{"headers": writeHeaders(of.Headers)}
+	for _, d := range destination.Fields {
+		if d.Typed != nil {
+			typed[d.Label] = d.Typed(of.Settings)
+		}
+	}
+	return typed
+}
+
+// Plain returns the settings whose inputs are alike.
+func (settings) Plain() []destination.Declared {
+	return slices.DeleteFunc(slices.Clone(destination.Fields), func(d destination.Declared) bool {
+		return !destination.FieldsPlain.Has(d.Field)
+	})
+}
+
+// Folded reports whether the settings that few need are folded: none is set, and nothing is said about the form.
+func (s settings) Folded() bool {
+	none := typedOf(command.DestinationSettings{})
+	for _, d := range destination.Fields {
+		if d.Label != "name" && d.Label != "url" && s.Typed[d.Label] != none[d.Label] {
+			return false
+		}
+	}
+	return len(s.Above)+len(s.Wrong)+len(s.Now) == 0
+}
+
 func (s settings) screen() screen {
-	title := "Edit " + s.Name
+	title := "Edit " + s.Typed["name"]
 	if s.New {
 		title = "New destination"
 	}
@@ -125,13 +132,13 @@ func (s settings) screen() screen {
 // showNew answers GET /console/destinations/new.
 func (c *Console) showNew(v *visit) (screen, error) {
 	typed := settings{
-		New:      true,
-		Seen:     v.organization().String(),
-		Debounce: "0",
-		Back:     v.to("/destinations"),
+		Typed: typedOf(command.DestinationSettings{}),
+		New:   true,
+		Seen:  v.organization().String(),
+		Back:  v.to("/destinations"),
 	}
 	if v.URL.Query().Has("notices") {
-		typed.Name, typed.ExternalID = "Notices", destination.NoticesExternalID
+		typed.Typed["name"], typed.Typed["externalId"] = "Notices", destination.NoticesExternalID
 		return typed.screen(), nil
 	}
 	events, err := c.choiceOf(v, typed.chosen)
@@ -178,7 +185,7 @@ func (c *Console) createWith(v *visit, typed *settings) (string, error) {
 			c.Log.WarnContext(v.Context(), "subscription of a new destination refused", "error", err)
 			next = v.destinationPath(made.ID, "created-only") + "#subscriptions"
 		}
-		c.See(v.Context(), subscribed.Position, subscriptions.ReadModel.Name, delivery.DispatcherName)
+		c.See(v.Context(), subscribed.Position, subscriptions.ReadModel.Name, dispatching.Name)
 	}
 	return next, nil
 }
@@ -189,43 +196,36 @@ func (c *Console) showEdit(v *visit) (screen, error) {
 	if err != nil {
 		return screen{}, err
 	}
-	shown, err := c.settingsOf(v, found)
-	return shown.screen(), err
+	given, err := c.settingsOf(v, found)
+	return settings{
+		Typed: typedOf(given),
+		Seen:  strconv.FormatInt(found.Revision, 10),
+		Back:  v.destinationPath(found.ID, ""),
+	}.screen(), err
 }
 
 // settingsOf returns the settings of a destination. Full values in them are recorded as disclosed.
-func (c *Console) settingsOf(v *visit, found query.Destination) (settings, error) {
-	url, err := c.address(v.Context(), found)
+func (c *Console) settingsOf(v *visit, found query.Destination) (given command.DestinationSettings, err error) {
+	given.Settings = found.Settings
+	given.URL, err = c.address(v.Context(), found)
 	if err != nil && !errors.Is(err, errUnavailable) { // otherwise it must be entered again
-		return settings{}, err
-	}
-	typed := settings{
-		Name:        found.Name,
-		URL:         url,
-		Debounce:    strconv.Itoa(found.DebounceWindowSeconds),
-		Limit:       writeLimit(float64(found.MaxRequestsPerSecond)),
-		ExternalID:  found.ExternalID,
-		Traceparent: found.Traceparent,
-		Seen:        strconv.FormatInt(found.Revision, 10),
-		Back:        v.destinationPath(found.ID, ""),
+		return given, err
 	}
 	var shown []disclosure.Part
-	if destination.Hides(url) {
+	if destination.Hides(given.URL) {
 		shown = append(shown, disclosure.Address)
 	}
 	if len(found.Headers.Data) > 0 {
 		shown = append(shown, disclosure.Headers)
 		plain, err := c.open(v.Context(), found.ID, sealing.Headers, found.Headers.Data)
 		if err != nil {
-			return settings{}, err
+			return given, err
 		}
-		headers := map[string]string{}
-		if err := json.Unmarshal(plain, &headers); err != nil {
-			return settings{}, err
+		if err := json.Unmarshal(plain, &given.Headers); err != nil {
+			return given, err
 		}
-		typed.Headers = writeHeaders(headers)
 	}
-	return typed, c.disclose(v, found.ID, shown...)
+	return given, c.disclose(v, found.ID, shown...)
 }
 
 // edit answers POST /console/destinations/{id}/edit.
@@ -241,7 +241,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 		DestinationSettings: all.DestinationSettings,
 		Sets:                destination.FieldsAll,
 	}
-	if typed.ExternalID == "" {
+	if all.ExternalID == "" {
 		in.Sets &^= destination.FieldExternalID
 	}
 	if typed.Seen != "" {
@@ -253,7 +253,7 @@ func (c *Console) edit(v *visit, typed *settings) (string, error) {
 	}
 	c.See(v.Context(), changed.Position, ofDestination...)
 	if err != nil {
-		return "", c.showChanges(v, typed, err)
+		return "", c.showChanges(v, typed, all, err)
 	}
 	return v.destinationPath(id, "saved"), nil
 }
@@ -268,7 +268,7 @@ func (s settings) seenRevision() eventstore.Revision {
 }
 
 // showChanges adds the changes since the form was opened. Sending it again confirms it.
-func (c *Console) showChanges(v *visit, typed *settings, cause error) error {
+func (c *Console) showChanges(v *visit, typed *settings, given command.CreateDestination, cause error) error {
 	found, err := c.destination(v)
 	if err != nil {
 		return err
@@ -283,40 +283,29 @@ func (c *Console) showChanges(v *visit, typed *settings, cause error) error {
 		}
 		return nil
 	})
-	typed.Now, typed.Seen = typed.changed(now), now.Seen
+	typed.Now = differing(typedOf(given.DestinationSettings), typedOf(now))
+	typed.Seen = strconv.FormatInt(found.Revision, 10)
 	return cmp.Or(err, error(&wire.Failure{Kind: wire.Conflict, Issue: changedMeanwhile, Cause: cause}))
 }
 
 // read parses the texts of a form, and joins the refusals of those that can't be parsed. The command checks the values.
 func (s settings) read() (in command.CreateDestination, err error) {
-	in.ExternalID, in.Name, in.URL, in.Traceparent = s.ExternalID, s.Name, s.URL, s.Traceparent
 	var wrong []error
-	if destination.IsMasked(s.URL) {
-		wrong = append(wrong, wire.Fail(wire.Invalid, "config.url", maskedAddress))
-	}
-	if in.Headers, err = readHeaders(s.Headers); err != nil {
-		wrong = append(wrong, err)
-	}
-	if in.DebounceWindowSeconds, err = strconv.Atoi(strings.TrimSpace(s.Debounce)); err != nil {
-		wrong = append(wrong, wire.Fail(wire.Invalid, "debounceWindowSeconds", "must be a number of seconds, 0 for none"))
-	}
-	if limit := strings.TrimSpace(s.Limit); limit != "" {
-		rate, err := strconv.ParseFloat(limit, 64)
-		in.MaxRequestsPerSecond = destination.Rate(rate)
-		if err != nil || rate == 0 || math.IsNaN(rate) {
-			in.MaxRequestsPerSecond = 0
-			wrong = append(wrong, wire.Fail(wire.BadBody, "maxRequestsPerSecond", "must be a number"))
+	for _, d := range destination.Fields {
+		if d.Read == nil {
+			continue
+		}
+		if fault := d.Read(&in.Settings, s.Typed[d.Label]); fault != "" {
+			wrong = append(wrong, wire.Fail(wire.BadBody, d.Name, "%s", fault))
 		}
 	}
-	return in, errors.Join(wrong...)
-}
-
-// writeLimit is the reverse of reading a limit.
-func writeLimit(perSecond float64) string {
-	if perSecond == 0 {
-		return ""
+	if in.URL = strings.TrimSpace(in.URL); destination.IsMasked(in.URL) {
+		wrong = append(wrong, wire.Fail(wire.Invalid, "config.url", maskedAddress))
 	}
-	return strconv.FormatFloat(perSecond, 'f', -1, 64)
+	if in.Headers, err = readHeaders(s.Typed["headers"]); err != nil {
+		wrong = append(wrong, err)
+	}
+	return in, errors.Join(wrong...)
 }
 
 // readHeaders parses one header a line.

@@ -13,10 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/recipients"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/eventstore"
 	"carillon/projections/subscriptions"
@@ -107,6 +106,9 @@ func (c *Console) typeGroups(chosen []string) []typeGroup {
 	}
 	groups := []typeGroup{{Name: everyType, Types: []typeChoice{choose("*", everyTypeHint)}}}
 	for _, t := range c.Commands.Catalog.Types() {
+		if !t.CurrentlyEmitted && !slices.Contains(chosen, t.Name) {
+			continue
+		}
 		name, _, _ := strings.Cut(t.Name, ".")
 		if last := &groups[len(groups)-1]; last.Name == name {
 			last.Types = append(last.Types, choose(t.Name, t.Description))
@@ -199,7 +201,7 @@ func (c *Console) showSubscription(v *visit) (screen, error) {
 	if !shown.New {
 		shown.Seen = strconv.FormatInt(found.Revision, 10)
 	}
-	shown.Events, err = c.choiceOf(v, recipients.SettingsOf(found))
+	shown.Events, err = c.choiceOf(v, found.Settings)
 	return shown.screen(), err
 }
 
@@ -247,7 +249,7 @@ func (c *Console) subscriptionChanged(
 	v *visit, at eventstore.Position, refused error, done string,
 ) (string, error) {
 	next := v.destinationPath(v.id("id"), done) + "#subscriptions"
-	return c.changed(v, at, refused, next, subscriptions.ReadModel.Name, delivery.DispatcherName,
+	return c.changed(v, at, refused, next, subscriptions.ReadModel.Name, dispatching.Name,
 		facts.Name)
 }
 
@@ -257,20 +259,15 @@ func (c *Console) editSubscription(v *visit, typed *subscriptionView) (string, e
 	if err != nil {
 		return "", wire.Fail(wire.Invalid, "form", "does not say what it was opened for: open it again")
 	}
-	if typed.settings.Feeds == nil {
-		typed.settings.Feeds = []subscription.Pin{}
-	}
 	in := command.ReviseSubscription{
 		Destination: typed.Destination.ID,
 		ID:          v.id("subscription"),
-		EventTypes:  typed.settings.EventTypes,
-		ScopeKind:   &typed.settings.ScopeKind,
-		FeedType:    &typed.settings.FeedType,
-		Feeds:       &typed.settings.Feeds,
+		Sets:        subscription.FieldsAll,
+		Settings:    typed.settings,
 		Expected:    new(eventstore.Revision(seen)),
 	}
-	if typed.ExternalID != "" {
-		in.ExternalID = &typed.ExternalID
+	if typed.ExternalID == "" {
+		in.Sets &^= subscription.FieldExternalID
 	}
 	changed, err := c.Commands.ReviseSubscription(v.Context(), v.caller(), in)
 	if errors.Is(err, subscription.ErrRevisedSince) {

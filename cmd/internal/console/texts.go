@@ -72,6 +72,15 @@ const (
 		"shorter period, the oldest first"
 )
 
+// hints are those of plain settings, by input.
+var hints = map[string]string{
+	"debounce": "In seconds. Of events of one type, subject, source and feed within the window, only the newest is " +
+		"sent; those without a subject all are. 0: each is.",
+	"limit": "At most: from 0.1 (one in 10 s) to 10000. Further deliveries are sent later. Empty: no limit.",
+	"traceparent": "It is sent, and names the span of the attempt, so that the trace of your receiver joins that of the " +
+		"publication.",
+}
+
 // Issues of fields, in place of those of the API; see formFields.
 const (
 	nameTaken       = "is taken: another one has it"

@@ -17,37 +17,18 @@ func TestTimeLine(t *testing.T) {
 	start := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	first, second := uuid.New(), uuid.New()
+	entry := func(seconds int, detail query.AuditDetail) query.AuditEntry {
+		return query.AuditEntry{Type: "destination.changed", At: at(seconds), Detail: detail}
+	}
 	history := []query.AuditEntry{
-		{
-			Revision: 0,
-			Type:     "destination.created.v2",
-			At:       at(0),
-			Detail:   query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"},
-		},
-		{
-			Revision: 1,
-			Type:     "destination.secret-minted.v1",
-			At:       at(0),
-			Detail:   query.AuditDetail{SecretID: first},
-		},
-		{
-			Revision: 2,
-			Type:     "destination.secret-rotated.v1",
-			At:       at(20),
-			Detail:   query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)},
-		},
-		{
-			Revision: 3,
-			Type:     "destination.disabled.v1",
-			At:       at(50),
-			Detail:   query.AuditDetail{Status: "disabled"},
-		},
-		{
-			Revision: 4,
-			Type:     "destination.deleted.v1",
-			At:       at(90),
-			Detail:   query.AuditDetail{Status: "deleted"},
-		},
+		entry(0, query.AuditDetail{Name: "Hook", URL: "https://example.org", Status: "enabled"}),
+		entry(0, query.AuditDetail{SecretID: first}),
+		entry(20, query.AuditDetail{SecretID: second, Expiring: []uuid.UUID{first}, ExpiresAt: at(60)}),
+		entry(50, query.AuditDetail{Status: "disabled"}),
+		entry(90, query.AuditDetail{Status: "deleted"}),
+	}
+	for i := range history {
+		history[i].Revision = int64(i)
 	}
 	line, err := newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100))
 	if err != nil {
@@ -68,19 +49,8 @@ func TestTimeLine(t *testing.T) {
 			}
 		}
 	}
-	spans(line.Statuses, span{
-		X:     0,
-		Width: 500,
-		Kind:  "enabled",
-	}, span{
-		X:     500,
-		Width: 400,
-		Kind:  "disabled",
-	}, span{
-		X:     900,
-		Width: 100,
-		Kind:  "deleted",
-	})
+	spans(line.Statuses, span{X: 0, Width: 500, Kind: "enabled"}, span{X: 500, Width: 400, Kind: "disabled"},
+		span{X: 900, Width: 100, Kind: "deleted"})
 	spans(line.Secrets[0].Spans, span{X: 0, Width: 200, Kind: "signs"}, span{X: 200, Width: 400, Kind: "overlaps"})
 	spans(line.Secrets[1].Spans, span{X: 200, Width: 700, Kind: "signs"})
 

@@ -275,7 +275,7 @@ func (c *Console) admit(r *http.Request, session Session) (leave func(), err err
 	if session.Role != ForOrganization {
 		return func() {}, nil
 	}
-	return c.Admit(r, session.Organization, session.Requests)
+	return c.Admit(r, session.Organization)
 }
 
 // toSignIn returns the address of the sign-in page, which leads back to the requested address.

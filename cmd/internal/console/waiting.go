@@ -27,7 +27,7 @@ type standing struct {
 // standingOf determines the standing of a delivery.
 func standingOf(d query.DeliveryDetail, keyless bool, queue int) standing {
 	s := standing{Kind: cmp.Or(string(d.Waits.For), string(d.State)), Until: d.Waits.Until, Queue: queue}
-	if d.Waits.For == "" && d.NextAttemptAt != nil { // a replay, too
+	if d.Waits.For == "" && d.DueAt != nil { // a replay, too
 		s.Kind = string(deliverystate.Delivering)
 	}
 	for i, a := range d.Attempts {

@@ -16,10 +16,12 @@ import (
 	"carillon/aggregates/publication"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	dispatching "carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
+	"carillon/command/delivery/sending"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
+	"carillon/query"
 )
 
 // TestStanding: a delivery's page shows why it is in its state, for each reason.
@@ -30,10 +32,8 @@ func TestStanding(t *testing.T) {
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
 	enabled := func(on bool) {
 		t.Helper()
-		out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{ID: id, Enabled: &on})
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org),
+			command.ReviseDestination{ID: id, Enabled: &on}))(t)
 		w.Await(t, out.Position, destinations.ReadModel.Name)
 	}
 	event := w.publish(t, "concert/1")
@@ -80,27 +80,19 @@ func TestStanding(t *testing.T) {
 
 	// A debounce window holds a delivery back, and a newer one supersedes it.
 	window := 600
-	out, err := w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
+	out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
 		ID: id,
 		DestinationSettings: command.DestinationSettings{
 			Settings: destination.Settings{Plain: destination.Plain{DebounceWindowSeconds: window}},
 		},
 		Sets: destination.FieldDebounce,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Await(t, out.Position, destinations.ReadModel.Name, dispatching.DispatcherName)
+	}))(t)
+	w.Await(t, out.Position, destinations.ReadModel.Name, dispatching.Name)
 	first := w.publish(t, "concert/3")
 	held := "/console/deliveries/" + dispatch.DeliveryID(first, id).String()
 	b.get(t, held).expect(t, 200, "wants events of one type, subject, source and feed at most every 600 s")
-	superseded, err := delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id), delivery.Supersede{
-		By: dispatch.DeliveryID(other, id),
-		At: time.Now(),
-	}, delivery.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	superseded := apitest.Must(delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id),
+		delivery.Supersede{By: dispatch.DeliveryID(other, id), At: time.Now()}, delivery.Options{}))(t)
 	w.Await(t, superseded.Position, deliveries.ReadModel.Name)
 	b.get(t, held).expect(t, 200, "a newer event of its type, subject, source and feed took its place")
 
@@ -110,19 +102,14 @@ func TestStanding(t *testing.T) {
 		t.Error("all of it can be read")
 	}
 	operator := w.operator(t)
-	changed, err := w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed := apitest.Must(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	inside := strings.Replace(waits, "/console", "/console/organizations/"+w.org.String(), 1)
 	operator.get(t, inside).expect(t, 200, "It waits because the organization is suspended")
-	if err := w.Commands.Vault.Shred(t.Context(), id); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, w.Commands.Vault.Shred(t.Context(), id))
 	operator.get(t, inside).expect(t, 200, "data key is lost, so attempts fail")
 }
 
@@ -137,10 +124,7 @@ func TestAttemptHeaders(t *testing.T) {
 	secret := regexp.MustCompile(`whsec_[^<]+`)
 	reveal := func() string {
 		t.Helper()
-		found, err := w.Queries.Destination(t.Context(), w.org, id.String(), time.Now())
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := apitest.Must(w.Queries.Destination(t.Context(), w.org, id.String(), time.Now()))(t)
 		return secret.FindString(html.UnescapeString(b.post(t, path+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").body))
 	}
 	old := reveal()
@@ -162,17 +146,14 @@ func TestAttemptHeaders(t *testing.T) {
 		t.Fatalf("%d requests are shown", len(requests))
 	}
 	for i, signedBy := range [][]string{{old, young}, {old}} {
-		body, err := dispatching.NewBody(event, publication.Published{
+		body := apitest.Must(sending.NewBody(event, publication.Published{
 			Organization: w.org,
 			Type:         detail.Event.Type,
 			Source:       detail.Event.Source,
-			Subject:      detail.Event.Subject,
+			Subject:      query.Of(detail.Event.Subject),
 			Time:         detail.Event.Time,
 			Data:         detail.Data,
-		}, detail.Event.RecordedAt).Bytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		}, detail.Event.RecordedAt).Bytes())(t)
 		header := http.Header{}
 		for line := range strings.Lines(html.UnescapeString(requests[i][1])) {
 			name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -182,10 +163,7 @@ func TestAttemptHeaders(t *testing.T) {
 			t.Fatalf("attempt %d has the signatures %q", i+1, signatures)
 		}
 		for _, text := range signedBy {
-			verifier, err := standardwebhooks.NewWebhook(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			verifier := apitest.Must(standardwebhooks.NewWebhook(text))(t)
 			if err := verifier.Verify(body, header); err != nil {
 				t.Errorf("attempt %d: %v", i+1, err)
 			}
@@ -206,17 +184,14 @@ func TestDeliveryPageSize(t *testing.T) {
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	event, err := w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event := apitest.Must(w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/x",
 		Subject:      strings.Repeat(`"`, 200),
 		Organization: w.org,
 		Data:         []byte(`{"id":"7","title":"` + strings.Repeat(`<\"+'`, 8_000) + `"}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Await(t, event.Position, dispatching.DispatcherName)
+	}))(t)
+	w.Await(t, event.Position, dispatching.Name)
 	for i := range 30 {
 		w.attemptedAs(t, event.ID, id, 500, strings.Repeat(`<"+'>`, 2_000), delivery.RecordAttempt{
 			Number:  i + 1,

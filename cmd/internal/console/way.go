@@ -44,12 +44,12 @@ func (d deliveryView) Stages() []stage {
 		}
 		add(s, way[len(way)-1].At)
 	}
-	if d.NextAttemptAt != nil && d.State != deliverystate.Delivering {
+	if d.DueAt != nil && d.State != deliverystate.Delivering {
 		add(stage{
 			Kind: "next",
 			Name: "next attempt",
-			At:   *d.NextAttemptAt,
-			Note: ago(*d.NextAttemptAt, d.Now),
+			At:   *d.DueAt,
+			Note: ago(*d.DueAt, d.Now),
 		}, way[len(way)-1].At)
 	}
 	return way

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore"
 	"carillon/eventstore/panics"
 	"carillon/projections/deliveries"
 	"carillon/projections/deliveries/deliverystate"
@@ -49,7 +51,7 @@ type Work struct {
 	AfterID      uuid.UUID // the last completed one
 	State        string    // running, done, stopped
 	Message      string    // why it was stopped
-	Beat         time.Time // last sign of life of the worker
+	Beat         time.Time // last heartbeat of the worker
 	Reason       string    // of the request. Optional
 }
 
@@ -160,7 +162,7 @@ func (c *Console) describedWork(v *visit, form deliveryForm) (Work, query.Delive
 		ID:           uuid.New(),
 		Organization: v.organization(),
 		Status:       form.Status,
-		Type:         filter.Type,
+		Type:         strings.Join(filter.Types, ","),
 		Since:        filter.Since,
 		Until:        filter.Until,
 		AfterAt:      filter.Since,
@@ -310,24 +312,33 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 		return c.backfill(ctx, by, w)
 	}
 	states, _ := deliverystate.Named(w.Status)
+	types, err := readTypes(w.Type)
+	if err != nil {
+		return err
+	}
 	filter := query.DeliveryFilter{
 		States: states,
-		Type:   w.Type,
+		Types:  types,
 		Since:  w.Since,
 		Until:  w.Until,
 		Limit:  replayBatch,
 	}
+	var newest eventstore.Position
 	for {
 		part, err := c.nextPart(ctx, w, filter)
 		if err != nil {
 			return err
 		}
 		if len(part) == 0 {
+			c.See(ctx, newest, deliveries.ReadModel.Name)
 			return nil
 		}
-		refused, err := c.replayPart(ctx, by, part)
+		refused, sent, err := c.replayPart(ctx, by, part)
 		if err != nil {
 			return err
+		}
+		if newest.Before(sent) {
+			newest = sent
 		}
 		last := part[len(part)-1]
 		w.Done, w.Refused, w.AfterAt, w.AfterID = w.Done+len(part), w.Refused+refused, last.CreatedAt, last.ID
@@ -339,41 +350,47 @@ func (c *Console) doWork(ctx context.Context, w *Work) error {
 }
 
 // sendAgain makes a delivery that waits due now, and requests a replay of any other.
-func (c *Console) sendAgain(ctx context.Context, by command.Caller, d query.Delivery) (err error) {
+func (c *Console) sendAgain(ctx context.Context, by command.Caller, d query.Delivery) (eventstore.Position, error) {
 	if pendingStates.Has(d.State) {
-		_, err = c.Commands.RetryDelivery(ctx, by, command.RetryDelivery{
+		retried, err := c.Commands.RetryDelivery(ctx, by, command.RetryDelivery{
 			Delivery:    d.ID,
 			Destination: d.Destination,
 		})
-		return err
+		return retried.Position, err
 	}
-	_, err = c.Commands.ReplayDelivery(ctx, by, command.ReplayDelivery{
+	replayed, err := c.Commands.ReplayDelivery(ctx, by, command.ReplayDelivery{
 		Delivery:    d.ID,
 		Destination: d.Destination,
-		FeedID:      d.Event.FeedID,
+		FeedID:      query.Of(d.Event.FeedID),
 	})
-	return err
+	return replayed.Position, err
 }
 
-// replayPart requests that each is sent again, and counts the refused ones.
-func (c *Console) replayPart(ctx context.Context, by command.Caller, part []query.Delivery) (refused int, err error) {
+// replayPart requests that each is sent again. It returns the number of refused ones, and the newest event.
+func (c *Console) replayPart(
+	ctx context.Context, by command.Caller, part []query.Delivery,
+) (refused int, newest eventstore.Position, err error) {
 	var mu sync.Mutex
 	group, asking := errgroup.WithContext(ctx)
 	group.SetLimit(maxReplayers)
 	for _, d := range part {
 		group.Go(panics.Task("console work", func() error {
-			err := c.sendAgain(asking, by, d)
+			sent, err := c.sendAgain(asking, by, d)
+			mu.Lock()
+			defer mu.Unlock()
+			if newest.Before(sent) {
+				newest = sent
+			}
 			if refusal := (*command.Refusal)(nil); errors.As(err, &refusal) &&
 				(refusal.Kind == command.Exists || refusal.Kind == command.Conflict) {
-				mu.Lock()
-				defer mu.Unlock()
 				refused++
 				return nil
 			}
 			return err
 		}))
 	}
-	return refused, group.Wait()
+	err = group.Wait()
+	return refused, newest, err
 }
 
 // backfill creates the missed deliveries. Deliveries from before an interruption are not created again.

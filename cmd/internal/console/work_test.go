@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
@@ -65,7 +64,25 @@ func TestReplayMany(t *testing.T) {
 	b.get(t, html.UnescapeString(preset[1])).expect(t, 200, "Send 4 again", `value="news.*"`)
 	b.get(t, path+"/replay?status=failed&type=event.*").expect(t, 200, "There is nothing to send.")
 	b.get(t, path+"/replay?status=pending").expect(t, 400, "must be succeeded or failed")
-	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4")
+
+	// To all destinations, with what waits for its retry at those that are enabled.
+	w.attemptedAs(t, waits, id, 503, "later", firstOfMany)
+	all := "/console/deliveries/replay"
+	b.get(t, "/console/deliveries").expect(t, 200, "Send what failed", "?last=hour")
+	b.get(t, all+"?last=hour&type=event.*,+news.*").expect(t, 200, "Send 5", "to 1 destination",
+		"1 waits for its retry, 4 failed", `value="event.*, news.*"`)
+	b.post(t, path+"/disable")
+	b.get(t, all).expect(t, 200, "Send 4", "0 wait for their retry, 4 failed")
+	b.post(t, path+"/enable")
+	b.get(t, all+"?until=2020-01-01").expect(t, 200, "There is nothing to send.")
+	b.get(t, all+"?type=x*y").expect(t, 400, "Type must be")
+	finished := b.post(t, all, "type", "news.*")
+	b.done(t, finished).expect(t, 200, "Sending to all destinations", "5 of 5")
+	b.get(t, all).expect(t, 200, "There is nothing to send.")
+	if types := w.EventTypes(t, "delivery-"+dispatch.DeliveryID(waits, id).String()); !slices.Contains(types,
+		"delivery.retry-requested.v1") {
+		t.Errorf("what waited: %v", types)
+	}
 	for i, id := range deliveries {
 		types := strings.Join(w.EventTypes(t, "delivery-"+id), " ")
 		if asked := strings.Contains(types, "replay-requested"); asked != (i > 0) {
@@ -74,28 +91,6 @@ func TestReplayMany(t *testing.T) {
 	}
 	// Pending ones are not requested again.
 	b.done(t, b.post(t, path+"/replay", "status", "failed")).expect(t, 200, "4 of 4, of which 4 are on their way already")
-
-	// The same to all destinations, with what waits for its retry at those that are enabled.
-	w.attemptedAs(t, waits, id, 503, "later", delivery.RecordAttempt{
-		Number:  1,
-		Trigger: delivery.Automatic,
-		Retry:   delivery.Retry{Schedule: []time.Duration{time.Hour}},
-	})
-	all := "/console/deliveries/replay"
-	b.get(t, "/console/deliveries").expect(t, 200, "Send what failed", "?last=hour")
-	b.get(t, all+"?last=hour&type=news.*").expect(t, 200, "Send 5", "to 1 destination",
-		"1 waits for its retry, 4 failed", `value="news.*"`)
-	b.post(t, path+"/disable")
-	b.get(t, all).expect(t, 200, "Send 4", "0 wait for their retry, 4 failed")
-	b.post(t, path+"/enable")
-	b.get(t, all+"?until=2020-01-01").expect(t, 200, "There is nothing to send.")
-	b.get(t, all+"?type=x*y").expect(t, 400, "Type must be")
-	finished := b.post(t, all, "type", "news.*")
-	b.done(t, finished).expect(t, 200, "Sending to all destinations", "5 of 5, of which 4 are on their way already")
-	if types := w.EventTypes(t, "delivery-"+dispatch.DeliveryID(waits, id).String()); !slices.Contains(types,
-		"delivery.retry-requested.v1") {
-		t.Errorf("what waited: %v", types)
-	}
 
 	// Missed events: the spare destination has just been subscribed.
 	w.subscribeToAll(t, spare)
@@ -139,10 +134,7 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 	}
 	begin, window, _ := strings.Cut(asked.location, "?")
 	b.get(t, asked.location).expect(t, 200, "events that match its subscriptions", "Send missed events")
-	given, err := url.ParseQuery(window)
-	if err != nil {
-		t.Fatal(err)
-	}
+	given := apitest.Must(url.ParseQuery(window))(t)
 	b.done(t, b.post(t, begin, "since", given.Get("since"), "until", given.Get("until")))
 	_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
 	if err != nil || total != 3 {
@@ -184,9 +176,7 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 		State:        "running",
 		Beat:         now,
 	}
-	if err := works.Begin(t.Context(), work); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, works.Begin(t.Context(), work))
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
 	b.get(t, path).expect(t, 200, "1 of 3")

@@ -30,8 +30,11 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/autodisable"
+	"carillon/command/delivery/dispatching"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	runner "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 )
@@ -62,8 +65,12 @@ var parts = suite.Fixture(start)
 func start(tb testing.TB) *apitest.Fixture {
 	tb.Helper()
 	p := apitest.Start(tb)
-	p.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(p.Store, nil) }) // changes wait for it
-	p.Process(tb, func() eventstore.ProcessManager { return adapters.NewFeedCuration(p.Store, p.Commands, 0, p.Log) })
+	p.Process(tb, func(*runner.Tables) eventstore.ProcessManager { // changes wait for it
+		return dispatching.New(p.Store, nil)
+	})
+	p.Process(tb, func(tables *runner.Tables) eventstore.ProcessManager {
+		return adapters.NewFeedCuration(tables, p.Store, p.Commands, 0, p.Log)
+	})
 	return p
 }
 
@@ -105,13 +112,9 @@ func (w *world) now() time.Time {
 
 func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API) {
 	tb.Helper()
-	tester := delivery.Tester{
-		Facts:  w.Facts,
-		Sender: w.Sender,
-		Now:    w.now,
-	}
-	limiter := adapters.NewCheckLimiter(w.Pool, w.now)
-	api, err := httpapi.New(httpapi.Dependencies{
+	tester := sending.Tester{Facts: w.Facts, Sender: w.Sender, Now: w.now}
+	limiter := adapters.NewCheckLimiter(w.Pool)
+	api := apitest.Must(httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands,
 		Queries:  w.Queries,
 		Keys:     w.Queries,
@@ -121,14 +124,8 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Now:      w.now,
 		Log:      w.Log,
 		Metrics:  prometheus.NewRegistry(),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	collectors, err := app.Collectors(app.Collecting{Allow: w.collectable, Unhurried: true, Now: w.now})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
+	collectors := apitest.Must(app.Collectors(app.Collecting{Allow: w.collectable, NoHostDelay: true, Now: w.now}))(tb)
 	return console.Dependencies{
 		Commands:       w.Commands,
 		Queries:        w.Queries,
@@ -138,7 +135,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Admit:          api.Admit,
 		Readers:        wire.Readers{Await: w.Patient},
 		Limiter:        limiter,
-		Policy:         delivery.HealthPolicy{After: 100, MinStreak: time.Hour},
+		Policy:         autodisable.Policy{After: 100, MinStreak: time.Hour},
 		LoginLimiter:   console.NewLoginLimiter(),
 		Tester:         tester,
 		Collectors:     collectors,
@@ -152,10 +149,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 func (w *world) organizationsConsole(tb testing.TB) http.Handler {
 	tb.Helper()
 	deps, api := w.dependencies(tb)
-	c, err := console.New(deps)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := apitest.Must(console.New(deps))(tb)
 	w.console = c
 	return c.Beside(api)
 }
@@ -174,7 +168,7 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 		Now:         w.now,
 		Uses:        &adapters.CredentialUses{},
 	})
-	c, err := console.NewForOperators(deps, console.Operators{
+	c := apitest.Must(console.NewForOperators(deps, console.Operators{
 		Verify:      admin.Verify,
 		StillValid:  admin.StillValid,
 		Projections: w.projections,
@@ -188,10 +182,7 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 				Settings:  []config.Named{{Variable: "CARILLON_HTTP_ADDR", Value: "127.0.0.1:8080"}},
 			}, nil
 		},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	w.inside = c
 	return c.Beside(admin)
 }
@@ -358,16 +349,13 @@ func (p page) leadsTo(tb testing.TB, location string) {
 // destination creates a destination of the organization.
 func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
-	made, err := w.Commands.CreateDestination(tb.Context(), command.Caller{
+	made := apitest.Must(w.Commands.CreateDestination(tb.Context(), command.Caller{
 		Organization: w.org,
 		Actor:        "key:test",
 		RequestID:    uuid.New(),
 	},
-		newDestination(name, address))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, delivery.DispatcherName)
+		newDestination(name, address)))(tb)
+	w.Await(tb, made.Position, destinations.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
 	return made.ID
 }
 

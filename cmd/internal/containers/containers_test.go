@@ -68,7 +68,9 @@ func newInstallation(t *testing.T) *installation {
 }
 
 // start runs a container under a host name.
-func (i *installation) start(host, image string, options ...testcontainers.ContainerCustomizer) *testcontainers.DockerContainer {
+func (i *installation) start(
+	host, image string, options ...testcontainers.ContainerCustomizer,
+) *testcontainers.DockerContainer {
 	i.Helper()
 	options = append([]testcontainers.ContainerCustomizer{
 		network.WithNetwork([]string{host}, i.net),
@@ -218,14 +220,15 @@ func (i *installation) postgres() *testcontainers.DockerContainer {
 		testcontainers.WithConfigModifier(func(c *container.Config) { c.User = strconv.Itoa(owner) }),
 		testcontainers.WithEntrypoint("/bin/sh", "-c", `set -e
 			PATH=`+postgresBinaries(i.T)+`:/usr/bin:/bin
-			[ -s /db/pg_hba.conf ] || { initdb -N -U postgres -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf; }
+			[ -s /db/pg_hba.conf ] || {
+				initdb -N -U postgres -D /db >/dev/null && echo "host all all all trust" >>/db/pg_hba.conf; }
 			rm -f /db/postmaster.pid
 			exec postgres -D /db -k /db -c listen_addresses="*"`),
 		testcontainers.WithWaitStrategy(wait.ForLog("ready to accept connections").WithStartupTimeout(time.Minute)))
 }
 
-// The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and stops
-// in time. An engine that can't run the other containers, or whose ports can't be reached from here, skips it.
+// The image becomes healthy unprivileged and with a read-only root, delivers to a receiver in another container, and
+// stops in time. An engine that can't run the other containers, or whose ports can't be reached from here, skips it.
 func TestImage(t *testing.T) {
 	i := newInstallation(t)
 	receiver := i.start("receiver", receiverImage, hardened(), testcontainers.WithExposedPorts("8443/tcp"))
@@ -249,7 +252,8 @@ func TestImage(t *testing.T) {
 		map[string]any{"name": "CRM", "config": map[string]any{"url": "https://receiver:8443/hook"}})
 	call(http.MethodPut, "/events/destinations/crm/subscriptions/news",
 		map[string]any{"eventTypes": []string{"news.*"}, "scopeKind": "all"})
-	event := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,"data":{"id":"1","title":"Fair"}}`, organization)
+	event := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,"data":{"id":"1",`+
+		`"title":"Fair"}}`, organization)
 	i.share("event.json", event+"\n")
 	i.command(server, "publish", "/shared/event.json")
 	if err := wait.ForLog("received ").WithStartupTimeout(time.Minute).WaitUntilReady(t.Context(), receiver); err != nil {

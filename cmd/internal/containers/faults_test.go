@@ -62,9 +62,9 @@ func faults() (list []fault) {
 	}})
 }
 
-// Each network is cut, each server paused, killed and replaced, the store and Postgres paused and killed, and all servers
-// restarted one by one, while events are published: none is lost, only requests in flight come again, and no time without
-// a delivery is long. CARILLON_TORTURE_ONLY chooses faults by a part of their name.
+// Each network is cut, each server paused, killed and replaced, the store and Postgres paused and killed, and all
+// servers restarted one by one, while events are published: none is lost, only requests in flight come again, and no
+// time without a delivery is long. CARILLON_TORTURE_ONLY chooses faults by a part of their name.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	stop := c.publish()

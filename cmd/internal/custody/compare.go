@@ -124,7 +124,7 @@ func (c *Custody) compare(ctx context.Context) error {
 		c.Log.Error("copy of data keys unusable, no new key can be made", "store", c.copied.String(), "error", h.trouble)
 		return nil //nolint:nilerr // the rest continues, and readiness reports it
 	}
-	if err := c.settle(ctx, newest); err != nil {
+	if err := c.useNewest(ctx, newest); err != nil {
 		return err
 	}
 	home, err := c.home.Owners(ctx)

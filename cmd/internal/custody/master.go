@@ -172,7 +172,7 @@ func (c *Custody) RotateMaster(ctx context.Context, next []byte, keep func() err
 		if err := c.Ring.AddMaster(next); err != nil {
 			return err
 		}
-		if err := c.settled(ctx); err != nil {
+		if err := c.check(ctx); err != nil {
 			return err
 		}
 		if err := c.nextEpoch(); err != nil {
@@ -182,7 +182,7 @@ func (c *Custody) RotateMaster(ctx context.Context, next []byte, keep func() err
 		if err != nil {
 			return err
 		}
-		if err := c.settled(ctx); err != nil {
+		if err := c.check(ctx); err != nil {
 			return err
 		}
 		if _, err := c.Pool.Exec(ctx, "UPDATE carillon.key_state SET master = $1", id[:]); err != nil {

@@ -14,9 +14,9 @@ import (
 // renewAfter is the age of the first shredding at which the epoch key is renewed.
 const renewAfter = 12 * time.Hour
 
-// settle wraps everything by the keys in use, and destroys the epoch keys that nothing needs any more. It can be cut
+// useNewest wraps everything by the keys in use, and destroys the epoch keys that nothing needs any more. It can be cut
 // off at any instant and begun again.
-func (c *Custody) settle(ctx context.Context, newest epoch) error {
+func (c *Custody) useNewest(ctx context.Context, newest epoch) error {
 	for _, p := range []place{c.home, c.copied} {
 		if p == nil {
 			continue
@@ -74,8 +74,8 @@ func (c *Custody) nextEpoch() error {
 	return c.epochs.begin(newest.number)
 }
 
-// settled compares, and fails unless every place can be used: then everything is wrapped by the keys in use.
-func (c *Custody) settled(ctx context.Context) error {
+// check compares, and fails unless every place can be used: then everything is wrapped by the keys in use.
+func (c *Custody) check(ctx context.Context) error {
 	if err := c.compare(ctx); err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func (c *Custody) Renew(ctx context.Context) error {
 			"(CARILLON_KEY_STORE names no directory)")
 	}
 	return c.alone(ctx, func(ctx context.Context) error {
-		if err := c.settled(ctx); err != nil {
+		if err := c.check(ctx); err != nil {
 			return err
 		}
 		if err := c.nextEpoch(); err != nil {
 			return err
 		}
-		return c.settled(ctx)
+		return c.check(ctx)
 	})
 }
 

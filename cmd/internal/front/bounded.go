@@ -12,7 +12,7 @@ import (
 	"carillon/eventstore/panics"
 )
 
-// grace is how long a connection stays open after an answer: its next request may be under way.
+// grace is how long a connection stays open after an answer: its next request may be in flight.
 const grace = time.Second
 
 // Bounded is a listener with a maximum of open connections, so that callers leave files to others. For one more, the
@@ -119,7 +119,7 @@ func (b *Bounded) Close() error {
 	return b.Listener.Close()
 }
 
-// follow is told by net/http what a connection does. The first byte of a request makes it active, and does not keep it
+// follow notes the state of a connection. The first byte of a request makes it active, and does not keep it
 // from being closed for others: many may never send the rest.
 func (b *Bounded) follow(of net.Conn, state http.ConnState) {
 	c := countedOf(of)
@@ -136,7 +136,7 @@ func (b *Bounded) follow(of net.Conn, state http.ConnState) {
 		c.leave()
 	case http.StateIdle:
 		c.idle = true
-		c.settle()
+		c.setClosable()
 	case http.StateNew, http.StateClosed:
 	}
 }
@@ -198,13 +198,13 @@ func (c *counted) add(n int) {
 	case c.running == 0:
 		c.of.busy--
 		if c.idle { // over HTTP/2, whose stream may end before its handler
-			c.settle()
+			c.setClosable()
 		}
 	}
 }
 
-// settle lets the connection be closed for others, if nothing is being answered. The mutex is held.
-func (c *counted) settle() {
+// setClosable lets the connection be closed for others, if nothing is being answered. The mutex is held.
+func (c *counted) setClosable() {
 	if c.running == 0 && !c.closed {
 		c.leave()
 		c.wait(c.of.waiting)

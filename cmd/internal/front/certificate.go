@@ -26,15 +26,15 @@ type Certificate struct {
 // ReadCertificate reads a certificate, with those between it and the root, and its key; both are PEM files.
 func ReadCertificate(certFile, keyFile string, log *slog.Logger) (*Certificate, error) {
 	c := &Certificate{certFile: certFile, keyFile: keyFile, log: log}
-	if _, err := c.look(); err != nil {
+	if _, err := c.reload(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// look reads the files if they have changed since the last look. Damaged files, and a key that does not fit, change
+// reload reads the files if they have changed since the last reload. Damaged files, and a key that does not fit, change
 // nothing.
-func (c *Certificate) look() (changed bool, err error) {
+func (c *Certificate) reload() (changed bool, err error) {
 	cert, err := mtls.ReadPEM(c.certFile)
 	if err != nil {
 		return false, fmt.Errorf("CARILLON_TLS_CERT: %w", err)
@@ -66,7 +66,7 @@ func (c *Certificate) Watch(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		changed, err := c.look()
+		changed, err := c.reload()
 		switch {
 		case err != nil && err.Error() != last:
 			last = err.Error()

@@ -68,7 +68,7 @@ func dial(t *testing.T, to net.Addr) net.Conn {
 	return conn
 }
 
-// answers sends bytes as they are, piece by piece, and gives the statuses of the answers until the connection ends.
+// answers sends bytes as they are, piece by piece, and returns the statuses of the answers until the connection ends.
 func answers(t *testing.T, to net.Addr, sent string, piece int) (statuses, bodies []string) {
 	t.Helper()
 	conn := dial(t, to)

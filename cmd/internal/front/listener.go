@@ -62,7 +62,7 @@ func (l *secureListener) take() {
 		switch {
 		case err == nil:
 			go panics.Func("handshake", func() {
-				if panics.Catch("handshake", func() error { l.greet(accepted); return nil }) != nil {
+				if panics.Catch("handshake", func() error { l.handshake(accepted); return nil }) != nil {
 					_ = accepted.Close()
 				}
 			})()
@@ -79,8 +79,8 @@ func (l *secureListener) take() {
 	}
 }
 
-// greet makes the handshake.
-func (l *secureListener) greet(accepted net.Conn) {
+// handshake makes the TLS handshake of a connection.
+func (l *secureListener) handshake(accepted net.Conn) {
 	secure := tls.Server(accepted, l.config)
 	ctx, cancel := context.WithTimeout(context.Background(), handshakeTimeout)
 	defer cancel()

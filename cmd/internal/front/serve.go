@@ -19,7 +19,7 @@ const (
 	writeTimeout      = 6 * time.Minute // the longest request tests an endpoint for 5 minutes; see also wire.Pace
 	idleTimeout       = 2 * time.Minute
 	shutdownTimeout   = 10 * time.Second
-	farewell          = 200 * time.Millisecond // in which clients learn that they need another connection
+	announceGrace     = 200 * time.Millisecond // in which clients learn that they need another connection
 	maxHeaderBytes    = 32 << 10
 	maxStreams        = 100 // of a connection, over HTTP/2: its caller has not shown a key yet
 )
@@ -36,7 +36,7 @@ func Serve(
 ) error {
 	handler = whole(handler, tooLarge)
 	server := &http.Server{
-		Handler:           bidFarewell(ctx, handler),
+		Handler:           closeOnShutdown(ctx, handler),
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -51,7 +51,7 @@ func Serve(
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, panics.Func("server", func() {
 		defer close(closed)
-		<-time.After(farewell)
+		<-time.After(announceGrace)
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 		defer cancel()
 		if err := server.Shutdown(closing); err != nil {
@@ -75,8 +75,8 @@ func Serve(
 	return err
 }
 
-// bidFarewell closes the connection of each request that comes after the context has ended, once it is answered.
-func bidFarewell(ctx context.Context, next http.Handler) http.Handler {
+// closeOnShutdown closes the connection of each request that comes after the context has ended, once it is answered.
+func closeOnShutdown(ctx context.Context, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ctx.Err() != nil {
 			w.Header().Set("Connection", "close")

@@ -21,7 +21,7 @@ func deliveryFilter(q *wire.Query) query.DeliveryFilter {
 	states, _ := deliverystate.Named(strings.Join(q.Words("status", deliverystate.Names()...), ","))
 	return query.DeliveryFilter{
 		States: states,
-		Type:   typePattern(q),
+		Types:  typePatterns(q),
 		Feed:   feedID(q),
 		Since:  q.Time("since"),
 	}
@@ -37,14 +37,16 @@ func feedID(q *wire.Query) uuid.UUID {
 	return id
 }
 
-const badPattern = "must be an exact type, a trailing wildcard such as news.*, or *"
-
-func typePattern(q *wire.Query) string {
-	pattern := q.Text("type")
-	if q.Has("type") && !subscription.ValidPattern(pattern) {
-		q.Fail("type", badPattern)
+// typePatterns reads the parameter type.
+func typePatterns(q *wire.Query) []string {
+	if !q.Has("type") {
+		return nil
 	}
-	return pattern
+	patterns, err := subscription.ParsePatterns(q.Text("type"))
+	if err != nil {
+		q.Fail("type", "%s", err)
+	}
+	return patterns
 }
 
 // listAllDeliveries answers GET /events/deliveries.
@@ -77,8 +79,7 @@ func (a *API) listAllDeliveries(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := wire.ListOf(deliveries, deliveryOf)
-	return wire.OK(stretchOf(list, limit, func(d Delivery) mark { return mark{d.CreatedAt, d.ID} })), nil
+	return wire.OK(stretchOf(deliveries, limit, func(d query.Delivery) mark { return mark{d.CreatedAt, d.ID} })), nil
 }
 
 // destinationOfQuery returns the id of the destination that a query parameter names as a path does.

@@ -2,6 +2,9 @@ package httpapi_test
 
 import (
 	"context"
+	"iter"
+	"net/http"
+	"strings"
 	"sync"
 	"testing"
 
@@ -13,8 +16,9 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/cascade"
 	"carillon/eventstore"
+	"carillon/projections"
 )
 
 // TestPartsTakenAway goes on, part by part, while one does not run, is held up or stands still. Each step has a
@@ -62,15 +66,12 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			return await(ctx, to, consumers...)
 		}
 	})
-	event, err := s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event := apitest.Must(s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/news",
 		Organization: s.org,
 		Data:         []byte(`{"id":"7","title":"Storm"}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	var shown struct {
 		Event struct {
 			Data struct {
@@ -85,7 +86,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			Scan(&there)
 		return err == nil && there
 	})
-	s.do(t, request{path: "/events/deliveries/" + id.String()}).into(t, 200, &shown)
+	s.get(t, "/events/deliveries/"+id.String()).into(t, 200, &shown)
 	if shown.Event.Data.Title != "Storm" {
 		t.Errorf("shown: %+v", shown)
 	}
@@ -103,8 +104,7 @@ func (s *server) enableWhileStill(t *testing.T) {
 	}
 	patch := func(status string) (got view) {
 		t.Helper()
-		s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"` + status + `"}`}).
-			into(t, 200, &got)
+		s.patch(t, destinationsPath+"/crm", `{"status":"`+status+`"}`).into(t, 200, &got)
 		return got
 	}
 	apitest.Eventually(t, "the failure is counted", func() bool { return patch("disabled").ConsecutiveFailures == 1 })
@@ -120,14 +120,9 @@ func (s *server) enableWhileStill(t *testing.T) {
 // cascade runs the cascade of deletions as soon as a delete waits for it, and not before.
 func (s *server) cascade(t *testing.T) {
 	t.Helper()
-	holdings := adapters.Holdings{
-		Store:    s.Store,
-		Progress: s.Progress,
-		Queries:  s.Queries,
-		Vault:    s.Commands.Vault,
-	}
+	holdings := adapters.Holdings{Runner: s.Runner, Queries: s.Queries, Vault: s.Commands.Vault}
 	begin := sync.OnceFunc(func() {
-		s.Process(t, func() eventstore.ProcessManager { return delivery.NewDeletionCascade(s.Store, holdings) })
+		s.Process(t, func(*projections.Tables) eventstore.ProcessManager { return cascade.New(s.Store, holdings) })
 	})
 	s.rewire(t, func(d *httpapi.Dependencies) {
 		d.Cascaded = func(ctx context.Context, to eventstore.Position) bool {
@@ -145,11 +140,9 @@ func (s *server) deletedSubscription(t *testing.T) {
 	s.cascade(t)
 	destination := s.subscribed(t, "crm")
 	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
-	if _, err := s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
-		"hour' WHERE id = $1", held); err != nil {
-		t.Fatal(err)
-	}
-	s.do(t, request{method: "DELETE", path: destinationsPath + "/crm/subscriptions/all"}).into(t, 200, nil)
+	apitest.Must(s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
+		"hour' WHERE id = $1", held))(t)
+	s.delete(t, destinationsPath+"/crm/subscriptions/all").into(t, 200, nil)
 	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
 		t.Errorf("the waiting one: %+v", d)
 	}
@@ -169,16 +162,16 @@ func (s *server) deletedPinnedFeed(t *testing.T) {
 	var subscription struct {
 		Active bool `json:"active"`
 	}
-	s.do(t, request{method: "PUT", path: pinning, body: body}).into(t, 201, &subscription)
+	s.put(t, pinning, body).into(t, 201, &subscription)
 	if !subscription.Active {
 		t.Error("a new subscription is not active")
 	}
-	s.do(t, request{method: "DELETE", path: path}).into(t, 200, nil)
-	if s.do(t, request{path: pinning}).into(t, 200, &subscription); subscription.Active {
+	s.delete(t, path).into(t, 200, nil)
+	if s.get(t, pinning).into(t, 200, &subscription); subscription.Active {
 		t.Error("the subscription is still active after the answer")
 	}
-	s.do(t, request{method: "PATCH", path: pinning, body: `{"active":true}`}).refused(t, 404, "NOT_FOUND", "")
-	s.do(t, request{method: "PUT", path: pinning, body: body}).refused(t, 404, "NOT_FOUND", "")
+	s.patch(t, pinning, `{"active":true}`).refused(t, 404, "NOT_FOUND", "")
+	s.put(t, pinning, body).refused(t, 404, "NOT_FOUND", "")
 }
 
 // The curation of feeds, which records that an item was removed, does not run here: an unreadable item takes no
@@ -191,21 +184,61 @@ func (s *server) feedbackOnDetached(t *testing.T) {
 	association := s.attach(t, path, source)
 	feedID, eventID := uuid.MustParse(made.ID), s.happening("Concert")
 	id := item.ID(feedID, eventID)
-	_, err := item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
+	apitest.Must(item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
 		FeedID:      feedID,
 		HappeningID: eventID,
 		SourceID:    source,
 		At:          made.CreatedAt,
-	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, item.Options{Metadata: eventstore.Metadata{Actor: "feed_curation"}}))(t)
 	s.items(t, path, 1)
 	feedback := request{method: "POST", path: path + "/items/" + id.String() + "/feedback", body: `{"rating":"neutral"}`}
 	s.do(t, feedback).into(t, 200, new(any))
-	s.do(t, request{method: "DELETE", path: path + "/sources/" + association}).into(t, 200, nil)
+	s.delete(t, path+"/sources/"+association).into(t, 200, nil)
 	s.do(t, feedback).refused(t, 404, "NOT_FOUND", "item not found")
 	if got := s.EventTypes(t, "item-"+id.String()); len(got) != 2 {
 		t.Errorf("recorded %v", got)
+	}
+}
+
+// full is an event store whose disk is full: that is not waited for, as an election is.
+type full struct{ eventstore.Store }
+
+func (full) Append(
+	context.Context, string, eventstore.Revision, []eventstore.Proposed,
+) (eventstore.Appended, error) {
+	return eventstore.Appended{}, eventstore.ErrFull
+}
+
+func (full) Read(context.Context, string, eventstore.Revision) iter.Seq2[eventstore.Recorded, error] {
+	return func(yield func(eventstore.Recorded, error) bool) { yield(eventstore.Recorded{}, eventstore.ErrFull) }
+}
+
+// Without the event store nothing is written, all is read, and the operator hears of it.
+func TestEventStoreGoneOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	destination := s.subscribed(t, "crm")
+	delivery := s.delivery(t, destination.ID)
+	s.put(t, "/events/notices", destinationBody(t, "")).into(t, 201, new(any))
+	known := append(s.filledFeed(t).pairs(), "/events/events/{id}", "/events/events/"+s.detail(t, delivery).EventID,
+		"{ref}", "crm", "{subRef}", "all", "{id}", delivery, "{secretId}", destination.Secrets[0].ID)
+	s.Commands.Store = full{s.Commands.Store}
+	for _, in := range surface {
+		if strings.Contains(in.path, "/listen") {
+			continue // it needs no event store, and its answer has no end
+		}
+		switch got := s.do(t, fill(in, known...)); in.path[strings.LastIndex(in.path, "/"):] {
+		case "/validate", "/test", "/backfill": // write nothing here
+			got.into(t, http.StatusOK, new(any))
+		default:
+			if in.method == http.MethodGet {
+				got.into(t, http.StatusOK, new(any))
+				continue
+			}
+			got.refused(t, http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "the request itself was fine")
+		}
+	}
+	if !strings.Contains(s.Logged.String(), "level=WARN") {
+		t.Error("the operator hears nothing of it")
 	}
 }

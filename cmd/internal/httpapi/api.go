@@ -24,8 +24,9 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
 	"carillon/query"
 )
@@ -46,9 +47,9 @@ type Dependencies struct {
 	// Uses records each use of a key. Optional.
 	Uses Uses
 	// Rate bounds the requests of each organization, over all nodes. nil: nothing does.
-	Rate Rate
+	Rate Counter
 	// Writes bounds the requests of each organization that change something, over all nodes. nil: nothing does.
-	Writes Writes
+	Writes Counter
 	// Refused counts refusals of the requests and bodies of an organization that are too many at a time. Optional.
 	Refused func(organization.Limit)
 	// Limiter bounds the requests to validate and test of one organization, over all nodes.
@@ -60,7 +61,7 @@ type Dependencies struct {
 	// Trace makes a span for each request with a key. Optional.
 	Trace func(http.Handler) http.Handler
 	// Tester sends test events.
-	Tester         delivery.Tester
+	Tester         sending.Tester
 	Now            func() time.Time
 	Log            *slog.Logger
 	Metrics        prometheus.Registerer
@@ -78,15 +79,9 @@ type Uses interface {
 	Used(credential string, at time.Time)
 }
 
-// Rate counts requests; adapters.RequestRate is one. wait is the time until the next try if a request exceeds the rate.
-// With an error, the request passes.
-type Rate interface {
-	Take(ctx context.Context, organization uuid.UUID, perSecond int64) (wait time.Duration, err error)
-}
-
-// Writes counts requests that change something; adapters.Writes is one. Beyond the limit it returns an
-// *organization.LimitError, and the time until the next one is allowed. With other errors, the request passes.
-type Writes interface {
+// Counter counts requests; adapters.Ahead is one. Beyond the limit it returns an *organization.LimitError, and the time
+// until the next one is allowed. With other errors, the request passes.
+type Counter interface {
 	Take(ctx context.Context, organization uuid.UUID) (wait time.Duration, err error)
 }
 
@@ -142,6 +137,7 @@ func New(deps Dependencies) (*API, error) {
 	a.router = chi.NewRouter()
 	a.router.Use(usual...)
 	docsRoutes(a.router, document)
+	a.router.Get("/healthz", a.health)
 	// A method that the router does not know at all never gets as far as the protected routes.
 	a.router.MethodNotAllowed(a.guard(wire.WrongMethod(surfaceOf)).ServeHTTP)
 	a.router.Mount("/", a.protected())
@@ -167,6 +163,7 @@ func (a *API) protected() chi.Router {
 	a.deliveryRoutes(in)
 	a.listenRoutes(in)
 	a.eventRoutes(in)
+	a.metricRoutes(in)
 	a.catalogRoutes(in)
 	a.keyRoutes(in)
 	return r
@@ -197,5 +194,5 @@ func surfaceOf(r *http.Request) wire.Surface {
 // awaitRouting is See for a change of where events go: it also waits for the dispatcher and the deliverers, so that
 // events published, and requests begun, after the answer follow the change.
 func (a *API) awaitRouting(ctx context.Context, to eventstore.Position, consumers ...string) bool {
-	return a.See(ctx, to, append(consumers, delivery.DispatcherName, facts.Name)...)
+	return a.See(ctx, to, append(consumers, dispatching.Name, facts.Name)...)
 }

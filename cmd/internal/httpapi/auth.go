@@ -29,7 +29,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		if a.Uses != nil {
 			a.Uses.Used(string(credential.APIKey)+key.ID, a.Now())
 		}
-		if err := a.withinRate(r.Context(), key); err != nil {
+		if err := a.withinRate(r.Context(), key.Organization); err != nil {
 			surfaceOf(r).WriteError(w, r, err)
 			return
 		}
@@ -49,27 +49,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// withinRate refuses a request that is one too many of its organization in this second.
-func (a *API) withinRate(ctx context.Context, key query.Key) error {
-	if a.Rate == nil {
-		return nil
-	}
-	most := int64(organization.Defaults()[organization.LimitRequestsPerSecond])
-	if key.Requests != nil {
-		most = *key.Requests
-	}
-	wait, err := a.Rate.Take(ctx, key.Organization, most)
-	switch {
-	case err != nil:
-		a.Log.WarnContext(ctx, "requests pass uncounted", "error", err)
-	case wait > 0:
-		return wire.Limited(string(organization.LimitRequestsPerSecond), int(most), wait,
-			"requests in a second are what your organization may make")
-	}
-	return nil
-}
-
-// countWrites refuses a request that is one too many of those by which its organization changes something in a day.
+// countWrites is withinWrites for routes.
 func (a *API) countWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := a.withinWrites(r, callerOf(r).Organization); err != nil {
@@ -80,17 +60,30 @@ func (a *API) countWrites(next http.Handler) http.Handler {
 	})
 }
 
+// withinRate refuses a request that is one too many of its organization in this second.
+func (a *API) withinRate(ctx context.Context, of uuid.UUID) error {
+	return a.within(ctx, a.Rate, of, "requests in a second are what your organization may make")
+}
+
+// withinWrites refuses a request that is one too many of those by which its organization changes something in a day.
 func (a *API) withinWrites(r *http.Request, of uuid.UUID) error {
-	if a.Writes == nil || r.Method == http.MethodGet {
+	if r.Method == http.MethodGet {
 		return nil
 	}
-	wait, err := a.Writes.Take(r.Context(), of)
+	return a.within(r.Context(), a.Writes, of,
+		"requests that change something are what your organization may make in a day")
+}
+
+func (a *API) within(ctx context.Context, limit Counter, of uuid.UUID, what string) error {
+	if limit == nil {
+		return nil
+	}
+	wait, err := limit.Take(ctx, of)
 	if reached, ok := errors.AsType[*organization.LimitError](err); ok {
-		return wire.Limited(string(reached.Limit), reached.Most, wait,
-			"requests that change something are what your organization may make in a day")
+		return wire.Limited(string(reached.Limit), reached.Most, wait, what)
 	}
 	if err != nil {
-		a.Log.WarnContext(r.Context(), "write not counted", "error", err)
+		a.Log.WarnContext(ctx, "rate limiter unavailable; requests allowed", "error", err)
 	}
 	return nil
 }
@@ -123,10 +116,9 @@ func (a *API) Verify(r *http.Request, text string) (query.Key, error) {
 }
 
 // Admit lets a request of an organization in that came without a key, at the console: it counts against the same
-// limits. requests is how many it may make in a second; nil is the default. leave is to be called when it has been
-// answered.
-func (a *API) Admit(r *http.Request, of uuid.UUID, requests *int64) (leave func(), err error) {
-	if err := a.withinRate(r.Context(), query.Key{Organization: of, Requests: requests}); err != nil {
+// limits. leave is to be called when it has been answered.
+func (a *API) Admit(r *http.Request, of uuid.UUID) (leave func(), err error) {
+	if err := a.withinRate(r.Context(), of); err != nil {
 		return nil, err
 	}
 	if err := a.withinWrites(r, of); err != nil {

@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -10,22 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/projections/organizations"
 )
-
-// untouchable is a body that must not be read.
-type untouchable struct{ t *testing.T }
-
-func (u untouchable) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
-	return 0, errors.New("untouchable")
-}
-
-func (untouchable) Close() error { return nil }
 
 func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
@@ -35,13 +23,11 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 	expired := s.IssueKey(t, s.org, &expires)
 	revoked := s.IssueKey(t, s.org, nil)
 	id := strings.Split(revoked, "_")[1]
-	changed, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{Organization: s.org, KeyID: id})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := apitest.Must(s.Commands.RevokeKey(t.Context(), apitest.Operator,
+		command.RevokeKey{Organization: s.org, KeyID: id}))(t)
 	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	c.pass(time.Hour - time.Millisecond)
-	if got := s.do(t, request{path: "/feeds/events", key: expired}); got.status != http.StatusOK {
+	if got := s.as(expired).get(t, "/feeds/events"); got.status != http.StatusOK {
 		t.Fatalf("before the key expires: %d %s", got.status, got.body)
 	}
 	c.pass(time.Millisecond) // its cached state does not help
@@ -60,51 +46,18 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 		"two keys in one":    {"Bearer " + s.key + " " + s.key},
 		"empty bearer token": {"Bearer "},
 	}
-	routes := []struct{ method, path string }{
-		{"POST", "/events/destinations"}, {"GET", "/events/nowhere"}, {"DELETE", "/events/destinations"}, {"GET", "/events"},
-		{"POST", "/feeds/events"}, {"GET", "/feeds/events/not-a-uuid"}, {"GET", "/nowhere"}, {"PUT", "/feeds/events"},
-		{"PROPFIND", "/events/destinations"},
+	routes := []request{
+		{method: "POST", path: "/events/destinations"}, {method: "GET", path: "/events/nowhere"},
+		{method: "POST", path: "/feeds/events"}, {method: "GET", path: "/feeds/events/not-a-uuid"},
+		{method: "GET", path: "/nowhere"}, {method: "PROPFIND", path: "/events/destinations"},
 	}
 	for name, values := range headers {
 		for _, route := range routes {
-			r := httptest.NewRequestWithContext(t.Context(), route.method, route.path, untouchable{t})
-			r.RemoteAddr, r.ContentLength = "127.0.0.1:40000", 1<<30
-			r.Header.Set("Content-Type", "text/plain")
-			r.Header["Authorization"] = values
-			w := httptest.NewRecorder()
-			s.contract.ServeHTTP(w, r)
-			got := response{w.Code, w.Header(), w.Body.String()}
-			if strings.HasPrefix(route.path, "/events") {
-				got.refused(t, 401, "AUTHENTICATION_FAILED", "")
-			} else {
-				got.refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
-			}
+			s.refusesKey(t, route, values...)
 			if t.Failed() {
 				t.Fatalf("%s key, %s %s", name, route.method, route.path)
 			}
 		}
-	}
-}
-
-func TestKeyStopsWorkingOnceRevoked(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	c := s.clock(t)
-	key := s.IssueKey(t, s.org, nil)
-	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusOK {
-		t.Fatalf("answered %d %s", got.status, got.body)
-	}
-	changed, err := s.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
-		Organization: s.org,
-		KeyID:        strings.Split(key, "_")[1],
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Await(t, changed.Position, organizations.ReadModel.Name)
-	c.pass(time.Second / 2) // the rest of the second that it may take is the read model's
-	if got := s.do(t, request{path: "/feeds/events", key: key}); got.status != http.StatusUnauthorized {
-		t.Errorf("the revoked key is answered %d", got.status)
 	}
 }
 
@@ -115,15 +68,10 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 		peer, proto string
 		status      int
 	}{
-		"this machine":                             {"127.0.0.1:1", "", 200},
-		"this machine, IPv6":                       {"[::1]:1", "", 200},
-		"another peer":                             {"192.0.2.1:1", "", 401},
-		"another peer that lies":                   {"192.0.2.1:1", "https", 401},
-		"trusted proxy, https":                     {"203.0.113.9:1", "https", 200},
-		"trusted proxy, http":                      {"203.0.113.9:1", "http", 401},
-		"trusted proxy that says nothing":          {"203.0.113.9:1", "", 401},
-		"trusted proxy, as an IPv4-mapped address": {"[::ffff:203.0.113.9]:1", "https", 200},
-		"no address":                               {"@", "", 401},
+		"this machine":          {"127.0.0.1:1", "", 200},
+		"another peer":          {"192.0.2.1:1", "https", 401},
+		"a trusted proxy":       {"203.0.113.9:1", "https", 200},
+		"a trusted proxy, http": {"203.0.113.9:1", "http", 401},
 	}
 	for name, tt := range tests {
 		for path, code := range map[string]string{"/events/types": "AUTHENTICATION_FAILED", "/feeds/events": "UNAUTHORIZED"} {
@@ -151,22 +99,14 @@ func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
 	s := serve(t)
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events", untouchable{t})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events",
+		unreadable{t}))(t)
 	r.Header.Set("Expect", "100-continue")
 	r.ContentLength = 10
 	transport := &http.Transport{ExpectContinueTimeout: apitest.Patience}
 	t.Cleanup(transport.CloseIdleConnections)
-	answer, err := transport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, _ := io.ReadAll(answer.Body)
-	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusUnauthorized {
-		t.Errorf("answered %d %s", answer.StatusCode, body)
+	if status, body := apitest.Ask(t, &http.Client{Transport: transport}, r); status != http.StatusUnauthorized {
+		t.Errorf("answered %d %s", status, body)
 	}
 }
 
@@ -178,10 +118,7 @@ func (s *server) clock(t *testing.T) *clock {
 	t.Helper()
 	c := new(clock)
 	c.nanoseconds.Store(time.Now().UnixNano())
-	s.rewire(t, func(p *httpapi.Dependencies) {
-		p.Now = c.now
-		p.Limiter = adapters.NewCheckLimiter(s.Pool, c.now)
-	})
+	s.rewire(t, func(p *httpapi.Dependencies) { p.Now = c.now })
 	return c
 }
 
@@ -195,4 +132,42 @@ func flip(c byte) string {
 		return "b"
 	}
 	return "a"
+}
+
+// unreadable is a body that must not be read.
+type unreadable struct{ t *testing.T }
+
+func (u unreadable) Read([]byte) (int, error) {
+	u.t.Error("the body was read before the key was checked")
+	return 0, io.EOF
+}
+
+func TestKeyIsCheckedBeforeTheBodyOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for _, in := range append([]request{
+		{method: "POST", path: "/events/nowhere"}, {method: "PATCH", path: "/events/types"},
+		{method: "POST", path: "/feeds/nowhere"}, {method: "PUT", path: feedsPath},
+	}, surface...) {
+		for _, header := range []string{"", "Bearer nonsense", "Basic eDp5", "Bearer " + strings.Repeat("k", 61), s.key} {
+			s.refusesKey(t, fill(in), header)
+		}
+	}
+}
+
+// refusesKey sends a request with headers that hold no key, and a body that must not be read.
+func (s *server) refusesKey(t *testing.T, in request, headers ...string) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), in.method, in.path, unreadable{t})
+	r.ContentLength = 1 << 40 // nor is its size looked at
+	r.RemoteAddr = "127.0.0.1:40000"
+	r.Header.Set("Content-Type", "text/plain")
+	r.Header["Authorization"] = headers
+	w := httptest.NewRecorder()
+	s.contract.ServeHTTP(w, r)
+	code, message := "AUTHENTICATION_FAILED", ""
+	if !strings.HasPrefix(in.path, "/events") {
+		code, message = "UNAUTHORIZED", "Invalid or missing API key"
+	}
+	response{status: w.Code, header: w.Header(), body: w.Body.String()}.refused(t, 401, code, message)
 }

@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
 )
@@ -24,11 +25,7 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	}
 	s.published(t, first.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
 	late := s.destination(t, "late")
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath + "/late/subscriptions",
-		body:   `{"eventTypes":["news.*"],"scopeKind":"all"}`,
-	}).into(t, 201, new(any))
+	s.post(t, destinationsPath+"/late/subscriptions", `{"eventTypes":["news.*"],"scopeKind":"all"}`).into(t, 201, new(any))
 	type view struct {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`
@@ -36,27 +33,21 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
 		time.Now().Add(time.Hour).Format("2006-01-02T15:04:05-07:00") + `"}`
 	for _, want := range []view{{3, 3}, {3, 0}} {
-		var got view
-		s.do(t, request{method: "POST", path: destinationsPath + "/late/backfill", body: window}).into(t, 200, &got)
+		got := into[view](t, 200, s.post(t, destinationsPath+"/late/backfill", window))
 		if got != want {
 			t.Errorf("backfill = %+v, want %+v", got, want)
 		}
-		var page pageTotal
-		s.do(t, request{path: destinationsPath + "/" + late.ID + "/deliveries"}).into(t, 200, &page)
+		page := into[pageTotal](t, 200, s.get(t, destinationsPath+"/"+late.ID+"/deliveries"))
 		if page.Total != 3 {
 			t.Errorf("%d deliveries, want 3", page.Total)
 		}
 	}
-	var none view
-	s.do(t, request{method: "POST", path: destinationsPath + "/first/backfill", body: window}).into(t, 200, &none)
+	none := into[view](t, 200, s.post(t, destinationsPath+"/first/backfill", window))
 	if none != (view{4, 0}) {
 		t.Errorf("backfill of delivered events = %+v, want 4 scanned and none made", none)
 	}
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath + "/late/backfill",
-		body:   `{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`,
-	}).into(t, 200, &none)
+	s.post(t, destinationsPath+"/late/backfill",
+		`{"since":"2020-01-01T00:00:00Z","until":"2020-01-31T00:00:00Z"}`).into(t, 200, &none)
 	if none != (view{}) {
 		t.Errorf("backfill of long ago = %+v", none)
 	}
@@ -74,12 +65,8 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 		At:     time.Now().UTC(),
 	})
 	s.happens(t, arrived, s.attempt(t, destination.ID, 1, 204, ""))
-	var sub struct{ ID string }
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath + "/crm/subscriptions",
-		body:   `{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`,
-	}).into(t, 201, &sub)
+	s.post(t, destinationsPath+"/crm/subscriptions",
+		`{"externalId":"again","eventTypes":["news.*"],"scopeKind":"all"}`).into(t, 201, new(any))
 	window := `{"since":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `","until":"` +
 		time.Now().Add(time.Hour).UTC().Format(time.RFC3339) + `"}`
 	for _, want := range []int{1, 0} {
@@ -87,7 +74,7 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 			EventsScanned     int `json:"eventsScanned"`
 			DeliveriesCreated int `json:"deliveriesCreated"`
 		}
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: window}).into(t, 200, &got)
+		s.post(t, destinationsPath+"/crm/backfill", window).into(t, 200, &got)
 		if got.EventsScanned != 2 || got.DeliveriesCreated != want {
 			t.Errorf("backfill = %+v, want 2 scanned and %d created", got, want)
 		}
@@ -115,27 +102,24 @@ func TestBackfillIsRefused(t *testing.T) {
 		`{"since":"2026-11-02T00:00:00Z","until":"2026-11-01T23:59:59Z"}`:        "until must not be before since",
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00.000001Z"}`: "30 days",
 	} {
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).refused(t, 400,
-			"INVALID_BODY", message)
+		s.post(t, destinationsPath+"/crm/backfill", body).refused(t, 400, "INVALID_BODY", message)
 	}
 	for _, body := range []string{
 		`{"since":"2026-10-01T00:00:00Z","until":"2026-10-31T00:00:00Z"}`,   // exactly 30 days
 		`{"since":"2026-10-01T02:00:00+02:00","until":"2026-10-01T00:00Z"}`, // one instant
 	} {
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: body}).into(t, 200, new(any))
+		s.post(t, destinationsPath+"/crm/backfill", body).into(t, 200, new(any))
 	}
 }
 
 // publishMany puts events of a type into the read model, one for each second of the first hours of October.
 func (s *server) publishMany(t *testing.T, n int, kind string) {
 	t.Helper()
-	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
+	apitest.Must(s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
 		published_at, data)
 		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(),
 		'{}'::bytea FROM generate_series(1, $3) i`,
-		s.org, kind, n); err != nil {
-		t.Fatal(err)
-	}
+		s.org, kind, n))(t)
 }
 
 const backfillOfMany = `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`
@@ -144,17 +128,12 @@ func TestBackfillOverTheCapMakesNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath + "/crm/subscriptions",
-		body:   `{"eventTypes":["news.item.added"],"scopeKind":"all"}`,
-	}).into(t, 201, new(any))
+	s.post(t, destinationsPath+"/crm/subscriptions", `{"eventTypes":["news.item.added"],"scopeKind":"all"}`).into(t, 201,
+		new(any))
 	s.publishMany(t, 10_001, "news.item.added")
 	s.publishMany(t, 500, "research.status.changed") // no subscription matches these: not in scope
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: backfillOfMany}).refused(t, 400,
-		"VALIDATION_FAILED", "10000")
-	var page pageTotal
-	s.do(t, request{path: destinationsPath + "/" + destination.ID + "/deliveries"}).into(t, 200, &page)
+	s.post(t, destinationsPath+"/crm/backfill", backfillOfMany).refused(t, 400, "VALIDATION_FAILED", "10000")
+	page := into[pageTotal](t, 200, s.get(t, destinationsPath+"/"+destination.ID+"/deliveries"))
 	if page.Total != 0 {
 		t.Errorf("%d deliveries were made all the same", page.Total)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
@@ -14,9 +13,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/sealing"
-	"carillon/eventstore/instant"
 	"carillon/projections/deliveries"
-	"carillon/projections/deliveries/deliverystate"
 	"carillon/projections/publications"
 	"carillon/query"
 )
@@ -49,7 +46,7 @@ func (a *API) listDeliveries(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	return wire.OK(wire.PageOf(wire.ListOf(deliveries, deliveryOf), total, filter.Limit, filter.Offset)), nil
+	return wire.OK(wire.PageOf(deliveries, total, filter.Limit, filter.Offset)), nil
 }
 
 // getDelivery answers GET /events/deliveries/{id}.
@@ -74,10 +71,10 @@ func (r rendered) AppendJSON(to []byte) []byte { return append(to, r...) }
 
 // DeliveryDetail is a row of the list with the whole event and every attempt.
 type DeliveryDetail struct {
-	Delivery      `json:",inline"`
-	Event         eventDetailJSON `json:"event"` // instead of the row's
-	Subscriptions []uuid.UUID     `json:"subscriptionIds"`
-	Attempts      []AttemptDetail `json:"attempts"`
+	query.Delivery `json:",inline"`
+	Event          eventDetailJSON `json:"event"` // instead of the row's
+	Subscriptions  []uuid.UUID     `json:"subscriptionIds"`
+	Attempts       []AttemptDetail `json:"attempts"`
 }
 
 // withData renders an answer and puts the stored event's data into its member "data": it may be nested as deep as JSON
@@ -126,60 +123,20 @@ func (a *API) replayDelivery(r *http.Request, id uuid.UUID) (wire.Reply, error) 
 		return wire.Reply{}, a.noDelivery(err)
 	}
 	run, err := a.Commands.ReplayDelivery(r.Context(), callerOf(r), command.ReplayDelivery{
-		Delivery: id, Destination: found.Destination, FeedID: found.Event.FeedID,
+		Delivery: id, Destination: found.Destination, FeedID: query.Of(found.Event.FeedID),
 	})
 	reply := wire.Accepted(replayJSON{DeliveryID: id, WorkflowID: run.ID})
 	return a.Changed(r, run.Position, err, reply, deliveries.ReadModel.Name)
 }
 
-// Delivery is a row of the lists of deliveries.
-type Delivery struct {
-	ID            uuid.UUID             `json:"id"`
-	DestinationID uuid.UUID             `json:"destinationId"`
-	Destination   string                `json:"destinationName"`
-	EventID       uuid.UUID             `json:"eventId"`
-	Status        string                `json:"status"`
-	State         deliverystate.State   `json:"state"`
-	WaitsFor      *deliverystate.Reason `json:"waitsFor"`
-	AttemptCount  int                   `json:"attemptCount"`
-	NextAttemptAt *time.Time            `json:"nextAttemptAt"`
-	CreatedAt     time.Time             `json:"createdAt"`
-	CompletedAt   *time.Time            `json:"completedAt"`
-	Event         eventJSON             `json:"event"`
-	LastAttempt   *Attempt              `json:"lastAttempt"`
-}
-
-type eventJSON struct {
-	Type     string     `json:"type"`
-	Source   string     `json:"source"`
-	Subject  *string    `json:"subject"`
-	Time     time.Time  `json:"time"`
-	Sequence *string    `json:"sequence"`
-	FeedType *string    `json:"feedType"`
-	FeedID   *uuid.UUID `json:"feedId"`
-}
-
-// Attempt is an attempt of a delivery.
-type Attempt struct {
-	AttemptNumber  int       `json:"attemptNumber"`
-	RenumberedFrom *int      `json:"renumberedFrom"`
-	Trigger        string    `json:"trigger"`
-	ResponseStatus *int      `json:"responseStatus"`
-	ErrorMessage   *string   `json:"errorMessage"`
-	FailureReason  *string   `json:"failureReason"`
-	AttemptedAt    time.Time `json:"attemptedAt"`
-	DurationMs     int64     `json:"durationMs"`
-}
-
 type eventDetailJSON struct {
-	ID        uuid.UUID `json:"id"`
-	eventJSON `json:",inline"`
-	Data      jsontext.Value `json:"data"`
+	query.EventSummary `json:",inline"`
+	Data               jsontext.Value `json:"data"`
 }
 
 // AttemptDetail is an attempt with the answer to it.
 type AttemptDetail struct {
-	Attempt         `json:",inline"`
+	query.Attempt   `json:",inline"`
 	ResponseBody    *string `json:"responseBody"`
 	ResponseHeaders string  `json:"responseHeaders,omitempty"`
 }
@@ -189,71 +146,15 @@ type replayJSON struct {
 	WorkflowID uuid.UUID `json:"workflowId"`
 }
 
-func deliveryOf(d query.Delivery) Delivery {
-	j := Delivery{
-		ID:            d.ID,
-		DestinationID: d.Destination,
-		Destination:   d.To,
-		EventID:       d.Event.ID,
-		Status:        d.State.Status(),
-		State:         d.State,
-		WaitsFor:      wire.Nullable(d.Waits.For),
-		AttemptCount:  d.AttemptCount,
-		NextAttemptAt: wire.UTC(d.NextAttemptAt),
-		CreatedAt:     d.CreatedAt.UTC(),
-		CompletedAt:   wire.UTC(d.CompletedAt),
-		Event:         eventOf(d.Event),
-	}
-	if !d.State.Live() {
-		j.NextAttemptAt = nil // it has come to its end, and keeps that while a replay is sent
-	}
-	if d.LastAttempt != nil {
-		last := attemptOf(*d.LastAttempt)
-		j.LastAttempt = &last
-	}
-	return j
-}
-
-func eventOf(e query.EventSummary) eventJSON {
-	var sequence *string
-	if !e.RecordedAt.IsZero() {
-		text := instant.Sequence(e.RecordedAt)
-		sequence = &text
-	}
-	return eventJSON{
-		Type:     e.Type,
-		Source:   e.Source,
-		Subject:  wire.Nullable(e.Subject),
-		Time:     e.Time.UTC(),
-		Sequence: sequence,
-		FeedType: wire.Nullable(e.FeedType),
-		FeedID:   wire.Nullable(e.FeedID),
-	}
-}
-
-func attemptOf(a query.Attempt) Attempt {
-	return Attempt{
-		AttemptNumber:  a.Number,
-		RenumberedFrom: a.RenumberedFrom,
-		Trigger:        a.Trigger,
-		ResponseStatus: a.ResponseStatus,
-		ErrorMessage:   a.ErrorMessage,
-		FailureReason:  a.FailureReason,
-		AttemptedAt:    a.AttemptedAt.UTC(),
-		DurationMs:     a.Duration.Milliseconds(),
-	}
-}
-
 func (a *API) deliveryDetailOf(ctx context.Context, d query.DeliveryDetail) (DeliveryDetail, error) {
-	row := deliveryOf(d.Delivery)
 	j := DeliveryDetail{
-		Delivery:      row,
-		Event:         eventDetailJSON{ID: d.Event.ID, eventJSON: row.Event},
+		Delivery:      d.Delivery,
+		Event:         eventDetailJSON{EventSummary: d.Event},
 		Subscriptions: d.Subscriptions,
 		Attempts:      make([]AttemptDetail, len(d.Attempts)),
 	}
 	for i, attempt := range d.Attempts {
-		j.Attempts[i].Attempt = attemptOf(attempt)
+		j.Attempts[i].Attempt = attempt
 		if attempt.ResponseStatus == nil {
 			continue // no answer, no body
 		}

@@ -16,7 +16,7 @@ import (
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/command/catalog"
-	"carillon/command/delivery"
+	"carillon/command/delivery/sending"
 	"carillon/command/sealing"
 	"carillon/command/webhook"
 	"carillon/query"
@@ -24,7 +24,7 @@ import (
 
 const transportWebhook = "webhook" // the only transport
 
-// The statuses that a caller can give. Carillon itself gives a third one, auto_disabled.
+// The statuses that a caller can set. Carillon itself sets a third one, auto_disabled.
 const (
 	statusEnabled  = "enabled"
 	statusDisabled = "disabled"
@@ -82,7 +82,7 @@ func (b *putDestinationBody) settings() (in command.DestinationSettings, sets de
 }
 
 // take copies a member that is set.
-func take[T any](to *T, member wire.Optional[T], field destination.Field, sets *destination.Field) {
+func take[T any, F ~uint](to *T, member wire.Optional[T], field F, sets *F) {
 	if member.Set {
 		*to = member.Value
 		*sets |= field
@@ -353,7 +353,7 @@ type testedJSON struct {
 	} `json:"event"`
 }
 
-func testedOf(t delivery.Tested) testedJSON {
+func testedOf(t sending.Tested) testedJSON {
 	j := testedJSON{
 		Delivered:      t.Result.OK(),
 		ResponseTimeMs: t.Result.Duration.Milliseconds(),

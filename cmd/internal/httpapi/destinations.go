@@ -12,7 +12,7 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/command/sealing"
 	"carillon/eventstore/panics"
@@ -221,7 +221,7 @@ func (a *API) patchDestination(r *http.Request, body patchDestinationBody, id uu
 func (a *API) deleteDestination(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteDestination(r.Context(), callerOf(r), command.DeleteDestination{ID: id})
 	return a.Changed(r, deleted.Position, err, wire.Done(), destinations.ReadModel.Name, subscriptions.ReadModel.Name,
-		deliveries.ReadModel.Name, delivery.DispatcherName, facts.Name)
+		deliveries.ReadModel.Name, dispatching.Name, facts.Name)
 }
 
 // validateConfig answers POST /events/destinations/validate.

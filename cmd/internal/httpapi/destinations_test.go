@@ -52,11 +52,8 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var created, read destinationView
-	s.do(t, request{
-		method: "POST",
-		path:   "/events/destinations",
-		body:   destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`),
-	}).into(t, 201, &created)
+	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)).into(t, 201,
+		&created)
 	if len(created.Secrets) != 1 || len(created.Secrets[0].Secret) != len("whsec_")+44 ||
 		created.Secrets[0].ExpiresAt != nil {
 		t.Fatalf("secrets = %+v, want one in full that never expires", created.Secrets)
@@ -68,12 +65,9 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	if v := created.Validation; v == nil || !v.Reachable || v.StatusCode == nil || *v.StatusCode != http.StatusNoContent {
 		t.Errorf("validation = %+v, want it reachable with 204", v)
 	}
-	want := []string{"destination.created.v2", "destination.secret-minted.v1"}
-	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
-		t.Errorf("events = %v, want %v", got, want)
-	}
+	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1")
 	for _, ref := range []string{created.ID, "crm"} {
-		s.do(t, request{path: "/events/destinations/" + ref}).into(t, 200, &read)
+		s.get(t, "/events/destinations/"+ref).into(t, 200, &read)
 	}
 	full := created.Secrets[0].Secret
 	if masked := read.Secrets[0].Secret; strings.Contains(masked, full[6:40]) || !strings.HasPrefix(masked, "whsec_") ||
@@ -84,7 +78,7 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 	if diff := cmp.Diff(created, read); diff != "" {
 		t.Errorf("created and read differ (-created +read):\n%s", diff)
 	}
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).
+	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm",`)).
 		refused(t, 409, "ALREADY_EXISTS", `"crm"`)
 }
 
@@ -93,8 +87,7 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 	s := serve(t)
 	ids := make([]string, 0, 3)
 	for range 3 {
-		var created destinationView
-		s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, "")}).into(t, 201, &created)
+		created := into[destinationView](t, 201, s.post(t, "/events/destinations", destinationBody(t, "")))
 		ids = append(ids, created.ID)
 	}
 	for query, want := range map[string]struct {
@@ -109,7 +102,7 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 				HasMore       bool `json:"hasMore"`
 			} `json:"pagination"`
 		}
-		s.do(t, request{path: "/events/destinations" + query}).into(t, 200, &page)
+		s.get(t, "/events/destinations"+query).into(t, 200, &page)
 		got := make([]string, 0, len(page.Items))
 		for _, item := range page.Items {
 			got = append(got, item.ID)
@@ -123,9 +116,8 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	var destination destinationView
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"crm",`)}).into(t,
-		201, &destination)
+	destination := into[destinationView](t, 201, s.post(t, "/events/destinations",
+		destinationBody(t, `"externalId":"crm",`)))
 	type view struct {
 		ID            string   `json:"id"`
 		DestinationID string   `json:"destinationId"`
@@ -136,61 +128,43 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 	}
 	var created view
 	const path = "/events/destinations/crm/subscriptions"
-	s.do(t, request{
-		method: "POST",
-		path:   path,
-		body:   `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`,
-	}).into(t, 201, &created)
+	s.post(t, path, `{"externalId":"all","eventTypes":["*","news.item.added"],"scopeKind":"all"}`).into(t, 201, &created)
 	if created.DestinationID != destination.ID || !created.Active || created.ScopeKind != "all" ||
 		len(created.EventTypes) != 2 {
 		t.Errorf("created %+v", created)
 	}
-	if got := s.EventTypes(t, "subscription-"+created.ID); !slices.Equal(got, []string{"subscription.created.v1"}) {
-		t.Errorf("events = %v", got)
-	}
+	s.wrote(t, "subscription-"+created.ID, "subscription.created.v1")
 	var page struct {
 		Items      []view `json:"items"`
 		Total      int    `json:"total"`
 		Pagination any    `json:"pagination"`
 	}
-	s.do(t, request{path: path}).into(t, 200, &page)
+	s.get(t, path).into(t, 200, &page)
 	if diff := cmp.Diff([]view{created}, page.Items); diff != "" || page.Total != 1 {
 		t.Errorf("list (-created +listed):\n%s", diff)
 	}
-	for body, want := range map[string][3]string{
-		`{"eventTypes":["*"],"scopeKind":"all","externalId":"all"}`: {"409", "ALREADY_EXISTS", `"all"`},
-		`{"scopeKind":"all"}`: {"400", "INVALID_BODY",
-			"eventTypes is required"},
-		`{"eventTypes":[],` +
-			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes must"},
-		`{"eventTypes":["news*"],` +
-			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes[0]"},
-		`{"eventTypes":[7],` +
-			`"scopeKind":"all"}`: {"400", "INVALID_BODY", "eventTypes[0] must be a string"},
-		`{"eventTypes":["no.such.type"],` +
-			`"scopeKind":"all"}`: {"400", "VALIDATION_FAILED", "no.such.type"},
-		`{"eventTypes":["delivery.test"],` +
-			`"scopeKind":"all"}`: {"400", "VALIDATION_FAILED", "delivery.test"},
-		`{"eventTypes":` +
-			`["*"]}`: {"400", "INVALID_BODY", "scopeKind is required"},
-		`{"eventTypes":["*"],` +
-			`"scopeKind":"some"}`: {"400", "INVALID_BODY", "scopeKind must be"},
-		`{"eventTypes":["*"],` +
-			`"scopeKind":"feed_type"}`: {"400", "INVALID_BODY", "feedType"},
-		`{"eventTypes":["*"],"scopeKind":"all",` +
-			`"feedType":"x"}`: {"400", "INVALID_BODY", "feedType must be one of"},
-		`{"eventTypes":["*"],"scopeKind":"feeds",` +
-			`"feeds":[{"feedType":"event"}]}`: {"400", "INVALID_BODY", "feeds[0].feedId is required"},
+	for body, want := range map[string][2]string{
+		`{"eventTypes":["*"],"scopeKind":"all","externalId":"all"}`: {"ALREADY_EXISTS", `"all"`},
+		`{"scopeKind":"all"}`:  {"INVALID_BODY", "eventTypes is required"},
+		`{"eventTypes":["*"]}`: {"INVALID_BODY", "scopeKind is required"},
+		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event"}]}`: {"INVALID_BODY",
+			"feeds[0].feedId is required"},
+		`{"eventTypes":[],"scopeKind":"all"}`:                   {"INVALID_BODY", "eventTypes must"},
+		`{"eventTypes":["news*"],"scopeKind":"all"}`:            {"INVALID_BODY", "eventTypes[0]"},
+		`{"eventTypes":[7],"scopeKind":"all"}`:                  {"INVALID_BODY", "eventTypes[0] must be a string"},
+		`{"eventTypes":["no.such.type"],"scopeKind":"all"}`:     {"VALIDATION_FAILED", "no.such.type"},
+		`{"eventTypes":["delivery.test"],"scopeKind":"all"}`:    {"VALIDATION_FAILED", "delivery.test"},
+		`{"eventTypes":["*"],"scopeKind":"some"}`:               {"INVALID_BODY", "scopeKind must be"},
+		`{"eventTypes":["*"],"scopeKind":"feed_type"}`:          {"INVALID_BODY", "feedType"},
+		`{"eventTypes":["*"],"scopeKind":"all","feedType":"x"}`: {"INVALID_BODY", "feedType must be one of"},
 		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event",` +
-			`"feedId":"7"}]}`: {"400", "INVALID_BODY", "feeds[0].feedId must be a UUID"},
+			`"feedId":"7"}]}`: {"INVALID_BODY", "feeds[0].feedId must be a UUID"},
 		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID +
-			`","x":1}]}`: {"400", "INVALID_BODY", "feeds[0].x is not a known field"},
-		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID + `"}]}`: {"404",
-			"NOT_FOUND", "feeds[0]"},
+			`","x":1}]}`: {"INVALID_BODY", "feeds[0].x is not a known field"},
+		`{"eventTypes":["*"],"scopeKind":"feeds","feeds":[{"feedType":"event","feedId":"` + destination.ID +
+			`"}]}`: {"NOT_FOUND", "feeds[0]"},
 	} {
-		got := s.do(t, request{method: "POST", path: path, body: body})
-		status := map[string]int{"400": 400, "404": 404, "409": 409}[want[0]]
-		got.refused(t, status, want[1], want[2])
+		s.post(t, path, body).refusedAs(t, want)
 	}
 }
 
@@ -206,7 +180,7 @@ func TestEventTypesAreListed(t *testing.T) {
 			Schema           map[string]any `json:"schema"`
 		} `json:"types"`
 	}
-	s.do(t, request{path: "/events/types"}).into(t, 200, &list)
+	s.get(t, "/events/types").into(t, 200, &list)
 	emitted := 0
 	for _, entry := range list.Types {
 		if entry.CurrentlyEmitted {
@@ -219,4 +193,71 @@ func TestEventTypesAreListed(t *testing.T) {
 	if len(list.Types) != 7 || emitted != 6 {
 		t.Errorf("%d types, %d of them emitted; want 7 and 6", len(list.Types), emitted)
 	}
+}
+
+const ownSecret = "whsec_b3duIHNlY3JldCBvZiBhIHJlY2VpdmVyLCAzMiBieXRlcw=="
+
+// A receiver that moves here verifies by the secret it has; the destination can begin disabled.
+func TestDestinationWithOwnSecret(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	created := into[destinationView](t, 201, s.post(t, "/events/destinations", destinationBody(t,
+		`"externalId":"moved","secret":"`+ownSecret+`","enabled":false,`)))
+	if created.Status != "disabled" || len(created.Secrets) != 1 || created.Secrets[0].Secret != ownSecret {
+		t.Errorf("created %+v, want it disabled, with the secret that was sent", created)
+	}
+	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
+		"destination.disabled.v1")
+	read := into[destinationView](t, 200, s.get(t, "/events/destinations/moved"))
+	if read.Status != "disabled" || read.Secrets[0].Secret == ownSecret {
+		t.Errorf("read %+v, want it disabled, its secret masked", read)
+	}
+	for _, method := range []string{"PUT", "PATCH"} {
+		s.do(t, request{
+			method: method,
+			path:   "/events/destinations/moved",
+			body:   destinationBody(t, `"secret":"`+ownSecret+`",`),
+		}).
+			refused(t, 400, "INVALID_BODY", "secret")
+	}
+}
+
+func TestDestinationRefusesOwnSecret(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	for name, secret := range map[string]string{
+		"empty":        ``,
+		"no prefix":    `b3duIHNlY3JldCBvZiBhIHJlY2VpdmVyLCAzMiBieXRlcw==`,
+		"not base64":   `whsec_*not base64, but long enough to be a secret*`,
+		"too short":    `whsec_dG9vIHNob3J0`,
+		"over 64 byte": `whsec_` + strings.Repeat("QUFB", 22),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.post(t, "/events/destinations", destinationBody(t, `"secret":"`+secret+`",`)).
+				refused(t, 400, "INVALID_BODY", "secret must be whsec_")
+		})
+	}
+}
+
+// The address for notices is a destination with a name of its own, which PUT, GET and DELETE reach by their path.
+func TestNoticesAddress(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	const path = "/events/notices"
+	s.get(t, path).refused(t, 404, "NOT_FOUND", "destination not found")
+	var made, again, read, named destinationView
+	s.put(t, path, destinationBody(t, "")).into(t, 201, &made)
+	if made.ExternalID == nil || *made.ExternalID != "carillon.notices" || len(made.Secrets) != 1 {
+		t.Fatalf("made %+v", made)
+	}
+	s.put(t, path, destinationBody(t, "")).into(t, 200, &again)
+	s.get(t, path).into(t, 200, &read)
+	s.get(t, destinationsPath+"/carillon.notices").into(t, 200, &named)
+	if again.ID != made.ID || read.ID != made.ID || named.ID != made.ID {
+		t.Errorf("ids %s, %s, %s and %s, want one", made.ID, again.ID, read.ID, named.ID)
+	}
+	s.post(t, destinationsPath+"/carillon.notices/subscriptions",
+		`{"eventTypes":["delivery.exhausted"],"scopeKind":"all"}`).refused(t, 400, "VALIDATION_FAILED", "PUT /events/notices")
+	s.delete(t, path).into(t, 200, nil)
+	s.get(t, path).refused(t, 404, "NOT_FOUND", "destination not found")
 }

@@ -42,6 +42,19 @@ func docsRoutes(r chi.Router, document []byte) {
 	})
 }
 
+// health answers GET /healthz, for who divides requests among servers: 200 as long as this one takes new ones. It
+// needs no key and no TLS, and says nothing else.
+func (a *API) health(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if a.Ending != nil && a.Ending().Err() != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write([]byte("stopping\n"))
+		return
+	}
+	_, _ = w.Write([]byte("ok\n"))
+}
+
 // page answers GET /docs.
 func page(w http.ResponseWriter, r *http.Request) {
 	docsHeaders(w)

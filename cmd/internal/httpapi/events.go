@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,11 +22,9 @@ func (a *API) eventRoutes(r routes) {
 func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
 	q := wire.Events.ParseQuery(r, "type", "feedId", "subject", "since", "until", "limit")
 	filter := query.EventFilter{Subject: q.Text("subject"), Feed: feedID(q), Since: q.Time("since")}
-	if pattern := typePattern(q); pattern != "" {
-		filter.Types = a.Commands.Catalog.Matching(pattern)
-	}
-	if q.Has("subject") && (filter.Subject == "" || strings.ContainsRune(filter.Subject, 0)) {
-		q.Fail("subject", "must be the whole subject of an event: text without NUL characters")
+	filter.Types = a.Commands.Catalog.Matching(typePatterns(q))
+	if q.Has("subject") && filter.Subject == "" {
+		q.Fail("subject", "must be the whole subject of an event")
 	}
 	limit := pageLimit(q)
 	until, before := pageEnd(q)
@@ -40,8 +37,7 @@ func (a *API) listEvents(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
-	list := wire.ListOf(events, publishedOf)
-	return wire.OK(stretchOf(list, limit, func(e Event) mark { return mark{e.Time, e.ID} })), nil
+	return wire.OK(stretchOf(events, limit, func(e query.PublishedEvent) mark { return mark{e.Time, e.ID} })), nil
 }
 
 // getEvent answers GET /events/events/{id}.
@@ -72,11 +68,11 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	detail := EventDetail{
-		Event:      publishedOf(event),
-		ReceivedBy: page.All() - page.By[recipients.None],
-		MissedBy:   page.By[recipients.None],
-		Deliveries: map[deliverystate.State]int{},
-		Recipients: wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
+		PublishedEvent: event,
+		ReceivedBy:     page.All() - page.By[recipients.None],
+		MissedBy:       page.By[recipients.None],
+		Deliveries:     map[deliverystate.State]int{},
+		Recipients:     wire.PageOf(wire.ListOf(page.Recipients, recipientOf), page.Total, filter.Limit, filter.Offset),
 	}
 	for _, state := range deliverystate.States() {
 		detail.Deliveries[state] = page.By[state]
@@ -85,21 +81,14 @@ func (a *API) getEvent(r *http.Request) (wire.Reply, error) {
 	return wire.OK(rendered), err
 }
 
-// Event is a row of the list of events.
-type Event struct {
-	ID          uuid.UUID `json:"id"`
-	eventJSON   `json:",inline"`
-	PublishedAt time.Time `json:"publishedAt"`
-}
-
 // EventDetail is an event with the destinations that it could have gone to.
 type EventDetail struct {
-	Event      `json:",inline"`
-	Data       jsontext.Value              `json:"data"`
-	ReceivedBy int                         `json:"receivedBy"`
-	MissedBy   int                         `json:"missedBy"`
-	Deliveries map[deliverystate.State]int `json:"deliveries"`
-	Recipients wire.Page[recipientJSON]    `json:"recipients"`
+	query.PublishedEvent `json:",inline"`
+	Data                 jsontext.Value              `json:"data"`
+	ReceivedBy           int                         `json:"receivedBy"`
+	MissedBy             int                         `json:"missedBy"`
+	Deliveries           map[deliverystate.State]int `json:"deliveries"`
+	Recipients           wire.Page[recipientJSON]    `json:"recipients"`
 }
 
 // recipientJSON is a destination with its delivery of the event, or with the reason why it has none.
@@ -120,11 +109,7 @@ type recipientRowJSON struct {
 	AttemptCount int                   `json:"attemptCount"`
 	CreatedAt    time.Time             `json:"createdAt"`
 	CompletedAt  *time.Time            `json:"completedAt"`
-	LastAttempt  *Attempt              `json:"lastAttempt"`
-}
-
-func publishedOf(e query.PublishedEvent) Event {
-	return Event{ID: e.ID, eventJSON: eventOf(e.EventSummary), PublishedAt: e.RecordedAt.UTC()}
+	LastAttempt  *query.Attempt        `json:"lastAttempt"`
 }
 
 func recipientOf(to recipients.Recipient) recipientJSON {
@@ -133,10 +118,9 @@ func recipientOf(to recipients.Recipient) recipientJSON {
 		Name:          to.Name,
 		Status:        to.Status,
 		Reason:        wire.Nullable(string(to.Why)),
-		ReasonAt:      wire.UTC(wire.Nullable(to.At)),
+		ReasonAt:      wire.Nullable(to.At),
 	}
-	if to.Delivery != nil {
-		row := deliveryOf(*to.Delivery)
+	if row := to.Delivery; row != nil {
 		j.Delivery = &recipientRowJSON{
 			ID:           row.ID,
 			Status:       row.Status,

@@ -8,7 +8,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
@@ -64,7 +64,7 @@ func (a *API) patchFeed(r *http.Request, id uuid.UUID, body patchFeedBody) (wire
 // deleteFeed answers DELETE /feeds/events/{id}.
 func (a *API) deleteFeed(r *http.Request, id uuid.UUID) (wire.Reply, error) {
 	deleted, err := a.Commands.DeleteFeed(r.Context(), callerOf(r), command.DeleteFeed{ID: id})
-	return a.Ended(r, deleted.Position, err, feeds.ReadModel.Name, items.ReadModel.Name, delivery.DispatcherName,
+	return a.Ended(r, deleted.Position, err, feeds.ReadModel.Name, items.ReadModel.Name, dispatching.Name,
 		facts.Name)
 }
 

@@ -1,8 +1,8 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/organization"
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/projections/sources"
 )
 
 type feedView struct {
@@ -33,47 +35,37 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var plain, full, read feedView
-	answer := s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"Downtown","description":"Near"}`})
+	answer := s.post(t, "/feeds/events", `{"name":"Downtown","description":"Near"}`)
 	answer.into(t, 201, &plain)
 	if !plain.Enabled || plain.EnabledSource != "system" || plain.Config.Version != 1 ||
 		!strings.Contains(answer.body, `"enabledReason":null`) {
 		t.Errorf("created %s", answer.body)
 	}
-	s.do(t, request{
-		method: "POST",
-		path:   "/feeds/events",
-		body:   `{"name":"Uptown","description":"Far","enabled":false,"config":{"version":2.5}}`,
-	}).into(t, 201, &full)
+	s.post(t, "/feeds/events", `{"name":"Uptown","description":"Far","enabled":false,"config":{"version":2.5}}`).into(t,
+		201, &full)
 	if full.Enabled || full.Config.Version != 2.5 {
 		t.Errorf("created %+v", full)
 	}
-	if got := s.EventTypes(t, "feed-"+plain.ID); !slices.Equal(got, []string{"feed.created.v1"}) {
-		t.Errorf("events = %v", got)
-	}
-	s.do(t, request{path: "/feeds/events/" + full.ID}).into(t, 200, &read)
+	s.wrote(t, "feed-"+plain.ID, "feed.created.v1")
+	s.get(t, "/feeds/events/"+full.ID).into(t, 200, &read)
 	if diff := cmp.Diff(full, read); diff != "" {
 		t.Errorf("created and read differ (-created +read):\n%s", diff)
 	}
-	var list []feedView
-	s.do(t, request{path: "/feeds/events?whatever=1"}).into(t, 200, &list)
+	list := into[[]feedView](t, 200, s.get(t, "/feeds/events?whatever=1"))
 	if diff := cmp.Diff([]feedView{plain, full}, list); diff != "" {
 		t.Errorf("list (-created +listed):\n%s", diff)
 	}
-	s.do(t, request{path: "/feeds/events/" + uuid.NewString()}).refused(t, 404, "NOT_FOUND", "feed not found")
+	s.get(t, "/feeds/events/"+uuid.NewString()).refused(t, 404, "NOT_FOUND", "feed not found")
 }
 
 func TestSourceIsAttachedAndListed(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	source, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	source := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/events",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var feed feedView
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
+	}))(t)
+	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
 	path := "/feeds/events/" + feed.ID + "/sources"
 	type view struct {
 		ID          string    `json:"id"`
@@ -82,83 +74,51 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 		SourceID    string    `json:"sourceId"`
 		CreatedAt   time.Time `json:"createdAt"`
 	}
-	var list []view
-	s.do(t, request{path: path}).into(t, 200, &list)
+	list := into[[]view](t, 200, s.get(t, path))
 	if len(list) != 0 {
 		t.Errorf("a new feed has sources %v", list)
 	}
 	var first, again view
 	body := `{"sourceType":"site","sourceId":"` + source.ID.String() + `"}`
-	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &first)
-	s.do(t, request{method: "POST", path: path, body: body}).into(t, 201, &again)
-	s.do(t, request{path: path}).into(t, 200, &list)
+	s.post(t, path, body).into(t, 201, &first)
+	s.post(t, path, body).into(t, 201, &again)
+	s.get(t, path).into(t, 200, &list)
 	if diff := cmp.Diff([]view{first}, list); diff != "" || first != again || first.EventFeedID != feed.ID ||
 		first.SourceID != source.ID.String() {
 		t.Errorf("attached %+v, again %+v, list (-attached +listed):\n%s", first, again, diff)
 	}
-	for body, want := range map[string][3]string{
-		`{"sourceType":"site","sourceId":"` + uuid.NewString() + `"}`: {
-			"404", "NOT_FOUND", "not found",
-		},
-		`{"sourceType":"site","sourceId":"7"}`: {
-			"400", "BAD_REQUEST", "sourceId must be a UUID",
-		},
-		`{"sourceType":"radio","sourceId":"` + source.ID.String() + `"}`: {
-			"400", "BAD_REQUEST", "sourceType must be one of site, sitemap",
-		},
-		`{"sourceType":"sitemap","sourceId":"` + source.ID.String() + `"}`: {
-			"400", "BAD_REQUEST", "is of type site",
-		},
-		`{"sourceType":"site"}`: {
-			"400", "BAD_REQUEST", "sourceId is required",
-		},
-		`{"sourceType":"site","url":"https://example.org/none"}`: {
-			"404", "NOT_FOUND", "ask your operator",
-		},
-		`{"sourceType":"site","url":"/x"}`: {
-			"400", "BAD_REQUEST", "url must be absolute",
-		},
-		`{"sourceType":"twitter","url":"https://example.org/"}`: {
-			"400", "BAD_REQUEST", "named by its url",
-		},
-		`{"sourceType":"site","url":"https://example.org/","timezone":"Mars"}`: {
-			"400", "BAD_REQUEST", "IANA",
-		},
-		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.ID.String() + `"}`: {
-			"400", "BAD_REQUEST", "beside sourceId",
-		},
-		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.ID.String() + `"}`: {
-			"400", "BAD_REQUEST", "beside url",
-		},
+	for body, want := range map[string][2]string{
+		`{"sourceType":"site","sourceId":"` + uuid.NewString() + `"}`: {"NOT_FOUND",
+			"not found"},
+		`{"sourceType":"site","sourceId":"7"}`: {"BAD_REQUEST",
+			"sourceId must be a UUID"},
+		`{"sourceType":"radio","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+			"sourceType must be one of site, sitemap"},
+		`{"sourceType":"sitemap","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+			"is of type site"},
+		`{"sourceType":"site"}`: {"BAD_REQUEST",
+			"sourceId is required"},
+		`{"sourceType":"site","url":"https://example.org/none"}`: {"NOT_FOUND",
+			"ask your operator"},
+		`{"sourceType":"site","url":"/x"}`: {"BAD_REQUEST",
+			"url must be absolute"},
+		`{"sourceType":"twitter","url":"https://example.org/"}`: {"BAD_REQUEST",
+			"named by its url"},
+		`{"sourceType":"site","url":"https://example.org/","timezone":"Mars"}`: {"BAD_REQUEST", "IANA"},
+		`{"sourceType":"site","url":"https://example.org/","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+			"beside sourceId"},
+		`{"sourceType":"site","timezone":"Europe/Rome","sourceId":"` + source.ID.String() + `"}`: {"BAD_REQUEST",
+			"beside url"},
 	} {
-		status := map[string]int{"400": 400, "404": 404}[want[0]]
-		s.do(t, request{method: "POST", path: path, body: body}).refused(t, status, want[1], want[2])
+		s.post(t, path, body).refusedAs(t, want)
 	}
-	for _, path := range []string{"/feeds/events/" + uuid.NewString() + "/sources", "/feeds/events/7/sources"} {
-		s.do(t, request{path: path}).refused(t, 404, "NOT_FOUND", "not found")
-		s.do(t, request{method: "POST", path: path, body: body}).refused(t, 404, "NOT_FOUND", "not found")
-	}
-	reader, key := s.Organization(t, "Reader")
-	if _, err := s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
-		FeedType:     "event",
-		FeedID:       uuid.MustParse(feed.ID),
-		Organization: reader,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	s.do(t, request{
-		method: "POST",
-		path:   path,
-		key:    key,
-		body:   body,
-	}).refused(t, 403, "FORBIDDEN", "")
+	s.post(t, "/feeds/events/7/sources", body).refused(t, 404, "NOT_FOUND", "not found")
 }
 
 func TestItemListParameters(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
-	var feed feedView
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
+	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
 	path := "/feeds/events/" + feed.ID + "/items"
 	at := func(d time.Duration) string { return url.QueryEscape(time.Now().Add(d).UTC().Format(time.RFC3339)) }
 	const day = 24 * time.Hour
@@ -173,7 +133,7 @@ func TestItemListParameters(t *testing.T) {
 		"since=" + at(2*day) + "&until=" + at(day): "since", "limit=1&limit=2": "limit",
 	} {
 		for _, version := range []string{"", "/v0"} {
-			got := s.do(t, request{path: version + path + "?" + query})
+			got := s.get(t, version+path+"?"+query)
 			if field == "include" && version != "" { // not a parameter of that list, and so ignored
 				got.into(t, 200, new(any))
 				continue
@@ -192,51 +152,75 @@ func TestItemListParameters(t *testing.T) {
 		"?since=" + time.Now().UTC().Format(time.DateOnly), "?other=ignored",
 	} {
 		for _, version := range []string{"", "/v0"} {
-			s.do(t, request{path: version + path + query}).into(t, 200, &page)
+			s.get(t, version+path+query).into(t, 200, &page)
 			if page.Items == nil || page.Total != 0 || page.Pagination["hasMore"] != false {
 				t.Errorf("%s%s: %+v", version, query, page)
 			}
 		}
 	}
 	for _, version := range []string{"", "/v0"} {
-		s.do(t, request{path: version + "/feeds/events/" + uuid.NewString() + "/items"}).refused(t, 404, "NOT_FOUND",
-			"feed not found")
-		s.do(t, request{path: version + "/feeds/events/7/items"}).refused(t, 404, "NOT_FOUND", "not found")
+		s.get(t, version+"/feeds/events/"+uuid.NewString()+"/items").refused(t, 404, "NOT_FOUND", "feed not found")
+		s.get(t, version+"/feeds/events/7/items").refused(t, 404, "NOT_FOUND", "not found")
 	}
 }
 
-// A source of each of the seven types is attached, listed and detached, under the type that it has.
+// A source of each of the seven types is attached under the type that it has.
 func TestSourcesOfAllTypesAreAttached(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	_, path := s.eventFeed(t)
-	type association struct {
-		ID         string `json:"id"`
-		SourceType string `json:"sourceType"`
-		SourceID   string `json:"sourceId"`
-	}
 	for _, sourceType := range source.Types() {
 		in := command.RegisterSource{Type: sourceType, Handle: "townhall"}
 		if source.IsPage(sourceType) {
 			in = command.RegisterSource{Type: sourceType, URL: "https://example.org/" + sourceType}
 		}
-		made, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, in)
-		if err != nil {
-			t.Fatal(err)
+		made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, in))(t)
+		got := s.post(t, path+"/sources", `{"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"}`)
+		got.into(t, 201, new(any))
+		if !strings.Contains(got.body, `"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"`) {
+			t.Errorf("%s is attached as %s", sourceType, got.body)
 		}
-		var attached association
-		var listed []association
-		body := `{"sourceType":"` + sourceType + `","sourceId":"` + made.ID.String() + `"}`
-		s.do(t, request{method: "POST", path: path + "/sources", body: body}).into(t, 201, &attached)
-		if attached.SourceType != sourceType || attached.SourceID != made.ID.String() {
-			t.Errorf("attached %+v", attached)
-		}
-		s.do(t, request{path: path + "/sources"}).into(t, 200, &listed)
-		if len(listed) != 1 || listed[0] != attached {
-			t.Errorf("listed %+v, want %+v", listed, attached)
-		}
-		if got := s.do(t, request{method: "DELETE", path: path + "/sources/" + attached.ID}); got.status != 200 {
-			t.Errorf("detach %s: %d", sourceType, got.status)
-		}
+	}
+}
+
+// TestAttachSourceByURL attaches the source there is, or a registered one where the operator allows it, within a limit
+// that counts both alike.
+func TestAttachSourceByURL(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	_, path := s.eventFeed(t)
+	address := "https://example.org/" + uuid.NewString()
+	known := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		Type:     "site",
+		URL:      address,
+		Timezone: "Europe/Rome",
+	}))(t)
+	s.Await(t, known.Position, sources.ReadModel.Name)
+	attach := func(key, more string) response {
+		return s.as(key).post(t, path+"/sources", fmt.Sprintf(`{"sourceType":"site","url":"%s%s"}`, address, more))
+	}
+	var made struct {
+		SourceID uuid.UUID `json:"sourceId"`
+	}
+	attach("", "").into(t, 201, &made)
+	if made.SourceID != known.ID {
+		t.Errorf("attached %s, want %s, which has the address", made.SourceID, known.ID)
+	}
+	attach("", `","timezone":"Europe/Oslo`).refused(t, 404, "NOT_FOUND", "ask your operator")
+	attach("", "?own").refused(t, 404, "NOT_FOUND", "ask your operator")
+
+	s.Commands.OrganizationSources = true
+	s.limit(t, organization.Limits{organization.LimitSourceAddressesPerDay: 2})
+	_, stranger := s.Organization(t, "Stranger")
+	attach(stranger, "?own").refused(t, 404, "NOT_FOUND", "feed not found")
+	attach("", "?own").into(t, 201, &made)
+	attach("", "").into(t, 201, &made)
+	attach("", "?second").refused(t, 429, "RATE_LIMITED", "limit sourceAddressesPerDay")
+	attach("", "").refused(t, 429, "RATE_LIMITED", "limit sourceAddressesPerDay")
+	head := apitest.Must(s.Store.Head(t.Context()))(t)
+	s.Await(t, head, sources.ReadModel.Name)
+	count := 0
+	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM sources.sources").Scan(&count); err != nil || count != 2 {
+		t.Errorf("%d sources, %v; want the operator's and one of the organization", count, err)
 	}
 }

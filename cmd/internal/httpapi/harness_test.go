@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,8 +25,10 @@ import (
 	"carillon/cmd/internal/openapi/contract"
 	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/wire"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
+	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/projections"
 )
 
 // server is a separate API for each test, on parts that all tests share.
@@ -44,9 +47,9 @@ var proxies = []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}
 // shared starts the parts: one node, one database, the read models, the dispatcher and the curation of feeds.
 var shared = suite.Fixture(func(tb testing.TB) *apitest.Fixture {
 	parts := apitest.Start(tb)
-	parts.Process(tb, func() eventstore.ProcessManager { return delivery.NewDispatcher(parts.Store, nil) })
-	parts.Process(tb, func() eventstore.ProcessManager {
-		return adapters.NewFeedCuration(parts.Store, parts.Commands, 0, parts.Log)
+	parts.Process(tb, func(*projections.Tables) eventstore.ProcessManager { return dispatching.New(parts.Store, nil) })
+	parts.Process(tb, func(tables *projections.Tables) eventstore.ProcessManager {
+		return adapters.NewFeedCuration(tables, parts.Store, parts.Commands, 0, parts.Log)
 	})
 	return parts
 })
@@ -65,7 +68,7 @@ func serve(t *testing.T) *server {
 func serveAlone(t *testing.T) *server {
 	t.Helper()
 	parts := apitest.Start(t)
-	parts.Process(t, func() eventstore.ProcessManager { return delivery.NewDispatcher(parts.Store, nil) })
+	parts.Process(t, func(*projections.Tables) eventstore.ProcessManager { return dispatching.New(parts.Store, nil) })
 	return serveOn(t, parts)
 }
 
@@ -81,17 +84,13 @@ func serveOn(t *testing.T, parts *apitest.Fixture) *server {
 func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	t.Helper()
 	deps := httpapi.Dependencies{
-		Commands: s.Commands,
-		Queries:  s.Queries,
-		Readers:  wire.Readers{Await: s.Patient},
-		Now:      time.Now,
-		Log:      s.Log,
-		Limiter:  adapters.NewCheckLimiter(s.Pool, time.Now),
-		Tester: delivery.Tester{
-			Facts:  s.Facts,
-			Sender: s.Sender,
-			Now:    time.Now,
-		},
+		Commands:       s.Commands,
+		Queries:        s.Queries,
+		Readers:        wire.Readers{Await: s.Patient},
+		Now:            time.Now,
+		Log:            s.Log,
+		Limiter:        adapters.NewCheckLimiter(s.Pool),
+		Tester:         sending.Tester{Facts: s.Facts, Sender: s.Sender, Now: time.Now},
 		Relay:          s.Relay,
 		Metrics:        prometheus.NewRegistry(),
 		TrustedProxies: proxies,
@@ -100,10 +99,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	if deps.Keys == nil {
 		deps.Keys = deps.Queries
 	}
-	var err error
-	if s.api, err = httpapi.New(deps); err != nil {
-		t.Fatal(err)
-	}
+	s.api = apitest.Must(httpapi.New(deps))(t)
 	s.contract = documented.Enforce(t, s.api)
 }
 
@@ -136,6 +132,39 @@ func (s *server) do(t *testing.T, in request) response {
 	return s.send(t, s.contract, in)
 }
 
+func (s *server) get(t *testing.T, path string) response {
+	t.Helper()
+	return s.sends(t, http.MethodGet, path, "")
+}
+
+func (s *server) delete(t *testing.T, path string) response {
+	return s.sends(t, http.MethodDelete, path, "")
+}
+
+func (s *server) post(t *testing.T, path, body string) response {
+	return s.sends(t, http.MethodPost, path, body)
+}
+
+func (s *server) put(t *testing.T, path, body string) response {
+	return s.sends(t, http.MethodPut, path, body)
+}
+
+func (s *server) patch(t *testing.T, path, body string) response {
+	return s.sends(t, http.MethodPatch, path, body)
+}
+
+func (s *server) sends(t *testing.T, method, path, body string) response {
+	t.Helper()
+	return s.do(t, request{method: method, path: path, body: body})
+}
+
+// as returns the server for the holder of another key.
+func (s *server) as(key string) *server {
+	other := *s
+	other.key = cmp.Or(key, s.key)
+	return &other
+}
+
 func (s *server) send(t *testing.T, to http.Handler, in request) response {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -155,8 +184,8 @@ func (s *server) request(t *testing.T, in request, body io.Reader) *http.Request
 	}
 	r := httptest.NewRequestWithContext(ctx, cmp.Or(in.method, http.MethodGet), in.path, body)
 	r.RemoteAddr = cmp.Or(in.peer, "127.0.0.1:40000")
-	if in.key != "none" {
-		r.Header.Set("Authorization", "Bearer "+cmp.Or(in.key, s.key))
+	if key := cmp.Or(in.key, s.key); key != "none" {
+		r.Header.Set("Authorization", "Bearer "+key)
 	}
 	if in.body != "" {
 		r.Header.Set("Content-Type", "application/json")
@@ -171,6 +200,14 @@ func (s *server) request(t *testing.T, in request, body io.Reader) *http.Request
 func (s *server) logged(t *testing.T) string {
 	t.Helper()
 	return s.Logged.String() + shared(t).Logged.String()
+}
+
+// wrote expects the types of the events of a stream.
+func (s *server) wrote(t *testing.T, stream string, want ...string) {
+	t.Helper()
+	if got := s.EventTypes(t, stream); !slices.Equal(got, want) {
+		t.Errorf("%s has %v, want %v", stream, got, want)
+	}
 }
 
 // problem is an error envelope.
@@ -194,10 +231,7 @@ func (r response) problem(t *testing.T) problem {
 // gone is a pool on an address without a Postgres.
 func gone(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), "postgres://unknown@127.0.0.1:1/nothing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := apitest.Must(pgxpool.New(t.Context(), "postgres://unknown@127.0.0.1:1/nothing"))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -211,6 +245,21 @@ func (r response) refused(t *testing.T, status int, code, message string) {
 	}
 }
 
+// refusedAs expects the error of a code, with the status that the code has.
+func (r response) refusedAs(t *testing.T, want [2]string) {
+	t.Helper()
+	status := map[string]int{"NOT_FOUND": 404, "ALREADY_EXISTS": 409, "CONFLICT": 409}[want[0]]
+	r.refused(t, cmp.Or(status, http.StatusBadRequest), want[0], want[1])
+}
+
+// done expects a success without data.
+func (r response) done(t *testing.T) {
+	t.Helper()
+	if r.status != http.StatusOK || r.body != `{"success":true}` {
+		t.Errorf("answered %d %s", r.status, r.body)
+	}
+}
+
 // blames expects the error of a bad request of the feed surface, whose details name a field.
 func (r response) blames(t *testing.T, field, message string) {
 	t.Helper()
@@ -218,6 +267,13 @@ func (r response) blames(t *testing.T, field, message string) {
 	if details := r.problem(t).Error.Details; details == nil || details.Field != field || details.Issue == "" {
 		t.Errorf("details = %+v, want those of %s: %s", details, field, r.body)
 	}
+}
+
+// into returns the data of an answer, which is a success with a status.
+func into[T any](t *testing.T, status int, r response) (data T) {
+	t.Helper()
+	r.into(t, status, &data)
+	return data
 }
 
 // into expects a success with a status, and reads its data.

@@ -3,13 +3,13 @@ package httpapi_test
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
 	"carillon/projections/destinations"
 )
@@ -26,12 +26,7 @@ func TestHostileAddressesByScope(t *testing.T) {
 	body := func(url string) string { return `{"name":"CRM","config":{"url":"` + url + `"}}` }
 	send := func(method, ref, key, body string, status int) (d destinationView) {
 		t.Helper()
-		s.do(t, request{
-			method: method,
-			path:   destinationsPath + "/" + ref,
-			key:    key,
-			body:   body,
-		}).into(t, status, &d)
+		s.as(key).sends(t, method, destinationsPath+"/"+ref, body).into(t, status, &d)
 		return d
 	}
 	send("PUT", "one", "", body(url), 201)
@@ -51,17 +46,13 @@ func TestHostileAddressesByScope(t *testing.T) {
 	var listed struct {
 		Items []destinationView `json:"items"`
 	}
-	s.do(t, request{method: "GET", path: destinationsPath, key: reader}).into(t, 200, &listed)
+	s.as(reader).get(t, destinationsPath).into(t, 200, &listed)
 	if len(listed.Items) != 2 || listed.Items[0].Config.URL != masked {
 		t.Errorf("listed %+v", listed)
 	}
 	for _, method := range []string{"PUT", "PATCH"} {
-		s.do(t, request{
-			method: method,
-			path:   destinationsPath + "/one",
-			key:    writer,
-			body:   body(masked),
-		}).refused(t, http.StatusBadRequest, "VALIDATION_FAILED", "config.url is masked")
+		s.as(writer).sends(t, method, destinationsPath+"/one", body(masked)).refused(t, 400, "VALIDATION_FAILED",
+			"config.url is masked")
 	}
 	if got := send("PATCH", "one", writer, `{"name":"Renamed"}`, 200); got.Config.URL != masked || got.Name != "Renamed" {
 		t.Errorf("renamed %+v", got)
@@ -87,26 +78,23 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"Authorization":"topsecret"}}}`
-	created := s.do(t, request{method: "PUT", path: destinationsPath + "/crm", body: body})
+	created := s.put(t, destinationsPath+"/crm", body)
 	created.into(t, http.StatusCreated, &destinationView{})
 	for _, moved := range []string{
 		"UPDATE destinations.destinations SET address = headers WHERE organization = $1",
 		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination " +
 			"AND d.organization = $1",
 	} {
-		if _, err := s.Pool.Exec(t.Context(), moved, s.org); err != nil {
-			t.Fatal(err)
-		}
+		apitest.Must(s.Pool.Exec(t.Context(), moved, s.org))(t)
 	}
-	var read destinationView
-	s.do(t, request{path: destinationsPath + "/crm"}).into(t, http.StatusOK, &read)
+	read := into[destinationView](t, http.StatusOK, s.get(t, destinationsPath+"/crm"))
 	if read.Config.URL != "unavailable" || len(read.Secrets) != 1 || read.Secrets[0].Secret != "unavailable" {
 		t.Errorf("opened in another field: %+v", read)
 	}
 	if read.Config.Headers["Authorization"] != "topsecret" {
 		t.Errorf("headers are %v: the test shows nothing", read.Config.Headers)
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/test"}).refused(t, http.StatusConflict, "CONFLICT", "")
+	s.post(t, destinationsPath+"/crm/test", "").refused(t, http.StatusConflict, "CONFLICT", "")
 }
 
 // TestDestinationWithLostKey is there for its owner. Nothing can be set that would have to be sealed before its secret
@@ -115,19 +103,14 @@ func TestDestinationWithLostKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	sealed := s.destination(t, "sealed").ID
-	if err := s.Commands.Vault.Shred(t.Context(), uuid.MustParse(sealed)); err != nil {
-		t.Fatal(err)
-	}
+	apitest.OK(t, s.Commands.Vault.Shred(t.Context(), uuid.MustParse(sealed)))
 	exposed := uuid.New()
-	position, err := s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream,
+	position := apitest.Must(s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream,
 		[]eventstore.Proposed{{
 			ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
 				`{"organization":%q,"externalId":"exposed","name":"Old","url":"https://127.0.0.1:1/hook/topsecret","headers":{},`+
 					`"debounceWindowSeconds":0,"at":"2026-01-02T03:04:05Z"}`, s.org),
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 	s.Await(t, position.Position, destinations.ReadModel.Name)
 	const moved = `"config":{"url":"https://127.0.0.1:1/hook/other"}`
 	for ref, recorded := range map[string][]string{
@@ -147,15 +130,12 @@ func TestDestinationWithLostKey(t *testing.T) {
 			send("PATCH", ref, `{"name":"Moved"}`).refused(t, http.StatusConflict, "CONFLICT", "rotate its secret")
 		}
 		stream := "destination-" + ref
-		if got := s.EventTypes(t, stream); !slices.Equal(got, recorded) {
-			t.Errorf("recorded %v, want %v", got, recorded)
-		}
+		s.wrote(t, stream, recorded...)
 		send("PATCH", ref, `{"status":"disabled"}`).into(t, http.StatusOK, &destinationView{})
-		s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, http.StatusOK,
+		s.post(t, destinationsPath+"/"+ref+"/secrets/rotate", "").into(t, http.StatusOK,
 			&struct{}{})
-		var changed destinationView
-		send("PATCH", ref, `{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`).into(t,
-			http.StatusOK, &changed)
+		changed := into[destinationView](t, http.StatusOK, send("PATCH", ref,
+			`{"name":"Moved","config":{"url":"https://127.0.0.1:1/hook/other","headers":{"X-A":"1"}}}`))
 		if changed.Config.URL != "https://127.0.0.1:1/hook/other" || changed.Name != "Moved" || changed.Status != "disabled" {
 			t.Errorf("after the rotation %+v", changed)
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/disclosure"
-	"carillon/command"
 	"carillon/eventstore"
 )
 
@@ -51,21 +50,12 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	full, fullID := s.scoped(t, "read", "write", "secrets")
 	var one, two, open destinationView
 	for name, into := range map[string]*destinationView{"one": &one, "two": &two} {
-		s.do(t, request{
-			method: "POST",
-			path:   destinationsPath,
-			key:    writer,
-			body:   body(name),
-		}).into(t, 201, into)
+		s.as(writer).post(t, destinationsPath, body(name)).into(t, 201, into)
 	}
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath,
-		key:    writer,
-		body:   `{"name":"open","config":{"url":"https://127.0.0.1:1/hook"}}`,
-	}).into(t, 201, &open)
+	s.as(writer).post(t, destinationsPath, `{"name":"open","config":{"url":"https://127.0.0.1:1/hook"}}`).into(t, 201,
+		&open)
 	get := func(key, path string) {
-		s.do(t, request{path: destinationsPath + path, key: key}).into(t, 200, &struct{}{})
+		s.as(key).get(t, destinationsPath+path).into(t, 200, &struct{}{})
 	}
 	get(writer, "")
 	get(writer, "/one")
@@ -104,19 +94,6 @@ func TestHostileReadingInFullIsOnRecord(t *testing.T) {
 	}
 	want(two.ID, by(readerID, "address"), by(readerID, "headers"), by(fullID, "address"), by(fullID, "headers"),
 		by(fullID, "secrets"))
-
-	// Another process, which has no memory of these, finds them on record.
-	other := command.Commands{Store: s.Store, Now: time.Now}
-	seen := command.Disclose{
-		Destination: uuid.MustParse(one.ID),
-		What:        []disclosure.Part{disclosure.Secrets, disclosure.Address},
-		Secrets:     []uuid.UUID{uuid.MustParse(one.Secrets[0].ID)},
-	}
-	if err := other.Disclose(t.Context(), command.Caller{Organization: s.org, Actor: "key:" + readerID},
-		seen); err != nil {
-		t.Error(err)
-	}
-	want(one.ID, by(readerID, "address"), by(readerID, "headers"), by(readerID, "secrets"))
 }
 
 // unrecorded is an event store that takes no disclosures.
@@ -137,18 +114,10 @@ func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 	s := serve(t)
 	writer, _ := s.scoped(t, "write", "read")
 	var made destinationView
-	s.do(t, request{
-		method: "POST",
-		path:   destinationsPath,
-		key:    writer,
-		body:   `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`,
-	}).into(t, 201, &made)
-	s.do(t, request{
-		method: "PUT",
-		path:   destinationsPath + "/stream",
-		key:    writer,
-		body:   `{"name":"x","config":{"url":"` + streamAddress + `","headers":{"X-Token":"topsecret"}}}`,
-	}).into(t, 201, &made)
+	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/services/topsecret"}}`
+	s.as(writer).post(t, destinationsPath, body).into(t, 201, &made)
+	s.as(writer).put(t, destinationsPath+"/stream",
+		`{"name":"x","config":{"url":"`+streamAddress+`","headers":{"X-Token":"topsecret"}}}`).into(t, 201, &made)
 	s.Commands.Store = unrecorded{s.Commands.Store}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -160,10 +129,10 @@ func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
 		t.Errorf("GET …/listen: %s", seen)
 	}
 	for _, path := range []string{"", "/" + made.ID, "/" + made.ID + "/secrets"} {
-		got := s.do(t, request{path: destinationsPath + path})
+		got := s.get(t, destinationsPath+path)
 		if got.status < 500 || strings.Contains(got.body, "topsecret") || strings.Contains(got.body, "whsec_") {
 			t.Errorf("GET %s: %d %s", path, got.status, got.body)
 		}
 	}
-	s.do(t, request{path: destinationsPath + "/" + made.ID, key: writer}).into(t, 200, &made) // with masks
+	s.as(writer).get(t, destinationsPath+"/"+made.ID).into(t, 200, &made) // with masks
 }

@@ -17,6 +17,7 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/projections/organizations"
 	"carillon/query"
@@ -74,14 +75,14 @@ func TestHostileKeyIsAskedForOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	keys, c := s.counting(t)
-	s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
+	s.as(madeUp(1)).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
 	// more than an address may ask for
 	s.flood(t, 2*burst, http.StatusUnauthorized, func(int) request { return request{key: madeUp(1)} })
 	if n := keys.times.Load(); n != 1 {
 		t.Errorf("one made-up key cost %d questions", n)
 	}
 	c.pass(time.Second)
-	s.do(t, request{path: "/feeds/events", key: madeUp(1)}).refused(t, 401, "UNAUTHORIZED", "Invalid")
+	s.as(madeUp(1)).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid")
 	if n := keys.times.Load(); n != 2 {
 		t.Errorf("a second later %d questions, want 2", n)
 	}
@@ -92,14 +93,14 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	keys, c := s.counting(t)
-	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any)) // from the same address
+	s.get(t, "/feeds/events").into(t, 200, new([]any)) // from the same address
 	later := s.IssueKey(t, s.org, nil)
 	s.flood(t, burst, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(i)} })
 	before := keys.times.Load()
 	s.flood(t, burst, http.StatusTooManyRequests, func(i int) request { return request{key: madeUp(burst + i)} })
 	for i := range 5 {
 		for _, path := range []string{"/feeds/events", "/events/types"} {
-			got := s.do(t, request{path: path, key: madeUp(burst + i)})
+			got := s.as(madeUp(burst+i)).get(t, path)
 			got.refused(t, 429, "RATE_LIMITED", "from this address")
 			if got.header.Get("Retry-After") != "1" {
 				t.Fatalf("Retry-After is %q", got.header.Get("Retry-After"))
@@ -109,7 +110,7 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	if n := keys.times.Load(); n != before {
 		t.Errorf("beyond the limit %d questions", n-before)
 	}
-	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+	s.get(t, "/feeds/events").into(t, 200, new([]any))
 	https := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.1, 192.0.2.77"}
 	s.do(t, request{
 		path:   "/feeds/events",
@@ -119,9 +120,9 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 	}).into(t, 200, new([]any))
 	c.pass(time.Second)
 	s.flood(t, rate, http.StatusUnauthorized, func(i int) request { return request{key: madeUp(10*burst + i)} })
-	s.do(t, request{path: "/feeds/events", key: madeUp(11 * burst)}).refused(t, 429, "RATE_LIMITED", "from this address")
+	s.as(madeUp(11*burst)).get(t, "/feeds/events").refused(t, 429, "RATE_LIMITED", "from this address")
 	c.pass(400 * time.Millisecond) // formerly valid keys are looked up, despite other callers at the address
-	s.do(t, request{path: "/feeds/events"}).into(t, 200, new([]any))
+	s.get(t, "/feeds/events").into(t, 200, new([]any))
 }
 
 // Whom a proxy names is believed of trusted proxies only.
@@ -151,12 +152,10 @@ func TestHostileAddressBehindProxies(t *testing.T) {
 		"an untrusted peer, with a new name": {"127.0.0.1:1", "192.0.2.10", 429},
 	} {
 		got := s.do(t, request{
-			path: "/feeds/events",
-			key:  madeUp(next),
-			peer: tt.peer,
-			header: map[string]string{
-				"X-Forwarded-Proto": "https", "X-Forwarded-For": tt.forwarded,
-			},
+			path:   "/feeds/events",
+			key:    madeUp(next),
+			peer:   tt.peer,
+			header: map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": tt.forwarded},
 		})
 		if next++; got.status != tt.status {
 			t.Errorf("%s: answered %d %s, want %d", name, got.status, got.body, tt.status)
@@ -170,20 +169,17 @@ func TestHostileQuestionBeforeTheKey(t *testing.T) {
 	s := serve(t)
 	_, c := s.counting(t)
 	key := credential.New(credential.APIKey)
-	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).refused(t, 401, "UNAUTHORIZED", "Invalid")
-	out, err := organization.Aggregate.Execute(t.Context(), s.Store, s.org,
+	s.as(key.Reveal()).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid")
+	out := apitest.Must(organization.Aggregate.Execute(t.Context(), s.Store, s.org,
 		organization.IssueKey{
 			KeyID:  key.ID,
 			Hash:   key.Hash(),
 			Scopes: organization.AllScopes(),
 			At:     c.now(),
-		}, organization.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}, organization.Options{}))(t)
 	s.Await(t, out.Position, organizations.ReadModel.Name)
 	c.pass(400 * time.Millisecond)
-	s.do(t, request{path: "/feeds/events", key: key.Reveal()}).into(t, 200, new([]any))
+	s.as(key.Reveal()).get(t, "/feeds/events").into(t, 200, new([]any))
 }
 
 // stuck is a Postgres that answers on request.
@@ -203,15 +199,12 @@ func TestHostileKeysShareQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		keys := &stuck{release: make(chan struct{})}
-		api, err := httpapi.New(httpapi.Dependencies{
+		api := apitest.Must(httpapi.New(httpapi.Dependencies{
 			Keys:    keys,
 			Now:     time.Now,
 			Log:     slog.New(slog.DiscardHandler),
 			Metrics: prometheus.NewRegistry(),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		var refused atomic.Int64
 		for i := range burst / 2 {
 			go func() {

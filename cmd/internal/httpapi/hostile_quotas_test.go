@@ -2,7 +2,6 @@ package httpapi_test
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,13 +16,10 @@ import (
 
 func (s *server) limit(t *testing.T, limits organization.Limits) {
 	t.Helper()
-	changed, err := s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed := apitest.Must(s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: s.org,
 		Limits:       limits,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s.Await(t, changed.Position, organizations.ReadModel.Name)
 }
 
@@ -40,18 +36,14 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	var feed, home struct {
 		ID string `json:"id"`
 	}
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).into(t, 201, &feed)
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).
-		into(t, 201, &home)
+	s.post(t, "/feeds/events", `{"name":"n","description":"d"}`).into(t, 201, &feed)
+	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"home",`)).into(t, 201, &home)
 	sources := make([]uuid.UUID, tries)
 	for i := range sources {
-		made, err := s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 			Type: "site",
 			URL:  fmt.Sprintf("https://example.org/%d", i),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		sources[i] = made.ID
 	}
 	for limit, tt := range map[string]struct {
@@ -60,7 +52,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	}{
 		"destinations": {"/events/destinations", "CONFLICT", func(int) string { return destinationBody(t, "") }},
 		"subscriptions": {"/events/destinations/home/subscriptions", "CONFLICT", func(int) string {
-			return `{"eventTypes":["*"],"scopeKind":"all"}`
+			return allOf
 		}},
 		"feeds": {"/feeds/events", "CONFLICT", func(int) string { return `{"name":"n","description":"d"}` }},
 		"sources": {"/feeds/events/" + feed.ID + "/sources", "CONFLICT", func(i int) string {
@@ -73,7 +65,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 			var trying sync.WaitGroup
 			for i := range tries {
 				trying.Go(func() {
-					got := s.do(t, request{method: "POST", path: tt.path, body: tt.body(i)})
+					got := s.post(t, tt.path, tt.body(i))
 					if got.status == 201 {
 						var one struct {
 							ID string `json:"id"`
@@ -91,16 +83,16 @@ func TestHostileNumbersOfThings(t *testing.T) {
 				t.Errorf("%d were made, want %d", made.Load(), most)
 			}
 			all.Range(func(id, _ any) bool {
-				s.do(t, request{method: "DELETE", path: tt.path + "/" + id.(string)}).into(t, 200, nil)
+				s.delete(t, tt.path+"/"+id.(string)).into(t, 200, nil)
 				return false
 			})
-			s.do(t, request{method: "POST", path: tt.path, body: tt.body(0)}).into(t, 201, new(any))
+			s.post(t, tt.path, tt.body(0)).into(t, 201, new(any))
 		})
 	}
 	// A limit that is lowered takes nothing away.
 	s.limit(t, organization.Limits{organization.LimitFeeds: 0})
-	s.do(t, request{path: "/feeds/events/" + feed.ID}).into(t, 200, new(any))
-	s.do(t, request{method: "POST", path: "/feeds/events", body: `{"name":"n","description":"d"}`}).refused(t, 409,
+	s.get(t, "/feeds/events/"+feed.ID).into(t, 200, new(any))
+	s.post(t, "/feeds/events", `{"name":"n","description":"d"}`).refused(t, 409,
 		"CONFLICT", "limit feeds: your organization may have 0")
 }
 
@@ -111,19 +103,14 @@ func TestHostilePatternsAndPins(t *testing.T) {
 	const tries = 12
 	s := serve(t)
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 10})
-	s.do(t, request{method: "POST", path: "/events/destinations", body: destinationBody(t, `"externalId":"home",`)}).
-		into(t, 201, new(any))
+	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"home",`)).into(t, 201, new(any))
 	path := "/events/destinations/home/subscriptions"
 	const full = "limit patternsAndPins: your organization may have 10"
 	var made atomic.Int64
 	var trying sync.WaitGroup
 	for i := range tries {
 		trying.Go(func() {
-			got := s.do(t, request{
-				method: "PUT",
-				path:   fmt.Sprintf("%s/s%d", path, i),
-				body:   `{"eventTypes":["news.*","event.*","*"],"scopeKind":"all"}`,
-			})
+			got := s.put(t, fmt.Sprintf("%s/s%d", path, i), `{"eventTypes":["news.*","event.*","*"],"scopeKind":"all"}`)
 			if got.status == 201 {
 				made.Add(1)
 				return
@@ -135,57 +122,12 @@ func TestHostilePatternsAndPins(t *testing.T) {
 	if made.Load() != 3 {
 		t.Errorf("%d were made, want 3 of 3 patterns each", made.Load())
 	}
-	s.do(t, request{method: "PUT", path: path + "/last", body: `{"eventTypes":["*"],"scopeKind":"all"}`}).into(t,
-		201, new(any))
+	s.put(t, path+"/last", allOf).into(t, 201, new(any))
 	more := request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*"]}`}
 	s.do(t, more).refused(t, 409, "CONFLICT", full)
-	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["news.*"]}`}).into(t, 200, new(any))
+	s.patch(t, path+"/last", `{"eventTypes":["news.*"]}`).into(t, 200, new(any))
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 11})
 	s.do(t, more).into(t, 200, new(any))
-	s.do(t, request{method: "PATCH", path: path + "/last", body: `{"eventTypes":["*","news.*","event.*"]}`}).refused(t,
+	s.patch(t, path+"/last", `{"eventTypes":["*","news.*","event.*"]}`).refused(t,
 		409, "CONFLICT", "limit patternsAndPins: your organization may have 11")
-}
-
-// A suspended organization's keys open nothing, and no one else's are touched; resumed, they work.
-func TestHostileOrganizationIsSuspended(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	_, other := s.Organization(t, "Another organization")
-	c := s.clock(t)
-	expect := func(status int) {
-		t.Helper()
-		c.pass(apitest.Patience) // cached keys are looked up again
-		for path := range map[string]bool{"/feeds/events": true, "/events/destinations": true} {
-			if got := s.do(t, request{path: path}); got.status != status {
-				t.Errorf("GET %s: %d %s, want %d", path, got.status, got.body, status)
-			}
-		}
-		s.do(t, request{path: "/feeds/events", key: other}).into(t, 200, new([]any))
-	}
-	expect(200)
-	changed, err := s.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
-		Organization: s.org,
-		Reason:       "unpaid",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Await(t, changed.Position, organizations.ReadModel.Name)
-	expect(401)
-	if changed, err = s.Commands.ResumeOrganization(t.Context(), apitest.Operator,
-		command.ResumeOrganization{Organization: s.org}); err != nil {
-		t.Fatal(err)
-	}
-	s.Await(t, changed.Position, organizations.ReadModel.Name)
-	expect(200)
-	if changed, err = s.Commands.DeleteOrganization(t.Context(), apitest.Operator,
-		command.DeleteOrganization{Organization: s.org}); err != nil {
-		t.Fatal(err)
-	}
-	s.Await(t, changed.Position, organizations.ReadModel.Name)
-	expect(401)
-	if types := strings.Join(s.EventTypes(t, "organization-"+s.org.String()), " "); !strings.HasSuffix(types,
-		"organization.deleted.v1") {
-		t.Errorf("events: %s", types)
-	}
 }

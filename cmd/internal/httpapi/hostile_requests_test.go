@@ -3,14 +3,21 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"carillon/cmd/internal/front"
+	"carillon/cmd/internal/httpapi/apitest"
 )
 
 // Requests that net/http would refuse in a line of text are answered like others: without a key, with 401.
@@ -18,10 +25,7 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	var lc net.ListenConfig
-	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := apitest.Must(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- front.Serve(ctx, listener, s.api, s.api.TooLarge(), nil, s.Log) }()
@@ -70,15 +74,10 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 func exchange(t *testing.T, to net.Addr, sent string) response {
 	t.Helper()
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(t.Context(), "tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := apitest.Must(dialer.DialContext(t.Context(), "tcp", to.String()))(t)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(conn, sent); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Must(io.WriteString(conn, sent))(t)
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -89,4 +88,220 @@ func exchange(t *testing.T, to net.Addr, sent string) response {
 		t.Fatal(err)
 	}
 	return response{status: answer.StatusCode, header: answer.Header, body: string(body)}
+}
+
+// stream is an open GET …/listen of a destination.
+type stream struct {
+	lines *bufio.Scanner
+	body  io.ReadCloser
+}
+
+// listen opens a stream, and returns when the server knows of it.
+func (s *server) listen(t *testing.T, destination, key string) stream {
+	t.Helper()
+	server := httptest.NewServer(s.api)
+	t.Cleanup(server.Close)
+	url := server.URL + destinationsPath + "/" + destination + "/listen"
+	in := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+	in.Header.Set("Authorization", "Bearer "+key)
+	got, err := server.Client().Do(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = got.Body.Close() })
+	lines := bufio.NewScanner(got.Body)
+	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
+		t.Fatalf("%d: %q, %v", got.StatusCode, lines.Text(), got.Header)
+	}
+	return stream{lines, got.Body}
+}
+
+// next returns the next server-sent event of a name, and "" when the stream has ended.
+func (s stream) next(name string) (id, data string) {
+	event := ""
+	for s.lines.Scan() {
+		field, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch {
+		case field == "event":
+			event = value
+		case event == name && field == "id":
+			id = value
+		case event == name && field == "data":
+			return id, value
+		}
+	}
+	return "", ""
+}
+
+// TestHostileNoRequestShowsSecrets: whatever a key without the scope secrets asks for, receives or gets back from a
+// receiver, it has no sealed value: no header, no part of the address, no signing secret.
+func TestHostileNoRequestShowsSecrets(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	weak, _ := s.scoped(t, "read", "write")
+	strong, strongID := s.scoped(t, "read", "write", "secrets")
+	const path, header, signing = destinationsPath + "/crm", "hunter2hunter2", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
+	var made destinationView
+	post := func(key, path, body string) response {
+		return s.as(key).post(t, path, body)
+	}
+	post(weak, destinationsPath, `{"name":"CRM","externalId":"crm","secret":"`+signing+`","config":{"url":"`+
+		streamAddress+`","headers":{"X-Token":"`+header+`","Accept":"`+header+`"}}}`).into(t, 201, &made)
+	// A test of a key is taken by another one's stream, whose program answers with the whole request.
+	taken := func(listener, tester string) (seen, answer string) {
+		open := s.listen(t, "crm", listener)
+		defer func() { _ = open.body.Close() }()
+		tested := make(chan string, 1)
+		go func() { tested <- post(tester, path+"/test", `{}`).body }()
+		id, seen := open.next("webhook")
+		back := apitest.Must(json.Marshal(map[string]any{"status": 500, "body": seen + signing, "headers": map[string]string{
+			"x-echo": seen,
+		}}))(t)
+		post(listener, path+"/listen/"+id, string(back))
+		return seen, <-tested
+	}
+	weakSeen, answer := taken(weak, weak)
+	shown := map[string]string{"the stream": weakSeen, "the answer to a test": answer}
+	if got := s.disclosed(t, made.ID); got != nil {
+		t.Errorf("masks are on record: %v", got)
+	}
+	strongSeen, answer := taken(strong, weak)
+	shown["the answer to a test, of one who knows"] = answer
+	if !strings.Contains(strongSeen, `"x-token":"`+header) || !strings.Contains(weakSeen, `"x-token":"…"`) ||
+		!strings.Contains(weakSeen, `"user-agent":"Carillon/test"`) {
+		t.Errorf("with the scope %s\nwithout %s", strongSeen, weakSeen)
+	}
+	if got := s.disclosed(t, made.ID); !slices.Equal(got, []string{"key:" + strongID + " headers"}) {
+		t.Errorf("on record: %v", got)
+	}
+	order := []string{"GET", "POST", "PATCH", "PUT", "DELETE"} // what removes comes last
+	for _, in := range slices.SortedStableFunc(slices.Values(surface), func(a, b request) int {
+		return slices.Index(order, a.method) - slices.Index(order, b.method)
+	}) {
+		if strings.HasSuffix(in.path, "/listen") || strings.HasSuffix(in.path, "/test") {
+			continue // above
+		}
+		in = fill(in, "{ref}", "crm")
+		in.key = weak
+		shown[in.method+" "+in.path] = s.do(t, in).body
+	}
+	for where, text := range shown {
+		for _, secret := range []string{header, strings.TrimPrefix(streamAddress, "https://listen.invalid/"), signing[6:]} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s shows %s: %s", where, secret, text)
+			}
+		}
+	}
+	if logged := s.logged(t); strings.Contains(logged, header) || strings.Contains(logged, signing[6:]) {
+		t.Error("the log shows a secret")
+	}
+}
+
+// held is a caller that reads an answer on request.
+type held struct {
+	*httptest.ResponseRecorder
+
+	began   chan<- struct{}
+	release <-chan struct{}
+	once    sync.Once
+}
+
+func (h *held) Write(body []byte) (int, error) {
+	h.once.Do(func() { h.began <- struct{}{}; <-h.release })
+	return h.ResponseRecorder.Write(body)
+}
+
+// Callers that don't read hold up their own organization, and no other; and that one goes on when they are gone.
+func TestHostileReadersHoldUpThemselves(t *testing.T) {
+	t.Parallel()
+	const inProgress = 64
+	s := serve(t)
+	_, other := s.Organization(t, "Another organization")
+	began, release := make(chan struct{}), make(chan struct{})
+	ask := func(key string) *http.Request {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/feeds/events", http.NoBody)
+		r.RemoteAddr = "127.0.0.1:40000"
+		r.Header.Set("Authorization", "Bearer "+key)
+		return r
+	}
+	var asking sync.WaitGroup
+	for range inProgress {
+		asking.Go(func() {
+			s.api.ServeHTTP(&held{ResponseRecorder: httptest.NewRecorder(), began: began, release: release}, ask(s.key))
+		})
+	}
+	for range inProgress {
+		select {
+		case <-began:
+		case <-time.After(apitest.Patience):
+			t.Fatal("not all requests have begun")
+		}
+	}
+	s.as(other).get(t, "/feeds/events").into(t, 200, new([]any))
+	got := s.get(t, "/feeds/events")
+	got.refused(t, 429, "RATE_LIMITED", "limit requestsUnderWay: 64")
+	if got.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+	close(release)
+	asking.Wait()
+	s.get(t, "/feeds/events").into(t, 200, new([]any))
+}
+
+// slow is a body that is sent on request.
+type slow struct {
+	io.Reader
+
+	began   chan<- struct{}
+	release <-chan struct{}
+	once    sync.Once
+}
+
+func (s *slow) Read(p []byte) (int, error) {
+	s.once.Do(func() { s.began <- struct{}{}; <-s.release })
+	return s.Reader.Read(p)
+}
+
+// Slow bodies delay nothing, not even in their own organization; their requests are executed in turn.
+func TestSlowBodiesDelayNothing(t *testing.T) {
+	t.Parallel()
+	const more = 100 // than may be in progress
+	s := serve(t)
+	began, release := make(chan struct{}, more), make(chan struct{})
+	var asking sync.WaitGroup
+	goOn := sync.OnceFunc(func() { close(release) })
+	defer asking.Wait()
+	defer goOn()
+	answers := make(chan int, more)
+	for i := range more {
+		asking.Go(func() {
+			text := fmt.Sprintf(`{"name":"%d","description":"d"}`, i)
+			body := &slow{Reader: strings.NewReader(text), began: began, release: release}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/feeds/events", body)
+			r.RemoteAddr = "127.0.0.1:40000"
+			r.Header.Set("Authorization", "Bearer "+s.key)
+			r.Header.Set("Content-Type", "application/json")
+			if i%2 == 0 {
+				r.ContentLength = int64(len(text))
+			}
+			w := httptest.NewRecorder()
+			s.api.ServeHTTP(w, r)
+			answers <- w.Code
+		})
+	}
+	for range more {
+		select {
+		case <-began:
+		case <-time.After(apitest.Patience):
+			t.Fatal("not all bodies are being read")
+		}
+	}
+	s.get(t, "/feeds/events").into(t, 200, new([]any))
+	s.post(t, "/feeds/events", `{"name":"quick","description":"d"}`).into(t, 201, new(any))
+	goOn()
+	for range more {
+		if status := <-answers; status != 201 {
+			t.Errorf("a slow body was answered %d", status)
+		}
+	}
 }

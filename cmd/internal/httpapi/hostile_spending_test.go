@@ -59,7 +59,7 @@ func TestHostileWritesOfADay(t *testing.T) {
 	t.Parallel()
 	const most, tries = 4, 12
 	s := serve(t)
-	s.api.Writes = &adapters.Writes{Quotas: s.quotas(t)}
+	s.api.Writes = adapters.NewWrites(s.Pool, nil)
 	s.limit(t, organization.Limits{organization.LimitWritesPerDay: most})
 	create := func(i int) request {
 		return request{method: "POST", path: feedsPath, body: `{"name":"` + strconv.Itoa(i) + `","description":"d"}`}
@@ -72,7 +72,7 @@ func TestHostileWritesOfADay(t *testing.T) {
 	if wait, err := strconv.Atoi(refused.header.Get("Retry-After")); err != nil || wait < 1 || wait > 24*60*60 {
 		t.Errorf("Retry-After: %q", refused.header.Get("Retry-After"))
 	}
-	s.do(t, request{path: feedsPath}).into(t, 200, new(any))
+	s.get(t, feedsPath).into(t, 200, new(any))
 }
 
 // A backfill that makes nothing costs what it goes through, and waits for the one before.
@@ -119,21 +119,16 @@ func TestHostileBackfillsOfNothing(t *testing.T) {
 // quotas returns those of another process.
 func (s *server) quotas(t *testing.T) *adapters.Quotas {
 	t.Helper()
-	return &adapters.Quotas{
-		Pool:  s.Pool,
-		Locks: pgtest.Locks(t, s.Pool),
-		Now:   time.Now,
-		Log:   s.Log,
-	}
+	return &adapters.Quotas{Pool: s.Pool, Locks: pgtest.Locks(t, s.Pool), Log: s.Log}
 }
 
-// unsettled are quotas of a process that dies once it has recorded what it claimed room for.
-type unsettled struct{ command.Quotas }
+// unconfirmed are quotas of a process that dies once it has recorded what it claimed room for.
+type unconfirmed struct{ command.Quotas }
 
-// Settle implements command.Quotas.
-func (unsettled) Settle(context.Context, uuid.UUID, eventstore.Position) {}
+// Confirm implements command.Quotas.
+func (unconfirmed) Confirm(context.Context, uuid.UUID, eventstore.Position) {}
 
-// A replay that the read model shows before its claim is settled is counted once.
+// A replay that the read model shows before its claim is confirmed is counted once.
 func TestHostileReplaysAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
@@ -144,17 +139,13 @@ func TestHostileReplaysAreCountedOnce(t *testing.T) {
 		s.happens(t, done[i], s.attempt(t, crm.ID, 1, 200, ""))
 	}
 	s.limit(t, organization.Limits{organization.LimitRedeliveries: 2})
-	s.Commands.Quotas = unsettled{s.Commands.Quotas}
+	s.Commands.Quotas = unconfirmed{s.Commands.Quotas}
 	replay := func(i int) response {
-		return s.do(t, request{method: "POST", path: "/events/deliveries/" + done[i] + "/replay"})
+		return s.post(t, "/events/deliveries/"+done[i]+"/replay", "")
 	}
 	for i := range 2 {
 		replay(i).into(t, 202, new(any))
-		ctx, cancel := context.WithTimeout(t.Context(), apitest.Patience)
-		defer cancel()
-		if err := s.Progress.Settle(ctx, s.Store, deliveries.ReadModel); err != nil {
-			t.Fatal(err)
-		}
+		s.Newest(t, deliveries.ReadModel)
 	}
 	replay(2).refused(t, 409, "CONFLICT", "limit redeliveries: ")
 }
@@ -197,7 +188,7 @@ func TestHostileRedeliveries(t *testing.T) {
 	var list struct {
 		Items []any `json:"items"`
 	}
-	s.do(t, request{path: destinationsPath + "/" + late.ID + "/deliveries"}).into(t, 200, &list)
+	s.get(t, destinationsPath+"/"+late.ID+"/deliveries").into(t, 200, &list)
 	if len(list.Items) != 0 {
 		t.Errorf("%d deliveries were made", len(list.Items))
 	}

@@ -108,7 +108,7 @@ func TestRangeRules(t *testing.T) {
 		}
 		from, to, blamed := wantedRange(now, since, until)
 		for _, version := range []string{"", "/v0"} {
-			got := s.do(t, request{path: version + path + "/items?" + q.Encode()})
+			got := s.get(t, version+path+"/items?"+q.Encode())
 			if blamed != nil {
 				if got.status != http.StatusBadRequest {
 					r.Fatalf("%s at %s is answered %d %.300s, want 400 for %v", q.Encode(), now, got.status, got.body, blamed)

@@ -6,11 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/item"
+	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/query"
 )
 
 // concert is everything that a source can say of an event which takes place on two days. Those of other tests take
@@ -70,16 +74,13 @@ func (s *server) happening(title string) uuid.UUID { return happening.DeriveID(s
 // observe records what a source shows.
 func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Details) {
 	t.Helper()
-	_, err := happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
+	apitest.Must(happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
 		SourceID: source,
 		Key:      details.Title,
 		Details:  details,
 		Source:   happening.Block{Type: "site", URL: "https://example.org/events"},
 		At:       time.Now().UTC().Truncate(time.Microsecond),
-	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, happening.Options{Metadata: eventstore.Metadata{Actor: "collector"}}))(t)
 }
 
 type itemsPage struct {
@@ -127,7 +128,7 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 	path += "/items"
 	var page itemsPage
 	apitest.Eventually(t, "the items are in the feed", func() bool {
-		s.do(t, request{path: path}).into(t, 200, &page)
+		s.get(t, path).into(t, 200, &page)
 		return page.Total == 3
 	})
 	if got := page.titles(); !slices.Equal(got, []string{"First", "Bare", "Third"}) {
@@ -147,15 +148,124 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 		"?status=completed": {"", false},
 		"?until=" + soon.AddDate(0, 0, 3).Format(time.RFC3339): {"First Bare", false},
 	} {
-		s.do(t, request{path: path + query}).into(t, 200, &page)
+		s.get(t, path+query).into(t, 200, &page)
 		if got := strings.Join(page.titles(), " "); got != want.titles || page.Pagination.HasMore != want.more {
 			t.Errorf("%s: %s, more %v", query, got, page.Pagination.HasMore)
 		}
 	}
-	s.do(t, request{path: path + "?include=source&orderBy=created"}).into(t, 200, &page)
+	s.get(t, path+"?include=source&orderBy=created").into(t, 200, &page)
 	for _, item := range page.Items {
 		if item.Source["type"] != "site" || item.Source["url"] != "https://example.org/events" || len(item.Source) != 2 {
 			t.Errorf("source block of %s: %v", item.Title, item.Source)
 		}
+	}
+}
+
+// An item is scored for its feed, again when the feed is renamed or the item revised, in the current shape alone;
+// another organization's feed of the same source scores it for itself. Switched off, nothing is shown.
+func TestRelevanceScore(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	source, soon := s.site(t), tomorrow()
+	s.observe(t, source, bare("An evening of jazz", happening.Scheduled, soon))
+	made := into[feedView](t, 201, s.post(t, feedsPath, `{"name":"Jazz nights","description":"What is on"}`))
+	mine := feedsPath + "/" + made.ID
+	s.attach(t, mine, source)
+	id := s.items(t, mine, 1)["An evening of jazz"]
+	expect := func(relevant bool) {
+		t.Helper()
+		page := into[struct {
+			Items []struct {
+				RelevanceScore *float64 `json:"relevanceScore"`
+			} `json:"items"`
+		}](t, 200, s.get(t, mine+"/items"))
+		if got := page.Items[0].RelevanceScore; got == nil || *got > 1 || (*got > 0) != relevant {
+			t.Errorf("relevant: %t, relevanceScore is %v", relevant, got)
+		}
+	}
+	expect(true)
+	s.patch(t, mine, `{"name":"Readings"}`).into(t, 200, new(any))
+	expect(false)
+	if shown := s.get(t, mine+"/items/"+id); !strings.Contains(shown.body, `"relevanceScore":0`) {
+		t.Errorf("one item: %s", shown.body)
+	}
+	if legacy := s.get(t, "/v0"+mine+"/items"); !strings.Contains(legacy.body, id) ||
+		strings.Contains(legacy.body, "relevance") {
+		t.Errorf("legacy shape: %s", legacy.body)
+	}
+	s.rewire(t, func(d *httpapi.Dependencies) { d.Queries = &query.Queries{Pool: s.Pool, WithoutRelevance: true} })
+	for _, path := range []string{mine + "/items", mine + "/items/" + id} {
+		if off := s.get(t, path); !strings.Contains(off.body, id) || strings.Contains(off.body, "relevance") {
+			t.Errorf("switched off: %s", off.body)
+		}
+	}
+}
+
+func TestFeedbackIsAdditive(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	w := s.filledFeed(t)
+	reader := s.share(t, w.feed)
+	path, id := feedsPath+"/"+w.feed, w.item
+	longest := strings.Repeat("é", 5000)
+	given := []struct{ key, body, rating, comment string }{
+		{"", `{"rating":"positive"}`, "positive", ""},
+		{"", `{"rating":"positive"}`, "positive", ""}, // the same again is another
+		{"", `{"rating":"negative","comment":"Too loud"}`, "negative", "Too loud"},
+		{reader, `{"rating":"neutral","comment":"` + longest + `"}`, "neutral", longest},
+	}
+	type opinion struct{ ID, Rating, Comment string }
+	var want, recorded []opinion
+	for _, in := range given {
+		data := into[map[string]string](t, 200, s.as(in.key).post(t, path+"/items/"+id+"/feedback", in.body))
+		if len(data) != 1 || uuid.Validate(data["id"]) != nil {
+			t.Errorf("data = %v", data)
+		}
+		want = append(want, opinion{data["id"], in.rating, in.comment})
+	}
+	organizations := map[uuid.UUID]bool{}
+	for e, err := range s.Store.Read(t.Context(), "item-"+id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := apitest.Must(item.Events.Decode(&e))(t)
+		f := event.(item.FeedbackGiven)
+		recorded = append(recorded, opinion{f.FeedbackID.String(), f.Rating, f.Comment})
+		organizations[f.Organization] = true
+	}
+	if diff := cmp.Diff(want, recorded); diff != "" || len(organizations) != 2 || !organizations[s.org] {
+		t.Errorf("recorded by %v (-want +got):\n%s", organizations, diff)
+	}
+}
+
+func TestFeedbackIsRefused(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	w := s.filledFeed(t)
+	_, empty := s.eventFeed(t)
+	path, id := feedsPath+"/"+w.feed, w.item
+	for body, want := range map[string][2]string{
+		`{}`:                 {"rating", "is required"},
+		`{"rating":"great"}`: {"rating", "must be one of positive, negative, neutral"},
+		`{"rating":5}`:       {"rating", "must be a string, not a number"},
+		`{"rating":"neutral","comment":"` + strings.Repeat("é", 5001) + `"}`: {"comment",
+			"must have at most 5000 characters"},
+		`{"rating":"neutral","comment":"` + strings.Repeat(" ", 5001) + `"}`: {"comment",
+			"must have at most 5000 characters"},
+		`{"rating":"neutral","comment":"\u0000"}`: {"comment", "must not contain"},
+		`{"rating":"neutral","stars":5}`:          {"stars", "is not a known field"},
+	} {
+		s.post(t, path+"/items/"+id+"/feedback", body).blames(t, want[0], want[1])
+	}
+	for at, field := range map[string]string{
+		path + "/items/7/feedback": "itemId", feedsPath + "/7/items/" + id + "/feedback": "feedId",
+	} {
+		s.post(t, at, `{"rating":"neutral"}`).refused(t, 400, "BAD_REQUEST", field+" must be a UUID")
+	}
+	for _, of := range []string{path + "/items/" + uuid.NewString(), empty + "/items/" + id} {
+		s.post(t, of+"/feedback", `{"rating":"neutral"}`).refused(t, 404, "NOT_FOUND", "item not found")
+	}
+	if events := s.EventTypes(t, "item-"+id); len(events) != 1 {
+		t.Errorf("refused requests recorded %v", events)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"carillon/cmd/internal/wire"
 	"carillon/command/credential"
 	"carillon/eventstore/panics"
@@ -33,8 +35,8 @@ type keyring struct {
 	now   func() time.Time
 	known *wire.Credentials
 
-	held    *wire.Recent[string, heldKey]   // keys that were valid when Postgres was asked last
-	unknown *wire.Recent[string, time.Time] // invalid keys, and until when that is assumed
+	held    *lru.Cache[string, heldKey]   // keys that were valid when Postgres was asked last
+	unknown *lru.Cache[string, time.Time] // invalid keys, and until when that is assumed
 
 	mu     sync.Mutex
 	next   *question // the waiting callers of the next question; nil if there are none
@@ -161,10 +163,10 @@ func (k *keyring) answer(q *question) {
 // keep remembers an answer from the time at which the request began, when it may have been younger than it is.
 func (k *keyring) keep(id string, key query.Key, valid bool, now time.Time) {
 	if !valid {
-		k.held.Forget(id)
-		k.unknown.Set(id, now.Add(keyTTL))
+		k.held.Remove(id)
+		k.unknown.Add(id, now.Add(keyTTL))
 		return
 	}
-	k.unknown.Forget(id)
-	k.held.Set(id, heldKey{Key: key, until: now.Add(keyTTL)})
+	k.unknown.Remove(id)
+	k.held.Add(id, heldKey{Key: key, until: now.Add(keyTTL)})
 }

@@ -27,7 +27,7 @@ func TestListenRefusals(t *testing.T) {
 		"short":  "https://listen.invalid/stream/x",
 	} {
 		body := `{"name":"x","config":{"url":"` + url + `"}}`
-		s.do(t, request{method: "PUT", path: destinationsPath + "/" + name, body: body}).into(t, 201, nil)
+		s.put(t, destinationsPath+"/"+name, body).into(t, 201, nil)
 	}
 	for _, tt := range []struct {
 		in            request
@@ -53,7 +53,7 @@ func TestListenRefusals(t *testing.T) {
 		s.do(t, tt.in).refused(t, tt.status, tt.code, tt.message)
 	}
 	other := serve(t)
-	other.do(t, request{method: "GET", path: destinationsPath + "/stream/listen"}).refused(t, 404, "NOT_FOUND", "")
+	other.get(t, destinationsPath+"/stream/listen").refused(t, 404, "NOT_FOUND", "")
 }
 
 // TestListenEndsWithItsKey revokes the key of a stream that is open.
@@ -61,15 +61,12 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
-	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil)
+	s.put(t, destinationsPath+"/stream", body).into(t, 201, nil)
 	open := s.listen(t, "stream", s.key)
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
 	_, keyID, _ := strings.Cut(s.key, "_")
 	keyID, _, _ = strings.Cut(keyID, "_")
-	changed, err := s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID})
-	if err != nil {
-		t.Fatal(err)
-	}
+	changed := apitest.Must(s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID}))(t)
 	s.Progress.Await(t.Context(), changed.Position, organizations.ReadModel.Name)
 	if _, data := open.next("webhook"); data != "" {
 		t.Errorf("after the end of its key: %s", data)
@@ -81,8 +78,7 @@ func TestListenShowsItsDestination(t *testing.T) {
 	t.Parallel()
 	s := serve(t)
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
-	var made destinationView
-	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, &made)
+	made := into[destinationView](t, 201, s.put(t, destinationsPath+"/stream", body))
 	one := s.listen(t, "stream", s.key)
 	said := func(open stream, want string) {
 		t.Helper()
@@ -91,21 +87,16 @@ func TestListenShowsItsDestination(t *testing.T) {
 		}
 	}
 	patch := func(body string) {
-		s.do(t, request{method: "PATCH", path: destinationsPath + "/" + made.ID, body: body}).into(t, 200, &made)
+		s.patch(t, destinationsPath+"/"+made.ID, body).into(t, 200, &made)
 	}
 	patch(`{"status":"disabled"}`)
 	said(one, `{"status":"disabled","statusReason":null}`)
 	patch(`{"status":"enabled"}`)
 	said(one, `{"status":"enabled","statusReason":null}`)
-	state, err := destination.Aggregate.Load(t.Context(), s.Store, uuid.MustParse(made.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := apitest.Must(destination.Aggregate.Load(t.Context(), s.Store, uuid.MustParse(made.ID)))(t)
 	failed := destination.AutoDisable{Switches: state.State.Switches, Reason: "3 failures", At: time.Now()}
-	if _, err := destination.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), failed,
-		destination.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Must(destination.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), failed,
+		destination.Options{}))(t)
 	said(one, `{"status":"auto_disabled","statusReason":"3 failures"}`)
 	other := s.listen(t, "stream", s.key)
 	said(other, `{"status":"auto_disabled","statusReason":"3 failures"}`)
@@ -116,8 +107,8 @@ func TestListenShowsItsDestination(t *testing.T) {
 		t.Errorf("after the end: %s", one.lines.Text())
 	}
 	third := s.listen(t, "stream", s.key)
-	s.do(t, request{method: "DELETE", path: destinationsPath + "/stream"}).into(t, 200, nil)
-	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil) // another one
+	s.delete(t, destinationsPath+"/stream").into(t, 200, nil)
+	s.put(t, destinationsPath+"/stream", body).into(t, 201, nil) // another one
 	said(third, `{"status":"auto_disabled","statusReason":"3 failures"}`)
 	said(third, `{"status":"deleted","statusReason":null}`)
 }
@@ -128,22 +119,16 @@ func TestListenBoundsStreams(t *testing.T) {
 	s, other := serve(t), serve(t)
 	const maxStreams = 16
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
-	s.do(t, request{method: "PUT", path: destinationsPath + "/stream", body: body}).into(t, 201, nil)
+	s.put(t, destinationsPath+"/stream", body).into(t, 201, nil)
 	refusals := 0
 	s.Relay.Refused = func(organization.Limit) { refusals++ }
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
 	open := func() *http.Response {
 		url := server.URL + destinationsPath + "/stream/listen"
-		in, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 		in.Header.Set("Authorization", "Bearer "+s.key)
-		stream, err := server.Client().Do(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := apitest.Must(server.Client().Do(in))(t)
 		t.Cleanup(func() { _ = stream.Body.Close() })
 		return stream
 	}

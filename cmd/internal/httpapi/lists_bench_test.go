@@ -40,7 +40,7 @@ const connections = 16
 // together.
 func BenchmarkItemLists(b *testing.B) {
 	parts := apitest.Start(b)
-	api, err := httpapi.New(httpapi.Dependencies{
+	api := apitest.Must(httpapi.New(httpapi.Dependencies{
 		Commands: parts.Commands,
 		Queries:  parts.Queries,
 		Keys:     parts.Queries,
@@ -48,25 +48,18 @@ func BenchmarkItemLists(b *testing.B) {
 		Now:      time.Now,
 		Log:      slog.New(slog.DiscardHandler),
 		Metrics:  prometheus.NewRegistry(),
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))(b)
 	org, key := parts.Organization(b, "Town hall")
 	log := projecttest.On(b, parts.Pool, feeds.ReadModel, items.ReadModel)
-	small, large := fill(b, log, org, 1_000), fill(b, log, org, 100_000)
-	if _, err := parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"); err != nil {
-		b.Fatal(err)
-	}
+	small, large := largeFeed(b, log, org, 1_000), largeFeed(b, log, org, 100_000)
+	apitest.Must(parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"))(b)
 	listed := httptest.NewServer(api)
 	b.Cleanup(listed.Close)
 	path := func(feed uuid.UUID, query string) string {
 		return fmt.Sprintf("%s/feeds/events/%s/items?limit=20%s", listed.URL, feed, query)
 	}
 	var answer bytes.Buffer
-	if err := get(http.DefaultClient, path(large, ""), key, &answer); err != nil {
-		b.Fatal(err)
-	}
+	apitest.OK(b, get(http.DefaultClient, path(large, ""), key, &answer))
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i
 			ON i.id = o.item_id
@@ -173,10 +166,8 @@ func get(client *http.Client, url, key string, into io.Writer) error {
 func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int) {
 	b.Helper()
 	var body strings.Builder
-	if err := get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
-		&body); err != nil {
-		b.Fatal(err)
-	}
+	apitest.OK(b, get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
+		&body))
 	_, rest, _ := strings.Cut(body.String(), `"total":`)
 	if _, err := fmt.Sscan(rest, &n); err != nil || n < 100 {
 		b.Fatalf("total %d, %v", n, err)
@@ -184,9 +175,9 @@ func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int)
 	return n
 }
 
-// fill makes a feed of n items with ten occurrences each, from 30 days ago to 70 days ahead. One in a hundred is
+// largeFeed makes a feed of n items with ten occurrences each, from 30 days ago to 70 days ahead. One in a hundred is
 // cancelled, one in a thousand postponed, those at the end of the list.
-func fill(b *testing.B, log *projecttest.Log, org uuid.UUID, size int) uuid.UUID {
+func largeFeed(b *testing.B, log *projecttest.Log, org uuid.UUID, size int) uuid.UUID {
 	b.Helper()
 	id, source, now := uuid.New(), uuid.New(), time.Now().UTC().Truncate(time.Minute)
 	projecttest.Stream(log, feed.Aggregate, id, now)(

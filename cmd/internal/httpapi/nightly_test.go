@@ -19,7 +19,7 @@ func TestBackfillOfTheCap(t *testing.T) {
 		EventsScanned     int `json:"eventsScanned"`
 		DeliveriesCreated int `json:"deliveriesCreated"`
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/backfill", body: backfillOfMany}).into(t, 200, &done)
+	s.post(t, destinationsPath+"/crm/backfill", backfillOfMany).into(t, 200, &done)
 	if done.EventsScanned != 10_000 || done.DeliveriesCreated != 10_000 {
 		t.Errorf("backfill of exactly the cap = %+v", done)
 	}
@@ -29,7 +29,7 @@ func TestBackfillOfTheCap(t *testing.T) {
 func TestNodeGone(t *testing.T) {
 	t.Parallel()
 	s := serveAlone(t)
-	s.do(t, request{path: feedsPath}).into(t, 200, new(any))
+	s.get(t, feedsPath).into(t, 200, new(any))
 	s.StopStore()
 	for _, in := range []request{
 		{method: "POST", path: feedsPath, body: `{"name":"x","description":"y"}`},
@@ -37,7 +37,7 @@ func TestNodeGone(t *testing.T) {
 	} {
 		s.do(t, in).refused(t, 503, "SERVICE_UNAVAILABLE", "try it again")
 	}
-	s.do(t, request{path: feedsPath}).into(t, 200, new(any))
+	s.get(t, feedsPath).into(t, 200, new(any))
 	if !strings.Contains(s.Logged.String(), "level=WARN") {
 		t.Error("the operator hears nothing of it")
 	}

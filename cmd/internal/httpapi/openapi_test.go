@@ -1,75 +1,66 @@
 package httpapi_test
 
 import (
-	"fmt"
+	"bytes"
+	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"carillon/aggregates/delivery"
-	"carillon/projections/deliveries/deliverystate"
+	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/httpapi"
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command"
+	"carillon/command/catalog"
+	"carillon/command/webhook"
+	"carillon/projections/sources"
 )
 
 // The document describes every route, and no route that there isn't.
 func TestDocumentAndRouterAgree(t *testing.T) {
 	t.Parallel()
-	s := serve(t)
-	var routed, described []string
-	err := chi.Walk(s.api.Routes(),
-		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-			if route != "/docs/*" { // the playground's own files
-				routed = append(routed, method+" "+route)
-			}
-			return nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, item := range documented.Document(t).Paths.Map() {
-		for method, operation := range item.Operations() {
-			described = append(described, method+" "+path)
-			if operation.OperationID == "" || operation.Summary == "" || len(operation.Tags) != 1 {
-				t.Errorf("%s %s needs an operationId, a summary and a tag", method, path)
-			}
-			if !strings.HasPrefix(path, "/docs") && path != "/openapi.json" && operation.Responses.Value("401") == nil {
-				t.Errorf("%s %s does not document 401", method, path)
-			}
-		}
-	}
-	slices.Sort(routed)
-	slices.Sort(described)
-	for _, route := range routed {
-		if !slices.Contains(described, route) {
-			t.Errorf("%s is a route and not documented", route)
-		}
-	}
-	for _, route := range described {
-		if !slices.Contains(routed, route) {
-			t.Errorf("%s is documented and no route", route)
-		}
-	}
+	documented.CheckRoutes(t, serve(t).api.Routes(), "/docs/*")
 }
 
 // The document's lists are those that the program declares.
 func TestDocumentListsWhatIsDeclared(t *testing.T) {
 	t.Parallel()
-	failures := make([]delivery.Failure, len(delivery.Failures))
-	for i, declared := range delivery.Failures {
-		failures[i] = declared.Failure
+	documented.CheckLists(t, nil, apitest.Lists()...)
+}
+
+func TestNoRouteFailsAtHostileValues(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	feed, _ := s.eventFeed(t)
+	known := map[string]string{
+		"ref":    s.subscribed(t, "crm").ID,
+		"subRef": "all",
+		"feedId": feed.ID,
+		"id":     feed.ID,
 	}
-	for schema, want := range map[string]string{
-		"FailureReason":  fmt.Sprint(failures),
-		"DeliveryStatus": fmt.Sprint(deliverystate.Statuses()),
-		"DeliveryState":  fmt.Sprint(deliverystate.States()),
-		"DeliveryFilter": fmt.Sprint(deliverystate.Names()),
-		"DeliveryReason": fmt.Sprint(deliverystate.Reasons()),
-	} {
-		if got := fmt.Sprint(documented.Document(t).Components.Schemas[schema].Value.Enum); got != want {
-			t.Errorf("%s lists %v, and %v are declared", schema, got, want)
-		}
+	documented.Walk(t, known, func(method, path, body string) int {
+		return s.do(t, request{method: method, path: path, body: body}).status
+	})
+}
+
+// TestHealth: who divides requests among servers needs no key and no TLS, and learns of a stop.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	ending, stop := context.WithCancel(t.Context())
+	s.rewire(t, func(d *httpapi.Dependencies) { d.Ending = func() context.Context { return ending } })
+	if got := s.as("none").get(t, "/healthz"); got.status != 200 || got.body != "ok\n" {
+		t.Errorf("answered %d %q", got.status, got.body)
+	}
+	stop()
+	if got := s.as("none").get(t, "/healthz"); got.status != 503 || got.body != "stopping\n" {
+		t.Errorf("a server that stops answered %d %q", got.status, got.body)
 	}
 }
 
@@ -85,7 +76,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 		"/docs/swagger-ui-bundle.js": "",
 		"/docs/swagger-ui.css":       "",
 	} {
-		got := s.do(t, request{path: path, key: "none"})
+		got := s.as("none").get(t, path)
 		if got.status != http.StatusOK || !strings.Contains(got.body, want) {
 			t.Errorf("GET %s: %d, without %q", path, got.status, want)
 		}
@@ -123,7 +114,138 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 			delete(header, "If-None-Match")
 		}
 	}
-	if got := s.do(t, request{path: "/docs/none.js", key: "none"}); got.status != http.StatusNotFound {
+	if got := s.as("none").get(t, "/docs/none.js"); got.status != http.StatusNotFound {
 		t.Errorf("GET /docs/none.js: %d", got.status)
+	}
+}
+
+// Each type of the catalog and each notice is a webhook of the document, and sent events match its schema.
+func TestOpenAPIWebhooks(t *testing.T) {
+	t.Parallel()
+	document := apitest.Must(httpapi.OpenAPI())(t)
+	var parsed struct {
+		Webhooks map[string]struct {
+			Post struct {
+				RequestBody struct {
+					Content map[string]struct {
+						Schema struct {
+							Ref string `json:"$ref"`
+						} `json:"schema"`
+					} `json:"content"`
+				} `json:"requestBody"`
+			} `json:"post"`
+		} `json:"webhooks"`
+	}
+	apitest.OK(t, json.Unmarshal(document, &parsed))
+	resource := apitest.Must(jsonschema.UnmarshalJSON(bytes.NewReader(document)))(t)
+	compiler := jsonschema.NewCompiler()
+	apitest.OK(t, compiler.AddResource("openapi.json", resource))
+	known := apitest.Must(catalog.New())(t)
+	notices := apitest.Must(catalog.NoticeTypes())(t)
+	for _, declared := range slices.Concat(known.Types(), notices) {
+		if _, is := parsed.Webhooks[declared.Name]; !is {
+			t.Errorf("%s is no webhook of the document", declared.Name)
+		}
+	}
+	put := documented.Document(t).Paths.Value("/events/notices").Put.Description
+	for _, notice := range notices {
+		if !strings.Contains(put, "`"+notice.Name+"`") {
+			t.Errorf("PUT /events/notices does not name %s", notice.Name)
+		}
+	}
+	samples := map[string]string{
+		"news.item.added":          `{"id":"7","title":"A bridge opens"}`,
+		"news.item.updated":        `{"id":"7","title":"A bridge opens","changedFields":["title"]}`,
+		"factcheck.status.changed": `{"id":"f1","status":"completed"}`,
+		"destination.failing": `{"destinationId":"0190a7e4-0000-7000-8000-000000000001","count":1,"message":"50 of 100",
+			"where":{"api":"/events/destinations/1","console":"/console/destinations/1"},"consecutiveFailures":50,
+			"event":{"id":"0190a7e4-0000-7000-8000-000000000002"},"lastAnswer":{"responseStatus":500}}`,
+	}
+	for name, w := range parsed.Webhooks {
+		schema, err := compiler.Compile("openapi.json" + w.Post.RequestBody.Content["application/json"].Schema.Ref)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		data, ok := samples[name]
+		if !ok {
+			continue
+		}
+		sent := webhook.Envelope{
+			ID:       "e1",
+			Source:   "/feeds/news/7",
+			Type:     name,
+			FeedType: "news",
+			FeedID:   "7",
+			Time:     time.Unix(0, 0),
+			Data:     []byte(data),
+		}
+		body := apitest.Must(sent.AppendJSON(nil))(t)
+		if err := matches(schema, body); err != nil {
+			t.Errorf("%s: %s does not match: %v", name, body, err)
+		}
+		if err := matches(schema, bytes.Replace(body, []byte(name), []byte("another.type"), 1)); err == nil {
+			t.Errorf("%s: the body of another type matches", name)
+		}
+	}
+}
+
+func matches(schema *jsonschema.Schema, body []byte) error {
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	return schema.Validate(value)
+}
+
+func TestExamplesAreRight(t *testing.T) {
+	t.Parallel()
+	documented.CheckExamples(t, map[string][]string{
+		"400": {"INVALID_BODY", "INVALID_PARAMS", "INVALID_QUERY", "VALIDATION_FAILED", "BAD_REQUEST"},
+		"401": {"AUTHENTICATION_FAILED", "UNAUTHORIZED"},
+		"403": {"FORBIDDEN"},
+		"404": {"NOT_FOUND"},
+		"409": {"ALREADY_EXISTS", "CONFLICT"},
+		"413": {"INVALID_BODY", "BAD_REQUEST"},
+		"415": {"INVALID_BODY", "BAD_REQUEST"},
+		"429": {"RATE_LIMITED"},
+		"500": {"INTERNAL_ERROR", "INTERNAL_SERVER_ERROR"},
+		"503": {"SERVICE_UNAVAILABLE"},
+	})
+}
+
+// Every example of a request is accepted, in the order in which a reader tries them, by an organization with a feed
+// that has an item, and with the source of a development server.
+func TestExamplesOfRequestsAreAccepted(t *testing.T) {
+	t.Parallel()
+	s := serve(t)
+	w := s.filledFeed(t)
+	example := command.RegisterSource{Type: "site", URL: dev.ExampleSource}
+	made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, example))(t)
+	s.Await(t, made.Position, sources.ReadModel.Name)
+	paths := documented.Document(t).Paths.Map()
+	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "news", "{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item)
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch} {
+			operation := paths[path].Operations()[method]
+			if operation == nil || operation.RequestBody == nil || operation.OperationID == "answerWebhook" { // none waits
+				continue
+			}
+			media := operation.RequestBody.Value.Content["application/json"]
+			examples := map[string]any{}
+			if media.Example != nil {
+				examples["the only one"] = media.Example
+			}
+			for name, named := range media.Examples {
+				examples[name] = named.Value.Value
+			}
+			for _, name := range slices.Sorted(maps.Keys(examples)) {
+				body := apitest.Must(json.Marshal(examples[name]))(t)
+				got := s.do(t, request{method: method, path: fill.Replace(path), body: string(body)})
+				if got.status >= http.StatusMultipleChoices {
+					t.Errorf("%s %s, example %s: %d %s", method, path, name, got.status, got.body)
+				}
+			}
+		}
 	}
 }

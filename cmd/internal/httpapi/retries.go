@@ -75,7 +75,7 @@ func (b *recoverBody) Check(c *wire.Checks) {
 	}
 	for i, one := range b.Types.Value {
 		if !subscription.ValidPattern(one) {
-			c.Fail(wire.At("types", i, ""), badPattern)
+			c.Fail(wire.At("types", i, ""), "must be an exact type, a trailing wildcard such as news.*, or *")
 		}
 	}
 }

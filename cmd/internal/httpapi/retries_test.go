@@ -10,6 +10,7 @@ import (
 	"carillon/aggregates/delivery"
 	feedaggregate "carillon/aggregates/feed"
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore"
@@ -45,9 +46,7 @@ func (s *server) failedOne(t *testing.T, destination string, in command.Publish)
 // exec changes a row that no use case changes.
 func (s *server) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	if _, err := s.Pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
+	apitest.Must(s.Pool.Exec(t.Context(), sql, args...))(t)
 }
 
 const markSent = "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1"
@@ -60,8 +59,7 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 	before := time.Now().Add(-time.Second)
 	because := retryOf(id)
 	because.header = map[string]string{wire.ReasonHeader: "receiver repaired"}
-	var retried retryView
-	s.do(t, because).into(t, 202, &retried)
+	retried := into[retryView](t, 202, s.do(t, because))
 	at := retried.NextAttemptAt
 	if retried.DeliveryID != id || at.Before(before) || at.After(time.Now()) {
 		t.Errorf("retry = %+v", retried)
@@ -109,8 +107,7 @@ func TestRetry_heldByReceiver(t *testing.T) {
 		until := time.Now().UTC().Add(10 * time.Minute).Truncate(time.Microsecond)
 		s.exec(t, hold, crm.ID, until)
 		for range 2 {
-			var retried retryView
-			s.do(t, retryOf(id)).into(t, 202, &retried)
+			retried := into[retryView](t, 202, s.do(t, retryOf(id)))
 			if !retried.NextAttemptAt.Equal(until) {
 				t.Errorf("%s: next attempt at %s, want %s", name, retried.NextAttemptAt, until)
 			}
@@ -129,10 +126,8 @@ func TestRetryIsRefused(t *testing.T) {
 	s.exec(t, markSent, sent)
 	s.do(t, retryOf(sent)).refused(t, 409, "CONFLICT", "is being sent, or is next in line")
 	id := s.waiting(t, crm.ID)
-	s.do(t, request{method: "POST", path: "/events/deliveries/" + id + "/replay"}).refused(t, 409, "ALREADY_EXISTS",
-		"/retry")
-	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"disabled"}`}).into(t, 200,
-		new(any))
+	s.post(t, "/events/deliveries/"+id+"/replay", "").refused(t, 409, "ALREADY_EXISTS", "/retry")
+	s.patch(t, destinationsPath+"/crm", `{"status":"disabled"}`).into(t, 200, new(any))
 	s.do(t, retryOf(id)).refused(t, 409, "CONFLICT", `"status": "enabled"`)
 	if d := s.detail(t, id); d.NextAttemptAt.Before(time.Now().Add(time.Minute)) {
 		t.Errorf("refused, and due at %s", d.NextAttemptAt)
@@ -146,8 +141,7 @@ type recoveryView struct {
 
 func (s *server) recovers(t *testing.T, body string, want recoveryView) {
 	t.Helper()
-	var got recoveryView
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body}).into(t, 202, &got)
+	got := into[recoveryView](t, 202, s.post(t, destinationsPath+"/crm/recover", body))
 	if got != want {
 		t.Errorf("recover %s = %+v, want %+v", body, got, want)
 	}
@@ -170,8 +164,7 @@ func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
 	s.exec(t, markSent, sent)
 	s.delivery(t, crm.ID) // is due
 	waits := s.waiting(t, crm.ID)
-	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"debounceWindowSeconds":3600}`}).
-		into(t, 200, new(any))
+	s.patch(t, destinationsPath+"/crm", `{"debounceWindowSeconds":3600}`).into(t, 200, new(any))
 	debounced := s.delivery(t, crm.ID)
 
 	hourAgo := `"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `"`
@@ -207,7 +200,7 @@ func TestRecoverIsRefused(t *testing.T) {
 	crm := s.subscribed(t, "crm")
 	failed := s.failedOne(t, crm.ID, command.Publish{})
 	recovery := func(body string) response {
-		return s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body})
+		return s.post(t, destinationsPath+"/crm/recover", body)
 	}
 	day := func(n int) string { return `"` + time.Now().AddDate(0, 0, n).UTC().Format(time.RFC3339) + `"` }
 	for body, message := range map[string]string{
@@ -224,8 +217,7 @@ func TestRecoverIsRefused(t *testing.T) {
 	}
 	s.limit(t, organization.Limits{organization.LimitRedeliveries: 0})
 	recovery("").refused(t, 409, "CONFLICT", "limit redeliveries: ")
-	s.do(t, request{method: "PATCH", path: destinationsPath + "/crm", body: `{"status":"disabled"}`}).into(t, 200,
-		new(any))
+	s.patch(t, destinationsPath+"/crm", `{"status":"disabled"}`).into(t, 200, new(any))
 	recovery("").refused(t, 409, "CONFLICT", `"status": "enabled"`)
 	s.recovers(t, `{"dryRun":true}`, recoveryView{0, 1})
 	if got := s.EventTypes(t, "delivery-"+failed); len(got) != 1 {
@@ -242,12 +234,10 @@ func TestRecoverOverTheCap(t *testing.T) {
 		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(), 'failed',
 			'failed', 'news.item.added', '/news', '{}' FROM generate_series(1, 10001) i`, s.org, crm.ID)
 	for _, body := range []string{"", `{"dryRun":true}`} {
-		s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: body}).refused(t, 400,
-			"VALIDATION_FAILED", "more than 10000 deliveries")
+		s.post(t, destinationsPath+"/crm/recover", body).refused(t, 400, "VALIDATION_FAILED", "more than 10000 deliveries")
 	}
 	part := `{"dryRun":true,"until":"` + time.Now().Add(-10*time.Second).UTC().Format(time.RFC3339Nano) + `"}`
-	var got recoveryView
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/recover", body: part}).into(t, 202, &got)
+	got := into[recoveryView](t, 202, s.post(t, destinationsPath+"/crm/recover", part))
 	if got.Replayed < 9900 || got.Replayed > 10_000 {
 		t.Errorf("a part is %+v", got)
 	}

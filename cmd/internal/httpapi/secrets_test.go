@@ -2,8 +2,6 @@ package httpapi_test
 
 import (
 	"context"
-	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,15 +26,13 @@ type secretsView struct {
 
 func (s *server) secrets(t *testing.T, ref string) []secretView {
 	t.Helper()
-	var found secretsView
-	s.do(t, request{path: destinationsPath + "/" + ref + "/secrets"}).into(t, 200, &found)
+	found := into[secretsView](t, 200, s.get(t, destinationsPath+"/"+ref+"/secrets"))
 	return found.Secrets
 }
 
 func (s *server) rotate(t *testing.T, ref string) []secretView {
 	t.Helper()
-	var found secretsView
-	s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/rotate"}).into(t, 200, &found)
+	found := into[secretsView](t, 200, s.post(t, destinationsPath+"/"+ref+"/secrets/rotate", ""))
 	return found.Secrets
 }
 
@@ -74,11 +70,9 @@ func TestRotationOverlapsForADay(t *testing.T) {
 			t.Errorf("masked secret %d = %+v", i, secret)
 		}
 	}
-	want := []string{"destination.created.v2", "destination.secret-minted.v1", "destination.secret-rotated.v1",
-		"destination.secret-rotated.v1"}
-	if got := s.EventTypes(t, "destination-"+created.ID); !slices.Equal(got, want) {
-		t.Errorf("events = %v, want %v", got, want)
-	}
+	s.wrote(t, "destination-"+created.ID, "destination.created.v2", "destination.secret-minted.v1",
+		"destination.secret-rotated.v1",
+		"destination.secret-rotated.v1")
 	log, stored := s.logged(t), s.stored(t, "destination-"+created.ID)
 	for _, secret := range again {
 		if strings.Contains(log, secret.Secret[6:]) || strings.Contains(stored, secret.Secret[6:]) ||
@@ -102,9 +96,7 @@ func TestSecretsAnswerWithoutReadModel(t *testing.T) {
 		if len(rotated) != 2 || rotated[0].ExpiresAt != nil || rotated[1].ID != known || rotated[1].ExpiresAt == nil {
 			t.Fatalf("after a rotation: %+v, want the new one and %s, which expires", rotated, known)
 		}
-		var left secretsView
-		s.do(t, request{method: "POST", path: destinationsPath + "/" + created.ID + "/secrets/" + known + "/expire"}).into(t,
-			200, &left)
+		left := into[secretsView](t, 200, s.post(t, destinationsPath+"/"+created.ID+"/secrets/"+known+"/expire", ""))
 		if len(left.Secrets) != 1 || left.Secrets[0].ID != rotated[0].ID {
 			t.Fatalf("after an expiry: %+v, want %s alone", left.Secrets, rotated[0].ID)
 		}
@@ -133,10 +125,9 @@ func TestTenSecretsAtMost(t *testing.T) {
 	for range 9 {
 		s.rotate(t, "crm")
 	}
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/secrets/rotate"}).refused(t, 409, "CONFLICT",
-		"10 secrets are active")
+	s.post(t, destinationsPath+"/crm/secrets/rotate", "").refused(t, 409, "CONFLICT", "10 secrets are active")
 	oldest := created.Secrets[0].ID
-	s.do(t, request{method: "POST", path: destinationsPath + "/crm/secrets/" + oldest + "/expire"}).into(t, 200, new(any))
+	s.post(t, destinationsPath+"/crm/secrets/"+oldest+"/expire", "").into(t, 200, new(any))
 	if got := s.rotate(t, "crm"); len(got) != 10 {
 		t.Errorf("%d secrets, want 10", len(got))
 	}
@@ -148,12 +139,11 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	created := s.destination(t, "crm")
 	leaked := created.Secrets[0].ID
 	expire := func(ref, id string) response {
-		return s.do(t, request{method: "POST", path: destinationsPath + "/" + ref + "/secrets/" + id + "/expire", body: `{}`})
+		return s.post(t, destinationsPath+"/"+ref+"/secrets/"+id+"/expire", `{}`)
 	}
 	expire("crm", leaked).refused(t, 409, "CONFLICT", "last secret without an end")
 	rotated := s.rotate(t, "crm")
-	var left secretsView
-	expire("crm", leaked).into(t, 200, &left)
+	left := into[secretsView](t, 200, expire("crm", leaked))
 	if diff := cmp.Diff(rotated[:1], left.Secrets); diff != "" {
 		t.Errorf("still active (-want +got):\n%s", diff)
 	}
@@ -171,47 +161,5 @@ func TestExpiryIsAtOnce(t *testing.T) {
 	expire("crm", overlapping[0].ID).refused(t, 409, "CONFLICT", "last secret without an end")
 	if diff := cmp.Diff(overlapping, s.secrets(t, "crm")); diff != "" {
 		t.Errorf("after the refusal (-want +got):\n%s", diff)
-	}
-}
-
-func TestRotationsAtOnceLeaveOneThatNeverExpires(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	s.destination(t, "crm")
-	const n = 12
-	got := s.concurrently(t, n, func(int) request {
-		return request{method: "POST", path: destinationsPath + "/crm/secrets/rotate"}
-	})
-	if got[http.StatusOK] != 9 || got[http.StatusConflict] != n-9 {
-		t.Errorf("%v, want 9 times 200, then 409", got)
-	}
-	secrets := s.secrets(t, "crm")
-	never := 0
-	for _, secret := range secrets {
-		if secret.ExpiresAt == nil {
-			never++
-		}
-	}
-	if len(secrets) != 10 || never != 1 {
-		t.Errorf("%d secrets, %d of which never expire; want 10 and 1", len(secrets), never)
-	}
-}
-
-func TestExpiriesAtOnceLeaveOneSecret(t *testing.T) {
-	t.Parallel()
-	s := serve(t)
-	s.destination(t, "crm")
-	for range 9 {
-		s.rotate(t, "crm")
-	}
-	secrets := s.secrets(t, "crm")
-	got := s.concurrently(t, 2*len(secrets), func(i int) request {
-		return request{method: "POST", path: destinationsPath + "/crm/secrets/" + secrets[i%len(secrets)].ID + "/expire"}
-	})
-	if got[http.StatusOK] != 9 || got[http.StatusOK]+got[http.StatusNotFound]+got[http.StatusConflict] != 2*len(secrets) {
-		t.Errorf("%v, want 9 times 200, and 404 or 409 for the others", got)
-	}
-	if left := s.secrets(t, "crm"); len(left) != 1 {
-		t.Errorf("%d secrets are left, want 1", len(left))
 	}
 }

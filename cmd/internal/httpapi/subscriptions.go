@@ -10,7 +10,7 @@ import (
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/facts"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -33,9 +33,10 @@ func (a *API) subscriptionRoutes(r routes) {
 func (a *API) createSubscription(
 	r *http.Request, body createSubscriptionBody, destination uuid.UUID,
 ) (wire.Reply, error) {
-	made, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), command.CreateSubscription{
-		Destination: destination, Settings: body.settings(body.ExternalID.Value),
-	})
+	in := command.CreateSubscription{Destination: destination}
+	in.Settings, _ = body.settings()
+	in.Settings.ExternalID = body.ExternalID.Value
+	made, err := a.Commands.CreateSubscription(r.Context(), callerOf(r), in)
 	if err != nil {
 		return wire.Reply{}, err
 	}
@@ -105,13 +106,17 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	settings, _ := body.settings()
 	if command.UUIDShaped(ref) {
 		found, err := a.subscription(r)
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		changed, err := a.Commands.ReplaceSubscription(r.Context(), callerOf(r), command.ReplaceSubscription{
-			Destination: found.Destination, ID: found.ID, Settings: body.settings(""),
+		changed, err := a.Commands.ReviseSubscription(r.Context(), callerOf(r), command.ReviseSubscription{
+			Destination: found.Destination,
+			ID:          found.ID,
+			Sets:        subscription.FieldsAll &^ subscription.FieldExternalID,
+			Settings:    settings,
 		})
 		if err != nil {
 			return wire.Reply{}, err
@@ -123,8 +128,9 @@ func (a *API) putSubscription(r *http.Request) (wire.Reply, error) {
 	if err != nil {
 		return wire.Reply{}, err
 	}
+	settings.ExternalID = ref
 	made, err := a.Commands.UpsertSubscription(r.Context(), callerOf(r), command.UpsertSubscription{
-		Destination: destination, Settings: body.settings(ref),
+		Destination: destination, Settings: settings,
 	})
 	if err != nil {
 		return wire.Reply{}, err
@@ -153,7 +159,7 @@ func (a *API) deleteSubscription(r *http.Request, found query.Subscription) (wir
 	deleted, err := a.Commands.DeleteSubscription(r.Context(), callerOf(r), command.DeleteSubscription{
 		Destination: found.Destination, ID: found.ID,
 	})
-	return a.Ended(r, deleted.Position, err, subscriptions.ReadModel.Name, delivery.DispatcherName, facts.Name)
+	return a.Ended(r, deleted.Position, err, subscriptions.ReadModel.Name, dispatching.Name, facts.Name)
 }
 
 // pinBody is one feed of a subscription as sent.
@@ -168,7 +174,7 @@ type subscriptionBody struct {
 	ScopeKind  wire.Optional[string]    `json:"scopeKind"`
 	FeedType   wire.Optional[string]    `json:"feedType"`
 	Feeds      wire.Optional[[]pinBody] `json:"feeds"`
-	pins       []subscription.Pin
+	pins       wire.Optional[[]subscription.Pin]
 }
 
 // Check implements wire.Body. The aggregate checks which members go together.
@@ -182,7 +188,7 @@ func (b *subscriptionBody) checkGiven(c *wire.Checks) {
 	if b.FeedType.Set {
 		c.OneOf("feedType", b.FeedType.Value, subscription.FeedTypes...)
 	}
-	b.pins = checkPins(c, b.Feeds.Value)
+	b.pins.Value, b.pins.Set = checkPins(c, b.Feeds.Value), b.Feeds.Set
 }
 
 func checkPins(c *wire.Checks, feeds []pinBody) []subscription.Pin {
@@ -200,14 +206,13 @@ func checkPins(c *wire.Checks, feeds []pinBody) []subscription.Pin {
 	return pins
 }
 
-func (b *subscriptionBody) settings(externalID string) subscription.Settings {
-	return subscription.Settings{
-		ExternalID: externalID,
-		EventTypes: b.EventTypes.Value,
-		ScopeKind:  b.ScopeKind.Value,
-		FeedType:   b.FeedType.Value,
-		Feeds:      b.pins,
-	}
+// settings returns the values of the members that are set, and which these are.
+func (b *subscriptionBody) settings() (in subscription.Settings, sets subscription.Field) {
+	take(&in.EventTypes, b.EventTypes, subscription.FieldEventTypes, &sets)
+	take(&in.ScopeKind, b.ScopeKind, subscription.FieldScopeKind, &sets)
+	take(&in.FeedType, b.FeedType, subscription.FieldFeedType, &sets)
+	take(&in.Feeds, b.pins, subscription.FieldFeeds, &sets)
+	return in, sets
 }
 
 // createSubscriptionBody is a new subscription as sent.
@@ -239,55 +244,35 @@ func (b *patchSubscriptionBody) revise(destination, id uuid.UUID) command.Revise
 	in := command.ReviseSubscription{
 		Destination: destination,
 		ID:          id,
-		ExternalID:  b.ExternalID.Pointer(),
-		ScopeKind:   b.ScopeKind.Pointer(),
-		FeedType:    b.FeedType.Pointer(),
 		Active:      b.Active.Pointer(),
 	}
-	if b.EventTypes.Set {
-		in.EventTypes = append([]string{}, b.EventTypes.Value...) // never nil: an empty list is refused
-	}
-	if b.Feeds.Set {
-		pins := append([]subscription.Pin{}, b.pins...)
-		in.Feeds = &pins
-	}
+	in.Settings, in.Sets = b.settings()
+	take(&in.Settings.ExternalID, b.ExternalID, subscription.FieldExternalID, &in.Sets)
 	return in
-}
-
-// pinJSON names a feed that a subscription is about.
-type pinJSON struct {
-	FeedType string    `json:"feedType"`
-	FeedID   uuid.UUID `json:"feedId"`
 }
 
 type subscriptionJSON struct {
 	ID            uuid.UUID `json:"id"`
 	DestinationID uuid.UUID `json:"destinationId"`
-	ExternalID    *string   `json:"externalId"`
-	EventTypes    []string  `json:"eventTypes"`
-	ScopeKind     string    `json:"scopeKind"`
-	FeedType      *string   `json:"feedType"`
-	Feeds         []pinJSON `json:"feeds"`
-	Active        bool      `json:"active"`
-	CreatedAt     time.Time `json:"createdAt"`
-	UpdatedAt     time.Time `json:"updatedAt"`
+	subscription.Answered
+	Active    bool      `json:"active"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 func subscriptionOf(s query.Subscription) subscriptionJSON {
-	j := subscriptionJSON{
+	return subscriptionJSON{
 		ID:            s.ID,
 		DestinationID: s.Destination,
-		ExternalID:    wire.Nullable(s.ExternalID),
-		EventTypes:    s.EventTypes,
-		ScopeKind:     s.ScopeKind,
-		FeedType:      wire.Nullable(s.FeedType),
-		Feeds:         make([]pinJSON, len(s.Feeds)),
-		Active:        s.Active,
-		CreatedAt:     s.CreatedAt.UTC(),
-		UpdatedAt:     s.UpdatedAt.UTC(),
+		Answered: subscription.Answered{
+			ExternalID: wire.Nullable(s.ExternalID),
+			EventTypes: s.EventTypes,
+			ScopeKind:  s.ScopeKind,
+			FeedType:   wire.Nullable(s.FeedType),
+			Feeds:      append([]subscription.Pin{}, s.Feeds...),
+		},
+		Active:    s.Active,
+		CreatedAt: s.CreatedAt.UTC(),
+		UpdatedAt: s.UpdatedAt.UTC(),
 	}
-	for i, pin := range s.Feeds {
-		j.Feeds[i] = pinJSON(pin)
-	}
-	return j
 }

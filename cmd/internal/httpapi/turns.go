@@ -36,10 +36,10 @@ type organizationTurns struct {
 	here int // requests that are in progress, read their bodies or wait
 }
 
-// take waits for a turn, which the returned function gives back.
+// take waits for a turn, which the returned function ends.
 func (t *turns) take(ctx context.Context, of uuid.UUID) (giveBack func(), err error) {
 	return t.hold(ctx, of, t.enter(of).taken, organization.BoundRequests,
-		"requests of your organization are under way at this moment")
+		"requests of your organization are in progress at this moment")
 }
 
 // takeReading is take for a body that is being read.

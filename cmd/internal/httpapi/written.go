@@ -32,23 +32,16 @@ func writtenDestination(w command.Result[destination.State], now time.Time) quer
 
 func writtenSubscription(w command.Result[subscription.State]) query.Subscription {
 	s := w.Value
-	shown := query.Subscription{
+	return query.Subscription{
 		ID:           w.ID,
 		Organization: s.Organization,
 		Destination:  s.Destination,
-		ExternalID:   s.Settings.ExternalID,
-		EventTypes:   s.Settings.EventTypes,
-		ScopeKind:    s.Settings.ScopeKind,
-		FeedType:     s.Settings.FeedType,
+		Settings:     s.Settings,
 		Active:       s.Status == subscription.StatusActive,
 		CreatedAt:    s.CreatedAt,
 		UpdatedAt:    s.UpdatedAt,
 		Revision:     int64(w.Revision),
 	}
-	for _, pin := range s.Settings.Feeds {
-		shown.Feeds = append(shown.Feeds, query.Pin(pin))
-	}
-	return shown
 }
 
 func writtenFeed(w command.Result[feed.State]) query.Feed {

@@ -65,7 +65,8 @@ func (l *listener) observe(ctx context.Context, externalID string, now httpapi.L
 	case httpapi.ListenMoved:
 		l.end(fmt.Errorf("the config.url of the destination %s was changed: nothing comes here any more", externalID))
 	case "disabled":
-		l.end(fmt.Errorf("the destination %s was disabled by somebody else: nothing comes here any more", externalID))
+		l.end(fmt.Errorf("the destination %s was disabled by somebody else: nothing comes here any more; it is removed, "+
+			"start carillon listen again to get an enabled one", externalID))
 	case "auto_disabled":
 		reason := "too many failures"
 		if now.StatusReason != nil {

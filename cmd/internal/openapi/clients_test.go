@@ -25,7 +25,7 @@ export const shown = (d: Destination): string => d.name;
 export type Used = [Created, Sources, Received];
 `
 
-// TestTypeScriptTypesCompile makes types of each document, which tsc accepts. It runs where both programs are installed.
+// TestTypeScriptTypesCompile makes types of each document, which tsc accepts. It needs both programs.
 func TestTypeScriptTypesCompile(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"openapi-typescript", "tsc"} {

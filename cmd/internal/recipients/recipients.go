@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/dispatch"
-	"carillon/aggregates/subscription"
 	"carillon/projections/deliveries/deliverystate"
 	"carillon/query"
 )
@@ -162,7 +161,7 @@ func (f Finder) whyNot(
 	why = NoMatch
 	for _, s := range subscriptions {
 		switch {
-		case !SettingsOf(s).Matches(event.Type, event.FeedType, event.FeedID):
+		case !s.Matches(event.Type, query.Of(event.FeedType), query.Of(event.FeedID)):
 		case !s.Active:
 			if why == NoMatch {
 				why, at = Inactive, s.UpdatedAt
@@ -176,18 +175,4 @@ func (f Finder) whyNot(
 		}
 	}
 	return why, at
-}
-
-// SettingsOf returns the settings of a subscription.
-func SettingsOf(s query.Subscription) subscription.Settings {
-	settings := subscription.Settings{
-		ExternalID: s.ExternalID,
-		EventTypes: s.EventTypes,
-		ScopeKind:  s.ScopeKind,
-		FeedType:   s.FeedType,
-	}
-	for _, pin := range s.Feeds {
-		settings.Feeds = append(settings.Feeds, subscription.Pin(pin))
-	}
-	return settings
 }

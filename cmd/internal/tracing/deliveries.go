@@ -7,14 +7,19 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"carillon/command/delivery"
+	"carillon/command/delivery/dispatching"
+	"carillon/command/delivery/schedule"
+	"carillon/command/delivery/sending"
 	"carillon/command/webhook"
 	"carillon/eventstore"
 )
 
-var _ delivery.Tracer = (*Tracing)(nil)
+var (
+	_ dispatching.Tracer = (*Tracing)(nil)
+	_ sending.Tracer     = (*Tracing)(nil)
+)
 
-// Dispatch implements delivery.Tracer.
+// Dispatch implements dispatching.Tracer.
 func (t *Tracing) Dispatch(
 	ctx context.Context, cause eventstore.Trace, eventType string, deliveries int,
 ) (_ context.Context, own eventstore.Trace, end func(error)) {
@@ -31,16 +36,16 @@ func (t *Tracing) Dispatch(
 	}
 }
 
-// Attempt implements delivery.Tracer. The span has no address: it may contain credentials.
+// Attempt implements sending.Tracer. The span has no address: it may contain credentials.
 func (t *Tracing) Attempt(
-	ctx context.Context, cause eventstore.Trace, job *delivery.Job,
+	ctx context.Context, cause eventstore.Trace, held *schedule.Delivery,
 ) (_ context.Context, own eventstore.Trace, end func(webhook.Result)) {
 	//nolint:spancheck // the caller ends it
 	ctx, span := t.tracer.Start(below(ctx, cause), "attempt", trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(
-			attribute.String("carillon.destination.id", job.Destination.String()),
-			attribute.String("carillon.delivery.id", job.ID.String()),
-			attribute.Int("carillon.attempt", job.Attempts+1),
+			attribute.String("carillon.destination.id", held.Destination.String()),
+			attribute.String("carillon.delivery.id", held.ID.String()),
+			attribute.Int("carillon.attempt", held.Attempts+1),
 		))
 	return ctx, traceOf(span.SpanContext()), func(result webhook.Result) { //nolint:spancheck // as above
 		outcome := "succeeded"

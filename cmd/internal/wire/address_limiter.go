@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 )
 
@@ -14,7 +15,7 @@ const maxAddresses = 10_000
 type AddressLimiter struct {
 	limit rate.Limit
 	burst int
-	all   *Recent[netip.Prefix, *rate.Limiter]
+	all   *lru.Cache[netip.Prefix, *rate.Limiter]
 }
 
 // NewAddressLimiter returns a limiter that has seen no address. Buckets hold burst tokens, and are filled in a time.
@@ -34,7 +35,7 @@ func (l *AddressLimiter) GiveBack(from netip.Addr, now time.Time) { l.of(from).A
 
 // Wait returns the time until an address has a token.
 func (l *AddressLimiter) Wait(from netip.Addr, now time.Time) time.Duration {
-	bucket, known := l.all.Get(NetworkOf(from))
+	bucket, known := l.all.Peek(NetworkOf(from))
 	if !known {
 		return 0
 	}
@@ -43,12 +44,6 @@ func (l *AddressLimiter) Wait(from netip.Addr, now time.Time) time.Duration {
 }
 
 // of returns the bucket of an address.
-func (l *AddressLimiter) of(from netip.Addr) (bucket *rate.Limiter) {
-	l.all.Change(NetworkOf(from), func(before *rate.Limiter, known bool) *rate.Limiter {
-		if bucket = before; !known {
-			bucket = rate.NewLimiter(l.limit, l.burst)
-		}
-		return bucket
-	})
-	return bucket
+func (l *AddressLimiter) of(from netip.Addr) *rate.Limiter {
+	return GetOrAdd(l.all, NetworkOf(from), func() *rate.Limiter { return rate.NewLimiter(l.limit, l.burst) })
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 // Limits of look-ups of unknown credentials from one address: a thousand at once, a hundred a second.
@@ -21,7 +23,7 @@ type Credentials struct {
 	what    string
 	invalid error // of a look-up
 	unknown *AddressLimiter
-	valid   *Recent[[sha256.Size]byte, struct{}]
+	valid   *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
 // NewCredentials returns empty Credentials. what names their kind, and a look-up of an invalid one fails with the error
@@ -48,13 +50,13 @@ func (c *Credentials) LookUp(hash [sha256.Size]byte, from netip.Addr, now time.T
 	}
 	if err := find(); err != nil {
 		if errors.Is(err, c.invalid) {
-			c.valid.Forget(hash)
+			c.valid.Remove(hash)
 		}
 		return err
 	}
 	if !known {
 		c.unknown.GiveBack(from, now)
 	}
-	c.valid.Set(hash, struct{}{})
+	c.valid.Add(hash, struct{}{})
 	return nil
 }

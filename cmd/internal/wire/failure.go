@@ -152,6 +152,13 @@ type answer struct {
 	events, feeds string // the code on each surface
 }
 
+func (a answer) code(on Surface) string {
+	if on == Events {
+		return a.events
+	}
+	return a.feeds
+}
+
 // statuses is the one table that says how each kind of failure is answered.
 var statuses = map[Kind]answer{
 	Internal:         {http.StatusInternalServerError, "INTERNAL_ERROR", "INTERNAL_SERVER_ERROR"},
@@ -170,6 +177,16 @@ var statuses = map[Kind]answer{
 	RateLimited:      {http.StatusTooManyRequests, "RATE_LIMITED", "RATE_LIMITED"},
 	Misdirected:      {http.StatusMisdirectedRequest, "MISDIRECTED", "MISDIRECTED"},
 	Unavailable:      {http.StatusServiceUnavailable, "SERVICE_UNAVAILABLE", "SERVICE_UNAVAILABLE"},
+}
+
+// Codes returns the codes of failures on a surface, but for that of a request to another host, which no route has.
+func Codes(of Surface) (codes []string) {
+	for kind, a := range statuses {
+		if code := a.code(of); code != "" && kind != Misdirected {
+			codes = append(codes, code)
+		}
+	}
+	return codes
 }
 
 // unexpected is all that a caller learns of a fault of ours.
@@ -211,10 +228,7 @@ func (s Surface) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		f = &Failure{Kind: NotFound, Issue: "not found", Cause: f}
 	}
 	row := statuses[f.Kind]
-	body := errorBody{Code: row.feeds, Message: f.Error()}
-	if s == Events {
-		body.Code = row.events
-	}
+	body := errorBody{Code: row.code(s), Message: f.Error()}
 	switch {
 	case f.Kind == Internal:
 		body.Message = unexpected

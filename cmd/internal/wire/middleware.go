@@ -88,9 +88,9 @@ type Observer func(method, pattern string, status int, took time.Duration)
 // AccessLog writes a line for each request, without bodies, query strings and headers: successful reads at debug level,
 // faults of ours at error level with their cause, all else at info level. Requests that fail because a dependency is
 // away are warnings with their cause: in an outage these are many, and the log thins out repeated warnings. Of requests
-// without a valid key it writes strangerLines.
+// without a valid key it writes unknownCallerLines.
 func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handler {
-	strangers := slog.New(sampling.New(log.Handler(), strangerLines))
+	unknownCallers := slog.New(sampling.New(log.Handler(), unknownCallerLines))
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			started := time.Now()
@@ -110,8 +110,8 @@ func AccessLog(log *slog.Logger, observe Observer) func(http.Handler) http.Handl
 				slog.Int("bytes", wrapped.BytesWritten()), slog.Duration("took", took), slog.String("peer", r.RemoteAddr),
 			}
 			rec, to := recordOf(r.Context()), log
-			if stranger(rec) {
-				to = strangers
+			if unidentifiedCaller(rec) {
+				to = unknownCallers
 			}
 			if rec != nil {
 				attrs = append(append(attrs, slog.String("request", rec.id.String())), rec.attrs...)

@@ -11,7 +11,7 @@ func Nullable[T comparable](value T) *T {
 	return &value
 }
 
-// UTC is an instant in UTC, or null. Postgres gives times in the zone of the machine.
+// UTC is an instant in UTC, or null. Postgres returns times in the zone of the machine.
 func UTC(at *time.Time) *time.Time {
 	if at == nil {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -30,17 +31,19 @@ func PathUUID(r *http.Request, name string, kind Kind) (uuid.UUID, error) {
 }
 
 // PathText reads a path parameter with its escapes resolved.
-func PathText(r *http.Request, name string) (string, error) {
-	text := chi.URLParam(r, name)
-	if r.URL.RawPath == "" { // the router went by the decoded path
-		return text, nil
+func PathText(r *http.Request, name string) (text string, err error) {
+	text = chi.URLParam(r, name)
+	if r.URL.RawPath != "" { // else the router went by the decoded path
+		text, err = url.PathUnescape(text)
 	}
-	decoded, err := url.PathUnescape(text)
-	if err != nil {
-		return "", Fail(BadParam, name, "is not a valid path segment")
+	if err != nil || !storable(text) {
+		return "", Fail(BadParam, name, "must be text in UTF-8, percent-encoded, without NUL")
 	}
-	return decoded, nil
+	return text, nil
 }
+
+// storable reports whether Postgres and events can hold a text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // Query reads query parameters and keeps the first thing that is wrong with them.
 type Query struct {
@@ -137,7 +140,13 @@ func (q *Query) OneOf(name string, words ...string) string {
 }
 
 // Text reads a parameter unchanged; "" if it is missing.
-func (q *Query) Text(name string) string { return q.values.Get(name) }
+func (q *Query) Text(name string) string {
+	text := q.values.Get(name)
+	if !storable(text) {
+		q.fail(name, "must be valid UTF-8 without NUL characters")
+	}
+	return text
+}
 
 // UUID reads an identifier; uuid.Nil if it is missing.
 func (q *Query) UUID(name string) uuid.UUID {

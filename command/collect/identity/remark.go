@@ -22,9 +22,14 @@ type Remark struct {
 }
 
 // Words by language: English, German, French, Spanish, Portuguese, Italian, Dutch, Danish, Swedish, Norwegian,
-// Finnish, Polish, Czech.
+// Finnish, Polish, Czech; for cancelled also Russian, Ukrainian, Bulgarian, Hungarian, Romanian, Slovak, Croatian,
+// Slovene, Greek, Turkish, Japanese, Chinese, Korean, Arabic, Hebrew, Catalan, Estonian, Latvian, Lithuanian,
+// Icelandic.
 const (
-	cancelledWords = `cancell?ed|called off|abgesagt|fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?` +
+	cancelledWords = `отмен[её]н[оаы]?|отменяется|скасовано|отменя се|elmarad|törölve|anulat[ăe]?|zrušené|otkazan[oa]|` +
+		`odpovedan[oa]|ακυρώ(?:θηκε|νεται)|iptal(?: edildi)?|(?:公演|開催)?中止|已?取消|취소(?:됨)?|ملغ[ىيا]ة?|ألغيت|בוטל[הו]?|` +
+		`cancel·la(?:t|da)|anul·la(?:t|da)|tühistatud|jääb ära|atcelts|atšaukta[s]?|aflýst|cancell?ed|called off|abgesagt|` +
+		`fällt aus|entfällt|annulée?s?|cancelad[oa]s?|suspendid[oa]s?` +
 		`|annullat[oi]|annullata|cancellat[oa]|afgelast|geannuleerd|vervalt|` +
 		`aflyst|inställt|inställd|avlyst|peruttu|peruutettu|odwołan[eyai]|zrušeno|zrušen[aýé]`
 	postponedWords = `postponed|verschoben|verlegt|reportée?s?|aplazad[oa]s?|pospuest[oa]|adiad[oa]s?|rinviat[oa]` +
@@ -42,9 +47,9 @@ const (
 // remarks are set off by brackets or punctuation: "Cancelled Plans" is a band. The first half is for the beginning of
 // a title, the other for the end.
 var remarks = []*regexp.Regexp{
-	regexp.MustCompile(`(?i)^\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*[:–—|-]?\s*`),
-	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/]|\s-)\s*`),
-	regexp.MustCompile(`(?i)\s*[:–—|-]?\s*[\[(*]+\s*(?:` + remarkWords + `)\s*[\])*!]+\s*$`),
+	regexp.MustCompile(`(?i)^\s*[\[(*【（]+\s*(?:` + remarkWords + `)\s*[\])*!】）]+\s*[:–—|-]?\s*`),
+	regexp.MustCompile(`(?i)^\s*(?:` + remarkWords + `)\s*(?:!+|[:–—|/：]|\s-)\s*`),
+	regexp.MustCompile(`(?i)\s*[:–—|-]?\s*[\[(*【（]+\s*(?:` + remarkWords + `)\s*[\])*!】）]+\s*$`),
 	regexp.MustCompile(`(?i)\s*(?:[:–—|/]|-\s)\s*(?:` + remarkWords + `)\s*!*\s*$`),
 }
 
@@ -53,7 +58,7 @@ const remarkWindow = 96
 
 // SplitRemark splits a title into the rest and its remark. If nothing would remain, the title is returned unchanged.
 func SplitRemark(title string) (string, Remark) {
-	if !strings.ContainsAny(title, "[](*)!:–—|/-") {
+	if !strings.ContainsAny(title, "[](*)!:–—|/-【】（）：") {
 		return title, Remark{} // no separator
 	}
 	for i, re := range remarks {

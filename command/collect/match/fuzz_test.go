@@ -49,13 +49,13 @@ func FuzzCompare(f *testing.F) {
 		if !match.Compare(a, a, match.Address).Same {
 			t.Error("at one address nothing continues itself")
 		}
-		if self := match.Compare(a, a, match.Nothing); len(a.Keys()) > 0 && !self.Same && len(a.Blocks()) > 0 &&
+		if self := match.Compare(a, a, match.Nothing); !self.Same && len(a.Marks()) > 1 &&
 			self.Reason != match.SharedEvidence {
 			t.Errorf("with itself it comes to %+v", self)
 		}
-		for _, block := range append(a.Blocks(), b.Blocks()...) {
-			if len(block.Day) < len(time.DateOnly) || block.Of == "" {
-				t.Errorf("block %+v", block)
+		for _, mark := range append(a.Marks(), b.Marks()...) {
+			if (len(mark.Day) < len(time.DateOnly)) != (mark.Kind == match.Key) || mark.Of == "" {
+				t.Errorf("mark %+v", mark)
 			}
 		}
 	})

@@ -1,10 +1,18 @@
 // Package match decides whether two happenings from sources with different keys are the same.
 //
-// Happenings that may be the same share a block, which is a local date and a place or a title; those are compared.
-// They are the same if they start together at one place with equivalent titles. Signs against it weigh more: a missed
-// match shows a happening twice, a wrong one loses a happening.
+// Happenings that may be the same share a mark, which is a key, or a local date and a place or a title; those are
+// compared. They are the same if they start together at one place with equivalent titles. Signs against it weigh more:
+// a missed match shows a happening twice, a wrong one loses a happening.
 //
-//	details ──▶ Subject ──Blocks──▶ those that share one ──Compare──▶ Verdict
+//	visiting: a sighting of a page, and what its source knows ─┐
+//	                                                           ├─▶ Subject ──Marks──▶ pairs that share one
+//	curate: a happening, and what all sources know ────────────┘                                │
+//	                                                                                            ▼
+//	one happening, or two and why ◀── Verdict ◀── Compare(Subject, Subject, Bond) ◀── Bond: what they share besides
+//
+// Both callers use the same marks and the same decision. Two entries of one page are two, and visiting alone compares
+// what one source shows; so the curation never does. They differ in what follows: a sighting gets the id of a known
+// happening before anything is recorded, and happenings of several sources are merged by events.
 //
 // The package is independent of storage, and its results depend on the two happenings only.
 package match
@@ -43,8 +51,8 @@ type start struct {
 const (
 	// maxStarts limits the instances that are compared. Of a longer series the first ones count.
 	maxStarts = 60
-	// nearStart is the maximum difference of two starts of one instance.
-	nearStart = 30 * time.Minute
+	// Together is the maximum difference of two starts of one instance.
+	Together = 30 * time.Minute
 	// nearPlace is the maximum distance, in metres, of two positions of one place; samePlaces of places with the same
 	// name.
 	nearPlace  = 200
@@ -58,21 +66,18 @@ func Of(d happening.Details, keys []string, now time.Time) Subject {
 	if d.Organizer != nil {
 		s.organizer = joined(d.Organizer.Name)
 	}
-	zone := timing.LoadZone(d.Time.Timezone)
-	if zone == nil {
-		zone = time.UTC
-	}
-	s.starts = startsOf(d, zone, now)
+	zone := zoneOf(d)
+	s.starts = startsOf(d, zone, now, maxStarts)
 	s.place = placeOf(d)
 	s.title = titleOf(d.Title, s.starts, zone)
 	return s
 }
 
-func startsOf(d happening.Details, zone *time.Location, now time.Time) []start {
-	return someStarts(d, zone, now, maxStarts)
+func zoneOf(d happening.Details) *time.Location {
+	return cmp.Or(timing.LoadZone(d.Time.Timezone), time.UTC)
 }
 
-func someStarts(d happening.Details, zone *time.Location, now time.Time, most int) []start {
+func startsOf(d happening.Details, zone *time.Location, now time.Time, most int) []start {
 	var all, over []start
 	for _, instance := range d.Instances {
 		if len(instance.Occurrences) == 0 {
@@ -95,7 +100,7 @@ func someStarts(d happening.Details, zone *time.Location, now time.Time, most in
 	return all
 }
 
-// Dates are the starts of the instances of a happening as one source shows it.
+// Dates are the starts of the instances of a happening as one source shows it, without their ends.
 type Dates []start
 
 // maxDates limits the instances of a series among which single dates are looked up.
@@ -103,21 +108,15 @@ const maxDates = 400
 
 // DatesOf returns the dates of a happening. Instances that are over are left out, unless there are no others.
 func DatesOf(d happening.Details, now time.Time) Dates {
-	zone := timing.LoadZone(d.Time.Timezone)
-	if zone == nil {
-		zone = time.UTC
+	all := startsOf(d, zoneOf(d), now, maxDates)
+	for i := range all {
+		all[i].end = time.Time{}
 	}
-	return someStarts(d, zone, now, maxDates)
+	return all
 }
 
 // In reports whether all dates are among others: to the minute, or to the day if one of the two has no time.
-func (d Dates) In(others Dates) bool {
-	return len(d) > 0 && !slices.ContainsFunc(d, func(s start) bool {
-		return !slices.ContainsFunc(others, func(o start) bool {
-			return s.at.Equal(o.at) && s.allDay == o.allDay || (s.allDay || o.allDay) && s.day == o.day
-		})
-	})
-}
+func (d Dates) In(others Dates) bool { return datesIn(d, others) }
 
 // Meets reports whether a date is so near one of others that both may be the same.
 func (d Dates) Meets(others Dates) bool {
@@ -125,85 +124,26 @@ func (d Dates) Meets(others Dates) bool {
 	return same
 }
 
-// Keys returns the strong evidence of the subject.
-func (s Subject) Keys() []string { return s.keys }
-
-// Kind is the kind of a block or key that happenings share. The values are stored.
-type Kind int16
-
-// Kinds of blocks.
-const (
-	Key Kind = iota
-	Place
-	Title
-)
-
-// Block is shared by happenings that are worth comparing: they are at one place on one day, or have a word of their
-// titles in common. Two are compared if they also begin together, or share a place and a title.
-type Block struct {
-	Kind Kind
-	Day  string // local
-	Of   string
-	At   time.Time // zero if only the day is known
-}
-
-// Together is the maximum difference of starts that count as equal.
-const Together = nearStart
-
-// Blocks returns the blocks of a happening.
-func (s Subject) Blocks() []Block {
-	words := s.title.without(s.place).blocks()
-	places := s.place.blocks()
-	blocks := make([]Block, 0, len(s.starts)*(len(words)+len(places)))
-	for i, at := range s.starts {
-		if slices.ContainsFunc(s.starts[:i], at.equal) {
-			continue
-		}
-		begins := at.at
-		if at.allDay {
-			begins = time.Time{}
-		}
-		for _, of := range places {
-			blocks = append(blocks, Block{
-				Kind: Place,
-				Day:  at.day,
-				Of:   of,
-				At:   begins,
-			})
-		}
-		for _, word := range words {
-			blocks = append(blocks, Block{
-				Kind: Title,
-				Day:  at.day,
-				Of:   "t:" + word,
-				At:   begins,
-			})
-		}
-	}
-	return blocks
-}
-
-func (s start) equal(o start) bool { return s.at.Equal(o.at) && s.allDay == o.allDay && s.day == o.day }
-
 // Bond names what connects two observations besides their details, the weakest first.
 type Bond int
 
 // Bonds. A change of title or start alone is the same event at one address; pages are reused for other events, whose
 // title and start are both new.
 const (
-	Nothing    Bond = iota // as of two sources
-	Beside                 // a source shows both as two
-	OtherPage              // two pages of one source: only equal titles, starts and ends are the same
-	Replaced               // a page shows the one in place of the other; the score is the likeness of their places
-	Address                // a page address
-	Identifier             // an identifier of one source
+	Nothing     Bond = iota // as of two sources
+	Beside                  // a source shows both as two
+	OtherPage               // two pages of one source, as of two sources: only equal starts and ends are the same
+	Translation             // versions of a page in other languages: only equal starts and ends at one place are the same
+	Replaced                // a page shows the one in place of the other: only equal titles, starts and ends are the same
+	Address                 // a page address
+	Identifier              // an identifier of one source
 )
 
 // Verdict is the result of a comparison.
 type Verdict struct {
 	Same bool
-	// Score is the similarity of the titles, from 0 to 1, unless the bond has another.
-	Score float64
+	// Score is the similarity of the titles, Place that of the places, from 0 to 1.
+	Score, Place float64
 	// Reason names the deciding rule. It is stored.
 	Reason Reason
 }
@@ -236,10 +176,13 @@ const (
 // Compare decides whether two subjects are the same happening. It is the one decision, for pages of one source and for
 // happenings of several: the bond says what they share besides their details.
 func Compare(a, b Subject, bond Bond) Verdict {
+	if (bond == OtherPage || bond == Replaced || bond == Translation) && !datesEqual(a.starts, b.starts) {
+		return Verdict{Reason: OtherStart}
+	}
 	same, exact := startsAgree(a.starts, b.starts)
 	t := compareTitles(a.title.without(a.place, b.place), b.title.without(a.place, b.place))
-	v := Verdict{Score: math.Round(t.score*100) / 100}
 	where := a.place.compare(b.place)
+	v := Verdict{Score: math.Round(t.score*100) / 100, Place: a.place.likeness(b.place, where)}
 	decide := func(same bool, otherwise Reason) Verdict {
 		if v.Same, v.Reason = same, otherwise; same {
 			v.Reason = ByEvidence
@@ -252,10 +195,9 @@ func Compare(a, b Subject, bond Bond) Verdict {
 	case bond == Address:
 		return decide(same || a.unknown() || b.unknown() || (t.within || t.score >= alike) && !t.otherKind, SharedEvidence)
 	case bond == Replaced:
-		if v = decide(a.plain != "" && a.plain == b.plain && datesEqual(a.starts, b.starts), OtherTitle); v.Same {
-			v.Score = a.place.agrees(b.place)
-		}
-		return v
+		return decide(a.plain != "" && a.plain == b.plain, OtherTitle)
+	case bond == Translation:
+		return decide(where != otherPlace && where != otherRoom, OtherPlace)
 	case sharesKey(a.keys, b.keys):
 		// Another date alone says little: one source may not show a move yet.
 		return decide(same || t.score >= alike && !t.otherKind, SharedEvidence)
@@ -269,7 +211,7 @@ func Compare(a, b Subject, bond Bond) Verdict {
 		v.Reason = OtherRoom
 	case t.otherKind:
 		v.Reason = OtherKind
-	case bond == Beside, bond == OtherPage && (a.plain != b.plain || !datesEqual(a.starts, b.starts)):
+	case bond == Beside:
 		v.Reason = ShownTogether
 	case where == unknownPlace && (t.score < certain || min(a.title.count, b.title.count) < 2 || !exact):
 		v.Reason = UnknownPlace
@@ -303,7 +245,7 @@ func startsAgree(a, b []start) (same, exact bool) {
 				exact = exact || x.allDay && y.allDay && x.day == y.day
 			case x.at.Equal(y.at):
 				return true, true
-			case x.at.Sub(y.at).Abs() <= nearStart:
+			case x.at.Sub(y.at).Abs() <= Together:
 				same = true
 			}
 		}

@@ -132,7 +132,7 @@ func identifying(name []string) []string {
 	})
 }
 
-func (p place) blocks() []string {
+func (p place) marks() []string {
 	var all []string
 	for _, word := range firstOf(distinctive(p.venue), 3) {
 		all = append(all, "v:"+word)
@@ -218,9 +218,9 @@ func (p place) elsewhere(o place) bool {
 		!addressesAgree(p.where, o.where)
 }
 
-// agrees returns the likeness of two places: 1 of the same ones and of two unknown ones, 0 of different ones.
-func (p place) agrees(o place) float64 {
-	switch where := p.compare(o); {
+// likeness returns the likeness of two compared places: 1 of the same and of two unknown ones, 0 of different ones.
+func (p place) likeness(o place, where placeVerdict) float64 {
+	switch {
 	case where == samePlace, !p.known() && !o.known() && p.online == o.online:
 		return 1
 	case where == unknownPlace:

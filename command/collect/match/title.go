@@ -160,8 +160,8 @@ func saysWhen(word string, starts []start, zone *time.Location) bool {
 	})
 }
 
-// blocks returns the blocks by words that identify the event.
-func (w words) blocks() []string {
+// marks returns the longest words that identify the event.
+func (w words) marks() []string {
 	return firstOf(slices.DeleteFunc(slices.Clone(w.all), func(word string) bool { return generic[word] > 0 }), 2)
 }
 

@@ -9,17 +9,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-)
 
-// Candidate is a delivery that is about to be sent. Access may have ended since it was made.
-type Candidate struct {
-	Organization  uuid.UUID
-	Destination   uuid.UUID
-	Feed          uuid.UUID   // of its event; Nil means it has none
-	Subscriptions []uuid.UUID // that it was made for. Empty means unknown.
-	// Replay marks one that a caller asked for: it is sent to a disabled destination, and needs no subscription.
-	Replay bool
-}
+	"carillon/aggregates/delivery"
+	"carillon/command/delivery/schedule"
+)
 
 // Why a delivery is not sent now.
 var (
@@ -29,37 +22,37 @@ var (
 )
 
 // NotEntitledError reports that the delivery may not be sent any more.
-type NotEntitledError struct{ Reason string }
+type NotEntitledError struct{ Reason string } // one of those of package delivery
 
 // Error implements error.
 func (e NotEntitledError) Error() string { return e.Reason }
 
-// Reasons of a NotEntitledError, as they are recorded with a discarded delivery.
-const (
-	ReasonNoFeed       = "the feed of its event was deleted"
-	ReasonUnshared     = "the organization can no longer see the feed of its event"
-	ReasonUnsubscribed = "the last subscription that asked for it was deleted"
-)
-
 // Stopped reports whether a delivery is not to be sent by what was followed up to now, without a read. The read model
 // may learn of that later than this process, so a claim may still return the delivery, and the dispatcher may have
 // leased it before: behind requests that hang it would hold its lease until they end.
-func (f *Follower) Stopped(c Candidate) bool {
+func (f *Follower) Stopped(d *schedule.Delivery) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	_, suspended := f.suspended[c.Organization]
-	_, disabled := f.disabled[c.Destination]
-	return !f.ready() || suspended || disabled && !c.Replay
+	_, suspended := f.suspended[d.Organization]
+	_, disabled := f.disabled[d.Destination]
+	return !f.ready() || suspended || disabled && d.Replay == uuid.Nil
 }
 
-// Ready reports whether the suspended organizations are known: until then nothing is sent.
+// Limit returns the requests per second that a destination takes, by what was followed up to now; 0 means no limit.
+func (f *Follower) Limit(destination uuid.UUID) float64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.limits[destination]
+}
+
+// Ready reports whether the suspended organizations and the limits are known: until then nothing is sent.
 func (f *Follower) Ready() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ready()
 }
 
-func (f *Follower) ready() bool { return f.suspended != nil || f.Suspended == nil }
+func (f *Follower) ready() bool { return f.suspended != nil || f.Standing == nil }
 
 // SuspendedNow lists the suspended organizations.
 func (f *Follower) SuspendedNow() []uuid.UUID {
@@ -72,29 +65,31 @@ func (f *Follower) SuspendedNow() []uuid.UUID {
 	return list
 }
 
-// Admit returns the current destination of a delivery whose request begins now, and the connections for it (nil means
+// MaySend returns the current destination of a delivery whose request begins now, and the connections for it (nil means
 // the shared ones); or why it may not be sent: ErrDeleted, ErrStopped, a NotEntitledError, or an error of a read.
-func (f *Follower) Admit(ctx context.Context, c Candidate, now time.Time) (*Target, http.RoundTripper, error) {
+func (f *Follower) MaySend(
+	ctx context.Context, d *schedule.Delivery, now time.Time,
+) (*Target, http.RoundTripper, error) {
 	f.init()
-	target, err := f.target(ctx, c.Destination, now)
+	target, err := f.target(ctx, d.Destination, now)
 	if err != nil {
 		return nil, nil, err
 	}
-	standing := standing{stopped: f.Stopped(c), target: target}
-	if !c.Replay {
-		if standing.subscribed, err = f.Subscribed(ctx, c.Subscriptions); err != nil {
+	standing := standing{stopped: f.Stopped(d), target: target}
+	if d.Replay == uuid.Nil {
+		if standing.subscribed, err = f.Subscribed(ctx, d.Subscriptions); err != nil {
 			return nil, nil, err
 		}
 	}
-	if c.Feed != uuid.Nil {
-		if standing.readers, err = f.readers.get(ctx, c.Feed); err != nil {
+	if d.Feed != uuid.Nil {
+		if standing.readers, err = f.readers.get(ctx, d.Feed); err != nil {
 			return nil, nil, fmt.Errorf("read feed: %w", err)
 		}
 	}
-	if err := decide(c, standing); err != nil {
+	if err := decide(d, standing); err != nil {
 		return nil, nil, err
 	}
-	via, err := f.Connections(ctx, c.Organization)
+	via, err := f.Connections(ctx, d.Organization)
 	return target, via, err
 }
 
@@ -107,18 +102,18 @@ type standing struct {
 }
 
 // decide returns why a delivery may not be sent; nil means it may.
-func decide(c Candidate, now standing) error {
+func decide(d *schedule.Delivery, now standing) error {
 	switch {
 	case now.target == nil:
 		return ErrDeleted
-	case now.stopped, !now.target.Enabled && !c.Replay:
+	case now.stopped, !now.target.Enabled && d.Replay == uuid.Nil:
 		return ErrStopped
-	case c.Feed != uuid.Nil && len(now.readers) == 0:
-		return NotEntitledError{ReasonNoFeed}
-	case c.Feed != uuid.Nil && !slices.Contains(now.readers, c.Organization):
-		return NotEntitledError{ReasonUnshared}
-	case !c.Replay && !now.subscribed:
-		return NotEntitledError{ReasonUnsubscribed}
+	case d.Feed != uuid.Nil && len(now.readers) == 0:
+		return NotEntitledError{delivery.ReasonNoFeed}
+	case d.Feed != uuid.Nil && !slices.Contains(now.readers, d.Organization):
+		return NotEntitledError{delivery.ReasonUnshared}
+	case d.Replay == uuid.Nil && !now.subscribed:
+		return NotEntitledError{delivery.ReasonUnsubscribed}
 	}
 	return nil
 }

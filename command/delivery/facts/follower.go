@@ -1,7 +1,7 @@
 // Package facts follows the events that decide whether a delivery is sent, and how: destinations with their secrets,
-// access to feeds, subscriptions, client certificates, suspended organizations.
+// access to feeds, subscriptions, client certificates, suspended organizations, limits.
 //
-//	store ─▶ Follower ─▶ caches ─▶ Admit: may it be sent now, where to, signed with what?
+//	store ─▶ Follower ─▶ caches ─▶ MaySend: may it be sent now, where to, signed with what?
 //	            └─▶ Listener: a deliverer drops what may not be sent any more
 package facts
 
@@ -46,9 +46,9 @@ type Follower struct {
 	Log   *slog.Logger
 	// Connect makes connections that show a certificate; egress.NewTransport does. Optional.
 	Connect func(*tls.Certificate) *http.Transport
-	// Suspended lists the organizations of which nothing is sent now, as of all events that are recorded when it is
-	// called. Optional.
-	Suspended func(context.Context) ([]uuid.UUID, error)
+	// Standing returns the organizations of which nothing is sent now, and the destinations with a limit of requests per
+	// second, as of all events that are recorded when it is called. Optional.
+	Standing func(context.Context) (suspended []uuid.UUID, limits map[uuid.UUID]float64, err error)
 	// Listener hears of each event after it was applied. Optional.
 	Listener Listener
 	// Dispatches lets the listener hear of publications and dispatches, too.
@@ -64,6 +64,7 @@ type Follower struct {
 	applied   eventstore.Position    // zero while nothing is kept
 	suspended map[uuid.UUID]struct{} // nil until it was read: until then nothing is sent at all
 	disabled  map[uuid.UUID]struct{} // destinations that were disabled while they were followed
+	limits    map[uuid.UUID]float64  // requests per second of the destinations that have a limit
 }
 
 // Listener is a deliverer as a follower notifies it.
@@ -101,7 +102,7 @@ func (f *Follower) fromHead(ctx context.Context) {
 	f.mu.Lock()
 	f.disabled = map[uuid.UUID]struct{}{}
 	f.mu.Unlock()
-	f.readSuspended(ctx)
+	f.readStanding(ctx)
 	categories := Categories()
 	if f.Dispatches {
 		categories = append(categories, publication.Aggregate.Category, dispatch.Aggregate.Category)
@@ -201,16 +202,29 @@ func (f *Follower) applyDestination(recorded *eventstore.Recorded) (destination.
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch event.(type) {
+	id := recorded.StreamID()
+	switch e := event.(type) {
 	case destination.Disabled, destination.AutoDisabled:
-		f.disabled[recorded.StreamID()] = struct{}{}
-	case destination.Enabled, destination.Deleted:
-		delete(f.disabled, recorded.StreamID())
+		f.disabled[id] = struct{}{}
+	case destination.Enabled:
+		delete(f.disabled, id)
+	case destination.Deleted:
+		delete(f.disabled, id)
+		delete(f.limits, id)
+	case destination.Created:
+		f.setLimit(id, e.MaxRequestsPerSecond)
+	case destination.Revised:
+		f.setLimit(id, e.MaxRequestsPerSecond)
 	// These stop nothing.
-	case destination.Created, destination.Revised, destination.SecretMinted, destination.SecretRotated,
-		destination.SecretExpired:
+	case destination.SecretMinted, destination.SecretRotated, destination.SecretExpired:
 	}
 	return event, nil
+}
+
+func (f *Follower) setLimit(id uuid.UUID, limit destination.Rate) {
+	if delete(f.limits, id); limit > 0 {
+		f.limits[id] = float64(limit)
+	}
 }
 
 func (f *Follower) applyOrganization(recorded *eventstore.Recorded) (organization.Event, error) {
@@ -232,12 +246,13 @@ func (f *Follower) applyOrganization(recorded *eventstore.Recorded) (organizatio
 	return event, nil
 }
 
-// readSuspended reads the suspended organizations, and retries until it succeeds.
-func (f *Follower) readSuspended(ctx context.Context) {
+// readStanding reads the suspended organizations and the limits of destinations, and retries until it succeeds.
+func (f *Follower) readStanding(ctx context.Context) {
 	var all []uuid.UUID
-	for f.Suspended != nil {
+	limits := map[uuid.UUID]float64{}
+	for f.Standing != nil {
 		var err error
-		if all, err = f.Suspended(ctx); err == nil {
+		if all, limits, err = f.Standing(ctx); err == nil {
 			break
 		}
 		if !pause(ctx) {
@@ -246,7 +261,7 @@ func (f *Follower) readSuspended(ctx context.Context) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.suspended = map[uuid.UUID]struct{}{}
+	f.suspended, f.limits = map[uuid.UUID]struct{}{}, limits
 	for _, id := range all {
 		f.suspended[id] = struct{}{}
 	}

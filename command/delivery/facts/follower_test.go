@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
+	"carillon/command/delivery/schedule"
 	"carillon/command/sealing"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
@@ -121,7 +122,7 @@ func TestFollower_heldBack(t *testing.T) {
 	t.Cleanup(func() { cancel(); <-done })
 	<-heard
 	secrets := func() int {
-		to, _, err := f.Admit(t.Context(), Candidate{Organization: owner, Destination: hook}, time.Now())
+		to, _, err := f.MaySend(t.Context(), &schedule.Delivery{Organization: owner, Destination: hook}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,6 +174,15 @@ func TestCacheForgetsWhatChanged(t *testing.T) {
 	get(5) // it changes while it is read
 	r.read = reading
 	get(6)
+	r.forget(id)
+	r.read = func(ctx context.Context, id uuid.UUID) (int, error) {
+		r.follow(false)
+		r.follow(true)
+		return reading(ctx, id)
+	}
+	get(7) // changes are missed while it is read
+	r.read = reading
+	get(8)
 	for range 2 * maxCached {
 		if _, err := r.get(t.Context(), uuid.New()); err != nil {
 			t.Fatal(err)
@@ -184,58 +194,6 @@ func TestCacheForgetsWhatChanged(t *testing.T) {
 	r.follow(false)
 	if n := r.values.Len(); n != 0 {
 		t.Errorf("%d remembered while nothing is followed", n)
-	}
-}
-
-// slowVault opens everything, as soon as opening is let on.
-type slowVault struct {
-	Vault
-
-	asked, on chan struct{}
-}
-
-func (v slowVault) Open(context.Context, uuid.UUID, sealing.Field, []byte) ([]byte, error) {
-	v.asked <- struct{}{}
-	<-v.on
-	return signingSecret, nil
-}
-
-// A target is opened while its destination is deleted: nothing of it is kept.
-func TestTarget_deletedWhileOpened(t *testing.T) {
-	t.Parallel()
-	store := nodetest.Start(t)
-	vault := slowVault{asked: make(chan struct{}, 1), on: make(chan struct{}, 1)}
-	f := follower(store, vault)
-	f.init()
-	f.follow(true, eventstore.Start)
-	hook := makeDestination(t, store)
-	open := func() *Target {
-		to, err := f.target(t.Context(), hook, time.Now())
-		if err != nil {
-			t.Error(err)
-		}
-		return to
-	}
-	kept := func() bool { return f.targets.values.Contains(hook) }
-	vault.on <- struct{}{}
-	open()
-	if <-vault.asked; !kept() {
-		t.Fatal("while it is there nothing is kept: the test shows nothing")
-	}
-	recorded := &eventstore.Recorded{Stream: destination.Aggregate.Stream(hook)}
-	f.apply(t.Context(), recorded)
-	if kept() {
-		t.Error("the value before the change is kept")
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); open() }()
-	<-vault.asked
-	execute(t, store, hook, destination.Delete{Organization: owner, At: time.Now()})
-	f.apply(t.Context(), recorded)
-	vault.on <- struct{}{}
-	<-done
-	if kept() || open() != nil {
-		t.Error("a deleted destination is kept")
 	}
 }
 
@@ -269,4 +227,46 @@ func (d damaged) Open(_ context.Context, _ uuid.UUID, _ sealing.Field, plain []b
 		return plain, nil
 	}
 	return nil, sealing.ErrDamaged
+}
+
+// Limits are those of the start, and as events set them since.
+func TestFollowerKnowsLimits(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	revised, deleted, freed := makeDestination(t, store), makeDestination(t, store), makeDestination(t, store)
+	f := follower(store, plain{})
+	f.Standing = func(context.Context) ([]uuid.UUID, map[uuid.UUID]float64, error) {
+		return nil, map[uuid.UUID]float64{revised: 5, deleted: 6, freed: 7}, nil
+	}
+	if f.Ready() {
+		t.Error("ready before the limits are known")
+	}
+	f.readStanding(t.Context())
+	limits := func(wantRevised, wantDeleted, wantFreed float64) {
+		t.Helper()
+		if r, d, n := f.Limit(revised), f.Limit(deleted), f.Limit(freed); !f.Ready() ||
+			r != wantRevised || d != wantDeleted || n != wantFreed {
+			t.Errorf("limits %g, %g, %g; want %g, %g, %g", r, d, n, wantRevised, wantDeleted, wantFreed)
+		}
+	}
+	limits(5, 6, 7)
+	f.init()
+	f.disabled = map[uuid.UUID]struct{}{}
+	apply := func(id uuid.UUID, event destination.Event) {
+		name, data, err := destination.Events.Encode(event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.apply(t.Context(), &eventstore.Recorded{
+			Stream: destination.Aggregate.Stream(id),
+			Type:   name,
+			Data:   data,
+		})
+	}
+	apply(revised, destination.Revised{Settings: destination.Settings{Plain: destination.Plain{MaxRequestsPerSecond: 8}}})
+	apply(deleted, destination.Deleted{})
+	apply(freed, destination.Revised{})
+	limits(8, 0, 0)
+	apply(deleted, destination.Created{Settings: destination.Settings{Plain: destination.Plain{MaxRequestsPerSecond: 9}}})
+	limits(8, 9, 0)
 }

@@ -241,67 +241,6 @@ func TestHostileCertificatesStayApart(t *testing.T) {
 
 func hangUp(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }
 
-// TestHostileReplacementWhileDeliveriesRun: in two processes that are sending all the time, the next connection
-// after a replacement shows the new certificate, and none stays open that showed the old one. No request fails by
-// it.
-func TestHostileReplacementWhileDeliveriesRun(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, (*mtlstest.Authority).Require, nil)
-	one, other := s.process(true), s.process(true)
-	ours, theirs := s.organization(), s.organization()
-	s.set(ours, "before")
-	s.set(theirs, "theirs")
-	stop := make(chan struct{})
-	var sending sync.WaitGroup
-	for _, p := range []*process{one, other} {
-		for _, organization := range []uuid.UUID{ours, theirs} {
-			sending.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					default:
-						p.sends(organization)
-					}
-				}
-			})
-		}
-	}
-	shows := func(name string, times int) func() bool {
-		return func() bool {
-			shown := s.receiver.Shown()
-			return len(shown) > 100 && !slices.ContainsFunc(shown[len(shown)-times:],
-				func(n string) bool { return n != name && n != "theirs" })
-		}
-	}
-	s.eventually("the first is shown", shows("before", 20))
-	uses := func(p *process) http.RoundTripper {
-		via, err := p.facts.Connections(t.Context(), ours)
-		if err != nil {
-			t.Error(err)
-		}
-		return via
-	}
-	ones, others := uses(one), uses(other)
-	s.set(ours, "after")
-	s.eventually("both have heard of the next", func() bool { return uses(one) != ones && uses(other) != others })
-	s.eventually("the next is shown", func() bool {
-		return slices.Contains(s.receiver.Shown(), "after") &&
-			shows("after", 40)()
-	})
-	close(stop)
-	sending.Wait()
-	from := len(s.receiver.Shown())
-	for range 5 {
-		one.sends(ours)
-		other.sends(ours)
-	}
-	if late := s.receiver.Shown()[from:]; slices.ContainsFunc(late, func(n string) bool { return n != "after" }) {
-		t.Errorf("at the end %q is shown", late)
-	}
-	s.eventually("connections of the first are closed", func() bool { return s.receiver.Open() <= 4 })
-}
-
 // A request in flight ends as it began; its connection closes after it.
 func TestCertificates_requestOutlivesReplacement(t *testing.T) {
 	t.Parallel()
@@ -440,28 +379,6 @@ func TestHostileLossOfAKey(t *testing.T) {
 				t.Errorf("shown: %q", got)
 			}
 		})
-	}
-}
-
-// A damaged value in the event is as a lost key.
-func TestHostileDamageOfASealedKey(t *testing.T) {
-	t.Parallel()
-	s := openShop(t, asking, nil)
-	ours := s.organization()
-	certificate := s.set(ours, "ours")
-	certificate.Key[20] ^= 1
-	name, data, err := clientcertificate.Events.Encode(clientcertificate.Replaced{Certificate: certificate,
-		Of: certificate.ID, At: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = s.commands.Store.Append(t.Context(), clientcertificate.Aggregate.Stream(ours), 0,
-		[]eventstore.Proposed{{ID: uuid.New(), Type: name, Data: data}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.process(false).facts.Connections(t.Context(), ours); !errors.Is(err, ErrCertificateLost) {
-		t.Errorf("damaged: %v", err)
 	}
 }
 

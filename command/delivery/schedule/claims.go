@@ -17,28 +17,27 @@ const (
 
 // Room limits what a claim may take.
 type Room struct {
-	Limit   int         // deliveries in all; 0 means none
-	PerLane int         // deliveries of one destination
-	Full    []uuid.UUID // destinations of which nothing is taken
-	Slow    []uuid.UUID // destinations of which PerSlow are taken
-	PerSlow int
-	Over    []uuid.UUID       // organizations of which nothing is taken
-	Bytes   int               // of bodies
+	Limit          int         // deliveries in all; 0 means none
+	PerDestination int         // deliveries of one destination
+	Full           []uuid.UUID // destinations of which nothing is taken
+	Slow           []uuid.UUID // destinations of which PerSlow are taken
+	PerSlow        int
+	Over           []uuid.UUID // organizations of which nothing is taken
+	// Bytes bounds the data of all their events, each counted once; small ones, and one of any size, count nothing.
+	Bytes   int
 	BytesOf map[uuid.UUID]int // exceptions by organization
-	// Behind reports that older deliveries wait in the read model for a lane that has room.
-	Behind bool
 }
 
-// Room returns what a claim may take now. Claimed deliveries have a separate pool, so that retries and replays
-// find room whatever else waits.
-func (s *Scheduler) Room(now time.Time) Room {
+// Room returns what a claim may take now, and whether older deliveries wait in the read model for a lane that has room.
+// Claimed deliveries have a separate pool, so that retries and replays find room whatever else waits.
+func (s *Scheduler) Room(now time.Time) (r Room, behind bool) {
 	s.advance(now)
-	r := Room{
-		Limit:   min(maxClaim, s.pools[claimedHere].free()),
-		PerLane: maxLaneClaim,
-		PerSlow: slowClaim,
-		Bytes:   max(s.pools[memory].free(), min(guaranteedBytes, s.bytesInAll())),
-		BytesOf: map[uuid.UUID]int{},
+	r = Room{
+		Limit:          min(maxClaim, s.pools[claimedHere].free()),
+		PerDestination: maxLaneClaim,
+		PerSlow:        slowClaim,
+		Bytes:          max(s.pools[memory].free(), min(guaranteedBytes, s.bytesInAll())),
+		BytesOf:        map[uuid.UUID]int{},
 	}
 	for id, o := range s.orgs {
 		left, used := s.left(claimedHere, o), o.used[claimedHere] > 0
@@ -54,13 +53,13 @@ func (s *Scheduler) Room(now time.Time) Room {
 		}
 	}
 	for id, l := range s.lanes {
-		if l.here() == 0 && !l.slow() && l.rest == nil && l.limit == nil && l.spilled.IsZero() {
-			l.skipped, l.asked = false, false
+		if l.here() == 0 && !l.slow() && l.rest == nil && l.limit == nil && l.refusedFreshAt.IsZero() {
+			l.skipped, l.inClaim = false, false
 			continue
 		}
 		l.skipped = !l.claimable(now) || !s.roomy(l) || l.slow() && s.left(slowRequests, l.org) <= 0
-		l.asked = !l.skipped && !l.org.over
-		r.Behind = r.Behind || l.asked && !l.slow() && !l.spilled.IsZero()
+		l.inClaim = !l.skipped && !l.org.over
+		behind = behind || l.inClaim && !l.slow() && !l.refusedFreshAt.IsZero()
 		switch {
 		case l.skipped:
 			r.Full = append(r.Full, id)
@@ -68,25 +67,25 @@ func (s *Scheduler) Room(now time.Time) Room {
 			r.Slow = append(r.Slow, id)
 		}
 	}
-	return r
+	return r, behind
 }
 
 // Claimed records the result of a claim, before it is offered. If nothing came for a lane that the claim took of,
 // all that waits for it is here, unless it refused something so lately that it is still on its way into the read
 // model.
-func (s *Scheduler) Claimed(r Room, claimed []Delivery, settled time.Duration, now time.Time) {
-	came, short := make(map[uuid.UUID]bool, len(claimed)), map[uuid.UUID]bool{}
+func (s *Scheduler) Claimed(r Room, claimed []*Delivery, settled time.Duration, now time.Time) {
+	got, short := make(map[uuid.UUID]bool, len(claimed)), map[uuid.UUID]bool{}
 	for i := range claimed {
-		came[claimed[i].Destination] = true
+		got[claimed[i].Destination] = true
 		if claimed[i].bytes() > 0 {
 			short[claimed[i].Organization] = true // the claim may have left deliveries for lack of memory
 		}
 	}
 	for id, l := range s.lanes {
-		if l.asked && !came[id] && !short[l.org.id] && len(claimed) < r.Limit && now.Sub(l.spilled) > settled {
-			l.spilled = time.Time{}
+		if l.inClaim && !got[id] && !short[l.org.id] && len(claimed) < r.Limit && now.Sub(l.refusedFreshAt) > settled {
+			l.refusedFreshAt = time.Time{}
 		}
-		l.asked = false
+		l.inClaim = false
 	}
 }
 

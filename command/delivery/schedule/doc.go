@@ -1,7 +1,7 @@
 // Package schedule decides which delivery is sent next. It is pure: it starts no goroutine, reads no clock and does
 // no I/O. Each call takes the time; the results include the time of the next call.
 //
-//	            Offer                    Next                             Done
+//	       Admit, Offer                  Next                             Done
 //	fresh   ──▶ ┌───────── lane A1 ──┐
 //	claimed ──▶ │ fresh │ claimed    ├─┐ organization A ┐
 //	            ├───────── lane A2 ──┤ │   lanes take   │ organizations    ┌─ connected ─┐
@@ -14,8 +14,8 @@
 // come from the read model, take turns in it. It has a window of requests in flight, which begins at startWindow,
 // grows by one with each answer, up to PerLane, and is halved by a failure, once for the requests of one window.
 // A refusal lets it rest; what waited is sent afterwards at about the pace that the receiver took before. If its
-// destination has a limit of requests per second, requests begin in turns that the caller takes for it from what all
-// processes share; the limit is known when the first delivery is to be sent, which then waits once more.
+// destination has a limit of requests per second, which comes with each delivery, requests begin in slots that the
+// caller takes for it from what all processes share.
 //
 // A lane is in one of three classes:
 //
@@ -37,7 +37,9 @@
 //	claimed   Queued/4    claimed deliveries that wait or are in flight
 //	memory    Bytes       bodies of more than SmallBody bytes; each counts once for each organization that has it
 //
-// What does not fit is refused by Offer, or returned by Tick: it stays in the read model, and a later claim finds
-// it. Room limits a claim. After a lane refused a fresh delivery, older ones wait for it in the read model: until a
-// claim finds no more for it, fresh ones only keep it from running dry, and all go in the order in which they came.
+// Admit keeps room for a fresh delivery while it is recorded, and Room promises some to what a claim takes: both are
+// asked once. A delivery that does not fit is refused by Admit, or by Offer if nothing was promised, or returned by
+// Tick: it stays in the read model, and a later claim finds it. After a lane refused a fresh delivery, older ones wait
+// for it in the read model: until a claim finds no more for it, fresh ones only keep it from running dry, and all go in
+// the order in which they came.
 package schedule

@@ -206,7 +206,7 @@ func TestOrganizationsShare(t *testing.T) {
 			s.Drop(id(o, n), s.now)
 		}
 	}
-	s.due, s.order = map[uuid.UUID][]schedule.Delivery{}, nil
+	s.due, s.order = map[uuid.UUID][]*schedule.Delivery{}, nil
 	s.run(40 * time.Second)
 	if n := len(s.running); n < small.InFlight*6/10 {
 		t.Errorf("alone it has %d at one time, want two thirds of %d", n, small.InFlight)

@@ -19,35 +19,36 @@ const (
 
 // lane is the queue of one destination.
 type lane struct {
-	id      uuid.UUID
-	org     *organization
-	queue   queue
-	window  int           // requests at one time
-	running int           // requests in flight
-	overdue int           // of those, for longer than SlowAfter
-	late    bool          // the last answer took longer than SlowAfter
-	asSlow  bool          // its requests are counted as slow
-	took    time.Duration // that an answer takes, on average; zero: it is not known
-	halved  time.Time     // when its window was, last
-	idle    int           // connections that are idle, as far as is known
-	bytes   int           // of bodies that wait or are in flight
-	rest    *rest         // nil: its receiver did not ask for one lately
-	limit   *limit        // nil: none is known
-	used    time.Time     // when something last came or ended
-	spilled time.Time     // when it last refused a fresh delivery; zero: all its deliveries are here
-	skipped bool          // by the last claim: more may wait for it in the read model
-	asked   bool          // the claim that is being made may take some for it
+	id             uuid.UUID
+	org            *organization
+	queue          queue
+	window         int           // requests at one time
+	kept           int           // deliveries that room is kept for
+	running        int           // requests in flight
+	overdue        int           // of those, for longer than SlowAfter
+	late           bool          // the last answer took longer than SlowAfter
+	asSlow         bool          // its requests are counted as slow
+	took           time.Duration // that an answer takes, on average; zero: it is not known
+	halved         time.Time     // when its window was, last
+	idle           int           // connections that are idle, as far as is known
+	bytes          int           // of bodies that wait or are in flight
+	rest           *rest         // nil: its receiver did not ask for one lately
+	limit          *limit        // nil: none is known
+	used           time.Time     // when something last came or ended
+	refusedFreshAt time.Time     // when it last refused a fresh delivery; zero: all its deliveries are here
+	skipped        bool          // by the last claim: more may wait for it in the read model
+	inClaim        bool          // the claim that is being made may take some for it
 
-	filed class       // the round in which it is
-	links node[*lane] // in that round
-	warm  node[*lane] // among those with idle connections
+	filed     class       // the round in which it is
+	links     node[*lane] // in that round
+	amongIdle node[*lane] // among those with idle connections
 }
 
 // slow reports whether its last answer came late, or one is late that has not come yet.
 func (l *lane) slow() bool { return l.late || l.overdue > 0 }
 
-// here counts waiting deliveries and requests in flight.
-func (l *lane) here() int { return l.queue.len() + l.running }
+// here counts waiting deliveries, requests in flight, and what room is kept for.
+func (l *lane) here() int { return l.queue.len() + l.kept + l.running }
 
 // maxWaiting returns how many deliveries may wait: as many as are sent within laneQueueTime at its pace. A slow
 // lane has no more than it may send.
@@ -69,15 +70,20 @@ func (l *lane) maxWaiting(now time.Time) int {
 
 // takesFresh reports whether a fresh delivery may wait, however many were claimed. While older ones wait in the read
 // model, fresh ones only keep the lane from running dry.
-func (l *lane) takesFresh(now time.Time, slack int) bool {
-	most := l.maxWaiting(now) + slack
+func (l *lane) takesFresh(now time.Time) bool {
 	switch {
 	case l.slow():
 		return false
-	case !l.spilled.IsZero():
-		return l.queue.len() < l.maxWaiting(now)/4+slack
+	case !l.refusedFreshAt.IsZero():
+		return l.queue.len()+l.kept < l.maxWaiting(now)/4
 	}
-	return len(l.queue.fresh) < most
+	return len(l.queue.fresh)+l.kept < l.maxWaiting(now)
+}
+
+// stillRoomy reports whether a delivery may wait that room was promised to. Behind a limit, or a rest or slow answers
+// that came since, its lease would end.
+func (l *lane) stillRoomy(now time.Time) bool {
+	return !l.slow() && l.rest == nil && l.limit == nil || l.queue.len() < l.maxWaiting(now)
 }
 
 // claimable reports whether a claim for it is worthwhile: at least half of its room is free.
@@ -86,15 +92,6 @@ func (l *lane) claimable(now time.Time) bool {
 		return l.here() < l.maxRunning()
 	}
 	return !l.resting(now) && 2*l.queue.len() < l.maxWaiting(now)
-}
-
-// slack is how many more than there is room for are taken, as they were promised at the same time. Behind a limit their
-// leases would end.
-func (l *lane) slack() int {
-	if l.limit != nil {
-		return 0
-	}
-	return offerSlack
 }
 
 func (l *lane) resting(now time.Time) bool { return l.rest != nil && now.Before(l.rest.until) }

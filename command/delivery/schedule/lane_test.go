@@ -27,13 +27,13 @@ func newLane(t *testing.T) *lane {
 func (l *lane) offer(n int, claimed bool) (taken int) {
 	for range n {
 		l.n++
-		d := schedule.Delivery{
+		d := &schedule.Delivery{
 			ID:           id(0, l.n),
 			Destination:  id(1, 1),
 			Organization: id(1, -1),
 			Claimed:      claimed,
 		}
-		if (claimed || l.Admits(d, l.now)) && l.Offer(d, l.now) {
+		if (claimed || l.Admit(d, l.now)) && l.Offer(d, l.now) {
 			taken++
 		}
 	}
@@ -41,10 +41,10 @@ func (l *lane) offer(n int, claimed bool) (taken int) {
 }
 
 // start starts all that may, connections included.
-func (l *lane) start() (started []schedule.Delivery) {
+func (l *lane) start() (started []*schedule.Delivery) {
 	for {
-		d, ok := l.Next(l.now)
-		if !ok {
+		d := l.Next(l.now)
+		if d == nil {
 			_, next := l.Tick(l.now)
 			if next.IsZero() || next.Sub(l.now) > time.Second {
 				return started
@@ -56,7 +56,7 @@ func (l *lane) start() (started []schedule.Delivery) {
 	}
 }
 
-func (l *lane) done(started []schedule.Delivery, o schedule.Outcome) {
+func (l *lane) done(started []*schedule.Delivery, o schedule.Outcome) {
 	l.now = l.now.Add(o.Took)
 	for _, d := range started {
 		l.Done(d.ID, o, l.now)
@@ -94,6 +94,9 @@ func TestLane_slow(t *testing.T) {
 	first := l.start()
 	l.done(first[:1], schedule.Outcome{Took: 10 * time.Millisecond, Kept: true})
 	l.start()
+	if _, next := l.Tick(l.now.Add(time.Second)); !next.Equal(epoch.Add(settings.SlowAfter + 1)) {
+		t.Errorf("looked at again at %s, want when the first is late", next)
+	}
 	l.now = l.now.Add(settings.SlowAfter + time.Second)
 	if returned, _ := l.Tick(l.now); len(returned) < 40 {
 		t.Errorf("%d waiting deliveries returned", len(returned))
@@ -101,14 +104,19 @@ func TestLane_slow(t *testing.T) {
 	if l.offer(1, false) != 0 {
 		t.Error("a fresh delivery found room")
 	}
-	room := l.Room(l.now)
+	room, _ := l.Room(l.now)
 	if !slices.Equal(room.Full, []uuid.UUID{id(1, 1)}) {
 		t.Errorf("full: %v, want the lane, as no more may be in flight", room.Full)
 	}
 	// They began to be late then: their answers count.
 	l.done(first[1:], schedule.Outcome{Took: time.Second, Kept: true})
-	if room := l.Room(l.now); len(room.Full) > 0 {
+	if room, _ := l.Room(l.now); len(room.Full) > 0 {
 		t.Errorf("full: %v, want none after answers", room.Full)
+	}
+	l.offer(1, false)
+	l.done(l.start(), schedule.Outcome{Took: settings.SlowAfter + time.Second, Kept: true})
+	if l.offer(1, true); len(l.start()) != 1 {
+		t.Error("what answers late gets nothing any more")
 	}
 }
 
@@ -159,7 +167,7 @@ func TestLane_olderFirstAfterSpill(t *testing.T) {
 		t.Error(d.ID)
 	}
 	l.now = l.now.Add(2 * time.Second)
-	room := l.Room(l.now)
+	room, _ := l.Room(l.now)
 	l.Claimed(room, nil, time.Second, l.now)
 	if more := l.offer(3000, false); more <= least {
 		t.Errorf("%d had room while older ones waited, %d after a claim found none", least, more)
@@ -170,24 +178,71 @@ func TestLane_olderFirstAfterSpill(t *testing.T) {
 func TestScheduler_claimedTwice(t *testing.T) {
 	t.Parallel()
 	s := schedule.New(settings)
-	d := schedule.Delivery{
+	d := &schedule.Delivery{
 		ID:          id(0, 1),
 		Destination: id(1, 1),
 		Claimed:     true,
-		Payload:     "first",
+		Body:        "first",
 	}
 	s.Offer(d, epoch)
-	d.Payload = "second"
-	s.Offer(d, epoch)
-	if started, _ := s.Next(epoch); started.Payload != "second" {
-		t.Errorf("%v was sent", started.Payload)
+	again := *d
+	again.Body = "second"
+	s.Offer(&again, epoch)
+	if started := s.Next(epoch); started.Body != "second" {
+		t.Errorf("%v was sent", started.Body)
 	}
 	s.Offer(d, epoch)
-	if _, ok := s.Next(epoch); ok {
+	if s.Next(epoch) != nil {
 		t.Error("it is sent twice")
 	}
 	s.Done(d.ID, schedule.Outcome{}, epoch)
 	if waiting, inFlight := s.Load(); waiting+inFlight > 0 {
 		t.Errorf("%d wait, %d are in flight in the end", waiting, inFlight)
+	}
+}
+
+// Room that was kept is there when it is used, and free again when it is not. A lane that became slow has none.
+func TestAdmitKeepsRoom(t *testing.T) {
+	t.Parallel()
+	l := newLane(t)
+	var admitted []*schedule.Delivery
+	admits := func() bool {
+		l.n++
+		d := &schedule.Delivery{ID: id(0, l.n), Destination: id(1, 1), Organization: id(1, -1)}
+		if !l.Admit(d, l.now) {
+			return false
+		}
+		admitted = append(admitted, d)
+		return true
+	}
+	for admits() { //nolint:revive // until it is full
+	}
+	if len(admitted) != 256 || l.offer(1, false) != 0 {
+		t.Fatalf("%d were admitted and one more is taken, want 256", len(admitted))
+	}
+	l.Withdraw(admitted[0].ID)
+	if admitted = admitted[1:]; l.Offer(admitted[0], l.now) && admits() {
+		t.Error("one is admitted after a refusal while most room is used")
+	}
+	for _, d := range admitted[1:200] {
+		if !l.Offer(d, l.now) {
+			t.Fatal("an admitted one finds no room")
+		}
+	}
+	started := l.start()
+	l.done(started, schedule.Outcome{Took: settings.SlowAfter + 1})
+	refused := 0
+	for _, d := range admitted[200:] {
+		if !l.Offer(d, l.now) {
+			refused++
+		}
+	}
+	if refused < 40 || len(started) == 0 {
+		t.Errorf("%d of %d were refused after slow answers", refused, len(admitted)-200)
+	}
+	l.Tick(l.now)
+	waiting, _ := l.Load()
+	if free, _ := l.Free(); waiting > 4 || free != settings.Queued-waiting {
+		t.Errorf("%d wait of a slow lane, and there is room for %d", waiting, free)
 	}
 }

@@ -8,20 +8,20 @@ import (
 
 const (
 	limitBlock   = 100 * time.Millisecond // of requests that are asked for at once
-	limitExpires = time.Second            // after which requests of a turn that were not begun are void
+	limitExpires = time.Second            // after which requests of a slot that were not begun are void
 )
 
-// limit is the most that a destination takes, by all processes together: requests are begun in turns, which the caller
+// limit is the most that a destination takes, by all processes together: requests are begun in slots, which the caller
 // gets for the lane.
 type limit struct {
 	perSecond float64
-	left      int       // requests that the current turn allows
-	next      time.Time // when the next request may begin, or the next turn may be asked for
-	asked     bool      // for a turn
+	left      int       // requests that the current slot allows
+	next      time.Time // when the next request may begin, or the next slot may be asked for
+	pending   bool      // a slot was asked for
 }
 
-// Turn asks that a number of requests to a destination may begin within an interval.
-type Turn struct {
+// Slot asks that a number of requests to a destination may begin within an interval.
+type Slot struct {
 	Destination uuid.UUID
 	Requests    int
 	Interval    time.Duration
@@ -44,77 +44,63 @@ func (m *limit) begin() {
 	m.next = m.next.Add(m.gap())
 }
 
-// Turns returns the turns that are needed now. Each is answered by Granted or Denied.
-func (s *Scheduler) Turns() (turns []Turn) {
-	for _, l := range s.needsTurn {
+// Slots returns the slots that are needed now. Each is answered by Answer.
+func (s *Scheduler) Slots() (slots []Slot) {
+	for _, l := range s.needsSlot {
 		if l.limit == nil || l.queue.len() == 0 {
 			continue
 		}
 		n := max(1, min(l.queue.len(), int(limitBlock.Seconds()*l.limit.perSecond)))
-		turns = append(turns, Turn{
+		slots = append(slots, Slot{
 			Destination: l.id,
 			Requests:    n,
 			Interval:    time.Duration(n) * l.limit.gap(),
 		})
 	}
-	clear(s.needsTurn)
-	s.needsTurn = s.needsTurn[:0]
-	return turns
+	clear(s.needsSlot)
+	s.needsSlot = s.needsSlot[:0]
+	return slots
 }
 
-// Granted lets the requests of a turn begin.
-func (s *Scheduler) Granted(t Turn, now time.Time) { s.answerTurn(t, t.Requests, now, now) }
-
-// Denied lets the turn be asked for again after a while.
-func (s *Scheduler) Denied(t Turn, wait time.Duration, now time.Time) {
-	s.answerTurn(t, 0, now.Add(wait), now)
-}
-
-func (s *Scheduler) answerTurn(t Turn, requests int, next, now time.Time) {
+// Answer lets the requests of a slot begin, or the slot be asked for again after a wait.
+func (s *Scheduler) Answer(t Slot, wait time.Duration, now time.Time) {
 	l := s.lanes[t.Destination]
 	if l == nil || l.limit == nil {
 		return
 	}
-	l.limit.asked, l.limit.left, l.limit.next = false, requests, next
+	l.limit.pending, l.limit.left, l.limit.next = false, 0, now.Add(wait)
+	if wait <= 0 {
+		l.limit.left = t.Requests
+	}
 	s.file(l, now)
 }
 
-// awaitTurn notes that a lane needs a turn, or when its limit allows the next request.
-func (s *Scheduler) awaitTurn(l *lane, now time.Time) {
+// awaitSlot notes that a lane needs a slot, or when its limit allows the next request.
+func (s *Scheduler) awaitSlot(l *lane, now time.Time) {
 	m := l.limit
 	switch {
 	case m.next.After(now):
 		s.restEnds = sooner(s.restEnds, m.next)
-	case !m.asked && !m.allows(now) && l.running < l.maxRunning() && !l.paced(now):
-		m.asked, m.left = true, 0
-		s.needsTurn = append(s.needsTurn, l)
+	case !m.pending && !m.allows(now) && l.running < l.maxRunning() && !l.paced(now):
+		m.pending, m.left = true, 0
+		s.needsSlot = append(s.needsSlot, l)
 	}
 }
 
 // setLimit sets the limit of a lane; 0 means none.
 func (s *Scheduler) setLimit(l *lane, perSecond float64, now time.Time) {
 	switch {
+	case perSecond == 0 && l.limit == nil, l.limit != nil && l.limit.perSecond == perSecond:
+		return
 	case perSecond == 0:
 		l.limit = nil
 		delete(s.limited, l)
 	case l.limit == nil:
 		l.limit = &limit{perSecond: perSecond, next: now}
 		s.limited[l] = struct{}{}
-	case l.limit.perSecond != perSecond:
-		*l.limit = limit{perSecond: perSecond, next: now, asked: l.limit.asked}
+	default:
+		*l.limit = limit{perSecond: perSecond, next: now, pending: l.limit.pending}
 	}
 	s.shorten(l, l.maxWaiting(now), now)
-}
-
-// again lets a delivery wait once more that was not sent, because its destination has another limit.
-func (s *Scheduler) again(e *entry, perSecond float64, now time.Time) {
-	l := e.lane
-	waits := &entry{Delivery: e.Delivery, lane: l, came: e.came}
-	s.here[e.ID] = waits
-	l.queue.putBack(waits)
-	s.waiting++
-	if !e.Claimed {
-		s.take(freshWaiting, l.org, 1)
-	}
-	s.setLimit(l, perSecond, now)
+	s.file(l, now)
 }

@@ -14,19 +14,27 @@ import (
 type throttled struct {
 	mu        sync.Mutex
 	perSecond float64   // 0 means none
-	next      time.Time // when the next turn begins, for all processes
-	turns     int       // that were asked for
+	next      time.Time // when the next slot begins, for all processes
+	slots     int       // that were asked for
 	got       []time.Time
 	returned  int
 }
 
-// turnTakes is the time that a turn takes to be got, and that its answer takes.
-const turnTakes = time.Millisecond
+// slotTakes is the time that a slot takes to be got, and that its answer takes.
+const slotTakes = time.Millisecond
 
 func (l *throttled) offer(s *schedule.Scheduler, deliveries, of int) {
 	l.mu.Lock()
 	for n := range deliveries {
-		s.Offer(schedule.Delivery{ID: id(of, n), Destination: id(1, 1), Organization: id(1, -1)}, time.Now())
+		d := &schedule.Delivery{
+			ID:           id(of, n),
+			Destination:  id(1, 1),
+			Organization: id(1, -1),
+			Limit:        l.perSecond,
+		}
+		if !s.Offer(d, time.Now()) {
+			l.returned++
+		}
 	}
 	l.mu.Unlock()
 	l.pump(s)
@@ -35,11 +43,7 @@ func (l *throttled) offer(s *schedule.Scheduler, deliveries, of int) {
 func (l *throttled) pump(s *schedule.Scheduler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for d, ok := s.Next(time.Now()); ok; d, ok = s.Next(time.Now()) {
-		if l.perSecond != d.Limit {
-			time.AfterFunc(0, func() { l.end(s, d, schedule.Outcome{Limit: new(l.perSecond)}) })
-			continue
-		}
+	for d := s.Next(time.Now()); d != nil; d = s.Next(time.Now()) {
 		l.got = append(l.got, time.Now())
 		time.AfterFunc(answerTakes, func() { l.end(s, d, schedule.Outcome{Took: answerTakes, Kept: true}) })
 	}
@@ -48,33 +52,29 @@ func (l *throttled) pump(s *schedule.Scheduler) {
 	if !next.IsZero() {
 		time.AfterFunc(time.Until(next), func() { l.pump(s) })
 	}
-	for _, turn := range s.Turns() {
-		l.turns++
-		time.AfterFunc(turnTakes, func() { l.take(s, turn) })
+	for _, slot := range s.Slots() {
+		l.slots++
+		time.AfterFunc(slotTakes, func() { l.take(s, slot) })
 	}
 }
 
-// take gets a turn as from Postgres: when nobody has it.
-func (l *throttled) take(s *schedule.Scheduler, turn schedule.Turn) {
+// take gets a slot as from Postgres: when no other process has it.
+func (l *throttled) take(s *schedule.Scheduler, slot schedule.Slot) {
 	l.mu.Lock()
 	now := time.Now()
 	wait := l.next.Sub(now)
 	if wait <= 0 {
-		l.next = now.Add(turn.Interval)
+		l.next = now.Add(slot.Interval)
 	}
 	l.mu.Unlock()
-	time.Sleep(turnTakes) //nolint:forbidigo // the clock of the test
+	time.Sleep(slotTakes) //nolint:forbidigo // the clock of the test
 	l.mu.Lock()
-	if wait <= 0 {
-		s.Granted(turn, time.Now())
-	} else {
-		s.Denied(turn, wait, time.Now())
-	}
+	s.Answer(slot, max(wait, 0), time.Now())
 	l.mu.Unlock()
 	l.pump(s)
 }
 
-func (l *throttled) end(s *schedule.Scheduler, d schedule.Delivery, o schedule.Outcome) {
+func (l *throttled) end(s *schedule.Scheduler, d *schedule.Delivery, o schedule.Outcome) {
 	l.mu.Lock()
 	s.Done(d.ID, o, time.Now())
 	l.mu.Unlock()
@@ -135,23 +135,23 @@ func TestLimitHoldsAcrossSchedulers(t *testing.T) {
 				t.Fatalf("%g/s: %d of %d got within %s, %d returned", c.perSecond, len(l.got), 2*c.deliveries, c.within,
 					l.returned)
 			}
-			t.Logf("%g/s: %d in %s, %d turns", c.perSecond, len(l.got), l.got[len(l.got)-1].Sub(began), l.turns)
-			if most := l.mostIn(time.Second - 10*turnTakes); most > c.most {
+			t.Logf("%g/s: %d in %s, %d slots", c.perSecond, len(l.got), l.got[len(l.got)-1].Sub(began), l.slots)
+			if most := l.mostIn(time.Second - 10*slotTakes); most > c.most {
 				t.Errorf("%g/s: %d requests in a second, want %d at most", c.perSecond, most, c.most)
 			}
 		})
 	}
 }
 
-// A destination without a limit never asks for a turn.
-func TestNoLimitNeedsNoTurn(t *testing.T) {
+// A destination without a limit never asks for a slot.
+func TestNoLimitNeedsNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &throttled{}
 		l.offer(schedule.New(settings), 100, 0)
 		pass(time.Second)
-		if len(l.got) != 100 || l.turns > 0 {
-			t.Errorf("%d of 100 sent with %d turns, want none", len(l.got), l.turns)
+		if len(l.got) != 100 || l.slots > 0 {
+			t.Errorf("%d of 100 sent with %d slots, want none", len(l.got), l.slots)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestLimitBoundsWaiting(t *testing.T) {
 		if waiting, _ := s.Load(); waiting > 8 || l.returned < 90 {
 			t.Errorf("%d wait, %d were returned; want 8 at most, and the others", waiting, l.returned)
 		}
-		room := s.Room(time.Now())
+		room, _ := s.Room(time.Now())
 		if !slices.Contains(room.Full, id(1, 1)) {
 			t.Errorf("room %+v, want none for the destination", room)
 		}
@@ -191,7 +191,7 @@ func TestLimitChangesAndRests(t *testing.T) {
 		}
 		l.mu.Lock()
 		l.perSecond = 0
-		s.Changed(id(1, 1), time.Now())
+		s.Changed(id(1, 1), 0, time.Now())
 		l.mu.Unlock()
 		l.offer(s, 3, 2)
 		pass(time.Second)

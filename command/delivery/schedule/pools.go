@@ -11,7 +11,7 @@ const (
 	connectedFraction = 32
 )
 
-// resource is one of the things that are scarce.
+// resource is a limited capacity.
 type resource int
 
 const (
@@ -39,7 +39,7 @@ type organization struct {
 	over  bool // the last claim took nothing for it
 }
 
-// take uses some of a resource, or gives it back if n is negative.
+// take uses some of a resource, or releases it if n is negative.
 func (s *Scheduler) take(r resource, o *organization, n int) {
 	s.pools[r].used += n
 	o.used[r] += n

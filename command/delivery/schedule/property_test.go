@@ -18,18 +18,23 @@ func TestSchedulerKeepsItsPromises(t *testing.T) {
 		m := &model{
 			T:       t,
 			now:     epoch,
-			waiting: map[uuid.UUID]schedule.Delivery{},
-			running: map[uuid.UUID]schedule.Delivery{},
+			waiting: map[uuid.UUID]*schedule.Delivery{},
+			running: map[uuid.UUID]*schedule.Delivery{},
+			kept:    map[uuid.UUID]*schedule.Delivery{},
 			to:      map[uuid.UUID]int{},
 		}
 		m.Scheduler = schedule.New(tight)
 		t.Repeat(map[string]func(*rapid.T){
-			"offer":   m.offer,
-			"next":    func(*rapid.T) { m.next() },
-			"done":    m.done,
-			"drop":    m.drop,
-			"rest":    m.letRest,
-			"claim":   func(*rapid.T) { m.Claimed(m.Room(m.now), nil, 0, m.now) },
+			"offer": m.offer,
+			"hand":  m.hand,
+			"next":  func(*rapid.T) { m.next() },
+			"done":  m.done,
+			"drop":  m.drop,
+			"rest":  m.letRest,
+			"claim": func(*rapid.T) {
+				room, _ := m.Room(m.now)
+				m.Claimed(room, nil, 0, m.now)
+			},
 			"advance": m.advance,
 			"":        m.check,
 		})
@@ -53,14 +58,15 @@ type model struct {
 
 	now              time.Time
 	number           uint64
-	waiting, running map[uuid.UUID]schedule.Delivery
-	to               map[uuid.UUID]int // in flight
-	order            []uuid.UUID       // of all offered deliveries
+	waiting, running map[uuid.UUID]*schedule.Delivery
+	kept             map[uuid.UUID]*schedule.Delivery // room is
+	to               map[uuid.UUID]int                // in flight
+	order            []uuid.UUID                      // of all offered deliveries
 }
 
 func (m *model) offer(t *rapid.T) {
 	organization, n := rapid.IntRange(1, 3).Draw(t, "organization"), rapid.IntRange(0, 3).Draw(t, "destination")
-	d := schedule.Delivery{
+	d := &schedule.Delivery{
 		Destination:  id(organization, n),
 		Organization: id(organization, -1),
 		Size:         rapid.SampledFrom([]int{0, 100, 5000, 300_000, 500_000}).Draw(t, "size"),
@@ -68,16 +74,40 @@ func (m *model) offer(t *rapid.T) {
 	}
 	d.Event = uuid.UUID{byte(d.Size >> 8), byte(rapid.IntRange(0, 3).Draw(t, "event"))}
 	if len(m.waiting) > 0 && rapid.IntRange(0, 9).Draw(t, "again") == 0 {
-		for _, d = range m.waiting {
+		for _, waits := range m.waiting {
+			*d = *waits
 			break
 		}
 	} else {
 		m.number++
 		d.ID = uuid.UUID{byte(m.number >> 8), byte(m.number)}
 	}
-	if !d.Claimed && !m.Admits(d, m.now) {
+	if _, waits := m.waiting[d.ID]; !d.Claimed {
+		if !m.Admit(d, m.now) {
+			return
+		}
+		if !waits && rapid.Bool().Draw(t, "keep") {
+			m.kept[d.ID] = d
+			return
+		}
+	}
+	m.offerNow(d)
+}
+
+// hand offers or withdraws a delivery that room is kept for.
+func (m *model) hand(t *rapid.T) {
+	for id, d := range m.kept {
+		delete(m.kept, id)
+		if rapid.Bool().Draw(t, "recorded") {
+			m.offerNow(d)
+		} else {
+			m.Withdraw(id)
+		}
 		return
 	}
+}
+
+func (m *model) offerNow(d *schedule.Delivery) {
 	if m.Offer(d, m.now) {
 		if _, known := m.waiting[d.ID]; !known {
 			m.order = append(m.order, d.ID)
@@ -87,8 +117,8 @@ func (m *model) offer(t *rapid.T) {
 }
 
 func (m *model) next() bool {
-	d, ok := m.Next(m.now)
-	if !ok {
+	d := m.Next(m.now)
+	if d == nil {
 		return false
 	}
 	if _, known := m.waiting[d.ID]; !known {
@@ -122,7 +152,7 @@ func (m *model) done(t *rapid.T) {
 	}
 }
 
-func (m *model) end(d schedule.Delivery, o schedule.Outcome) {
+func (m *model) end(d *schedule.Delivery, o schedule.Outcome) {
 	delete(m.running, d.ID)
 	m.to[d.Destination]--
 	m.Done(d.ID, o, m.now)
@@ -134,7 +164,7 @@ func (m *model) drop(t *rapid.T) {
 	}
 }
 
-func (m *model) returns(d schedule.Delivery) {
+func (m *model) returns(d *schedule.Delivery) {
 	if _, known := m.waiting[d.ID]; !known {
 		m.Fatalf("%s is returned and was not waiting", d.ID)
 	}
@@ -166,7 +196,7 @@ func (m *model) check(*rapid.T) {
 		m.Fatalf("%d wait and %d are in flight, want %d and %d", waiting, inFlight, len(m.waiting), len(m.running))
 	}
 	bodies, bytes := map[uuid.UUID]bool{}, 0
-	for _, here := range []map[uuid.UUID]schedule.Delivery{m.waiting, m.running} {
+	for _, here := range []map[uuid.UUID]*schedule.Delivery{m.waiting, m.running, m.kept} {
 		for _, d := range here {
 			if d.Size > schedule.SmallBody && !bodies[d.Event] {
 				bodies[d.Event] = true
@@ -181,6 +211,10 @@ func (m *model) check(*rapid.T) {
 
 // drain ends all: whatever waits starts sooner or later.
 func (m *model) drain() {
+	for id := range m.kept {
+		delete(m.kept, id)
+		m.Withdraw(id)
+	}
 	for steps := 0; len(m.waiting)+len(m.running) > 0; steps++ {
 		if steps > 10_000 {
 			m.Fatalf("%d wait and nothing starts", len(m.waiting))
@@ -196,7 +230,7 @@ func (m *model) drain() {
 	}
 	m.now = m.now.Add(time.Hour)
 	m.check(nil)
-	if n := m.Lanes(); n > 0 {
-		m.Fatalf("%d lanes are remembered", n)
+	if n := m.Left(); n != 0 {
+		m.Fatalf("%d things are remembered", n)
 	}
 }

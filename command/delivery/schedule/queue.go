@@ -1,7 +1,5 @@
 package schedule
 
-import "slices"
-
 // queue holds the waiting deliveries of a lane: fresh and claimed ones, each in the order in which they came.
 type queue struct {
 	fresh, claimed []*entry
@@ -18,26 +16,17 @@ func (q *queue) add(e *entry) {
 	q.fresh = append(q.fresh, e)
 }
 
-// putBack adds an entry before all others of its kind.
-func (q *queue) putBack(e *entry) {
-	if e.Claimed {
-		q.claimed = slices.Insert(q.claimed, 0, e)
-		return
-	}
-	q.fresh = slices.Insert(q.fresh, 0, e)
-}
-
 // next takes the delivery that goes first. Fresh and claimed ones take turns, so that thousands that are sent again
-// do not stand before what happens now; after a spill whichever came first is the next.
-func (q *queue) next(spilled bool) *entry {
+// do not stand before what happens now; after a refusal whichever came first is the next.
+func (q *queue) next(inOrder bool) *entry {
 	from := &q.claimed
 	switch {
 	case len(q.fresh) == 0:
 	case len(q.claimed) == 0:
 		from = &q.fresh
 	default:
-		if spilled {
-			q.freshNext = q.fresh[0].came < q.claimed[0].came
+		if inOrder {
+			q.freshNext = q.fresh[0].number < q.claimed[0].number
 		}
 		if q.freshNext {
 			from = &q.fresh

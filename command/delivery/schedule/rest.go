@@ -15,7 +15,7 @@ const (
 	paceDip       = 0.25                   // of that, by which it is sent less at first
 	slowPace      = 10 * time.Millisecond  // from which on a claim takes few deliveries
 	restInMemory  = 15 * time.Second       // a longer rest returns what waits to the read model
-	restSlack     = 100 * time.Millisecond // by which reports of one rest differ
+	restTolerance = 100 * time.Millisecond // by which reports of one rest differ
 	restHeard     = 2 * time.Second        // how long a rest counts that the read model does not know yet
 	restForgotten = 10 * time.Minute       // after its end
 )
@@ -36,7 +36,7 @@ type rest struct {
 func (r *rest) begin(now, until time.Time, window int) (news bool) {
 	r.noted = now
 	if now.Before(r.until) { // refused for earlier requests
-		news = until.Sub(r.until) > restSlack
+		news = until.Sub(r.until) > restTolerance
 		r.until = later(r.until, until)
 		r.next = later(r.next, r.until)
 		return news
@@ -118,25 +118,24 @@ func (s *Scheduler) Rest(destination uuid.UUID, until, now time.Time) (news bool
 	}
 	l.rest = r
 	if first {
-		l.window, l.halved = max(1, l.window/2), now
+		l.halve(now, now)
 	}
 	s.shorten(l, r.room(now), now)
 	s.file(l, now)
 	return news
 }
 
-// Changed ends a destination's rest, and its limit is to be found out again: it is another receiver now, or its owner
-// has done something about it.
-func (s *Scheduler) Changed(destination uuid.UUID, now time.Time) {
-	if l := s.lanes[destination]; l != nil && l.limit != nil {
-		s.setLimit(l, 0, now)
-		s.file(l, now)
+// Changed ends a destination's rest, and sets its limit: it is another receiver now, or its owner has done something
+// about it.
+func (s *Scheduler) Changed(destination uuid.UUID, limit float64, now time.Time) {
+	if l := s.lanes[destination]; l != nil {
+		s.setLimit(l, limit, now)
 	}
-	s.unrest(destination, now)
+	s.endBackoff(destination, now)
 }
 
-// unrest ends a destination's rest.
-func (s *Scheduler) unrest(destination uuid.UUID, now time.Time) {
+// endBackoff ends a destination's rest.
+func (s *Scheduler) endBackoff(destination uuid.UUID, now time.Time) {
 	if s.rests[destination] == nil {
 		return
 	}
@@ -152,7 +151,7 @@ func (s *Scheduler) unrest(destination uuid.UUID, now time.Time) {
 func (s *Scheduler) Resting(known map[uuid.UUID]time.Duration, now time.Time) {
 	for id, left := range known {
 		until := now.Add(left)
-		if r := s.rests[id]; r != nil && until.Sub(r.until) < restSlack {
+		if r := s.rests[id]; r != nil && until.Sub(r.until) < restTolerance {
 			r.noted = now
 			continue
 		}
@@ -161,7 +160,7 @@ func (s *Scheduler) Resting(known map[uuid.UUID]time.Duration, now time.Time) {
 	for id, r := range s.rests {
 		_, is := known[id]
 		if !is && now.Before(r.until) && now.Sub(r.noted) > restHeard || now.Sub(r.until) > restForgotten {
-			s.unrest(id, now)
+			s.endBackoff(id, now)
 		}
 	}
 }
@@ -175,7 +174,7 @@ func (s *Scheduler) await(l *lane, now time.Time) {
 		s.restEnds = sooner(s.restEnds, l.rest.next)
 	}
 	if l.limit != nil {
-		s.awaitTurn(l, now)
+		s.awaitSlot(l, now)
 	}
 }
 

@@ -103,22 +103,22 @@ func (l *limited) claim(s *schedule.Scheduler) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	room := s.Room(now)
+	room, _ := s.Room(now)
 	l.inform(s)
-	most := min(room.Limit, room.PerLane)
+	most := min(room.Limit, room.PerDestination)
 	if len(room.Slow) > 0 {
 		most = min(most, room.PerSlow)
 	}
 	if now.Before(l.until) || len(room.Full) > 0 {
 		most = 0
 	}
-	var claimed []schedule.Delivery
+	var claimed []*schedule.Delivery
 	for id, d := range l.waiting {
 		if len(claimed) == most {
 			break
 		}
 		if !d.held && !now.Before(d.due) {
-			claimed = append(claimed, schedule.Delivery{ID: id, Destination: l.to, Claimed: true})
+			claimed = append(claimed, &schedule.Delivery{ID: id, Destination: l.to, Claimed: true})
 		}
 	}
 	s.Claimed(room, claimed, time.Second, now)
@@ -140,7 +140,7 @@ func (l *limited) inform(s *schedule.Scheduler) {
 func (l *limited) pump(s *schedule.Scheduler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for d, ok := s.Next(time.Now()); ok; d, ok = s.Next(time.Now()) {
+	for d := s.Next(time.Now()); d != nil; d = s.Next(time.Now()) {
 		if now := time.Now(); l.since.Before(now) && now.Before(l.until) {
 			l.early++
 		}
@@ -158,7 +158,7 @@ func (l *limited) pump(s *schedule.Scheduler) {
 	}
 }
 
-func (l *limited) answer(s *schedule.Scheduler, d schedule.Delivery) {
+func (l *limited) answer(s *schedule.Scheduler, d *schedule.Delivery) {
 	l.mu.Lock()
 	now := time.Now()
 	wait := l.limit(now)
@@ -235,10 +235,10 @@ func TestRetryAfterBindsTheDestination(t *testing.T) {
 }
 
 // resting is a scheduler whose destination rests, with deliveries that wait for it.
-func resting(deliveries int, wait time.Duration) (*schedule.Scheduler, []schedule.Delivery) {
+func resting(deliveries int, wait time.Duration) (*schedule.Scheduler, []*schedule.Delivery) {
 	s := schedule.New(settings)
 	for n := range deliveries {
-		s.Offer(schedule.Delivery{ID: id(0, n), Destination: id(1, 1), Claimed: true}, epoch)
+		s.Offer(&schedule.Delivery{ID: id(0, n), Destination: id(1, 1), Claimed: true}, epoch)
 	}
 	s.Rest(id(1, 1), epoch.Add(wait), epoch)
 	returned, _ := s.Tick(epoch)
@@ -249,20 +249,24 @@ func resting(deliveries int, wait time.Duration) (*schedule.Scheduler, []schedul
 func TestRest_longReturnsWhatWaits(t *testing.T) {
 	t.Parallel()
 	const waiting, inMemory = 8, 15 * time.Second
-	s, returned := resting(waiting, inMemory)
-	if _, ok := s.Next(epoch); ok || len(returned) > 0 {
+	s, returned := resting(waiting, inMemory-time.Second)
+	s.Rest(id(1, 1), epoch.Add(inMemory), epoch) // another request was refused, for longer
+	if s.Next(epoch) != nil || len(returned) > 0 {
 		t.Errorf("%d returned, or one began", len(returned))
 	}
-	if !s.Offer(schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch) {
+	if !s.Offer(&schedule.Delivery{ID: id(0, 99), Destination: id(1, 2), Claimed: true}, epoch) {
 		t.Error("another destination of the organization rests, too")
 	}
-	if d, ok := s.Next(epoch); !ok || d.Destination != id(1, 2) {
+	if d := s.Next(epoch); d == nil || d.Destination != id(1, 2) {
 		t.Error("another destination of the organization does not begin")
 	}
-	if d, ok := s.Next(epoch.Add(inMemory)); !ok || d.Destination != id(1, 1) {
+	if s.Next(epoch.Add(inMemory-time.Second)) != nil {
+		t.Error("one began before the end of the longer rest")
+	}
+	if d := s.Next(epoch.Add(inMemory)); d == nil || d.Destination != id(1, 1) {
 		t.Error("none began at the end of the rest")
 	}
-	if _, ok := s.Next(epoch.Add(inMemory)); ok {
+	if s.Next(epoch.Add(inMemory)) != nil {
 		t.Error("a second one began at once, although the pace is unknown")
 	}
 	if _, returned := resting(waiting, inMemory+time.Second); len(returned) != waiting {
@@ -275,8 +279,8 @@ func TestRest_ofOtherProcesses(t *testing.T) {
 	t.Parallel()
 	s, now, to := schedule.New(settings), epoch, id(1, 1)
 	s.Resting(map[uuid.UUID]time.Duration{to: time.Minute}, now)
-	s.Offer(schedule.Delivery{ID: id(0, 1), Destination: to}, now)
-	begins := func() bool { _, ok := s.Next(now); return ok }
+	s.Offer(&schedule.Delivery{ID: id(0, 1), Destination: to}, now)
+	begins := func() bool { return s.Next(now) != nil }
 	if begins() {
 		t.Error("a request began in a rest of another process")
 	}
@@ -285,12 +289,12 @@ func TestRest_ofOtherProcesses(t *testing.T) {
 	}
 	now = now.Add(4 * time.Second)
 	s.Resting(nil, now)
-	if s.Offer(schedule.Delivery{ID: id(0, 1), Destination: to}, now); !begins() {
+	if s.Offer(&schedule.Delivery{ID: id(0, 1), Destination: to}, now); !begins() {
 		t.Error("a rest goes on that no process knows of any more")
 	}
 	s.Rest(to, now.Add(time.Hour), now)
-	s.Changed(to, now)
-	if s.Offer(schedule.Delivery{ID: id(0, 2), Destination: to}, now); !begins() {
+	s.Changed(to, 0, now)
+	if s.Offer(&schedule.Delivery{ID: id(0, 2), Destination: to}, now); !begins() {
 		t.Error("a rest goes on although its destination has changed")
 	}
 }

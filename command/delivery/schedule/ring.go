@@ -36,8 +36,8 @@ func (r *ring[T]) remove(n *node[T]) {
 	n.prev, n.next = nil, nil
 }
 
-// turn returns the first element, and puts it behind all others.
-func (r *ring[T]) turn() T {
+// rotate returns the first element, and puts it behind all others.
+func (r *ring[T]) rotate() T {
 	first := r.first
 	r.first = first.next
 	return first.value

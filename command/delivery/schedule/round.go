@@ -2,24 +2,20 @@ package schedule
 
 import "time"
 
-// Next takes the delivery whose turn it is; ok is false if none may start now.
-func (s *Scheduler) Next(now time.Time) (next Delivery, ok bool) {
+// Next takes the delivery whose turn it is; nil if none may start now.
+func (s *Scheduler) Next(now time.Time) *Delivery {
 	s.advance(now)
 	if s.waiting == 0 {
-		return Delivery{}, false
+		return nil
 	}
 	for i := range classes {
-		c := (s.turn + i) % classes
+		c := (s.nextClass + i) % classes
 		if e := s.nextOf(c, now); e != nil {
-			s.turn = (c + 1) % classes
-			next = e.Delivery
-			if e.lane.limit != nil {
-				next.Limit = e.lane.limit.perSecond
-			}
-			return next, true
+			s.nextClass = (c + 1) % classes
+			return e.Delivery
 		}
 	}
-	return Delivery{}, false
+	return nil
 }
 
 // nextOf starts the next request of a class, if there is one that may start.
@@ -31,7 +27,7 @@ func (s *Scheduler) nextOf(c class, now time.Time) *entry {
 		if s.rounds[c].size == 0 {
 			break
 		}
-		if e := s.nextIn(s.rounds[c].turn(), c, now); e != nil {
+		if e := s.nextIn(s.rounds[c].rotate(), c, now); e != nil {
 			return e
 		}
 	}
@@ -64,7 +60,7 @@ func (s *Scheduler) nextIn(o *organization, c class, now time.Time) *entry {
 		if o.ready[c].size == 0 {
 			break
 		}
-		l := o.ready[c].turn()
+		l := o.ready[c].rotate()
 		if s.classOf(l, now) != c {
 			s.file(l, now)
 			continue
@@ -78,22 +74,16 @@ func (s *Scheduler) nextIn(o *organization, c class, now time.Time) *entry {
 }
 
 // Resume takes deliveries that are in flight already, for a schedule that replaces another one.
-func (s *Scheduler) Resume(inFlight []Delivery, now time.Time) {
+func (s *Scheduler) Resume(inFlight []*Delivery, now time.Time) {
 	for _, d := range inFlight {
-		l := s.laneOf(&d, now)
-		s.came++
-		e := &entry{Delivery: d, lane: l, came: s.came}
-		s.here[d.ID] = e
 		s.waiting++
-		s.take(waitingIn(d.Claimed), l.org, 1)
-		s.hold(&d, l)
-		s.begin(e, now)
+		s.begin(s.enter(d, s.laneOf(d, now)), now)
 	}
 }
 
 // start begins the next request of a lane.
 func (s *Scheduler) start(l *lane, now time.Time) *entry {
-	e := l.queue.next(!l.spilled.IsZero())
+	e := l.queue.next(!l.refusedFreshAt.IsZero())
 	s.begin(e, now)
 	return e
 }
@@ -136,9 +126,9 @@ func (s *Scheduler) count(l *lane, n int) {
 	s.take(requests, l.org, n)
 }
 
-// settle counts the requests of a lane that became slow as slow, and returns its waiting deliveries; or as others
+// recount counts the requests of a lane that became slow as slow, and returns its waiting deliveries; or as others
 // again.
-func (s *Scheduler) settle(l *lane, now time.Time) {
+func (s *Scheduler) recount(l *lane, now time.Time) {
 	if l.slow() == l.asSlow {
 		return
 	}

@@ -16,7 +16,7 @@ func TestRound_alternates(t *testing.T) {
 	first, second := id(1, -1), id(2, -1)
 	for n, organization := range []uuid.UUID{first, second} {
 		for i := range each {
-			d := schedule.Delivery{
+			d := &schedule.Delivery{
 				ID:           id(10+n, i),
 				Destination:  id(20+n, i%lanes),
 				Organization: organization,

@@ -6,17 +6,29 @@ import (
 	"github.com/google/uuid"
 )
 
-// Delivery is one that is to be sent.
+// Delivery is one that is to be sent, as a worker holds it. Its destination is read when it is sent.
 type Delivery struct {
 	ID, Destination, Organization uuid.UUID
 	// Event is the event of its body. Deliveries of one event share it.
 	Event   uuid.UUID
 	Size    int  // bytes of its body
 	Claimed bool // it comes from the read model
-	// Limit is set by Next: that of its destination, as far as is known, which allowed it. 0 means none.
+	// Limit is how many requests per second its destination takes; 0 means any number.
 	Limit float64
-	// Payload is the caller's.
-	Payload any
+
+	// The schedule does not look at the rest.
+
+	Feed          uuid.UUID   // of its event; Nil means it has none
+	Subscriptions []uuid.UUID // that it was made for. Empty means unknown.
+	// Replay is the requested replay, if that is why it is sent: to a disabled destination too, without a subscription.
+	Replay uuid.UUID
+	// Attempts are those made so far, some of them by the retry schedule.
+	Attempts, Automatic int
+	Revision            int64     // of its stream, as the read model knows it; an old one only costs a read
+	LeasedUntil         time.Time // by the queue's clock
+	Losses              int       // of the worker's lock, before it was claimed or handed over
+	QueuedAt            time.Time // in memory
+	Body                any
 }
 
 // Outcome reports how a request ended.
@@ -25,18 +37,16 @@ type Outcome struct {
 	Failed  bool          // the destination did not answer, or said that it can't
 	Refused bool          // it asked to be left alone for a while; Rest was called
 	Kept    bool          // the connection stays open for the next request
-	// Limit is that of its destination, if it is not the one that Next returned: nothing was sent, and the delivery waits
-	// once more. Optional.
-	Limit *float64
 }
 
-// entry is a delivery that waits here or is in flight.
+// entry is a delivery that waits here or is in flight, or that room is kept for.
 type entry struct {
-	Delivery
+	*Delivery
 
 	lane    *lane
-	came    int // its number
+	number  int // in the order of entering
 	began   time.Time
+	kept    bool // room is kept for it: it is about to be offered
 	running bool
 	ended   bool
 	overdue bool // in flight for longer than SlowAfter
@@ -48,26 +58,26 @@ type Scheduler struct {
 	settings Settings
 	lanes    map[uuid.UUID]*lane
 	orgs     map[uuid.UUID]*organization
-	here     map[uuid.UUID]*entry // waiting or in flight
-	came     int
+	here     map[uuid.UUID]*entry // waiting, in flight, or about to be offered
+	entered  int                  // numbers entries
 	waiting  int
 	pools    [resources]pool
 	bodies   map[uuid.UUID]body // by event
 
-	rounds  [classes]ring[*organization]
-	stalled [classes]bool // nothing of a class may start before something ends
-	turn    class
-	warm    ring[*lane] // lanes with idle connections; the one first that was used least lately
-	idle    int         // idle connections, of all lanes
+	rounds    [classes]ring[*organization]
+	stalled   [classes]bool // nothing of a class may start before something ends
+	nextClass class
+	idleLanes ring[*lane] // lanes with idle connections; the one first that was used least lately
+	idle      int         // idle connections, of all lanes
 
 	begun    []*entry // requests in the order in which they began, without those that are overdue
 	opening  []*entry // requests that open a connection, in that order
 	rests    map[uuid.UUID]*rest
 	limited  map[*lane]struct{} // lanes with a limit
 	restEnds time.Time          // when the next rest, pace or limit allows a request; zero means none holds back anything
-	// Lanes that can start nothing before they get a turn.
-	needsTurn []*lane
-	returned  []Delivery
+	// Lanes that can start nothing before they get a slot.
+	needsSlot []*lane
+	returned  []*Delivery
 	swept     time.Time
 }
 
@@ -103,58 +113,86 @@ func (s *Scheduler) Free() (fresh, claimed int) {
 	return min(s.pools[freshWaiting].free(), s.pools[memory].free()/SmallBody), s.pools[claimedHere].free()
 }
 
-// Has reports whether a delivery waits here or is in flight.
+// Has reports whether a delivery waits here, is in flight, or is about to be offered.
 func (s *Scheduler) Has(id uuid.UUID) bool { return s.here[id] != nil }
 
-// Admits reports whether there is room for a fresh delivery. If there is none its lane is taken to have older
-// deliveries in the read model from now on.
-func (s *Scheduler) Admits(d Delivery, now time.Time) bool {
+// Admit keeps room for a fresh delivery until it is offered or withdrawn, and reports whether there is any. If there is
+// none its lane is taken to have older deliveries in the read model from now on.
+func (s *Scheduler) Admit(d *Delivery, now time.Time) bool {
 	s.advance(now)
-	l := s.laneOf(&d, now)
-	if l.takesFresh(now, 0) && l.queue.len() < s.left(freshWaiting, l.org) && s.fits(&d, l) {
+	l := s.laneOf(d, now)
+	switch {
+	case s.here[d.ID] != nil:
 		return true
-	}
-	l.spilled = now
-	return false
-}
-
-// Offer takes a delivery, and reports whether there is room for it. Of those that Admits promised at the same time
-// some more are taken than fit. A delivery that waits here already is updated.
-func (s *Scheduler) Offer(d Delivery, now time.Time) bool {
-	s.advance(now)
-	l := s.laneOf(&d, now)
-	if e := s.here[d.ID]; e != nil {
-		if !e.running {
-			s.letGo(&e.Delivery, e.lane)
-			d.Claimed = e.Claimed
-			e.Delivery = d
-			s.hold(&d, e.lane)
-		}
-		return true
-	}
-	if !s.takes(&d, l, now) {
-		l.spilled = now
+	case !l.takesFresh(now) || l.queue.len()+l.kept >= s.left(freshWaiting, l.org) || !s.fits(d, l):
+		l.refusedFreshAt = now
 		return false
 	}
-	s.came++
-	e := &entry{Delivery: d, lane: l, came: s.came}
-	s.here[d.ID] = e
+	s.enter(d, l).kept = true
+	l.kept++
+	return true
+}
+
+// Withdraw frees the room that is kept for a delivery, if it was not offered.
+func (s *Scheduler) Withdraw(id uuid.UUID) {
+	if e := s.here[id]; e != nil && e.kept {
+		e.lane.kept--
+		s.forget(e)
+	}
+}
+
+// Offer takes a delivery, and reports whether there is room for it. A delivery that waits here already is updated.
+func (s *Scheduler) Offer(d *Delivery, now time.Time) bool {
+	s.advance(now)
+	l, e := s.laneOf(d, now), s.here[d.ID]
+	switch {
+	case e != nil && e.running:
+		return true
+	case e != nil && !e.kept:
+		s.letGo(e.Delivery, l)
+		d.Claimed = e.Claimed
+		e.Delivery = d
+		s.hold(d, l)
+		return true
+	case !s.takes(d, l, e != nil, now):
+		s.Withdraw(d.ID)
+		l.refusedFreshAt = now
+		return false
+	case e == nil:
+		e = s.enter(d, l)
+	default:
+		e.kept = false
+		l.kept--
+	}
+	s.entered++
+	e.number = s.entered
 	l.queue.add(e)
 	s.waiting++
-	s.take(waitingIn(d.Claimed), l.org, 1)
-	s.hold(&d, l)
 	s.file(l, now)
 	return true
 }
 
-func (s *Scheduler) takes(d *Delivery, l *lane, now time.Time) bool {
-	if s.pools[waitingIn(d.Claimed)].free() == 0 {
+// enter counts a delivery as here.
+func (s *Scheduler) enter(d *Delivery, l *lane) *entry {
+	e := &entry{Delivery: d, lane: l}
+	s.here[d.ID] = e
+	s.take(waitingIn(d.Claimed), l.org, 1)
+	s.hold(d, l)
+	return e
+}
+
+// takes reports whether a delivery may wait that was offered. Room has promised it to a claimed one, and Admit to one
+// that it keeps room for.
+func (s *Scheduler) takes(d *Delivery, l *lane, kept bool, now time.Time) bool {
+	switch {
+	case kept:
+		return l.stillRoomy(now)
+	case s.pools[waitingIn(d.Claimed)].free() == 0:
 		return false
+	case d.Claimed:
+		return l.stillRoomy(now)
 	}
-	if d.Claimed {
-		return l.queue.len() < l.maxWaiting(now)+l.slack() && (!l.slow() || l.here() < l.maxRunning())
-	}
-	return l.takesFresh(now, l.slack()) && (d.bytes() == 0 || s.bytesInAll() > 0)
+	return l.takesFresh(now) && (d.bytes() == 0 || s.bytesInAll() > 0)
 }
 
 func waitingIn(claimed bool) resource {
@@ -167,6 +205,7 @@ func waitingIn(claimed bool) resource {
 func (s *Scheduler) laneOf(d *Delivery, now time.Time) *lane {
 	l := s.lanes[d.Destination]
 	if l != nil {
+		s.setLimit(l, d.Limit, now)
 		return l
 	}
 	o := s.orgs[d.Organization]
@@ -186,8 +225,9 @@ func (s *Scheduler) laneOf(d *Delivery, now time.Time) *lane {
 		filed:  noClass,
 		used:   now,
 	}
-	l.links.value, l.warm.value = l, l
+	l.links.value, l.amongIdle.value = l, l
 	s.lanes[d.Destination] = l
+	s.setLimit(l, d.Limit, now)
 	return l
 }
 
@@ -207,11 +247,7 @@ func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 	if e.overdue {
 		l.overdue--
 	}
-	if o.Limit != nil {
-		s.again(e, *o.Limit, now)
-	} else {
-		s.forget(e)
-	}
+	s.forget(e)
 	if o.Took > 0 {
 		l.learn(e.began, o, s.settings, now)
 	}
@@ -219,44 +255,37 @@ func (s *Scheduler) Done(id uuid.UUID, o Outcome, now time.Time) (claim bool) {
 		s.keep(l, now)
 	}
 	l.used = now
-	e.Payload = nil // it is looked at until it would have been overdue
-	s.settle(l, now)
+	e.Delivery = nil // the entry is looked at until it would have been overdue
+	s.recount(l, now)
 	s.stalled = [classes]bool{}
 	s.file(l, now)
 	return s.wanted(l, now)
 }
 
 // Drop returns the waiting deliveries of a destination. Those in flight go on.
-func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []Delivery {
+func (s *Scheduler) Drop(destination uuid.UUID, now time.Time) []*Delivery {
 	if l := s.lanes[destination]; l != nil {
 		s.shorten(l, 0, now)
-		l.late, l.spilled = false, time.Time{}
-		s.settle(l, now)
+		l.late, l.refusedFreshAt = false, time.Time{}
+		s.recount(l, now)
 	}
 	return s.takeReturned()
 }
 
-// DropOrganization returns the waiting deliveries of all destinations of an organization. Those in flight go on.
-func (s *Scheduler) DropOrganization(organization uuid.UUID, now time.Time) []Delivery {
+// DropAll returns the waiting deliveries of all destinations of an organization; of all organizations if it is Nil.
+// Those in flight go on.
+func (s *Scheduler) DropAll(organization uuid.UUID, now time.Time) []*Delivery {
 	for _, l := range s.lanes {
-		if l.org.id == organization {
+		if organization == uuid.Nil || l.org.id == organization {
 			s.shorten(l, 0, now)
 		}
 	}
 	return s.takeReturned()
 }
 
-// DropAll returns all waiting deliveries.
-func (s *Scheduler) DropAll(now time.Time) []Delivery {
-	for _, l := range s.lanes {
-		s.shorten(l, 0, now)
-	}
-	return s.takeReturned()
-}
-
 // Tick returns the deliveries that go back to the read model, and when something may start that waits; zero if that
 // depends on calls alone.
-func (s *Scheduler) Tick(now time.Time) (returned []Delivery, next time.Time) {
+func (s *Scheduler) Tick(now time.Time) (returned []*Delivery, next time.Time) {
 	s.advance(now)
 	if s.waiting > 0 {
 		next = s.restEnds
@@ -270,7 +299,7 @@ func (s *Scheduler) Tick(now time.Time) (returned []Delivery, next time.Time) {
 	return s.takeReturned(), next
 }
 
-func (s *Scheduler) takeReturned() (returned []Delivery) {
+func (s *Scheduler) takeReturned() (returned []*Delivery) {
 	returned, s.returned = s.returned, nil
 	return returned
 }
@@ -285,14 +314,14 @@ func (s *Scheduler) shorten(l *lane, most int, now time.Time) {
 		s.returned = append(s.returned, e.Delivery)
 		s.forget(e)
 	})
-	l.spilled = now
+	l.refusedFreshAt = now
 	s.file(l, now)
 }
 
 // forget drops an entry that waited or was in flight.
 func (s *Scheduler) forget(e *entry) {
 	delete(s.here, e.ID)
-	s.letGo(&e.Delivery, e.lane)
+	s.letGo(e.Delivery, e.lane)
 	if !e.running || e.Claimed {
 		s.take(waitingIn(e.Claimed), e.lane.org, -1)
 	}

@@ -24,8 +24,6 @@ const (
 	maxLaneQueue   = 2048            // deliveries that wait in one lane
 	startLaneQueue = 256             // the same as long as its pace is not known
 	laneQueueTime  = 8 * time.Second // no more wait than are sent in this time, so that leases do not end in memory
-	// offerSlack is how many more than there was room for are taken: see lane.slack.
-	offerSlack = 256
 
 	// How long an empty lane is remembered, and an empty one that is slow or has older deliveries in the read model.
 	laneMemory, slowLaneMemory = connectedFor, 10 * time.Minute

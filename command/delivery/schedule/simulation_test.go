@@ -42,11 +42,11 @@ type simulation struct {
 	ids      uint64
 	open     map[uuid.UUID]int // connections that are idle, by destination
 	receive  map[uuid.UUID]receiver
-	took     map[string][]time.Duration        // from the offer to the receiver, by label
-	due      map[uuid.UUID][]schedule.Delivery // rows of the read model, by destination
-	order    []uuid.UUID                       // those destinations
-	claims   bool                              // a claim is about to be made
-	running  map[uuid.UUID]uuid.UUID           // to organizations
+	took     map[string][]time.Duration         // from the offer to the receiver, by label
+	due      map[uuid.UUID][]*schedule.Delivery // rows of the read model, by destination
+	order    []uuid.UUID                        // those destinations
+	claims   bool                               // a claim is about to be made
+	running  map[uuid.UUID]uuid.UUID            // to organizations
 	sent     int
 	wake     time.Time
 }
@@ -84,7 +84,7 @@ func newSimulation(t *testing.T, s schedule.Settings) *simulation {
 		receive:   map[uuid.UUID]receiver{},
 		took:      map[string][]time.Duration{},
 		running:   map[uuid.UUID]uuid.UUID{},
-		due:       map[uuid.UUID][]schedule.Delivery{},
+		due:       map[uuid.UUID][]*schedule.Delivery{},
 	}
 }
 
@@ -96,26 +96,26 @@ func id(organization, n int) (id uuid.UUID) {
 }
 
 // delivery makes one to the n-th destination of an organization.
-func (s *simulation) delivery(organization, n int, label string) schedule.Delivery {
+func (s *simulation) delivery(organization, n int, label string) *schedule.Delivery {
 	s.ids++
-	d := schedule.Delivery{
+	d := &schedule.Delivery{
 		Destination:  id(organization, n),
 		Organization: id(organization, -1),
-		Payload:      payload{label, s.now},
+		Body:         payload{label, s.now},
 	}
 	binary.BigEndian.PutUint64(d.ID[8:], s.ids)
 	return d
 }
 
 // offer offers a fresh delivery, which goes to the read model if it is not taken.
-func (s *simulation) offer(d schedule.Delivery) {
-	if !s.Admits(d, s.now) || !s.Offer(d, s.now) {
+func (s *simulation) offer(d *schedule.Delivery) {
+	if !s.Admit(d, s.now) || !s.Offer(d, s.now) {
 		s.store(d)
 	}
 }
 
 // store puts deliveries into the read model.
-func (s *simulation) store(deliveries ...schedule.Delivery) {
+func (s *simulation) store(deliveries ...*schedule.Delivery) {
 	for _, d := range deliveries {
 		if s.due[d.Destination] == nil {
 			s.order = append(s.order, d.Destination)
@@ -154,7 +154,7 @@ func (s *simulation) run(until time.Duration) {
 }
 
 func (s *simulation) pump() {
-	for d, ok := s.Next(s.now); ok; d, ok = s.Next(s.now) {
+	for d := s.Next(s.now); d != nil; d = s.Next(s.now) {
 		s.send(d)
 	}
 	returned, next := s.Tick(s.now)
@@ -183,7 +183,7 @@ func (s *simulation) compute(cost time.Duration) time.Duration {
 	return first.Sub(s.now)
 }
 
-func (s *simulation) send(d schedule.Delivery) {
+func (s *simulation) send(d *schedule.Delivery) {
 	cost := requestCost
 	if s.open[d.Destination] > 0 {
 		s.open[d.Destination]--
@@ -195,7 +195,7 @@ func (s *simulation) send(d schedule.Delivery) {
 	}
 	s.running[d.ID] = d.Organization
 	s.sent++
-	arrives, p := s.compute(cost), d.Payload.(payload) //nolint:forcetypeassert // there are no others
+	arrives, p := s.compute(cost), d.Body.(payload) //nolint:forcetypeassert // there are no others
 	s.took[p.label] = append(s.took[p.label], s.now.Add(arrives).Sub(p.offered))
 	answer := s.receive[d.Destination](s.now)
 	took := arrives + answer.takes
@@ -221,7 +221,7 @@ func (s *simulation) wakeUp() {
 // claim takes from the read model as the queue does: of all destinations that have something due by turns.
 func (s *simulation) claim() {
 	s.claims = false
-	room := s.Room(s.now)
+	room, _ := s.Room(s.now)
 	none, slow := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
 	for _, id := range slices.Concat(room.Full, room.Over) {
 		none[id] = true
@@ -229,14 +229,14 @@ func (s *simulation) claim() {
 	for _, id := range room.Slow {
 		slow[id] = true
 	}
-	var claimed []schedule.Delivery
+	var claimed []*schedule.Delivery
 	for range len(s.order) {
 		if len(claimed) >= room.Limit {
 			break
 		}
 		to := s.order[0]
 		waiting := s.due[to]
-		n := min(room.PerLane, room.Limit-len(claimed), len(waiting))
+		n := min(room.PerDestination, room.Limit-len(claimed), len(waiting))
 		switch {
 		case none[to] || none[waiting[0].Organization]:
 			n = 0

@@ -15,7 +15,7 @@ func (s *Scheduler) advance(now time.Time) {
 			e.overdue = true
 			e.lane.overdue++
 			e.lane.halve(e.began, now)
-			s.settle(e.lane, now)
+			s.recount(e.lane, now)
 		}
 		s.begun[0] = nil
 		s.begun = s.begun[1:]
@@ -40,7 +40,7 @@ func (s *Scheduler) sweep(now time.Time) {
 	s.swept = now
 	for id, l := range s.lanes {
 		remembered := laneMemory
-		if l.slow() || !l.spilled.IsZero() {
+		if l.slow() || !l.refusedFreshAt.IsZero() {
 			remembered = slowLaneMemory
 		}
 		if l.here() > 0 || now.Sub(l.used) < remembered {
@@ -58,13 +58,13 @@ func (s *Scheduler) sweep(now time.Time) {
 // keep notes one more idle connection of a lane. Of all lanes no more are taken to be idle than are kept open.
 func (s *Scheduler) keep(l *lane, now time.Time) {
 	if l.idle > 0 {
-		s.warm.remove(&l.warm)
+		s.idleLanes.remove(&l.amongIdle)
 	}
-	s.warm.push(&l.warm)
+	s.idleLanes.push(&l.amongIdle)
 	l.idle++
 	s.idle++
-	for s.idle > s.settings.InFlight/4 && s.warm.size > 1 {
-		oldest := s.warm.first.value
+	for s.idle > s.settings.InFlight/4 && s.idleLanes.size > 1 {
+		oldest := s.idleLanes.first.value
 		s.disconnect(oldest)
 		s.file(oldest, now)
 	}
@@ -74,7 +74,7 @@ func (s *Scheduler) keep(l *lane, now time.Time) {
 func (s *Scheduler) use(l *lane) {
 	s.idle--
 	if l.idle--; l.idle == 0 {
-		s.warm.remove(&l.warm)
+		s.idleLanes.remove(&l.amongIdle)
 	}
 }
 
@@ -83,6 +83,6 @@ func (s *Scheduler) disconnect(l *lane) {
 	if l.idle > 0 {
 		s.idle -= l.idle
 		l.idle = 0
-		s.warm.remove(&l.warm)
+		s.idleLanes.remove(&l.amongIdle)
 	}
 }

@@ -83,7 +83,7 @@ func (s *subscription) next(ctx context.Context) (messages []eventstore.Message,
 	budget, size := checkpointEvery, 0
 	err = s.store.read(func() error {
 		last, end, err := s.store.data.ReadAll(s.after, func(record store.Record) bool {
-			size, failed = s.look(record, size)
+			size, failed = s.takeIn(record, size)
 			budget--
 			return failed == nil && budget > 0 && size < pageBytes && len(s.messages) < pageEvents
 		})
@@ -107,8 +107,8 @@ func (s *subscription) next(ctx context.Context) (messages []eventstore.Message,
 	return s.messages, live, nil
 }
 
-// look takes in a record, and adds its size to that of the page if the subscriber wants it.
-func (s *subscription) look(record store.Record, size int) (int, error) {
+// takeIn takes in a record, and adds its size to that of the page if the subscriber wants it.
+func (s *subscription) takeIn(record store.Record, size int) (int, error) {
 	s.passed++
 	stream, eventType, err := record.Names()
 	if err != nil || !s.wants(stream, eventType) {

@@ -6,11 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"io/fs"
 	"log/slog"
 	"math/big"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/nodetest"
 	"carillon/eventstore/storetest/conversations"
 )
 
@@ -134,22 +133,7 @@ func named(t *testing.T, address string) *conversations.Server {
 func start(t *testing.T, config node.Config) string {
 	t.Helper()
 	config.Dir, config.FS, config.Logger = "store", vfs.NewMem(), slog.New(slog.DiscardHandler)
-	n, err := node.Open(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- n.Serve(listener) }()
-	t.Cleanup(func() {
-		if err := errors.Join(n.Close(), <-served); err != nil {
-			t.Errorf("close the node: %v", err)
-		}
-	})
-	return listener.Addr().String()
+	return nodetest.Listen(t, config)
 }
 
 func selfSigned(t *testing.T) tls.Certificate {

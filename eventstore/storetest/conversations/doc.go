@@ -14,5 +14,5 @@
 //	${any}        any value of a field that is present
 //
 // A conversation with a field "ours" is one in which Carillon's node answers differently on purpose, for the reason
-// that it gives.
+// that it has.
 package conversations

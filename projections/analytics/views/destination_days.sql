@@ -4,13 +4,15 @@ CREATE VIEW analytics.destination_days AS
         coalesce(t.pending, 0) AS pending, coalesce(p.waiting, 0) AS waiting,
         coalesce(p.retrying, 0) AS retrying, coalesce(p.delivering, 0) AS delivering, round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
         coalesce(a.attempts, 0) AS attempts, coalesce(a.failed_attempts, 0) AS failed_attempts,
-        round((a.attempts - a.failed_attempts) / a.attempts::numeric, 4) AS attempt_success_rate, a.p50_ms, a.p99_ms
+        round((a.attempts - a.failed_attempts) / a.attempts::numeric, 4) AS attempt_success_rate, a.p50_ms, a.p95_ms, a.p99_ms,
+        n.external_id AS destination_external_id
     FROM (SELECT destination, day, sum(total)::bigint AS deliveries, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed,
             sum(total - succeeded - failed - superseded - discarded)::bigint AS pending
         FROM deliveries.all_tallies GROUP BY destination, day HAVING sum(total) > 0) t
     FULL JOIN (SELECT a.destination, a.day, count(*) AS attempts,
             count(a.failure_reason) AS failed_attempts,
             round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p50_ms,
+            round((percentile_cont(0.95) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p95_ms,
             round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms
         FROM deliveries.all_attempts a GROUP BY 1, 2) a
         ON a.destination = t.destination AND a.day = t.day
@@ -33,4 +35,6 @@ COMMENT ON COLUMN analytics.destination_days.attempts IS 'attempts that were mad
 COMMENT ON COLUMN analytics.destination_days.failed_attempts IS 'those that failed';
 COMMENT ON COLUMN analytics.destination_days.attempt_success_rate IS 'of attempts: those that succeeded, from 0 to 1; null if none was made';
 COMMENT ON COLUMN analytics.destination_days.p50_ms IS 'median duration of the attempts in milliseconds; null without attempts';
+COMMENT ON COLUMN analytics.destination_days.p95_ms IS '95th percentile of the duration in milliseconds; null without attempts';
 COMMENT ON COLUMN analytics.destination_days.p99_ms IS '99th percentile of the duration in milliseconds; null without attempts';
+COMMENT ON COLUMN analytics.destination_days.destination_external_id IS 'the destination''s present external id; null if it has none';

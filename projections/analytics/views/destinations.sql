@@ -1,8 +1,10 @@
 CREATE VIEW analytics.destinations AS
     SELECT d.organization AS organization_id, d.id AS destination_id, d.name AS destination_name, d.status, d.created_at,
         h.consecutive_failures, h.streak_started_at, h.last_success_at, h.last_failure_at,
-        t.pending, p.waiting, p.retrying, p.delivering, t.succeeded, t.failed
+        t.pending, p.waiting, p.retrying, p.delivering, t.succeeded, t.failed,
+        d.external_id AS destination_external_id, o.name AS organization_name
     FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id
+    LEFT JOIN organizations.organizations o ON o.id = d.organization
     LEFT JOIN (SELECT destination, sum(total - succeeded - failed - superseded - discarded)::bigint AS pending, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed
         FROM deliveries.all_tallies GROUP BY destination) t ON t.destination = d.id
     LEFT JOIN PENDING(destination) p ON p.destination = d.id;
@@ -22,3 +24,5 @@ COMMENT ON COLUMN analytics.destinations.retrying IS 'those that failed and are 
 COMMENT ON COLUMN analytics.destinations.delivering IS 'those that are being sent now';
 COMMENT ON COLUMN analytics.destinations.succeeded IS 'deliveries that the endpoint took';
 COMMENT ON COLUMN analytics.destinations.failed IS 'deliveries that failed for good';
+COMMENT ON COLUMN analytics.destinations.destination_external_id IS 'the destination''s present external id; null if it has none';
+COMMENT ON COLUMN analytics.destinations.organization_name IS 'the owner''s present name';

@@ -3,7 +3,8 @@ CREATE VIEW analytics.success_rates AS
         coalesce(t.succeeded, 0) AS succeeded, coalesce(t.failed, 0) AS failed,
         round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
         coalesce(a.attempts, 0) AS attempts, coalesce(a.failed, 0) AS failed_attempts,
-        round((a.attempts - a.failed) / a.attempts::numeric, 4) AS attempt_success_rate
+        round((a.attempts - a.failed) / a.attempts::numeric, 4) AS attempt_success_rate,
+        d.external_id AS destination_external_id
     FROM (VALUES (1), (7), (30), (90)) AS p (days)
     CROSS JOIN destinations.destinations d
     LEFT JOIN LATERAL (SELECT sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed FROM deliveries.all_tallies
@@ -24,3 +25,4 @@ COMMENT ON COLUMN analytics.success_rates.success_rate IS 'of deliveries that en
 COMMENT ON COLUMN analytics.success_rates.attempts IS 'attempts, of pending deliveries too';
 COMMENT ON COLUMN analytics.success_rates.failed_attempts IS 'those that failed';
 COMMENT ON COLUMN analytics.success_rates.attempt_success_rate IS 'of attempts: those that succeeded, 0 to 1; null where none was made';
+COMMENT ON COLUMN analytics.success_rates.destination_external_id IS 'the destination''s present external id; null if it has none';

@@ -154,6 +154,9 @@ func Named(text string) (set Set, known bool) {
 // Has reports whether a state is in the set.
 func (s Set) Has(state State) bool { return s == 0 || s&SetOf(state) != 0 }
 
+// All returns the states of the set.
+func (s Set) All() []State { return s.states(^Set(0)) }
+
 // Live returns the states of the set in which a delivery has not ended.
 func (s Set) Live() []State { return s.states(live) }
 

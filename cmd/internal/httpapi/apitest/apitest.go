@@ -1,4 +1,4 @@
-// Package apitest gives tests of HTTP surfaces the real parts behind them: commands and queries on an embedded event
+// Package apitest has the real parts behind HTTP surfaces, for their tests: commands and queries on an embedded event
 // store node and a real Postgres, with the read models running.
 package apitest
 
@@ -7,6 +7,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -69,7 +71,8 @@ type Fixture struct {
 	// Facts are read for each request: nothing is followed.
 	Facts *facts.Follower
 
-	runner    *projections.Runner
+	Runner *projections.Runner
+
 	halt      func()
 	stopStore func()
 }
@@ -107,6 +110,13 @@ func Start(tb testing.TB) *Fixture {
 			return egress.NewTransport(loopback, egress.Options{RootCAs: receivers(), Certificate: shown})
 		},
 	}
+	p.Runner = &projections.Runner{
+		Pool:     p.Pool,
+		Locks:    p.Relay.Locks,
+		Store:    p.Store,
+		Log:      p.Log,
+		Progress: p.Progress,
+	}
 	p.Commands = &command.Commands{
 		Store:   p.Store,
 		Now:     time.Now,
@@ -117,8 +127,8 @@ func Start(tb testing.TB) *Fixture {
 		Access:  p.Queries,
 		Walks:   p.Queries,
 		Quotas:  quotas(p, p.Log),
-		History: patient{history{Queries: p.Queries, Progress: p.Progress, Store: p.Store}},
-		Backlog: adapters.Backlog{Queries: p.Queries, Progress: p.Progress, Store: p.Store},
+		History: patient{history{Queries: p.Queries, Runner: p.Runner}},
+		Backlog: adapters.Backlog{Queries: p.Queries, Runner: p.Runner},
 	}
 	p.StartReadModels(tb)
 	return p
@@ -128,7 +138,6 @@ func quotas(p *Fixture, log *slog.Logger) *adapters.Quotas {
 	return &adapters.Quotas{
 		Pool:  p.Pool,
 		Locks: p.Relay.Locks,
-		Now:   time.Now,
 		Log:   log,
 	}
 }
@@ -143,9 +152,7 @@ func (h patient) History(
 	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
-	settling, cancel := context.WithTimeout(ctx, Patience)
-	defer cancel()
-	if err := h.Progress.Settle(settling, h.Store, publications.ReadModel); err != nil {
+	if err := h.Runner.Wait(publications.ReadModel).For(ctx, Patience); err != nil {
 		return err
 	}
 	return h.history.History(ctx, organization, since, until, retiredBefore, each)
@@ -156,7 +163,7 @@ func (h patient) History(
 func (p *Fixture) For(tb testing.TB) *Fixture {
 	tb.Helper()
 	own := *p
-	own.runner, own.halt, own.stopStore = nil, nil, nil
+	own.halt, own.stopStore = nil, nil
 	own.logTo(tb)
 	own.Commands = &command.Commands{
 		Store:   p.Store,
@@ -200,17 +207,10 @@ func receivers() *x509.CertPool {
 func (p *Fixture) StartReadModels(tb testing.TB) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
-	p.runner = &projections.Runner{
-		Pool:     p.Pool,
-		Locks:    pgtest.Locks(tb, p.Pool),
-		Store:    p.Store,
-		Log:      p.Log,
-		Progress: p.Progress,
-	}
 	var running sync.WaitGroup
 	for _, model := range app.ReadModels() {
 		running.Go(func() {
-			if err := p.runner.Project(ctx, model); err != nil {
+			if err := p.Runner.Project(ctx, model); err != nil {
 				tb.Errorf("projection %s: %v", model.Name, err)
 			}
 		})
@@ -226,11 +226,11 @@ func (p *Fixture) StartReadModels(tb testing.TB) {
 func (p *Fixture) StopReadModels() { p.halt() }
 
 // Process runs a process manager until the test ends.
-func (p *Fixture) Process(tb testing.TB, fresh func() eventstore.ProcessManager) {
+func (p *Fixture) Process(tb testing.TB, fresh func(*projections.Tables) eventstore.ProcessManager) {
 	tb.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- p.runner.React(ctx, fresh) }()
+	go func() { ended <- p.Runner.React(ctx, fresh) }()
 	tb.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -279,6 +279,16 @@ func (p *Fixture) Await(tb testing.TB, at eventstore.Position, consumers ...stri
 	}
 }
 
+// Newest waits until read models show all that is recorded by now.
+func (p *Fixture) Newest(tb testing.TB, models ...projections.ReadModel) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), Patience)
+	defer cancel()
+	if err := p.Runner.Newest(ctx, models...); err != nil {
+		tb.Fatal(err)
+	}
+}
+
 // Patient awaits read models longer than a server does before it answers that a write is safe but not readable yet, so
 // that the next request reads the write even on a busy machine.
 func (p *Fixture) Patient(ctx context.Context, to eventstore.Position, consumers ...string) bool {
@@ -300,6 +310,37 @@ func (p *Fixture) EventTypes(tb testing.TB, stream string) []string {
 		types = append(types, recorded.Type)
 	}
 	return types
+}
+
+// Must returns a value, unless the error beside it fails the test: Must(f())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		OK(tb, err)
+		return value
+	}
+}
+
+// Ask sends a request, and returns the whole answer.
+func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body string) {
+	tb.Helper()
+	answer, err := client.Do(r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	text, err := io.ReadAll(answer.Body)
+	if err = errors.Join(err, answer.Body.Close()); err != nil {
+		tb.Fatal(err)
+	}
+	return answer.StatusCode, string(text)
+}
+
+// OK fails the test if there is an error.
+func OK(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
 }
 
 // Eventually waits for a condition that other goroutines bring about.

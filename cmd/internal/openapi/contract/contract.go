@@ -5,6 +5,7 @@ package contract
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -161,6 +163,60 @@ func (c *Contract) Document(tb testing.TB) *openapi3.T {
 		tb.Fatalf("openapi document: %v", err)
 	}
 	return doc.T
+}
+
+// List returns a list of values as CheckLists compares it.
+func List[T ~string](values ...T) string {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return fmt.Sprint(slices.Compact(values))
+}
+
+// CheckLists requires each list of values in the document to be one that the program declares or that another document
+// has, and each declared one to be in the document. A single value is no list, and a null beside others is not counted.
+func (c *Contract) CheckLists(tb testing.TB, others []string, declared ...string) {
+	tb.Helper()
+	text, err := json.Marshal(c.Document(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var root any
+	if err := json.Unmarshal(text, &root); err != nil {
+		tb.Fatal(err)
+	}
+	found := map[string]bool{}
+	var walk func(at any, path string)
+	walk = func(at any, path string) {
+		switch at := at.(type) {
+		case []any:
+			for i, value := range at {
+				walk(value, fmt.Sprint(path, "/", i))
+			}
+		case map[string]any:
+			var values []string
+			listed, _ := at["enum"].([]any)
+			for _, value := range listed {
+				if value, ok := value.(string); ok {
+					values = append(values, value)
+				}
+			}
+			if list := List(values...); len(values) > 1 {
+				found[list] = true
+				if !slices.Contains(declared, list) && !slices.Contains(others, list) {
+					tb.Errorf("%s lists %s, which is declared nowhere", path, list)
+				}
+			}
+			for name, value := range at {
+				walk(value, path+"/"+name)
+			}
+		}
+	}
+	walk(root, "")
+	for _, list := range declared {
+		if !found[list] {
+			tb.Errorf("%s is declared, and not in the document", list)
+		}
+	}
 }
 
 // Enforce wraps the API so that the test fails if the document does not describe a response, or a request that

@@ -52,12 +52,12 @@ func (w *watch) follow(events <-chan event) {
 			}
 			w.handle(e)
 		case <-look.C:
-			w.look()
+			w.sample()
 		}
 	}
 }
 
-func (w *watch) look() {
+func (w *watch) sample() {
 	for of, t := range w.tests {
 		if spent := t.spent(); spent > w.limit && !w.late {
 			w.late = true

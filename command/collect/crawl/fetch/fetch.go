@@ -312,10 +312,10 @@ func (f *Fetcher) stream(ctx context.Context, u *url.URL, resp *http.Response, w
 	if err != nil {
 		return nil, f.connectionError(ctx, err)
 	}
-	coming := &watched{r: body}
+	coming := &Watched{Body: body}
 	if err := want.read(page, coming); err != nil {
-		if coming.err != nil {
-			return nil, f.connectionError(ctx, coming.err)
+		if coming.Err != nil {
+			return nil, f.connectionError(ctx, coming.Err)
 		}
 		return nil, err
 	}

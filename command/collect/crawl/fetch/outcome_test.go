@@ -39,17 +39,17 @@ func TestAnsweredIsCalled(t *testing.T) {
 		"/down": "ok server_error", "/large": "ok unread", "/secret": "ok", "/known": "ok client_error",
 	} {
 		var mu sync.Mutex
-		var told []string
+		var reported []string
 		f := newFetcher(t, fetch.Options{MaxBytes: 500, Answered: func(outcome string, took time.Duration) {
 			mu.Lock()
 			defer mu.Unlock()
-			told = append(told, outcome)
+			reported = append(reported, outcome)
 			if took <= 0 {
 				t.Errorf("%s took %s", path, took)
 			}
 		}})
 		_, _ = f.Get(t.Context(), server.URL+path, fetch.Validators{}) // the result is tested elsewhere
-		if got := strings.Join(told, " "); got != want {
+		if got := strings.Join(reported, " "); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}

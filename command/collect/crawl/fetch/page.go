@@ -56,9 +56,14 @@ func (p *Page) Text() (string, error) {
 	encoding, name, certain := charset.DetermineEncoding(p.Body, p.Header.Get("Content-Type"))
 	// Only the beginning was examined, and windows-1252 is the last guess of the HTML standard; valid UTF-8 is hardly
 	// ever anything else.
-	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == guessed && !namesCharset(p.Body) &&
+	if name == "utf-8" || !certain && (utf8.Valid(p.Body) || name == lastGuess && !namesCharset(p.Body) &&
 		mostlyUTF8(p.Body)) {
 		return strings.ToValidUTF8(strings.TrimPrefix(string(p.Body), "\ufeff"), "\ufffd"), nil
+	}
+	if !certain && name == lastGuess && !namesCharset(p.Body) {
+		if likely := guessed(p.Body); likely != nil {
+			encoding = likely
+		}
 	}
 	text, err := encoding.NewDecoder().Bytes(p.Body)
 	if err != nil {
@@ -67,8 +72,8 @@ func (p *Page) Text() (string, error) {
 	return strings.TrimPrefix(string(text), "\ufeff"), nil
 }
 
-// guessed is the HTML standard's guess for a text without a charset.
-const guessed = "windows-1252"
+// lastGuess is the HTML standard's guess for a text without a charset.
+const lastGuess = "windows-1252"
 
 // namesCharset reports whether the beginning of a body may declare a charset.
 func namesCharset(body []byte) bool {
@@ -183,7 +188,7 @@ func readAll(body io.Reader, limit int64, grow func(by int64) error) ([]byte, er
 
 // bodyOf returns the decompressed body, which fails after the limit.
 func bodyOf(resp *http.Response, limit int64) (io.Reader, error) {
-	var body io.Reader = &capped{r: resp.Body, left: limit}
+	var body io.Reader = &Capped{Body: resp.Body, Left: limit}
 	switch encoding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
 		return body, nil
@@ -195,42 +200,44 @@ func bodyOf(resp *http.Response, limit int64) (io.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read gzip: %w", err)
 		}
-		return &capped{r: unzipped, left: limit}, nil
+		return &Capped{Body: unzipped, Left: limit}, nil
 	default:
 		return nil, fmt.Errorf("%w: content encoding %q", collect.ErrUnsupportedContent, encoding)
 	}
 }
 
-// watched remembers the error of a body.
-type watched struct {
-	r   io.Reader
-	err error
+// Watched remembers the error of a body.
+type Watched struct {
+	Body io.Reader
+	Err  error
 }
 
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.r.Read(p)
+// Read implements io.Reader.
+func (w *Watched) Read(p []byte) (int, error) {
+	n, err := w.Body.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
-		w.err = err
+		w.Err = err
 	}
 	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
 }
 
-// capped reads up to left bytes and fails if there are more.
-type capped struct {
-	r    io.Reader
-	left int64
+// Capped reads up to Left bytes and fails with collect.ErrTooLarge if there are more.
+type Capped struct {
+	Body io.Reader
+	Left int64
 }
 
-func (c *capped) Read(p []byte) (int, error) {
-	if c.left < 0 {
+// Read implements io.Reader.
+func (c *Capped) Read(p []byte) (int, error) {
+	if c.Left < 0 {
 		return 0, collect.ErrTooLarge
 	}
-	if int64(len(p)) > c.left+1 {
-		p = p[:c.left+1]
+	if int64(len(p)) > c.Left+1 {
+		p = p[:c.Left+1]
 	}
-	n, err := c.r.Read(p)
-	c.left -= int64(n)
-	if c.left < 0 {
+	n, err := c.Body.Read(p)
+	c.Left -= int64(n)
+	if c.Left < 0 {
 		return n - 1, collect.ErrTooLarge
 	}
 	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on

@@ -22,22 +22,22 @@ const (
 
 // web answers by the names of its hosts: "slow…" after a while, others at once.
 type web struct {
-	mu             sync.Mutex
-	underWay, most int
-	slowAnswers    int
+	mu               sync.Mutex
+	inProgress, most int
+	slowAnswers      int
 }
 
 func (w *web) RoundTrip(r *http.Request) (*http.Response, error) {
 	w.mu.Lock()
-	w.underWay++
-	w.most = max(w.most, w.underWay)
+	w.inProgress++
+	w.most = max(w.most, w.inProgress)
 	w.mu.Unlock()
 	if strings.HasPrefix(r.URL.Host, "slow") {
 		<-time.After(slowness) // in synctest time
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.underWay--
+	w.inProgress--
 	if strings.HasPrefix(r.URL.Host, "slow") {
 		w.slowAnswers++
 	}
@@ -184,8 +184,8 @@ func TestCancelReturnsSlot(t *testing.T) {
 type large struct {
 	size int
 
-	mu             sync.Mutex
-	underWay, most int
+	mu               sync.Mutex
+	inProgress, most int
 }
 
 func (l *large) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -223,8 +223,8 @@ func (*largeBody) Close() error { return nil }
 func (l *large) count(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.underWay += n
-	l.most = max(l.most, l.underWay)
+	l.inProgress += n
+	l.most = max(l.most, l.inProgress)
 }
 
 // Large bodies wait for each other before they fill the memory. All arrive, and none counts as slow because of that.
@@ -253,8 +253,8 @@ func TestMaxBytesInFlight(t *testing.T) {
 		if bound := parallel<<20 + most + parallel*256<<10; l.most > bound || l.most < l.size {
 			t.Errorf("%d bytes at one time, want at most %d", l.most, bound)
 		}
-		if l.underWay != 0 {
-			t.Errorf("%d bytes are left", l.underWay)
+		if l.inProgress != 0 {
+			t.Errorf("%d bytes are left", l.inProgress)
 		}
 	})
 }

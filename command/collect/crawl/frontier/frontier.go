@@ -162,13 +162,24 @@ func (m *Memory) Record(visited collect.Visited, now time.Time) {
 // Progress returns the number of pages of this walk that are done, fetched or not, and of all.
 func (m *Memory) Progress() (done, all int) { return m.done, m.all }
 
-// Unlisted returns the addresses of pages that this walk did not find. If it was complete, they no longer belong to
-// the source.
-func (m *Memory) Unlisted() []string {
+// Ahead returns the addresses of the pages ahead, in no order.
+func (m *Memory) Ahead() (addresses []string) {
+	for _, p := range m.ahead {
+		if p.ahead {
+			addresses = append(addresses, p.known.Address)
+		}
+	}
+	return addresses
+}
+
+// DropUnlisted drops the pages that this walk did not find, and returns their addresses. If it was complete, they no
+// longer belong to the source.
+func (m *Memory) DropUnlisted() []string {
 	var gone []string
 	for address, p := range m.pages {
 		if p.walk != m.walk {
 			gone = append(gone, address)
+			delete(m.pages, address)
 		}
 	}
 	slices.Sort(gone)

@@ -40,7 +40,7 @@ func TestProgressAndUnlisted(t *testing.T) {
 	m.Record(collect.Visited{Known: next(t, m)}, now)
 	m.Begin([]collect.Link{root}, now)
 	m.Record(collect.Visited{Known: next(t, m)}, now)
-	if gone := m.Unlisted(); !slices.Equal(gone, []string{"a"}) {
+	if gone := m.DropUnlisted(); !slices.Equal(gone, []string{"a"}) {
 		t.Errorf("unlisted %v", gone)
 	}
 }

@@ -19,6 +19,8 @@ const (
 	maxToken = 256 << 10
 	// maxValue limits the stored part of a text.
 	maxValue = 4 * collect.MaxAddress
+	// maxVersions limits the versions of a page in other languages.
+	maxVersions = 40
 	// tokenWork is the cost of a token, in steps.
 	tokenWork = 10
 )
@@ -46,6 +48,10 @@ func (b *bounded) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // entries are the elements with an address, by name.
 var entries = map[string]Kind{"url": Page, "sitemap": File, "item": Post, "entry": Post}
+
+// eventFields are the elements of vocabularies of events: of RSS 1.0's event module, xCal, and calendar plugins.
+var eventFields = map[string]bool{"startdate": true, "enddate": true, "starthour": true, "endhour": true,
+	"dtstart": true, "dtend": true, "location": true}
 
 // roots are the root elements of files.
 var roots = map[string]bool{"urlset": true, "sitemapindex": true, "rss": true, "rdf": true, "feed": true}
@@ -152,6 +158,8 @@ func (s *scan) start(t xml.StartElement) error {
 func (s *scan) begin(name string, t xml.StartElement) {
 	own := t.Name.Space == s.space
 	switch {
+	case s.kind == Page && name == "link" && attribute(t, "hreflang") != "" && len(s.entry.Versions) < maxVersions:
+		s.entry.Versions = append(s.entry.Versions, [2]string{attribute(t, "hreflang"), attribute(t, "href")})
 	case s.kind != Post:
 		if own && (name == "loc" || name == "lastmod") {
 			s.field = name
@@ -161,6 +169,8 @@ func (s *scan) begin(name string, t xml.StartElement) {
 			s.entry.Address = attribute(t, "href")
 		}
 	case name == "link" && own, name == "origlink":
+		s.field = name
+	case name == "title" && own, !own && eventFields[name]:
 		s.field = name
 	case name == "guid" && own && !strings.EqualFold(attribute(t, "isPermaLink"), "false"):
 		s.field = name
@@ -206,6 +216,18 @@ func (s *scan) take() {
 		if s.entry.Address == "" {
 			s.entry.Address = value
 		}
+	case "title":
+		s.entry.Title = value
+	case "startdate", "dtstart":
+		s.entry.Start = value
+	case "enddate", "dtend":
+		s.entry.End = value
+	case "starthour":
+		s.entry.startHour = value
+	case "endhour":
+		s.entry.endHour = value
+	case "location":
+		s.entry.Place = value
 	case "origlink": // original of an address that a service that counts readers has replaced
 		s.entry.Address = value
 	case "guid":
@@ -227,6 +249,8 @@ func (s *scan) finish() {
 	if entry.Address == "" {
 		entry.Address = fallback
 	}
+	entry.Start = strings.TrimSpace(entry.Start + " " + entry.startHour)
+	entry.End = strings.TrimSpace(entry.End + " " + entry.endHour)
 	s.give(entry)
 }
 

@@ -27,6 +27,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/command/collect/crawl/fetch"
 )
 
 // MaxBytes limits a file, compressed and decompressed (sitemaps.org has the same limit).
@@ -52,6 +53,12 @@ type Entry struct {
 	Address string
 	// Modified is the time of the last change as written; "" if it is not a date. The date of a post is not such a time.
 	Modified string
+	// Versions are the languages and unchecked addresses of the page's versions, with its own. Optional.
+	Versions [][2]string
+	// Title and Dates are those of a post about an event: start, end and place in the words of the feed. Optional.
+	Title              string
+	Start, End, Place  string
+	startHour, endHour string
 }
 
 // Result is the end of a reading.
@@ -65,12 +72,12 @@ type Result struct {
 // Read calls each with the entries of a file, until that returns false. It fails with collect.ErrUnsupportedContent
 // for another kind of file, and with the error of body.
 func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry) bool) (Result, error) {
-	f := &file{budget: b, each: each, body: &source{r: body}}
+	f := &file{budget: b, each: each, body: &fetch.Watched{Body: body}}
 	err := f.read(contentType)
 	result := Result{Bytes: f.bytes, Cut: f.cut}
 	var lengths *tooLong
 	switch {
-	case errors.Is(err, collect.ErrUnsupportedContent) && f.body.err == nil && b.Err() == nil:
+	case errors.Is(err, collect.ErrUnsupportedContent) && f.body.Err == nil && b.Err() == nil:
 		return result, err
 	case err == nil || errors.Is(err, io.EOF):
 	case errors.As(err, &lengths):
@@ -80,57 +87,26 @@ func Read(b *budget.Budget, body io.Reader, contentType string, each func(Entry)
 			return result, fmt.Errorf("read list of pages: %w", b.Err())
 		}
 		result.Cut = "reading it takes more work than a file may cost"
-	case errors.Is(f.body.err, collect.ErrTooLarge):
-		result.Cut = tooLarge
-	case f.body.err != nil:
-		return result, fmt.Errorf("read list of pages: %w", f.body.err)
+	case errors.Is(err, collect.ErrTooLarge), errors.Is(f.body.Err, collect.ErrTooLarge):
+		result.Cut = fmt.Sprintf("it is larger than %d MB", MaxBytes>>20)
+	case f.body.Err != nil:
+		return result, fmt.Errorf("read list of pages: %w", f.body.Err)
 	default:
 		result.Cut = "it can't be read from byte " + strconv.Itoa(f.bytes) + " on"
 	}
 	return result, nil
 }
 
-var tooLarge = fmt.Sprintf("it is larger than %d MB", MaxBytes>>20)
-
 // tooLong is a part of a file that exceeds a limit.
 type tooLong struct{ what string }
 
 func (e *tooLong) Error() string { return e.what }
 
-// source remembers the error of the body.
-type source struct {
-	r   io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.r.Read(p)
-	if err != nil && !errors.Is(err, io.EOF) {
-		s.err = err
-	}
-	return n, err //nolint:wrapcheck // an io.Reader passes io.EOF on
-}
-
-// limited fails after a number of bytes.
-type limited struct {
-	r    io.Reader
-	left int
-}
-
-func (l *limited) Read(p []byte) (int, error) {
-	if l.left <= 0 {
-		return 0, &tooLong{tooLarge}
-	}
-	n, err := l.r.Read(p[:min(len(p), l.left)])
-	l.left -= n
-	return n, err //nolint:wrapcheck // as above
-}
-
 // file is a file that is being read.
 type file struct {
 	budget *budget.Budget
 	each   func(Entry) bool
-	body   *source
+	body   *fetch.Watched
 	text   *bufio.Reader // in UTF-8
 	bytes  int
 	cut    string
@@ -154,7 +130,7 @@ func (f *file) read(contentType string) error {
 		if err != nil {
 			return fmt.Errorf("read gzip: %w", err)
 		}
-		raw = bufio.NewReaderSize(&limited{r: unzipped, left: MaxBytes}, 32<<10)
+		raw = bufio.NewReaderSize(&fetch.Capped{Body: unzipped, Left: MaxBytes}, 32<<10)
 	}
 	head, _ := raw.Peek(glimpse)
 	if len(head) == 0 {

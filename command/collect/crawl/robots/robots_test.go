@@ -85,7 +85,7 @@ func TestDelayAndSitemaps(t *testing.T) {
 // The corpus has real and unusual files; the expectations are those in their comments.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
-	dir := filepath.Join("..", "..", "..", "..", "shared", "corpus", "crawler-commons", "robots")
+	dir := filepath.Join("..", "..", "..", "..", "..", "shared", "corpus", "crawler-commons", "robots")
 	tests := []struct {
 		file, agent, path string
 		allowed           bool

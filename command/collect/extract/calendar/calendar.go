@@ -85,7 +85,7 @@ func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Can
 	all := f.series()
 	f.expandAll(all)
 	var found []*candidate.Candidate
-	left := f.dropped
+	left, busy := f.dropped, 0
 	for _, s := range all {
 		switch {
 		case b.Err() != nil:
@@ -96,15 +96,47 @@ func candidates(b *budget.Budget, notes *collect.Notes, p Page) []*candidate.Can
 		case len(found) == maxEvents || len(s.holdings) == 0:
 			left++
 			continue
+		case s.master.isBusy():
+			busy++
+			continue
 		}
 		f.explain(s)
 		found = append(found, f.candidate(p.URL, s))
 		s.holdings = nil
 	}
+	if busy > 0 {
+		notes.Add(collect.NoteSkippedEvent, "%d entries were left out that only say busy or free", busy)
+	}
 	if left > 0 {
 		notes.Add(collect.NoteTruncated, "the calendar shows %d events more than the %d that are read", left, len(found))
 	}
 	return found
+}
+
+// busyWords are the titles of entries that show no more than that a person has no time, or has.
+var busyWords = setOf("busy|free|tentative|away|out of office|working elsewhere|private|unavailable|available|" +
+	"blocked|private appointment|no title|beschäftigt|gebucht|frei|mit vorbehalt|abwesend|privat|privater termin|belegt|" +
+	"occupé|occupée|libre|provisoire|absent|privé|ocupado|ocupada|provisional|fuera de la oficina|" +
+	"occupato|libero|" + //nolint:misspell // Italian
+	"bezet|vrij|bezig|livre|optaget|ledig|opptatt|upptagen|varattu|vapaa|zajęty|wolny|zajęte|obsazeno|volno|foglalt|" +
+	"занят|занято|свободен|meşgul|予定あり|忙碌|忙|空闲|바쁨|다른 용무 있음")
+
+func setOf(words string) map[string]bool {
+	set := map[string]bool{}
+	for word := range strings.SplitSeq(words, "|") {
+		set[word] = true
+	}
+	return set
+}
+
+// maxBusy is the length of the longest of these, in bytes.
+const maxBusy = 32
+
+// isBusy reports whether an event only says that a person has time or not: nothing describes it.
+func (e *event) isBusy() bool {
+	title := e.value("SUMMARY")
+	return len(title) <= maxBusy && busyWords[strings.ToLower(title)] && e.value("DESCRIPTION") == "" &&
+		e.value("LOCATION") == "" && e.value("URL") == ""
 }
 
 // explain notes the parts of an event that were left out.

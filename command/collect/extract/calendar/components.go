@@ -54,9 +54,9 @@ type header struct {
 	cancels bool
 	// zones are its VTIMEZONEs, by their [zoneKey].
 	zones map[string]*zoneRules
-	// found caches the meanings of zone names; floatingTime and floatingDate are those of a missing name.
-	found                      map[string]zone
-	floatingTime, floatingDate *zone
+	// found caches the meanings of zone names; floating is that of a missing name.
+	found    map[string]zone
+	floating *zone
 }
 
 // hints returns the names of zones of the calendar as a whole.
@@ -298,6 +298,12 @@ func (f *file) property(l line) {
 	switch c := f.top(); {
 	case c.event != nil:
 		if read[l.name] && len(f.spare)-c.begin < maxEventLines && !l.isAbsent() {
+			switch l.name {
+			case "RRULE", "EXRULE":
+				l.value = modernRule(l.value)
+			case "RDATE", "EXDATE":
+				l.value = strings.ReplaceAll(l.value, ";", ",")
+			}
 			f.spare = append(f.spare, l)
 		}
 	case c.season != nil:

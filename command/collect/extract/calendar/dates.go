@@ -57,7 +57,7 @@ func (f *file) parseMoment(cal *header, l line, value string, clock *zone) (mome
 	case clock != nil:
 		m.zone = *clock
 	default:
-		m.zone = f.floating(cal, m.hasTime)
+		m.zone = f.floating(cal)
 	}
 	return m, true
 }

@@ -8,6 +8,7 @@ import (
 // Unfold joins folded lines, RFC 5545 section 3.1, also across blank lines. It works on bytes before decoding, because
 // programs fold in the middle of a character.
 func Unfold(body []byte) []byte {
+	body = decodeQuoted(body)
 	folded := func(fold string) bool { return bytes.Contains(body, []byte(fold)) }
 	if !folded("\n ") && !folded("\n\t") && !folded("\r ") && !folded("\r\t") {
 		return body

@@ -247,11 +247,26 @@ func (s *series) clock(m moment) time.Time {
 	case m.hasTime && !s.start.hasTime && !m.zone.utc:
 		return dateOf(m.wall) // the date as written
 	case m.hasTime && !s.start.hasTime:
-		return dateOf(wall)
+		return s.dayOf(m.wall)
 	case !m.hasTime && s.start.hasTime:
 		return wall.Add(s.start.wall.Sub(dateOf(s.start.wall)))
 	}
 	return wall
+}
+
+// dayOf returns the date that an instant in UTC means in a series of whole days: the one that begins or ends with it on
+// the clock of the master or in UTC. Without a zone it is the nearest.
+func (s *series) dayOf(utc time.Time) time.Time {
+	wall := wallIn(utc, s.zone.loc)
+	for _, t := range []time.Time{wall, utc} {
+		if clock := t.Sub(dateOf(t)); clock == 0 || clock == 24*time.Hour-time.Second {
+			return dateOf(t)
+		}
+	}
+	if s.zone.floats {
+		return dateOf(wall.Add(12 * time.Hour))
+	}
+	return dateOf(wall)
 }
 
 // dateOf returns the day of a wall clock.
@@ -281,6 +296,9 @@ func (f *file) starts(s *series, first instance, steps *recurrence.Allowance) []
 				continue
 			}
 			ruled, s.recurring = true, true
+			if rule.Until.UTC && !first.start.hasTime {
+				rule.Until = recurrence.Until{Wall: s.dayOf(rule.Until.Wall)}
+			}
 			rule.Until = rule.Until.In(first.start.zone.loc)
 			given := 0
 			err = recurrence.Walk(steps, rule, first.start.wall, !first.start.hasTime, span, func(wall time.Time) bool {

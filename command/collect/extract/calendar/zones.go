@@ -27,11 +27,11 @@ func (f *file) zone(cal *header, tzid string) zone {
 		return z
 	}
 	if f.zones++; f.zones > maxZones {
-		return f.floating(cal, true)
+		return f.floating(cal)
 	}
 	z, known := f.lookUp(cal, tzid)
 	if known == unknown {
-		z = f.floating(cal, true)
+		z = f.floating(cal)
 		f.notes.Add(collect.NoteAssumedTimezone, "the calendar's timezone %.60q is unknown: its times are read as those "+
 			"that name none", tzid)
 	}
@@ -78,25 +78,21 @@ func (f *file) lookUp(cal *header, tzid string) (zone, knowledge) {
 // maxZones limits the zone names that are looked up.
 const maxZones = 150
 
-// floating returns the zone of dates and times without one: the calendar's, else the source's. For times, the only
-// VTIMEZONE of the calendar counts too.
-func (f *file) floating(cal *header, hasTime bool) zone {
-	known := &cal.floatingDate
-	if hasTime {
-		known = &cal.floatingTime
+// floating returns the zone of dates and times without one: the calendar's, or that of its only VTIMEZONE, else the
+// source's.
+func (f *file) floating(cal *header) zone {
+	if cal.floating == nil {
+		z := f.floatingIn(cal)
+		cal.floating = &z
 	}
-	if *known == nil {
-		z := f.floatingIn(cal, hasTime)
-		*known = &z
-	}
-	return **known
+	return *cal.floating
 }
 
-func (f *file) floatingIn(cal *header, hasTime bool) zone {
+func (f *file) floatingIn(cal *header) zone {
 	if z, ok := f.hinted(cal); ok {
 		return z
 	}
-	if hasTime && len(cal.zones) == 1 {
+	if len(cal.zones) == 1 {
 		for key := range cal.zones {
 			if z, known := f.lookUp(cal, key); known != unknown {
 				return z

@@ -49,6 +49,8 @@ type Candidate struct {
 	// Recurring marks a recurring event even if only one instance is known.
 	Recurring  bool
 	Exhibition bool
+	// Series marks an event whose end is that of its last instance, Daily one that is open each day.
+	Series, Daily bool
 	// Zone is the IANA zone that the event states. Optional.
 	Zone string
 	// Origins are the origins of the fields, see [Candidate.Says].
@@ -63,9 +65,11 @@ type Candidate struct {
 	pageID             bool     // ID is the page's URL, as some templates have it on each page
 	key                string   // set by assignKeys, as are the next three
 	keys               []string
-	alias              string // optional
-	own                bool   // the page is the event's own
-	primary            string // URL to show first
+	alias              string   // optional
+	own                bool     // the page is the event's own
+	versions           []string // keys of the page's versions in other languages, if it is
+	translated         bool     // another version of the page counts more
+	primary            string   // URL to show first
 	urls               []string
 }
 
@@ -98,8 +102,13 @@ type Page struct {
 	Canonical, Base *url.URL
 	// Listing is the page of the source that led here, which many pages name as the address of their events. Optional.
 	Listing *url.URL
-	// Timezone is that of the source. Optional.
+	// Timezone is that of the source, Home its address. Optional.
 	Timezone string
+	Home     *url.URL
+	// Versions are those of the page in its languages, and Beside is the page that links a calendar beside it, which is
+	// that of its only event. Optional.
+	Versions []Version
+	Beside   *url.URL
 	// Headings are the subjects of the page, as [identity.Words] returns them.
 	Headings []string
 	// Description is plain text, Image an absolute URL. They complete the one event that is the page's subject.

@@ -112,12 +112,15 @@ func (o *observer) assignKeys(candidates []*Candidate, subject *Candidate) {
 		}
 		c.keys = o.strongKeys(c, claims)
 		c.own = !o.Many && (c == subject || o.isOwnPage(c, claims))
+		o.versions(c)
 		if len(c.keys) > 0 {
 			c.key = c.keys[0]
 		} else {
 			c.key = identity.PageKey(o.URL, c.name, c.venue)
 		}
 		switch {
+		case o.Beside != nil && len(candidates) == 1:
+			c.alias = identity.URLKey(o.Beside)
 		case len(c.keys) == 0 && c.pageID && !o.Many && claims.sole(pageClaim) && !claims.others(o.canonicalKey, c):
 			c.alias = o.canonicalKey
 		case len(c.keys) == 1 && o.isPage(c.key):

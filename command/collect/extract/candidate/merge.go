@@ -228,6 +228,7 @@ func (c *Candidate) merge(other *Candidate) {
 	c.Version = max(c.Version, other.Version)
 	c.Recurring = c.Recurring || other.Recurring
 	c.Exhibition = c.Exhibition || other.Exhibition
+	c.Series, c.Daily = c.Series || other.Series, c.Daily || other.Daily
 	if c.remark.Status == "" {
 		c.remark.Status = other.remark.Status
 	}

@@ -91,10 +91,14 @@ func (o *observer) observation(same []*Candidate) collect.Observation {
 	if slices.ContainsFunc(same, func(c *Candidate) bool { return c.own }) {
 		standing = happening.FromOwnPage
 	}
+	if c.translated {
+		standing = happening.FromTranslation
+	}
 	return collect.Observation{
 		Key:         c.key,
 		Keys:        c.keys,
 		Alias:       c.alias,
+		Versions:    c.versions,
 		Details:     d,
 		PublishedAt: c.PublishedAt,
 		Standing:    standing,
@@ -127,7 +131,11 @@ gather:
 			if h.When = h.on(read); own && read.String() != loc.String() {
 				h.When = h.When.Anchor(read)
 			}
-			instance, held := o.instance(s, same[0].key, h, loc)
+			period := h.When.In(loc)
+			if s.isSeries(period) {
+				period, recurring = h.When.FirstDay(loc).In(loc), true // the other dates are not known
+			}
+			instance, held := o.instance(s, same[0].key, h, period)
 			if len(instance.Occurrences) == 0 || seen[instance.ID] {
 				continue // the same event twice on the page
 			}
@@ -155,10 +163,14 @@ func (c *Candidate) isOngoing(days int) bool {
 	return days >= ongoingDays || c.Exhibition && days >= exhibitionDays
 }
 
+// isSeries reports whether a time has the first start and the last end of a series, rather than hours of each day.
+func (c *Candidate) isSeries(when timing.Period) bool {
+	return !c.Daily && (c.Series && when.Days() > 1 || when.IsCourse())
+}
+
 // instance returns the instance of a holding, and its length in days. It is empty if the budget has ended.
-func (o *observer) instance(c *Candidate, key string, h Holding, loc *time.Location) (happening.Instance, int) {
-	period := h.When.In(loc)
-	days := period.Days()
+func (o *observer) instance(c *Candidate, key string, h Holding, period timing.Period) (happening.Instance, int) {
+	days, loc := period.Days(), period.Location()
 	if !o.budget.Work(20+20*min(days, maxOccurrences)) || !o.budget.Memory(occurrenceBytes*min(days, maxOccurrences)) {
 		return happening.Instance{}, 0
 	}

@@ -2,6 +2,7 @@ package candidate
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -42,6 +43,22 @@ var noPlatforms = map[string]bool{
 	"virtual event": true, "internet": true, "en ligne": true, "en línea": true, "digital": true,
 }
 
+// noPlaces are words of programs and people for a place that is not known or not set.
+var noPlaces = map[string]bool{
+	"null": true, "none": true, "undefined": true, "nan": true, "n/a": true, "na": true, "-": true, "--": true, "?": true,
+	"no location": true, "no location set": true, "no venue": true, "no place": true, "not set": true, "unknown": true,
+	"location": true, "venue": true, "tba": true, "tbd": true, "tbc": true, "to be announced": true,
+	"to be confirmed": true, "to be determined": true, "kein ort": true, "ort folgt": true, "à confirmer": true,
+	"wird noch bekannt gegeben": true, "à définir": true, "lieu à définir": true, "por confirmar": true, "por definir": true,
+	"a definir": true, "da definire": true, "da confermare": true, "nog niet bekend": true, "volgt": true,
+}
+
+// IsNoPlace reports whether a name in place of a venue means that there is none.
+func IsNoPlace(name string) bool { return noPlaces[strings.ToLower(strings.TrimSpace(name))] }
+
+// meeting matches the address of a meeting in a location, with the words before it.
+var meeting = regexp.MustCompile(`(?i)\s*(?:[:;,|@-]|\bat\b)?\s*<?(https?://[^\s<>"]+)>?\s*`)
+
 // IsOnlineWord reports whether a name in place of a venue means the online part.
 func IsOnlineWord(name string) bool { return onlineWords[strings.ToLower(name)] }
 
@@ -52,9 +69,12 @@ func (w *Where) Text(text string, link func(string) string) {
 		w.Online = cmp.Or(w.Online, link(text))
 		return
 	}
+	if strings.Contains(text, "://") {
+		text = w.meeting(text, link)
+	}
 	text = markup.Plain(text)
 	switch {
-	case text == "" || w.Known():
+	case text == "" || w.Known() || IsNoPlace(text):
 	case IsOnlineWord(text):
 		w.IsOnline = true
 		w.OnPlatform(text)
@@ -65,6 +85,25 @@ func (w *Where) Text(text string, link func(string) string) {
 		w.Address = place.ParseAddress(text)
 		w.Address.Street = ""
 	}
+}
+
+// meeting sets the online part if a text has the address of a meeting, and returns the rest of the text.
+func (w *Where) meeting(text string, link func(string) string) string {
+	m := meeting.FindStringSubmatch(text)
+	if m == nil {
+		return text
+	}
+	platform, known := place.KnownPlatform(m[1])
+	if !known {
+		return text
+	}
+	w.IsOnline = true
+	w.Online = cmp.Or(w.Online, link(m[1]))
+	rest := strings.TrimSpace(strings.Replace(text, m[0], " ", 1))
+	if strings.Contains(strings.ToLower(rest), strings.ToLower(platform)) || IsOnlineWord(rest) {
+		return "" // "Zoom meeting: https://…"
+	}
+	return rest
 }
 
 // OnPlatform sets the platform, unless the name means just "online" or one is known.

@@ -30,7 +30,7 @@ func (a Address) String() string {
 		}
 		// Some publishers write the whole address into the street and repeat its parts elsewhere.
 		for _, have := range parts {
-			if strings.Contains(fold(have), fold(part)) {
+			if a.states(have, part) {
 				return
 			}
 		}
@@ -48,6 +48,21 @@ func (a Address) String() string {
 	}
 	add(a.Country)
 	return strings.Join(parts, ", ")
+}
+
+// states reports whether a part of an address says another one too: at its end or before a comma, or anywhere if it has
+// the postal code, too. "Bath Road 3" does not say Bath.
+func (a Address) states(have, part string) bool {
+	have, part = fold(have), fold(part)
+	if code := fold(a.PostalCode); code != "" && strings.Contains(have, code) {
+		return strings.Contains(have, part)
+	}
+	for piece := range strings.SplitSeq(have, ",") {
+		if piece = strings.TrimSpace(piece); piece == part || strings.HasSuffix(piece, " "+part) {
+			return true
+		}
+	}
+	return false
 }
 
 // Within completes the address of a place with that of its container, unless they name different towns or countries.

@@ -80,16 +80,22 @@ var platforms = map[string]string{
 
 // Platform returns the name of the online platform of a link: a known one, else the host.
 func Platform(link string) string {
+	name, _ := KnownPlatform(link)
+	return name
+}
+
+// KnownPlatform returns the name of the online platform of a link as Platform does, and reports whether it is known.
+func KnownPlatform(link string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil {
-		return ""
+		return "", false
 	}
 	host := strings.TrimPrefix(strings.ToLower(u.Hostname()), "www.")
 	for domain := host; domain != ""; {
 		if name, ok := platforms[domain]; ok {
-			return name
+			return name, true
 		}
 		_, domain, _ = strings.Cut(domain, ".")
 	}
-	return host
+	return host, false
 }

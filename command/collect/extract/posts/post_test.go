@@ -118,11 +118,11 @@ func TestFate(t *testing.T) {
 		var got []string
 		for _, c := range found {
 			for _, h := range c.Holdings {
-				told := shown(h.When.Start) + " " + string(h.Status)
+				line := shown(h.When.Start) + " " + string(h.Status)
 				if h.Original != nil {
-					told += " from " + shown(*h.Original)
+					line += " from " + shown(*h.Original)
 				}
-				got = append(got, told)
+				got = append(got, line)
 			}
 		}
 		if strings.Join(got, ", ") != want {

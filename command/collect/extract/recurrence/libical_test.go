@@ -17,7 +17,7 @@ import (
 )
 
 // libical is the path of libical's cases in the corpus beside the project. Optional.
-var libical = filepath.Join("..", "..", "..", "..", "shared", "corpus", "libical", "icalrecur_test.txt")
+var libical = filepath.Join("..", "..", "..", "..", "..", "shared", "corpus", "libical", "icalrecur_test.txt")
 
 // recurrenceCase is a rule with its expected starts.
 type recurrenceCase struct {

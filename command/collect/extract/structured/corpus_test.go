@@ -17,7 +17,7 @@ import (
 )
 
 // corpus is the path of real pages with the results of another extractor, beside the project. Optional.
-var corpus = filepath.Join("..", "..", "..", "..", "shared", "corpus")
+var corpus = filepath.Join("..", "..", "..", "..", "..", "shared", "corpus")
 
 // oracleEvent is a JSON-LD event as the other extractor returns it.
 type oracleEvent map[string]any

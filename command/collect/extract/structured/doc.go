@@ -27,6 +27,9 @@ type Page struct {
 	Root *html.Node
 	// Timezone is the source's configured zone. Optional.
 	Timezone string
+	// Versions are the languages and the references of the page's versions in other languages, besides those that the
+	// page itself names. Optional.
+	Versions [][2]string
 	// Window is the window of endless repetitions.
 	Window timing.Window
 }
@@ -39,6 +42,9 @@ const (
 
 // readers has one reader for each syntax.
 var readers = []func(*document, *graph){readJSONLD, readMicrodata, readRDFa, readMicroformats}
+
+// bareReaders read what is no markup of events, each on pages for which those before it found none.
+var bareReaders = []func(*document, *graph){readAppData, readCalendarLinks, readTimes}
 
 // Read returns the happenings of a page. It fails with [collect.ErrTooComplex] or the context's error if the budget
 // ends before the page does.
@@ -61,6 +67,13 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		read(d, g)
 	}
 	events := g.events()
+	for _, read := range bareReaders {
+		if len(events) > 0 {
+			break
+		}
+		read(d, g)
+		events = g.events()
+	}
 	if len(events) > maxEvents {
 		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
 		events = events[:maxEvents]
@@ -81,6 +94,7 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		Headings:    d.headings,
 		Description: d.description,
 		Image:       d.image,
+		Versions:    d.versions,
 		Window:      p.Window,
 	}, found, d.notes
 }

@@ -3,6 +3,7 @@ package structured
 import (
 	"cmp"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/markup"
 	"carillon/command/collect/identity"
 )
@@ -31,9 +33,17 @@ type document struct {
 	image       string
 	monthFirst  bool
 	notes       collect.Notes
+	// site is the name of the site, pageTitle the page's title.
+	site, pageTitle string
+	// versions are the page's versions in its languages.
+	versions []candidate.Version
 
 	// blocks are the scripts with JSON-LD.
 	blocks []block
+	// appData are scripts with data of the page's own, calendarLinks the links that add an event to a calendar, and times
+	// the elements with a time.
+	appData              []block
+	calendarLinks, times []*html.Node
 	// scopes are the outermost elements of Microdata.
 	scopes []*html.Node
 	// hasRDFa and hasMicroformats mark pages that may have events in these syntaxes.
@@ -53,12 +63,19 @@ type found struct {
 	base, canonical, title string
 	metas                  map[string]string
 	scripts                int
+	versions               [][2]string // languages and references
 }
 
 const (
 	// maxHeadings and maxHeading limit the headings of a page; the latter is in bytes.
 	maxHeadings = 100
 	maxHeading  = 600
+	maxVersions = 40
+	// maxPartings limits the places where a title may end before the name of the site.
+	maxPartings = 4
+	// maxCalendarLinks and maxTimes limit the elements that may be events without any markup.
+	maxCalendarLinks = 500
+	maxTimes         = 500
 )
 
 // newDocument reads the metadata of a page in one pass.
@@ -86,6 +103,12 @@ func newDocument(p Page, b *budget.Budget) *document {
 	if u := d.resolve(f.canonical); u != nil && identity.SameSite(u, p.URL) {
 		d.canonical = u
 	}
+	for _, v := range append(f.versions, p.Versions...) {
+		if u := d.resolve(v[1]); u != nil && identity.SameSite(u, p.URL) {
+			d.versions = append(d.versions, candidate.Version{Language: strings.ToLower(v[0]), URL: u})
+		}
+	}
+	d.site, d.pageTitle = identity.Words(f.metas["og:site_name"]), f.title
 	// Only English has the month first, and only in some countries.
 	english := d.language == "" || strings.HasPrefix(d.language, "en")
 	d.monthFirst = d.language == "en-us" || english && strings.HasPrefix(p.Timezone, "America/")
@@ -107,8 +130,11 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 	case atom.Base:
 		f.base = cmp.Or(f.base, attr(n, "href"))
 	case atom.Link:
-		if f.canonical == "" && slices.Contains(strings.Fields(cut(attr(n, "rel"), maxDate)), "canonical") {
+		switch rels := strings.Fields(strings.ToLower(cut(attr(n, "rel"), maxDate))); {
+		case f.canonical == "" && slices.Contains(rels, "canonical"):
 			f.canonical = attr(n, "href")
+		case len(f.versions) < maxVersions && hasAttr(n, "hreflang") && slices.Contains(rels, "alternate"):
+			f.versions = append(f.versions, [2]string{attr(n, "hreflang"), attr(n, "href")})
 		}
 	case atom.Title:
 		f.title = cmp.Or(f.title, textOf(n, maxHeading))
@@ -124,8 +150,12 @@ func (f *found) element(d *document, n *html.Node, headings *[]string) {
 		}
 	case atom.Script:
 		f.scripts++
-		if kind := attr(n, "type"); strings.Contains(strings.ToLower(cut(kind, maxDate)), "ld+json") && n.FirstChild != nil {
+		switch kind := strings.ToLower(cut(attr(n, "type"), maxDate)); {
+		case n.FirstChild == nil:
+		case strings.Contains(kind, "ld+json"):
 			d.blocks = append(d.blocks, block{n.FirstChild.Data, f.scripts})
+		case kind == "application/json" && strings.Contains(n.FirstChild.Data, `"start`):
+			d.appData = append(d.appData, block{n.FirstChild.Data, f.scripts})
 		}
 	default:
 	}
@@ -142,6 +172,14 @@ func (d *document) mark(n *html.Node) {
 			prop = strings.TrimSpace(a.Val) != ""
 		case "typeof":
 			d.hasRDFa = true
+		case "href":
+			if n.DataAtom == atom.A && len(d.calendarLinks) < maxCalendarLinks && strings.Contains(a.Val, "calendar") {
+				d.calendarLinks = append(d.calendarLinks, n)
+			}
+		case "datetime":
+			if n.DataAtom == atom.Time && len(d.times) < maxTimes {
+				d.times = append(d.times, n)
+			}
 		case "class":
 			d.hasMicroformats = d.hasMicroformats || strings.Contains(a.Val, "h-event") || strings.Contains(a.Val, "vevent")
 		}
@@ -152,7 +190,30 @@ func (d *document) mark(n *html.Node) {
 }
 
 // pageMeta are the meta elements about the page as a whole.
-var pageMeta = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true}
+var pageMeta = map[string]bool{"og:title": true, "og:description": true, "description": true, "og:image": true,
+	"og:site_name": true}
+
+// parting matches what separates a title from the name of its site.
+var parting = regexp.MustCompile(`\s+[|–—·»:-]\s+`)
+
+// withoutSite returns a title without the name of the site at its end. The name is that of the page's metadata, or
+// ends the page's title while a heading has none.
+func (d *document) withoutSite(title string) string {
+	if len(title) > maxHeading || !d.budget.Work(len(title)) {
+		return title
+	}
+	for _, at := range parting.FindAllStringIndex(title, maxPartings) {
+		rest, end := title[:at[0]], identity.Words(title[at[1]:])
+		if end == "" || rest == "" {
+			continue
+		}
+		if end == d.site || strings.HasSuffix(identity.Words(d.pageTitle), " "+end) &&
+			slices.Contains(d.headings, identity.Words(rest)) {
+			return rest
+		}
+	}
+	return title
+}
 
 // textOf returns the text of an element, up to a number of bytes.
 func textOf(n *html.Node, limit int) string {

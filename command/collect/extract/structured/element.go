@@ -90,8 +90,8 @@ func largest(srcset string) string {
 	return best
 }
 
-// parting are elements whose text is separate from that around them.
-var parting = map[atom.Atom]bool{
+// blocks are elements whose text is separate from that around them.
+var blocks = map[atom.Atom]bool{
 	atom.Br: true, atom.P: true, atom.Div: true, atom.Li: true, atom.Tr: true, atom.Td: true, atom.Th: true, atom.Dd: true,
 	atom.Dt: true, atom.Section: true, atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true,
 	atom.H6: true,
@@ -114,7 +114,7 @@ func (g *graph) show(b *strings.Builder, n *html.Node, limit int) {
 		case c.Type == html.TextNode:
 			b.WriteString(cut(c.Data, limit-b.Len()))
 		case c.DataAtom == atom.Script, c.DataAtom == atom.Style, c.DataAtom == atom.Template:
-		case parting[c.DataAtom]:
+		case blocks[c.DataAtom]:
 			b.WriteByte('\n')
 			g.show(b, c, limit)
 			b.WriteByte('\n')

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"strings"
 
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
 	"carillon/command/collect"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/markup"
@@ -16,6 +19,10 @@ type mapper struct {
 	*document
 	graph  *graph
 	window timing.Window
+	// sole marks a page of one event.
+	sole bool
+	// dates counts the texts of the page that were read as dates.
+	dates int
 	// expanded caches the results of schedules, which are used twice.
 	expanded map[scheduled]expansion
 	// sanitised caches descriptions, which events may share.
@@ -37,6 +44,7 @@ const candidateBytes = 4 << 10
 // candidates maps the events of a page. Sub-events that repeat an event become holdings of it.
 func (m *mapper) candidates(events []*item) []*candidate.Candidate {
 	parts := m.repetitions(events)
+	m.sole = len(events) == 1
 	found := make([]*candidate.Candidate, 0, len(events))
 	for _, it := range events {
 		if !m.graph.budget.Work(100) || !m.graph.budget.Memory(candidateBytes) {
@@ -93,9 +101,15 @@ func (m *mapper) repeats(whole, part *item) bool {
 
 // candidate maps an event.
 func (m *mapper) candidate(it *item, parts []*item) *candidate.Candidate {
-	c := &candidate.Candidate{Syntax: it.syntax, Exhibition: it.is("ExhibitionEvent")}
+	c := &candidate.Candidate{
+		Syntax:     it.syntax,
+		Exhibition: it.is("ExhibitionEvent"),
+		Series:     it.is("EventSeries"),
+		Daily:      it.is("ExhibitionEvent", "VisualArtsEvent", "Festival") || len(it.values("eventSchedule")) > 0,
+	}
 	c.Title = m.title(c, it)
 	m.when(c, it, parts)
+	m.hours(c, it)
 	m.where(c, it)
 	m.zone(c, it)
 	m.local(c, it)
@@ -150,17 +164,25 @@ func (m *mapper) html(text string) string {
 	return m.sanitised[text]
 }
 
+// titled are the properties of a thing whose events have its name.
+var titled = map[string]bool{
+	"event":             true,
+	"events":            true,
+	"subEvent":          true,
+	"publication":       true,
+	"hasCourseInstance": true,
+}
+
 // title returns the event's name, or else that of the thing that contains it.
 func (m *mapper) title(c *candidate.Candidate, it *item) string {
-	for _, prop := range []string{"name", "headline"} {
-		if title := m.graph.plain(it, prop); title != "" {
+	for _, prop := range []string{"name", "headline", "summary"} {
+		if title := m.withoutSite(m.graph.plain(it, prop)); title != "" {
 			m.says(c, collect.FieldTitle, it, prop)
 			return title
 		}
 	}
 	var others []*item
-	if it.around != nil && (it.within == "event" || it.within == "events" || it.within == "subEvent" ||
-		it.within == "publication") {
+	if it.around != nil && titled[it.within] {
 		others = append(others, it.around)
 	}
 	for _, prop := range []string{"superEvent", "workPerformed", "workFeatured", "workPresented", "performer"} {
@@ -172,7 +194,42 @@ func (m *mapper) title(c *candidate.Candidate, it *item) string {
 			return title
 		}
 	}
+	if n := m.graph.heading(it.node); n != nil {
+		title := m.graph.line(m.graph.shown(n, maxHeading))
+		c.Says(collect.FieldTitle, it.path(), elementPath(n), title)
+		return title
+	}
 	return ""
+}
+
+// maxNear limits the elements in which a title is looked for.
+const maxNear = 500
+
+// heading returns the first heading of an element, outside of other items; nil if there is none.
+func (g *graph) heading(n *html.Node) *html.Node {
+	if n == nil {
+		return nil
+	}
+	left := maxNear
+	for c := range n.Descendants() {
+		if left--; left == 0 || !g.budget.Work(1) {
+			return nil
+		}
+		if headings[c.DataAtom] && scopeWithin(c, n) == n {
+			return c
+		}
+	}
+	return nil
+}
+
+var headings = map[atom.Atom]bool{atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true}
+
+// scopeWithin returns the item around an element within another element, or that element.
+func scopeWithin(c, n *html.Node) *html.Node {
+	for c = c.Parent; c != n && c != nil && !hasAttr(c, "itemscope"); {
+		c = c.Parent
+	}
+	return c
 }
 
 // links sets the URLs of an event, and those that identify it.

@@ -130,6 +130,8 @@ func TestCapacity(t *testing.T) {
 		{`,"offers":[{"@type":"Offer","inventoryLevel":{"@type":"QuantitativeValue","value":3}},{"@type":"Offer",` +
 			`"inventoryLevel":4}]`, `{"available":7,"unlimited":false}`},
 		{`,"offers":{"@type":"Offer","availability":"https://schema.org/SoldOut"}`, `{"available":0,"unlimited":false}`},
+		{`,"offers":{"@type":"AggregateOffer","offers":[{"availability":"SoldOut"},{"availability":"OutOfStock"}]}`,
+			`{"available":0,"unlimited":false}`},
 		{`,"offers":[{"@type":"Offer","availability":"SoldOut"},{"@type":"Offer","availability":"InStock"}]`, `null`},
 		{`,"maximumAttendeeCapacity":"many"`, `null`},
 	}

@@ -21,13 +21,13 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 	}
 	inventory, offers, out := 0, 0, 0
 	counted := false
-	for _, offer := range m.graph.things(it, "offers") {
+	for _, offer := range m.eachOffer(it) {
 		offers++
 		level := offer.one("inventoryLevel")
 		if n := count(level); n != nil {
 			inventory, counted = inventory+*n, true
 		}
-		if slices.Contains(m.names(offer, "availability"), "soldout") ||
+		if slices.ContainsFunc(m.names(offer, "availability"), isOut) ||
 			identity.ReadRemark(offer.one("availability")).SoldOut {
 			out++
 		}
@@ -56,6 +56,22 @@ func (m *mapper) capacity(event *candidate.Candidate, it *item) {
 			m.says(event, collect.FieldCapacity, offer, firstKnown(offer, "inventoryLevel", "availability"))
 		}
 	}
+}
+
+// isOut reports whether an availability means that nothing is left.
+func isOut(name string) bool { return name == "soldout" || name == "outofstock" }
+
+// eachOffer returns the offers of an event, those of a list in place of the list.
+func (m *mapper) eachOffer(it *item) []*item {
+	var all []*item
+	for _, offer := range m.graph.things(it, "offers") {
+		if each := m.graph.things(offer, "offers"); len(each) > 0 {
+			all = append(all, each...)
+		} else {
+			all = append(all, offer)
+		}
+	}
+	return all
 }
 
 // count parses a number of places, nil for other texts.

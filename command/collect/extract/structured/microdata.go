@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -70,14 +71,14 @@ func (r *microdataReader) properties(n *html.Node, it *item) {
 	case scope && len(props) == 0:
 		return // a separate item
 	case scope:
-		inner := r.item(n, it, localName(props[0]))
+		inner := r.item(n, it, currentTerm(props[0]))
 		for _, prop := range props {
-			it.set(localName(prop), value{item: inner, node: n})
+			it.set(currentTerm(prop), value{item: inner, node: n})
 		}
 		return
 	}
 	for _, prop := range props {
-		prop = localName(prop)
+		prop = currentTerm(prop)
 		if text := r.graph.elementText(n, prop); strings.TrimSpace(text) != "" {
 			it.set(prop, value{text: text, lang: language(n, r.document), node: n})
 		}
@@ -85,6 +86,18 @@ func (r *microdataReader) properties(n *html.Node, it *item) {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
 		r.properties(c, it)
 	}
+}
+
+// formerTerms are those of data-vocabulary.org, from which schema.org came, with their successors.
+var formerTerms = map[string]string{
+	"street-address": "streetAddress", "locality": "addressLocality", "region": "addressRegion",
+	"postal-code": "postalCode", "country-name": "addressCountry", "photo": "image", "tickets": "offers",
+}
+
+// currentTerm returns the local name of a term of schema.org, or of one that came before it.
+func currentTerm(prop string) string {
+	prop = localName(prop)
+	return cmp.Or(formerTerms[prop], prop)
 }
 
 // language returns the language of an element if it states another one than the page's.

@@ -129,22 +129,28 @@ func (r *rdfaReader) properties(n *html.Node, s rdfaScope) []string {
 	var found []string
 	for _, term := range terms(n, "property") {
 		if r.isSchema(term, s) {
-			found = append(found, localName(term))
+			found = append(found, currentTerm(term))
 		}
 	}
 	return found
 }
 
-// isSchema reports whether a term is of schema.org's vocabulary, which needs no declaration.
+// isSchema reports whether a term is of schema.org's vocabulary or its predecessor's, which need no declaration.
 func (r *rdfaReader) isSchema(term string, s rdfaScope) bool {
 	prefix, _, hasPrefix := strings.Cut(term, ":")
 	switch {
 	case !hasPrefix:
-		return strings.Contains(s.vocab, "schema.org")
+		return isVocabulary(s.vocab)
 	case s.prefixes[prefix] != "":
-		return strings.Contains(s.prefixes[prefix], "schema.org")
+		return isVocabulary(s.prefixes[prefix])
 	}
-	return prefix == "schema" || strings.Contains(term, "//schema.org/") || strings.Contains(term, "//www.schema.org/")
+	return prefix == "schema" || prefix == "v" || strings.Contains(term, "//schema.org/") ||
+		strings.Contains(term, "//www.schema.org/")
+}
+
+// isVocabulary reports whether a vocabulary is schema.org's, or the one that it came from.
+func isVocabulary(address string) bool {
+	return strings.Contains(address, "schema.org") || strings.Contains(address, "data-vocabulary.org")
 }
 
 // item returns an item, maybe one that the page describes at several places.

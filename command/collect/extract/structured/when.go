@@ -100,6 +100,9 @@ func (m *mapper) ranges(it *item) []timing.Range {
 		// Google keeps the old date in startDate; schema.org moves it if the new one isn't known.
 		starts = it.raw("previousStartDate")
 	}
+	if len(starts) != len(ends) { // some pages repeat one
+		starts, ends = m.distinct(starts), m.distinct(ends)
+	}
 	length, _ := timing.ParseLength(it.one("duration"))
 	var found []timing.Range
 	for i, text := range starts {
@@ -122,6 +125,26 @@ func (m *mapper) ranges(it *item) []timing.Range {
 		found = append(found, r)
 	}
 	return found
+}
+
+// distinct returns the texts of different instants.
+func (m *mapper) distinct(texts []string) []string {
+	if len(texts) < 2 {
+		return texts
+	}
+	seen := map[timing.Stamp]bool{}
+	return slices.DeleteFunc(texts, func(text string) bool {
+		s := m.stamp(text)
+		if s == nil {
+			return false
+		}
+		if s.HasOffset {
+			s.Wall, s.Offset = s.In(time.UTC), 0
+		}
+		again := seen[*s]
+		seen[*s] = true
+		return again
+	})
 }
 
 // schedules expands the event's schedules.

@@ -113,8 +113,15 @@ func (w *whereabouts) place(t *item) {
 		w.virtual(t)
 		return
 	}
+	if strings.Contains(name, "://") {
+		w.text(t, value{text: name})
+		name = ""
+	}
 	if w.Known() {
 		return
+	}
+	if candidate.IsNoPlace(name) {
+		name = ""
 	}
 	if w.Venue = name; name != "" {
 		w.says(w.c, collect.FieldLocation, t, "name")

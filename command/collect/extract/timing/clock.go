@@ -38,19 +38,48 @@ var (
 	shownClock = regexp.MustCompile(`(?i)(?:^|[^\d:.,/-])(\d{1,2})(?:[:h](\d{2})(?::\d{2})?|(?:[.:](\d{2}))?\s?(?:uhr` +
 		`|h)\b|\s?([ap])\.?\s?m\b)`)
 	halfShown = regexp.MustCompile(`(?i)^\s*([ap])\.?\s?m\b`)
+	// bareRange matches the end of "7 - 9 pm", untilWords what stands between two times.
+	bareRange  = regexp.MustCompile(`(?i)\d\s*[-–—]\s*\d{1,2}(?:[:.]\d{2})?\s*[ap]\.?m\.?$`)
+	untilWords = regexp.MustCompile(`(?i)^\.?\s*(?:uhr)?\s*(?:[-–—]|to|until|till|bis|à|al|às|tot|til)\s*`)
 )
 
 // Shown is a time of day in a text; Halved marks one that may be of either half of the day.
 type Shown struct {
 	Clock  time.Duration
 	Halved bool
+	half   string // "a" or "p" if it is stated
 }
 
 // FirstShown finds the first time of day in a text for people.
 func FirstShown(text string) (s Shown, ok bool) {
+	s, _, ok = cutShown(text)
+	return s, ok
+}
+
+// ShownTimes finds the first time of day in a text for people, and the end that follows it, which is optional. A range
+// that begins with a bare number is not ok.
+func ShownTimes(text string) (start Shown, end *Shown, ok bool) {
+	start, rest, ok := cutShown(text)
+	if !ok || bareRange.MatchString(text[:len(text)-len(rest)]) {
+		return Shown{}, nil, false
+	}
+	if to := untilWords.FindString(rest); to != "" {
+		later, after, ok := cutShown(rest[len(to):])
+		if at := shownClock.FindStringIndex(rest[len(to):]); ok && at[0] == 0 && len(after) < len(rest) {
+			end = &later
+		}
+	}
+	if end != nil && start.half == "" && end.half == "p" && start.Clock+day/2 < end.Clock {
+		start.Clock, start.Halved = start.Clock+day/2, false // "7:00–11:30 pm"
+	}
+	return start, end, true
+}
+
+// cutShown finds the first time of day in a text, and returns the text after it.
+func cutShown(text string) (s Shown, rest string, ok bool) {
 	at := shownClock.FindStringSubmatchIndex(text)
 	if at == nil {
-		return Shown{}, false
+		return Shown{}, "", false
 	}
 	group := func(i int) string {
 		if at[2*i] < 0 {
@@ -58,20 +87,21 @@ func FirstShown(text string) (s Shown, ok bool) {
 		}
 		return text[at[2*i]:at[2*i+1]]
 	}
-	half := group(4)
-	if m := halfShown.FindStringSubmatch(text[at[1]:]); m != nil {
-		half = m[1]
+	half, rest := group(4), text[at[1]:]
+	if m := halfShown.FindStringSubmatch(rest); m != nil {
+		half, rest = m[1], rest[len(m[0]):]
 	}
 	hour, minute := number(group(1)), number(group(2)+group(3))
+	s.half = strings.ToLower(half)
 	if half != "" && hour <= 12 {
 		hour %= 12
-		if strings.EqualFold(half, "p") {
+		if s.half == "p" {
 			hour += 12
 		}
 	}
 	s.Clock = time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute
 	s.Halved = half == "" && hour <= 12 && hour > 0
-	return s, hour < 24 && minute < 60
+	return s, rest, hour < 24 && minute < 60
 }
 
 // Is reports whether the time may be that of a wall clock.

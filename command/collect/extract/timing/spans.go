@@ -62,7 +62,7 @@ const maxDays = 400
 // A night that ends by noon is one span, which belongs to its first day. If the time of the end is later than that of
 // the start, those are the hours of each day; else the range continues through the nights. Hours that end by six in
 // the morning repeat each night. A range of midnights, or from midnight to 23:59, means whole days. An end before the
-// start is the night's end if they share the date, and ignored if not.
+// start is the night's end if they share the date and it is at most 16 hours later, and ignored if not.
 //
 // A range of more than 400 days is cut to the window; at least one day remains.
 func (r Range) Spans(loc *time.Location, w Window) []Span { return r.In(loc).Spans(w) }
@@ -76,8 +76,37 @@ type Period struct {
 	loc *time.Location
 }
 
+// Location returns the zone of the period.
+func (p Period) Location() *time.Location { return p.loc }
+
 // Days returns the number of days of the range.
 func (p Period) Days() int { return p.days }
+
+// minWeeks is the number of days from which a range is one of weeks, lateOpening the hour from which it opens in the
+// evening, minOpen the least number of hours that a house is open.
+const (
+	minWeeks    = 14
+	lateOpening = 16 * time.Hour
+	minOpen     = 5 * time.Hour
+)
+
+// IsCourse reports whether a range spans weeks with hours of an evening or a lesson: lists name the first start and the
+// last end of a series in this way.
+func (p Period) IsCourse() bool {
+	return p.days >= minWeeks && !p.allDay && !p.through && (p.open >= lateOpening || p.close != 0 &&
+		p.close-p.open < minOpen)
+}
+
+// FirstDay returns the first day of the range as a range.
+func (r Range) FirstDay(loc *time.Location) Range {
+	p := r.period(loc)
+	first := p.span(0, loc)
+	r.End, r.Length = nil, Length{}
+	if first.End != nil && !p.allDay && !p.through {
+		r.Length.Clock = first.End.Sub(first.Start)
+	}
+	return r
+}
 
 // Spans returns the days of the range, see [Range.Spans].
 func (p Period) Spans(w Window) []Span {
@@ -154,6 +183,9 @@ func (s Stamp) clock(at time.Time) time.Time {
 	return s.Wall
 }
 
+// maxNight is the maximum length of an event that ends before its start on the same date.
+const maxNight = 16 * time.Hour
+
 // until sets the end of a period with times; days includes its date already.
 func (p *period) until(end time.Time, clock time.Duration) {
 	switch {
@@ -162,6 +194,8 @@ func (p *period) until(end time.Time, clock time.Duration) {
 	case p.days == 1 && clock == p.open:
 		p.allDay = p.open == 0
 		return
+	case p.days == 1 && clock < p.open && clock+day-p.open > maxNight:
+		return // a mistake
 	case p.days == 1 && clock < p.open:
 		clock += day // both have the same date
 		end = OnWall(p.first.Add(clock), p.start.Location())

@@ -211,6 +211,12 @@ func TestSpans(t *testing.T) {
 			want:  "5 20:00-22:30",
 		},
 		{name: "midnight UTC is some evening or night", start: "2027-03-05T00:00:00Z", want: "5 01:00-"},
+		{
+			name:  "an end an hour before its start",
+			start: "2027-03-05T20:00",
+			end:   "2027-03-05T19:00",
+			want:  "5 20:00-",
+		},
 		{name: "local midnight in UTC is a whole day", start: "2027-03-04T23:00:00Z", want: "5"},
 		{
 			name:  "the night that summer time begins",

@@ -103,7 +103,7 @@ var (
 // with the day or the month first, names of months in a dozen languages, Unix time. monthFirst decides "3/4/2027". A
 // month or a year alone is not a date.
 func Parse(text string, monthFirst bool) (Stamp, error) {
-	text = strings.Trim(strings.TrimSpace(text), `"'`)
+	text = plainDigits(strings.Trim(strings.TrimSpace(text), `"'`))
 	if unixTime.MatchString(text) {
 		return unixStamp(text)
 	}
@@ -174,7 +174,7 @@ func parseDate(text string, monthFirst bool) (day time.Time, rest string, err er
 			d, m = m, d
 		}
 	}
-	year, month, dayOfMonth := number(y), monthNumber(m), number(d)
+	year, month, dayOfMonth := gregorian(number(y), monthNumber(m), number(d))
 	day = time.Date(year, time.Month(month), dayOfMonth, 0, 0, 0, 0, time.UTC)
 	if year < 1000 || month < 1 || month > 12 || day.Day() != dayOfMonth || day.Month() != time.Month(month) {
 		return time.Time{}, "", fmt.Errorf("%w: no such day as %.40q", ErrNoDate, text)

@@ -107,7 +107,7 @@ func TestListing(t *testing.T) {
 	s.Set("/events", "<html><title>Programme</title><a href=/e/quiz>Quiz</a>"+strings.Repeat("words ", 50))
 	m.Begin(s.Collector.Start(source), walktest.Now)
 	s.WalkOn(t, source, m, walktest.Now)
-	if gone := m.Unlisted(); !slices.Contains(gone, s.URL+"/e/jazz") || slices.Contains(gone, s.URL+"/e/quiz") ||
+	if gone := m.DropUnlisted(); !slices.Contains(gone, s.URL+"/e/jazz") || slices.Contains(gone, s.URL+"/e/quiz") ||
 		slices.Contains(gone, s.URL+"/e/post") {
 		t.Errorf("gone %q", gone)
 	}
@@ -136,7 +136,7 @@ func TestChangingAddresses(t *testing.T) {
 		for _, o := range found.Observations {
 			keys[o.Key] = true
 		}
-		if gone := m.Unlisted(); len(gone) != 0 {
+		if gone := m.DropUnlisted(); len(gone) != 0 {
 			t.Errorf("visit %d misses %q", n, gone)
 		}
 	}
@@ -378,7 +378,7 @@ func TestTraps(t *testing.T) {
 			}
 			m.Begin(s.Collector.Start(source), walktest.Now)
 		}
-		if gone := m.Unlisted(); len(gone) > 3 {
+		if gone := m.DropUnlisted(); len(gone) > 3 {
 			t.Errorf("gone %q", gone)
 		}
 	})

@@ -99,3 +99,21 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// Malformed addresses are none: of a stored page the account's first one is read.
+func TestMalformedAddresses(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{":", "tiktok:kaj%zz\x00", "a b:c"} {
+		if got := platform.ParseAddress(text); got != (platform.Address{}) {
+			t.Errorf("%q is %+v", text, got)
+		}
+	}
+	for _, raw := range []string{"https://[::1", "https://example.org/%zz", "//example.org", "https://me@example.org/"} {
+		if got := platform.Link(raw); got != nil {
+			t.Errorf("%q is %s", raw, got)
+		}
+	}
+	if got := platform.Link(" https://example.org/1 "); got == nil || got.String() != "https://example.org/1" {
+		t.Errorf("got %v", got)
+	}
+}

@@ -2,15 +2,18 @@ package site_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"carillon/aggregates/happening"
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/extract/timing"
@@ -18,25 +21,35 @@ import (
 )
 
 // readCase reads a file as if a server had named its type only.
-func readCase(t *testing.T, name string) []string {
+func readCase(t *testing.T, name, timezone string) []string {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join("testdata", "cases", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return shown(t, string(body))
+	types := map[string]string{".jsonld": "application/ld+json", ".rss": "application/rss+xml"}
+	return shownAs(t, types[filepath.Ext(name)], timezone, string(body))
 }
 
 // shown reads a body, and returns a line for each event.
 func shown(t *testing.T, body string) []string {
 	t.Helper()
-	page := &fetch.Page{URL: &url.URL{Scheme: "https", Host: "x.example", Path: "/page"}, Body: []byte(body)}
+	return shownAs(t, "", "", body)
+}
+
+func shownAs(t *testing.T, mediaType, timezone, body string) []string {
+	t.Helper()
+	page := &fetch.Page{
+		URL:       &url.URL{Scheme: "https", Host: "x.example", Path: "/page"},
+		MediaType: mediaType,
+		Body:      []byte(body),
+	}
 	window := timing.WindowAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	result, err := site.Read(t.Context(), page, collect.Source{Type: site.Type}, window)
+	result, err := site.Read(t.Context(), page, collect.Source{Type: site.Type, Timezone: timezone}, window)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []string
+	all := make([]string, 0, len(result.Observations))
 	for _, o := range result.Observations {
 		line := o.Details.Title + " | " + o.Details.Time.Timezone
 		if l := o.Details.Location; l != nil {
@@ -45,6 +58,9 @@ func shown(t *testing.T, body string) []string {
 		for _, instance := range o.Details.Instances {
 			for _, c := range instance.Occurrences {
 				line += " | " + c.Start.Format(time.RFC3339)
+				if c.End != nil && !c.AllDay {
+					line += "/" + c.End.Format("15:04")
+				}
 			}
 		}
 		all = append(all, line)
@@ -59,10 +75,46 @@ func TestCases(t *testing.T) {
 		"alias.html":     "Jazz Night | Etc/GMT-1 | 2026-03-14T18:00:00Z",
 		"cut.ics":        "Fête de la Musique | UTC | 2026-03-15T19:00:00Z",
 		"contained.html": "Talk | Europe/Berlin | Room 5, Big House, Main 1, Berlin, DE | 2026-03-14T18:00:00Z",
+
+		"30-series-as-one-long-event/event-series.html": "Choir for all | Europe/London | Fox Inn, 4 Mill Lane, Leeds, GB" +
+			" | 2026-03-05T18:00:00Z/20:00",
+		"30-series-as-one-long-event/microdata.html": "Pottery course, Mondays | UTC | 2026-03-02T18:00:00Z/19:00",
+		"32-page-beside-its-own-ical/clay.html": "Clay day | America/New_York | Kiln House, 5 Elm St Boston, MA, 02110" +
+			" | 2026-12-09T15:00:00Z/18:00",
+		"33-all-day-series-of-exchange/until.ics": "Market day | Europe/Berlin | 2026-02-02T23:00:00Z | " +
+			"2026-02-09T23:00:00Z | 2026-02-16T23:00:00Z | 2026-02-23T23:00:00Z",
+		"33-all-day-series-of-exchange/tokyo.ics": "Market day | Asia/Tokyo | 2026-02-02T15:00:00Z | " +
+			"2026-02-09T15:00:00Z | 2026-02-16T15:00:00Z | 2026-02-23T15:00:00Z",
+		"33-all-day-series-of-exchange/exdate.ics": "Fair | Europe/Berlin | 2026-02-02T23:00:00Z | 2026-02-16T23:00:00Z",
+		"33-all-day-series-of-exchange/moved.ics": "Swap | Europe/Berlin | 2026-02-02T23:00:00Z | 2026-02-11T23:00:00Z | " +
+			"2026-02-16T23:00:00Z",
+		"34-time-only-in-the-text/mec.html": "Harbour Swing Night – \"late\" | Europe/Oslo | Pier Hall, Quay 3, Bergen, " +
+			"Norway | 2026-04-17T17:00:00Z/21:30",
+		"34-time-only-in-the-text/content.html":    "Harbour night | America/New_York | 2026-03-06T01:00:00Z",
+		"38-title-as-summary/event-organiser.html": "Apple day | Etc/GMT-1 | 2026-10-03T10:00:00Z/14:00",
+		"38-title-as-summary/govaccess.html": "Parks committee | America/Chicago | Town Hall, 10 Oak Ave, Clayton, Missouri" +
+			" | 2026-03-12T23:30:00Z/01:00",
+		"40-course-and-its-dates/course.html": "Welding | Europe/London | Fox Inn, 4 Mill Lane, Leeds, GB | " +
+			"2026-03-05T18:00:00Z/20:00",
+		"43-vcalendar-1/quoted.ics":                    "Fête au château | UTC | 2026-05-10T17:00:00Z",
+		"44-digits-and-years-of-others/arabic.html":    "مهرجان | Etc/GMT-3 | 2026-03-05T16:00:00Z",
+		"44-digits-and-years-of-others/fullwidth.html": "演奏会 | Asia/Tokyo | 2026-03-05T10:00:00Z",
+		"47-calendars-without-charset/cp1251.ics": "Концерт духового оркестра | UTC | Дом культуры | " +
+			"2026-05-06T17:00:00Z",
+		"47-calendars-without-charset/gbk.ics": "新年音乐会 | UTC | 国家大剧院 | 2026-05-06T17:00:00Z",
+		"48-what-yields-nothing/doc.jsonld":    "Doc event | Etc/GMT-1 | 2026-03-05T18:00:00Z",
+		"48-what-yields-nothing/events.rss":    "Harbour Swing Night | UTC | Pier Hall | 2026-04-17T19:00:00Z/23:30",
+		"48-what-yields-nothing/google-link.html": "Clay day | UTC | Kiln House, 5 Elm St | " +
+			"2026-05-09T14:00:00Z/17:00",
+		"48-what-yields-nothing/next-data.html": "Folk night | UTC | Back room, Leeds | 2026-03-13T20:00:00Z/22:00",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff([]string{want}, readCase(t, name)); diff != "" {
+			timezone := map[string]string{
+				"34-time-only-in-the-text/content.html":        "America/New_York",
+				"44-digits-and-years-of-others/fullwidth.html": "Asia/Tokyo",
+			}[name]
+			if diff := cmp.Diff([]string{want}, readCase(t, name, timezone)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -137,6 +189,68 @@ func TestAbsentValues(t *testing.T) {
 	} {
 		if got := strings.Join(shown(t, body), "\n"); got != want {
 			t.Errorf("%s gives\n%q, want\n%q", body, got, want)
+		}
+	}
+}
+
+// TestBareEvents reads events that no markup names so, and leaves out what only looks like them.
+func TestBareEvents(t *testing.T) {
+	t.Parallel()
+	const list = `<html><body><ul><li><h3><a href="/a">Jazz</a></h3><time datetime="%s">x</time></li>` +
+		`<li><time datetime="%s">y</time> <a href="/b">Quiz</a></li></ul>`
+	const data = `<html><body><script type="application/json">{"x": [{"title": "Jazz", ` +
+		`"startDate": "2026-03-14T19:00:00Z"%s}]}</script>`
+	for body, want := range map[string]string{
+		fmt.Sprintf(list, "2026-03-14T19:00:00Z", "2026-01-02"): "Jazz | UTC | 2026-03-14T19:00:00Z\n" +
+			"Quiz | UTC | 2026-01-02T00:00:00Z",
+		fmt.Sprintf(list, "2025-12-14T19:00:00Z", "2026-01-02"): "", // posts
+
+		strings.ReplaceAll(fmt.Sprintf(list, "2026-03-14T19:00:00Z", "2026-04-02"), "<time", `<time class="published"`): "",
+		"<html><body><nav>" + fmt.Sprintf(list, "2026-03-14", "2026-04-02"):                                             "",
+		fmt.Sprintf(data, ""): "", // a campaign
+		fmt.Sprintf(data, `, "venue": {"name": "Hall", "city": "Leeds"}`): "Jazz | UTC | Hall, Leeds | 2026-03-14T19:00:00Z",
+		`<html><body><a href="https://outlook.live.com/calendar/0/deeplink/compose?subject=Jazz&amp;startdt=` +
+			`2026-03-14T19:00:00Z&amp;enddt=2026-03-14T21:00:00Z">Outlook</a>`: "Jazz | UTC | 2026-03-14T19:00:00Z/21:00",
+		`<html><body><a href="https://calendar.google.com/calendar/render?action=TEMPLATE&amp;text=Fair&amp;dates=` +
+			`20260314/20260316&amp;ctz=Europe/Rome">Google</a>`: //
+		"Fair | Europe/Rome | 2026-03-13T23:00:00Z | 2026-03-14T23:00:00Z",
+	} {
+		if got := strings.Join(shown(t, body), "\n"); got != want {
+			t.Errorf("%s gives\n%q, want\n%q", body, got, want)
+		}
+	}
+	rss := `<rss xmlns:ev="x"><channel><item><title>Jazz</title><link>/j</link>` +
+		`<ev:startdate>2026-03-14T19:00:00Z</ev:startdate></item>` +
+		`<item><title>News</title><link>https://x.example/n</link><pubDate>Mon, 05 Jan 2026 10:00:00 +0000</pubDate>` +
+		`</item></channel></rss>`
+	want := []string{"Jazz | UTC | 2026-03-14T19:00:00Z"}
+	if got := shownAs(t, "application/rss+xml", "", rss); !slices.Equal(got, want) {
+		t.Errorf("a feed gives %q", got)
+	}
+}
+
+// A header names the versions of a page as its head does.
+func TestVersionsInHeader(t *testing.T) {
+	t.Parallel()
+	page := &fetch.Page{
+		URL: &url.URL{Scheme: "https", Host: "x.example", Path: "/de/jazz"},
+		Header: http.Header{"Link": {`</style.css>; rel=preload; as=style, </en/jazz>; rel="alternate"; hreflang="en", ` +
+			`<https://x.example/de/jazz>; rel="alternate"; hreflang="de"`, `</en/jazz>; hreflang=x-default; rel=alternate`}},
+		Body: []byte(`<html><head><title>Jazz</title></head><body>` + ld(`{"@type": "Event", "name": "Jazz", "startDate": `+
+			`"2026-03-14T19:00:00Z"}`)),
+	}
+	window := timing.WindowAt(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	for source, want := range map[string]happening.Standing{
+		"https://x.example/events": happening.FromTranslation, "https://x.example/de/events": happening.FromOwnPage,
+	} {
+		result, err := site.Read(t.Context(), page, collect.Source{Type: site.Type, URL: source}, window)
+		if err != nil || len(result.Observations) != 1 {
+			t.Fatalf("%v, %v", result, err)
+		}
+		o := result.Observations[0]
+		if diff := cmp.Diff([]string{"url:x.example/en/jazz", "url:x.example/de/jazz"}, o.Versions); diff != "" ||
+			o.Standing != want {
+			t.Errorf("standing %s, versions (-want +got):\n%s", o.Standing, diff)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -13,6 +14,8 @@ import (
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/linkfile"
 	"carillon/command/collect/crawl/links"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/markup"
 	"carillon/command/collect/extract/timing"
 )
 
@@ -70,10 +73,15 @@ func Feeds(b *budget.Budget, page *HTML, read *collect.Page) {
 	}
 }
 
-// readFeed reads the pages that a feed lists, and nothing else.
-func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Window) (content, error) {
+// readFeed reads the pages that a feed lists, and the events whose dates it states.
+func readFeed(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error) {
 	t := content{feed: links.New(page.URL, nil, maxPosts)}
-	t.page.URL, t.page.Many = page.URL, true
+	t.page = candidate.Page{
+		URL:      page.URL,
+		Timezone: source.Timezone,
+		Window:   window,
+		Many:     true,
+	}
 	sitemap, listed := false, 0
 	result, err := linkfile.Read(b, bytes.NewReader(page.Body), page.Header.Get("Content-Type"),
 		func(e linkfile.Entry) bool {
@@ -81,6 +89,7 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 				return false
 			}
 			t.feed.Add(e.Address, collect.Link{Role: RolePage, Lasting: true})
+			t.addPost(page.URL, e)
 			listed++
 			return t.feed.Cut() == 0 && listed < maxListed
 		})
@@ -89,7 +98,7 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 		return content{}, err //nolint:wrapcheck // readPage does
 	case sitemap:
 		return content{}, fmt.Errorf("%w: it is a sitemap, for which there is a source type", collect.ErrUnsupportedContent)
-	case len(t.feed.Links) == 0:
+	case len(t.feed.Links) == 0 && len(t.found) == 0:
 		t.empty = collect.Note{Code: collect.NoteNoEvents, Text: "the feed lists no page of its site"}
 	}
 	if t.feed.Cut() > 0 || listed == maxListed {
@@ -99,4 +108,29 @@ func readFeed(b *budget.Budget, page *fetch.Page, _ collect.Source, _ timing.Win
 		t.notes.Add(collect.NoteLeftOut, "a feed was not read whole: %s", result.Cut)
 	}
 	return t, nil
+}
+
+// addPost adds the event of a post that states its date, which is no date of publication.
+func (t *content) addPost(feed *url.URL, e linkfile.Entry) {
+	start, err := timing.Parse(e.Start, false)
+	if e.Start == "" || err != nil {
+		return
+	}
+	c := &candidate.Candidate{Syntax: collect.FeedEntry, Title: markup.Plain(e.Title)}
+	when := timing.Range{Start: start}
+	c.Says(collect.FieldTitle, "item.title", "", e.Title)
+	c.Says(collect.FieldStart, "item.startDate", "", e.Start)
+	if end, err := timing.Parse(e.End, false); err == nil {
+		when.End = &end
+		c.Says(collect.FieldEnd, "item.endDate", "", e.End)
+	}
+	c.Holdings = []candidate.Holding{{When: when}}
+	if u, err := feed.Parse(strings.TrimSpace(e.Address)); err == nil && u.Host != "" && e.Address != "" {
+		c.Addresses = []*url.URL{u}
+		c.Says(collect.FieldURL, "item.link", "", e.Address)
+	}
+	if c.Where.Text(e.Place, func(string) string { return "" }); c.Where.Known() {
+		c.Says(collect.FieldLocation, "item.location", "", e.Place)
+	}
+	t.found = append(t.found, c)
 }

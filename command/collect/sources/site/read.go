@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -43,6 +44,7 @@ var readers = map[string]reader{
 	"text/html":             readHTML,
 	"application/xhtml+xml": readHTML,
 	"":                      readHTML,
+	"application/ld+json":   readLinkedData,
 	calendar.MediaType:      readCalendar,
 	"application/rss+xml":   readFeed,
 	"application/atom+xml":  readFeed,
@@ -87,17 +89,17 @@ const (
 	minWeight  = 1 << 20
 )
 
-var underWay = semaphore.NewWeighted(maxReading)
+var inProgress = semaphore.NewWeighted(maxReading)
 
 func weightOf(page *fetch.Page) int64 { return min(int64(len(page.Body))+minWeight, maxReading) }
 
 // guarded reads a page within limits.
 func guarded[T any](ctx context.Context, place *url.URL, weight int64, read func(*budget.Budget) (T, error)) (result T,
 	err error) {
-	if err := underWay.Acquire(ctx, weight); err != nil {
+	if err := inProgress.Acquire(ctx, weight); err != nil {
 		return result, fmt.Errorf("wait to read page: %w", err)
 	}
-	defer underWay.Release(weight)
+	defer inProgress.Release(weight)
 	err = collect.Survive(place, func() (err error) {
 		result, err = read(budget.New(ctx))
 		return err
@@ -145,6 +147,21 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 	if err != nil {
 		return content{}, err //nolint:wrapcheck // readPage does
 	}
+	return readRoot(b, root, page, source, window)
+}
+
+// readLinkedData reads a document of JSON-LD.
+func readLinkedData(b *budget.Budget, page *fetch.Page, source collect.Source, window timing.Window) (content, error) {
+	text, err := page.Text()
+	if err != nil {
+		return content{}, err //nolint:wrapcheck // readPage does
+	}
+	return readRoot(b, structured.ParseLinkedData(text), page, source, window)
+}
+
+func readRoot(
+	b *budget.Budget, root *html.Node, page *fetch.Page, source collect.Source, window timing.Window,
+) (content, error) {
 	t := content{empty: collect.Note{Code: collect.NoteNoEvents,
 		Text: "the page holds no dated event in its structured data"}}
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{
@@ -152,12 +169,13 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 		Root:     root,
 		Timezone: source.Timezone,
 		Window:   window,
+		Versions: versionsIn(page.Header["Link"]),
 	})
-	if source.Type != Type { // the address of a single page is the source's
-		t.page.Listing, _ = url.Parse(source.URL) // nil if it is invalid
-	}
 	if address, err := url.Parse(source.URL); err == nil {
-		t.page.Source = identity.SamePage(page.URL, address)
+		t.page.Source, t.page.Home = identity.SamePage(page.URL, address), address
+		if source.Type != Type { // the address of a single page is the source's
+			t.page.Listing = address
+		}
 	}
 	t.linkCalendars(root, source)
 	t.html = &HTML{URL: t.page.URL, Base: t.page.Base, Root: root}
@@ -169,6 +187,26 @@ func readHTML(b *budget.Budget, page *fetch.Page, source collect.Source, window 
 			Text: "the page is empty until its scripts have run, which a collector doesn't do"}
 	}
 	return t, nil
+}
+
+var (
+	versionLink = regexp.MustCompile(`<([^<>]*)>((?:\s*;[^,;<]*)*)`)
+	hreflang    = regexp.MustCompile(`(?i);\s*hreflang="?([\w-]+)`)
+)
+
+// maxHeader limits how much of a header is read, in bytes.
+const maxHeader = 16 << 10
+
+// versionsIn returns the versions of a page in other languages that its Link headers name.
+func versionsIn(headers []string) (all [][2]string) {
+	for _, header := range headers {
+		for _, link := range versionLink.FindAllStringSubmatch(header[:min(len(header), maxHeader)], -1) {
+			if language := hreflang.FindStringSubmatch(link[2]); language != nil {
+				all = append(all, [2]string{language[1], link[1]})
+			}
+		}
+	}
+	return all
 }
 
 // linkCalendars sets the calendars that the page links. Those that only may be calendars are for pages that need them:
@@ -199,7 +237,23 @@ func readCalendar(b *budget.Budget, page *fetch.Page, source collect.Source, win
 		Timezone: source.Timezone,
 		Window:   window,
 	})
+	t.page.Beside = besideCalendar(page.URL)
 	return t, nil
+}
+
+// asCalendar matches the parameters by which a page is asked for as a calendar.
+var asCalendar = regexp.MustCompile(`(?i)^(?:[\w-]*=)?[\w-]*\b(?:i-?cal|ics|vcal)(?:endar)?(?:=[\w-]*)?$`)
+
+// besideCalendar returns the page of which a calendar is another form, nil for other calendars.
+func besideCalendar(u *url.URL) *url.URL {
+	pairs := strings.Split(u.RawQuery, "&")
+	left := slices.DeleteFunc(slices.Clone(pairs), asCalendar.MatchString)
+	if len(left) == len(pairs) || strings.Trim(u.Path, "/") == "" && len(left) == 0 {
+		return nil
+	}
+	page := *u
+	page.RawQuery = strings.Join(left, "&")
+	return &page
 }
 
 // emptyText is the minimum length of text on a page with contents.

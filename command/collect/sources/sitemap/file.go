@@ -6,12 +6,15 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net/url"
+	"strings"
 
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/crawl/linkfile"
 	"carillon/command/collect/crawl/links"
+	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/sources/site"
 )
 
@@ -67,6 +70,7 @@ func (c *Collector) file(ctx context.Context, address string, page collect.Known
 // file is a file that is being read.
 type file struct {
 	pages, files *links.Set
+	home         *url.URL // the sitemap's own address
 	mostFiles    int
 	listed       int
 	cut          string
@@ -74,8 +78,12 @@ type file struct {
 }
 
 func newFile(answer *fetch.Page, mostFiles int) *file {
-	return &file{pages: links.New(answer.URL, nil, maxAddresses), files: links.New(answer.URL, nil, mostFiles),
-		mostFiles: mostFiles}
+	return &file{
+		pages:     links.New(answer.URL, nil, maxAddresses),
+		files:     links.New(answer.URL, nil, mostFiles),
+		home:      answer.URL,
+		mostFiles: mostFiles,
+	}
 }
 
 func (f *file) read(b *budget.Budget, answer *fetch.Page, body io.Reader) error {
@@ -103,11 +111,25 @@ func (f *file) take(e linkfile.Entry) bool {
 	case linkfile.File:
 		f.files.Add(e.Address, collect.Link{List: true, Modified: e.Modified})
 	case linkfile.Page, linkfile.Post:
-		if u := f.pages.Resolve(e.Address); u != nil && !links.IsFile(u) {
+		if u := f.pages.Resolve(f.preferred(e)); u != nil && !links.IsFile(u) {
 			f.pages.AddURL(u, collect.Link{Role: site.RolePage, Modified: e.Modified, Lasting: e.Kind == linkfile.Post})
 		}
 	}
 	return true
+}
+
+// preferred returns the address of the version of a page that counts for the source: all have the same events.
+func (f *file) preferred(e linkfile.Entry) string {
+	var all []candidate.Version
+	for _, v := range e.Versions {
+		if u, err := url.Parse(v[1]); err == nil && u.Host != "" {
+			all = append(all, candidate.Version{Language: strings.ToLower(v[0]), URL: u})
+		}
+	}
+	if all = candidate.Distinct(all); len(all) < 2 {
+		return e.Address
+	}
+	return candidate.Preferred(all, f.home).String()
 }
 
 // links adds the entries of the file as links.

@@ -167,7 +167,7 @@ func handOn(files *links.Set, most int, read *collect.Page) {
 }
 
 // reading is the version of the reader of files, see package site.
-const reading = 1
+const reading = 2
 
 // state is the content of collect.State of a file.
 type state struct {

@@ -57,6 +57,11 @@ func TestAddresses(t *testing.T) {
 		files map[string]string
 		want  []string
 	}{
+		"pages in two languages": {"/map.xml", map[string]string{
+			"/map.xml": strings.ReplaceAll(urlset("{}/en/jam", "{}/de/jazz"), "</loc>", `</loc>
+				<xhtml:link rel="alternate" hreflang="en" href="{}/en/jam"/>
+				<xhtml:link rel="alternate" hreflang="x-default" href="{}/de/jazz"/>`),
+			"/de/jazz": walktest.Event("Jazz"), "/en/jam": walktest.Event("Jam")}, []string{"Jazz"}},
 		"a sitemap": {"/map.xml", map[string]string{"/map.xml": urlset("{}/jazz", "{}/quiz?week=1")},
 			[]string{"Jazz", "Quiz"}},
 		"its own front page": {"/map.xml", map[string]string{"/map.xml": urlset("{}", "{}/jazz")},
@@ -238,7 +243,7 @@ func TestUnchanged(t *testing.T) {
 			if third := s.WalkOn(t, source, m, later); !slices.Equal(third.Asked, []string{"/map.xml", "/quiz"}) {
 				t.Errorf("third asked %q", third.Asked)
 			}
-			if gone := m.Unlisted(); !slices.Equal(gone, []string{s.URL + "/about", s.URL + "/jazz"}) {
+			if gone := m.DropUnlisted(); !slices.Equal(gone, []string{s.URL + "/about", s.URL + "/jazz"}) {
 				t.Errorf("gone %q", gone)
 			}
 		})

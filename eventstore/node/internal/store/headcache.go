@@ -57,8 +57,8 @@ func (c *headCache) mark(h *cachedHead) {
 	}
 }
 
-// settle is called once the dirty heads are in the batch and the batch is applied.
-func (c *headCache) settle() {
+// applied is called once the dirty heads are in the batch and the batch is applied.
+func (c *headCache) applied() {
 	for _, h := range c.dirty {
 		h.dirty = false
 	}

@@ -201,7 +201,7 @@ func (m *machine) appendList(t *rapid.T, name string, expected Expected, list []
 	}
 	result, err := m.store.Append(context.Background(), name, expected, proposed)
 	s := m.stream(name)
-	switch outcome, at := m.judge(name, expected, list); outcome {
+	switch outcome, at := m.classify(name, expected, list); outcome {
 	case "deleted":
 		if !errors.Is(err, ErrStreamDeleted) {
 			t.Fatalf("append to deleted %s: %v", name, err)
@@ -226,8 +226,8 @@ func (m *machine) appendList(t *rapid.T, name string, expected Expected, list []
 	}
 }
 
-// judge returns the required outcome of an append, and which append it repeats.
-func (m *machine) judge(name string, expected Expected, list []*modelEvent) (outcome string, at uint64) {
+// classify returns the required outcome of an append, and which append it repeats.
+func (m *machine) classify(name string, expected Expected, list []*modelEvent) (outcome string, at uint64) {
 	s := m.stream(name)
 	revision, exact := expected.Exact()
 	start := s.base

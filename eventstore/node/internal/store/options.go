@@ -19,7 +19,7 @@ type Options struct {
 	MustExist bool
 	// ReadOnly leaves the files as they are; writes fail.
 	ReadOnly bool
-	// FS is the file system; the operating system's where nil.
+	// FS is the file system. Optional. Default: the operating system's.
 	FS vfs.FS
 	// Now returns the time for new events.
 	Now func() time.Time

@@ -89,7 +89,7 @@ func (q *queue) wake() {
 	}
 }
 
-// take waits for requests, gives all there are, and keeps spare, which must be empty, for the next ones. It returns
+// take waits for requests, returns all there are, and keeps spare, which must be empty, for the next ones. It returns
 // false when the queue is closed and drained.
 func (q *queue) take(spare []*request) ([]*request, bool) {
 	for {

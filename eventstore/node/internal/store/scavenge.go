@@ -21,7 +21,7 @@ const (
 	scavengeBatch = 512
 )
 
-// Scavenge removes permanently the events that deletion and truncation have made unreadable, and gives their space
+// Scavenge removes permanently the events that deletion and truncation have made unreadable, and returns their space
 // back. The store works meanwhile; ending it early only leaves work for the next time. progress is called now and then
 // with how many streams are done.
 func (s *Store) Scavenge(ctx context.Context, progress func(done, total uint64)) (removed Scavenged, err error) {

@@ -140,7 +140,7 @@ func (q *sequencing) cut() error {
 		if err := q.db.ApplyNoSyncWait(q.batch, pebble.Sync); err != nil {
 			return fmt.Errorf("apply batch: %w", err)
 		}
-		q.heads.settle()
+		q.heads.applied()
 	}
 	q.pipe <- q.commit
 	q.commit = &commit{}
@@ -173,7 +173,7 @@ func (s *Store) sync(pipe <-chan *commit) {
 	defer s.working.Done()
 	for c := range pipe {
 		if c.batch != nil {
-			if err := s.settle(c); err != nil {
+			if err := s.makeVisible(c); err != nil {
 				s.fail(err)
 			}
 		}
@@ -187,8 +187,8 @@ func (s *Store) sync(pipe <-chan *commit) {
 	}
 }
 
-// settle makes a batch visible once it is durable.
-func (s *Store) settle(c *commit) error {
+// makeVisible makes a batch visible once it is durable.
+func (s *Store) makeVisible(c *commit) error {
 	if err := errors.Join(c.batch.SyncWait(), s.Err()); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}

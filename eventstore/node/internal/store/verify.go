@@ -176,7 +176,7 @@ func (v *verification) verifyIndexed(record Record) error {
 			"Hide it with $tb or delete its stream, then scavenge", record.Revision(), name, eventType, record.Position)
 	}
 	h, err := v.heads.get(string(name))
-	v.heads.settle()
+	v.heads.applied()
 	if err != nil {
 		return err
 	}

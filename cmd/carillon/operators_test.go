@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/command/credential"
+)
+
+func TestOperatorsDay(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	reader := s.ok("org", "create", "Reader")
+	s.has(s.ok("org", "list"), "ID ", "Town hall", org)
+	var issued struct{ ID, Key string }
+	apitest.OK(t, json.Unmarshal([]byte(s.ok("key", "issue", org, "--name", "crm", "--expires", "720h", "--json")),
+		&issued, json.MatchCaseInsensitiveNames(true)))
+	if key, ok := credential.Parse(credential.APIKey, issued.Key); !ok || key.ID != issued.ID {
+		t.Errorf("issued %q", issued)
+	}
+	s.ok("key", "issue", org)
+	s.ok("key", "revoke", org, issued.ID)
+	keys := s.ok("key", "list", org[:8])
+	if !regexp.MustCompile(`(?m)^`+issued.ID+` +crm +.* revoked `).MatchString(keys) ||
+		strings.Count(keys, " valid") != 1 || strings.Contains(keys, issued.Key) {
+		t.Errorf("key list:\n%s", keys)
+	}
+	if list := s.ok("key", "list", org, "--json"); strings.Count(list, `"id"`) != 2 ||
+		strings.Count(list, `"revokedAt": null`) != 1 {
+		t.Errorf("key list --json:\n%s", list)
+	}
+	s.shows("/console/enter?token=", "console", org[:8], "--as", "ann", "--scopes", "read,write")
+	s.refused("organization not found", "console", uuid.NewString(), "--as", "ann")
+	s.refused("neither a time", "key", "issue", org, "--expires", "tomorrow")
+
+	source := s.ok("source", "add", "site", "https://example.org/events", "--timezone", "Europe/Rome")
+	if again := s.ok("source", "add", "site", "https://example.org/events", "--timezone",
+		"Europe/Rome"); again != source {
+		t.Errorf("the same source twice: %s and %s", source, again)
+	}
+	s.ok("source", "add", "instagram", "@townhall")
+	s.has(s.ok("source", "list"), "https://example.org/events", "townhall")
+	s.ok("source", "collect", source)
+
+	feed := uuid.NewString()
+	if got := s.ok("feed", "register", "news", org, "Local news", "--id", feed); got != feed {
+		t.Errorf("registered %s, want %s", got, feed)
+	}
+	s.ok("feed", "share", "news", feed, reader)
+	s.shows("no longer shared", "feed", "unshare", "news", feed, reader)
+}
+
+func TestPublishFromAFileAndFromStandardInput(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	var lines strings.Builder
+	for i := range 50 {
+		_, _ = fmt.Fprintf(&lines, `{"id":"%s","type":"factcheck.status.changed","source":"/f","subject":"c-%d",`+
+			`"organizationId":"%s","data":{"id":"c-%d","status":"queued"}}`+"\n", uuid.New(), i, org, i)
+	}
+	file := filepath.Join(t.TempDir(), "events.ndjson")
+	apitest.OK(t, os.WriteFile(file, []byte(lines.String()), 0o600))
+	for range 2 {
+		if got := s.ok("publish", file); got != "published 50 events" {
+			t.Errorf("publish: %s", got)
+		}
+	}
+	code, out, errors := runIn(t.Context(), lines.String(), append([]string{"publish", "-", "--json"}, s.server...)...)
+	if code != 0 || !strings.Contains(out, `"published": 50`) {
+		t.Errorf("publish -: exit %d\n%s%s", code, out, errors)
+	}
+	bad := filepath.Join(t.TempDir(), "bad.ndjson")
+	unsent := strings.Split(lines.String(), "\n")[0]
+	unsent = unsent[:len(`{"id":"`)] + uuid.NewString() + unsent[len(`{"id":"`)+36:]
+	apitest.OK(t, os.WriteFile(bad, []byte(unsent+"\n"+`{"type":"no.such","source":"/x","data":{}}`), 0o600))
+	s.refused("line 2: ", "publish", bad)
+	s.refused("(0 events were published", "publish", bad)
+	s.refused("no such file", "publish", file+".missing")
+}
+
+func TestProjectionsAreShownAndRebuilt(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	org := s.ok("org", "create", "Town hall")
+	current := regexp.MustCompile(`(?m)^organizations +readModel +running +- +\d+ `)
+	apitest.Eventually(t, "organizations are shown as up to date", func() bool { // other tests write meanwhile
+		return current.MatchString(s.ok("projections", "status"))
+	})
+	s.matches(`^organizations is rebuilt: \d+ events`, "projections", "rebuild", "organizations")
+	s.shows(org, "org", "list")
+	s.refused("no projection has this name", "projections", "rebuild", "unknown")
+	s.shows("ready", "status")
+	var status struct {
+		Ready bool `json:"ready"`
+	}
+	if err := json.Unmarshal([]byte(s.ok("status", "--json")), &status); err != nil || !status.Ready {
+		t.Errorf("status --json: %+v, %v", status, err)
+	}
+}
+
+func TestWithoutAServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fails(t, 1, "carillon serve", "org", "list", "--data-dir", dir)
+	code, _, errors := runIn(t.Context(), "", "status", "--data-dir", dir, "--admin-token", "hunter2",
+		"--admin-addr", "127.0.0.1:1")
+	if code != 1 || !strings.Contains(errors, "no server answers at http://127.0.0.1:1: start one") ||
+		strings.Contains(errors, "hunter2") {
+		t.Errorf("no server: exit %d %s", code, errors)
+	}
+}
+
+func TestListenersDiffer(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	for _, args := range [][]string{{"status"}, {"org", "list"}, {"publish", "-"},
+		{"audit", "destination", uuid.NewString(), "--export", "-"}} {
+		args = append(args, "--data-dir", s.server[1], "--admin-addr", s.app.APIAddr().String())
+		code, out, errors := runIn(t.Context(), "", args...)
+		if code != 1 || out != "" || !strings.Contains(errors, s.app.APIAddr().String()+
+			" is the address of Carillon's API, not of its admin API: name that one (CARILLON_ADMIN_ADDR") {
+			t.Errorf("carillon %v: exit %d\n%s%s", args, code, out, errors)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/config"
+	"carillon/eventstore"
+	"carillon/eventstore/tail"
+	"carillon/projections"
+	"carillon/projections/analytics"
+	"carillon/query"
+)
+
+// readModels are the read models with the queries over them, and what compares them with the log.
+type readModels struct {
+	*part
+	stores        *stores
+	runner        *projections.Runner
+	progress      *projections.Progress
+	queries       *query.Queries
+	proven        *adapters.Proven
+	lags          *lags
+	vacancies     *vacancies
+	verifications *verifications
+	rebuilds      *rebuilds
+}
+
+func newReadModels(s *stores) *readModels {
+	m := &readModels{
+		part:      s.newPart(),
+		stores:    s,
+		progress:  projections.NewProgress(s.pool),
+		queries:   &query.Queries{Pool: s.pool, WithoutRelevance: !bool(s.cfg.Relevance)},
+		lags:      newLags(s.store, time.Now),
+		vacancies: newVacancies(s.pool, s.log, time.Now),
+	}
+	m.runner = &projections.Runner{
+		Pool:     s.pool,
+		Locks:    s.locks,
+		Store:    tail.New(s.store, s.log),
+		Log:      s.log,
+		Progress: m.progress,
+		Identity: s.store.Identity,
+		Reach:    s.storeReach,
+	}
+	m.proven = adapters.NewProven(&query.Queries{Pool: s.keyPool}, s.store, m.progress.Await, s.clock.Now, s.log)
+	m.verifications = &verifications{
+		runner:   m.runner,
+		statuses: m.statuses,
+		now:      s.clock.Now,
+		log:      s.log,
+		proven:   m.proven,
+	}
+	m.rebuilds = newRebuilds(m)
+	s.Metrics.MustRegister(scraped(m.readCheckpoints), scraped(m.readInstallation),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "carillon_credentials_forged_total",
+			Help: "Uses and comparisons of credentials whose row in Postgres is not what the log says; they are refused.",
+		}, func() float64 { return float64(m.proven.Forged()) }))
+	return m
+}
+
+// start watches all consumers, and runs the read models if they are a role of this process. One that meets an event it
+// can't decode stops alone: the others continue, and readiness and metrics report it.
+func (m *readModels) start() {
+	m.keep("vacancies", m.vacancies.watch)
+	m.keep("changes of credentials", m.proven.Watch)
+	ours := func(c consumer) bool { return m.cfg.Is(c.role) }
+	if m.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), ours) {
+		m.keep("progress", func(ctx context.Context) { m.progress.Listen(ctx, m.stores.locks) })
+	}
+	if !m.cfg.Is(config.RoleProject) {
+		return
+	}
+	for _, model := range ReadModels() {
+		m.run(model.Name, func(ctx context.Context) error { return stopAlone(m.runner.Project(ctx, model)) })
+	}
+	m.keep("analysts", func(ctx context.Context) {
+		analytics.Watch(ctx, m.stores.pool, m.log, time.NewTicker(vacancyPoll).C)
+	})
+	for _, name := range slices.DeleteFunc(Compared(), func(name string) bool { return !comparedDaily(name) }) {
+		m.keep("verification of "+name, func(ctx context.Context) {
+			m.verifications.daily(ctx, name, time.NewTicker(verifyLook).C)
+		})
+	}
+	m.keep("credentials", func(ctx context.Context) {
+		m.verifications.credentials(ctx, time.NewTicker(proofEvery).C)
+	})
+}
+
+// statuses asks Postgres how far each consumer is, unless it is known to be away.
+func (m *readModels) statuses(ctx context.Context) ([]projections.Status, error) {
+	if err := m.stores.databaseReach.Err(); err != nil {
+		return nil, err
+	}
+	return projections.Statuses(ctx, m.stores.pool)
+}
+
+// stopAlone drops the error of a consumer that met an event it can't decode, so that only this consumer stops. The
+// runner has logged it, and readiness and metrics show it.
+func stopAlone(err error) error {
+	if errors.Is(err, eventstore.ErrUndecodable) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,180 @@
+package cascade
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/feed"
+	"carillon/aggregates/organization"
+	"carillon/aggregates/subscription"
+	"carillon/command/delivery/deliverytest"
+	"carillon/eventstore"
+	"carillon/eventstore/processtest"
+)
+
+var (
+	alice = deliverytest.Alice
+	bob   = deliverytest.Bob
+	news  = deliverytest.News
+	hook  = deliverytest.Hook
+	sub   = deliverytest.Sub
+)
+
+// holding returns a fixed answer of the read model.
+type holding struct {
+	orphans  []uuid.UUID
+	shredded []uuid.UUID
+}
+
+func (h *holding) Dispatched(context.Context, eventstore.Position) error { return nil }
+
+func (h *holding) Shred(_ context.Context, id uuid.UUID) error {
+	h.shredded = append(h.shredded, id)
+	return nil
+}
+
+func (h *holding) Orphaned(context.Context, uuid.UUID, uuid.UUID) ([]uuid.UUID, error) {
+	return h.orphans, nil
+}
+
+// rule is that of a cascade.
+type rule struct{ deliverytest.Town }
+
+func cascading(t *testing.T, held *holding) rule {
+	t.Helper()
+	return rule{deliverytest.WithNews(t, func(store eventstore.Store) eventstore.ProcessManager {
+		return New(store,
+			held)
+	})}
+}
+
+func (r rule) pins(id uuid.UUID) {
+	processtest.Given(r.Rule, subscription.Aggregate, sub,
+		subscription.Event(subscription.Revised{Settings: subscription.Settings{
+			EventTypes: []string{"*"}, ScopeKind: "feeds", Feeds: []subscription.Pin{{FeedType: "news", FeedID: id}},
+		}}))
+}
+
+var switchedOff = subscription.Aggregate.Stream(sub) + " subscription.deactivated.v1"
+
+func TestDeletionCascade_lostFeedDeactivates(t *testing.T) {
+	t.Parallel()
+	for reason, lost := range map[string]feed.Event{
+		reasonFeedDeleted: feed.Deleted{},
+		reasonAccessLost:  feed.Unshared{With: alice},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			r, theirs := cascading(t, &holding{}), uuid.New()
+			processtest.Given(r.Rule, feed.Aggregate, theirs,
+				feed.Event(feed.Registered{Organization: bob, FeedType: "news"}),
+				feed.Event(feed.Shared{With: alice}))
+			r.pins(theirs)
+			r.Then()
+			processtest.Given(r.Rule, feed.Aggregate, theirs, lost)
+			r.Then(switchedOff)
+			r.Because(reason)
+		})
+	}
+}
+
+// Organizations that still see the feed keep their subscriptions; inactive ones stay unchanged.
+func TestLostFeedLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	r, theirs, mine, off := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New()
+	processtest.Given(r.Rule, feed.Aggregate, theirs,
+		feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+	pinned := subscription.Settings{EventTypes: []string{"*"}, ScopeKind: "feeds",
+		Feeds: []subscription.Pin{{FeedType: "news", FeedID: theirs}}}
+	processtest.Given(r.Rule, subscription.Aggregate, mine,
+		subscription.Event(subscription.Created{Organization: bob, Destination: hook, Settings: pinned}))
+	processtest.Given(r.Rule, subscription.Aggregate, off,
+		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: pinned}),
+		subscription.Event(subscription.Deactivated{}))
+	processtest.Given(r.Rule, feed.Aggregate, theirs, feed.Event(feed.Disabled{}),
+		feed.Event(feed.Unshared{With: alice}))
+	r.Then()
+}
+
+func TestDeletionCascade_destinationDeleted(t *testing.T) {
+	t.Parallel()
+	held := &holding{}
+	r := cascading(t, held)
+	r.Then()
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Deleted{}))
+	r.Then(subscription.Aggregate.Stream(sub) + " subscription.deleted.v1")
+	r.Because(reasonDestination)
+	if !slices.Contains(held.shredded, hook) {
+		t.Error("its data key is still there")
+	}
+}
+
+func TestDeletionCascade_subscriptionDeleted(t *testing.T) {
+	t.Parallel()
+	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
+	r := cascading(t, held)
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.Then(delivery.Aggregate.Stream(held.orphans[0])+" delivery.discarded.v1",
+		delivery.Aggregate.Stream(held.orphans[1])+" delivery.discarded.v1")
+	r.Because(delivery.ReasonUnsubscribed)
+}
+
+// All of a deleted organization ends, also what a request in flight makes afterwards.
+func TestDeletionCascade_organizationDeleted(t *testing.T) {
+	t.Parallel()
+	r, shared, lateFeed, lateHook, lateSub := cascading(t, &holding{}), uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	processtest.Given(r.Rule, feed.Aggregate, shared,
+		feed.Event(feed.Registered{Organization: bob, FeedType: "news"}), feed.Event(feed.Shared{With: alice}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.Then()
+	processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
+	r.Then(destination.Aggregate.Stream(hook)+" destination.deleted.v1", feed.Aggregate.Stream(news)+" feed.deleted.v1",
+		feed.Aggregate.Stream(shared)+" feed.unshared.v1")
+	r.Because(reasonOrganization)
+	processtest.Given(r.Rule, feed.Aggregate, lateFeed,
+		feed.Event(feed.Registered{Organization: alice, FeedType: "news"}))
+	processtest.Given(r.Rule, destination.Aggregate, lateHook,
+		destination.Event(destination.Created{Organization: alice}))
+	processtest.Given(r.Rule, subscription.Aggregate, lateSub,
+		subscription.Event(subscription.Created{Organization: alice, Destination: lateHook, Settings: deliverytest.All}))
+	r.Then(feed.Aggregate.Stream(lateFeed)+" feed.deleted.v1",
+		destination.Aggregate.Stream(lateHook)+" destination.deleted.v1",
+		subscription.Aggregate.Stream(lateSub)+" subscription.deleted.v1")
+}
+
+// Streams that another client of the event store has deleted don't hold up the deletion of the rest.
+func TestDeletionCascade_deletedStreams(t *testing.T) {
+	t.Parallel()
+	destinationStream, feedStream := destination.Aggregate.Stream(hook), feed.Aggregate.Stream(news)
+	subscriptionStream := subscription.Aggregate.Stream(sub)
+	for _, c := range []struct{ ended, want []string }{
+		{[]string{destinationStream}, []string{feedStream + " feed.deleted.v1"}},
+		{[]string{subscriptionStream, feedStream}, []string{destinationStream + " destination.deleted.v1"}},
+	} {
+		held := &holding{}
+		r := cascading(t, held)
+		r.Then()
+		for _, stream := range c.ended {
+			r.Tombstone(stream)
+		}
+		processtest.Given(r.Rule, organization.Aggregate, alice, organization.Event(organization.Deleted{}))
+		r.Then(c.want...)
+		if !slices.Contains(held.shredded, hook) {
+			t.Errorf("without %s the data key of the destination is still there", c.ended)
+		}
+	}
+}
+
+func TestDeletionCascade_deletedDelivery(t *testing.T) {
+	t.Parallel()
+	held := &holding{orphans: []uuid.UUID{uuid.New(), uuid.New()}}
+	r := cascading(t, held)
+	r.Tombstone(delivery.Aggregate.Stream(held.orphans[0]))
+	processtest.Given(r.Rule, subscription.Aggregate, sub, subscription.Event(subscription.Deleted{}))
+	r.Then(delivery.Aggregate.Stream(held.orphans[1]) + " delivery.discarded.v1")
+}

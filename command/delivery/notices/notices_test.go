@@ -1,0 +1,233 @@
+package notices_test
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"carillon/aggregates/delivery"
+	"carillon/aggregates/destination"
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/publication"
+	"carillon/aggregates/subscription"
+	"carillon/command/catalog"
+	"carillon/command/delivery/autodisable"
+	"carillon/command/delivery/deliverytest"
+	"carillon/command/delivery/notices"
+	"carillon/eventstore"
+	"carillon/eventstore/processtest"
+)
+
+var (
+	noon  = deliverytest.Noon
+	alice = deliverytest.Alice
+	bob   = deliverytest.Bob
+	hook  = deliverytest.Hook
+	sub   = deliverytest.Sub
+	all   = deliverytest.All
+)
+
+var hall = uuid.MustParse("eeeeeeee-0000-4000-8000-00000000000e") // the destination for notices
+
+// noticed is a destination, hook, of an organization that has named another for notices.
+// rule is that of the process manager that makes notices.
+type rule struct{ deliverytest.Town }
+
+// manager makes the process manager, which disables after failures in a row.
+func manager(store eventstore.Store, after int, streak time.Duration) *autodisable.Manager {
+	policy := autodisable.Policy{After: after, MinStreak: streak}
+	return autodisable.New(store, policy, slog.New(slog.DiscardHandler))
+}
+
+// withHook is a town with Alice's endpoint, which two failures disable.
+func withHook(t *testing.T) rule {
+	t.Helper()
+	return rule{deliverytest.WithHook(t, func(store eventstore.Store) eventstore.ProcessManager {
+		return manager(store, 2, 0)
+	})}
+}
+
+func noticed(t *testing.T) rule {
+	t.Helper()
+	r := withHook(t)
+	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Created{Organization: alice,
+		Settings: destination.Settings{URL: "https://example.org", ExternalID: destination.NoticesExternalID}}))
+	processtest.Given(r.Rule, subscription.Aggregate, sub,
+		subscription.Event(subscription.Created{Organization: alice, Destination: hook, Settings: all}))
+	return r
+}
+
+// notices lets the health of destinations react, and returns the notices that it made, each with its count, and "waits"
+// if it is sent later, and "instead" if it supersedes another.
+func (r rule) notices(t *testing.T) (kinds []string) {
+	t.Helper()
+	return r.noticesAfter(t, r.reactTwice(t))
+}
+
+// reactTwice lets the health of destinations react twice to all events, and returns the head of the log before.
+func (r rule) reactTwice(t *testing.T) (before eventstore.Position) {
+	t.Helper()
+	before = r.headOf(t)
+	for range 2 { // the second one sees what the first one did
+		h := manager(r.Store, 2, 0)
+		h.Begin(before)
+		if err := h.React(t.Context(), r.Events(eventstore.Start, h.Traits().Filter)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return before
+}
+
+func (r rule) noticesAfter(t *testing.T, before eventstore.Position) (kinds []string) {
+	t.Helper()
+	var data notices.Data
+	var made eventstore.Recorded // the notice itself
+	for _, recorded := range r.Events(before, eventstore.Categories("publication", "dispatch")) {
+		if recorded.Category() == publication.Aggregate.Category {
+			event, err := publication.Events.Decode(&recorded)
+			p, is := event.(publication.Published)
+			if err != nil || !is || p.Organization != hall || !catalog.IsNotice(p.Type) {
+				t.Fatalf("%+v (%v), want a notice for the destination alone", event, err)
+			}
+			data = notices.Data{}
+			if err := json.Unmarshal(p.Data, &data); err != nil {
+				t.Fatal(err)
+			}
+			r.isWhole(t, &recorded, p, data)
+			made = recorded
+			continue
+		}
+		event, err := dispatch.Events.Decode(&recorded)
+		e, is := event.(dispatch.DeliveriesScheduled)
+		if err != nil || !is || len(e.Deliveries) != 1 || e.Deliveries[0].Destination != hall ||
+			e.Deliveries[0].Organization != alice || data.Destination != hook || e.At.IsZero() ||
+			e.Publication != made.StreamID() || !bytes.Equal(recorded.Metadata, made.Metadata) {
+			t.Fatalf("%+v (%v), want a delivery to the address about the other", event, err)
+		}
+		text := e.Event.Type
+		if data.Count > 1 {
+			text += " " + string(rune('0'+data.Count))
+		}
+		if !e.Deliveries[0].NotBefore.IsZero() {
+			text += " waits"
+		}
+		if e.Deliveries[0].Supersedes != uuid.Nil {
+			text += " instead"
+		}
+		kinds = append(kinds, text)
+	}
+	return kinds
+}
+
+// isWhole expects that a notice has its texts, and names what led to it.
+func (r rule) isWhole(t *testing.T, recorded *eventstore.Recorded, p publication.Published, data notices.Data) {
+	t.Helper()
+	metadata, err := eventstore.ParseMetadata(recorded.Metadata)
+	all := r.Events(eventstore.Start, eventstore.Filter{})
+	i := slices.IndexFunc(all, func(e eventstore.Recorded) bool { return e.ID == metadata.CausationID })
+	if err != nil || i < 0 || !p.Time.Equal(all[i].RecordedAt()) || metadata.Organization != alice ||
+		metadata.CorrelationID != recorded.StreamID() || metadata.Actor != autodisable.Name ||
+		p.Subject != hook.String() || !strings.HasPrefix(p.Source, "/") || data.Message == "" {
+		t.Errorf("%+v %+v, %+v (%v)", p, data, metadata, err)
+	}
+	if p.Type == catalog.SecretExpiring && (len(data.Secrets) != 1 || data.ExpiresAt.IsZero()) ||
+		p.Type == catalog.SubscriptionDeactivated && data.Subscription != sub {
+		t.Errorf("%s: %+v", p.Type, data)
+	}
+}
+
+func (r rule) expects(t *testing.T, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, r.notices(t)); diff != "" {
+		t.Errorf("notices (-want +got):\n%s", diff)
+	}
+	if again := r.notices(t); len(again) > 0 {
+		t.Errorf("another time it made %v", again)
+	}
+}
+
+// Of one kind about one destination the first notice is sent at once, and the others of its minute are one that counts
+// all.
+func TestNoticesOncePerMinute(t *testing.T) {
+	t.Parallel()
+	r := noticed(t)
+	r.Answers(0, 500, "http_status", 0)
+	r.expects(t, "delivery.exhausted", "destination.failing")
+	r.Answers(1, 500, "http_status", 0)
+	r.Answers(2, 500, "http_status", 0)
+	r.Answers(3, 500, "http_status", 0)
+	r.expects(t, "delivery.exhausted waits", "delivery.exhausted 2 waits instead",
+		"delivery.exhausted 3 waits instead", "destination.auto_disabled")
+}
+
+// Each kind of notice follows from its event, and a success after an automatic disabling is one.
+func TestNoticesOfEachKind(t *testing.T) {
+	t.Parallel()
+	r := noticed(t)
+	by := destination.Options{Metadata: eventstore.Metadata{Organization: alice}}
+	rotate := destination.Rotate{
+		Organization: alice,
+		SecretID:     uuid.New(),
+		Secret:       []byte("s"),
+		At:           noon,
+	}
+	for range 2 { // the first one ends none
+		if _, err := destination.Aggregate.Execute(t.Context(), r.Store, hook, rotate, by); err != nil {
+			t.Fatal(err)
+		}
+		rotate.SecretID = uuid.New()
+	}
+	r.expects(t, "secret.expiring")
+	processtest.Given(r.Rule, subscription.Aggregate, sub,
+		subscription.Event(subscription.Deactivated{At: noon}), subscription.Event(subscription.Activated{At: noon}),
+		subscription.Event(subscription.Deactivated{Reason: "the feed was deleted", At: noon}))
+	r.expects(t, "subscription.deactivated")
+	r.Answers(0, 410, "gone", 0)
+	r.expects(t, "delivery.exhausted", "destination.auto_disabled")
+	processtest.Given(r.Rule, destination.Aggregate, hook, destination.Event(destination.Enabled{}))
+	for range 2 {
+		processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
+			Organization: alice,
+			Destination:  hook,
+			Number:       1,
+			Trigger:      delivery.Automatic,
+			Status:       delivery.StatusSucceeded,
+		}))
+	}
+	r.expects(t, "destination.recovered")
+}
+
+// The address for notices gets nothing about itself, nothing while it is disabled, and nothing of others.
+func TestNoticesSpareTheirAddress(t *testing.T) {
+	t.Parallel()
+	r := noticed(t)
+	exhausted := func(organization, to uuid.UUID) {
+		processtest.Given(r.Rule, delivery.Aggregate, uuid.New(), delivery.Event(delivery.Attempted{
+			Organization: organization,
+			Destination:  to,
+			Number:       1,
+			Trigger:      delivery.Automatic,
+			Outcome:      delivery.Outcome{FailureReason: "timeout"},
+			Status:       delivery.StatusFailed,
+		}))
+	}
+	exhausted(alice, hall)
+	exhausted(bob, uuid.New())
+	r.expects(t)
+	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Disabled{}))
+	exhausted(alice, hook)
+	r.expects(t)
+	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Enabled{}))
+	exhausted(alice, hook)
+	r.expects(t, catalog.DeliveryExhausted, catalog.DestinationAutoDisabled)
+	processtest.Given(r.Rule, destination.Aggregate, hall, destination.Event(destination.Deleted{}))
+	exhausted(alice, hook)
+	r.expects(t, []string(nil)...)
+}

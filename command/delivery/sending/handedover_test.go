@@ -1,0 +1,158 @@
+package sending
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"carillon/aggregates/dispatch"
+	"carillon/aggregates/organization"
+	"carillon/aggregates/publication"
+	"carillon/command/delivery/schedule"
+	"carillon/eventstore"
+	"carillon/eventstore/nodetest"
+)
+
+// announced is a queue that passes on announcements. Its clock stands still: no lease ages while the machine is busy.
+type announced struct {
+	*claims
+
+	capacity chan Capacity
+	now      time.Time
+}
+
+func (q announced) Now() time.Time { return q.now }
+
+func (q announced) Announce(c Capacity) {
+	if c.Fresh > 0 || len(c.Refused) > 0 {
+		q.capacity <- c
+	}
+}
+
+func publish(t *testing.T, store eventstore.Store, event uuid.UUID) {
+	t.Helper()
+	execute(t, store, publication.Aggregate, event, publication.Command(publication.Publish{
+		Published: publication.Published{
+			Organization: bob,
+			Type:         "news.item.added",
+			Source:       "/news",
+			Time:         time.Now(),
+			Data:         []byte(`{}`),
+		},
+	}))
+}
+
+// publishTo records an event, and its dispatch to the hook with a lease.
+func publishTo(t *testing.T, store eventstore.Store, worker int32, until time.Time) (delivery uuid.UUID) {
+	t.Helper()
+	event := uuid.New()
+	publish(t, store, event)
+	lease := dispatch.Scheduled{
+		Destination:  hook,
+		Organization: bob,
+		Worker:       worker,
+		LeasedUntil:  until,
+	}
+	scheduled := dispatch.DeliveriesScheduled{
+		Publication: event,
+		Event:       dispatch.Summary{Type: "news.item.added", Source: "/news", Time: time.Now()},
+		At:          time.Now(),
+		Deliveries:  []dispatch.Scheduled{lease},
+	}
+	execute(t, store, dispatch.Aggregate, event, dispatch.Command(dispatch.Schedule{DeliveriesScheduled: scheduled}))
+	return dispatch.DeliveryID(event, hook)
+}
+
+// A deliverer announces its room, and sends the deliveries that the dispatcher of another process records as
+// its own; not those of another worker, nor those that were leased so long ago that others may have taken them over.
+func TestDeliverer_readsDispatches(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	makeDestination(t, store, hook, bob, "https://example.org")
+	s := &sending{t: t, sender: &recording{sent: map[string]int{}}}
+	nothing := &claims{released: make(chan uuid.UUID, 10), claim: func(int) []*schedule.Delivery { return nil }}
+	queue := announced{nothing, make(chan Capacity), time.Now()}
+	s.Deliverer = deliverer(store, queue, s.sender)
+	s.Facts.Dispatches = true
+	follow(t, s.Deliverer)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	if c := <-queue.capacity; c.Fresh != s.Settings.Queued/2 || c.Claims != s.Settings.Queued/4 ||
+		len(c.Refused) > 0 {
+		t.Errorf("announced %+v", c)
+	}
+	others := publishTo(t, store, 2, s.LeasedUntil())
+	old := publishTo(t, store, 1, s.LeasedUntil().Add(-freshFor-time.Second))
+	mine := publishTo(t, store, 1, s.LeasedUntil())
+	sent := func(id uuid.UUID) bool {
+		s.sender.mu.Lock()
+		defer s.sender.mu.Unlock()
+		return s.sender.sent[id.String()] > 0
+	}
+	s.eventually("its own is sent", func() bool { return sent(mine) })
+	if sent(others) || sent(old) {
+		t.Error("another worker's, or an old one, was sent")
+	}
+	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Register{Name: "Bob"}))
+	execute(t, store, organization.Aggregate, bob, organization.Command(organization.Suspend{Reason: "unpaid"}))
+	refused := publishTo(t, store, 1, s.LeasedUntil())
+	for c := range queue.capacity {
+		if slices.Contains(c.Refused, hook) {
+			break
+		}
+	}
+	if id := <-queue.released; id != refused || sent(refused) {
+		t.Errorf("%s goes back, want the refused one", id)
+	}
+	go func() {
+		for range queue.capacity { //nolint:revive // until all has ended
+		}
+	}()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	close(queue.capacity)
+}
+
+// The body of an event that was published long ago is read from the store.
+func TestRecentPublications(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	event := uuid.New()
+	publish(t, store, event)
+	var p recentPublications
+	for recorded, err := range store.Read(t.Context(), publication.Aggregate.Stream(event), 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.add(&recorded)
+	}
+	kept, err := p.body(t.Context(), nil, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range keptPublications {
+		p.add(&eventstore.Recorded{Stream: publication.Aggregate.Stream(uuid.New())})
+	}
+	if len(p.byID) != keptPublications || p.byID[event] != nil {
+		t.Errorf("%d are kept", len(p.byID))
+	}
+	read, err := p.body(t.Context(), store, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := kept.Bytes()
+	got, err := read.Bytes()
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s (%v), want %s", got, err, want)
+	}
+	if _, err := p.body(t.Context(), store, uuid.New()); err == nil {
+		t.Error("a body of nothing")
+	}
+}

@@ -1,0 +1,180 @@
+package visiting_test
+
+import (
+	"context"
+	"testing"
+
+	"carillon/aggregates/happening"
+	"carillon/command/collect"
+	"carillon/command/visiting"
+)
+
+// A listing and the page of an event show different halves of it, by different evidence: it is observed once, whole,
+// and not revised at each visit.
+func TestPagesOfSourceMakeOneView(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	const address = "https://example.org/jazz"
+	listing := view("url:example.org/jazz", "Jazz", happening.FromListing, func(d *happening.Details) {
+		d.PrimaryImage = "https://example.org/jazz.png"
+	})
+	own := view("id:example.org:17", "Jazz night", happening.FromOwnPage, func(d *happening.Details) {
+		d.Description, d.Location = "<p>A quartet</p>", &happening.Location{Venue: &happening.Venue{Name: "Hall"}}
+	})
+	own.Keys, own.Version = append(own.Keys, "url:example.org/jazz"), 2
+	l.set("root", leaflet{view: []collect.Observation{listing}})
+	l.set(address, leaflet{view: []collect.Observation{own}})
+	s := l.begin(t)
+	s.expect("at first", "observed")
+	s.expect("the same again", "")
+	event, err := happening.Events.Decode(&s.events(happening.Aggregate.Category)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, is := event.(happening.Observed); !is || e.Details.Title != "Jazz night" || e.Details.PrimaryImage == "" ||
+		e.Details.Location == nil || e.Details.Description == "" || e.Version != 2 {
+		t.Errorf("observed: %+v", event)
+	}
+
+	own.Details.Description = "<p>A quintet</p>"
+	l.set(address, leaflet{view: []collect.Observation{own}})
+	s.expect("one half changes", "revised")
+	l.set(address, leaflet{err: collect.ErrTimeout})
+	s.expect("it fails, and is remembered", "")
+	l.remove(address, true)
+	s.expect("the listing still shows it, and knows less", "revised")
+	l.set("root", leaflet{})
+	s.expect("no page shows it", "went-stale")
+}
+
+// An event whose page has moved stays what it was, also with a longer title. A page of which only a part was read may
+// still show what looks the same.
+func TestMovedPage(t *testing.T) {
+	t.Parallel()
+	show := func(key, title string, partial bool) leaflet {
+		return leaflet{partial: partial, view: []collect.Observation{view(key, title, 0, func(d *happening.Details) {
+			d.Location = &happening.Location{Venue: &happening.Venue{Name: "Owl Barn"}}
+		})}}
+	}
+	l := &leaflets{}
+	l.set("a", show("url:example.org/a", "Krk Quartet", false))
+	s := l.begin(t)
+	s.expect("at first", "observed")
+	l.remove("a", false)
+	l.set("b", show("url:example.org/b", "Krk Quartet and friends", false))
+	s.expect("it has moved", "revised")
+	l.remove("b", true)
+	l.set("d", show("url:example.org/d", "Krk Quartet", false))
+	s.expect("it has moved, and the list names both", "revised")
+	l.set("b", show("url:example.org/d", "Krk Quartet", false))
+	s.expect("the former page shows it, too", "")
+	l.remove("d", false)
+	s.expect("the former page alone shows it", "")
+	l.set("b", show("url:example.org/c", "Krk Quartet and friends", true))
+	s.expect("a part of the page", "observed")
+}
+
+// Happenings go stale by pages that were read, or are gone.
+func TestStaleFollowsFromPages(t *testing.T) {
+	t.Parallel()
+	l := &leaflets{}
+	l.set("a", concert("jazz"))
+	l.set("b", concert("quiz"))
+	s := l.begin(t)
+	s.expect("at first", "observed observed")
+	for what, page := range map[string]leaflet{
+		"a page fails":            {err: collect.ErrTimeout},
+		"one is too complex":      {err: collect.ErrTooComplex},
+		"one is cut":              {partial: true},
+		"one is truncated":        {notes: collect.Notes{{Code: collect.NoteTruncated, Text: "cut"}}},
+		"one needs JavaScript":    {notes: collect.Notes{{Code: collect.NoteNeedsJavaScript, Text: "scripts only"}}},
+		"one shows what it shows": concert("jazz"),
+	} {
+		l.set("a", page)
+		s.expect(what, "")
+	}
+	l.set("a", concert("jazz"))
+	l.set("root", leaflet{partial: true})
+	l.remove("b", false)
+	s.expect("a list is cut", "")
+	l.set("root", leaflet{err: collect.ErrTimeout})
+	s.expect("a list fails", "")
+	l.set("root", leaflet{})
+	s.expect("b is off the list", "went-stale")
+	l.remove("a", true)
+	s.expect("a is listed, and gone", "went-stale")
+	l.set("a", concert("jazz"))
+	s.expect("a is back", "observed")
+	l.set("a", concert("blues"))
+	s.expect("a shows another one", "observed went-stale")
+}
+
+// The memory of walks may be lost at any time. Then everything is requested again, and nothing is recorded again.
+func TestMemoryOfWalksMayBeLost(t *testing.T) {
+	t.Parallel()
+	own := func(title string) leaflet {
+		return leaflet{view: []collect.Observation{view("url:example.org/quiz", title, happening.FromOwnPage, nil)}}
+	}
+	for name, tt := range map[string]struct {
+		meanwhile func(*leaflets)
+		want      string
+	}{
+		"as it was":         {func(*leaflets) {}, ""},
+		"a page is gone":    {func(l *leaflets) { l.remove("b", true) }, "went-stale"},
+		"a page fails":      {func(l *leaflets) { l.set("b", leaflet{err: collect.ErrTimeout}) }, ""},
+		"a page has a new":  {func(l *leaflets) { l.set("c", concert("new")) }, "observed"},
+		"half of it is new": {func(l *leaflets) { l.set("b", own("Pub quiz")) }, "revised"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := &leaflets{}
+			l.set("a", concert("jazz"))
+			l.set("b", own("quiz"))
+			if name != "a page is gone" {
+				listed := view("url:example.org/quiz", "Quiz!", happening.FromListing, func(d *happening.Details) {
+					d.PrimaryImage = "https://example.org/quiz.png"
+				})
+				l.set("root", leaflet{view: []collect.Observation{listed}})
+			}
+			s := l.begin(t)
+			s.walk()
+			s.expect("the same again", "")
+			s.walks.Forget()
+			tt.meanwhile(l)
+			s.expect(name, tt.want)
+			s.expect("the same again", "")
+		})
+	}
+}
+
+// A page is recorded before its observations are compared. A visit that is cut off between the two leaves the rest to
+// the next one, which does not read the page again.
+func TestVisit_cutOffBeforeComparison(t *testing.T) {
+	t.Parallel()
+	const many = visiting.MaxWaiting + 44
+	for _, after := range []int64{0, 1, many - 10} {
+		l := &leaflets{}
+		l.set("a", concert("gone"))
+		s := l.begin(t)
+		s.expect("at first", "observed")
+		var programme leaflet
+		for i := range many {
+			programme.view = append(programme.view, concert(string(rune('A'+i))).view...)
+		}
+		l.set("a", programme)
+		ctx, cut := context.WithCancel(t.Context())
+		s.monitor.Store = &cutting{Store: s.store, after: after, cut: cut}
+		s.request(ctx)
+		if got := len(s.events(happening.Aggregate.Category)); got > many {
+			t.Errorf("all are recorded: %d", got)
+		}
+		s.monitor.Store = s.store
+		s.monitor.Visit(t.Context(), s.turn())
+		if got := len(s.events(happening.Aggregate.Category)); got != many+2 {
+			t.Errorf("cut off after %d, %d events are recorded, want %d", after, got, many+2)
+		}
+		if len(l.asked) != 4 {
+			t.Errorf("the pages were asked for in the order %v, want each once a walk", l.asked)
+		}
+	}
+}
