@@ -25,11 +25,9 @@ type recording struct {
 }
 
 // list prints a page of the record, or writes the export. Without kinds, the thing is of a kind.
-func (r *recording) list(ctx context.Context, t terminal, kinds, thing, kind string) error {
-	client, err := r.ProvideClient()
-	if err != nil {
-		return err
-	}
+func (r *recording) list(
+	ctx context.Context, t terminal, client *adminclient.Client, kinds, thing, kind string,
+) error {
 	filter := url.Values{}
 	flags := map[string]string{
 		"since":  r.Since.at(t),
@@ -93,13 +91,21 @@ const maxActor = 18
 
 type auditListCommand struct {
 	recording
-	Kind  string `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person, secret."`
-	Thing string `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. A destination has those of its subscriptions, too."`
+	Kind  string   `placeholder:"KIND" help:"Only changes of one kind of things: organization, key, destination, feed, source, operator, auditor, person, secret."`
+	Thing recorded `placeholder:"ID" help:"With --kind: only changes of the thing with this id or name. A destination is also named by the beginning of its id, or its external id, and has the changes of its subscriptions, too."`
 }
 
 // Run lists the changes of everything.
-func (c *auditListCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "", c.Thing, c.Kind)
+func (c *auditListCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	thing := string(c.Thing)
+	if c.Kind == audit.KindDestination && thing != "" {
+		id, err := c.Thing.find(ctx, client)
+		if err != nil {
+			return err
+		}
+		thing = id.String()
+	}
+	return c.list(ctx, t, client, "", thing, c.Kind)
 }
 
 type auditOrganizationCommand struct {
@@ -109,8 +115,8 @@ type auditOrganizationCommand struct {
 }
 
 // Run lists the changes of an organization's things.
-func (c *auditOrganizationCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "organizations", c.ID.UUID().String(), c.Kind)
+func (c *auditOrganizationCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "organizations", c.ID.UUID().String(), c.Kind)
 }
 
 type auditFeedCommand struct {
@@ -119,8 +125,8 @@ type auditFeedCommand struct {
 }
 
 // Run lists the changes of a feed.
-func (c *auditFeedCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "feeds", c.ID.UUID().String(), "")
+func (c *auditFeedCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "feeds", c.ID.UUID().String(), "")
 }
 
 type auditSourceCommand struct {
@@ -129,8 +135,8 @@ type auditSourceCommand struct {
 }
 
 // Run lists the changes of a source.
-func (c *auditSourceCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "sources", c.ID.UUID().String(), "")
+func (c *auditSourceCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "sources", c.ID.UUID().String(), "")
 }
 
 type auditOperatorCommand struct {
@@ -139,11 +145,11 @@ type auditOperatorCommand struct {
 }
 
 // Run lists the actions of operators.
-func (c *auditOperatorCommand) Run(ctx context.Context, t terminal) error {
+func (c *auditOperatorCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
 	if c.Name == "" {
-		return c.list(ctx, t, "", "", audit.KindOperator)
+		return c.list(ctx, t, client, "", "", audit.KindOperator)
 	}
-	return c.list(ctx, t, "operators", c.Name, "")
+	return c.list(ctx, t, client, "operators", c.Name, "")
 }
 
 type auditKeyCommand struct {
@@ -152,8 +158,8 @@ type auditKeyCommand struct {
 }
 
 // Run lists the life of a key.
-func (c *auditKeyCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "keys", c.ID, "")
+func (c *auditKeyCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "keys", c.ID, "")
 }
 
 type auditSecretCommand struct {
@@ -162,8 +168,8 @@ type auditSecretCommand struct {
 }
 
 // Run lists the life of a secret, and to whom it was shown.
-func (c *auditSecretCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "secrets", c.ID.UUID().String(), "")
+func (c *auditSecretCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "secrets", c.ID.UUID().String(), "")
 }
 
 type auditPersonCommand struct {
@@ -172,6 +178,6 @@ type auditPersonCommand struct {
 }
 
 // Run lists what a person changed and was shown.
-func (c *auditPersonCommand) Run(ctx context.Context, t terminal) error {
-	return c.list(ctx, t, "people", c.Name, "")
+func (c *auditPersonCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	return c.list(ctx, t, client, "people", c.Name, "")
 }

@@ -68,11 +68,11 @@ func sealLine(state adminapi.SealState, now time.Time) string {
 type auditExportCommand struct {
 	remote
 
-	ID       anID   `arg:"" help:"Id of an organization, feed, source, destination, subscription, delivery or another thing that has events; deleted ones keep theirs."`
-	Proof    bool   `required:"" help:"With the proof of each event, for \"carillon audit verify FILE\"."`
-	To       string `short:"o" default:"-" placeholder:"FILE" help:"File to write; - is standard output."`
-	Head     string `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere. The export proves that the log continues the last one that it can."`
-	Complete bool   `help:"Exit with 3 if anything is missing, such as events that are not sealed yet."`
+	ID       recorded `arg:"" help:"Id of an organization, feed, source, destination, subscription, delivery or another thing that has events; of a destination also the beginning, or the external id. Deleted ones keep theirs."`
+	Proof    bool     `required:"" help:"With the proof of each event, for \"carillon audit verify FILE\"."`
+	To       string   `short:"o" default:"-" placeholder:"FILE" help:"File to write; - is standard output."`
+	Head     string   `type:"existingfile" placeholder:"FILE" help:"Tree heads that were kept elsewhere. The export proves that the log continues the last one that it can."`
+	Complete bool     `help:"Exit with 3 if anything is missing, such as events that are not sealed yet."`
 }
 
 // Help implements kong.HelpProvider.
@@ -88,6 +88,10 @@ are not sealed yet, if the token is an auditor's, and those of other organizatio
 
 // Run writes the export. Events that are not sealed yet are sealed before, if the token may.
 func (c *auditExportCommand) Run(ctx context.Context, t terminal, client *adminclient.Client) error {
+	id, err := c.ID.find(ctx, client)
+	if err != nil {
+		return err
+	}
 	if _, err := client.Seal(ctx); err != nil {
 		var refused *apiclient.Error
 		if !errors.As(err, &refused) || refused.Status != http.StatusUnauthorized { // an auditor's token
@@ -104,7 +108,7 @@ func (c *auditExportCommand) Run(ctx context.Context, t terminal, client *adminc
 	}
 	var first exportHead
 	err = c.export(t, c.To, contents, func(to io.Writer) error {
-		return client.ExportProof(ctx, c.ID.UUID(), since, io.MultiWriter(to, &first))
+		return client.ExportProof(ctx, id, since, io.MultiWriter(to, &first))
 	})
 	if err != nil {
 		return err

@@ -79,7 +79,8 @@ func TestSealedLog(t *testing.T) {
 	keyless := []string{"audit", "verify", "--from", at("copy"), "--data-dir", at("none")}
 	fails(t, 2, "--key", keyless...)
 
-	s.ok("audit", "export", id, "--proof", "-o", at("proof"), "--head", at("heads"))
+	s.ok("audit", "export", id[:13], "--proof", "-o", at("proof"), "--head", at("heads"))
+	s.shows("deleted", "audit", "list", "--kind", "destination", "--thing", id[:13])
 	proof := answer[seal.Verified](t, "audit", "verify", at("proof"), "--key", key, "--head", at("heads"))
 	if len(proof.Faults) > 0 || proof.Events != 4 || proof.Elsewhere != 1 {
 		t.Errorf("export: %+v", proof)

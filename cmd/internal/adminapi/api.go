@@ -135,7 +135,11 @@ func (a *API) protected() chi.Router {
 	}
 	router.NotFound(forOperators(wire.NoRoute(surface)).ServeHTTP)
 	router.MethodNotAllowed(forOperators(wire.WrongMethod(surface)).ServeHTTP)
-	r := routesFor(router)
+	a.register(routesFor(router))
+	return router
+}
+
+func (a *API) register(r routes) {
 	a.organizationRoutes(r)
 	a.onBehalfRoutes(r)
 	a.consoleRoutes(r)
@@ -153,7 +157,6 @@ func (a *API) protected() chi.Router {
 	a.operatorRoutes(r)
 	a.analystRoutes(r)
 	a.profileRoutes(r)
-	return router
 }
 
 // Routes lists the routes.

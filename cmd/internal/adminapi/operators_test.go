@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -259,6 +260,7 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 		"{name}", "unknown", "{profile}", "heap")
 	public := []string{"GET /healthz", "GET /readyz", "GET /metrics", "GET /admin/openapi.json"}
 	seen := map[string]bool{}
+	refusal := s.as(t, "", "GET", "/admin/audit", "")
 	err := chi.Walk(s.api.Routes(),
 		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 			name := method + " " + route
@@ -268,6 +270,9 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 			}
 			if !ok {
 				t.Errorf("no role is listed for %s", name)
+			}
+			if named := regexp.MustCompile(regexp.QuoteMeta(name) + `[,"]`).MatchString(refusal.body); named != (len(may) > 2) {
+				t.Errorf("%s is named to auditors: %t, in %s", name, named, refusal.body)
 			}
 			for who, token := range tokens {
 				// With an invalid body the token is checked first, and nothing is done. Profiles take their time.
