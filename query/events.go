@@ -48,6 +48,7 @@ const visibleFeeds = `
 // walk along an index: by feed and time, by feed, type and time, or by subject and time.
 func (q *Queries) PublishedEvents(ctx context.Context, organization uuid.UUID,
 	f EventFilter) ([]PublishedEvent, error) {
+	q.seePublished(ctx)
 	args := arguments{organization}
 	var parts []string
 	if f.Subject != "" {
@@ -130,6 +131,7 @@ func scanEvent(row pgx.CollectableRow, more ...any) (e PublishedEvent, err error
 
 // PublishedEvent finds an event with its data, or returns ErrNotFound if the organization can't see it now.
 func (q *Queries) PublishedEvent(ctx context.Context, organization, id uuid.UUID) (PublishedEvent, error) {
+	q.seePublished(ctx)
 	return one(ctx, q.Pool, "event", func(row pgx.CollectableRow) (PublishedEvent, error) {
 		var data []byte
 		found, err := scanEvent(row, &data)

@@ -2,6 +2,7 @@
 package query
 
 import (
+	"context"
 	"errors"
 
 	"github.com/google/uuid"
@@ -13,10 +14,20 @@ type Queries struct {
 	Pool *pgxpool.Pool
 	// WithoutRelevance omits the relevance of items.
 	WithoutRelevance bool
+	// AwaitPublished waits until the read model has all that was published before: publishing waits for no reader. An
+	// error is that of ctx, or says that the rows are old. Optional.
+	AwaitPublished func(context.Context) error
 
 	pages    memory[pageKind, *page] // of item lists
 	totals   memory[uuid.UUID, *total]
 	outlines memory[outlineKind, *outline]
+}
+
+// seePublished waits for AwaitPublished. Old rows are shown.
+func (q *Queries) seePublished(ctx context.Context) {
+	if q.AwaitPublished != nil {
+		_ = q.AwaitPublished(ctx)
+	}
 }
 
 // ErrNotFound is returned if there is no such row, or if it belongs to another organization.

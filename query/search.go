@@ -16,6 +16,7 @@ type Located struct {
 
 // Locate returns what an id names among the things that an organization can see, or ErrNotFound.
 func (q *Queries) Locate(ctx context.Context, organization, id uuid.UUID) (Located, error) {
+	q.seePublished(ctx)
 	return one(ctx, q.Pool, "locate", pgx.RowToStructByPos[Located], `WITH visible AS (`+visibleFeeds+`)
 		SELECT 'delivery', d.id, d.destination FROM deliveries.deliveries d
 			JOIN destinations.destinations t ON t.id = d.destination WHERE d.id = $2 AND t.organization = $1

@@ -31,8 +31,7 @@ func (h History) History(
 	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
-	err := h.Runner.Wait(publications.ReadModel).For(ctx, newestPatience)
-	if err != nil && !errors.Is(err, projections.ErrBehind) {
+	if err := h.AwaitPublished(ctx); err != nil && !errors.Is(err, projections.ErrBehind) {
 		return err
 	}
 	return h.Queries.History(ctx, organization, since, until, retiredBefore, func(e query.EventSummary) error {
@@ -45,6 +44,11 @@ func (h History) History(
 			FeedID:   query.Of(e.FeedID),
 		})
 	})
+}
+
+// AwaitPublished waits until the read model has all that was published before it was asked.
+func (h History) AwaitPublished(ctx context.Context) error {
+	return h.Runner.Wait(publications.ReadModel).For(ctx, newestPatience)
 }
 
 // ItemsQuiet implements command.History.

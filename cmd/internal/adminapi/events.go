@@ -19,9 +19,7 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
-	"carillon/eventstore"
 	"carillon/eventstore/panics"
-	"carillon/projections/publications"
 )
 
 const (
@@ -133,8 +131,8 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		if err != nil {
 			return wire.Reply{}, err
 		}
-		published, last, err := a.publishMany(r.Context(), operator(r), body)
-		return a.Changed(r, last, err, wire.OK(Published{Published: published}), publications.ReadModel.Name)
+		published, err := a.publishMany(r.Context(), operator(r), body)
+		return wire.OK(Published{Published: published}), err
 	}
 	data, err := wire.ReadBody(r, maxEvent)
 	if err != nil {
@@ -145,8 +143,8 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.intake.beside()
-	done, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input)
-	return a.Changed(r, done.Position, err, wire.OK(Published{Published: 1}), publications.ReadModel.Name)
+	_, err = a.Commands.PublishForOthers(r.Context(), operator(r), body.input)
+	return wire.OK(Published{Published: 1}), err
 }
 
 // checked returns the body of many events to publish from. A body that declares a short length is read and checked
@@ -190,8 +188,7 @@ type batch struct {
 	done   atomic.Int64
 	failed atomic.Bool
 	mu     sync.Mutex
-	last   eventstore.Position // of what was published
-	first  error               // of the earliest line that failed
+	first  error // of the earliest line that failed
 	number int
 }
 
@@ -204,21 +201,9 @@ func (b *batch) fail(number int, err error) {
 	b.failed.Store(true)
 }
 
-func (b *batch) published(at eventstore.Position) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.last.Before(at) {
-		b.last = at
-	}
-	b.done.Add(1)
-}
-
-// publishMany publishes each line, and returns their number and the last position. Events of one subject keep their
-// order; others may overtake each other. It stops at the first refused line; events on their way into the store by then
-// are published.
-func (a *API) publishMany(
-	ctx context.Context, by command.Caller, body io.Reader,
-) (count int, last eventstore.Position, err error) {
+// publishMany publishes each line, and returns their number. Events of one subject keep their order; others may
+// overtake each other. It stops at the first refused line; events on their way into the store by then are published.
+func (a *API) publishMany(ctx context.Context, by command.Caller, body io.Reader) (count int, err error) {
 	state := batch{room: semaphore.NewWeighted(publishBytes), seed: maphash.MakeSeed()}
 	var running sync.WaitGroup
 	lanes := make([]chan line, publishers)
@@ -245,9 +230,9 @@ func (a *API) publishMany(
 	}
 	published := int(state.done.Load())
 	if state.first != nil {
-		return published, state.last, atLine(state.number, published, state.first)
+		return published, atLine(state.number, published, state.first)
 	}
-	return published, state.last, nil
+	return published, nil
 }
 
 func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state *batch) {
@@ -261,12 +246,11 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 		return
 	}
 	defer left()
-	done, err := a.Commands.PublishForOthers(ctx, by, l.event)
-	if err != nil {
+	if _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
 		state.fail(l.number, err)
 		return
 	}
-	state.published(done.Position)
+	state.done.Add(1)
 }
 
 // errRefused stops the reading of a body of which a line was refused.

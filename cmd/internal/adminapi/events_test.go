@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore"
 )
 
 // event is one event as sent, without a line break.
@@ -23,6 +25,23 @@ func event(organization uuid.UUID, id, subject string) string {
 
 const factcheck = `{"id":"c-1","status":"completed","previousStatus":"running","title":"A claim",` +
 	`"url":"https://example.org/c-1","changedAt":"2026-11-21T12:00:00Z"}`
+
+func TestPublishAwaitsNoReadModel(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	org, _ := s.Organization(t, "Town hall")
+	s.api.Await = func(context.Context, eventstore.Position, ...string) bool {
+		t.Error("an answer to publishing waited for a read model")
+		return false
+	}
+	for range 5 {
+		id := uuid.New()
+		s.do(t, "POST", "/admin/events", event(org, id.String(), "claim-1")).into(t, 200, nil)
+		if _, err := s.Queries.PublishedEvent(t.Context(), org, id); err != nil { // which waits
+			t.Error(err)
+		}
+	}
+}
 
 func TestPublishOneEvent(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,8 @@ func newReadModels(s *stores) *readModels {
 		Identity: s.store.Identity,
 		Reach:    s.storeReach,
 	}
-	m.proven = adapters.NewProven(&query.Queries{Pool: s.keyPool}, s.store, m.progress.Await, s.clock.Now, s.log)
+	m.queries.AwaitPublished = adapters.History{Runner: m.runner}.AwaitPublished
+	m.proven = adapters.NewProven(&query.Queries{Pool: s.keyPool}, m.watched(), m.progress.Await, s.clock.Now, s.log)
 	m.verifications = &verifications{
 		runner:   m.runner,
 		statuses: m.statuses,
@@ -66,13 +67,26 @@ func newReadModels(s *stores) *readModels {
 	return m
 }
 
+// follows reports whether this process follows what is recorded.
+func (m *readModels) follows() bool {
+	ours := func(c consumer) bool { return m.cfg.Is(c.role) }
+	return m.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), ours)
+}
+
+// watched is the store as a watch reads it that wants few events: by the shared subscription, if there is one.
+func (m *readModels) watched() eventstore.Store {
+	if m.follows() {
+		return m.runner.Store
+	}
+	return m.stores.store
+}
+
 // start watches all consumers, and runs the read models if they are a role of this process. One that meets an event it
 // can't decode stops alone: the others continue, and readiness and metrics report it.
 func (m *readModels) start() {
 	m.keep("vacancies", m.vacancies.watch)
 	m.keep("changes of credentials", m.proven.Watch)
-	ours := func(c consumer) bool { return m.cfg.Is(c.role) }
-	if m.cfg.Is(config.RoleDeliver) || slices.ContainsFunc(consumers(), ours) {
+	if m.follows() {
 		m.keep("progress", func(ctx context.Context) { m.progress.Listen(ctx, m.stores.locks) })
 	}
 	if !m.cfg.Is(config.RoleProject) {

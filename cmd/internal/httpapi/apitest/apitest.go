@@ -117,6 +117,9 @@ func Start(tb testing.TB) *Fixture {
 		Log:      p.Log,
 		Progress: p.Progress,
 	}
+	p.Queries.AwaitPublished = func(ctx context.Context) error {
+		return p.Runner.Wait(publications.ReadModel).For(ctx, Patience)
+	}
 	p.Commands = &command.Commands{
 		Store:   p.Store,
 		Now:     time.Now,
@@ -152,7 +155,7 @@ func (h patient) History(
 	ctx context.Context, organization uuid.UUID, since, until, retiredBefore time.Time,
 	each func(uuid.UUID, dispatch.Summary) error,
 ) error {
-	if err := h.Runner.Wait(publications.ReadModel).For(ctx, Patience); err != nil {
+	if err := h.Queries.AwaitPublished(ctx); err != nil {
 		return err
 	}
 	return h.history.History(ctx, organization, since, until, retiredBefore, each)
