@@ -22,6 +22,8 @@ const (
 	// PlatformEvent is an event object of a platform, PostText a text written there.
 	PlatformEvent Syntax = "platform-event"
 	PostText      Syntax = "post"
+	// List is an entry of a list or table without any markup.
+	List Syntax = "list"
 	// PageHead is the metadata of the page as a whole.
 	PageHead Syntax = "page"
 )

@@ -155,6 +155,14 @@ func (c *Candidate) Says(field collect.Field, path, element, text string) {
 	})
 }
 
+// isGuess reports whether no markup makes the candidate an event. It counts on pages without any better one.
+func (c *Candidate) isGuess() bool { return c.Syntax == collect.List }
+
+// HasMarkup reports whether one of the candidates has a syntax of events.
+func HasMarkup(found []*Candidate) bool {
+	return slices.ContainsFunc(found, func(c *Candidate) bool { return !c.isGuess() })
+}
+
 // Result has the observations of a page's candidates.
 type Result struct {
 	// Observations have Source unset; the collector sets it.
@@ -180,6 +188,9 @@ func Observe(b *budget.Budget, page Page, found []*Candidate) Result {
 		shown:        identity.Clean(page.URL),
 		key:          identity.URLKey(page.URL),
 		canonicalKey: identity.URLKey(page.Canonical),
+	}
+	if HasMarkup(found) {
+		found = slices.DeleteFunc(found, (*Candidate).isGuess)
 	}
 	found = o.together(o.named(found))
 	subject := o.subject(found)

@@ -35,6 +35,11 @@ func (r *reader) contextOf(i int) context {
 	}
 	if r.whole == "" {
 		r.whole = padded(r.text.shown)
+		if about := padded(r.post.About); r.event == nil {
+			if word, ok := listWords.find(about); ok {
+				r.event = []string{word}
+			}
+		}
 	}
 	from, to := r.sentence(n)
 	own := 0
@@ -185,6 +190,12 @@ func (r *reader) limit(d date) string {
 	return ""
 }
 
+// IsList reports whether a heading is that of a list of events.
+func IsList(heading string) bool {
+	_, is := listWords.find(padded(heading))
+	return is
+}
+
 // weigh sums up the signs for an event and against it.
 func (r *reader) weigh(d *date, around context) string {
 	weight := 0
@@ -211,6 +222,9 @@ func (r *reader) weigh(d *date, around context) string {
 	}
 	when := weight
 	named := around.event != ""
+	if _, speaks := r.inPost(eventWords, &r.event); r.post.About != "" && at == nil && !named && !speaks {
+		return "it is a date in a list that does not speak of events"
+	}
 	if named {
 		say(2, fmt.Sprintf("%q", around.event))
 	} else if word, ok := r.inPost(eventWords, &r.event); ok {

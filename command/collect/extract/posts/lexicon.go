@@ -270,6 +270,15 @@ var venueWords = phrases(
 	`sala|, piazza, teatro, biblioteca, chiesa, museo, centro storico, circolo, parco, palazzo, castello`,
 	`kirke, ~kirken|, bibliotek, kulturhus, ~huset|, kerk, ~gården|, igreja, praça, auditório, 会館, ホール`)
 
+// listWords are headings of lists of events.
+var listWords = phrases(
+	`event|, events|, calendar, what s on, what s happening, programme|, agenda|, upcoming, meeting, shows|, gigs|,
+			concerts|, tour dates, diary, performances, screenings, classes|, workshops`,
+	`veranstaltung, termine|, kalender|, spielplan, programm|, konzerte|, führungen`,
+	`événement, évènement, programmation, calendrier, manifestations, sorties|, spectacles|, concerts`,
+	`eventos|, agenda|, calendario|, programación, actividades|, conciertos, eventi|, programma|, appuntamenti,
+			evenement, kalender|, arrangement, begivenheder, evenemang, eventos|, agenda cultural, イベント, 催し`)
+
 // inviting are words that invite people, or are about prices.
 var inviting = phrases(
 	`join us, save the date, mark your calendar, come along, see you there, doors, free entry, free admission,

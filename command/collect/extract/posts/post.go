@@ -39,6 +39,8 @@ type Post struct {
 	Zone string
 	// Organizer is the author.
 	Organizer *happening.Organizer
+	// About are words around the text, such as the heading of the list that it is in. Optional.
+	About string
 	// Images and Links are absolute addresses.
 	Images, Links []string
 	// Where is the platform's own data about the place.

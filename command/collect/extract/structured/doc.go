@@ -86,6 +86,9 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		sanitised: map[string]string{},
 	}
 	found := m.candidates(events)
+	if len(events) == 0 {
+		found = m.lists()
+	}
 	return candidate.Page{
 		URL:         p.URL,
 		Canonical:   d.canonical,

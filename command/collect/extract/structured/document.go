@@ -184,7 +184,7 @@ func (d *document) mark(n *html.Node) {
 			d.hasMicroformats = d.hasMicroformats || strings.Contains(a.Val, "h-event") || strings.Contains(a.Val, "vevent")
 		}
 	}
-	if scope && !prop {
+	if scope && (!prop || d.budget.Work(30) && scopeWithin(n, nil) == nil) {
 		d.scopes = append(d.scopes, n)
 	}
 }

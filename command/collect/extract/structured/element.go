@@ -100,7 +100,7 @@ var blocks = map[atom.Atom]bool{
 // shown returns the visible text of an element, up to a number of bytes.
 func (g *graph) shown(n *html.Node, limit int) string {
 	var b strings.Builder
-	g.show(&b, n, limit)
+	g.show(&b, n, nil, limit)
 	text := b.String()
 	if !g.budget.Memory(len(text)) {
 		return ""
@@ -108,18 +108,20 @@ func (g *graph) shown(n *html.Node, limit int) string {
 	return strings.TrimSpace(text)
 }
 
-func (g *graph) show(b *strings.Builder, n *html.Node, limit int) {
+// show appends the visible text of an element without another one in it. Optional.
+func (g *graph) show(b *strings.Builder, n, without *html.Node, limit int) {
 	for c := n.FirstChild; c != nil && b.Len() < limit && g.budget.Work(1); c = c.NextSibling {
 		switch {
+		case c == without:
 		case c.Type == html.TextNode:
 			b.WriteString(cut(c.Data, limit-b.Len()))
 		case c.DataAtom == atom.Script, c.DataAtom == atom.Style, c.DataAtom == atom.Template:
 		case blocks[c.DataAtom]:
 			b.WriteByte('\n')
-			g.show(b, c, limit)
+			g.show(b, c, without, limit)
 			b.WriteByte('\n')
 		default:
-			g.show(b, c, limit)
+			g.show(b, c, without, limit)
 		}
 	}
 }

@@ -224,7 +224,7 @@ func (g *graph) heading(n *html.Node) *html.Node {
 
 var headings = map[atom.Atom]bool{atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true}
 
-// scopeWithin returns the item around an element within another element, or that element.
+// scopeWithin returns the item around an element within another element, or that element. Optional.
 func scopeWithin(c, n *html.Node) *html.Node {
 	for c = c.Parent; c != n && c != nil && !hasAttr(c, "itemscope"); {
 		c = c.Parent

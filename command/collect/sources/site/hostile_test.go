@@ -239,6 +239,16 @@ var hostile = map[string]struct {
 	"classes": {20_000, func(n int) string {
 		return `<div class="h-event ` + times(n, "p-x%d ") + `">` + times(n, `<i class="p-name">%d</i>`)
 	}},
+	"rows of a list": {100_000, func(n int) string {
+		return "<h1>Events</h1>" + times(n, `<p>5 December 2026 <a href="/%d">x</a>`)
+	}},
+	"lists in lists": {30_000, func(n int) string {
+		return "<h1>Events</h1>" + strings.Repeat(times(min(n, 3), `<p>5 December 2026 <a href="/%d">x</a></p><div>`), 160) +
+			times(n, "<p>5 December 2026, 8pm</p>")
+	}},
+	"rows of many dates": {1000, func(n int) string {
+		return "<h1>Events</h1>" + times(n, `<p><a href="/%d">x</a>`+strings.Repeat("5 December 2026, 8pm ", 100)+"</p>")
+	}},
 	"links in links": {200_000, func(n int) string { return strings.Repeat("<a><p>", n) }},
 	"selects":        {200_000, func(n int) string { return strings.Repeat("<select><option><table>", n) }},
 	"templates":      {200_000, func(n int) string { return strings.Repeat("<template><p>", n) }},

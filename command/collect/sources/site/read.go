@@ -163,7 +163,7 @@ func readRoot(
 	b *budget.Budget, root *html.Node, page *fetch.Page, source collect.Source, window timing.Window,
 ) (content, error) {
 	t := content{empty: collect.Note{Code: collect.NoteNoEvents,
-		Text: "the page holds no dated event in its structured data"}}
+		Text: "the page holds no dated event in its structured data, and no list of events"}}
 	t.page, t.found, t.notes = structured.Candidates(b, structured.Page{
 		URL:      page.URL,
 		Root:     root,
@@ -215,7 +215,7 @@ func (t *content) linkCalendars(root *html.Node, source collect.Source) {
 	own := source.Type == Type && t.page.Source
 	all, more := linkedCalendars(root, t.page, !own)
 	t.calendars = slices.DeleteFunc(all, func(l linked) bool {
-		return l.guessed && !own && (t.page.Source || len(t.found) > 0)
+		return l.guessed && !own && (t.page.Source || candidate.HasMarkup(t.found))
 	})
 	if more && own {
 		t.notes.Add(collect.NoteLeftOut, "the page links more than %d calendars, of which the first are read: a source "+

@@ -55,7 +55,7 @@ func Within(pages Pages, window timing.Window) *Collector {
 }
 
 // reading is the version of the readers of pages. A higher one reads unchanged pages again.
-const reading = 6
+const reading = 7
 
 // Roles of pages besides the first one of a walk.
 const (

@@ -1,0 +1,171 @@
+package structured
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/posts"
+	"carillon/command/collect/identity"
+)
+
+const (
+	// minRows is the minimum number of alike elements of a list without markup.
+	minRows = 3
+	// maxListNodes, maxRows and maxRow limit the work for the lists of a page: nodes, rows, and bytes of a row.
+	maxListNodes = 100_000
+	maxRows      = 500
+	maxRow       = 2000
+)
+
+// rowElements are the elements that may be rows of a list.
+var rowElements = map[atom.Atom]bool{
+	atom.Li: true, atom.Tr: true, atom.Article: true, atom.Div: true, atom.Section: true, atom.P: true, atom.A: true,
+}
+
+// aroundText are the elements around the text of a page.
+var aroundText = map[atom.Atom]bool{
+	atom.Nav: true, atom.Footer: true, atom.Aside: true, atom.Head: true, atom.Script: true, atom.Style: true,
+	atom.Template: true, atom.Noscript: true, atom.Select: true, atom.Svg: true,
+}
+
+// list is a group of alike elements with a common parent, and the heading before it.
+type list struct {
+	rows    []*html.Node
+	heading *html.Node
+}
+
+// lists returns the events of lists and tables without any markup. Its evidence is the lowest.
+func (m *mapper) lists() (found []*candidate.Candidate) {
+	f := &listFinder{left: maxListNodes}
+	f.walk(m.page.Root)
+	left := maxRows
+	taken := map[*html.Node]bool{}
+	for _, l := range f.lists {
+		if left -= len(l.rows); left < 0 || m.budget.Err() != nil {
+			break
+		}
+		if slices.ContainsFunc(l.rows, func(row *html.Node) bool { return taken[row] }) {
+			continue // a list is in it
+		}
+		events := m.listed(l)
+		if len(events) == 0 {
+			continue
+		}
+		found = append(found, events...)
+		for at := l.rows[0].Parent; at != nil; at = at.Parent {
+			taken[at] = true
+		}
+	}
+	return found
+}
+
+// listFinder finds the lists of a page, the inner ones first.
+type listFinder struct {
+	left    int
+	heading *html.Node
+	lists   []list
+}
+
+// walk reports whether a node has a digit in its text.
+func (f *listFinder) walk(n *html.Node) (digit bool) {
+	if f.left--; f.left < 0 || aroundText[n.DataAtom] {
+		return false
+	}
+	if n.Type == html.TextNode {
+		return strings.ContainsAny(n.Data, "0123456789")
+	}
+	before := f.heading
+	if headings[n.DataAtom] {
+		f.heading = n
+	}
+	var rows []*html.Node
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if !f.walk(c) {
+			continue
+		}
+		digit = true
+		if rowElements[c.DataAtom] {
+			rows = append(rows, c)
+		}
+	}
+	if len(rows) < minRows {
+		return digit
+	}
+	kinds := map[atom.Atom]int{}
+	for _, row := range rows {
+		kinds[row.DataAtom]++
+	}
+	for kind, n := range kinds {
+		if n >= minRows {
+			alike := slices.DeleteFunc(slices.Clone(rows), func(row *html.Node) bool { return row.DataAtom != kind })
+			f.lists = append(f.lists, list{alike, before})
+		}
+	}
+	return digit
+}
+
+// listed returns the events of a list whose rows have one date each: at least one ahead of the visit, and with dates
+// without a year all in order, so that archives are none.
+func (m *mapper) listed(l list) (found []*candidate.Candidate) {
+	about := m.words(l.heading)
+	if offSubject.MatchString(about) && !posts.IsList(about) {
+		return nil
+	}
+	about = strings.Join(append([]string{about, m.pageTitle}, m.headings...), " ")
+	column := m.titleColumn(l.rows[0])
+	shown := map[string]int{}
+	dated, sure, years, rising := 0, false, true, true
+	last := m.visit()
+	for _, n := range l.rows {
+		r, ok := m.row(n, column)
+		if !ok {
+			continue
+		}
+		c, other := m.rowEvent(r, about)
+		if c != nil || other {
+			dated++
+		}
+		if c == nil {
+			continue
+		}
+		start := c.Holdings[0].When.Start.Wall
+		rising = rising && !start.Before(last)
+		last = start
+		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
+		sure = sure || !start.Before(m.visit().AddDate(0, 1, 0))
+		for _, u := range c.Addresses {
+			shown[u.String()]++
+		}
+		found = append(found, c)
+	}
+	if dated < minRows || !sure || !years && (!rising || 2*len(found) < dated) {
+		return nil
+	}
+	for _, c := range found {
+		if len(c.Addresses) > 0 && shown[c.Addresses[0].String()] > 1 { // no page of one event
+			c.Links, c.Addresses = []string{identity.Clean(c.Addresses[0])}, nil
+		}
+	}
+	return found
+}
+
+// visit returns the beginning of the month of the visit.
+func (m *mapper) visit() time.Time { return m.page.Window.From.AddDate(0, 1, 0) }
+
+// offSubject matches the headings of lists of other things.
+var offSubject = regexp.MustCompile(`(?i)\b(?:news|blog|press|archives?|jobs?|careers?|vacanc|tenders?|bids?|` +
+	`members?|documents?)\b`)
+
+// words returns the words of an element, "" for none.
+func (m *mapper) words(n *html.Node) string {
+	if n == nil {
+		return ""
+	}
+	return m.graph.line(m.graph.shown(n, maxHeading))
+}

@@ -1,0 +1,189 @@
+package structured
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"carillon/command/collect"
+	"carillon/command/collect/extract/candidate"
+	"carillon/command/collect/extract/posts"
+)
+
+// row is an element of a list with its title, the link of that, and the text besides.
+type row struct {
+	node, title, link *html.Node
+	name, text        string
+}
+
+// empty matches the labels of links that are no titles.
+//
+//nolint:misspell // words of other languages
+var empty = regexp.MustCompile(`(?i)^\W*(?:(?:read|learn|see|view|show|click|find out|full|event|meeting|` +
+	`more)\b.{0,12}\b(?:more|details?|info(?:rmation)?|event|here|page|description|agenda|minutes|packet|` +
+	`video|calendar)|more|details?|info(?:rmation|s)?|here|link|website|agendas?|(?:final|draft|amended|` +
+	`approved|summary|meeting|special)? ?(?:agenda|minutes)(?: packet)?|packet|notice|documents?|materials?|` +
+	`attachments?|presentation|audio|.*video.*|watch.*|listen.*|recording.*|live(?: ?stream)?|.*\bnotice|` +
+	`open .*|zoom.*|webex.*|join.*|map|directions?|register.*|registration.*|sign up.*|rsvp|(?:buy|get|` +
+	`book)? ?tickets?|book(?: now)?|add to.*|download.*|pdf|share|i?cal(?:endar)?|google.*|outlook.*|edit|` +
+	`cancell?ed|mehr.*|weiterlesen|weitere .*|zur veranstaltung|anmeld.*|karten|tickets .*|en savoir.*|` +
+	`lire la suite|plus d.*|réserv.*|inscription.*|billetterie|más.*|leer más|ver más|entradas|scopri.*|` +
+	`leggi.*|dettagli|prenota.*|lees meer|meer.*|läs mer|læs mere|les mer|saiba mais|詳細.*|もっと.*)\W*$`)
+
+// document matches addresses of files.
+var documentFile = regexp.MustCompile(`(?i)\.(?:pdf|docx?|xlsx?|pptx?|odt|ics|jpe?g|png|gif|webp|mp[34]|zip)$`)
+
+// titleHead matches the heading of the column of a table that has the titles.
+var titleHead = regexp.MustCompile(`(?i)^\W*(?:(?:name of )?(?:the )?(?:event|meeting|title|name|what|class|` +
+	`course|activity|show|performance|film|concert|board|committee|body)(?: ?/ ?\w+)?(?:s|es)?(?: (?:name|` +
+	`title|type|description))?|veranstaltung|titel|bezeichnung|thema|was|événement|évènement|titre|quoi|` +
+	`manifestation|evento|título|titolo|qué|cosa|evenement|wat|arrangement|evenemang|hvad|hva|vad)\W*$`)
+
+// titleColumn returns the number of the column of titles in the table of a row, from 1; 0 if none is named so.
+func (m *mapper) titleColumn(n *html.Node) int {
+	if n.DataAtom != atom.Tr {
+		return 0
+	}
+	for table := n.Parent; table != nil; table = table.Parent {
+		if table.DataAtom != atom.Table {
+			continue
+		}
+		for head := range table.Descendants() {
+			if !m.budget.Work(1) {
+				break
+			}
+			if head.DataAtom == atom.Tr {
+				return m.column(head)
+			}
+		}
+		break
+	}
+	return 0
+}
+
+// column returns the number of the cell with a titleHead.
+func (m *mapper) column(row *html.Node) int {
+	i := 0
+	for c := range row.ChildNodes() {
+		if c.DataAtom != atom.Th && c.DataAtom != atom.Td {
+			continue
+		}
+		if i++; titleHead.MatchString(m.graph.shown(c, maxDate)) {
+			return i
+		}
+	}
+	return 0
+}
+
+// cell returns a cell of a row, counted from 1; nil if there is none.
+func cell(row *html.Node, number int) *html.Node {
+	for c := range row.ChildNodes() {
+		if c.DataAtom == atom.Th || c.DataAtom == atom.Td {
+			if number--; number == 0 {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// row reads an element of a list; ok is false if it has no title.
+func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
+	r = row{node: n}
+	var first, more *html.Node
+	hrefs := map[string]bool{}
+	left := maxNear
+	look := func(a *html.Node) {
+		u := m.resolve(cut(attr(a, "href"), maxName))
+		label := m.words(a)
+		switch {
+		case u == nil || documentFile.MatchString(u.Path):
+		case label == "" || empty.MatchString(label):
+			more = cmp.Or(more, a)
+		case !hrefs[u.String()]:
+			hrefs[u.String()] = true
+			first = cmp.Or(first, a)
+		}
+	}
+	if n.DataAtom == atom.A {
+		look(n)
+	}
+	for c := range n.Descendants() {
+		if left--; left == 0 || !m.budget.Work(1) {
+			return r, false
+		}
+		if c.DataAtom == atom.A {
+			look(c)
+		}
+	}
+	r.title, r.link = cmp.Or(cell(n, column), m.graph.heading(n)), cmp.Or(first, more)
+	if r.title == nil {
+		if r.title = first; len(hrefs) != 1 {
+			return r, false
+		}
+	}
+	r.name = m.words(r.title)
+	r.text = m.graph.besides(n, r.title)
+	return r, r.name != "" && strings.ContainsAny(r.name+r.text, "0123456789")
+}
+
+// besides returns the text of an element without another one in it.
+func (g *graph) besides(n, without *html.Node) string {
+	if n == without {
+		return ""
+	}
+	var b strings.Builder
+	g.show(&b, n, without, maxRow)
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+}
+
+// rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
+func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over bool) {
+	post := posts.Post{
+		Text:      r.name + "\n" + r.text,
+		Field:     "text",
+		CreatedAt: m.visit(),
+		Zone:      m.page.Timezone,
+		About:     about,
+	}
+	found, passed := posts.Read(m.budget, post)
+	if len(found) == 0 && len(passed) == 0 { // a date of several elements
+		post.Text = r.name + "\n" + strings.ReplaceAll(r.text, "\n", " ")
+		found, passed = posts.Read(m.budget, post)
+	}
+	if len(found) != 1 {
+		return nil, len(passed) > 0
+	}
+	c = found[0]
+	c.Syntax, c.Description, c.PublishedAt = collect.List, "", nil
+	titled := false
+	c.Origins = slices.DeleteFunc(c.Origins, func(o collect.Origin) bool {
+		titled = titled || o.Field == collect.FieldTitle && o.Element == "line 1"
+		return o.Field != collect.FieldStart && o.Field != collect.FieldLocation && o.Field != collect.FieldOnline
+	})
+	if !titled || len(c.Holdings) != 1 {
+		return nil, true
+	}
+	for i := range c.Origins {
+		c.Origins[i].Syntax, c.Origins[i].Element = collect.List, elementPath(r.node)
+	}
+	if !strings.ContainsAny(r.name, "0123456789") {
+		c.Title = r.name
+	}
+	c.Says(collect.FieldTitle, r.title.Data, elementPath(r.title), c.Title)
+	if r.link != nil {
+		if u := m.resolve(attr(r.link, "href")); u != nil {
+			c.Addresses = append(c.Addresses, u)
+			c.Says(collect.FieldURL, "a.href", elementPath(r.link), u.String())
+		}
+	}
+	return c, false
+}
