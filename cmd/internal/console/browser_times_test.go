@@ -20,7 +20,8 @@ import (
 
 const rightKey = 39
 
-// TestTimesInBrowser: times are of the visitor's zone, with UTC in their title, also after a refresh.
+// TestTimesInBrowser: all times of a page are of the visitor's zone, with UTC in their title, also after a refresh, in
+// sentences and in fields, whose values are sent as UTC.
 func TestTimesInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
@@ -35,15 +36,28 @@ func TestTimesInBrowser(t *testing.T) {
 	const shifted = `[...document.querySelectorAll("time[data-local]")].every((time) =>
 		(Date.parse(time.textContent + " UTC") - Date.parse(time.title)) / 60000 === 345)`
 	b.until(t, "times are of the zone", `document.querySelectorAll("time[data-local]").length > 0 && `+shifted)
-	b.shows(t, "the footer", "Asia/Kat")
+	b.shows(t, "the footer", "Asia/Kat", "UTC+5:45")
 	w.publish(t, "concert/2")
 	b.until(t, "after a refresh too", `document.querySelectorAll("time[data-local]").length > 1 && `+shifted)
 	b.until(t, "ages are beside them", `document.querySelectorAll("time[data-ago]").length > 1 &&
 		[...document.querySelectorAll("time[data-ago]")].every((time) => /now|ago$/.test(time.textContent))`)
+	w.signIn(t, w.key).post(t, "/console/destinations/"+id.String()+"/rotate").expect(t, 200)
+	for _, page := range []string{"/console/destinations/" + id.String(), "/console/"} {
+		b.open(t, page)
+		if left := ask[[]string](t, b, `[...document.querySelectorAll("main, main svg title")].flatMap((e) =>
+			(e.matches("main") ? e.innerText : e.textContent).match(/[^\n]*\d\d:\d\d(:\d\d)? UTC[^\n]*/g) ?? [])`); len(left) > 0 {
+			t.Errorf("%s has times of two zones: %q", page, left)
+		}
+	}
+	b.open(t, "/console/deliveries?since=2026-11-28T20:00")
+	b.until(t, "a field is of the zone", `document.getElementById("since").value.startsWith("2026-11-29T01:45")`)
+	b.leave(t, "Filter")
+	b.until(t, "and is sent as UTC", `location.search.includes("since=2026-11-28T20%3A00")`)
 	b.quiet(t, "times")
 }
 
-// TestSliderInBrowser: keys move the slider without a request; Enter loads the moment, at an absolute address.
+// TestSliderInBrowser: keys move the slider without a request, and a field shows its moment; Enter loads it, at an
+// absolute address. A moment can be typed.
 func TestSliderInBrowser(t *testing.T) {
 	t.Parallel()
 	needsBrowser(t)
@@ -56,13 +70,21 @@ func TestSliderInBrowser(t *testing.T) {
 	b.press(t, "ArrowRight", rightKey, 3)
 	if !ask[bool](t, b, `document.documentElement.dataset.here === "yes" &&
 		document.getElementById("moment").value === "3" &&
-		document.getElementById("moment").getAttribute("aria-valuetext").includes("GMT")`) {
+		/^\d+ \w+ \d{4}, [\d:]{8}$/.test(document.getElementById("moment").getAttribute("aria-valuetext")) &&
+		Math.abs(new Date(document.getElementById("at").value) - Date.now()) < 600000`) {
 		t.Error("keys don't move the slider, or load the page")
 	}
 	b.press(t, "Enter", enterKey, 1)
 	b.until(t, "the moment is loaded", `location.search.startsWith("?at=20") && location.search.endsWith("Z") &&
 		document.body.innerText.includes("As it was at")`)
 	b.shows(t, "in the past", "Everything below is as of now.")
+	ask[bool](t, b, `(() => { const at = document.getElementById("at"); at.value = "2020-02-03T04:05";
+		return at.dispatchEvent(new Event("input")); })()`)
+	b.leave(t, "Show")
+	b.shows(t, "before it was created", "It did not exist yet.")
+	if at := ask[string](t, b, "location.search"); at != "?at=2020-02-03T04:05:00.000Z" {
+		t.Errorf("a typed moment is loaded as %s", at)
+	}
 	b.quiet(t, "slider")
 }
 

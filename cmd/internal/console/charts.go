@@ -27,14 +27,13 @@ type chartRange struct {
 	length      time.Duration
 	slot        time.Duration // of one point
 	minutes     int           // of the rows it is drawn from
-	format      string        // of a point's time
 }
 
 var chartRanges = []chartRange{
-	{"hour", "1 hour", time.Hour, 5 * time.Minute, 5, "15:04"},
-	{"day", "24 hours", 24 * time.Hour, time.Hour, 60, "2 Jan, 15:04"},
-	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour, 60, "2 Jan, 15:04"},
-	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour, 60, "2 Jan"},
+	{"hour", "1 hour", time.Hour, 5 * time.Minute, 5},
+	{"day", "24 hours", 24 * time.Hour, time.Hour, 60},
+	{"week", "7 days", 7 * 24 * time.Hour, 6 * time.Hour, 60},
+	{"month", "30 days", 30 * 24 * time.Hour, 24 * time.Hour, 60},
 }
 
 // answering is how destinations have answered: figures for each chartRange, and a chart of one.
@@ -59,7 +58,7 @@ type chart struct {
 	Words string // of the duration
 	// Title describes the chart for screen readers.
 	Title      string
-	From, To   string
+	From, To   time.Time
 	Lines      []line
 	Ticks      []tick
 	Bars       []bar
@@ -191,8 +190,8 @@ func draw(r chartRange, rows []query.Answers, now time.Time) chart {
 		Top:    chartHeight,
 		Bottom: barsHeight,
 		Empty:  succeeded+failed == 0,
-		From:   from.Format(r.format),
-		To:     now.UTC().Format(r.format),
+		From:   from,
+		To:     now,
 		Title: fmt.Sprintf("Over %s, %d attempts, of which %s succeeded; half took at most %s, 95 of 100 at most %s, 99 of "+
 			"100 at most %s",
 			r.Words, succeeded+failed, percent(succeeded, succeeded+failed), took(0.5, rows), took(0.95, rows),
@@ -261,7 +260,7 @@ func (c *chart) bars(points [][]query.Answers, r chartRange, from time.Time) {
 			continue
 		}
 		c.Bars = append(c.Bars, column(i*c.Width/len(points)+width/8, width*3/4, c.Bottom, succeeded, failed, c.Most,
-			from.Add(time.Duration(i)*r.slot).Format(r.format)))
+			when(from.Add(time.Duration(i)*r.slot))))
 	}
 }
 

@@ -100,7 +100,7 @@ func TestDestinationLifecycle(t *testing.T) {
 	}
 	b.get(t, path+"?moment=0").expect(t, 200, "As it was at")
 	b.get(t, path+"/edit").expect(t, 404, "Not found")
-	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be an ISO 8601 time")
+	b.get(t, path+"?at=yesterday").expect(t, 400, "At must be a date and time")
 }
 
 // TestTheme: a theme sets a name, a logo and colors, also before the sign-in.

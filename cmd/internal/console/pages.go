@@ -66,9 +66,9 @@ var functions = template.FuncMap{
 	"iso": iso, "ago": ago, "short": short, "words": words[string], "dict": dict,
 	"status": statusWord, "notices": noticesTo,
 	"percent": percent, "bytes": size, "every": every, "seconds": seconds, "behind": behind, "ended": ended, "cut": cut,
-	"host": host, "add": add, "upper": upperFirst, "label": labelOf, "reason": reasonWords,
+	"host": host, "add": add, "upper": upperFirst, "label": labelOf,
 	"hint":   func(input string) string { return hints[input] },
-	"number": number, "count": count, "since": sinceThen, "took": milliseconds,
+	"number": number, "count": count, "plural": plural, "failure": failureWords, "since": sinceThen, "took": milliseconds,
 	"ofOperators": func(organization uuid.UUID) bool { return organization == destination.Operators },
 }
 
@@ -149,7 +149,8 @@ func revealed(s, format string, replaced func(rune) bool) string {
 	return b.String()
 }
 
-const whenFormat = "2 Jan 2006, 15:04:05"
+// whenFormat is how times stand in texts: the script finds them by it, and shows them in the zone of the visitor.
+const whenFormat = "2 Jan 2006, 15:04:05 UTC"
 
 func when(at any) string {
 	switch at := at.(type) {
@@ -241,8 +242,13 @@ func words[S ~string](list []S) string {
 	return strings.Join(wire.ListOf(list, func(word S) string { return string(word) }), ", ")
 }
 
-// reasonWords returns the reason of a failure in words.
-func reasonWords(reason string) string { return delivery.Failure(reason).Words() }
+// failureWords says why an attempt failed, in the same words on every page.
+func failureWords(a query.Attempt) string {
+	if a.ErrorMessage != nil && *a.ErrorMessage != "" {
+		return text(*a.ErrorMessage)
+	}
+	return delivery.Failure(*a.FailureReason).Words()
+}
 
 // statusWord returns a status in words.
 func statusWord(status any) string { return strings.ReplaceAll(fmt.Sprint(status), "_", "-") }
@@ -290,10 +296,19 @@ func number(n any) string {
 
 // count formats a number of things.
 func count(n int, thing string) string {
-	if n != 1 {
-		thing = strings.TrimSuffix(thing, "y") + map[bool]string{true: "ies", false: "s"}[strings.HasSuffix(thing, "y")]
+	many := thing + "s"
+	if stem, is := strings.CutSuffix(thing, "y"); is {
+		many = stem + "ies"
 	}
-	return number(n) + " " + thing
+	return number(n) + " " + plural(n, thing, many)
+}
+
+// plural returns the words for one thing, or those for another number of things.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 // sinceThen is ago for a time or a *time.Time.

@@ -15,7 +15,7 @@ var presetPeriods = []struct {
 	since      func(now time.Time) time.Time
 }{
 	{"hour", "the last hour", func(now time.Time) time.Time { return now.Add(-time.Hour) }},
-	{"today", "today", func(now time.Time) time.Time { return now.Truncate(24 * time.Hour) }},
+	{"day", "24 hours", func(now time.Time) time.Time { return now.AddDate(0, 0, -1) }},
 	{"week", "7 days", func(now time.Time) time.Time { return now.AddDate(0, 0, -7) }},
 }
 

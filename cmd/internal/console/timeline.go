@@ -30,6 +30,7 @@ type timeLine struct {
 	State       *query.AuditState
 	Now         *query.AuditState
 	Step        int // of the slider
+	Presets     []preset
 	Statuses    []span
 	Secrets     []secretLane
 	Marks       []mark
@@ -79,8 +80,8 @@ func newTimeLine(history []query.AuditEntry, asked url.Values, now time.Time) (t
 	var err error
 	switch at, step := asked.Get("at"), asked.Get("moment"); {
 	case at != "":
-		if t.At, err = wire.ParseTime(at); err != nil {
-			return t, wire.Fail(wire.BadQuery, "at", "must be an ISO 8601 time, such as 2026-11-21T12:00:00Z")
+		if t.At, err = readTime("at", at); err != nil {
+			return t, err
 		}
 		t.Past = t.At.Before(now)
 	case step != "":
@@ -99,6 +100,14 @@ func newTimeLine(history []query.AuditEntry, asked url.Values, now time.Time) (t
 	t.State, t.Now = query.AuditStateAt(history, t.At), query.AuditStateNow(history, now)
 	if !t.Past {
 		t.State = t.Now
+	}
+	for _, p := range []struct {
+		name string
+		ago  time.Duration
+	}{{"an hour ago", time.Hour}, {"a day ago", 24 * time.Hour}, {"a week ago", 7 * 24 * time.Hour}} {
+		if then := now.Add(-p.ago); then.After(t.From) {
+			t.Presets = append(t.Presets, preset{p.name, "?" + url.Values{"at": {iso(then.Truncate(time.Second))}}.Encode()})
+		}
 	}
 	t.Step = sliderSteps * t.x(t.At) / lineWidth
 	t.draw(history)

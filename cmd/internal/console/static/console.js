@@ -5,6 +5,9 @@
 const zone = new Intl.DateTimeFormat("en-GB", {
   day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
 });
+const place = zone.resolvedOptions().timeZone;
+const stamp = /\d+ \w{3} \d{4}, \d\d:\d\d:\d\d UTC/g; // a time in a text
+const typable = (at) => new Date(at - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19); // as fields have it
 const length = (s) => {
   if (s < 120) return `${Math.floor(s)} s`;
   if (s < 7200) return `${Math.floor(s / 60)} min`;
@@ -17,6 +20,9 @@ const ago = (at) => {
 };
 const local = (page) => {
   for (const time of page.querySelectorAll("time[data-local]")) time.textContent = zone.format(new Date(time.dateTime));
+  for (const part of page.querySelectorAll("[data-times], [data-times] title"))
+    for (const text of part.childNodes)
+      if (text.nodeType === Node.TEXT_NODE) text.data = text.data.replace(stamp, (utc) => zone.format(new Date(utc.replace(",", ""))));
   for (const time of page.querySelectorAll("time[data-ago]")) time.textContent = ago(Date.parse(time.dateTime));
   for (const cell of page.querySelectorAll(".wide tbody td:not([colspan], [data-label])")) { // for cards
     const label = cell.closest("table").tHead?.rows[0]?.cells[cell.cellIndex]?.textContent.trim();
@@ -25,24 +31,47 @@ const local = (page) => {
 };
 local(document);
 setInterval(() => document.hidden || local(document), 10_000);
-for (const footer of zone.resolvedOptions().timeZone === "UTC" ? [] : document.querySelectorAll("[data-zone]"))
-  footer.textContent = `Times are of ${zone.resolvedOptions().timeZone}; point at one for UTC. Filters and charts are UTC, events of feeds in their own zone.`;
+if (place !== "UTC") {
+  const parts = new Intl.DateTimeFormat("en-GB", { timeZoneName: "shortOffset" }).formatToParts();
+  const offset = parts.find((part) => part.type === "timeZoneName").value.replace("GMT", "UTC");
+  const named = place.startsWith("Etc/") ? offset : `${place} (${offset})`;
+  for (const footer of document.querySelectorAll("[data-zone]"))
+    footer.textContent = `Times are of ${named}; point at one for UTC. Events of feeds have their own zone.`;
+  for (const mark of document.querySelectorAll("[data-utc]")) mark.hidden = true;
+  for (const field of document.querySelectorAll(".filter input[type=datetime-local]")) {
+    if (field.value) field.value = typable(new Date(`${field.value}Z`));
+    field.form.addEventListener("formdata", ({ formData }) => {
+      if (field.value) formData.set(field.name, new Date(field.value).toISOString().slice(0, 19));
+    });
+  }
+}
 
-// The slider of a time line loads its moment when it is released, or with Enter. Its address is absolute.
+// The slider of a time line shows its moment in the field beside it, and loads it when it is released, or with Enter. A
+// moment can be typed as well. Its address is absolute.
 for (const slider of document.querySelectorAll(".slider input[type=range]")) {
   const { from, until } = slider.form.dataset;
   const at = () => new Date(Date.parse(from) + ((Date.parse(until) - Date.parse(from)) * slider.value) / slider.max);
+  const field = slider.form.elements.at;
+  let typed = false;
+  const show = () => {
+    typed = false;
+    field.value = typable(at());
+    slider.setAttribute("aria-valuetext", zone.format(at()));
+  };
   const go = (event) => {
     event?.preventDefault();
-    location.href = slider.form.action + (slider.value === slider.max ? "" : "?at=" + at().toISOString());
+    const now = typed ? !field.value : slider.value === slider.max;
+    location.href = slider.form.action + (now ? "" : "?at=" + (typed ? new Date(field.value) : at()).toISOString());
   };
+  show();
+  field.addEventListener("input", () => (typed = true));
   let keyed = false;
   slider.addEventListener("pointerdown", () => (keyed = false));
   slider.addEventListener("keydown", (event) => {
     keyed = true;
     if (event.key === "Enter") go(event);
   });
-  slider.addEventListener("input", () => slider.setAttribute("aria-valuetext", at().toUTCString()));
+  slider.addEventListener("input", show);
   slider.addEventListener("change", () => keyed || go());
   slider.form.addEventListener("submit", go);
 }
