@@ -137,14 +137,6 @@ func (q *Queries) AuditEntries(ctx context.Context, destination uuid.UUID, from 
 	}, each)
 }
 
-// Activity lists the latest changes of an organization's destinations since a time, newest first.
-func (q *Queries) Activity(ctx context.Context, organization uuid.UUID, since time.Time,
-	limit int) ([]AuditEntry, error) {
-	return q.auditRows(ctx, "activity", "entries", "organization = $1 AND at >= $2 "+
-		"ORDER BY at DESC, commit_position DESC, prepare_position DESC, revision DESC LIMIT $3",
-		organization, since, limit)
-}
-
 // Disclosures lists the latest disclosures of a destination's secrets, address or headers, newest first.
 func (q *Queries) Disclosures(ctx context.Context, destination uuid.UUID, most int) ([]AuditEntry, error) {
 	return q.auditRows(ctx, "disclosures", "disclosures", "destination = $1 ORDER BY commit_position DESC, "+

@@ -187,13 +187,6 @@ func (q *Queries) addSecrets(ctx context.Context, destinations []Destination, no
 	return err
 }
 
-// DestinationNames returns the names of some destinations of an organization, by id.
-func (q *Queries) DestinationNames(ctx context.Context, organization uuid.UUID,
-	ids []uuid.UUID) (map[uuid.UUID]string, error) {
-	return mapped[uuid.UUID, string](ctx, q.Pool, "names of destinations",
-		"SELECT id, name FROM destinations.destinations WHERE organization = $1 AND id = ANY($2)", organization, ids)
-}
-
 // PlainAddress is an unsealed address of a destination.
 type PlainAddress struct {
 	Destination uuid.UUID

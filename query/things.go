@@ -41,6 +41,7 @@ func (e RecordEntry) Cursor() RecordCursor { return RecordCursor{e.Commit, e.Pre
 // EntryFilter selects entries of the record. Zero fields don't restrict.
 type EntryFilter struct {
 	Kind         string    // with Thing: the thing that entries are about; alone: the kind of what was changed
+	Kinds        []string  // of what was changed
 	Thing        string    // Optional. Needs Kind
 	Organization uuid.UUID // whose entries
 	Actor        string
@@ -60,6 +61,9 @@ func (q *Queries) RecordEntries(ctx context.Context, f EntryFilter) ([]RecordEnt
 	}
 	if f.Kind != "" {
 		where += " AND kind = " + args.add(f.Kind)
+	}
+	if len(f.Kinds) > 0 {
+		where += " AND kind = ANY(" + args.add(f.Kinds) + ")"
 	}
 	if f.Thing != "" {
 		where += " AND thing = " + args.add(f.Thing)

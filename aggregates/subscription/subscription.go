@@ -7,7 +7,9 @@
 package subscription
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,6 +73,26 @@ type Answered struct {
 	ScopeKind  string   `json:"scopeKind"`
 	FeedType   *string  `json:"feedType"`
 	Feeds      []Pin    `json:"feeds"`
+}
+
+// Words returns the events in words, after "to": everything; news.*, event.item.added of all event feeds.
+func (d Settings) Words() string { return d.Answered().Words() }
+
+// Words returns the events in words, as those of Settings.
+func (d Answered) Words() string {
+	text := strings.Join(d.EventTypes, ", ")
+	if text == "*" {
+		text = "everything"
+	}
+	switch {
+	case d.FeedType != nil:
+		return text + " of all " + *d.FeedType + " feeds"
+	case len(d.Feeds) == 1:
+		return text + " of 1 feed"
+	case len(d.Feeds) > 0:
+		return fmt.Sprintf("%s of %d feeds", text, len(d.Feeds))
+	}
+	return text
 }
 
 // Answered returns the settings as answers have them.

@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"carillon/cmd/internal/adminclient"
+	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 	"carillon/query"
 )
@@ -73,7 +75,7 @@ func recordRows(w io.Writer, entries []query.RecordEntry) {
 		actor = min(max(actor, utf8.RuneCountInString(e.Actor)), maxActor)
 	}
 	for _, e := range entries {
-		text := audit.Describe(e, zoneOf(w))
+		text := audit.Describe(e, audit.Thing(e), func(at time.Time) string { return instant.Shown(at, zoneOf(w)) })
 		if e.Reason != nil && !strings.Contains(text, *e.Reason) {
 			text += "; reason: " + *e.Reason
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"carillon/eventstore/instant"
+	"carillon/aggregates/subscription"
 	"carillon/query"
 )
 
@@ -42,7 +42,7 @@ var sentences = map[string]string{
 	"destination.deleted":         "deleted {thing}",
 	"disclosure.shown":            "was shown {shown} of {thing}[: {shownSecrets}]",
 	"subscription.created":        "subscribed {thing}[ to {declaration}]",
-	"subscription.revised":        "changed the subscription {id} of {thing}[: {declaration}]",
+	"subscription.revised":        "changed the subscription {id} of {thing}[ to {declaration}]",
 	"subscription.activated":      "activated the subscription {id} of {thing}",
 	"subscription.deactivated":    "deactivated the subscription {id} of {thing}[: {reason}]",
 	"subscription.deleted":        "deleted the subscription {id} of {thing}",
@@ -74,9 +74,9 @@ var (
 	wholeID      = regexp.MustCompile(`\b([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`)
 )
 
-// Describe returns a sentence about an entry of the record, whose subject is its actor. Ids are shortened, times are in
-// the zone.
-func Describe(e query.RecordEntry, zone *time.Location) string {
+// Describe returns a sentence about an entry of the record, whose subject is its actor and whose object has a name. Ids
+// are shortened.
+func Describe(e query.RecordEntry, thing string, when func(time.Time) string) string {
 	name, _, _ := strings.Cut(e.Type, ".v")
 	members := map[string]any{}
 	_ = json.Unmarshal(e.Detail, &members) // the projector wrote it
@@ -86,9 +86,15 @@ func Describe(e query.RecordEntry, zone *time.Location) string {
 		sentence = strings.ReplaceAll(verb, "-", " ") + " {thing}"
 	}
 	_, id, _ := strings.Cut(e.Stream, "-")
-	texts := map[string]string{"{thing}": Thing(e), "{id}": id, "{settings}": valueText(members, zone)}
+	texts := map[string]string{"{thing}": thing, "{id}": id, "{settings}": valueText(members, when)}
 	for key, value := range members {
-		texts["{"+key+"}"] = valueText(value, zone)
+		texts["{"+key+"}"] = valueText(value, when)
+	}
+	var subscribed struct {
+		Declaration subscription.Settings `json:"declaration"`
+	}
+	if json.Unmarshal(e.Detail, &subscribed) == nil && len(subscribed.Declaration.EventTypes) > 0 {
+		texts["{declaration}"] = subscribed.Declaration.Words()
 	}
 	sentence = optionalPart.ReplaceAllStringFunc(sentence, func(part string) string {
 		for _, m := range member.FindAllString(part, -1) {
@@ -111,25 +117,25 @@ func Thing(e query.RecordEntry) string {
 	return text
 }
 
-func valueText(value any, zone *time.Location) string {
+func valueText(value any, when func(time.Time) string) string {
 	switch v := value.(type) {
 	case nil:
 		return ""
 	case map[string]any:
 		parts := make([]string, 0, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, name+" "+valueText(v[name], zone))
+			parts = append(parts, name+" "+valueText(v[name], when))
 		}
-		return strings.Join(parts, " ")
+		return strings.Join(parts, ", ")
 	case []any:
 		parts := make([]string, len(v))
 		for i := range v {
-			parts[i] = valueText(v[i], zone)
+			parts[i] = valueText(v[i], when)
 		}
 		return strings.Join(parts, " ")
 	case string:
 		if at, err := time.Parse(time.RFC3339, v); err == nil {
-			return instant.Shown(at, zone)
+			return when(at)
 		}
 	}
 	return fmt.Sprint(value)

@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/aggregates/subscription"
 	"carillon/eventstore"
+	"carillon/eventstore/instant"
 	"carillon/projections/audit"
 	"carillon/projections/projecttest"
 	"carillon/query"
@@ -65,8 +66,8 @@ func TestRecordShowsKnownMembers(t *testing.T) {
 	queries := &query.Queries{Pool: log.Database}
 	err := queries.EachRecordEntry(t.Context(), query.EntryFilter{}, func(e query.RecordEntry) error {
 		count++
-		named := strings.Contains(audit.Describe(e, time.UTC), e.Thing[:min(8, len(e.Thing))])
-		if text := audit.Describe(e, time.UTC); !named && e.Type != "operator.acted.v1" ||
+		named := strings.Contains(audit.Describe(e, audit.Thing(e), instant.Text), e.Thing[:min(8, len(e.Thing))])
+		if text := audit.Describe(e, audit.Thing(e), instant.Text); !named && e.Type != "operator.acted.v1" ||
 			strings.ContainsAny(text, "{}[]") || strings.Contains(text, "  ") {
 			t.Errorf("%s is described as %q", e.Type, text)
 		}
@@ -102,6 +103,13 @@ func TestDescribe(t *testing.T) {
 			Type:   "feed.revised.v1",
 			Detail: []byte(`{"name":"x"}`),
 		},
+		"subscribed Ticket shop (destination 0d000000) to everything": {
+			Kind:   "destination",
+			Thing:  id,
+			Name:   &name,
+			Type:   "subscription.created.v1",
+			Detail: []byte(`{"declaration":{"eventTypes":["*"],"scopeKind":"all"}}`),
+		},
 		"deleted the subscription 0d000000 of Ticket shop (destination 0d000000)": {
 			Kind:   "destination",
 			Thing:  id,
@@ -110,7 +118,7 @@ func TestDescribe(t *testing.T) {
 			Type:   "subscription.deleted.v1",
 			Detail: []byte("{}"),
 		},
-		"rotated the secret of Ticket shop (destination 0d000000); the old one signs until 2026-11-21T12:00:00Z": {
+		"rotated the secret of Ticket shop (destination 0d000000); the old one signs until 2026-11-21T12:00:00.000000Z": {
 			Kind:   "destination",
 			Thing:  id,
 			Name:   &name,
@@ -118,7 +126,7 @@ func TestDescribe(t *testing.T) {
 			Detail: []byte(`{"expiresAt":"2026-11-21T12:00:00Z"}`),
 		},
 	} {
-		if got := audit.Describe(e, time.UTC); got != want {
+		if got := audit.Describe(e, audit.Thing(e), instant.Text); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

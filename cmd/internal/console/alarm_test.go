@@ -86,7 +86,7 @@ func TestAlarm(t *testing.T) {
 		SELECT copy.* FROM publications.publications p, generate_series(1, $2) n, jsonb_populate_record(
 			NULL::publications.publications, to_jsonb(p) || jsonb_build_object('id', md5(n || random()::text)::uuid)) copy
 		WHERE p.id = $1`, last, command.MaxBackfillEvents-1))(t)
-	b.get(t, path).expect(t, 200, "At least 10,000 of the events since")
+	b.get(t, path).expect(t, 200, "At least 10,000 events since")
 	b.post(t, path+"/enable").leadsTo(t, path+"?done=enabled")
 	if p := b.get(t, path).expect(t, 200); strings.Contains(p.body, "missed since") {
 		t.Error("an enabled one still misses events")
@@ -125,7 +125,7 @@ func TestAttempts_latestFirst(t *testing.T) {
 	}
 	s.attemptedAs(t, event, fails, 500, "<h1>Out of order</h1>", again(2))
 	s.attemptedAs(t, event, fails, 503, "another", again(3))
-	p := b.get(t, "/console/deliveries/"+s.names["failed"]).expect(t, 200, "Not a 2xx answer: the endpoint answered 500",
+	p := b.get(t, "/console/deliveries/"+s.names["failed"]).expect(t, 200, "The endpoint answered 500.",
 		"The same response as to attempt 2.", "Headers of the response", "x-request-id: f00d")
 	if strings.Contains(p.body, "http_status") || strings.Count(p.body, "Out of order") != 1 {
 		t.Errorf("a name of the API, or the same answer twice:\n%s", p.shown(""))
@@ -153,24 +153,33 @@ func TestRecover_overTheCap(t *testing.T) {
 	}
 }
 
-// TestActivity: one page has a week's changes of all destinations of the own organization.
+// TestActivity: one page has the changes of destinations, subscriptions and feeds of the own organization, deleted ones
+// too, by kind, actor and time.
 func TestActivity(t *testing.T) {
 	t.Parallel()
-	w := openAlone(t) // a clock ahead ends all sessions
+	w := open(t)
 	b := w.signIn(t, w.key)
-	b.get(t, "/console/activity").expect(t, 200, "Nothing changed.")
-	one, two := w.destination(t, "One <b>", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))
-	b.post(t, "/console/destinations/"+two.String()+"/disable")
-	shown := b.get(t, "/console/activity").expect(t, 200, "One <b>", "Two", "disabled", "its first secret",
-		"/console/destinations/"+one.String())
-	if strings.Index(shown.body, "disabled") > strings.Index(shown.body, "its first secret") {
+	const none = "There is none like that."
+	b.get(t, "/console/activity").expect(t, 200, none)
+	one, two := w.subscribed(t, "One <b>", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))
+	w.namedFeed(t, "Concerts")
+	b.post(t, "/console/destinations/"+two.String()+"/delete")
+	shown := b.get(t, "/console/activity").expect(t, 200, "created One <b>", "subscribed One <b>",
+		"to everything", "created Concerts", "deleted Two", "/console/destinations/"+one.String())
+	if strings.Index(shown.body, "deleted Two") > strings.Index(shown.body, "created One") {
 		t.Error("the latest change is not the first")
 	}
+	for filter, want := range map[string]string{
+		"kind=feed": "created Concerts", "actor=key:test": "created Two", "last=hour": "created Two",
+		"until=2020-01-01T00:00": none, "actor=key:other": none, "kind=organization": none,
+	} {
+		p := b.get(t, "/console/activity?"+filter).expect(t, 200, want)
+		if strings.Contains(p.body, "deleted Two") && want != "created Two" {
+			t.Errorf("%s shows others", filter)
+		}
+	}
 	_, otherKey := w.Organization(t, "Library")
-	w.signIn(t, otherKey).get(t, "/console/activity").expect(t, 200, "Nothing changed.")
-	b.get(t, "/console/").expect(t, 200, `href="/console/activity"`)
-	w.later.Store(int64(7*24*time.Hour + time.Minute))
-	w.signIn(t, w.key).get(t, "/console/activity").expect(t, 200, "Nothing changed.")
+	w.signIn(t, otherKey).get(t, "/console/activity?organization="+w.org.String()).expect(t, 200, none)
 }
 
 // TestSignedCurl: the command carries signatures that receivers take; it is recorded, and only for those who may see

@@ -35,7 +35,7 @@ func (c *Console) listAllDeliveries(v *visit) (screen, error) {
 		Now:      c.Now().UTC(),
 		Filter:   formOf(values, c.Now().UTC()),
 	}
-	list.Presets = list.Filter.presets(v.URL.Path)
+	list.Presets = presetsOf(v.URL)
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err

@@ -34,13 +34,13 @@ var (
 		{"system", "/console/system",
 			"Consumers|v1.2.3|CARILLON_HTTP_ADDR|being rebuilt|nowhere", "Rebuild", "Rebuild deliveries?"},
 		{"rebuild", "/console/system/items/rebuild", "Rebuild items?", "Rebuild", "The current one serves"},
-		{"record", "/console/record", "Ticket shop|Town hall|Export all", "Ticket shop", "its first secret"},
-		{"recorded", "/console/record/{works}", "Ticket shop|Time line|its first secret|Export as NDJSON", "", ""},
+		{"record", "/console/record", "Ticket shop|Town hall|Export all", "Ticket shop", "made the secret"},
+		{"recorded", "/console/record/{works}", "Ticket shop|Time line|made the secret|Export as NDJSON", "", ""},
 		{"changes", "/console/record/changes?kind=destination", "created Ticket shop|Export as NDJSON", "", ""},
 		{"operators-missing", "/console/organizations/none/", "There is nothing here.", "", ""},
 	}
 	auditorLooks = []look{
-		{"auditors-record", "/console/record", "Ticket shop|Town hall", "Ticket shop", "its first secret"},
+		{"auditors-record", "/console/record", "Ticket shop|Town hall", "Ticket shop", "made the secret"},
 		{"auditors-system", "/console/system", "Consumers|75 s", "", ""},
 	}
 )

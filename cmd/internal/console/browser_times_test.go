@@ -44,8 +44,9 @@ func TestTimesInBrowser(t *testing.T) {
 	w.signIn(t, w.key).post(t, "/console/destinations/"+id.String()+"/rotate").expect(t, 200)
 	for _, page := range []string{"/console/destinations/" + id.String(), "/console/"} {
 		b.open(t, page)
-		if left := ask[[]string](t, b, `[...document.querySelectorAll("main, main svg title")].flatMap((e) =>
-			(e.matches("main") ? e.innerText : e.textContent).match(/[^\n]*\d\d:\d\d(:\d\d)? UTC[^\n]*/g) ?? [])`); len(left) > 0 {
+		left := ask[[]string](t, b, `[...document.querySelectorAll("main, main svg title")].flatMap((e) =>
+			(e.matches("main") ? e.innerText : e.textContent).match(/[^\n]*\d\d:\d\d(:\d\d)? UTC[^\n]*/g) ?? [])`)
+		if len(left) > 0 {
 			t.Errorf("%s has times of two zones: %q", page, left)
 		}
 	}

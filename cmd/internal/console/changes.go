@@ -21,6 +21,7 @@ type changeList struct {
 	Changes []change
 	Filter  changeForm
 	Kinds   []string
+	Presets []preset
 	Export  string // the address of the export
 }
 
@@ -29,19 +30,45 @@ type change struct {
 	query.RecordEntry
 
 	Words string
-	Link  string // its thing's changes
+	Link  string // Optional. Of what was changed, or of its changes
+}
+
+// activityKinds are the kinds of what an organization's people change.
+var activityKinds = []string{audit.KindDestination, audit.KindFeed}
+
+// listActivity answers GET /console/activity: the changes of an organization's destinations and feeds.
+func (c *Console) listActivity(v *visit) (screen, error) {
+	shown, err := c.changes(v, activityKinds)
+	list, _ := shown.Data.(changeList)
+	for i, e := range list.Changes {
+		list.Changes[i].Link = v.to("/" + e.Kind + "s/" + e.Thing)
+		if e.Type == "feed.deleted.v1" { // a destination's history stays
+			list.Changes[i].Link = ""
+		}
+	}
+	list.Export = ""
+	shown.Title, shown.Data = "Activity", list
+	return shown, err
 }
 
 // changeForm is the filter, as typed.
 type changeForm struct{ Kind, Thing, Organization, Actor, Since, Until string }
 
 // listChanges answers GET /console/record/changes.
-func (c *Console) listChanges(v *visit) (screen, error) {
+func (c *Console) listChanges(v *visit) (screen, error) { return c.changes(v, audit.Kinds()) }
+
+func (c *Console) changes(v *visit, kinds []string) (screen, error) {
 	values := v.URL.Query()
-	list := changeList{Filter: changeFormOf(values), Kinds: audit.Kinds()}
+	list := changeList{Filter: changeFormOf(values), Kinds: kinds, Presets: presetsOf(v.URL)}
+	if since, asked := lastSince(values, c.Now().UTC()); asked {
+		list.Filter.Since = since
+	}
 	filter, err := list.Filter.read(v)
 	if err != nil {
 		return screen{}, err
+	}
+	if v.shown != uuid.Nil {
+		filter.Organization, filter.Kinds = v.shown, kinds
 	}
 	filter.Limit = pageSize + 1
 	if text := values.Get("cursor"); text != "" {
@@ -61,7 +88,7 @@ func (c *Console) listChanges(v *visit) (screen, error) {
 	for _, e := range found {
 		list.Changes = append(list.Changes, change{
 			RecordEntry: e,
-			Words:       audit.Describe(e, time.UTC),
+			Words:       audit.Describe(e, audit.Thing(e), func(at time.Time) string { return when(at) }),
 			Link:        "?" + url.Values{"kind": {e.Kind}, "thing": {e.Thing}}.Encode(),
 		})
 	}

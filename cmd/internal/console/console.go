@@ -129,7 +129,7 @@ func (c *Console) organizationRoutes(r chi.Router) {
 	c.subscriptionRoutes(r)
 	c.startRoutes(r)
 	c.searchRoutes(r)
-	c.activityRoutes(r)
+	r.Get("/activity", c.page(c.listActivity))
 	c.deliveryRoutes(r)
 	c.allDeliveryRoutes(r)
 	c.eventRoutes(r)

@@ -57,7 +57,7 @@ func (c *Console) listDeliveries(v *visit) (screen, error) {
 		Now:         c.Now().UTC(),
 		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
 	}
-	list.Live, list.Presets = list.Paging.Number == 1, list.Filter.presets(v.URL.Path)
+	list.Live, list.Presets = list.Paging.Number == 1, presetsOf(v.URL)
 	filter, err := list.Filter.read()
 	if err != nil {
 		return screen{}, err

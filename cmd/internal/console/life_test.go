@@ -56,7 +56,7 @@ func TestDestinationLifecycle(t *testing.T) {
 	made := b.post(t, "/console/destinations/new", "name", "Hook", "url", address, "debounce", "0")
 	path, _, _ := strings.Cut(made.location, "/start?")
 	b.get(t, made.location).expect(t, 200, "The destination was created.", "Hook", "nothing is sent", "Send a test")
-	b.get(t, path).expect(t, 200, "Hook", address, "its first secret")
+	b.get(t, path).expect(t, 200, "Hook", address, "made the secret")
 	b.post(t, path+"/edit", "name", "Hook two", "url", address, "debounce", "0").leadsTo(t, path+"?done=saved")
 
 	b.get(t, path+"/rotate").expect(t, 200, "also sign for another 24 hours")

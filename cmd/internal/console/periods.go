@@ -19,6 +19,16 @@ var presetPeriods = []struct {
 	{"week", "7 days", func(now time.Time) time.Time { return now.AddDate(0, 0, -7) }},
 }
 
+// lastSince returns when the period begins that an address names by last, if it does.
+func lastSince(values url.Values, now time.Time) (since string, asked bool) {
+	for _, p := range presetPeriods {
+		if values.Get("last") == p.last {
+			return p.since(now).Format("2006-01-02T15:04"), true
+		}
+	}
+	return "", false
+}
+
 // formOf returns the filter that an address or a form has.
 func formOf(values url.Values, now time.Time) deliveryForm {
 	form := deliveryForm{
@@ -28,25 +38,22 @@ func formOf(values url.Values, now time.Time) deliveryForm {
 		Since:  values.Get("since"),
 		Until:  values.Get("until"),
 	}
-	for _, p := range presetPeriods {
-		if values.Get("last") == p.last {
-			form.Since = p.since(now).Format("2006-01-02T15:04")
-		}
+	if since, asked := lastSince(values, now); asked {
+		form.Since = since
 	}
 	return form
 }
 
-// presets returns the addresses of the same filter in each of the periods.
-func (f deliveryForm) presets(path string) []preset {
+// presetsOf returns the addresses of the same list in each of the periods.
+func presetsOf(at *url.URL) []preset {
 	all := make([]preset, 0, len(presetPeriods))
 	for _, p := range presetPeriods {
-		values := url.Values{"last": {p.last}}
-		for name, value := range map[string]string{"status": f.Status, "type": f.Type, "feed": f.Feed} {
-			if value != "" {
-				values.Set(name, value)
-			}
+		values := at.Query()
+		for _, other := range []string{"since", "until", "before", "cursor", "page", "done"} {
+			values.Del(other)
 		}
-		all = append(all, preset{Name: p.name, To: path + "?" + values.Encode()})
+		values.Set("last", p.last)
+		all = append(all, preset{Name: p.name, To: at.Path + "?" + values.Encode()})
 	}
 	return all
 }

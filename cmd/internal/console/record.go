@@ -8,6 +8,7 @@ import (
 
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/wire"
+	"carillon/projections/audit"
 	"carillon/query"
 )
 
@@ -99,6 +100,9 @@ func (c *Console) showRecord(v *visit) (screen, error) {
 	return screen{Title: shown.TimeLine.Now.Name, Template: "recorded", Data: shown}, err
 }
 
+// maxHistory bounds the changes in a list; the export has all.
+const maxHistory = 500
+
 // timeLine draws a history, with the state at the moment that the visit names.
 func (c *Console) timeLine(v *visit, history []query.AuditEntry) (timeLine, error) {
 	line, err := newTimeLine(history, v.URL.Query(), c.Now().UTC())
@@ -109,6 +113,15 @@ func (c *Console) timeLine(v *visit, history []query.AuditEntry) (timeLine, erro
 	if !line.Past {
 		at = query.AuditHorizon(at)
 	}
+	record, err := c.Queries.RecordEntries(v.Context(), query.EntryFilter{
+		Kind:  audit.KindDestination,
+		Thing: history[0].Destination.String(),
+		Limit: maxHistory,
+	})
+	if err != nil {
+		return line, err
+	}
+	line.addEntries(history, record)
 	return line, c.Queries.AddSubscriptions(v.Context(), history[0].Destination, line.State, at)
 }
 

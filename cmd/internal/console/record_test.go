@@ -56,11 +56,11 @@ func (w *world) showsAuditorsTheRecord(t *testing.T) {
 	has("?q=nothing", "There is none like that")
 	auditor.get(t, "/console/record?status=x").expect(t, 400, "there or deleted")
 	auditor.get(t, "/console/record?organization=x").expect(t, 400, "id of an organization")
-	auditor.get(t, "/console/record/"+gone.String()).expect(t, 200, "Given up", "Time line", "its first secret", "deleted")
+	auditor.get(t, "/console/record/"+gone.String()).expect(t, 200, "Given up", "Time line", "made the secret", "deleted")
 	auditor.get(t, "/console/record/"+gone.String()+"?moment=0").expect(t, 200, "As it was at")
-	auditor.get(t, "/console/record/"+kept.String()).expect(t, 200, "Subscriptions", "<code>*</code>")
+	auditor.get(t, "/console/record/"+kept.String()).expect(t, 200, "Subscriptions", "<div>everything</div>")
 	if then := auditor.get(t, "/console/record/"+kept.String()+"?moment=0"); strings.Contains(then.body,
-		"<code>*</code>") {
+		"<div>everything</div>") {
 		t.Error("a subscription is shown before it was made")
 	}
 	auditor.get(t, "/console/record/"+uuid.NewString()).expect(t, 404, "Not found")
@@ -175,7 +175,7 @@ func (w *world) showsTheSystem(t *testing.T) {
 	)
 	b := w.operator(t)
 	b.get(t, "/console/").expect(t, 200, "Overview", "deliveries", "75 s", "event 5 can't be decoded", "nowhere",
-		"2 others read along", "There are none yet", "None.")
+		"2 others are up to date", "There are none yet", "None.")
 	b.get(t, "/console/system").expect(t, 200, "v1.2.3", "5.0 MiB", "75 % of 100 B", "CARILLON_HTTP_ADDR",
 		"127.0.0.1:8080", "75 s", "nowhere")
 	b.get(t, "/console/system/feeds/rebuild").expect(t, 200, "Rebuild feeds?", "nothing is sent again")

@@ -30,7 +30,7 @@ type replayAsked struct {
 func (c *Console) askReplayAll(v *visit) (screen, error) {
 	now := c.Now().UTC()
 	shown := replayAsked{Filter: formOf(v.URL.Query(), now), Most: maxReplayed}
-	shown.Presets = shown.Filter.presets(v.URL.Path)
+	shown.Presets = presetsOf(v.URL)
 	var err error
 	_, shown.Found, err = c.workOnAll(v, shown.Filter)
 	shown.TooMany = shown.Found.Deliveries() > maxReplayed

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/disclosure"
 	"carillon/cmd/internal/wire"
 	"carillon/projections/audit"
 	"carillon/query"
@@ -34,7 +36,7 @@ type timeLine struct {
 	Statuses    []span
 	Secrets     []secretLane
 	Marks       []mark
-	Entries     []entry // newest first
+	Entries     []change // newest first; see addEntries
 	Height      int
 }
 
@@ -56,14 +58,6 @@ type secretLane struct {
 type mark struct {
 	X     int
 	Title string
-}
-
-// entry is a change in words.
-type entry struct {
-	query.AuditEntry
-
-	What string
-	Link string // the page at that time
 }
 
 // newTimeLine draws a history. The moment is at, or the slider's step; without either it is now.
@@ -139,20 +133,33 @@ func (t *timeLine) draw(history []query.AuditEntry) {
 		t.Secrets = append(t.Secrets, t.drawSecret(s, history, (i+1)*(laneHeight+laneGap)))
 	}
 	t.Height = (len(t.Secrets)+1)*(laneHeight+laneGap) + laneGap
+}
+
+// addEntries adds the changes of a destination and of its subscriptions, newest first. Changes of settings are known by
+// what they changed.
+func (t *timeLine) addEntries(history []query.AuditEntry, record []query.RecordEntry) {
 	var known query.AuditDetail // the last settings
+	revised := map[uuid.UUID]string{}
 	for _, e := range history {
-		what := describe(e, known)
+		if e.Detail.URL != "" && known.URL != "" {
+			revised[e.EventID] = "changed " + strings.Join(audit.Changes(known, e.Detail), ", ")
+		}
 		if e.Detail.URL != "" {
 			known = e.Detail
 		}
-		t.Marks = append(t.Marks, mark{X: t.x(e.At), Title: when(e.At) + ": " + what})
-		t.Entries = append(t.Entries, entry{
-			AuditEntry: e,
-			What:       what,
-			Link:       "?" + url.Values{"at": {e.At.Format(time.RFC3339Nano)}}.Encode(),
+	}
+	for _, e := range record {
+		if e.Detail == nil || strings.HasPrefix(e.Type, disclosure.Aggregate.Category+".") { // listed apart
+			continue
+		}
+		words := cmp.Or(revised[e.EventID], audit.Describe(e, "it", func(at time.Time) string { return when(at) }))
+		t.Marks = append(t.Marks, mark{X: t.x(e.At), Title: when(e.At) + ": " + words})
+		t.Entries = append(t.Entries, change{
+			RecordEntry: e,
+			Words:       words,
+			Link:        "?" + url.Values{"at": {e.At.Format(time.RFC3339Nano)}}.Encode(),
 		})
 	}
-	slices.Reverse(t.Entries)
 }
 
 func (t *timeLine) drawStatuses(history []query.AuditEntry) {
@@ -200,31 +207,4 @@ func minTime(a, b time.Time) time.Time {
 		return a
 	}
 	return b
-}
-
-// describe returns a change in words. The settings before it are optional.
-func describe(e query.AuditEntry, before query.AuditDetail) string {
-	d := e.Detail
-	var parts []string
-	_, name, _ := strings.Cut(e.Type, ".")
-	name, _, _ = strings.Cut(name, ".v")
-	switch {
-	case d.SecretID != uuid.Nil && len(d.Expiring) > 0:
-		parts = append(parts, "a new secret, "+short(d.SecretID)+"; the old one signs until "+when(d.ExpiresAt))
-	case d.SecretID != uuid.Nil:
-		parts = append(parts, "its first secret, "+short(d.SecretID))
-	case len(d.Expiring) > 0:
-		parts = append(parts, "secret "+short(d.Expiring[0])+" expires")
-	case d.URL != "" && before.URL != "":
-		parts = append(parts, audit.Changes(before, d)...)
-	default:
-		parts = append(parts, strings.ReplaceAll(name, "-", " "))
-	}
-	if d.StatusReason != "" {
-		parts = append(parts, "because: "+d.StatusReason)
-	}
-	if e.Reason != nil && *e.Reason != d.StatusReason {
-		parts = append(parts, "reason: "+*e.Reason)
-	}
-	return strings.Join(parts, ", ")
 }

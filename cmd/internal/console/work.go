@@ -138,7 +138,7 @@ func (c *Console) askWork(v *visit) (screen, error) {
 		Filter:      formOf(v.URL.Query(), c.Now().UTC()),
 		Most:        maxReplayed,
 	}
-	shown.Presets = shown.Filter.presets(v.URL.Path)
+	shown.Presets = presetsOf(v.URL)
 	title := map[string]string{replayKind: "Send many again", backfillKind: "Send missed events"}[shown.Kind]
 	if shown.Kind == backfillKind && shown.Filter.Since == "" {
 		return screen{Title: title, Template: "work", Data: shown}, nil
