@@ -8,7 +8,6 @@ INGESTED  ?= 20000
 SOURCES   ?= 10000
 KILLS     ?= 100
 DELIVERIES ?= 5000
-MOVED     ?= 20000
 MUTANTS   ?= 200
 COPIED    ?= 100000
 STRICT    ?= 23.10
@@ -161,10 +160,6 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 			echo "Not looked for: no data base is reached. make vuln VULNDB=file:///DIRECTORY names a copy of one."; exit 0;; \
 		esac; exit $$code
 
-.PHONY: containers
-containers: ## Test the image in containers (needs a Docker engine)
-	$(GO) test -tags containers,pebblegozstd -count=1 -timeout 30m -v ./cmd/internal/containers
-
 # The list of modules (SBOM) is read from the binary. The same commit gives the same tarball.
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 PACKED   = carillon-linux-$$($(GO) env GOARCH)
@@ -216,10 +211,6 @@ torture-delivery: postgres ## Kill servers that deliver, count what is lost (KIL
 torture-collect: postgres ## Kill servers that collect, compare the results (KILLS=50)
 	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run TortureCollect -v ./cmd/internal/app
 
-.PHONY: torture-move
-torture-move: postgres ## Move stores under many deliveries (MOVED=20000)
-	CARILLON_TORTURE_MOVED=$(MOVED) $(GO) test $(WHOLE) -count=1 -timeout 30m -run MovesOfManyDeliveries -v ./cmd/internal/app
-
 .PHONY: torture-copy
 torture-copy: ## Copy a large store there and back (COPIED=100000)
 	CARILLON_TEST_COPIED=$(COPIED) $(GO) test -count=1 -timeout 30m -run AcrossMove -v -parallel 1 ./eventstore/copying
@@ -235,7 +226,7 @@ bench-console: postgres ## Measure every page of the console
 
 .PHONY: bench-delivery
 bench-delivery: postgres ## Measure delivery from publishing to receipt (DELIVERIES)
-	$(SERVED) 'Bare|Served|FanOut'
+	$(SERVED) 'Bare|Served'
 
 .PHONY: bench-apart
 bench-apart: postgres ## Measure servers that share the roles (DELIVERIES)

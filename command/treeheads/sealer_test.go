@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"carillon/command/treeheads"
 	"carillon/eventstore"
 )
 
@@ -70,24 +69,6 @@ func TestSealSplits(t *testing.T) {
 		t.Fatalf("%d heads, %v", len(heads), err)
 	}
 	if report := verify(t, l, nil); !report.OK() || report.Unsealed != 2 {
-		t.Errorf("%+v", report)
-	}
-}
-
-// Two processes that seal at the same time record one sequence of heads.
-func TestSealTwice(t *testing.T) {
-	t.Parallel()
-	l, _ := sealed(t)
-	one, other := sealer(l), sealer(l)
-	for range 3 {
-		for _, s := range []*treeheads.Sealer{one, other} {
-			l.add(t, 3)
-			if _, err := s.Seal(t.Context(), by); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if report := verify(t, l, nil); !report.OK() || report.Heads != 10 {
 		t.Errorf("%+v", report)
 	}
 }

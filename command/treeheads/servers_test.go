@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -151,5 +152,41 @@ func TestSealOnServers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Processes that seal at once, while others append, record one sequence of heads. Each head that any of them returned
+// fits the log.
+func TestSealAtOnce(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	var (
+		mu    sync.Mutex
+		heads []seal.Head
+		busy  sync.WaitGroup
+	)
+	for i := range 4 {
+		s, ticks := sealer(store), noon
+		s.Now = func() time.Time { ticks = ticks.Add(time.Duration(i+1) * time.Second); return ticks }
+		busy.Go(func() {
+			for range 15 {
+				burst(t, store, 1)
+				more, err := s.Seal(t.Context(), by)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				heads = append(heads, more...)
+				mu.Unlock()
+			}
+		})
+	}
+	busy.Wait()
+	report := verifyWhole(t, store, heads)
+	if !report.OK() || report.Elsewhere != uint64(len(heads)) || report.Heads == 0 || report.Heads > uint64(len(heads)) {
+		t.Errorf("%d heads were returned: %+v", len(heads), report)
+	}
+	if more, err := sealer(store).Seal(t.Context(), by); err != nil || len(more) > 0 {
+		t.Errorf("left unsealed: %+v, %v", more, err)
 	}
 }

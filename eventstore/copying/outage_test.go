@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/node/stricttest"
-	"carillon/eventstore/nodetest"
 )
 
 // spread stores one event after the other in streams that take turns.
@@ -104,33 +102,6 @@ func TestAnOutageThatLastsIsAnError(t *testing.T) {
 	if again := w.copy(copying.Options{}); !again.Resumed || again.Copied == 0 || again.Compared != 3000 {
 		t.Errorf("%+v after %+v", again, result)
 	}
-}
-
-// A target that is stopped and started again has everything in order, and once.
-func TestCopy_targetRestarts(t *testing.T) {
-	w := newWorldOf(t, nil, nil)
-	w.spread(6000, 100)
-	dir, socket := t.TempDir(), nodetest.SocketDir(t)+"/s"
-	stop := nodetest.Serve(t, dir, socket)
-	var err error
-	if w.target, err = esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)); err != nil {
-		t.Fatal(err)
-	}
-	restarts := 0
-	result := w.copy(copying.Options{Window: 100, Report: func(p copying.Progress) {
-		if p.Phase == copying.PhaseCopy && p.Events > uint64(1000*(restarts+1)) && restarts < 3 {
-			restarts++
-			stop()
-			stop = nodetest.Serve(t, dir, socket)
-		}
-	}})
-	if restarts != 3 || result.Copied != 6000 || !slices.Equal(w.order(w.source), w.order(w.target)) {
-		t.Errorf("%+v after %d restarts", result, restarts)
-	}
-	if err := w.target.Close(); err != nil {
-		t.Error(err)
-	}
-	stop()
 }
 
 // Wherever a copy of a scavenged store is cut off, the next run goes on from there.

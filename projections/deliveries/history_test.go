@@ -173,12 +173,21 @@ type stored struct {
 // row reads the delivery of the n-th event to a destination; nil means there is none.
 func (h history) row(n int, destination uuid.UUID) *stored {
 	h.t.Helper()
+	if found := h.rows(dispatch.DeliveryID(event(n), destination)); len(found) > 0 {
+		return found[0]
+	}
+	return nil
+}
+
+// rows reads those of some deliveries that there are, in order.
+func (h history) rows(ids ...uuid.UUID) []*stored {
+	h.t.Helper()
 	rows, err := h.Database.Query(h.t.Context(), `
 		SELECT d.status, d.attempts, d.automatic, d.revision, d.created_at, d.completed_at, d.subscriptions, d.type,
 		d.subject, d.feed_id,
 			u.due_at, u.available_at, u.worker, u.replay
 		FROM deliveries.deliveries d LEFT JOIN deliveries.due u ON u.id = d.id AND u.replay IS NOT DISTINCT FROM d.replay
-		WHERE d.id = $1`, dispatch.DeliveryID(event(n), destination))
+		WHERE d.id = ANY($1) ORDER BY array_position($1, d.id)`, ids)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -186,15 +195,14 @@ func (h history) row(n int, destination uuid.UUID) *stored {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	if len(found) == 0 {
-		return nil
-	}
-	for _, at := range []*time.Time{&found[0].CreatedAt, found[0].CompletedAt, found[0].DueAt, found[0].AvailableAt} {
-		if at != nil {
-			*at = at.UTC()
+	for _, row := range found {
+		for _, at := range []*time.Time{&row.CreatedAt, row.CompletedAt, row.DueAt, row.AvailableAt} {
+			if at != nil {
+				*at = at.UTC()
+			}
 		}
 	}
-	return found[0]
+	return found
 }
 
 // count runs a query that counts.

@@ -9,9 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/delivery"
-	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
-	"carillon/projections/projecttest"
 )
 
 // pending is the row of a delivery that was scheduled and nothing more.
@@ -107,134 +105,6 @@ func TestTwoDriversSendAtOnce(t *testing.T) {
 	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(2*time.Millisecond)), nil, nil
 	h.wants(1, alpha, want)
 	h.wantsAttempts("1 automatic 200 sealed, 2 automatic 500 sealed 2 was 1")
-}
-
-func TestReplay(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.schedule(1, noon, to(alpha))
-	h.happens(1, alpha, gaveUp(1, alpha, noon))
-	h.Project()
-	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, replayWanted(alpha, replay, at))
-	h.Project()
-	want := pending("item/1")
-	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 1
-	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(1500*time.Microsecond)), &at, &at
-	want.Replay = &replay
-	h.wants(1, alpha, want)
-
-	// Another driver's automatic attempt comes late: the replay is still to be made.
-	h.happens(1, alpha, gaveUp(2, alpha, at))
-	h.Project()
-	want.Attempts, want.Automatic, want.Revision = 2, 2, 2
-	h.wants(1, alpha, want)
-
-	h.happens(1, alpha, replayed(succeeded(3, alpha, at)))
-	h.Project()
-	want.Status, want.Attempts, want.Revision = "succeeded", 3, 3
-	want.CompletedAt, want.DueAt, want.AvailableAt, want.Replay = new(at.Add(2*time.Millisecond)), nil, nil, nil
-	h.wants(1, alpha, want)
-
-	// A replay of an arrived delivery does not move its time of arrival.
-	again := at.Add(time.Hour)
-	h.happens(1, alpha, replayWanted(alpha, uuid.New(), again),
-		replayed(succeeded(4, alpha, again)))
-	h.Project()
-	want.Attempts, want.Revision = 4, 5
-	h.wants(1, alpha, want)
-}
-
-func TestSupersededAndDiscarded(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.schedule(1, noon, to(alpha))
-	h.schedule(2, noon, to(alpha))
-	h.Project()
-	at := noon.Add(time.Second)
-	h.happens(1, alpha, delivery.Superseded{By: uuid.New(), At: at})
-	h.happens(2, alpha, delivery.Discarded{Reason: "the last subscription was deleted", At: at})
-	h.Project()
-	want := pending("item/1")
-	want.Status, want.Revision, want.CompletedAt, want.DueAt, want.AvailableAt = "superseded", 0, &at, nil, nil
-	h.wants(1, alpha, want)
-	want.Status, want.Subject = "discarded", "item/2"
-	h.wants(2, alpha, want)
-	if n := h.count("SELECT superseded + discarded * 10 + total * 100 FROM deliveries.tallies"); n != 211 {
-		t.Errorf("tallies say %d, want 2 in all, 1 discarded, 1 superseded", n)
-	}
-}
-
-// A delivery that is made pending again is due at once, for other subscriptions, with its schedule from the beginning.
-func TestReinstated(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.schedule(1, noon, to(alpha))
-	retried := gaveUp(1, alpha, noon)
-	retried.Status, retried.NextAttemptAt = delivery.StatusPending, noon.Add(time.Minute)
-	h.happens(1, alpha, retried, delivery.Discarded{Reason: "the last subscription was deleted", At: noon})
-	h.Project()
-	at, sub := noon.Add(time.Hour), uuid.New()
-	h.happens(1, alpha, delivery.Reinstated{
-		Organization:  org,
-		Destination:   alpha,
-		Subscriptions: []uuid.UUID{sub},
-		At:            at,
-	})
-	h.Project()
-	want := pending("item/1")
-	want.Attempts, want.Revision, want.DueAt, want.AvailableAt, want.Subscriptions = 1, 2, &at, &at, []uuid.UUID{sub}
-	h.wants(1, alpha, want)
-	if n := h.count("SELECT discarded + total * 10 FROM deliveries.tallies"); n != 10 {
-		t.Errorf("tallies say %d, want 1 in all, none discarded", n)
-	}
-}
-
-// A replay that may not be sent leaves the delivery as it was.
-func TestReplayDropped(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.schedule(1, noon, to(alpha))
-	h.happens(1, alpha, gaveUp(1, alpha, noon))
-	h.Project()
-	replay, at := uuid.New(), noon.Add(time.Hour)
-	h.happens(1, alpha, replayWanted(alpha, replay, at))
-	h.Project()
-	h.happens(1, alpha, delivery.ReplayDropped{Replay: replay, Reason: "the feed was deleted", At: at})
-	h.Project()
-	want := pending("item/1")
-	want.Status, want.Attempts, want.Automatic, want.Revision = "failed", 1, 1, 2
-	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(1500*time.Microsecond)), nil, nil
-	h.wants(1, alpha, want)
-}
-
-func TestDeletedDestination(t *testing.T) {
-	t.Parallel()
-	for _, apart := range []bool{true, false} {
-		h := newHistory(t)
-		step := func() {
-			if apart {
-				h.Project()
-			}
-		}
-		h.schedule(1, noon, to(alpha), to(beta))
-		h.schedule(2, noon, to(alpha))
-		h.happens(2, alpha, failed(1, alpha, noon, noon.Add(time.Second)), failed(2, alpha, noon, noon.Add(time.Second)))
-		step()
-		projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(destination.Deleted{At: noon})
-		step()
-		h.happens(1, alpha, succeeded(1, alpha, noon)) // was in progress
-		step()
-		h.schedule(3, noon, to(alpha), to(beta)) // was in progress
-		h.happens(3, alpha, succeeded(1, alpha, noon))
-		h.Project()
-		for table, want := range map[string]int{"deliveries": 2, "due": 2, "attempts": 0, "tallies": 1} {
-			if got := h.count("SELECT count(*) FROM deliveries." + table); got != want {
-				t.Errorf("apart %v: %d rows are left in %s, want %d", apart, got, table, want)
-			}
-		}
-		h.wants(1, beta, pending("item/1"))
-	}
 }
 
 func TestFanOutIsLargerThanOneWrite(t *testing.T) {

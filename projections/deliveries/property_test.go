@@ -1,9 +1,11 @@
 package deliveries_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 
@@ -18,13 +20,13 @@ var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "d
 	"deliveries.outcomes", "deliveries.gone"}
 
 // TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
-// by one, and the tables against each other.
+// by one, against what the aggregates decided, and the tables against each other.
 func TestHoweverTheEventsAreBatched(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
 	rapid.Check(t, func(r *rapid.T) {
 		h.Clear()
-		randomHistory(r, h)
+		made := randomHistory(r, h)
 		sizes := rapid.SliceOfN(rapid.IntRange(1, 40), 1, 4).Draw(r, "batch sizes")
 		h.SameInBatches(r, deliveries.ReadModel, sizes, tables...)
 		for wrong, sql := range map[string]string{
@@ -67,21 +69,109 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 				r.Errorf("%d %s", n, wrong)
 			}
 		}
+		var ids []uuid.UUID
+		want := []*stored{}
+		for _, k := range made {
+			if ids = append(ids, dispatch.DeliveryID(event(k.n), k.destination)); k.want != nil {
+				want = append(want, k.want)
+			}
+		}
+		got := h.rows(ids...)
+		for _, row := range got {
+			row.Worker, row.AvailableAt = nil, nil // leases
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			r.Errorf("deliveries (-decided +shown):\n%s", diff)
+		}
 	})
 }
 
-// randomHistory lets random commands decide what happens, so that the streams are such as can be.
-func randomHistory(r *rapid.T, h history) {
-	type known struct {
-		n           int
-		destination uuid.UUID
-		state       delivery.State
+// known is a delivery as it was decided.
+type known struct {
+	n           int
+	destination uuid.UUID
+	state       delivery.State
+	want        *stored // nil if its destination was deleted
+}
+
+// apply takes in an event of the delivery.
+func (k *known) apply(event delivery.Event) {
+	k.state = delivery.Aggregate.Evolve(k.state, event)
+	w, at, due := k.want, k.state.ChangedAt, k.state.NextAttemptAt
+	if w == nil {
+		return
 	}
-	var (
-		made []*known
-		gone = map[uuid.UUID]bool{}
-		at   = noon
-	)
+	switch e := event.(type) {
+	case delivery.Attempted:
+		at = e.At.Add(e.Duration())
+	case delivery.Reinstated:
+		due, w.Subscriptions = e.At, e.Subscriptions
+	case delivery.ReplayRequested:
+		due = e.At
+	case delivery.Superseded, delivery.Discarded, delivery.ReplayDropped, delivery.RetryRequested:
+	}
+	before := w.Status
+	w.Status, w.Attempts, w.Automatic = string(k.state.Status), k.state.Attempts, k.state.Automatic
+	if w.Status == "" {
+		w.Status = "pending"
+	}
+	w.Revision++
+	switch {
+	case w.Status == "pending":
+		w.CompletedAt = nil
+	case w.Status != before: // a replay of one that has ended in the same way moves nothing
+		w.CompletedAt = &at
+	}
+	switch _, retry := event.(delivery.RetryRequested); {
+	case k.state.Over():
+		w.DueAt, w.Replay = nil, nil
+	case k.state.Replay == uuid.Nil:
+		w.DueAt, w.Replay = &due, nil
+	case retry, w.Replay != nil && *w.Replay == k.state.Replay: // another driver's attempt leaves it due
+	default:
+		w.DueAt, w.Replay = &due, &k.state.Replay
+	}
+}
+
+func newKnown(n int, destination uuid.UUID, at time.Time) *known {
+	row := pending(fmt.Sprint("item/", n))
+	row.CreatedAt, row.DueAt, row.AvailableAt = at, &at, nil
+	return &known{n: n, destination: destination, want: &row}
+}
+
+// seldomHistory records what chance does not bring about often enough.
+func seldomHistory(h history) (made []*known) {
+	to, hour := to(secretOf(alpha)), noon.Add(time.Hour)
+	replay := replayWanted(to.Destination, uuid.New(), hour)
+	last, retried := gaveUp(1, to.Destination, noon), failed(1, to.Destination, noon, noon.Add(time.Minute))
+	for i, events := range [][]delivery.Event{
+		{retried, delivery.Discarded{Reason: "the last subscription was deleted", At: noon}, delivery.Reinstated{
+			Organization:  org,
+			Destination:   to.Destination,
+			Subscriptions: []uuid.UUID{uuid.New()},
+			At:            hour,
+		}},
+		{last, replay, delivery.ReplayDropped{Replay: replay.Replay, Reason: "the feed was deleted", At: hour}},
+		// Another driver's automatic attempt comes before the replay, and it is sent again after it has arrived.
+		{last, replay, gaveUp(2, to.Destination, hour), replayed(succeeded(3, to.Destination, hour)),
+			replayWanted(to.Destination, uuid.New(), hour.Add(time.Hour)),
+			replayed(succeeded(4, to.Destination, hour.Add(time.Hour)))},
+	} {
+		one := newKnown(1000+i, to.Destination, noon)
+		h.schedule(one.n, noon, to)
+		for _, event := range events {
+			one.apply(event)
+		}
+		h.happens(one.n, to.Destination, events...)
+		made = append(made, one)
+	}
+	return made
+}
+
+// randomHistory lets random commands decide what happens, so that the streams are such as can be.
+func randomHistory(r *rapid.T, h history) (made []*known) {
+	made = seldomHistory(h)
+	gone, at := map[uuid.UUID]bool{}, noon
 	destinations := []uuid.UUID{alpha, beta, uuid.New()}
 	decide := func(k *known, command delivery.Command) {
 		events, err := delivery.Aggregate.Decide(k.state, command)
@@ -89,14 +179,14 @@ func randomHistory(r *rapid.T, h history) {
 			return // refused
 		}
 		for _, event := range events {
-			k.state = delivery.Aggregate.Evolve(k.state, event)
+			k.apply(event)
 		}
 		h.happens(k.n, k.destination, events...)
 	}
 	for n := range rapid.IntRange(5, 60).Draw(r, "steps") {
 		at = at.Add(rapid.SampledFrom([]time.Duration{time.Microsecond, time.Minute, 7 * time.Hour}).Draw(r, "pause"))
 		kind := rapid.IntRange(0, 10).Draw(r, "kind")
-		if kind <= 2 || len(made) == 0 {
+		if kind <= 2 || len(made) == 3 {
 			var fanOut []dispatch.Scheduled
 			for _, id := range destinations {
 				if !rapid.Bool().Draw(r, "receives") {
@@ -107,7 +197,11 @@ func randomHistory(r *rapid.T, h history) {
 					s.Worker, s.LeasedUntil = 3, at.Add(time.Minute)
 				}
 				fanOut = append(fanOut, s)
-				made = append(made, &known{n: n, destination: id})
+				one := newKnown(n, id, at)
+				if gone[id] {
+					one.want = nil
+				}
+				made = append(made, one)
 			}
 			h.schedule(n, at, fanOut...)
 			continue
@@ -155,8 +249,14 @@ func randomHistory(r *rapid.T, h history) {
 		case 9:
 			if !gone[k.destination] && rapid.IntRange(0, 3).Draw(r, "delete") == 0 {
 				gone[k.destination] = true
+				for _, one := range made {
+					if one.destination == k.destination {
+						one.want = nil
+					}
+				}
 				projecttest.Stream(h.Log, destination.Aggregate, k.destination, at)(destination.Deleted{At: at})
 			}
 		}
 	}
+	return made
 }

@@ -29,26 +29,28 @@ func small(destination uuid.UUID) *schedule.Delivery {
 // Deliveries go to deliverers that have announced room, each destination to the same one, up to that room.
 func TestDeliverers_handOver(t *testing.T) {
 	t.Parallel()
-	d := announced(map[int32][2]int{1: {1000, 1}, 2: {1000, 1}, 3: {0, 1}})
-	by := map[int32]int{}
-	for range 100 {
-		destination := uuid.New()
-		first, fresh := d.Lease(small(destination)), small(destination)
-		if again := d.Lease(fresh); again == 0 || again != first || !fresh.LeasedUntil.After(time.Now()) {
-			t.Fatalf("to %d, then to %d until %s", first, again, fresh.LeasedUntil)
+	synctest.Test(t, func(t *testing.T) { // by its clock no deliverer becomes silent
+		d := announced(map[int32][2]int{1: {1000, 1}, 2: {1000, 1}, 3: {0, 1}})
+		by := map[int32]int{}
+		for range 100 {
+			destination := uuid.New()
+			first, fresh := d.Lease(small(destination)), small(destination)
+			if again := d.Lease(fresh); again == 0 || again != first || !fresh.LeasedUntil.After(time.Now()) {
+				t.Fatalf("to %d, then to %d until %s", first, again, fresh.LeasedUntil)
+			}
+			by[first]++
 		}
-		by[first]++
-	}
-	if by[1] < 20 || by[2] < 20 || by[3] > 0 {
-		t.Errorf("%v of 100 destinations, want about half each for 1 and 2", by)
-	}
-	n := 0
-	for ok := true; ok && n < 1000; n++ {
-		ok = d.Lease(&schedule.Delivery{Destination: uuid.New(), Size: 100 << 10}) != 0
-	}
-	if most := 2 * 1000 / 51; n > most+1 {
-		t.Errorf("%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
-	}
+		if by[1] < 20 || by[2] < 20 || by[3] > 0 {
+			t.Errorf("%v of 100 destinations, want about half each for 1 and 2", by)
+		}
+		n := 0
+		for ok := true; ok && n < 1000; n++ {
+			ok = d.Lease(&schedule.Delivery{Destination: uuid.New(), Size: 100 << 10}) != 0
+		}
+		if most := 2 * 1000 / 51; n > most+1 {
+			t.Errorf("%d bodies of 100 KiB were handed over, want %d at most", n-1, most)
+		}
+	})
 }
 
 // Nothing is handed over to a deliverer that is silent, that has said farewell, or for a destination that one had no
@@ -120,33 +122,35 @@ func TestDeliverers_applied(t *testing.T) {
 // Of ten deliverers with room one has the turn, in all processes the same, and each has it now and then.
 func TestDeliverers_turns(t *testing.T) {
 	t.Parallel()
-	rooms := map[int32][2]int{99: {10, 0}}
-	for id := range int32(10) {
-		rooms[id+1] = [2]int{0, 10}
-	}
-	here, there := announced(rooms), announced(rooms)
-	had := map[int32]bool{}
-	begins := time.Now().Truncate(time.Second)
-	for range 200 {
-		var turn []int32
-		for id := range rooms {
-			if here.Searches(id, begins) != there.Searches(id, begins) {
-				t.Fatalf("processes disagree on the turn at %s", begins)
-			}
-			if here.Searches(id, begins) {
-				turn = append(turn, id)
-			}
+	synctest.Test(t, func(t *testing.T) { // by its clock no deliverer becomes silent
+		rooms := map[int32][2]int{99: {10, 0}}
+		for id := range int32(10) {
+			rooms[id+1] = [2]int{0, 10}
 		}
-		if len(turn) != 1 || had[99] {
-			t.Fatalf("%v have the turn, want one with room", turn)
+		here, there := announced(rooms), announced(rooms)
+		had := map[int32]bool{}
+		begins := time.Now().Truncate(time.Second)
+		for range 200 {
+			var turn []int32
+			for id := range rooms {
+				if here.Searches(id, begins) != there.Searches(id, begins) {
+					t.Fatalf("processes disagree on the turn at %s", begins)
+				}
+				if here.Searches(id, begins) {
+					turn = append(turn, id)
+				}
+			}
+			if len(turn) != 1 || had[99] {
+				t.Fatalf("%v have the turn, want one with room", turn)
+			}
+			had[turn[0]] = true
+			begins = begins.Add(time.Second)
 		}
-		had[turn[0]] = true
-		begins = begins.Add(time.Second)
-	}
-	if len(had) != 10 {
-		t.Errorf("%d of ten had a turn", len(had))
-	}
-	if empty := announced(nil); !empty.Searches(7, begins) {
-		t.Error("it has no turn, although nothing was heard yet")
-	}
+		if len(had) != 10 {
+			t.Errorf("%d of ten had a turn", len(had))
+		}
+		if empty := announced(nil); !empty.Searches(7, begins) {
+			t.Error("it has no turn, although nothing was heard yet")
+		}
+	})
 }

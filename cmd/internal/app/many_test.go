@@ -1,8 +1,10 @@
 package app_test
 
 import (
-	"net/http"
+	"context"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/config"
 	"carillon/eventstore/node"
@@ -36,7 +38,7 @@ func (p *process) counting(names ...string) (until func(n int)) {
 		p.Helper()
 		defer func() {
 			if p.Failed() {
-				p.Logf("not done: %.2000s", p.waiting())
+				p.Logf("not done: %.4000s", p.waiting())
 			}
 		}()
 		for _, one := range all {
@@ -45,11 +47,23 @@ func (p *process) counting(names ...string) (until func(n int)) {
 	}
 }
 
-// waiting returns the first deliveries that are not done, with what they wait for.
-func (p *process) waiting() []byte {
-	_, answer := p.request(http.MethodGet,
-		"http://"+p.app.APIAddr().String()+"/events/deliveries?status=waiting,retrying,delivering&limit=5", p.key, nil)
-	return answer
+// waiting returns what Postgres knows of deliveries that are not done: the process may have ended.
+func (p *process) waiting() (known string) {
+	ctx := context.WithoutCancel(p.Context())
+	conn, err := pgx.Connect(ctx, p.cfg.DatabaseURL.Reveal())
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	if err := conn.QueryRow(ctx, `SELECT json_build_object('now', now(),
+		'events', (SELECT count(*) FROM publications.publications),
+		'deliveries', (SELECT json_object_agg(status, n)
+			FROM (SELECT status, count(*) n FROM deliveries.deliveries GROUP BY 1) s),
+		'due', (SELECT json_agg(d) FROM (SELECT * FROM deliveries.due ORDER BY available_at LIMIT 5) d),
+		'consumers', (SELECT json_agg(c) FROM carillon.checkpoints c))::text`).Scan(&known); err != nil {
+		return err.Error()
+	}
+	return known
 }
 
 // Two processes on one event store and one Postgres: both work, and when one leaves, the other goes on. The one without

@@ -4,11 +4,7 @@ package app_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
-	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,76 +15,6 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 )
-
-// Sixteen listeners of one organization, as many as it may have, ask again at once whenever the server is killed. It
-// comes up each time and never ends by itself, which child.run reports. CARILLON_TORTURE_KILLS=300 takes half an hour.
-var listeners = load{
-	on:     layout{servers: 1},
-	faults: []fault{serverKilled},
-	least:  3,
-	begin: func(c *cluster) run {
-		const count = 16
-		id, _ := c.subscribed("listener", "https://listen.invalid/stream/"+strings.Repeat("Tok3n", 8), "news.*")
-		stream := c.apis[0] + destinations + id + "/listen"
-		ctx, cancel := context.WithCancel(c.Context())
-		opened := make(chan int)
-		var all sync.WaitGroup
-		for n := range count {
-			all.Go(func() {
-				for ctx.Err() == nil {
-					if read(ctx, stream, c.key, func() { opened <- n }) != nil {
-						time.Sleep(50 * time.Millisecond) // a restart takes seconds
-					}
-				}
-			})
-		}
-		connected := func(int) {
-			seen := map[int]bool{}
-			for late := time.After(2 * time.Minute); len(seen) < count; {
-				select {
-				case n := <-opened:
-					seen[n] = true
-				case <-late:
-					c.Fatalf("%d of %d listeners are connected", len(seen), count)
-				}
-			}
-		}
-		connected(0)
-		return run{
-			holds: connected,
-			ends: func() {
-				cancel()
-				go func() {
-					for range opened { //nolint:revive // those that are about to open
-					}
-				}()
-				all.Wait()
-				close(opened)
-			},
-		}
-	},
-}
-
-// read asks for a stream, and reads it until it ends.
-func read(ctx context.Context, url, key string, opened func()) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+key)
-	var client http.Client
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return errors.New(answer.Status)
-	}
-	opened()
-	_, err = io.Copy(io.Discard, answer.Body)
-	return err
-}
 
 // Two processes share the work. In the middle of bursts the one that dispatches is killed, or loses its session, or is
 // stopped until the other one has taken over: each event that was taken is dispatched once, and arrives.

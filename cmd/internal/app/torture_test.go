@@ -30,7 +30,6 @@ func TestTorture(t *testing.T) {
 		"rotation of the master key":  rotation,
 		"deletion of an organization": deletion,
 		"webhooks of the operators":   operatorWebhooks,
-		"listeners":                   listeners,
 		"bursts that are dispatched":  bursts,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -216,19 +216,3 @@ func BenchmarkApart(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkApartIdle: what processes of one role each take of a core while nothing happens, and what Postgres and the
-// store do for all of them together.
-func BenchmarkApartIdle(b *testing.B) {
-	const seconds = 20
-	roles := []string{"api", "project", "dispatch", "deliver", "collect"}
-	a := newApart(b, roles...)
-	a.login()
-	time.Sleep(5 * time.Second)
-	before := a.processorTimes()
-	time.Sleep(seconds * time.Second)
-	for i, now := range a.processorTimes() {
-		name := append([]string{"postgres", "store"}, roles...)[i]
-		report(b, name+"-%", 100*(now-before[i]).Seconds()/seconds)
-	}
-}

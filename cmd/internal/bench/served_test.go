@@ -128,36 +128,6 @@ func (r *rig) reportRate(delivered float64, destinations int) {
 	}
 }
 
-// BenchmarkServedIngest measures the events a second that POST /admin/events takes as NDJSON in one request, without
-// subscribers.
-func BenchmarkServedIngest(b *testing.B) {
-	r, n := newRig(b, 0), size("INGESTED", 20_000)
-	body := events(n, organization)
-	began, before, wait := time.Now(), r.cost(), r.profile(5)
-	if err := r.publish(asNDJSON, body); err != nil {
-		b.Fatal(err)
-	}
-	report(b, "events/s", float64(n)/time.Since(began).Seconds())
-	r.reportCost(before, n, "event")
-	wait()
-}
-
-// BenchmarkFanOut: from publishing one event to its receipt by the last of a thousand destinations.
-func BenchmarkFanOut(b *testing.B) {
-	const destinations, events = 1000, 5
-	r := newRig(b, destinations)
-	var took []time.Duration
-	before := r.cost()
-	for i := range events {
-		began := time.Now()
-		r.publishOne()
-		r.receiver.await((i + 1) * destinations)
-		took = append(took, time.Since(began))
-	}
-	r.reportCost(before, events*destinations, "delivered")
-	reportQuantiles(b, "", took)
-}
-
 // BenchmarkServedHistory compares a server with an empty history, and a server with five million deliveries (HISTORY:
 // another number) in its read models: as fast as it goes, at a steady 600/s, its memory after that (LOAD: for how long,
 // else 10 s), and how soon after the start of its process the first delivery comes.

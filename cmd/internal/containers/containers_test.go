@@ -1,4 +1,4 @@
-//go:build nightly || containers
+//go:build nightly
 
 package containers_test
 
@@ -25,7 +25,7 @@ import (
 	"carillon/command/mtls/mtlstest"
 )
 
-// installation is an event store, Postgres, a server and a receiver, each in a container of its own.
+// installation is Postgres, a server and a receiver, each in a container of its own.
 type installation struct {
 	*testing.T
 	shared    string // a directory that all containers see at /shared
@@ -50,7 +50,7 @@ func newInstallation(t *testing.T) *installation {
 	}
 	i.authority = mtlstest.NewAuthority(t, "Carillon test authority")
 	i.share("ca.crt", mtlstest.PEM("CERTIFICATE", i.authority.Own.Raw))
-	for _, host := range []string{"store", "carillon", "receiver"} {
+	for _, host := range []string{"carillon", "receiver"} {
 		pair := i.authority.Issue(host, func(c *x509.Certificate) {
 			c.DNSNames = []string{host, "localhost"}
 			c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}

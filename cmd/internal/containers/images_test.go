@@ -1,4 +1,4 @@
-//go:build nightly || containers
+//go:build nightly
 
 package containers_test
 
