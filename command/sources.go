@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/source"
+	"carillon/command/collect/extract/selectors"
 )
 
 // maxSourceURL bounds a source's URL, as destination URLs are bounded.
@@ -32,6 +33,12 @@ type CollectSource struct{ Source uuid.UUID }
 type PauseSource struct {
 	Source uuid.UUID
 	Reason string // for people: whose wish it is
+}
+
+// ReviseSource is an operator's input: the settings of a source, which replace the present ones.
+type ReviseSource struct {
+	Source uuid.UUID
+	source.Settings
 }
 
 // ResumeSource is an operator's input: a pause ends.
@@ -75,6 +82,32 @@ func (c *Commands) PauseSource(ctx context.Context, by Caller, in PauseSource) (
 // ResumeSource ends a pause: the source is visited at once.
 func (c *Commands) ResumeSource(ctx context.Context, by Caller, in ResumeSource) (Result[source.State], error) {
 	return c.onSource(ctx, by, in.Source, source.Resume{At: c.now()})
+}
+
+// ReviseSource changes how the pages of a source are read. They are read again at once.
+func (c *Commands) ReviseSource(ctx context.Context, by Caller, in ReviseSource) (Result[source.State], error) {
+	if err := CheckSettings(in.Settings); err != nil {
+		return Result[source.State]{}, err
+	}
+	return c.onSource(ctx, by, in.Source, source.Revise{Settings: in.Settings, At: c.now()})
+}
+
+// CheckSettings refuses settings of a source with selectors that can't be used. Its error joins the refusals of all.
+func CheckSettings(s source.Settings) error {
+	var wrong []error
+	for _, n := range s.Selectors.Named() {
+		if *n.Text == "" {
+			continue
+		}
+		if _, err := selectors.Compile(*n.Text); err != nil {
+			wrong = append(wrong, refuse(Malformed, n.Name, "%s must be a CSS selector of tags, classes, ids, attributes and "+
+				"positions, with descendants and children: %s", n.Name, err))
+		}
+	}
+	if s.Selectors.Event == "" && s.Selectors != (source.Selectors{}) {
+		wrong = append(wrong, refuse(Malformed, "event", "event is required: the others look within its elements"))
+	}
+	return errors.Join(wrong...)
 }
 
 // onSource runs a command of the source aggregate.

@@ -8,19 +8,22 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/aggregates/source"
 )
 
 // Source is a source and the progress of its collection, for operators.
 type Source struct {
-	ID        uuid.UUID `json:"id"`
-	Type      string    `json:"type"`
-	URL       string    `json:"url,omitempty"`
-	Handle    string    `json:"handle,omitempty"`
-	Timezone  string    `json:"timezone,omitempty"`
-	CreatedAt time.Time `json:"createdAt"`
-	Feeds     int       `json:"feeds"` // number of feeds it is attached to
-	State     string    `json:"state"` // one of SourceStates
-	Since     time.Time `json:"since"` // of the state
+	ID        uuid.UUID       `json:"id"`
+	Type      string          `json:"type"`
+	URL       string          `json:"url,omitempty"`
+	Handle    string          `json:"handle,omitempty"`
+	Timezone  string          `json:"timezone,omitempty"`
+	Settings  source.Settings `json:"settings,omitzero"` // how its pages are read
+	CreatedAt time.Time       `json:"createdAt"`
+	Feeds     int             `json:"feeds"` // number of feeds it is attached to
+	State     string          `json:"state"` // one of SourceStates
+	Since     time.Time       `json:"since"` // of the state
 	// Outcome is the result of the last recorded walk: ok, or the stable name of a failure. Empty before the first
 	// walk.
 	Outcome     string       `json:"-"`
@@ -93,7 +96,7 @@ const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused'
 
 // sources joins the events' state with the state of walks: routine walks that find nothing new are known only there.
 const sources = `
-	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.created_at, s.feeds, ` + sourceState + `,
+	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.settings, s.created_at, s.feeds, ` + sourceState + `,
 		coalesce(s.paused_at, CASE WHEN w.walking THEN w.began_at WHEN s.state = 'collecting' THEN s.started_at END, s.since),
 		s.outcome, CASE WHEN w.remark <> '' THEN w.remark ELSE s.message END, s.notes,
 		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at), coalesce(w.observed, s.observed),

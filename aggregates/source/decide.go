@@ -38,6 +38,12 @@ type (
 	}
 	// Resume ends a pause.
 	Resume struct{ At time.Time }
+	// Revise replaces the settings.
+	Revise struct {
+		Settings
+
+		At time.Time
+	}
 	// Request requests a walk soon.
 	Request struct{ At time.Time }
 	// Start begins the requested walk of a number. It records nothing if that walk, or a later one, has begun already.
@@ -112,6 +118,16 @@ func (c Resume) decide(s State) ([]Event, error) {
 		return nil, nil
 	}
 	return []Event{Resumed(c)}, nil
+}
+
+func (c Revise) decide(s State) ([]Event, error) {
+	switch {
+	case s.Status == StatusNone:
+		return nil, ErrUnknown
+	case s.Settings == c.Settings:
+		return nil, nil
+	}
+	return []Event{Revised(c)}, nil
 }
 
 // visitable returns an error if the source must not be visited.

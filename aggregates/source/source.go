@@ -7,6 +7,7 @@
 //	                                    │          └──NeedJavaScript───▶ needs JavaScript
 //	                                    └──── on request ◀─────────────────┘
 //
+//	any of them ──Revise──▶ the same, with other settings
 //	any of them ──Pause──▶ paused ──Resume──▶ the state before; without visits meanwhile
 //
 // A walk through a source is recorded if it was requested, or if it has news: its happenings have changed, it fails,
@@ -112,6 +113,12 @@ type (
 	Resumed struct {
 		At time.Time `json:"at"`
 	}
+	// Revised replaces the settings. The pages are read again.
+	Revised struct {
+		Settings
+
+		At time.Time `json:"at"`
+	}
 )
 
 // Lasting reports whether failures of a reason do not pass by themselves.
@@ -169,6 +176,7 @@ type State struct {
 	Outcome  string // of the last recorded walk, "" before the first
 	Notes    []Note // of it
 	Paused   string // reason of the pause, "" if it is not paused
+	Settings Settings
 }
 
 func (e Registered) evolve(s State) State {
@@ -215,6 +223,11 @@ func (Resumed) evolve(s State) State {
 	return s
 }
 
+func (e Revised) evolve(s State) State {
+	s.Settings = e.Settings
+	return s
+}
+
 func (s State) over(number int, outcome string) State {
 	s.Status, s.Started, s.Outcome, s.Failures = StatusWaiting, max(s.Started, number), outcome, 0
 	return s
@@ -231,6 +244,7 @@ var Events = eventstore.NewCodec(
 	eventstore.Case[Event, JavaScriptNeeded]("source.javascript-needed.v1"),
 	eventstore.Case[Event, Paused]("source.paused.v1"),
 	eventstore.Case[Event, Resumed]("source.resumed.v1"),
+	eventstore.Case[Event, Revised]("source.revised.v1"),
 )
 
 // Aggregate binds the functions to the streams "source-<uuid>".

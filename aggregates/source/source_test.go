@@ -62,7 +62,23 @@ func TestStoredForms(t *testing.T) {
 			NextAt:  noon.Add(12 * time.Hour),
 			At:      noon,
 		},
-		source.Paused{Reason: "the owner objects", At: noon}, source.Resumed{At: noon})
+		source.Paused{Reason: "the owner objects", At: noon}, source.Resumed{At: noon},
+		source.Revised{Settings: settings, At: noon})
+}
+
+var settings = source.Settings{
+	IgnoreLists: true,
+	Selectors:   source.Selectors{Event: "#programme > li", Title: "b", Start: ".when"},
+}
+
+// Revised settings replace all of them; the same again change nothing.
+func TestRevise(t *testing.T) {
+	t.Parallel()
+	aggregatetest.Stream(t, source.Aggregate).Of(registered).
+		When(source.Revise{At: noon}).Then().
+		When(source.Revise{Settings: settings, At: noon}).Then(source.Revised{Settings: settings, At: noon}).
+		When(source.Revise{Settings: settings, At: noon.Add(time.Hour)}).Then().
+		When(source.Revise{At: noon}).Then(source.Revised{At: noon})
 }
 
 func TestIDDerivation(t *testing.T) {
@@ -259,5 +275,7 @@ func TestEachCommandInEachState(t *testing.T) {
 			"JavaScriptNeeded", "JavaScriptNeeded").
 		When(source.Pause{Reason: "the owner objects"}, unknown, "Paused", "Paused", "Paused", "", "").
 		When(source.Pause{Reason: "another"}, unknown, "Paused", "Paused", "Paused", "Paused", "Paused").
-		When(source.Resume{}, unknown, "", "", "", "Resumed", "Resumed")
+		When(source.Resume{}, unknown, "", "", "", "Resumed", "Resumed").
+		When(source.Revise{}, unknown, "", "", "", "", "").
+		When(source.Revise{Settings: settings}, unknown, "Revised", "Revised", "Revised", "Revised", "Revised")
 }

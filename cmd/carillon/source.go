@@ -17,6 +17,7 @@ type sourceCommand struct {
 	List    sourceListCommand    `cmd:"" help:"List sources and their state."`
 	Collect sourceCollectCommand `cmd:"" help:"Collect a source now."`
 	Pause   sourcePauseCommand   `cmd:"" help:"Pause a source, for example if its owner objects."`
+	Set     sourceSetCommand     `cmd:"" help:"Set how the pages of a source are read."`
 	Resume  sourceResumeCommand  `cmd:"" help:"Resume a source and visit it immediately."`
 	Try     sourceTryCommand     `cmd:"" help:"Read a page or calendar and show its events, without a server."`
 }

@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/command"
 	"carillon/command/collect"
 	"carillon/command/collect/extract/timing"
 	"carillon/command/visiting"
@@ -27,6 +28,8 @@ type sourceTryCommand struct {
 	Where    string `arg:"" name:"url|@handle" help:"URL of a page or calendar, or an account's handle."`
 	Type     string `default:"site" enum:"site,sitemap,siteIndexPage,instagram,facebook,tiktok,twitter" help:"site, sitemap or siteIndexPage; instagram, facebook, tiktok or twitter for an account (${default})."`
 	Timezone string `placeholder:"ZONE" help:"IANA time zone of dates without one, such as Europe/Rome."`
+
+	sourceSettings
 
 	From typedTime `placeholder:"TIME" help:"First day of shown occurrences. Default: 14 days ago."`
 	To   typedTime `placeholder:"TIME" help:"Last day of shown occurrences. Default: 400 days ahead."`
@@ -57,6 +60,7 @@ stored. Omitted events, with the reasons, come at the end.
   carillon source try https://example.org/events --timezone Europe/Rome --explain
   carillon source try https://example.org/events --type siteIndexPage --pages 20
   carillon source try https://example.org/ --type sitemap
+  carillon source try https://example.org/events --event '#programme > li' --title b --start .when
   carillon source try @townhall --type facebook --explain
 
 An account is asked for by the platform's API, with the token of the server's own variables.
@@ -150,7 +154,10 @@ func (c *sourceTryCommand) Run(ctx context.Context, t terminal) error {
 
 // source returns the source to try, and the address that is requested first.
 func (c *sourceTryCommand) source() (collect.Source, *url.URL, error) {
-	tried := collect.Source{Type: c.Type, Timezone: c.Timezone}
+	tried := collect.Source{Type: c.Type, Timezone: c.Timezone, Settings: c.settings()}
+	if err := command.CheckSettings(tried.Settings); err != nil {
+		return tried, nil, err
+	}
 	if source.IsPage(c.Type) {
 		u, err := url.Parse(c.Where)
 		if err != nil || u.Hostname() == "" {

@@ -25,6 +25,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
 )
 
 // Source is one outside place to collect from.
@@ -37,18 +38,20 @@ type Source struct {
 	Handle string
 	// Timezone is the IANA zone of the source's dates without one. Optional.
 	Timezone string
+	// Settings are the operators' for its pages.
+	Settings source.Settings
 }
 
 // Collector reads the pages of one type of sources. It is safe for concurrent use.
 type Collector interface {
 	// Start returns the first pages of a walk, mostly one.
-	Start(source Source) []Link
+	Start(s Source) []Link
 	// Read fetches a page, unless it is unchanged, and reads it. Errors in single events are not failures: see
 	// Page.Notes.
 	//
 	// It fails with one of the errors of this package (errors.Is), or with the context's. After [Gone], the page no
 	// longer exists; after [Stops], nothing else of the source is available either.
-	Read(ctx context.Context, source Source, page Known) (Page, error)
+	Read(ctx context.Context, s Source, page Known) (Page, error)
 }
 
 // Link is a page of a source: a web page, a calendar, a page of an API's answer.

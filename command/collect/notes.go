@@ -36,7 +36,7 @@ func (n Notes) Partial() bool {
 		switch note.Code {
 		case NoteTruncated, NoteBrokenMarkup, NoteNeedsJavaScript, NotePageFailed:
 			return true
-		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone, NoteLeftOut, NoteSeveralDates:
+		case NoteNoEvents, NoteSkippedEvent, NoteAssumedTimezone, NoteLeftOut, NoteSeveralDates, NoteGuessed:
 		}
 	}
 	return false
@@ -59,6 +59,8 @@ const (
 	NoteAssumedTimezone NoteCode = "assumed-timezone"
 	// NoteSeveralDates reports events of one identifier with different starts that are not marked as versions.
 	NoteSeveralDates NoteCode = "several-dates"
+	// NoteGuessed reports events of a list without any markup, with selectors that name it.
+	NoteGuessed NoteCode = "guessed-list"
 	// NotePageFailed reports an unavailable page or calendar of the source, whose contents are unknown.
 	NotePageFailed NoteCode = "page-failed"
 	// NoteLeftOut reports addresses on a page that were left out because they belong to no page of the site.

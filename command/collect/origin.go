@@ -7,6 +7,8 @@ type Syntax string
 
 // Syntaxes in their order of precedence between equally detailed events.
 const (
+	// Selected is an element that the selectors of a source name.
+	Selected     Syntax = "selectors"
 	JSONLD       Syntax = "json-ld"
 	Microdata    Syntax = "microdata"
 	RDFa         Syntax = "rdfa"

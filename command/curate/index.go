@@ -336,7 +336,8 @@ func (x *index) applySource(id uuid.UUID, event source.Event) {
 			a.Collecting = false
 		case source.CollectionFailed, source.CredentialsMissing, source.JavaScriptNeeded:
 			a.Collecting = false
-		case source.Registered, source.CollectionRequested, source.Paused, source.Resumed: // no part of a visit
+		case source.Registered, source.CollectionRequested, source.Paused, source.Resumed,
+			source.Revised: // no part of a visit
 			continue
 		}
 		x.feeds.Set(feedID, f)

@@ -83,6 +83,8 @@ func Advice(about string) string {
 		string(collect.NoteAssumedTimezone): "add it again with --timezone",
 		string(collect.NoteSeveralDates): "nothing, unless they are versions of one date: then its publisher has to " +
 			"count them by SEQUENCE",
+		string(collect.NoteGuessed): "\"carillon source set\" keeps selectors, of this list or a better one, or leaves out " +
+			"such lists",
 		string(collect.NotePageFailed): "nothing, unless it stays so: then open the address in a browser",
 		string(collect.NoteLeftOut):    "nothing, unless something is missing",
 		string(collect.NoteTruncated):  "add parts of it as sources of their own, such as one of its sitemaps",

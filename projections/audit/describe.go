@@ -59,6 +59,7 @@ var sentences = map[string]string{
 	"source.registered":           "registered {thing}[: {url}][ {handle}]",
 	"source.paused":               "paused {thing}[: {reason}]",
 	"source.resumed":              "resumed {thing}",
+	"source.revised":              "changed how {thing} is read to {settings}",
 	"source.collection-requested": "asked for a visit of {thing}",
 	"operator.acted":              "{action}[ of {subject}]",
 	"operator.token-issued":       "issued {thing} the token {tokenId}[, until {expiresAt}]",

@@ -29,7 +29,7 @@ var schema string
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
-	Version: 5, // 5: retirement
+	Version: 6, // 6: settings
 	Schema:  schema,
 	Filter: eventstore.Categories(source.Aggregate.Category, happening.Aggregate.Category, feed.Aggregate.Category,
 		item.Aggregate.Category, retirement.Aggregate.Category),
@@ -105,6 +105,10 @@ const (
 	resumeSource = `UPDATE sources SET revision = $2, paused_at = NULL, paused_by = '', paused_for = '', resumed_at = $3,
 			due_at = least(due_at, $3) WHERE id = $1`
 
+	// A wait ends, as with a pause: the pages are read again.
+	reviseSource = `UPDATE sources SET revision = $2, settings = $3, resumed_at = $4, due_at = least(due_at, $4)
+		WHERE id = $1`
+
 	// If all of the source is known, no walk is needed.
 	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking,
 		ended_at, added)
@@ -163,6 +167,8 @@ func queueSource(batch *pgx.Batch, recorded *eventstore.Recorded, event source.E
 		batch.Queue(pauseSource, id, revision, e.At, clean(by.Actor), clean(e.Reason))
 	case source.Resumed:
 		batch.Queue(resumeSource, id, revision, e.At)
+	case source.Revised:
+		batch.Queue(reviseSource, id, revision, e.Settings, e.At)
 	}
 	return nil
 }

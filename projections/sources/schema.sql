@@ -4,6 +4,7 @@ CREATE TABLE sources (
     url               text NOT NULL,
     handle            text NOT NULL,
     timezone          text NOT NULL,
+    settings          jsonb NOT NULL DEFAULT '{}', -- how its pages are read, see source.Settings
     host              text NOT NULL,    -- whose pace a walk has to keep: of the URL, or the platform
     created_at        timestamptz NOT NULL,
     feeds             integer NOT NULL, -- attached to how many
@@ -30,7 +31,7 @@ CREATE TABLE sources (
     paused_at         timestamptz,      -- nobody may visit it since then
     paused_by         text NOT NULL,    -- who said so last, and why
     paused_for        text NOT NULL,
-    resumed_at        timestamptz       -- the last pause ended; a visit is due since then
+    resumed_at        timestamptz       -- the last pause ended, or it was revised; a visit is due since then
 );
 
 CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;

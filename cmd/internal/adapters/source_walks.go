@@ -90,7 +90,8 @@ const (
 		FROM sources.sources s
 		WHERE w.source_id = ANY ($1) AND s.id = w.source_id AND w.next_at <= clock_timestamp()
 		AND w.held_until <= clock_timestamp() AND s.paused_at IS NULL
-		RETURNING s.id, s.type, s.url, s.handle, s.timezone, w.host, w.holder, w.number, w.walking, w.wanted,
+		RETURNING s.id, s.type, s.url, s.handle, s.timezone, s.settings, w.host, w.holder, w.number, w.walking,
+			w.wanted,
 			s.wanted_at IS NOT NULL AND s.wanted_at IS DISTINCT FROM w.served_at
 				OR EXISTS (SELECT FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling),
 			s.wanted_at, w.interval_seconds, w.failures, w.stumbles, w.tally, w.fresh,
@@ -157,8 +158,8 @@ func scanTurn(row pgx.CollectableRow) (visiting.Turn, error) {
 		recorded                   source.State
 		tally, notes               []byte
 	)
-	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Host,
-		&t.Holder, &t.Number,
+	err := row.Scan(&t.Source.ID, &t.Source.Type, &t.Source.URL, &t.Source.Handle, &t.Source.Timezone, &t.Source.Settings,
+		&t.Host, &t.Holder, &t.Number,
 		&walking, &t.Wanted, &wished, &wish, &interval, &t.Failures, &t.UnreadableInARow, &tally, column.UUID(&t.Unsettled),
 		&revision, &state, &recorded.Outcome, &recorded.Started, &recorded.Failures, &recordedInterval, &notes)
 	if err == nil {

@@ -201,6 +201,7 @@ var decided = map[string][]string{
 	"GET /admin/sources/states":                                       forOperators,
 	"POST /admin/sources/{id}/collect":                                forOperators,
 	"POST /admin/sources/{id}/pause":                                  forOperators,
+	"PUT /admin/sources/{id}/settings":                                forOperators,
 	"POST /admin/sources/{id}/resume":                                 forOperators,
 	"GET /admin/happenings/{id}":                                      forOperators,
 	"POST /admin/happenings/{id}/split":                               forOperators,

@@ -20,6 +20,8 @@ func (a *API) sourceRoutes(r routes) {
 	r.operators.Get("/admin/sources/states", handle(wire.NoQuery(a.countSources)))
 	r.operators.Post("/admin/sources/{id}/collect", handle(wire.With(pathID, wire.Empty(a.collectSource))))
 	r.operators.Post("/admin/sources/{id}/pause", handle(wire.With2(pathID, wire.Decode[pauseBody], a.pauseSource)))
+	r.operators.Put("/admin/sources/{id}/settings",
+		handle(wire.With2(pathID, wire.Decode[settingsBody], a.reviseSource)))
 	r.operators.Post("/admin/sources/{id}/resume", handle(wire.With(pathID, wire.Empty(a.resumeSource))))
 }
 
@@ -121,6 +123,20 @@ func (a *API) pauseSource(r *http.Request, id uuid.UUID, body pauseBody) (wire.R
 	changed, err := a.Commands.PauseSource(r.Context(), operator(r), command.PauseSource{
 		Source: id,
 		Reason: body.Reason.Value,
+	})
+	return a.Changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
+}
+
+type settingsBody struct{ source.Settings }
+
+// Check implements wire.Body. The command checks the selectors.
+func (*settingsBody) Check(*wire.Checks) {}
+
+// reviseSource answers PUT /admin/sources/{id}/settings.
+func (a *API) reviseSource(r *http.Request, id uuid.UUID, body settingsBody) (wire.Reply, error) {
+	changed, err := a.Commands.ReviseSource(r.Context(), operator(r), command.ReviseSource{
+		Source:   id,
+		Settings: body.Settings,
 	})
 	return a.Changed(r, changed.Position, err, wire.OK(Created{ID: id}), sources.ReadModel.Name)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/projections/items"
@@ -69,6 +70,36 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 		s.do(t, "POST", "/admin/sources/7"+action, body).refused(t, 400, "INVALID_PARAMS", "id must be a UUID")
 		s.do(t, "GET", path+action, "").refused(t, 404, "NOT_FOUND", "POST")
 	}
+}
+
+func TestSettingsOfSources(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	var made, answer adminapi.Created
+	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
+	path := "/admin/sources/" + made.ID.String() + "/settings"
+	for range 2 {
+		s.do(t, "PUT", path, `{"ignoreLists":true,"selectors":{"event":"#p > li","start":".when"}}`).into(t, 200, &answer)
+	}
+	list := into[adminapi.List[query.Source]](t, 200, s.do(t, "GET", "/admin/sources", ""))
+	if got := list.Items[0].Settings; got != (source.Settings{IgnoreLists: true, Selectors: source.Selectors{
+		Event: "#p > li",
+		Start: ".when",
+	}}) {
+		t.Errorf("settings: %+v", got)
+	}
+	want := []string{"source.registered.v1", "source.revised.v1"}
+	if got := s.EventTypes(t, "source-"+made.ID.String()); !slices.Equal(got, want) {
+		t.Errorf("events = %v, want %v", got, want)
+	}
+	for body, message := range map[string]string{
+		`{"selectors":{"event":"li:has(a)"}}`: "event must be a CSS selector", `{"lists":true}`: "lists is not a known",
+		`{"selectors":{"title":"b"}}`: "event is required",
+	} {
+		s.do(t, "PUT", path, body).refused(t, 400, "INVALID_BODY", message)
+	}
+	s.do(t, "PUT", "/admin/sources/"+uuid.NewString()+"/settings", `{"ignoreLists":true}`).
+		refused(t, 404, "NOT_FOUND", "source not found")
 }
 
 func TestSourcesAreNarrowedDown(t *testing.T) {

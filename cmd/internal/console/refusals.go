@@ -40,6 +40,12 @@ var formFields = []formField{
 	{"type", "type", "Type", nil},
 	{"sourceType", "type", "Type", nil},
 	{"timezone", "timezone", "Default time zone", nil},
+	{"event", "event", "Event", nil},
+	{"title", "title", "Title", nil},
+	{"start", "start", "Start", nil},
+	{"end", "end", "End", nil},
+	{"place", "place", "Place", nil},
+	{"link", "link", "Link", nil},
 	{"sourceId", "source", "Id of the source", issues{wire.NotFound: noSourceWithID}},
 }
 

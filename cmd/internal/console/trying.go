@@ -37,6 +37,7 @@ type trial struct {
 	remarks
 
 	Type, Where, Timezone string
+	Settings              source.Settings
 
 	Types  []string
 	Done   bool
@@ -63,7 +64,7 @@ type triedEvent struct {
 
 // readTrial reads the fields of a source, from an address or a form.
 func (c *Console) readTrial(get func(string) string) trial {
-	return trial{
+	typed := trial{
 		Type:     get("type"),
 		Where:    strings.TrimSpace(get("where")),
 		Timezone: strings.TrimSpace(get("timezone")),
@@ -71,7 +72,15 @@ func (c *Console) readTrial(get func(string) string) trial {
 		Now:      c.Now().UTC(),
 		page:     screen{Title: "Try a source", Template: "try"},
 	}
+	typed.Settings.IgnoreLists = get("ignoreLists") != ""
+	for _, n := range typed.Settings.Selectors.Named() {
+		*n.Text = strings.TrimSpace(get(n.Name))
+	}
+	return typed
 }
+
+// Selectors returns those of the form, for its template.
+func (t trial) Selectors() []source.NamedSelector { return t.Settings.Selectors.Named() }
 
 func (c *Console) readTypedTrial(v *visit) (*trial, error) {
 	typed := c.readTrial(v.PostFormValue)
@@ -92,7 +101,7 @@ func (c *Console) showTry(v *visit) (screen, error) {
 
 // try answers POST /console/sources/try.
 func (c *Console) try(v *visit, typed *trial) (string, error) {
-	if err := typed.source().Check(); err != nil {
+	if err := errors.Join(typed.source().Check(), command.CheckSettings(typed.Settings)); err != nil {
 		return "", err
 	}
 	return "", c.run(v.Context(), v.organization(), typed)
@@ -160,6 +169,7 @@ func (c *Console) run(ctx context.Context, of uuid.UUID, shown *trial) error {
 			URL:      tried.URL,
 			Handle:   strings.TrimPrefix(tried.Handle, "@"),
 			Timezone: tried.Timezone,
+			Settings: shown.Settings,
 		},
 		Collector: collector,
 		Most:      maxTrialPages,

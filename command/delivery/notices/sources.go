@@ -28,7 +28,7 @@ func (n *Notices) AfterSource(ctx context.Context, cause *eventstore.Recorded) e
 			data.Reason, data.Message = e.Reason, e.Message
 		}
 	case source.Registered, source.CollectionRequested, source.CollectionStarted, source.CollectionCompleted,
-		source.Paused, source.Resumed: // operators' doing, or no trouble
+		source.Paused, source.Resumed, source.Revised: // operators' doing, or no trouble
 	}
 	if data.Reason == "" {
 		return nil

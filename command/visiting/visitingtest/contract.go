@@ -401,7 +401,13 @@ func paused(t *testing.T, s Subject) {
 	c.leave(visiting.Next{In: time.Hour})
 	take(t, s, 0)
 	s.Source(t, c.id, source.Paused{Reason: "again", At: time.Now().UTC()}, source.Resumed{At: time.Now().UTC()})
-	take(t, s, 1) // at once
+	c.take() // at once
+	c.leave(visiting.Next{In: time.Hour})
+	settings := source.Settings{IgnoreLists: true, Selectors: source.Selectors{Event: "li"}}
+	s.Source(t, c.id, source.Revised{Settings: settings, At: time.Now().UTC()})
+	if c.take(); c.turn.Source.Settings != settings { // at once as well
+		t.Errorf("turn: %+v", c.turn.Source)
+	}
 }
 
 func recordedSource(t *testing.T, s Subject) {

@@ -152,7 +152,8 @@ func (w *Walks) follow(ctx context.Context) error {
 			s.wish = &e.At
 		case source.CollectionStarted:
 			s.wish = nil
-		case source.Resumed:
+		case source.Resumed, source.Revised:
+			s.is.Settings = s.State.Settings
 			if m := w.walks[id]; m != nil {
 				m.next = time.Time{}
 			}

@@ -198,6 +198,9 @@ func IsList(heading string) bool {
 
 // weigh sums up the signs for an event and against it.
 func (r *reader) weigh(d *date, around context) string {
+	if r.post.Certain {
+		return ""
+	}
 	weight := 0
 	say := func(n int, what string) {
 		weight += n

@@ -41,6 +41,8 @@ type Post struct {
 	Organizer *happening.Organizer
 	// About are words around the text, such as the heading of the list that it is in. Optional.
 	About string
+	// Certain marks a text that is known to be of an event.
+	Certain bool
 	// Images and Links are absolute addresses.
 	Images, Links []string
 	// Where is the platform's own data about the place.

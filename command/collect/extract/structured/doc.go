@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/extract/candidate"
@@ -30,6 +31,8 @@ type Page struct {
 	// Versions are the languages and the references of the page's versions in other languages, besides those that the
 	// page itself names. Optional.
 	Versions [][2]string
+	// Settings are the operators' for the source.
+	Settings source.Settings
 	// Window is the window of endless repetitions.
 	Window timing.Window
 }
@@ -63,6 +66,36 @@ func Read(b *budget.Budget, p Page) (candidate.Result, error) {
 func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidate, collect.Notes) {
 	d := newDocument(p, b)
 	g := newGraph(d, b)
+	m := &mapper{
+		document:  d,
+		graph:     g,
+		window:    p.Window,
+		expanded:  map[scheduled]expansion{},
+		sanitised: map[string]string{},
+	}
+	found := m.selected()
+	if len(found) == 0 {
+		found = m.marked()
+	}
+	if len(found) == 0 && !p.Settings.IgnoreLists {
+		found = m.lists()
+	}
+	return candidate.Page{
+		URL:         p.URL,
+		Canonical:   d.canonical,
+		Base:        d.base,
+		Timezone:    p.Timezone,
+		Headings:    d.headings,
+		Description: d.description,
+		Image:       d.image,
+		Versions:    d.versions,
+		Window:      p.Window,
+	}, found, d.notes
+}
+
+// marked returns the events in the first syntax that has any.
+func (m *mapper) marked() []*candidate.Candidate {
+	d, g := m.document, m.graph
 	for _, read := range readers {
 		read(d, g)
 	}
@@ -78,26 +111,5 @@ func Candidates(b *budget.Budget, p Page) (candidate.Page, []*candidate.Candidat
 		d.notes.Add(collect.NoteTruncated, "the page shows %d events, of which %d are read", len(events), maxEvents)
 		events = events[:maxEvents]
 	}
-	m := &mapper{
-		document:  d,
-		graph:     g,
-		window:    p.Window,
-		expanded:  map[scheduled]expansion{},
-		sanitised: map[string]string{},
-	}
-	found := m.candidates(events)
-	if len(events) == 0 {
-		found = m.lists()
-	}
-	return candidate.Page{
-		URL:         p.URL,
-		Canonical:   d.canonical,
-		Base:        d.base,
-		Timezone:    p.Timezone,
-		Headings:    d.headings,
-		Description: d.description,
-		Image:       d.image,
-		Versions:    d.versions,
-		Window:      p.Window,
-	}, found, d.notes
+	return m.candidates(events)
 }

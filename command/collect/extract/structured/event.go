@@ -25,6 +25,8 @@ type mapper struct {
 	dates int
 	// expanded caches the results of schedules, which are used twice.
 	expanded map[scheduled]expansion
+	// holders are the things with an event as one of titled, nil before the first lookup.
+	holders map[*item]*item
 	// sanitised caches descriptions, which events may share.
 	sanitised map[string]string
 }
@@ -173,6 +175,24 @@ var titled = map[string]bool{
 	"hasCourseInstance": true,
 }
 
+// holder returns the thing that has an event as one of titled by its id. Optional.
+func (m *mapper) holder(it *item) *item {
+	if m.holders == nil {
+		m.holders = map[*item]*item{}
+		for _, other := range m.graph.items {
+			for prop := range other.props {
+				if !titled[prop] {
+					continue
+				}
+				for _, part := range m.graph.things(other, prop) {
+					m.holders[part] = cmp.Or(m.holders[part], other)
+				}
+			}
+		}
+	}
+	return m.holders[it]
+}
+
 // title returns the event's name, or else that of the thing that contains it.
 func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	for _, prop := range []string{"name", "headline", "summary"} {
@@ -184,6 +204,8 @@ func (m *mapper) title(c *candidate.Candidate, it *item) string {
 	var others []*item
 	if it.around != nil && titled[it.within] {
 		others = append(others, it.around)
+	} else if holder := m.holder(it); holder != nil {
+		others = append(others, holder)
 	}
 	for _, prop := range []string{"superEvent", "workPerformed", "workFeatured", "workPresented", "performer"} {
 		others = append(others, m.graph.things(it, prop)...)

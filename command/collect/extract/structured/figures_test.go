@@ -59,15 +59,15 @@ func TestFigures(t *testing.T) {
 			Missing:  1,
 		}, // the same
 		"schemaorg json-ld": {
-			Expected: 17,
-			Found:    17,
-			Right:    73,
+			Expected: 16,
+			Found:    16,
+			Right:    69,
 			Wrong:    1,
 		}, // a place that is a link and an address
 		"schemaorg microdata": {
-			Expected: 9,
-			Found:    9,
-			Right:    33,
+			Expected: 8,
+			Found:    8,
+			Right:    29,
 			Wrong:    1,
 		}, // the same
 		"schemaorg rdfa": {
@@ -255,6 +255,9 @@ func expectations(t *testing.T) map[string]map[string][]wanted {
 		found[key][name] = append(found[key][name], e)
 	}
 	for name, syntaxes := range all.Files {
+		if strings.Contains(name, broadcast) {
+			continue
+		}
 		for syntax, s := range syntaxes {
 			for _, e := range s.Events {
 				add(syntax, name, schemaEvent(e))

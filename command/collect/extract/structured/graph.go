@@ -264,18 +264,16 @@ func (it *item) is(types ...string) bool {
 // eventTypes are the subtypes of Event whose names don't end in "event".
 var eventTypes = map[string]bool{"festival": true, "hackathon": true, "courseinstance": true, "eventseries": true}
 
-// noEvents are types of events without an audience.
-var noEvents = map[string]bool{"deliveryevent": true, "userinteraction": true, "instantaneousevent": true}
+// noEvents are types of events without an audience at a place and time: those of programs and of works.
+var noEvents = map[string]bool{"deliveryevent": true, "userinteraction": true, "instantaneousevent": true,
+	"broadcastevent": true, "publicationevent": true, "ondemandevent": true}
 
 // isEvent reports whether the type is a subtype of Event by its name, because vocabularies grow.
 func (it *item) isEvent() bool {
 	event := false
 	for _, t := range it.types {
 		t = strings.ToLower(t)
-		if noEvents[t] {
-			return false
-		}
-		event = event || eventTypes[t] || strings.HasSuffix(t, "event")
+		event = event || eventTypes[t] || strings.HasSuffix(t, "event") && !noEvents[t]
 	}
 	return event
 }

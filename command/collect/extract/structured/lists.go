@@ -1,6 +1,7 @@
 package structured
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"carillon/command/collect"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/posts"
 	"carillon/command/collect/identity"
@@ -119,7 +121,7 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 	}
 	about = strings.Join(append([]string{about, m.pageTitle}, m.headings...), " ")
 	column := m.titleColumn(l.rows[0])
-	shown := map[string]int{}
+	title := ""
 	dated, sure, years, rising := 0, false, true, true
 	last := m.visit()
 	for _, n := range l.rows {
@@ -139,16 +141,48 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		last = start
 		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
 		sure = sure || !start.Before(m.visit().AddDate(0, 1, 0))
-		for _, u := range c.Addresses {
-			shown[u.String()]++
-		}
 		found = append(found, c)
+		if title = r.title.Data; column > 0 {
+			title = fmt.Sprintf("%s:nth-child(%d)", title, column)
+		}
 	}
 	if dated < minRows || !sure || !years && (!rising || 2*len(found) < dated) {
 		return nil
 	}
+	m.notes.Add(collect.NoteGuessed, "%d events are a guess from a list without markup, which --event %q --title %q name",
+		len(found), selectorOf(l.rows[0]), title)
+	return m.ownPages(found)
+}
+
+// plainName matches names that selectors need not escape.
+var plainName = regexp.MustCompile(`^[A-Za-z][\w-]*$`)
+
+// selectorOf returns a selector of the rows of a list: from the next element with an id or a class above them.
+func selectorOf(row *html.Node) string {
+	text := row.Data
+	for n, left := row.Parent, 2; n != nil && n.Type == html.ElementNode && left > 0; n, left = n.Parent, left-1 {
+		class := strings.Fields(cut(attr(n, "class"), maxDate))
+		switch id := attr(n, "id"); {
+		case plainName.MatchString(cut(id, maxDate)):
+			return "#" + cut(id, maxDate) + " > " + text
+		case len(class) > 0 && plainName.MatchString(class[0]):
+			return n.Data + "." + class[0] + " > " + text
+		}
+		text = n.Data + " > " + text
+	}
+	return text
+}
+
+// ownPages keeps the addresses that one event has: others are no pages of events.
+func (m *mapper) ownPages(found []*candidate.Candidate) []*candidate.Candidate {
+	shown := map[string]int{}
 	for _, c := range found {
-		if len(c.Addresses) > 0 && shown[c.Addresses[0].String()] > 1 { // no page of one event
+		for _, u := range c.Addresses {
+			shown[u.String()]++
+		}
+	}
+	for _, c := range found {
+		if len(c.Addresses) > 0 && shown[c.Addresses[0].String()] > 1 {
 			c.Links, c.Addresses = []string{identity.Clean(c.Addresses[0])}, nil
 		}
 	}

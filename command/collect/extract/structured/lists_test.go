@@ -80,6 +80,10 @@ func TestOriginsOfListEntries(t *testing.T) {
 		`<a href="/e/%[2]d">More</a></li>`,
 		"Sat 5 December 2026, 8pm", "9 January 2027, 8pm", "6 February 2027, 8pm")
 	for shared, url := range map[bool]string{false: "https://x.example/e/0", true: "https://x.example/events"} {
+		if notes := read(t, "https://x.example/events", "UTC", page).Notes; len(notes) != 1 ||
+			!strings.HasSuffix(notes[0].Text, `--event "body > div > li" --title "h3" name`) {
+			t.Errorf("notes: %v", notes)
+		}
 		if shared {
 			page = strings.NewReplacer("/e/0", "/e", "/e/1", "/e", "/e/2", "/e").Replace(page)
 		}

@@ -178,12 +178,18 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 	if !strings.ContainsAny(r.name, "0123456789") {
 		c.Title = r.name
 	}
-	c.Says(collect.FieldTitle, r.title.Data, elementPath(r.title), c.Title)
-	if r.link != nil {
-		if u := m.resolve(attr(r.link, "href")); u != nil {
-			c.Addresses = append(c.Addresses, u)
-			c.Says(collect.FieldURL, "a.href", elementPath(r.link), u.String())
-		}
-	}
+	m.entry(c, r)
 	return c, false
+}
+
+// entry sets the address of an event, and the origins of that and its title.
+func (m *mapper) entry(c *candidate.Candidate, r row) {
+	c.Says(collect.FieldTitle, r.title.Data, elementPath(r.title), c.Title)
+	if r.link == nil {
+		return
+	}
+	if u := m.resolve(attr(r.link, "href")); u != nil {
+		c.Addresses = append(c.Addresses, u)
+		c.Says(collect.FieldURL, "a.href", elementPath(r.link), u.String())
+	}
 }

@@ -140,6 +140,27 @@ func TestAliasesOfSchemaOrg(t *testing.T) {
 	}
 }
 
+// An instance without a name has that of the course that refers to it; broadcasts and editions are no events.
+func TestInstancesAndBroadcasts(t *testing.T) {
+	t.Parallel()
+	const course = `{"@type": "Course", "name": "Welding", "hasCourseInstance": [{"@id": "#a"}]}`
+	const instance = `{"@id": "#a", "@type": "CourseInstance", "startDate": "2026-03-05T19:00:00Z"}`
+	const welding = "Welding | UTC | 2026-03-05T19:00:00Z"
+	for graph, want := range map[string]string{
+		course + ", " + instance: welding,
+		instance + ", " + course: welding,
+		`{"@type": "Book", "name": "Tides", "publication": {"@type": "PublicationEvent", "startDate": "2026-05-01"}}`: "",
+		`{"@type": "VideoObject", "name": "Quiz", "publication": {"@type": "BroadcastEvent", "isLiveBroadcast": true,
+			"startDate": "2026-03-05T19:00:00Z"}}`: "",
+		`{"@type": ["BroadcastEvent", "MusicEvent"], "name": "Gala", "startDate": "2026-03-05T19:00:00Z"}`: //
+		"Gala | UTC | 2026-03-05T19:00:00Z",
+	} {
+		if got := strings.Join(shown(t, ld(`{"@context": "https://schema.org", "@graph": [`+graph+`]}`)), "\n"); got != want {
+			t.Errorf("%s gives %q, want %q", graph, got, want)
+		}
+	}
+}
+
 func TestHouseAroundRoom(t *testing.T) {
 	t.Parallel()
 	const event = `{"@type": "Event", "name": "Talk", "startDate": "2026-03-14T19:00:00+01:00", "location": {"@type": ` +

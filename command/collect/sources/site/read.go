@@ -170,6 +170,7 @@ func readRoot(
 		Timezone: source.Timezone,
 		Window:   window,
 		Versions: versionsIn(page.Header["Link"]),
+		Settings: source.Settings,
 	})
 	if address, err := url.Parse(source.URL); err == nil {
 		t.page.Source, t.page.Home = identity.SamePage(page.URL, address), address

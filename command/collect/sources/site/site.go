@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/html"
 
 	"carillon/aggregates/happening"
+	settings "carillon/aggregates/source"
 	"carillon/command/collect"
 	"carillon/command/collect/budget"
 	"carillon/command/collect/crawl/fetch"
@@ -67,12 +68,13 @@ const (
 
 // state is the content of collect.State. All but the validators are conditions for their use.
 type state struct {
-	Reading    int              `json:"reading"`
-	URL        string           `json:"url"`
-	Role       string           `json:"role,omitempty"`
-	Timezone   string           `json:"timezone,omitempty"`
-	Window     string           `json:"window"`
-	Validators fetch.Validators `json:"validators"`
+	Reading    int               `json:"reading"`
+	URL        string            `json:"url"`
+	Role       string            `json:"role,omitempty"`
+	Timezone   string            `json:"timezone,omitempty"`
+	Settings   settings.Settings `json:"settings,omitzero"`
+	Window     string            `json:"window"`
+	Validators fetch.Validators  `json:"validators"`
 	// Calendars are the linked ones, in order.
 	Calendars [maxCalendars]fetch.Validators `json:"calendars,omitzero"`
 }
@@ -182,6 +184,7 @@ func (c *Collector) visit(ctx context.Context, source collect.Source, page colle
 		URL:      page.Address,
 		Role:     page.Role,
 		Timezone: source.Timezone,
+		Settings: source.Settings,
 		Window:   window.Key(),
 	}
 	v := &visit{
