@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -12,6 +13,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/extract/candidate"
 	"carillon/command/collect/extract/posts"
+	"carillon/command/collect/identity"
 )
 
 // row is an element of a list with its title, the link of that, and the text besides.
@@ -34,7 +36,33 @@ var empty = regexp.MustCompile(`(?i)^\W*(?:(?:read|learn|see|view|show|click|fin
 	`lire la suite|plus d.*|réserv.*|inscription.*|billetterie|más.*|leer más|ver más|entradas|scopri.*|` +
 	`leggi.*|dettagli|prenota.*|lees meer|meer.*|läs mer|læs mere|les mer|saiba mais|詳細.*|もっと.*)\W*$`)
 
-// document matches addresses of files.
+// emptyWords are the words of labels that name no event, whatever their number.
+var emptyWords = map[string]bool{
+	"agenda": true, "agendas": true, "minutes": true, "document": true, "documents": true, "accessible": true,
+	"meeting": true, "meetings": true, "cancelled": true, "canceled": true, "rescheduled": true, "postponed": true,
+	"amended": true, "posted": true, "updated": true, "draft": true, "final": true, "approved": true, "notice": true,
+	"packet": true, "and": true, "time": true, "date": true, "location": true, "change": true, "event": true,
+	"events": true, "upcoming": true, "schedule": true, "calendar": true, "veranstaltungen": true, "termine": true,
+	"termin": true, "événements": true, "eventos": true, "eventi": true,
+}
+
+// isTitle reports whether words may be the title of an event: not only labels and numbers.
+func isTitle(words string) bool {
+	if empty.MatchString(words) {
+		return false
+	}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(words), func(r rune) bool { return !unicode.IsLetter(r) }) {
+		if !emptyWords[word] {
+			return true
+		}
+	}
+	return false
+}
+
+// half matches the half of a day, or the like, which belongs to the time in the line before.
+var half = regexp.MustCompile(`(?i)^(?:[ap]\.? ?m\.?|uhr|h)(?:\W|$)`)
+
+// documentFile matches addresses of files.
 var documentFile = regexp.MustCompile(`(?i)\.(?:pdf|docx?|xlsx?|pptx?|odt|ics|jpe?g|png|gif|webp|mp[34]|zip)$`)
 
 // titleHead matches the heading of the column of a table that has the titles.
@@ -102,7 +130,7 @@ func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
 		label := m.words(a)
 		switch {
 		case u == nil || documentFile.MatchString(u.Path):
-		case label == "" || empty.MatchString(label):
+		case !isTitle(label):
 			more = cmp.Or(more, a)
 		case !hrefs[u.String()]:
 			hrefs[u.String()] = true
@@ -121,6 +149,11 @@ func (m *mapper) row(n *html.Node, column int) (r row, ok bool) {
 		}
 	}
 	r.title, r.link = cmp.Or(cell(n, column), m.graph.heading(n)), cmp.Or(first, more)
+	if r.title != nil && first != nil && !holds(r.title, first) && !holds(first, r.title) {
+		if u := m.resolve(attr(first, "href")); !identity.SameSite(u, m.page.URL) { // such as those to share it
+			r.link = more
+		}
+	}
 	if r.title == nil {
 		if r.title = first; len(hrefs) != 1 {
 			return r, false
@@ -138,11 +171,18 @@ func (g *graph) besides(n, without *html.Node) string {
 	}
 	var b strings.Builder
 	g.show(&b, n, without, maxRow)
-	lines := strings.Split(b.String(), "\n")
-	for i := range lines {
-		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	var lines []string
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		line = strings.Join(strings.Fields(line), " ")
+		switch last := len(lines) - 1; {
+		case line == "":
+		case last >= 0 && half.MatchString(line):
+			lines[last] += " " + line
+		default:
+			lines = append(lines, line)
+		}
 	}
-	return strings.Join(slices.DeleteFunc(lines, func(line string) bool { return line == "" }), "\n")
+	return strings.Join(lines, "\n")
 }
 
 // rowEvent returns the event of a row, nil if it has none; over reports a date that is no event's.
@@ -169,14 +209,14 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 		titled = titled || o.Field == collect.FieldTitle && o.Element == "line 1"
 		return o.Field != collect.FieldStart && o.Field != collect.FieldLocation && o.Field != collect.FieldOnline
 	})
-	if !titled || len(c.Holdings) != 1 {
+	if !strings.ContainsAny(r.name, "0123456789") {
+		c.Title = r.name
+	}
+	if !titled || len(c.Holdings) != 1 || !isTitle(c.Title) {
 		return nil, true
 	}
 	for i := range c.Origins {
 		c.Origins[i].Syntax, c.Origins[i].Element = collect.List, elementPath(r.node)
-	}
-	if !strings.ContainsAny(r.name, "0123456789") {
-		c.Title = r.name
 	}
 	m.entry(c, r)
 	return c, false
