@@ -53,6 +53,8 @@ func TestListsWithoutMarkup(t *testing.T) {
 		"deadlines": {listOf("Grants", `<li><a href="/p/%[2]d">Garden grant</a>: apply by %[1]s</li>`, times...), ""},
 		"a time in two lines": {listOf("Events", `<li>%s <a href="/e/%d">Folk night</a></li>`,
 			"5 December 2026<br>8:00<br>PM", "9 January 2027<br>8:00<br>PM", "6 February 2027<br>8:00<br>PM"), want},
+		"posts about dates": {listOf("Events", `<li>%s <a href="/e/%d">Notes of the meeting on 3 May 2026</a></li>`,
+			times...), ""},
 		"words of labels": {listOf("Meetings", `<li>%s <a href="/p/%d">2026 Agenda &amp; Minutes (amended)</a></li>`,
 			times...), ""},
 		"labels": {listOf("Meetings", `<li>%s <a href="/p/%d">Agenda</a></li>`, times...), ""},

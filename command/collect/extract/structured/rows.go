@@ -41,7 +41,7 @@ var emptyWords = map[string]bool{
 	"agenda": true, "agendas": true, "minutes": true, "document": true, "documents": true, "accessible": true,
 	"meeting": true, "meetings": true, "cancelled": true, "canceled": true, "rescheduled": true, "postponed": true,
 	"amended": true, "posted": true, "updated": true, "draft": true, "final": true, "approved": true, "notice": true,
-	"packet": true, "and": true, "time": true, "date": true, "location": true, "change": true, "event": true,
+	"packet": true, "and": true, "summary": true, "recording": true, "time": true, "date": true, "location": true, "change": true, "event": true,
 	"events": true, "upcoming": true, "schedule": true, "calendar": true, "veranstaltungen": true, "termine": true,
 	"termin": true, "événements": true, "eventos": true, "eventi": true,
 }
@@ -199,7 +199,8 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 		post.Text = r.name + "\n" + strings.ReplaceAll(r.text, "\n", " ")
 		found, passed = posts.Read(m.budget, post)
 	}
-	if len(found) != 1 {
+	inTitle := func(p posts.Passed) bool { return strings.Contains(r.name, p.Words) }
+	if len(found) != 1 || slices.ContainsFunc(passed, inTitle) { // such as the date of a post about another one
 		return nil, len(passed) > 0
 	}
 	c = found[0]
