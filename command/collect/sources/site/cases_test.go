@@ -152,7 +152,7 @@ func TestInstancesAndBroadcasts(t *testing.T) {
 		`{"@type": "Book", "name": "Tides", "publication": {"@type": "PublicationEvent", "startDate": "2026-05-01"}}`: "",
 		`{"@type": "VideoObject", "name": "Quiz", "publication": {"@type": "BroadcastEvent", "isLiveBroadcast": true,
 			"startDate": "2026-03-05T19:00:00Z"}}`: "",
-		`{"@type": ["BroadcastEvent", "MusicEvent"], "name": "Gala", "startDate": "2026-03-05T19:00:00Z"}`: //
+		`{"@type": ["BroadcastEvent", "MusicEvent"], "name": "Gala", "startDate": "2026-03-05T19:00:00Z"}`://
 		"Gala | UTC | 2026-03-05T19:00:00Z",
 	} {
 		if got := strings.Join(shown(t, ld(`{"@context": "https://schema.org", "@graph": [`+graph+`]}`)), "\n"); got != want {
