@@ -2,14 +2,13 @@ package query
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-
-	"carillon/aggregates/source"
 )
 
 // Source is a source and the progress of its collection, for operators.
@@ -19,7 +18,7 @@ type Source struct {
 	URL       string          `json:"url,omitempty"`
 	Handle    string          `json:"handle,omitempty"`
 	Timezone  string          `json:"timezone,omitempty"`
-	Settings  source.Settings `json:"settings,omitzero"` // how its pages are read
+	Settings  json.RawMessage `json:"settings,omitempty"` // source.Settings: how its pages are read
 	CreatedAt time.Time       `json:"createdAt"`
 	Feeds     int             `json:"feeds"` // number of feeds it is attached to
 	State     string          `json:"state"` // one of SourceStates
@@ -96,7 +95,7 @@ const sourceState = `CASE WHEN s.paused_at IS NOT NULL THEN 'paused'
 
 // sources joins the events' state with the state of walks: routine walks that find nothing new are known only there.
 const sources = `
-	SELECT s.id, s.type, s.url, s.handle, s.timezone, s.settings, s.created_at, s.feeds, ` + sourceState + `,
+	SELECT s.id, s.type, s.url, s.handle, s.timezone, nullif(s.settings, '{}'), s.created_at, s.feeds, ` + sourceState + `,
 		coalesce(s.paused_at, CASE WHEN w.walking THEN w.began_at WHEN s.state = 'collecting' THEN s.started_at END, s.since),
 		s.outcome, CASE WHEN w.remark <> '' THEN w.remark ELSE s.message END, s.notes,
 		greatest(s.started_at, w.attempted_at), greatest(s.completed_at, w.completed_at), coalesce(w.observed, s.observed),

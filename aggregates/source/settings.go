@@ -21,8 +21,8 @@ type Selectors struct {
 // Named returns the selectors by their names, in the order of declaration.
 func (s *Selectors) Named() []NamedSelector {
 	return []NamedSelector{
-		{"event", &s.Event}, {"title", &s.Title}, {"start", &s.Start}, {"end", &s.End}, {"place", &s.Place},
-		{"link", &s.Link},
+		{Name: "event", Text: &s.Event}, {Name: "title", Text: &s.Title}, {Name: "start", Text: &s.Start},
+		{Name: "end", Text: &s.End}, {Name: "place", Text: &s.Place}, {Name: "link", Text: &s.Link},
 	}
 }
 

@@ -39,11 +39,12 @@ var empty = regexp.MustCompile(`(?i)^\W*(?:(?:read|learn|see|view|show|click|fin
 // emptyWords are the words of labels that name no event, whatever their number.
 var emptyWords = map[string]bool{
 	"agenda": true, "agendas": true, "minutes": true, "document": true, "documents": true, "accessible": true,
-	"meeting": true, "meetings": true, "cancelled": true, "canceled": true, "rescheduled": true, "postponed": true,
-	"amended": true, "posted": true, "updated": true, "draft": true, "final": true, "approved": true, "notice": true,
-	"packet": true, "and": true, "summary": true, "recording": true, "time": true, "date": true, "location": true, "change": true, "event": true,
-	"events": true, "upcoming": true, "schedule": true, "calendar": true, "veranstaltungen": true, "termine": true,
-	"termin": true, "événements": true, "eventos": true, "eventi": true,
+	"meeting": true, "meetings": true, "cancelled": true, "canceled": true, "rescheduled": true,
+	"postponed": true, "amended": true, "posted": true, "updated": true, "draft": true, "final": true,
+	"approved": true, "notice": true, "packet": true, "and": true, "summary": true, "recording": true,
+	"time": true, "date": true, "location": true, "change": true, "event": true, "events": true, "upcoming": true,
+	"schedule": true, "calendar": true, "veranstaltungen": true, "termine": true, "termin": true,
+	"événements": true, "eventos": true, "eventi": true,
 }
 
 // isTitle reports whether words may be the title of an event: not only labels and numbers.
