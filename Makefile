@@ -102,7 +102,7 @@ mutants: postgres ## List what may change unnoticed by a test (MUTANTS=200)
 check: test rest ## Run all that the CI runs, before a commit
 
 .PHONY: rest
-rest: tidy lint sumtypes dead fresh vuln chromium race nightly
+rest: tidy lint sumtypes dead fresh vuln chromium chart race nightly
 
 # Benchmarks of a whole server are in one package and take their sizes from the variables above. make test doesn't link it.
 SERVED   = $(GO) test $(WHOLE) -run '^$$' -benchtime 1x -timeout 60m ./cmd/internal/bench -bench
@@ -159,6 +159,11 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 		case "$(VULNDB)$$found" in "govulncheck: fetching vulnerabilities"*) \
 			echo "Not looked for: no data base is reached. make vuln VULNDB=file:///DIRECTORY names a copy of one."; exit 0;; \
 		esac; exit $$code
+
+# Helm and Kubernetes' types are modules of this folder alone.
+.PHONY: chart
+chart: ## Render the Helm chart, check it as Kubernetes and Carillon do
+	cd .ci/tools/chart && $(GO) test ./...
 
 # The list of modules (SBOM) is read from the binary. The same commit gives the same tarball.
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
@@ -265,6 +270,7 @@ race: postgres
 tidy:
 	$(GO) mod tidy -diff
 	cd .ci/tools && $(GO) mod tidy -diff
+	cd .ci/tools/chart && $(GO) mod tidy -diff
 
 # Compares with the state before, not with the last commit, so that it can be run at any time.
 .PHONY: fresh
