@@ -59,6 +59,18 @@ type Store interface {
 	Head(ctx context.Context) (Position, error)
 }
 
+type unsyncedKey struct{}
+
+// Unsynced lets appends return before they are durable, if the store knows their outcome by then. Others appended
+// later are never durable before them, and readers see neither before. It is for what is done again if a crash loses
+// it: what follows from an event, and is recorded under ids that follow from it.
+func Unsynced(ctx context.Context) context.Context {
+	return context.WithValue(ctx, unsyncedKey{}, true)
+}
+
+// IsUnsynced reports whether appends may return before they are durable.
+func IsUnsynced(ctx context.Context) bool { return ctx.Value(unsyncedKey{}) != nil }
+
 // Filter chooses events by the prefixes of their stream names ("destination-"), on the server. No prefix means all. The
 // store's own system events, such as tombstones, are never among them.
 type Filter struct{ Prefixes []string }

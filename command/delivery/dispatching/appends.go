@@ -3,12 +3,15 @@ package dispatching
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/google/uuid"
 
+	"carillon/aggregates/dispatch"
+	"carillon/eventstore"
 	"carillon/eventstore/panics"
 )
 
@@ -26,6 +29,7 @@ var errEnded = errors.New("ended before all was recorded")
 // at once delays only itself.
 type appends struct {
 	record func(context.Context, *fanOut) (done bool, err error)
+	store  eventstore.Store
 	ctx    context.Context //nolint:containedctx // of all of them, until one fails, or End
 	cancel context.CancelCauseFunc
 	failed chan struct{}
@@ -36,12 +40,20 @@ type appends struct {
 	left    map[chan struct{}]struct{} // done of those taken on and not recorded
 	bytes   int                        // of those
 	room    chan struct{}              // closed when there is room again; nil if no caller waits
+	newest  place                      // of the dispatches that are recorded and may not be durable yet; zero if none
 	working sync.WaitGroup
 }
 
-func newAppends(record func(context.Context, *fanOut) (done bool, err error)) *appends {
+// place is where a dispatch was recorded.
+type place struct {
+	id uuid.UUID
+	at eventstore.Position
+}
+
+func newAppends(store eventstore.Store, record func(context.Context, *fanOut) (done bool, err error)) *appends {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	return &appends{
+		store:      store,
 		record:     record,
 		ctx:        ctx,
 		cancel:     cancel,
@@ -180,6 +192,9 @@ func (a *appends) dispatched(f *fanOut) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.recorded = true
+	if a.newest.at.Before(f.recordedAt) {
+		a.newest = place{f.id, f.recordedAt}
+	}
 	if f.done == nil { // known only to its own caller
 		return true
 	}
@@ -231,7 +246,7 @@ func (a *appends) Err() error {
 func (a *appends) Pending() func(context.Context) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.left) == 0 {
+	if len(a.left) == 0 && a.newest == (place{}) {
 		return nil
 	}
 	left := slices.Collect(maps.Keys(a.left))
@@ -241,8 +256,31 @@ func (a *appends) Pending() func(context.Context) error {
 				return err
 			}
 		}
+		return a.sync(ctx)
+	}
+}
+
+// sync waits until all dispatches that are recorded by now are durable: those before the newest are with it, and a
+// reader of its stream waits for that.
+func (a *appends) sync(ctx context.Context) error {
+	a.mu.Lock()
+	newest := a.newest
+	a.mu.Unlock()
+	if newest == (place{}) {
 		return nil
 	}
+	for _, err := range a.store.Read(ctx, dispatch.Aggregate.Stream(newest.id), 0) {
+		if err != nil && !errors.Is(err, eventstore.ErrStreamDeleted) { // it is retired
+			return fmt.Errorf("dispatch %s: %w", newest.id, err)
+		}
+		break
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.newest == newest {
+		a.newest = place{}
+	}
+	return nil
 }
 
 func (a *appends) await(ctx context.Context, done <-chan struct{}) error {

@@ -26,7 +26,7 @@ type heldUp struct {
 
 func newHeldUp() *heldUp {
 	h := &heldUp{let: map[*fanOut]chan error{}, gone: map[*fanOut]bool{}}
-	h.appends = newAppends(func(ctx context.Context, f *fanOut) (bool, error) {
+	h.appends = newAppends(nil, func(ctx context.Context, f *fanOut) (bool, error) {
 		h.mu.Lock()
 		h.begun = append(h.begun, f)
 		let := h.let[f]

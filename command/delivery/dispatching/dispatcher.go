@@ -39,7 +39,7 @@ type Dispatcher struct {
 func New(store eventstore.Store, handoff sending.Handoff) *Dispatcher {
 	d := &Dispatcher{store: store, handoff: handoff}
 	d.routes = routing.New(&d.ProcessState)
-	d.appends = newAppends(d.record)
+	d.appends = newAppends(store, d.record)
 	return d
 }
 

@@ -31,12 +31,14 @@ type fanOut struct {
 	trace eventstore.Trace
 
 	// The rest is of appends, and guarded by it.
-	by        *publisher
-	done      chan struct{} // closed when it is recorded whole; nil: only its own caller waits
-	size      int
-	recorded  bool      // its deliveries are
-	older     []*fanOut // superseded fan-outs that are not recorded
-	followers []*fanOut // fan-outs that supersede this one once it is recorded
+	by       *publisher
+	done     chan struct{} // closed when it is recorded whole; nil: only its own caller waits
+	size     int
+	recorded bool // its deliveries are
+	// recordedAt is the position of the last of them; they may not be durable yet.
+	recordedAt eventstore.Position
+	older      []*fanOut // superseded fan-outs that are not recorded
+	followers  []*fanOut // fan-outs that supersede this one once it is recorded
 }
 
 // Room that a fan-out takes while it waits, apart from data: about that much, and for each delivery.
@@ -74,7 +76,8 @@ func (d *Dispatcher) record(ctx context.Context, f *fanOut) (done bool, err erro
 	return true, f.supersede(ctx, d.store)
 }
 
-// dispatch appends the deliveries, in chunks if they are many.
+// dispatch appends the deliveries, in chunks if they are many. They are sent before that is durable: after a crash the
+// event is dispatched again, to the same deliveries.
 func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) (err error) {
 	ctx, end := d.traceDispatch(ctx, f)
 	if end != nil {
@@ -86,7 +89,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) (err error) {
 	known := &eventstore.Loaded[dispatch.State]{Revision: eventstore.NoStream} // most are new: try without reading
 	for first := 0; first < len(f.scheduled); first += dispatch.MaxPerEvent {
 		last := min(first+dispatch.MaxPerEvent, len(f.scheduled))
-		out, err := dispatch.Aggregate.Execute(ctx, d.store, f.id, dispatch.Schedule{
+		out, err := dispatch.Aggregate.Execute(eventstore.Unsynced(ctx), d.store, f.id, dispatch.Schedule{
 			DeliveriesScheduled: dispatch.DeliveriesScheduled{
 				Publication: f.id,
 				Event:       summary,
@@ -104,7 +107,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, f *fanOut) (err error) {
 		if err != nil {
 			return fmt.Errorf("dispatch %s: %w", f.id, err)
 		}
-		known = &out.Loaded
+		known, f.recordedAt = &out.Loaded, out.Position
 		d.offer(f, leased, out.State, first, last)
 	}
 	return nil

@@ -23,7 +23,11 @@ func (s *Store) Append(
 		return eventstore.Appended{}, err
 	}
 	defer panics.Fatal()
-	result, err := s.data.Append(ctx, stream, expectation(expected), proposed)
+	record := s.data.Append
+	if eventstore.IsUnsynced(ctx) {
+		record = s.data.AppendUnsynced
+	}
+	result, err := record(ctx, stream, expectation(expected), proposed)
 	if err != nil {
 		if _, wrong := err.(*store.WrongRevisionError); wrong { //nolint:errorlint // never wrapped, and frequent
 			return eventstore.Appended{}, &eventstore.WrongRevisionError{Stream: stream, Expected: expected}

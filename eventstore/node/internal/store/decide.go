@@ -238,6 +238,16 @@ func (s *Store) Append(ctx context.Context, stream string, expected Expected, ev
 	return s.submit(ctx, appendOf(stream, expected, events))
 }
 
+// AppendUnsynced is Append for events that are made again if they are lost: it is answered before they are durable.
+// They are soon afterwards, no later than what is appended next, and no reader sees them before.
+func (s *Store) AppendUnsynced(
+	ctx context.Context, stream string, expected Expected, events []Proposed,
+) (Result, error) {
+	r := appendOf(stream, expected, events)
+	r.unsynced = true
+	return s.submit(ctx, r)
+}
+
 // Start is Append in two steps, so that a caller with several appends in progress keeps them in order. The function
 // returned waits for the outcome.
 func (s *Store) Start(

@@ -19,10 +19,11 @@ type request struct {
 	erased   uint64 // with erase: bytes of the log
 	bytes    int
 
-	taken  atomic.Bool
-	done   chan struct{}
-	result Result
-	err    error
+	unsynced bool // it is answered when it is applied
+	taken    atomic.Bool
+	done     chan struct{}
+	result   Result
+	err      error
 }
 
 type requestKind uint8
@@ -49,12 +50,11 @@ type queue struct {
 	bytes  int
 	limit  int
 	closed bool
-	filled chan struct{}
 	room   broadcast
 }
 
 func newQueue(limit int) *queue {
-	return &queue{limit: limit, filled: make(chan struct{}, 1)}
+	return &queue{limit: limit}
 }
 
 func (q *queue) put(ctx context.Context, r *request) error {
@@ -68,7 +68,6 @@ func (q *queue) put(ctx context.Context, r *request) error {
 			q.items = append(q.items, r)
 			q.bytes += r.bytes
 			q.mu.Unlock()
-			q.wake()
 			return nil
 		}
 		room := q.room.wait()
@@ -81,33 +80,21 @@ func (q *queue) put(ctx context.Context, r *request) error {
 	}
 }
 
-// wake has take look.
-func (q *queue) wake() {
-	select {
-	case q.filled <- struct{}{}:
-	default: // it is about to look
-	}
+// filled reports whether requests wait.
+func (q *queue) filled() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items) > 0
 }
 
-// take waits for requests, returns all there are, and keeps spare, which must be empty, for the next ones. It returns
-// false when the queue is closed and drained.
-func (q *queue) take(spare []*request) ([]*request, bool) {
-	for {
-		q.mu.Lock()
-		if len(q.items) > 0 {
-			taken := q.items
-			q.items, q.bytes = spare, 0
-			q.mu.Unlock()
-			q.room.notify()
-			return taken, true
-		}
-		closed := q.closed
-		q.mu.Unlock()
-		if closed {
-			return nil, false
-		}
-		<-q.filled
-	}
+// take returns all requests there are, and keeps spare, which must be empty, for the next ones.
+func (q *queue) take(spare []*request) []*request {
+	q.mu.Lock()
+	taken := q.items
+	q.items, q.bytes = spare, 0
+	q.mu.Unlock()
+	q.room.notify()
+	return taken
 }
 
 // close refuses further requests; those already there are still taken.
@@ -116,5 +103,4 @@ func (q *queue) close() {
 	q.closed = true
 	q.mu.Unlock()
 	q.room.notify()
-	q.wake()
 }

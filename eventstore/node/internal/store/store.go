@@ -26,6 +26,7 @@ type Store struct {
 	watermark atomic.Uint64
 	advanced  broadcast
 
+	sequencer *sequencing
 	// Owned by the sequencer.
 	heads       *headCache
 	lookups     *cursor // of heads for the present batch; nil if it needed none
@@ -67,6 +68,7 @@ func Open(options Options) (*Store, error) {
 	s.space.manifestSynced = s.said.manifestSynced
 	s.fs = s.space
 	s.heads = newHeadCache(options.Heads, s.lookUpHead)
+	s.sequencer = newSequencing(s)
 	if err := s.openDatabase(); err != nil {
 		return nil, err
 	}
@@ -79,10 +81,8 @@ func Open(options Options) (*Store, error) {
 	}
 	s.watermark.Store(last)
 	s.space.opened.Store(true)
-	pipe := make(chan *commit, pipelineDepth)
-	s.working.Add(2)
-	go s.sequence(pipe)
-	go s.sync(pipe)
+	s.working.Add(1)
+	go s.sync(s.sequencer.pipe)
 	return s, nil
 }
 
@@ -287,6 +287,7 @@ func (s *Store) Close() error {
 	s.space.close()
 	closed := make(chan error, 1)
 	go func() {
+		s.sequencer.end()
 		s.working.Wait()
 		if s.Err() == nil {
 			closed <- s.closeDatabase()
