@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,41 @@ func (q *Queries) SubscriptionsNamed(ctx context.Context, organization uuid.UUID
 		selectSubscription+` JOIN destinations.destinations d ON d.id = s.destination
 		WHERE d.organization = $1 AND s.external_id = $2 ORDER BY s.created_at, s.id LIMIT $3`, organization, externalID,
 		limit)
+}
+
+// ItemHit is an item that is found by its title.
+type ItemHit struct {
+	ID, Feed uuid.UUID
+	FeedName string
+	Title    string
+	StartsAt time.Time // of its next occurrence, or else of its last one
+}
+
+// itemsSearched bounds the occurrences at which a search looks in each feed, those to come and those that were.
+const itemsSearched = 2000
+
+// ItemsTitled lists items of the feeds that an organization can see whose titles have all of some words, whatever the
+// case, the next ones first. It looks at those whose occurrences are closest to now.
+func (q *Queries) ItemsTitled(
+	ctx context.Context, organization uuid.UUID, words []string, now time.Time, limit int,
+) ([]ItemHit, error) {
+	return many(ctx, q.Pool, "items by title", pgx.RowToStructByPos[ItemHit], `
+		WITH near AS (
+			SELECT DISTINCT ON (o.item_id) o.item_id, v.id AS feed, v.name, o.starts_at
+			FROM (`+visibleFeeds+`) v
+			CROSS JOIN LATERAL (
+				(SELECT item_id, starts_at FROM items.occurrences WHERE feed_id = v.id AND starts_at >= $2
+				ORDER BY starts_at, item_id LIMIT $4)
+				UNION ALL
+				(SELECT item_id, starts_at FROM items.occurrences WHERE feed_id = v.id AND starts_at < $2
+				ORDER BY starts_at DESC, item_id DESC LIMIT $4)) o
+			WHERE v.feed_type = 'event'
+			ORDER BY o.item_id, o.starts_at < $2, greatest(o.starts_at - $2, $2 - o.starts_at))
+		SELECT i.id, near.feed, near.name, named.title, near.starts_at
+		FROM near JOIN items.items i ON i.id = near.item_id
+		CROSS JOIN LATERAL (SELECT (convert_from(i.current, 'UTF8') || '}')::jsonb->>'title' AS title) named
+		WHERE NOT EXISTS (SELECT FROM unnest($3::text[]) AS word WHERE strpos(lower(named.title), lower(word)) = 0)
+		ORDER BY near.starts_at < $2, near.starts_at, i.id LIMIT $5`, organization, now, words, itemsSearched, limit)
 }
 
 // FeedsNamed lists the event feeds that an organization can see and whose name contains a text, whatever the case.

@@ -152,6 +152,7 @@ func (s *servers) connectConsoles(admin *adminapi.API) (err error) {
 			Light:    s.cfg.ConsoleTheme.Light,
 			Dark:     s.cfg.ConsoleTheme.Dark,
 		},
+		Origins:        s.cfg.ConsoleOrigins,
 		Version:        Version,
 		Now:            s.stores.clock.Now,
 		Log:            s.log,

@@ -79,6 +79,8 @@ type Config struct {
 
 	ConsoleTheme Theme `env:"CARILLON_CONSOLE_THEME" placeholder:"name=…,logo=FILE,light=#RRGGBB,dark=#RRGGBB" help:"Name, logo (SVG or PNG) and colors of the console: buttons, and links on light and on dark ground. Empty: Carillon's."`
 
+	ConsoleOrigins Origins `env:"CARILLON_CONSOLE_ORIGINS" placeholder:"https://HOST,…" help:"Origins whose pages may show the console in a frame. Empty: none."`
+
 	// EgressCA is a PEM file of authorities that webhooks and collectors trust besides the system's. Optional.
 	EgressCA string `name:"egress-ca" env:"CARILLON_EGRESS_CA" help:"PEM file of more authorities that webhooks trust."`
 

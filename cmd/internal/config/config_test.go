@@ -102,6 +102,9 @@ func TestErrorsNameTheSetting(t *testing.T) {
 		{"egress-addr", "192.0.2.1", "CARILLON_EGRESS_ADDR (--egress-addr) must name an address of this machine; it can't " +
 			"send from 192.0.2.1"},
 		{"collect-allow-cidrs", "localhost", `"localhost" is not an address range`},
+		{"console-origins", "https://portal.example.org,http://portal.example.org", "is not an origin"},
+		{"console-origins", "https://portal.example.org/settings", "is not an origin"},
+		{"console-origins", "https://*.example.org", "is not an origin"},
 		{"trusted-proxies", "10.0.0.0/8,x", `"x" is not an address range`},
 		{"delivery-retry-schedule", "5s,soon", "--delivery-retry-schedule"},
 		{"delivery-retry-schedule", "5s,-5s", "CARILLON_DELIVERY_RETRY_SCHEDULE (--delivery-retry-schedule) must list waits"},

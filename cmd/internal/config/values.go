@@ -130,6 +130,30 @@ func (p *Prefixes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Origins are origins of web pages.
+type Origins []string
+
+// UnmarshalText reads a comma-separated list of origins. Only this machine's may be without TLS.
+func (o *Origins) UnmarshalText(text []byte) error {
+	*o = nil
+	for entry := range strings.SplitSeq(string(text), ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "" {
+			continue
+		}
+		at, err := url.Parse(entry)
+		if err != nil || at.Scheme+"://"+at.Host != entry || strings.ContainsAny(at.Host, "*;' ") || at.Hostname() == "" ||
+			at.Scheme != "https" && (at.Scheme != "http" || at.Hostname() != "localhost") {
+			return fmt.Errorf("%q is not an origin: write it like https://portal.example.org", entry)
+		}
+		*o = append(*o, entry)
+	}
+	return nil
+}
+
+// String returns the list.
+func (o Origins) String() string { return strings.Join(o, ",") }
+
 // parsePrefix reads a range or an address. IPv4 addresses that are written as IPv6 (::ffff:10.0.0.0/104) become IPv4
 // ranges, because the addresses that a range is compared with are IPv4 then, and nothing else would ever match.
 func parsePrefix(entry string) (netip.Prefix, bool) {

@@ -3,8 +3,10 @@
 package console_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
+	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/query"
@@ -163,6 +166,42 @@ func (b *tab) leave(t *testing.T, button string) {
 	ask[bool](t, b, `document.documentElement.dataset.left = "yes"; true`)
 	b.pressButton(t, button)
 	b.until(t, "the page after "+button+" is there", `!document.documentElement.dataset.left`)
+}
+
+// TestFrameInBrowser: a page of another site shows the console in a frame: its login link signs in without a click and
+// opens a page, whose height the parent learns.
+func TestFrameInBrowser(t *testing.T) {
+	t.Parallel()
+	needsBrowser(t)
+	w := open(t)
+	var framed http.Handler
+	address := serveAt(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { framed.ServeHTTP(rw, r) }))
+	link, _, err := console.NewLink(t.Context(), w.sessions, adminapi.ConsoleVisitor{Organization: w.org}, w.now())
+	apitest.OK(t, err)
+	parent := strings.Replace(serveAt(t, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(rw, `<!DOCTYPE html><iframe src="%s&next=/console/destinations" width="900"></iframe>
+			<script>heights = []; addEventListener("message", (e) => e.origin === %q && heights.push(e.data))</script>`,
+			address+link, address)
+	})), "127.0.0.1", "localhost", 1)
+	deps, api := w.dependencies(t)
+	deps.Origins = []string{parent}
+	shown := make(chan bool, 100)
+	pages := apitest.Must(console.New(deps))(t).Beside(api)
+	framed = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		pages.ServeHTTP(rw, r)
+		if _, err := r.Cookie("carillon_console"); err == nil && r.URL.Path == "/console/destinations" {
+			shown <- true
+		}
+	})
+	b := newTab(t, parent, "")
+	b.open(t, "/")
+	b.until(t, "the parent learns the height", `heights.some((m) => m.type === "carillon:height" && m.height > 200)`)
+	select {
+	case <-shown:
+	case <-time.After(apitest.Patience):
+		t.Error("the page to open was not asked for with a session")
+	}
 }
 
 // TestWorkOfOtherProcessInBrowser shows the progress of another process's work.

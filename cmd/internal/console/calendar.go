@@ -53,7 +53,11 @@ func readMonth(typed string, now time.Time) (m month, err error) {
 	at := func(t time.Time) string { return "?" + url.Values{"month": {t.Format("2006-01")}}.Encode() }
 	m.Previous, m.Next = at(m.from.AddDate(0, -1, 0)), at(next)
 	first := m.from.AddDate(0, 0, -(int(m.from.Weekday())+6)%7) // Monday
-	for d := first; d.Before(next); {
+	until := next
+	if weekend := now.AddDate(0, 0, 14-(int(now.Weekday())+6)%7-1); typed == "" && weekend.After(next) {
+		until = weekend // next weekend is on the first page
+	}
+	for d := first; d.Before(until); {
 		week := make([]day, 0, 7)
 		for range 7 {
 			week = append(week, day{At: d, Outside: d.Month() != m.from.Month(), Today: d.Equal(now.Truncate(24 * time.Hour))})

@@ -45,8 +45,10 @@ type Dependencies struct {
 	LoginLimiter *wire.AddressLimiter
 	Tester       sending.Tester
 	// Collectors are the collectors for trials of sources, by type. They use the address guard and the pace of hosts.
-	Collectors     map[string]collect.Collector
-	Theme          Theme  // Optional.
+	Collectors map[string]collect.Collector
+	Theme      Theme // Optional.
+	// Origins may show the console of organizations in a frame. Optional.
+	Origins        []string
 	Version        string // of the program
 	Now            func() time.Time
 	Log            *slog.Logger
@@ -167,11 +169,18 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) { c.router.S
 
 func surface(*http.Request) wire.Surface { return wire.Events }
 
-// policy allows only content of the console itself, and no framing.
+// policy allows only content of the console itself; frame-ancestors are added.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	"form-action 'self'; base-uri 'none'; frame-ancestors "
+
+// framed reports whether pages may be shown in frames of other sites: never those of operators.
+func (c *Console) framed() bool { return len(c.Origins) > 0 && c.operators == nil }
 
 func (c *Console) headers(next http.Handler) http.Handler {
+	policy := policy + "'none'"
+	if c.framed() {
+		policy = strings.TrimSuffix(policy, "'none'") + strings.Join(c.Origins, " ")
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", policy)

@@ -63,6 +63,33 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// TestFrames: only pages of the origins that a setting names may frame the console; the session is one of their site
+// then. No setting allows a frame around the operators' console.
+func TestFrames(t *testing.T) {
+	t.Parallel()
+	w := open(t)
+	deps, api := w.dependencies(t)
+	deps.Origins = []string{"https://portal.example.org"}
+	framed := apitest.Must(console.New(deps))(t).Beside(api)
+	inside := apitest.Must(console.NewForOperators(deps, console.Operators{}))(t)
+	for want, at := range map[string]http.Handler{
+		"; frame-ancestors https://portal.example.org": framed, "; frame-ancestors 'none'": w.handler,
+	} {
+		p := (&browser{world: w, at: at}).post(t, "/console/sign-in", "key", w.key)
+		if policy := p.header.Get("Content-Security-Policy"); !strings.HasSuffix(policy, want) {
+			t.Errorf("policy %q, want %q", policy, want)
+		}
+		cookie := p.header.Get("Set-Cookie")
+		if strings.HasSuffix(cookie, "; HttpOnly; Secure; SameSite=None; Partitioned") != strings.Contains(want, "portal") {
+			t.Errorf("%s: the cookie is %q", want, cookie)
+		}
+	}
+	p := (&browser{world: w, at: inside}).get(t, "/console/sign-in")
+	if policy := p.header.Get("Content-Security-Policy"); !strings.HasSuffix(policy, "'none'") {
+		t.Errorf("the operators' console may be framed: %q", policy)
+	}
+}
+
 func TestSessionsEnd(t *testing.T) {
 	t.Parallel()
 	w := open(t)

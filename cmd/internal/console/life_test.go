@@ -163,7 +163,10 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%q shows another organization's:\n%s", text, p.shown(""))
 		}
 	}
-	b.get(t, find("e")).expect(t, 200, "Ticket shop", "Old newsletter", "Concerts", "destination", "feed")
+	b.get(t, find("e")).expect(t, 200, "Ticket shop", "Old newsletter", "Concerts", "destination, enabled, created",
+		"feed", `value="e"`)
+	b.get(t, find("noon ORGAN")).leadsTo(t, "/console/feeds/"+s.names["feed"]+"/items/"+s.names["item"])
+	b.get(t, find("n a")).expect(t, 200, "item, of Concerts, on", "Brass in the park")
 	b.get(t, find("")).expect(t, 200, "Search for an id")
 	for _, text := range []string{uuid.NewString(), "100%", "_", `\`, "'; --", `<img src=x>`, strings.Repeat("x", 1000)} {
 		if p := b.get(t, find(text)).expect(t, 200, "Nothing is called"); strings.Contains(p.body, "<img src=x") {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -17,8 +18,12 @@ func (c *Console) searchRoutes(r chi.Router) { r.Get("/search", c.handle(c.searc
 // searchResults is the number of results of a kind.
 const searchResults = 10
 
-// hit is a result of a search.
-type hit struct{ Kind, Name, Path string }
+// hit is a result of a search: what it is, and when it was or will be.
+type hit struct {
+	Kind, Name, Path string
+	About            string    // Optional.
+	At               time.Time // Optional.
+}
 
 // searchPage is the result of a search.
 type searchPage struct {
@@ -27,8 +32,18 @@ type searchPage struct {
 	More bool // whether a kind has more than searchResults
 }
 
-func (p *searchPage) add(kind, name, path string) {
-	p.Hits = append(p.Hits, hit{Kind: kind, Name: name, Path: path})
+func (p *searchPage) add(h hit) {
+	kind := 0
+	for _, other := range p.Hits {
+		if other.Kind == h.Kind {
+			kind++
+		}
+	}
+	if kind == searchResults {
+		p.More = true
+		return
+	}
+	p.Hits = append(p.Hits, h)
 }
 
 // search answers GET /console/search. It redirects to the page of the only result.
@@ -55,7 +70,8 @@ func (c *Console) find(v *visit, shown *searchPage) error {
 	if id, ok := wire.ParseUUID(shown.Text); ok {
 		return c.findID(v, shown, id)
 	}
-	return errors.Join(c.findDestinations(v, shown), c.findFeeds(v, shown), c.findEvents(v, shown))
+	return errors.Join(c.findDestinations(v, shown), c.findFeeds(v, shown), c.findItems(v, shown),
+		c.findEvents(v, shown))
 }
 
 func (c *Console) findID(v *visit, shown *searchPage, id uuid.UUID) error {
@@ -75,7 +91,7 @@ func (c *Console) findID(v *visit, shown *searchPage, id uuid.UUID) error {
 	case "item":
 		path = "/feeds/" + found.Of.String() + "/items/" + id.String()
 	}
-	shown.add(found.Kind, id.String(), v.to(path))
+	shown.add(hit{Kind: found.Kind, Name: id.String(), Path: v.to(path)})
 	return nil
 }
 
@@ -90,23 +106,47 @@ func (c *Console) findDestinations(v *visit, shown *searchPage) error {
 	}
 	shown.More = shown.More || total > searchResults
 	for _, d := range found {
-		shown.add("destination", d.Name, v.destinationPath(d.ID, ""))
+		shown.add(hit{
+			Kind:  "destination",
+			Name:  d.Name,
+			Path:  v.destinationPath(d.ID, ""),
+			About: statusWord(d.Status) + ", created",
+			At:    d.CreatedAt,
+		})
 	}
 	named, err := c.Queries.SubscriptionsNamed(v.Context(), v.organization(), shown.Text, searchResults)
 	for _, s := range named {
-		shown.add("subscription", s.ExternalID, v.destinationPath(s.Destination, "")+"#subscriptions")
+		shown.add(hit{
+			Kind:  "subscription",
+			Name:  s.ExternalID,
+			Path:  v.destinationPath(s.Destination, "") + "#subscriptions",
+			About: "to " + s.Words() + ", created",
+			At:    s.CreatedAt,
+		})
 	}
 	return err
 }
 
 func (c *Console) findFeeds(v *visit, shown *searchPage) error {
 	found, err := c.Queries.FeedsNamed(v.Context(), v.organization(), shown.Text, searchResults+1)
-	for i, f := range found {
-		if i == searchResults {
-			shown.More = true
-			break
-		}
-		shown.add("feed", f.Name, v.to("/feeds/"+f.ID.String()))
+	for _, f := range found {
+		shown.add(hit{Kind: "feed", Name: f.Name, Path: v.to("/feeds/" + f.ID.String())})
+	}
+	return err
+}
+
+// findItems finds items by the words of their titles.
+func (c *Console) findItems(v *visit, shown *searchPage) error {
+	found, err := c.Queries.ItemsTitled(v.Context(), v.organization(), strings.Fields(shown.Text), c.Now().UTC(),
+		searchResults+1)
+	for _, i := range found {
+		shown.add(hit{
+			Kind:  "item",
+			Name:  i.Title,
+			Path:  v.to("/feeds/" + i.Feed.String() + "/items/" + i.ID.String()),
+			About: "of " + i.FeedName + ", on",
+			At:    i.StartsAt,
+		})
 	}
 	return err
 }
@@ -117,12 +157,14 @@ func (c *Console) findEvents(v *visit, shown *searchPage) error {
 		Subject: shown.Text,
 		Limit:   searchResults + 1,
 	})
-	for i, e := range found {
-		if i == searchResults {
-			shown.More = true
-			break
-		}
-		shown.add("event", e.Type+", "+when(e.Time), v.to("/events/"+e.ID.String()))
+	for _, e := range found {
+		shown.add(hit{
+			Kind:  "event",
+			Name:  shown.Text,
+			Path:  v.to("/events/" + e.ID.String()),
+			About: e.Type + ", of",
+			At:    e.Time,
+		})
 	}
 	return err
 }

@@ -150,10 +150,10 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, s Session) error
 }
 
 // setCookie sets the session cookie, out of reach of scripts and foreign pages. It is sent without TLS on the
-// local machine only.
+// local machine only. If other sites may frame the console, browsers keep a cookie for each of these sites.
 func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
 	//nolint:gosec // without TLS on the local machine only, where make run has no certificate
-	http.SetCookie(w, &http.Cookie{
+	cookie := &http.Cookie{
 		Name:     c.cookie,
 		Value:    token,
 		Path:     Base,
@@ -161,7 +161,11 @@ func (c *Console) setCookie(w http.ResponseWriter, r *http.Request, token string
 		HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 		Secure:   r.TLS != nil || !peerIsLocal(r),
-	})
+	}
+	if c.framed() {
+		cookie.SameSite, cookie.Secure, cookie.Partitioned = http.SameSiteNoneMode, true, true
+	}
+	http.SetCookie(w, cookie)
 }
 
 func peerIsLocal(r *http.Request) bool {
