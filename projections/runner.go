@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -178,24 +177,12 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 		NotifyDue(r.Locks, time.Time{})
 	}
 
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: time.Second}, watermill.NopLogger{})
-	if err != nil {
-		return fmt.Errorf("router: %w", err)
-	}
-	var failed error // written by the one handler, read after the router has ended
 	subscriber := &Subscriber{
 		Store:  r.storeFor(c),
 		After:  s.position,
 		Filter: c.filter,
 		Log:    r.Log,
 	}
-	router.AddConsumerHandler(c.name, c.name, subscriber, func(m *message.Message) error {
-		err := r.handle(m, c, s)
-		if err != nil {
-			failed = err
-		}
-		return err
-	})
 	running, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go panics.Func("consumer "+c.name, func() {
@@ -208,9 +195,20 @@ func (r *Runner) runSession(ctx context.Context, c consumer, log *slog.Logger, m
 		case <-running.Done():
 		}
 	})()
-	if err := router.Run(running); err != nil {
-		return fmt.Errorf("router: %w", err)
+	// Without Watermill's router, which passes each message through three more goroutines.
+	messages, err := subscriber.Subscribe(running, c.name)
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", err)
 	}
+	var failed error
+	for m := range messages {
+		if failed = r.handle(m, c, s); failed != nil {
+			m.Nack()
+			break
+		}
+		m.Ack()
+	}
+	cancel()
 	if reach.Gone(ctx) { // unrecorded work can't be recorded any more
 		return context.Cause(ctx)
 	}
