@@ -204,7 +204,11 @@ func (c *sourceTryCommand) collector(u *url.URL, show shownWindow) (collect.Coll
 		Contact:     c.CollectContact,
 		Platforms:   c.Platforms,
 		Now:         func() time.Time { return show.now },
-		Window:      timing.Window{From: show.from.UTC().Truncate(day), To: show.to.UTC().Add(day).Truncate(day)},
+		Window: timing.Window{
+			From:    show.from.UTC().Truncate(day),
+			To:      show.to.UTC().Add(day).Truncate(day),
+			Visited: show.now,
+		},
 	})
 	if err != nil {
 		return nil, err

@@ -99,7 +99,7 @@ func (d *document) ahead(text string) (current, certain bool) {
 	if err != nil {
 		return false, false
 	}
-	month := d.page.Window.From.AddDate(0, 1, 0)
+	month := d.page.Window.Month()
 	return !s.Wall.Before(month) && s.Wall.Before(d.page.Window.To), !s.Wall.Before(month.AddDate(0, 1, 0))
 }
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -123,7 +122,7 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 	column := m.titleColumn(l.rows[0])
 	title := ""
 	dated, sure, years, rising := 0, false, true, true
-	last := m.visit()
+	last := m.page.Window.Month()
 	for _, n := range l.rows {
 		r, ok := m.row(n, column)
 		if !ok {
@@ -140,7 +139,7 @@ func (m *mapper) listed(l list) (found []*candidate.Candidate) {
 		rising = rising && !start.Before(last)
 		last = start
 		years = years && strings.Contains(r.name+r.text, start.Format("2006"))
-		sure = sure || !start.Before(m.visit().AddDate(0, 1, 0))
+		sure = sure || !start.Before(m.page.Window.Month().AddDate(0, 1, 0))
 		found = append(found, c)
 		if title = r.title.Data; column > 0 {
 			title = fmt.Sprintf("%s:nth-child(%d)", title, column)
@@ -188,9 +187,6 @@ func (m *mapper) ownPages(found []*candidate.Candidate) []*candidate.Candidate {
 	}
 	return found
 }
-
-// visit returns the beginning of the month of the visit.
-func (m *mapper) visit() time.Time { return m.page.Window.From.AddDate(0, 1, 0) }
 
 // offSubject matches the headings of lists of other things.
 var offSubject = regexp.MustCompile(`(?i)\b(?:news|blog|press|archives?|jobs?|careers?|vacanc|tenders?|bids?|` +

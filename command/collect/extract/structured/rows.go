@@ -191,7 +191,7 @@ func (m *mapper) rowEvent(r row, about string) (c *candidate.Candidate, over boo
 	post := posts.Post{
 		Text:      r.name + "\n" + r.text,
 		Field:     "text",
-		CreatedAt: m.visit(),
+		CreatedAt: m.page.Window.Month(),
 		Zone:      m.page.Timezone,
 		About:     about,
 	}

@@ -209,3 +209,15 @@ func TestResolve(t *testing.T) {
 		})
 	}
 }
+
+// A trial has a window of its own; its month is that of the visit as well.
+func TestMonthOfVisit(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
+	want := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for _, w := range []timing.Window{timing.WindowAt(now), {From: now.AddDate(0, 0, -14), To: now, Visited: now}} {
+		if got := w.Month(); !got.Equal(want) {
+			t.Errorf("%+v: %s", w, got)
+		}
+	}
+}

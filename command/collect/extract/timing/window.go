@@ -3,7 +3,19 @@ package timing
 import "time"
 
 // Window limits expansions without an end.
-type Window struct{ From, To time.Time }
+type Window struct {
+	From, To time.Time
+	// Visited is a time of the visit, of which the month counts. Optional. Default: a month after From.
+	Visited time.Time
+}
+
+// Month returns the first day of the month of the visit.
+func (w Window) Month() time.Time {
+	if w.Visited.IsZero() {
+		return w.From.AddDate(0, monthsBack, 0)
+	}
+	return WindowAt(w.Visited).Month()
+}
 
 const (
 	monthsBack  = 1
