@@ -31,3 +31,13 @@ func Statements[E any](
 		return nil
 	}
 }
+
+// Changed marks the row of an event's stream as changed by the event, for those who copy what changed since.
+func Changed(batch *pgx.Batch, table string, recorded *eventstore.Recorded) {
+	batch.Queue("UPDATE "+table+" SET changed_sequence = $2 WHERE id = $1", recorded.StreamID(), Sequence(recorded))
+}
+
+// Sequence returns the place of an event in the log.
+func Sequence(recorded *eventstore.Recorded) int64 {
+	return int64(recorded.Position.Commit) //nolint:gosec // positions fit an int64
+}

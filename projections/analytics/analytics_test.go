@@ -76,9 +76,10 @@ func ensure(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
+// rows returns what a query finds, without places in the log.
 func rows(t *testing.T, pool *pgxpool.Pool, query string) []string {
 	t.Helper()
-	found, err := pool.Query(t.Context(), "SELECT to_jsonb(q) FROM ("+query+") q")
+	found, err := pool.Query(t.Context(), "SELECT to_jsonb(q) - 'changed_sequence' FROM ("+query+") q")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func TestViewsShowWhatHappened(t *testing.T) {
 	record(log)
 	log.Project()
 	of := `"organization_id": "` + org.String() + `", "destination_id": "` + dest.String() + `", "destination_name": "CRM"`
-	external := `"destination_external_id": "crm"`
+	external := `"destination_external_id": "crm", "organization_name": "Town hall"`
 	inFeed := `"feed_id": "` + feedA.String() + `"`
 	for query, want := range map[string]string{
 		"SELECT * FROM analytics.deliveries_by_day": `{"day": "` + day + `", ` + of +
@@ -265,7 +266,7 @@ func TestViewsShowWhatHappened(t *testing.T) {
 			`T12:00:00+00:00", "consecutive_failures": 1, "streak_started_at": "` + day +
 			`T12:00:00.03+00:00", "last_success_at": "` + day + `T12:00:00.02+00:00", "last_failure_at": "` + day +
 			`T12:00:00.03+00:00", "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, "succeeded": 2, ` +
-			`"failed": 1, ` + external + `, "organization_name": "Town hall"}`,
+			`"failed": 1, ` + external + `}`,
 	} {
 		got := rows(t, pool, query)
 		if len(got) != 1 || !sameJSON(t, got[0], want) {
@@ -401,7 +402,7 @@ func TestReadModelsThatAreNotThereYetAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t)
 	ensure(t, pool)
-	for i, want := range []int{0, 5, 5, 7, 12, 12, 15, 17} { // one read model after the other
+	for i, want := range []int{0, 0, 0, 1, 6, 6, 15, 17} { // one read model after the other
 		p := readModels()[i]
 		if err := projections.EnsureSchema(t.Context(), pool, p); err != nil {
 			t.Fatal(err)

@@ -31,6 +31,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 	write := projections.Statements(destination.Events.Decode,
 		func(batch *pgx.Batch, recorded *eventstore.Recorded, event destination.Event) error {
 			queue(tx, batch, recorded, event)
+			projections.Changed(batch, "destinations", recorded)
 			return nil
 		})
 	return write(ctx, tx, events)

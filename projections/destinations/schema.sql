@@ -12,7 +12,8 @@ CREATE TABLE destinations (
     status_reason text,              -- of an automatic disabling
     created_at    timestamptz NOT NULL,
     updated_at    timestamptz NOT NULL,
-    revision      bigint NOT NULL    -- of the destination's stream
+    revision      bigint NOT NULL,   -- of the destination's stream
+    changed_sequence bigint NOT NULL DEFAULT 0 -- of the event that changed the row last
 );
 CREATE INDEX ON destinations (organization, created_at, id);
 CREATE INDEX ON destinations (organization, external_id) WHERE external_id IS NOT NULL;

@@ -61,5 +61,6 @@ func queue(batch *pgx.Batch, recorded *eventstore.Recorded, event feed.Event) er
 		batch.Queue("DELETE FROM shares WHERE feed_id = $1", id)
 		batch.Queue("DELETE FROM feeds WHERE id = $1", id)
 	}
+	projections.Changed(batch, "feeds", recorded)
 	return nil
 }

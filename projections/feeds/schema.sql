@@ -9,7 +9,8 @@ CREATE TABLE feeds (
     enabled_reason text,
     config_version double precision NOT NULL,
     created_at     timestamptz NOT NULL,
-    updated_at     timestamptz NOT NULL
+    updated_at     timestamptz NOT NULL,
+    changed_sequence bigint NOT NULL DEFAULT 0 -- of the event that changed the row last
 );
 
 CREATE INDEX feeds_of_owner ON feeds (organization, feed_type, created_at, id);

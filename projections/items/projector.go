@@ -57,9 +57,10 @@ var ReadModel = projections.ReadModel{
 
 // fact is a decoded event of a happening or an item.
 type fact struct {
-	id      uuid.UUID
-	event   any      // happening.Event or item.Event
-	content *content // of the event, if it has one
+	id       uuid.UUID
+	event    any      // happening.Event or item.Event
+	content  *content // of the event, if it has one
+	sequence int64    // its place in the log
 }
 
 // content is a source's view, as it is stored.
@@ -140,7 +141,7 @@ func parallel(count int, do func(i int)) {
 }
 
 func decode(recorded *eventstore.Recorded) (d decoded) {
-	d.id = recorded.StreamID()
+	d.id, d.sequence = recorded.StreamID(), projections.Sequence(recorded)
 	switch recorded.Category() {
 	case feed.Aggregate.Category:
 		d.of, d.err = feed.Events.Decode(recorded)
@@ -159,7 +160,7 @@ func (d *decoded) apply(ctx context.Context, tx pgx.Tx) error {
 	if d.retired != nil {
 		return d.retired.apply(ctx, tx)
 	}
-	return applyFeed(ctx, tx, d.id, d.of)
+	return applyFeed(ctx, tx, d.id, d.of, d.sequence)
 }
 
 // emptyContent is the view of a source without observations.
@@ -233,7 +234,7 @@ const (
 	stillShown = "SELECT id, happening_id FROM items WHERE feed_id = $1 AND source_id = $2"
 )
 
-func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) error {
+func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event, sequence int64) error {
 	switch e := event.(type) {
 	case feed.Created:
 		_, err := want(ctx, tx, id, e.Settings)
@@ -248,7 +249,7 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 		_, err := tx.Exec(ctx, "INSERT INTO attachments (feed_id, source_id) VALUES ($1, $2)", id, e.SourceID)
 		return err
 	case feed.SourceDetached:
-		return detach(ctx, tx, id, e.SourceID)
+		return detach(ctx, tx, id, e.SourceID, sequence)
 	case feed.Deleted:
 		batch := &pgx.Batch{}
 		batch.Queue(leaveDeleted, id)
@@ -263,7 +264,7 @@ func applyFeed(ctx context.Context, tx pgx.Tx, id uuid.UUID, event feed.Event) e
 }
 
 // detach drops the items that no other source of the feed carries, and shows the others as from those sources.
-func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
+func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID, sequence int64) error {
 	if _, err := tx.Exec(ctx, "DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2", id, source); err != nil {
 		return err
 	}
@@ -281,11 +282,11 @@ func detach(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return err
 	}
-	return rerender(ctx, tx, id, source)
+	return rerender(ctx, tx, id, source, sequence)
 }
 
 // rerender renders the items of a feed again that are shown from a source.
-func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
+func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID, sequence int64) error {
 	rows, err := tx.Query(ctx, stillShown, id, source)
 	if err != nil {
 		return err
@@ -304,7 +305,7 @@ func rerender(ctx context.Context, tx pgx.Tx, id, source uuid.UUID) error {
 		return err
 	}
 	for _, itemID := range ids {
-		w.dirty[itemID] = struct{}{}
+		w.dirty[itemID] = sequence
 	}
 	return w.write(ctx, tx)
 }

@@ -14,7 +14,8 @@ CREATE TABLE items (
     current      bytea NOT NULL, -- the current shape, of which the legacy one is made when it is asked for
     source       bytea NOT NULL, -- the source block, for include=source
     occurrences  bytea NOT NULL, -- all of them, packed, in order of start
-    relevance    real            -- for the feed, 0 to 1; null where its name and description have no words to go by
+    relevance    real,           -- for the feed, 0 to 1; null where its name and description have no words to go by
+    changed_sequence bigint NOT NULL DEFAULT 0 -- of the event that changed the row last
 );
 
 -- What is answered stays in the row, and uncompressed: a page of items is one fetch each.

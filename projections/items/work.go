@@ -24,7 +24,7 @@ type work struct {
 	attached    map[attachment]struct{}
 	wanted      map[uuid.UUID]*wanted // by feed
 
-	dirty     map[uuid.UUID]struct{} // items to be rendered
+	dirty     map[uuid.UUID]int64 // items to be rendered, and the place of the last event that changed each
 	removed   map[uuid.UUID]uuid.UUID
 	feedback  []feedback
 	forgotten []*view                 // to be deleted
@@ -68,7 +68,7 @@ func newWork() *work {
 		attached:    map[attachment]struct{}{},
 		wanted:      map[uuid.UUID]*wanted{},
 		merged:      map[uuid.UUID]uuid.UUID{},
-		dirty:       map[uuid.UUID]struct{}{},
+		dirty:       map[uuid.UUID]int64{},
 		removed:     map[uuid.UUID]uuid.UUID{},
 		former:      map[membership]struct{}{},
 	}
@@ -198,15 +198,15 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 	case happening.Observed:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Observe(e)
-		w.setContent(v, f.content, e.At)
+		w.setContent(v, f, e.At)
 	case happening.Revised:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Revise(e)
-		w.setContent(v, f.content, e.At)
+		w.setContent(v, f, e.At)
 	case happening.WentStale:
 		v := w.view(f.id, e.SourceID, e.Of)
 		v.Stale, v.staleAt, v.dirty = true, &e.At, true
-		w.touch(f.id)
+		w.touch(f.id, f.sequence)
 	case happening.OccurrenceChanged: // follows from the others
 	case happening.Merged:
 		if e.Into != uuid.Nil {
@@ -217,7 +217,7 @@ func (w *work) applyHappening(f fact, event happening.Event) {
 			w.merged[f.id] = uuid.Nil
 			break
 		}
-		w.forget(f.id, append(e.Members, e.From))
+		w.forget(f, append(e.Members, e.From))
 	}
 }
 
@@ -233,7 +233,7 @@ func (w *work) applyItem(f fact, event item.Event) {
 			stored:    known != nil && known.stored,
 		})
 		delete(w.removed, f.id)
-		w.dirty[f.id] = struct{}{}
+		w.dirty[f.id] = f.sequence
 	case item.Removed:
 		w.former[membership{e.HappeningID, e.FeedID}] = struct{}{}
 		w.remove(f.id)
@@ -253,28 +253,28 @@ func (w *work) view(id, source, of uuid.UUID) *view {
 	return v
 }
 
-func (w *work) setContent(v *view, content *content, at time.Time) {
-	v.content, v.staleAt, v.toldAt, v.dirty = content, nil, at, true
-	w.touch(v.happening)
+func (w *work) setContent(v *view, f fact, at time.Time) {
+	v.content, v.staleAt, v.toldAt, v.dirty = f.content, nil, at, true
+	w.touch(f.id, f.sequence)
 }
 
 // forget drops the views of a happening as of others.
-func (w *work) forget(id uuid.UUID, others []uuid.UUID) {
-	w.views[id] = slices.DeleteFunc(w.views[id], func(v *view) bool {
+func (w *work) forget(f fact, others []uuid.UUID) {
+	w.views[f.id] = slices.DeleteFunc(w.views[f.id], func(v *view) bool {
 		gone := slices.Contains(others, v.Of)
 		if gone && v.stored {
 			w.forgotten = append(w.forgotten, v)
 		}
 		return gone
 	})
-	w.touch(id)
+	w.touch(f.id, f.sequence)
 }
 
-// touch has the items of a happening rendered again.
-func (w *work) touch(id uuid.UUID) {
+// touch has the items of a happening rendered again, which an event at a place in the log changes.
+func (w *work) touch(id uuid.UUID, sequence int64) {
 	for _, itemID := range w.ofHappening[id] {
 		if _, gone := w.removed[itemID]; !gone {
-			w.dirty[itemID] = struct{}{}
+			w.dirty[itemID] = sequence
 		}
 	}
 }

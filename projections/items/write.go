@@ -41,6 +41,7 @@ type rendered struct {
 	current, block []byte
 	packed         []byte // its occurrences
 	relevance      *float32
+	changed        int64
 }
 
 // occurrence is one of an item's.
@@ -84,7 +85,8 @@ var (
 		column.New[[][]byte]("current", "bytea", func(r rendered) []byte { return r.current }),
 		column.New[[][]byte]("source", "bytea", func(r rendered) []byte { return r.block }),
 		column.New[[][]byte]("occurrences", "bytea", func(r rendered) []byte { return r.packed }),
-		column.New[[]*float32]("relevance", "real", func(r rendered) *float32 { return r.relevance }))
+		column.New[[]*float32]("relevance", "real", func(r rendered) *float32 { return r.relevance }),
+		column.New[[]int64]("changed_sequence", "bigint", func(r rendered) int64 { return r.changed }))
 	copyOccurrences = column.Copy("occurrences",
 		column.New[column.UUIDs]("item_id", "uuid", func(o occurrence) uuid.UUID { return o.row.id }),
 		column.New[[]int]("number", "integer", func(o occurrence) int { return o.number }),
@@ -188,9 +190,12 @@ func (w *work) writeViews(o *output) {
 }
 
 func (w *work) writeItems(o *output) error {
-	dirty := keys(w.dirty)
+	dirty := slices.Collect(maps.Keys(w.dirty))
 	all := make([]made, len(dirty))
-	parallel(len(dirty), func(i int) { all[i] = w.render(w.items[dirty[i]]) })
+	parallel(len(dirty), func(i int) {
+		all[i] = w.render(w.items[dirty[i]])
+		all[i].changed = w.dirty[dirty[i]]
+	})
 	for i, id := range dirty {
 		m := &all[i]
 		if m.err != nil {

@@ -45,9 +45,7 @@ var insertRows = column.Insert("publications",
 	column.New[column.NullTexts]("feed_type", "text", func(r row) string { return r.FeedType }),
 	column.New[column.NullUUIDs]("feed_id", "uuid", func(r row) uuid.UUID { return r.FeedID }),
 	column.New[column.Times]("published_at", "timestamptz", func(r row) time.Time { return r.Created }),
-	column.New[[]int64]("changed_sequence", "bigint", func(r row) int64 {
-		return int64(r.Position.Commit) //nolint:gosec // positions fit an int64
-	}),
+	column.New[[]int64]("changed_sequence", "bigint", func(r row) int64 { return projections.Sequence(r.Recorded) }),
 	column.New[[][]byte]("data", "bytea", func(r row) []byte { return r.Published.Data }),
 )
 

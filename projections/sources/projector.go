@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/feed"
@@ -46,8 +45,9 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		switch events[i].Category() {
 		case source.Aggregate.Category:
 			err = decode(&events[i], source.Events, func(e source.Event) error { return queueSource(batch, &events[i], e) })
+			projections.Changed(batch, "sources", &events[i])
 		case feed.Aggregate.Category:
-			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, id, e); return nil })
+			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, &events[i], e); return nil })
 		case retirement.Aggregate.Category:
 			err = decode(&events[i], retirement.Events, func(e retirement.Event) error {
 				queueRetirement(batch, fold, e)
@@ -113,12 +113,12 @@ const (
 	attachSource = `WITH attached AS (INSERT INTO attachments (feed_id, source_id, attached_at, backfilling, walking,
 		ended_at, added)
 			VALUES ($1, $2, $3, NOT $4::boolean, false, CASE WHEN $4 THEN $3::timestamptz END, 0) RETURNING source_id)
-		UPDATE sources SET feeds = feeds + 1, wanted_at = CASE WHEN $4 THEN wanted_at ELSE $3 END
+		UPDATE sources SET feeds = feeds + 1, changed_sequence = $5, wanted_at = CASE WHEN $4 THEN wanted_at ELSE $3 END
 		WHERE id IN (SELECT source_id FROM attached)`
 	detachSource = `WITH detached AS (DELETE FROM attachments WHERE feed_id = $1 AND source_id = $2 RETURNING source_id)
-		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
+		UPDATE sources SET feeds = feeds - 1, changed_sequence = $3 WHERE id IN (SELECT source_id FROM detached)`
 	detachAll = `WITH detached AS (DELETE FROM attachments WHERE feed_id = $1 RETURNING source_id)
-		UPDATE sources SET feeds = feeds - 1 WHERE id IN (SELECT source_id FROM detached)`
+		UPDATE sources SET feeds = feeds - 1, changed_sequence = $2 WHERE id IN (SELECT source_id FROM detached)`
 
 	beginBackfill = `UPDATE attachments SET walking = true WHERE source_id = $1 AND backfilling`
 	pauseBackfill = `UPDATE attachments SET walking = false WHERE source_id = $1 AND walking`
@@ -189,15 +189,16 @@ func hostOf(e source.Registered) string {
 	return clean(name)
 }
 
-func queueFeed(batch *pgx.Batch, fold fold, id uuid.UUID, event feed.Event) {
+func queueFeed(batch *pgx.Batch, fold fold, recorded *eventstore.Recorded, event feed.Event) {
+	id, sequence := recorded.StreamID(), projections.Sequence(recorded)
 	fold.queueAdded(batch) // they belong to the attachments as they were
 	switch e := event.(type) {
 	case feed.SourceAttached:
-		batch.Queue(attachSource, id, e.SourceID, e.At, e.Known)
+		batch.Queue(attachSource, id, e.SourceID, e.At, e.Known, sequence)
 	case feed.SourceDetached:
-		batch.Queue(detachSource, id, e.SourceID)
+		batch.Queue(detachSource, id, e.SourceID, sequence)
 	case feed.Deleted:
-		batch.Queue(detachAll, id)
+		batch.Queue(detachAll, id, sequence)
 		// attach nothing
 	case feed.Created, feed.Registered, feed.Revised, feed.Enabled, feed.Disabled, feed.Shared, feed.Unshared:
 	}

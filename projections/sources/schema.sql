@@ -31,7 +31,8 @@ CREATE TABLE sources (
     paused_at         timestamptz,      -- nobody may visit it since then
     paused_by         text NOT NULL,    -- who said so last, and why
     paused_for        text NOT NULL,
-    resumed_at        timestamptz       -- the last pause ended, or it was revised; a visit is due since then
+    resumed_at        timestamptz,      -- the last pause ended, or it was revised; a visit is due since then
+    changed_sequence bigint NOT NULL DEFAULT 0 -- of the event that changed the row last
 );
 
 CREATE INDEX sources_wanted ON sources (wanted_at) WHERE wanted_at IS NOT NULL;

@@ -2,7 +2,7 @@ CREATE VIEW analytics.destinations AS
     SELECT d.organization AS organization_id, d.id AS destination_id, d.name AS destination_name, d.status, d.created_at,
         h.consecutive_failures, h.streak_started_at, h.last_success_at, h.last_failure_at,
         t.pending, p.waiting, p.retrying, p.delivering, t.succeeded, t.failed,
-        d.external_id AS destination_external_id, o.name AS organization_name
+        d.external_id AS destination_external_id, o.name AS organization_name, d.changed_sequence
     FROM destinations.destinations d LEFT JOIN health.health h ON h.destination = d.id
     LEFT JOIN organizations.organizations o ON o.id = d.organization
     LEFT JOIN (SELECT destination, sum(total - succeeded - failed - superseded - discarded)::bigint AS pending, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed
@@ -26,3 +26,4 @@ COMMENT ON COLUMN analytics.destinations.succeeded IS 'deliveries that the endpo
 COMMENT ON COLUMN analytics.destinations.failed IS 'deliveries that failed for good';
 COMMENT ON COLUMN analytics.destinations.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.destinations.organization_name IS 'the owner''s present name';
+COMMENT ON COLUMN analytics.destinations.changed_sequence IS 'a number that only grows, higher with each change of the row: the place in the log of the event that changed it last. Counts, failures in a row and the organization''s name don''t raise it';

@@ -4,7 +4,7 @@ CREATE VIEW analytics.items AS
         o.occurrences, o.first_starts_at, o.last_starts_at, o.next_starts_at,
         (SELECT CASE WHEN bool_and(w.stale IS NOT NULL) THEN max(w.stale) END
             FROM items.shown w WHERE w.happening_id = i.happening_id) AS stale_since,
-        (convert_from(i.current, 'UTF8') || '}')::json #>> '{time,timezone}' AS timezone
+        (convert_from(i.current, 'UTF8') || '}')::json #>> '{time,timezone}' AS timezone, i.changed_sequence
     FROM items.items i JOIN feeds.feeds f ON f.id = i.feed_id LEFT JOIN sources.sources s ON s.id = i.source_id
     CROSS JOIN LATERAL (
         SELECT count(*) AS occurrences, min(starts_at) AS first_starts_at, max(starts_at) AS last_starts_at,
@@ -26,3 +26,4 @@ COMMENT ON COLUMN analytics.items.last_starts_at IS 'start of the last';
 COMMENT ON COLUMN analytics.items.next_starts_at IS 'start of the first that begins after now; null where all have begun';
 COMMENT ON COLUMN analytics.items.stale_since IS 'since when no source shows the event any more, which is no cancellation; null where one does';
 COMMENT ON COLUMN analytics.items.timezone IS 'of its dates, such as Europe/Rome: next_starts_at AT TIME ZONE timezone is the local time';
+COMMENT ON COLUMN analytics.items.changed_sequence IS 'a number that only grows, higher with each change of the row: the place in the log of the event that changed it last. Names of feed and source, and the clock, don''t raise it';

@@ -3,7 +3,7 @@ CREATE VIEW analytics.sources AS
         coalesce(nullif(s.handle, ''), substring(s.url FROM '^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?([^/?#:]+)')) AS source,
         s.created_at, CASE WHEN s.paused_at IS NULL THEN s.state ELSE 'paused' END AS state, s.outcome, s.failures, s.completed_at, s.interval_seconds, s.feeds,
         (SELECT count(*) FROM sources.attachments a WHERE a.source_id = s.id AND a.backfilling) AS backfills,
-        w.on_show, w.gone, r.happenings AS retired, i.items, i.last_added_at
+        w.on_show, w.gone, r.happenings AS retired, i.items, i.last_added_at, s.changed_sequence
     FROM sources.sources s
     LEFT JOIN (SELECT source_id, count(*) FILTER (WHERE NOT stale) AS on_show, count(*) FILTER (WHERE stale) AS gone
         FROM sources.shown GROUP BY source_id) w ON w.source_id = s.id
@@ -27,3 +27,4 @@ COMMENT ON COLUMN analytics.sources.gone IS 'happenings that it has shown and sh
 COMMENT ON COLUMN analytics.sources.retired IS 'happenings that it has shown and that are retired, which are in neither of these; null where none is';
 COMMENT ON COLUMN analytics.sources.items IS 'items of all feeds that are shown from it; null where there is none';
 COMMENT ON COLUMN analytics.sources.last_added_at IS 'when the newest of them came into its feed';
+COMMENT ON COLUMN analytics.sources.changed_sequence IS 'a number that only grows, higher with each change of the row: the place in the log of the event that changed it last. What it shows and its items don''t raise it';
