@@ -67,6 +67,7 @@ demo: ## Show a web page become signed webhooks, in the terminal
 
 .PHONY: up
 up: image ## Start Carillon, Postgres and a store cluster in containers
+	@test -e deploy/.env || (umask 077; docker run --rm '$(IMAGE)' init - >deploy/.env) || { rm -f deploy/.env; exit 1; }
 	$(COMPOSE) up
 
 # The image has the static binary and two writable directories, so nothing is fetched.

@@ -26,6 +26,7 @@ type commandLine struct {
 	UTC bool `name:"utc" help:"Show times in UTC, not in the zone of this machine."`
 
 	Serve       serveCommand       `cmd:"" help:"Run the server."`
+	Init        initCommand        `cmd:"" help:"Make the secrets of a new installation in containers."`
 	Status      statusCommand      `cmd:"" help:"Show the health of a server and the progress of its projections."`
 	Doctor      doctorCommand      `cmd:"" help:"Examine an installation: machine, stores, network, certificates, keys, backups."`
 	Config      configCommand      `cmd:"" help:"Settings."`

@@ -14,6 +14,8 @@ import (
 
 type serveCommand struct {
 	config.Config
+
+	CheckConfig bool `help:"Check the settings and the files that they name, and exit: 0 if a server would take them. Nothing is started or written."`
 }
 
 // Help implements kong.HelpProvider.
@@ -25,6 +27,7 @@ it goes on with the same data. Ctrl-C stops all of it.
 A variable that holds a secret or an address with a password may be in a file: CARILLON_ADMIN_TOKEN_FILE, for instance,
 names the one with the admin token.
 
+  carillon serve --check-config
   carillon serve --dev
   carillon serve --http-addr :443 --tls-cert cert.pem --tls-key key.pem
   carillon serve --roles deliver --eventstore-url esdb://… --database-url postgres://…`
@@ -34,6 +37,9 @@ names the one with the admin token.
 func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, model *kong.Kong) error {
 	if err := config.CheckReplaced(os.Environ()); err != nil {
 		return err
+	}
+	if c.CheckConfig {
+		return c.checked(t, model)
 	}
 	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
@@ -60,4 +66,16 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 		}
 	}))
 	return a.Run(ctx)
+}
+
+// checked reports that the settings are right: the command line was refused otherwise.
+func (c *serveCommand) checked(t terminal, model *kong.Kong) error {
+	for _, name := range unknownVariables(model.Model, os.Environ()) {
+		row(t.err, "unknown variable: "+name)
+	}
+	if warning := c.Unreachable(); warning != "" {
+		row(t.err, "API not reachable from other machines: "+warning)
+	}
+	row(t.out, "the settings are right")
+	return nil
 }

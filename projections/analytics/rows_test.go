@@ -159,7 +159,7 @@ func newThings(log *projecttest.Log) *things {
 		happening:   projecttest.Stream(log, happening.Aggregate, id, noon),
 	}
 	it.destination(destination.Created{Organization: org, Settings: destination.Settings{Name: "CRM"}, At: noon})
-	it.feed(feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts"}, Enabled: true, At: noon})
+	it.feed(feed.Created{Organization: org, Settings: feed.Settings{Name: "Concerts"}, At: noon})
 	it.source(source.Registered{Type: source.TypeSite, URL: "https://one.example", At: noon})
 	it.attach(page)
 	it.attach(second)
@@ -175,7 +175,7 @@ func newThings(log *projecttest.Log) *things {
 }
 
 func (s *things) attach(id uuid.UUID) {
-	s.feed(feed.SourceAttached{AssociationID: id, SourceID: id, SourceType: source.TypeSite, At: noon})
+	s.feed(feed.SourceAttached{AssociationID: id, SourceID: id, At: noon})
 }
 
 func (s *things) observe(from uuid.UUID) {

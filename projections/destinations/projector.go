@@ -17,6 +17,8 @@ import (
 //go:embed schema.sql
 var schema string
 
+const table = "destinations"
+
 // ReadModel is the read model of destinations and their secrets.
 var ReadModel = projections.ReadModel{
 	Name:    "destinations",
@@ -31,7 +33,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 	write := projections.Statements(destination.Events.Decode,
 		func(batch *pgx.Batch, recorded *eventstore.Recorded, event destination.Event) error {
 			queue(tx, batch, recorded, event)
-			projections.Changed(batch, "destinations", recorded)
+			projections.Changed(batch, table, recorded)
 			return nil
 		})
 	return write(ctx, tx, events)

@@ -14,6 +14,8 @@ import (
 //go:embed schema.sql
 var schema string
 
+const table = "feeds"
+
 // ReadModel is the read model of feeds, their readers and their sources.
 var ReadModel = projections.ReadModel{
 	Name:    "feeds",
@@ -61,6 +63,6 @@ func queue(batch *pgx.Batch, recorded *eventstore.Recorded, event feed.Event) er
 		batch.Queue("DELETE FROM shares WHERE feed_id = $1", id)
 		batch.Queue("DELETE FROM feeds WHERE id = $1", id)
 	}
-	projections.Changed(batch, "feeds", recorded)
+	projections.Changed(batch, table, recorded)
 	return nil
 }

@@ -25,6 +25,8 @@ import (
 //go:embed schema.sql
 var schema string
 
+const table = "sources"
+
 // ReadModel is the read model of sources.
 var ReadModel = projections.ReadModel{
 	Name:    "sources",
@@ -45,7 +47,7 @@ func project(ctx context.Context, tx pgx.Tx, events []eventstore.Recorded) error
 		switch events[i].Category() {
 		case source.Aggregate.Category:
 			err = decode(&events[i], source.Events, func(e source.Event) error { return queueSource(batch, &events[i], e) })
-			projections.Changed(batch, "sources", &events[i])
+			projections.Changed(batch, table, &events[i])
 		case feed.Aggregate.Category:
 			err = decode(&events[i], feed.Events, func(e feed.Event) error { queueFeed(batch, fold, &events[i], e); return nil })
 		case retirement.Aggregate.Category:

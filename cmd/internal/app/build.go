@@ -3,14 +3,15 @@ package app
 import (
 	"runtime"
 	"runtime/debug"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"carillon/docs"
 )
 
-// Build describes this program as the Go toolchain recorded it.
+// Build describes this program.
 type Build struct {
-	Version string // as in "1.0.0"; "dev" if the toolchain recorded none
+	Version string // of the changelog, as in "1.0.0"; "1.0.0-dev" before the release
 	Commit  string // Optional.
 	Date    string // of the commit, RFC 3339. Optional.
 }
@@ -29,13 +30,9 @@ func thisBuild() Build {
 	return buildOf(info)
 }
 
-// buildOf reads version, commit and date from build information. Version control is recorded only if the program was
-// built in a clone, and a version only if it was built in a clone or by go install.
+// buildOf adds commit and date, which the Go toolchain records if the program is built in a clone.
 func buildOf(info *debug.BuildInfo) Build {
-	build := Build{Version: strings.TrimPrefix(info.Main.Version, "v")}
-	if build.Version == "" || build.Version == "(devel)" {
-		build.Version = "dev"
-	}
+	build := Build{Version: docs.Version()}
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":
