@@ -11,8 +11,8 @@ func TestVersionOfTheChangelog(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"# Changelog\n\n## [1.2.0] - 2026-12-24\n\n## [1.1.0] - 2026-12-01\n": "1.2.0",
-		"## [1.2.0] - Unreleased\n":                                            "1.2.0-dev",
-		"## Unreleased\n":                                                      "",
+		"## [1.2.0] - Unreleased\n": "1.2.0-dev",
+		"## Unreleased\n":           "",
 	} {
 		if got := versionOf(text); got != want {
 			t.Errorf("%q is version %q, want %q", text, got, want)
