@@ -166,20 +166,33 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 chart: ## Render the Helm chart, check it as Kubernetes and Carillon do
 	cd .ci/tools/chart && $(GO) test ./...
 
-# The list of modules (SBOM) is read from the binary. The same commit gives the same tarball.
+# The list of modules (SBOM) is read from the binary. The same commit gives the same tarballs, in any clone.
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
-PACKED   = carillon-linux-$$($(GO) env GOARCH)
+PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 
 .PHONY: dist
 dist: ## Build a tarball, SBOM, checksums (SIGN_KEY=… signs them)
-	rm -rf bin/dist && mkdir -p -m 0755 bin/dist/carillon
-	CGO_ENABLED=0 GOOS=linux $(GO) build -trimpath -ldflags '-s -w' -o bin/dist/carillon/carillon ./cmd/carillon
-	cp LICENSE deploy/carillon.service deploy/carillon.env bin/dist/carillon
-	GOFLAGS= $(GO) run $(SBOM) bin -json -noserial -notimestamp -output bin/dist/carillon/sbom.cdx.json bin/dist/carillon/carillon
-	tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C bin/dist -c carillon | \
-		gzip -9n >bin/dist/$(PACKED).tar.gz
+	rm -rf bin/dist
+	@set -eu; umask 022; for platform in $(PLATFORMS); do \
+		os=$${platform%/*}; arch=$${platform#*/}; to=bin/dist/$$os-$$arch; mkdir -p $$to/carillon; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $$to/carillon/carillon ./cmd/carillon; \
+		cp LICENSE $$to/carillon; [ $$os != linux ] || cp deploy/carillon.service deploy/carillon.env $$to/carillon; \
+		GOFLAGS= $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$to/carillon/sbom.cdx.json $$to/carillon/carillon; \
+		tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C $$to -c carillon | \
+			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; rm -r $$to; \
+	done
 	cd bin/dist && sha256sum *.tar.gz >SHA256SUMS && cat SHA256SUMS
 	@$(MAKE) sign
+
+# The tag repeats the version and the date of the changelog's first heading, whose section becomes the notes.
+VERSION  := $(shell sed -n 's/^\#\# \[\(.*\)\] - [0-9-]*$$/\1/p' docs/changelog.md | head -n 1)
+.PHONY: release
+release: ## Build all tarballs and notes of a clean tag (SIGN_KEY=…)
+	@test -z "$$(git status --porcelain)" || { echo "There are changes that are not committed." >&2; exit 1; }
+	@sed -n '/^## \[/{p;q;}' docs/changelog.md | grep -q '[0-9]$$' || { echo "Name the day in docs/changelog.md." >&2; exit 1; }
+	@test "$$(git describe --exact-match --tags)" = 'v$(VERSION)' || { echo "Tag this commit v$(VERSION)." >&2; exit 1; }
+	@$(MAKE) dist PLATFORMS='linux/amd64 linux/arm64 darwin/amd64 darwin/arm64'
+	awk '/^## \[/ { n++ } n == 1' docs/changelog.md >bin/dist/NOTES.md
 
 # The password of the key is read from the terminal, or is the first line of standard input.
 SUMS       ?= bin/dist/SHA256SUMS

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,5 +41,48 @@ mkdir bin && printf '#!/bin/sh\necho "carillon $*"\n' >bin/carillon && chmod +x 
 	out, err := run.CombinedOutput()
 	if err != nil || !strings.HasSuffix(string(out), "carillon serve --dev --data-dir ./data\n") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestWorkflowsCallTheMakefile, which says how a release is built.
+func TestWorkflowsCallTheMakefile(t *testing.T) {
+	t.Parallel()
+	called := regexp.MustCompile(`(?m)- run: make ([a-z-]+)$`).FindAllStringSubmatch(
+		text(t, "../../../.github/workflows/release.yml"), -1)
+	if len(called) != 1 || !strings.Contains(text(t, "../../../Makefile"), "\n"+called[0][1]+": ##") {
+		t.Errorf("the workflow calls %v", called)
+	}
+}
+
+// TestReleaseNeedsItsTag refuses what the changelog does not call released, and another tag.
+func TestReleaseNeedsItsTag(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"make", "git"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	for changelog, want := range map[string]string{
+		"## [1.2.0] - Unreleased\n": "Name the day",
+		"## [1.2.0] - 2026-12-24\n": "Tag this commit v1.2.0",
+		"## [1.1.0] - 2026-12-24\n": "no rule to make target", // all is well so far: there is nothing to build here
+	} {
+		dir := t.TempDir()
+		makefile := strings.ReplaceAll(text(t, "../../../Makefile"), "$(MAKE) dist", "$(MAKE) nothing-to-build")
+		for name, content := range map[string]string{"Makefile": makefile, "docs/changelog.md": changelog} {
+			if err := os.MkdirAll(filepath.Join(dir, "docs"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run := exec.CommandContext(t.Context(), "sh", "-c", "git init -q && git add . && "+
+			"git -c user.name=a -c user.email=a@b.c commit -qm all && git tag v1.1.0 && exec make release")
+		run.Dir = dir
+		out, err := run.CombinedOutput()
+		if err == nil || !strings.Contains(strings.ToLower(string(out)), strings.ToLower(want)) {
+			t.Errorf("%s: %v, %s, want %q", changelog, err, out, want)
+		}
 	}
 }

@@ -222,6 +222,6 @@ var junkNames = []string{"base", "common", "core", "helper", "helpers", "impl", 
 
 // topLevel lists the permitted entries of the top, besides those in .gitignore.
 var topLevel = []string{
-	".ci", ".git", ".gitattributes", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
+	".ci", ".git", ".gitattributes", ".github", ".gitignore", ".golangci.yml", "LICENSE", "Makefile", "README.md",
 	"aggregates", "cmd", "command", "deploy", "docs", "eventstore", "go.mod", "go.sum", "projections", "query",
 }
