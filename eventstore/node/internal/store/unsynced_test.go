@@ -27,7 +27,7 @@ func TestUnsyncedAppends(t *testing.T) {
 				t.Errorf("last %d, %v", stream.Last(), err)
 			}
 		},
-		"soon": func(t *testing.T, s *Store) {
+		"soon": func(_ *testing.T, s *Store) {
 			for advanced := s.Advanced(); s.Watermark() < firstPosition; advanced = s.Advanced() {
 				<-advanced
 			}
