@@ -133,6 +133,23 @@ func TestChart_objects(t *testing.T) {
 	}
 }
 
+// TestChart_version: the chart and its image have the version of the changelog's first heading.
+func TestChart_version(t *testing.T) {
+	chart, err := loader.Load(filepath.Join(project, "deploy", "chart"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(project, "docs", "changelog.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, heading, _ := strings.Cut(string(text), "\n## [")
+	version, _, _ := strings.Cut(heading, "]")
+	if chart.Metadata.Version != version || chart.Metadata.AppVersion != version {
+		t.Errorf("chart %s of %s, changelog %s", chart.Metadata.Version, chart.Metadata.AppVersion, version)
+	}
+}
+
 // TestChart_refuses shows what the values must not be, and that the message names the value.
 func TestChart_refuses(t *testing.T) {
 	for values, want := range map[string]string{
