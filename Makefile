@@ -166,7 +166,8 @@ vuln: ## Find known vulnerabilities in use (VULNDB=file:///…)
 chart: ## Render the Helm chart, check it as Kubernetes and Carillon do
 	cd .ci/tools/chart && $(GO) test ./...
 
-# The list of modules (SBOM) is read from the binary. The same commit gives the same tarballs, in any clone.
+# The list of modules (SBOM) is read from the binary, and names the tool that read it with its hash, so that the tool is built
+# in one way, too. The same commit gives the same tarballs, in any clone.
 SBOM     = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 PLATFORMS ?= linux/$(shell $(GO) env GOARCH)
 
@@ -175,9 +176,9 @@ dist: ## Build a tarball, SBOM, checksums (SIGN_KEY=… signs them)
 	rm -rf bin/dist
 	@set -eu; umask 022; for platform in $(PLATFORMS); do \
 		os=$${platform%/*}; arch=$${platform#*/}; to=bin/dist/$$os-$$arch; mkdir -p $$to/carillon; \
-		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -ldflags '-s -w' -o $$to/carillon/carillon ./cmd/carillon; \
+		CGO_ENABLED=0 GOOS=$$os GOARCH=$$arch $(GO) build -trimpath -buildvcs=true -ldflags '-s -w' -o $$to/carillon/carillon ./cmd/carillon; \
 		cp LICENSE $$to/carillon; [ $$os != linux ] || cp deploy/carillon.service deploy/carillon.env $$to/carillon; \
-		GOFLAGS= $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$to/carillon/sbom.cdx.json $$to/carillon/carillon; \
+		CGO_ENABLED=0 GOFLAGS=-trimpath $(GO) run $(SBOM) bin -json -noserial -notimestamp -output $$to/carillon/sbom.cdx.json $$to/carillon/carillon; \
 		tar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@$$(git log -1 --format=%ct) -C $$to -c carillon | \
 			gzip -9n >bin/dist/carillon-$$os-$$arch.tar.gz; rm -r $$to; \
 	done

@@ -142,6 +142,9 @@ func (p *Progress) AwaitRecorded(ctx context.Context, to eventstore.Position, na
 }
 
 func (p *Progress) await(ctx context.Context, to eventstore.Position, name string) bool {
+	if at, here, _ := p.get(name); here && !at.Before(to) {
+		return true // without any hurry
+	}
 	p.addWaiters(name, 1)
 	defer p.addWaiters(name, -1)
 	asked := false

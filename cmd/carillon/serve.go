@@ -39,7 +39,8 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 		return err
 	}
 	if c.CheckConfig {
-		return c.checked(t, model)
+		c.checked(t, model)
+		return nil
 	}
 	app.LimitMemory()
 	log := cli.ProcessLogger(os.Stderr)
@@ -69,7 +70,7 @@ func (c *serveCommand) Run(ctx context.Context, t terminal, cli *commandLine, mo
 }
 
 // checked reports that the settings are right: the command line was refused otherwise.
-func (c *serveCommand) checked(t terminal, model *kong.Kong) error {
+func (c *serveCommand) checked(t terminal, model *kong.Kong) {
 	for _, name := range unknownVariables(model.Model, os.Environ()) {
 		row(t.err, "unknown variable: "+name)
 	}
@@ -77,5 +78,4 @@ func (c *serveCommand) checked(t terminal, model *kong.Kong) error {
 		row(t.err, "API not reachable from other machines: "+warning)
 	}
 	row(t.out, "the settings are right")
-	return nil
 }

@@ -3,6 +3,7 @@ package adapters
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -46,8 +47,12 @@ func (h History) History(
 	})
 }
 
-// AwaitPublished waits until the read model has all that was published before it was asked.
+// AwaitPublished waits until the read model has all that was published before it was asked. While the event store is
+// away, nothing is published, and readers don't wait.
 func (h History) AwaitPublished(ctx context.Context) error {
+	if err := h.Runner.Reach.Err(); err != nil {
+		return fmt.Errorf("%w: the event store: %w", projections.ErrBehind, err)
+	}
 	return h.Runner.Wait(publications.ReadModel).For(ctx, newestPatience)
 }
 

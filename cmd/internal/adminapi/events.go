@@ -19,7 +19,9 @@ import (
 
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore"
 	"carillon/eventstore/panics"
+	"carillon/projections/publications"
 )
 
 const (
@@ -143,8 +145,19 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 		return wire.Reply{}, err
 	}
 	a.intake.beside()
-	_, err = a.Commands.PublishForOthers(r.Context(), operator(r), body.input)
+	done, err := a.Commands.PublishForOthers(r.Context(), operator(r), body.input)
+	a.keepPace(r.Context(), done.Position)
 	return wire.OK(Published{Published: 1}), err
+}
+
+// maxAhead is how far publishing may be ahead of the read model of events, in bytes of the log.
+const maxAhead = 256 << 10
+
+// keepPace waits while publishing runs away from what follows it: the queue between them would only grow.
+func (a *API) keepPace(ctx context.Context, at eventstore.Position) {
+	if at.Commit > maxAhead {
+		a.See(ctx, eventstore.Position{Commit: at.Commit - maxAhead}, publications.ReadModel.Name)
+	}
 }
 
 // checked returns the body of many events to publish from. A body that declares a short length is read and checked
@@ -246,11 +259,13 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 		return
 	}
 	defer left()
-	if _, err := a.Commands.PublishForOthers(ctx, by, l.event); err != nil {
+	done, err := a.Commands.PublishForOthers(ctx, by, l.event)
+	if err != nil {
 		state.fail(l.number, err)
 		return
 	}
 	state.done.Add(1)
+	a.keepPace(ctx, done.Position)
 }
 
 // errRefused stops the reading of a body of which a line was refused.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/projections/publications"
 )
 
 // event is one event as sent, without a line break.
@@ -40,6 +43,29 @@ func TestPublishAwaitsNoReadModel(t *testing.T) {
 		if _, err := s.Queries.PublishedEvent(t.Context(), org, id); err != nil { // which waits
 			t.Error(err)
 		}
+	}
+}
+
+// TestPublishKeepsPace: the read model of events is at most some hundred events behind what is answered.
+func TestPublishKeepsPace(t *testing.T) {
+	t.Parallel()
+	s := serveAlone(t)
+	org, _ := s.Organization(t, "Town hall")
+	var waited atomic.Int64
+	s.api.Await = func(ctx context.Context, to eventstore.Position, names ...string) bool {
+		if !slices.Equal(names, []string{publications.ReadModel.Name}) {
+			t.Errorf("waited for %v", names)
+		}
+		waited.Add(1)
+		return s.Patient(ctx, to, names...)
+	}
+	var lines strings.Builder
+	for range 1000 {
+		lines.WriteString(event(org, uuid.NewString(), "claim-1") + "\n")
+	}
+	s.do(t, "POST", "/admin/events", lines.String()).into(t, 200, nil)
+	if n := waited.Load(); n == 0 || n == 1000 {
+		t.Errorf("waited %d times", n)
 	}
 }
 
