@@ -27,10 +27,11 @@ import (
 // whether auditors may see it, and add it here or to hidden.
 func TestRecordShowsKnownMembers(t *testing.T) {
 	t.Parallel()
-	known := strings.Fields(`action associationId by certificate config debounceWindowSeconds declaration description
-		destination enabled endsAt ending expiresAt expiring externalId feedType fingerprint handle headers id issuer keyId
-		known limits maxRequestsPerSecond name notAfter notBefore of reason scopes secretId secrets serial shown shownSecrets
-		sourceId sourceType hasHeaders status statusReason subject timezone to tokenId traceparent type url what with`)
+	known := strings.Fields(`action associationId by certificate config debounceWindowSeconds declaration
+		description destination enabled ending endsAt expiresAt expiring externalId feedType fingerprint handle
+		hasHeaders headers id ignoreLists issuer keyId known limits maxRequestsPerSecond name notAfter notBefore
+		of reason scopes secretId secrets selectors serial shown shownSecrets sourceId sourceType status
+		statusReason subject timezone to tokenId traceparent type url what with`)
 	log := projecttest.New(t, audit.ReadModel)
 	for _, category := range []string{
 		"organization", "clientcertificate", "destination", "disclosure", "subscription", "feed", "source", "operator",
