@@ -180,10 +180,7 @@ func (m *mapper) holder(it *item) *item {
 	if m.holders == nil {
 		m.holders = map[*item]*item{}
 		for _, other := range m.graph.items {
-			for prop := range other.props {
-				if !titled[prop] {
-					continue
-				}
+			for prop := range titled { // and not of its own: all items of one id share those
 				for _, part := range m.graph.things(other, prop) {
 					m.holders[part] = cmp.Or(m.holders[part], other)
 				}
