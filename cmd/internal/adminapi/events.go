@@ -153,11 +153,15 @@ func (a *API) publish(r *http.Request) (wire.Reply, error) {
 // maxAhead is how far publishing may be ahead of the read model of events, in bytes of the log.
 const maxAhead = 256 << 10
 
-// keepPace waits while publishing runs away from what follows it: the queue between them would only grow.
-func (a *API) keepPace(ctx context.Context, at eventstore.Position) {
-	if at.Commit > maxAhead {
-		a.See(ctx, eventstore.Position{Commit: at.Commit - maxAhead}, publications.ReadModel.Name)
+// keepPace waits while publishing runs away from what follows it, as the queue between them would only grow. It reports
+// false if the read model is still that far behind after wire.AwaitLimit.
+func (a *API) keepPace(ctx context.Context, at eventstore.Position) bool {
+	if at.Commit <= maxAhead {
+		return true
 	}
+	ctx, cancel := context.WithTimeout(ctx, wire.AwaitLimit)
+	defer cancel()
+	return a.Await(ctx, eventstore.Position{Commit: at.Commit - maxAhead}, publications.ReadModel.Name)
 }
 
 // checked returns the body of many events to publish from. A body that declares a short length is read and checked
@@ -200,6 +204,7 @@ type batch struct {
 	seed   maphash.Seed
 	done   atomic.Int64
 	failed atomic.Bool
+	behind atomic.Bool // the read model of events was too far behind, and is not awaited again
 	mu     sync.Mutex
 	first  error // of the earliest line that failed
 	number int
@@ -265,7 +270,9 @@ func (a *API) publishLine(ctx context.Context, by command.Caller, l line, state 
 		return
 	}
 	state.done.Add(1)
-	a.keepPace(ctx, done.Position)
+	if !state.behind.Load() && !a.keepPace(ctx, done.Position) {
+		state.behind.Store(true)
+	}
 }
 
 // errRefused stops the reading of a body of which a line was refused.

@@ -67,6 +67,13 @@ func TestPublishKeepsPace(t *testing.T) {
 	if n := waited.Load(); n == 0 || n == 1000 {
 		t.Errorf("waited %d times", n)
 	}
+	// A read model that stands still is awaited by those in flight, and not again by each line after them.
+	waited.Store(0)
+	s.api.Await = func(context.Context, eventstore.Position, ...string) bool { waited.Add(1); return false }
+	s.do(t, "POST", "/admin/events", lines.String()).into(t, 200, nil)
+	if n := waited.Load(); n == 0 || n > 100 {
+		t.Errorf("waited %d times for one that stands still", n)
+	}
 }
 
 func TestPublishOneEvent(t *testing.T) {
