@@ -2,6 +2,7 @@ package structured
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -98,14 +99,13 @@ func (f *listFinder) walk(n *html.Node) (digit bool) {
 	if len(rows) < minRows {
 		return digit
 	}
-	kinds := map[atom.Atom]int{}
+	alike := map[atom.Atom][]*html.Node{}
 	for _, row := range rows {
-		kinds[row.DataAtom]++
+		alike[row.DataAtom] = append(alike[row.DataAtom], row)
 	}
-	for kind, n := range kinds {
-		if n >= minRows {
-			alike := slices.DeleteFunc(slices.Clone(rows), func(row *html.Node) bool { return row.DataAtom != kind })
-			f.lists = append(f.lists, list{alike, before})
+	for _, kind := range slices.Sorted(maps.Keys(alike)) {
+		if len(alike[kind]) >= minRows {
+			f.lists = append(f.lists, list{alike[kind], before})
 		}
 	}
 	return digit
