@@ -177,13 +177,13 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src
 func (c *Console) framed() bool { return len(c.Origins) > 0 && c.operators == nil }
 
 func (c *Console) headers(next http.Handler) http.Handler {
-	policy := policy + "'none'"
+	ancestors := "'none'"
 	if c.framed() {
-		policy = strings.TrimSuffix(policy, "'none'") + strings.Join(c.Origins, " ")
+		ancestors = strings.Join(c.Origins, " ")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
-		header.Set("Content-Security-Policy", policy)
+		header.Set("Content-Security-Policy", policy+ancestors)
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Referrer-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"carillon/aggregates/destination"
+	"carillon/aggregates/source"
 	"carillon/cmd/internal/wire"
 )
 
@@ -22,7 +23,7 @@ type formField struct {
 type issues map[wire.Kind]string
 
 // formFields maps the fields that refusals name to those of forms, in the order of forms.
-var formFields = []formField{
+var formFields = append([]formField{
 	{"name", "name", "Name", nil},
 	{"description", "description", "Description", nil},
 	{"config.url", "url", "Address", nil},
@@ -40,13 +41,14 @@ var formFields = []formField{
 	{"type", "type", "Type", nil},
 	{"sourceType", "type", "Type", nil},
 	{"timezone", "timezone", "Default time zone", nil},
-	{"event", "event", "Event", nil},
-	{"title", "title", "Title", nil},
-	{"start", "start", "Start", nil},
-	{"end", "end", "End", nil},
-	{"place", "place", "Place", nil},
-	{"link", "link", "Link", nil},
 	{"sourceId", "source", "Id of the source", issues{wire.NotFound: noSourceWithID}},
+}, selectorFields()...)
+
+func selectorFields() (fields []formField) {
+	for _, n := range new(source.Selectors).Named() {
+		fields = append(fields, formField{n.Name, n.Name, upperFirst(n.Name), nil})
+	}
+	return fields
 }
 
 // labelOf returns the label of an input.
