@@ -85,19 +85,19 @@ func TestOriginsOfListEntries(t *testing.T) {
 	page := listOf("Events", `<li class="e"><h3>Folk %[2]d</h3> %[1]s <p>Venue: Fox Inn</p> `+
 		`<a href="/e/%[2]d">More</a></li>`,
 		"Sat 5 December 2026, 8pm", "9 January 2027, 8pm", "6 February 2027, 8pm")
-	for shared, url := range map[bool]string{false: "https://x.example/e/0", true: "https://x.example/events"} {
-		if notes := read(t, "https://x.example/events", "UTC", page).Notes; len(notes) != 1 ||
-			!strings.HasSuffix(notes[0].Text, `--event "body > div > li" --title "h3" name`) {
-			t.Errorf("notes: %v", notes)
+	shared := strings.NewReplacer("/e/0", "/e", "/e/1", "/e", "/e/2", "/e").Replace(page)
+	for _, c := range []struct{ page, url string }{{page, "https://x.example/e/0"}, {shared, "https://x.example/events"}} {
+		got := read(t, "https://x.example/events", "UTC", c.page)
+		if len(got.Notes) != 1 || !strings.HasSuffix(got.Notes[0].Text, `--event "body > div > li" --title "h3" name`) {
+			t.Errorf("notes: %v", got.Notes)
 		}
-		if shared {
-			page = strings.NewReplacer("/e/0", "/e", "/e/1", "/e", "/e/2", "/e").Replace(page)
+		if len(got.Observations) != 3 {
+			t.Fatalf("%d found, want 3", len(got.Observations))
 		}
-		found := read(t, "https://x.example/events", "UTC", page).Observations
-		if len(found) != 3 || found[0].Details.PrimaryURL != url {
-			t.Fatalf("shared %t: %d found, %+v", shared, len(found), found)
+		if url := got.Observations[0].Details.PrimaryURL; url != c.url {
+			t.Errorf("at %s, want %s", url, c.url)
 		}
-		for _, o := range found[0].Origins {
+		for _, o := range got.Observations[0].Origins {
 			want := map[collect.Field]string{
 				collect.FieldTitle: "h3 body > div > li.e > h3 Folk 0",
 				collect.FieldStart: "text html > body > div > li.e Sat 5 December 2026, 8pm (a time, a weekday, a year, " +
@@ -105,7 +105,7 @@ func TestOriginsOfListEntries(t *testing.T) {
 				collect.FieldLocation: "text html > body > div > li.e Venue: Fox Inn",
 				collect.FieldURL:      "a.href body > div > li.e > a https://x.example/e/0",
 			}[o.Field]
-			if got := o.Path + " " + o.Element + " " + o.Text; !shared && !strings.HasSuffix(got, want) ||
+			if got := o.Path + " " + o.Element + " " + o.Text; c.page == page && !strings.HasSuffix(got, want) ||
 				o.Syntax != collect.List {
 				t.Errorf("%s: %s, %q, want %q", o.Field, o.Syntax, got, want)
 			}
