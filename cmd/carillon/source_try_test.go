@@ -196,6 +196,8 @@ func TestSourceTryAccount(t *testing.T) {
 	const secret = "EAAB-hunter2"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
+		case strings.HasSuffix(r.Header.Get("Authorization"), "hunter2-old"):
+			w.WriteHeader(http.StatusUnauthorized)
 		case r.FormValue("access_token") != secret:
 			w.WriteHeader(http.StatusBadRequest)
 			_, _ = io.WriteString(w, `{"error":{"message":"Invalid OAuth access token: `+
@@ -219,7 +221,10 @@ func TestSourceTryAccount(t *testing.T) {
 			"Saturday 5 December 2026 at 14:00 (a time, a weekday, a year",
 			`passed over: "5 December", it is a deadline: "applications"`, "https://www.facebook.com/1/posts/2",
 		},
-		"--type facebook --platform-tokens facebook=EAAB-hunter2-old": {"Facebook refuses the token in"},
+		"--type facebook --platform-tokens facebook=EAAB-hunter2-old":                     {"Facebook refuses the token in"},
+		"--type instagram --platform-tokens instagram:17841405309211844=EAAB-hunter2-old": {"Instagram refuses the token"},
+		"--type tiktok --platform-tokens tiktok=EAAB-hunter2-old":                         {"TikTok refuses the token in"},
+		"--type twitter --platform-tokens twitter=EAAB-hunter2-old":                       {"refuses the token in"},
 		"--type facebook":  {"add facebook=TOKEN to CARILLON_PLATFORM_TOKENS"},
 		"--type instagram": {"add instagram:NUMBER=TOKEN"},
 		"--type tiktok":    {"tiktok:ACCOUNT=TOKEN"},

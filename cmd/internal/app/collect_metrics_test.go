@@ -1,7 +1,6 @@
 package app_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,8 +12,6 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
-	"carillon/cmd/internal/dev"
-	"carillon/cmd/internal/dev/demo"
 	"carillon/command"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
@@ -24,8 +21,8 @@ var collectLabel = regexp.MustCompile(`(?m)^carillon_collect_\w+\{.*?(type|outco
 
 // The outcomes of visits are counted, by labels of few values, and each request names whom the owner of a site may
 // write to.
-func TestCollecting_metricsAndDemo(t *testing.T) {
-	p := shared(t) // of all tests on it this one alone collects, and the demo at the end
+func TestCollecting_metrics(t *testing.T) {
+	p := shared(t) // of all tests on it this one alone collects
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
@@ -87,40 +84,6 @@ func TestCollecting_metricsAndDemo(t *testing.T) {
 	for _, label := range collectLabel.FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(known[label[1]], label[2]) {
 			t.Errorf("unexpected label: %s", label[0])
-		}
-	}
-	p.demo()
-}
-
-// demo runs the demo of the command line, which uses the organization for developers.
-func (p *process) demo() {
-	p.Helper()
-	authority, err := dev.EnsureAuthority(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	token := p.adminToken()
-	key, err := dev.ReadKey(p.cfg.DataDir)
-	if err != nil {
-		p.Fatal(err)
-	}
-	var out bytes.Buffer
-	err = demo.Run(p.Context(), demo.Options{
-		API:        "http://" + p.app.APIAddr().String(),
-		Admin:      "http://" + p.app.AdminAddr().String(),
-		Key:        key,
-		AdminToken: token,
-		Authority:  authority,
-		Out:        &out,
-		Zone:       time.UTC,
-	})
-	p.Logf("%s", out.String())
-	if err != nil {
-		p.Fatal(err)
-	}
-	for _, want := range []string{"Carillon at Dusk", "signature verified", "succeeded"} {
-		if !strings.Contains(out.String(), want) {
-			p.Errorf("the demo did not show %q", want)
 		}
 	}
 }

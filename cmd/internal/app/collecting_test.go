@@ -89,14 +89,10 @@ func (c *collecting) expectWebhooks(when string, want map[string]int) {
 	}
 }
 
-// collectingHere starts a server of this process, with access to accounts, that keeps no pace with hosts.
-func collectingHere(t *testing.T, accounts []*account) *collecting {
+// collectingHere starts a server of this process, with access to an account, that keeps no pace with hosts.
+func collectingHere(t *testing.T, a *account) *collecting {
 	t.Helper()
-	p := prepare(t, func(cfg *config.Config) {
-		for _, a := range accounts {
-			a.access(&cfg.Platforms)
-		}
-	})
+	p := prepare(t, func(cfg *config.Config) { a.access(&cfg.Platforms) })
 	p.noHostDelay = true
 	p.open()
 	in := &installation{
@@ -111,7 +107,7 @@ func collectingHere(t *testing.T, accounts []*account) *collecting {
 	return newCollecting(&cluster{installation: in, pool: p.app.Queries.Pool}, p.app.Commands.Store)
 }
 
-// From all seven types of sources to webhooks: events of the first visit are no news; later additions, cancellations
+// From sites and an account to webhooks: events of the first visit are no news; later additions, cancellations
 // and moves are published once; disappearances are not; one concert at two sites is one event, and two again after a
 // split, which is no news.
 func TestFromSitesToWebhooks(t *testing.T) {
@@ -127,22 +123,11 @@ func TestFromSitesToWebhooks(t *testing.T) {
 			h.show(fmt.Sprintf("/e/%d", j), shown{title: title, venue: "Hall " + h.sourceType, start: evening(3 + 4*j + i)})
 		}
 	}
-	// A native event of the platform, if it has such; all others are posts, of which some announce no event.
-	accounts := []*account{newAccount(t, "facebook"), newAccount(t, "instagram"), newAccount(t, "tiktok"),
-		newAccount(t, "twitter")}
-	// no others are then
-	days := map[string][2]int{"facebook": {6, 10}, "instagram": {14, 18}, "tiktok": {19, 23}, "twitter": {24, 26}}
-	for _, a := range accounts {
-		title := "What stays at the " + a.platformType
-		if a.platformType == "facebook" {
-			a.post(posted{event: title, start: evening(days[a.platformType][0])})
-		} else {
-			a.announce(title, evening(days[a.platformType][0]))
-		}
-		a.post(posted{text: "Thanks to everyone who came!"})
-		first = append(first, title)
-	}
-	c := collectingHere(t, accounts)
+	a := newAccount(t)
+	a.hold("What stays at facebook", evening(6))
+	a.post("1", "Thanks to everyone who came!")
+	first = append(first, "What stays at facebook")
+	c := collectingHere(t, a)
 	var sources []uuid.UUID
 	attach := func(source adminclient.NewSource) {
 		source.Timezone = "Europe/Amsterdam"
@@ -151,9 +136,7 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	for _, h := range houses {
 		attach(adminclient.NewSource{Type: h.sourceType, URL: h.address()})
 	}
-	for _, a := range accounts {
-		attach(adminclient.NewSource{Type: a.platformType, Handle: "@" + accountName})
-	}
+	attach(adminclient.NewSource{Type: "facebook", Handle: "@" + accountName})
 	c.until("all sources were collected from", func() bool { return c.completed() >= len(sources) })
 	c.until("all is shown", c.caughtUp)
 	c.expectItems("after the backfill", first...)
@@ -175,12 +158,10 @@ func TestFromSitesToWebhooks(t *testing.T) {
 		want["event.item.added "+name("is new")] = 1
 		want["event.occurrence.changed "+name("is off")], want["event.occurrence.changed "+name("moves")] = 1, 1
 	}
-	for _, a := range accounts {
-		title := "What is new at the " + a.platformType
-		a.announce(title, evening(days[a.platformType][1]))
-		a.post(posted{text: "The kitchen is open until 22:00."})
-		all, want["event.item.added "+title] = append(all, title), 1
-	}
+	const title = "What is new at facebook"
+	a.post("2", title+" on "+evening(10).Format("Monday 2 January 2006 at 15:04")+", Market 1, Delft. Free entry.")
+	a.post("3", "The kitchen is open until 22:00.")
+	all, want["event.item.added "+title] = append(all, title), 1
 	c.again(sources)
 	c.expectItems("after the changes", all...)
 	c.expectWebhooks("after the changes", want)
@@ -207,7 +188,5 @@ func TestFromSitesToWebhooks(t *testing.T) {
 	c.expectItems("after the split", append(all, "The Bells of Delft")...)
 	c.expectWebhooks("after the split", want)
 	verifyReadModels(t, c.client)
-	for _, a := range accounts {
-		c.expectNoSecrets(a.token)
-	}
+	c.expectNoSecrets(accountToken)
 }

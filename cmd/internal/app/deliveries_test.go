@@ -164,3 +164,19 @@ func (p *process) finishesDeletion() {
 		return p.count("SELECT count(*) FROM carillon.data_keys WHERE id = $1", id) == 0
 	})
 }
+
+// A destination that hangs holds back no other of its organization.
+func TestDestinations_manyBesideOneThatHangs(t *testing.T) {
+	p := shared(t)
+	hanging, _ := p.endpoint(func(http.ResponseWriter, *http.Request, int) { p.untilClosed(nil) })
+	p.connect("hanging", hanging, 0)
+	url, arrived := p.endpoint(statuses(http.StatusOK))
+	p.connect("other", url, 0)
+	const events = 80 // more than fit in flight to one destination
+	for range events {
+		p.publish()
+	}
+	for range events { // while the first still hangs
+		p.await(arrived)
+	}
+}

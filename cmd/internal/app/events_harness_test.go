@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -45,44 +43,6 @@ func (p *process) endpoint(answer answers) (url string, arrived <-chan received)
 		answer(w, r, n)
 	})
 	return url, webhooks
-}
-
-// countingEndpoint is an endpoint that counts what it gets.
-type countingEndpoint struct {
-	url    string
-	status atomic.Int32 // of its answers
-	held   sync.RWMutex // locked: it does not answer
-
-	mu    sync.Mutex
-	times map[string][]time.Time // by webhook id
-}
-
-func (p *process) countingEndpoint() *countingEndpoint {
-	p.Helper()
-	c := &countingEndpoint{times: map[string][]time.Time{}}
-	c.status.Store(http.StatusOK)
-	c.url = p.serve(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost { // else the probe
-			id := r.Header.Get("webhook-id")
-			c.mu.Lock()
-			c.times[id] = append(c.times[id], time.Now())
-			c.mu.Unlock()
-			c.held.RLock()
-			defer c.held.RUnlock()
-		}
-		w.WriteHeader(int(c.status.Load()))
-	})
-	return c
-}
-
-// came is how many webhooks came, and how many requests in all.
-func (c *countingEndpoint) came() (webhooks, requests int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, times := range c.times {
-		requests += len(times)
-	}
-	return len(c.times), requests
 }
 
 const destinations = "/events/destinations/"

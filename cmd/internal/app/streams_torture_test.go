@@ -3,9 +3,13 @@
 package app_test
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,6 +54,34 @@ var bursts = load{
 			},
 		}
 	},
+}
+
+// burst is the NDJSON of n events of an organization.
+func burst(of uuid.UUID, events int) []byte {
+	var body bytes.Buffer
+	for range events {
+		body.WriteString(event(of) + "\n")
+	}
+	return body.Bytes()
+}
+
+// send posts NDJSON to an admin listener, and reports whether all of it was taken.
+func send(t *testing.T, admin, token string, body []byte) bool {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, admin+"/admin/events", bytes.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/x-ndjson")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, err = io.Copy(io.Discard, response.Body)
+	return err == nil && response.StatusCode == http.StatusOK
 }
 
 // dispatches counts published events, their dispatches, and those that were dispatched again.

@@ -125,7 +125,7 @@ func TestTracing_overProcessesAndRetries(t *testing.T) {
 		c.Roles = []string{config.RoleAPI, config.RoleProject, config.RoleDispatch}
 	})
 	deliverer := &process{TB: t, cfg: p.cfg, organization: p.organization}
-	deliverer.cfg.HTTPAddr, deliverer.cfg.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
+	deliverer.cfg.HTTPAddr = p.app.APIAddr().String() // on which it does not listen
 	deliverer.cfg.Roles = []string{config.RoleDeliver}
 	deliverer.open()
 	url, arrived := p.endpoint(statuses(http.StatusInternalServerError, http.StatusNoContent))

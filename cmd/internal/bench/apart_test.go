@@ -4,9 +4,11 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -163,51 +165,62 @@ func (a *apart) publish(rate, n, recorded int) (took []time.Duration) {
 	return took
 }
 
-// BenchmarkApart: from the answer to publishing until the first request at the receiver, and the processor time of
-// servers, store and Postgres for each delivery, where servers share the roles. Each event goes to four destinations.
+// BenchmarkApart measures what a delivery costs Postgres, the store and the servers, its delay from the answer to
+// publishing until the first request at the receiver, and the sessions of Postgres, where servers with all roles, or
+// with some each, share one store and one Postgres. Each event goes to four destinations.
 func BenchmarkApart(b *testing.B) {
 	const destinations, rounds = 4, 3
-	all := "api,project,dispatch,deliver,collect"
-	for _, row := range []struct {
-		name  string
-		roles []string
-	}{
-		{"one", []string{all}},
-		{"two", []string{all, all}},
-		{"apart", []string{"api,project,collect", "dispatch", "deliver"}},
-	} {
-		b.Run(row.name, func(b *testing.B) {
-			a := newApart(b, row.roles...)
+	roles := map[string][]string{"apart": {"api,project,collect", "dispatch", "deliver"}}
+	for _, n := range []int{1, 2, 4, 8} {
+		roles[fmt.Sprint("processes=", n)] = slices.Repeat([]string{"api,project,dispatch,deliver,collect"}, n)
+	}
+	for _, name := range slices.Sorted(maps.Keys(roles)) {
+		b.Run(name, func(b *testing.B) {
+			a := newApart(b, roles[name]...)
 			a.login()
 			a.receive(a.came, destinations)
 			published := 0
-			do := func(rate, n int) []time.Duration {
+			// do publishes and returns the processor time of a delivery in ms: in all, of Postgres, the store and servers.
+			do := func(n int, publish func(recorded int)) (parts [4]float64) {
+				before := a.processorTimes()
 				published += n
-				return a.publish(rate, n, destinations*published)
+				publish(destinations * published)
+				for i, now := range a.processorTimes() {
+					each := milliseconds(now-before[i]) / float64(destinations*n)
+					parts[0] += each
+					parts[min(i+1, 3)] += each
+				}
+				return parts
 			}
-			do(50, 150) // until all have come to rest from their start
+			reportParts := func(at string, parts [4]float64) {
+				for i, part := range []string{"", "-postgres", "-store", "-servers"} {
+					report(b, "cpu-ms/delivery"+part+"-"+at, parts[i])
+				}
+			}
+			do(150, func(recorded int) { a.publish(50, 150, recorded) }) // until all have come to rest from their start
 			for _, rate := range []int{25, 100, 300} {
 				n := min(size("DELIVERIES", 5000)/destinations, 4*rate)
-				var p50, p99, each []float64
+				var p50, p99 []float64
+				var parts [][4]float64
 				for range rounds {
-					before := a.processorTimes()
-					took := do(rate, n)
-					slices.Sort(took)
-					p50, p99 = append(p50, milliseconds(took[n/2])), append(p99, milliseconds(took[n*99/100]))
-					parts := make([]float64, len(before))
-					all := 0.0
-					for i, now := range a.processorTimes() {
-						parts[i] = milliseconds(now-before[i]) / float64(destinations*n)
-						all += parts[i]
-					}
-					each = append(each, all)
-					b.Logf("at %d/s: ms for each delivery of Postgres, the store and the servers: %.3f", rate, parts)
+					parts = append(parts, do(n, func(recorded int) {
+						took := a.publish(rate, n, recorded)
+						slices.Sort(took)
+						p50, p99 = append(p50, milliseconds(took[n/2])), append(p99, milliseconds(took[n*99/100]))
+					}))
 				}
-				for metric, values := range map[string][]float64{"p50-ms": p50, "p99-ms": p99, "cpu-ms/delivery": each} {
-					slices.Sort(values)
-					report(b, fmt.Sprintf("%s-at-%d/s", metric, rate), values[rounds/2])
-				}
+				slices.Sort(p50)
+				slices.Sort(p99)
+				slices.SortFunc(parts, func(a, b [4]float64) int { return cmp.Compare(a[0], b[0]) })
+				report(b, fmt.Sprintf("p50-ms-at-%d/s", rate), p50[rounds/2])
+				report(b, fmt.Sprintf("p99-ms-at-%d/s", rate), p99[rounds/2])
+				reportParts(fmt.Sprintf("at-%d/s", rate), parts[rounds/2])
 			}
+			report(b, "sessions", float64(a.count(
+				"SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()")))
+			began, n := time.Now(), size("DELIVERIES", 5000)/destinations
+			reportParts("full", do(n, func(recorded int) { a.flood(n); a.succeeded(recorded) }))
+			report(b, "deliveries/s-full", float64(destinations*n)/time.Since(began).Seconds())
 			a.came.mu.Lock()
 			defer a.came.mu.Unlock()
 			if a.came.all != destinations*published {

@@ -8,22 +8,15 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
-	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/dev"
 	"carillon/command/webhook"
 	"carillon/projections/column"
@@ -31,14 +24,11 @@ import (
 
 const (
 	bareBatch  = 500
-	bareAtOnce = 64                     // requests at one time
-	bareRecord = 800                    // bytes of each of the three records
-	bareNoting = 250 * time.Millisecond // as long as read models linger
+	bareAtOnce = 64 // requests at one time
 )
 
-// Results of the bare senders in this run: deliveries a second by the number of destinations, and the cost of each in
-// µs by the rate.
-var bareRate, bareCost = map[int]float64{}, map[int]float64{}
+// bareRate is the result of the bare senders in this run: deliveries a second by the number of destinations.
+var bareRate = map[int]float64{}
 
 // bareSender signs and posts.
 type bareSender struct {
@@ -73,7 +63,7 @@ func (s bareSender) send(ctx context.Context, id uuid.UUID, url string, body []b
 }
 
 // bareRig is a rig whose receiver trusts one secret at each destination.
-func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret, database string) {
+func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret) {
 	b.Helper()
 	r = prepare(b)
 	secret, err := webhook.Mint(bytes.NewReader(make([]byte, 64)))
@@ -83,13 +73,12 @@ func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret, dat
 	for i := range destinations {
 		r.receiver.trust(i, secret.Reveal())
 	}
-	database = r.database()
-	r.connect(database)
+	r.connect(r.database())
 	if _, err := r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
 		"boolean)"); err != nil {
 		b.Fatal(err)
 	}
-	return r, secret, database
+	return r, secret
 }
 
 type bareDelivery struct {
@@ -103,7 +92,7 @@ type bareDelivery struct {
 func BenchmarkBare(b *testing.B) {
 	for _, destinations := range []int{1, 10} {
 		b.Run(fmt.Sprintf("destinations=%d", destinations), func(b *testing.B) {
-			r, secret, _ := bareRig(b, destinations)
+			r, secret := bareRig(b, destinations)
 			sender, n := newBareSender(r.authority, secret), size("DELIVERIES", 5000)
 			inserted, sent := make(chan bareDelivery, bareBatch), make(chan uuid.UUID, bareBatch)
 			began := time.Now()
@@ -165,129 +154,4 @@ func (r *rig) updateBare(sent <-chan uuid.UUID) {
 		}
 	}
 	update()
-}
-
-// BenchmarkBareSteady is the floor of BenchmarkServedSteady, on the same machine in the same run: the cost of a
-// delivery in a process that does the indispensable work only. It takes an event by HTTP, syncs a record of it and one
-// before it posts over TLS, writes a third that goes to the disk with the next, and inserts the outcomes into Postgres
-// four times a second.
-func BenchmarkBareSteady(b *testing.B) {
-	for _, rate := range steadyRates {
-		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
-			r, secret, database := bareRig(b, 1)
-			r.process = run(b, childRole+"=bare", "CHILD_DATA="+r.dir, "CHILD_DATABASE="+database,
-				"CHILD_RECEIVER="+r.receiver.url+"/0", "CHILD_SECRET="+secret.Reveal())
-			inserted := func(n int) {
-				r.until("all outcomes are in Postgres", func() bool { return r.count("SELECT count(*) FROM bare") >= n })
-			}
-			bareCost[rate] = r.measureSteady(rate, inserted)
-		})
-	}
-}
-
-// bare is the process of BenchmarkBareSteady.
-type bare struct {
-	bareSender
-
-	records  *os.File
-	receiver string
-	pool     *pgxpool.Pool
-
-	mu   sync.Mutex
-	sent []uuid.UUID // and not yet in Postgres
-}
-
-func bareChild() error {
-	app.LimitMemory()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	dir := os.Getenv("CHILD_DATA")
-	authority, err := dev.EnsureAuthority(dir)
-	if err != nil {
-		return err
-	}
-	secret, err := webhook.ParseSecret(os.Getenv("CHILD_SECRET"))
-	if err != nil {
-		return err
-	}
-	s := &bare{bareSender: newBareSender(authority, secret), receiver: os.Getenv("CHILD_RECEIVER")}
-	if s.records, err = os.OpenFile(filepath.Join(dir, "records"), os.O_CREATE|os.O_WRONLY|os.O_APPEND,
-		0o600); err != nil {
-		return err
-	}
-	config, err := pgxpool.ParseConfig(os.Getenv("CHILD_DATABASE"))
-	if err != nil {
-		return err
-	}
-	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off" // as of read models
-	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
-		return err
-	}
-	go s.insert(ctx)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	if _, err := fmt.Fprintln(os.Stdout, listener.Addr(), listener.Addr()); err != nil {
-		return err
-	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { <-ctx.Done(); _ = server.Close() }()
-	if err := server.Serve(listener); ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-// ServeHTTP takes an event: it is on disk when the answer goes out.
-func (s *bare) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	body, err := io.ReadAll(request.Body)
-	if err == nil {
-		err = s.record(true)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	_, _ = io.WriteString(w, "{}")
-	go s.deliver(body)
-}
-
-func (s *bare) record(synced bool) error {
-	if _, err := s.records.Write(make([]byte, bareRecord)); err != nil || !synced {
-		return err
-	}
-	return syscall.Fdatasync(int(s.records.Fd()))
-}
-
-// deliver records that it is about to send, sends, and records the outcome.
-func (s *bare) deliver(body []byte) {
-	id := uuid.New()
-	err := s.record(true)
-	if err == nil {
-		err = s.send(context.Background(), id, s.receiver, body)
-	}
-	if err == nil {
-		err = s.record(false)
-	}
-	if err != nil {
-		panic(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sent = append(s.sent, id)
-}
-
-// insert writes outcomes to Postgres.
-func (s *bare) insert(ctx context.Context) {
-	for range time.Tick(bareNoting) {
-		s.mu.Lock()
-		sent := s.sent
-		s.sent = nil
-		s.mu.Unlock()
-		if _, err := s.pool.Exec(ctx, "INSERT INTO bare SELECT unnest($1::uuid[])", column.UUIDs(sent)); err != nil &&
-			ctx.Err() == nil {
-			panic(err)
-		}
-	}
 }

@@ -25,21 +25,19 @@ func (r *rig) since(before cost) cost {
 }
 
 // reportCost reports what each of n took since.
-func (r *rig) reportCost(since cost, n int, each string) (whole float64) {
+func (r *rig) reportCost(since cost, n int, each string) {
 	used := r.since(since)
 	per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	report(r.TB, "server-cpu-µs/"+each, per(used.process))
 	report(r.TB, "postgres-cpu-µs/"+each, per(used.postgres))
 	report(r.TB, "cpu-µs/"+each, per(used.of()))
-	return per(used.of())
 }
 
 // reportDelivered reports what each of n deliveries cost since, how long they took, and the server's memory.
-func (r *rig) reportDelivered(since cost, n int) (each float64) {
-	each = r.reportCost(since, n, "delivered")
+func (r *rig) reportDelivered(since cost, n int) {
+	r.reportCost(since, n, "delivered")
 	report(r.TB, "peak-rss-MB", r.resident("VmHWM"))
 	r.receiver.reportLatencies("")
-	return each
 }
 
 // profile keeps what the server's processor time and memory go into for some seconds, in the directory that PROFILES

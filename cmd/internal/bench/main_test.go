@@ -22,8 +22,6 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(childRole) {
 	case "server":
 		err = serverChild()
-	case "bare":
-		err = bareChild()
 	case "node":
 		err = nodeChild()
 	default:
