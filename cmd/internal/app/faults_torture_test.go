@@ -135,9 +135,10 @@ var (
 		c.endSessions()
 		return func() {}
 	}}
+	ofOne = []fault{serverKilled, storeKilled, postgresKilled}
 	ofTwo = []fault{
-		serverKilled, serverStopped, holderKilled, holderStopped, bothKilled, storeKilled,
-		storeStopped, postgresKilled, postgresStopped, sessionsEnded,
+		sessionsEnded, postgresKilled, holderStopped, serverKilled, serverStopped, holderKilled, bothKilled, storeKilled,
+		storeStopped, postgresStopped,
 		{name: "postgres restarted", outage: untilWell, begin: func(c *cluster) func() {
 			c.database.Stop()
 			return c.database.Restart

@@ -58,10 +58,10 @@ var rotation = load{
 				go rotated()
 				time.Sleep(time.Duration(rand.IntN(120)) * time.Millisecond) //nolint:gosec // by chance
 			},
-			holds: func(i int) {
+			holds: func(s struck) {
 				c.eventually("the server comes up", func() bool { return c.ready(0) })
 				if secrets() != want {
-					c.Fatalf("after kill %d secrets are others", i)
+					c.Fatalf("after kill %d secrets are others", s.i)
 				}
 				c.eventually("the rotation is finished", func() bool {
 					_, err := os.Stat(file + ".next")
@@ -104,7 +104,7 @@ var deletion = load{
 		}
 		before := 3 * owned
 		return run{
-			holds: func(int) {
+			holds: func(struck) {
 				c.eventually("the deletion goes on", func() bool { n := left(); return n == 0 || n > 0 && n < before })
 				before = left()
 				c.Logf("%d are left", before)

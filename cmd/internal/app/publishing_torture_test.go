@@ -5,16 +5,16 @@ package app_test
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"carillon/cmd/internal/adminclient"
 )
 
 // publishing publishes events, and counts what arrives of them.
@@ -30,26 +30,74 @@ type publishing struct {
 	arrivals     []time.Time // in order
 }
 
-func newPublishing(c *cluster, retries bool) *publishing {
-	p := &publishing{cluster: c, box: newInbox(c.installation), open: map[string]time.Time{}, lost: map[string]bool{}}
-	p.box.onArrival = p.arrives
-	if !retries {
-		return p
+const (
+	maxOutage  = 10 * time.Second
+	waiting    = 200                   // deliveries that wait for their retry meanwhile
+	publishers = 4                     // …
+	pace       = 20 * time.Millisecond // of each
+	inFlight   = 32                    // at most, of so few publishers
+)
+
+var deliverersApart = layout{roles: []string{"api,project,dispatch", "deliver", "deliver"}, severable: true}
+
+// published is the load of events that are published and delivered. Whatever was acknowledged arrives, signed; what was
+// in flight may come again, under the same webhook-id; deliveries resume soon, and retries stay planned as they were.
+// One server is hit again before all is well.
+func published(on layout, faults []fault, least int) load {
+	restless := on.servers == 1
+	if !restless {
+		on.env = []string{"CHILD_RETRY=1h"}
 	}
-	fails := serveTLS(c.T, c.data, func(w http.ResponseWriter, _ *http.Request) {
+	return load{on: on, faults: faults, least: least, begin: func(c *cluster) run {
+		p := &publishing{cluster: c, box: newInbox(c.installation), open: map[string]time.Time{}, lost: map[string]bool{}}
+		p.box.onArrival = p.arrives
+		if !restless {
+			p.plansRetries()
+		}
+		planned, stop, before := p.schedules(), p.publish(), 0
+		return run{
+			moment: func(int) {
+				if restless {
+					p.eventually("something is acknowledged", p.acknowledges())
+					time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond) //nolint:gosec // at any moment
+					return
+				}
+				p.eventually("all is well before", func() bool { return p.well(time.Now().Add(-quiet)) })
+				_, before = p.box.arrived()
+			},
+			holds: func(s struck) {
+				if !restless {
+					p.recovers(s, before)
+				}
+			},
+			ends: func() {
+				stop()
+				p.allArrive()
+				p.eventually("retries can be read", func() bool { return p.schedules() != nil })
+				if !maps.Equal(planned, p.schedules()) {
+					p.Errorf("of %d planned retries some were moved", len(planned))
+				}
+				verifyReadModels(p.T, adminclient.New(p.admins[0], p.token))
+			},
+		}
+	}}
+}
+
+// plansRetries has deliveries wait for their retry.
+func (p *publishing) plansRetries() {
+	fails := serveTLS(p.T, p.data, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusInternalServerError)
 	})
 	p.subscribed("fails", fails, "research.*")
 	for range waiting {
 		id := uuid.NewString()
-		p.eventually("an event is published", func() bool { return p.published(0, id, "research.status.changed") })
+		p.eventually("an event is published", func() bool { return p.takes(0, id, "research.status.changed") })
 	}
 	p.eventually("the retries are planned", func() bool { return len(p.schedules()) == waiting })
-	return p
 }
 
-// published reports whether a server acknowledges an event.
-func (p *publishing) published(server int, id, kind string) bool {
+// takes reports whether a server acknowledges an event.
+func (p *publishing) takes(server int, id, kind string) bool {
 	return p.did(http.MethodPost, p.admins[server]+"/admin/events", map[string]any{
 		"id": id, "type": kind, "source": "/torture", "organizationId": organization.String(),
 		"data": map[string]any{"id": id, "title": "Storm", "status": "completed"},
@@ -96,7 +144,7 @@ func (p *publishing) publish() (stop func()) {
 				p.mu.Lock()
 				p.open[id] = time.Now()
 				p.mu.Unlock()
-				for try := n; !p.published(try%len(p.admins), id, "news.item.added"); try++ {
+				for try := n; !p.takes(try%len(p.admins), id, "news.item.added"); try++ {
 					time.Sleep(pace) // before the other server is asked
 				}
 				p.mu.Lock()
@@ -126,24 +174,19 @@ func (p *publishing) acknowledges() func() bool {
 	return func() bool { return now() > before }
 }
 
-// suffer lets a fault happen, and waits until all is well again.
-func (p *publishing) suffer(f fault, judged bool) (again int, outage time.Duration) {
-	_, before := p.box.arrived()
-	began := time.Now()
-	f.strike(p.cluster)
-	ended := time.Now()
-	p.eventually(f.name+": all is well again", func() bool { return p.well(ended) })
-	outage = f.outage(p, began, ended)
-	_, after := p.box.arrived()
-	again = after - before
-	if judged && outage > maxOutage { // else other tests run beside it
-		p.Errorf("%s: an outage of %s", f.name, outage.Round(time.Millisecond))
+// recovers waits after a fault until all is well again, and measures how long that took, and what came again since.
+func (p *publishing) recovers(s struck, before int) {
+	p.eventually(s.name+": all is well again", func() bool { return p.well(s.ended) })
+	outage := s.outage(p, s.began, s.ended).Round(time.Millisecond)
+	_, again := p.box.arrived()
+	again -= before
+	if tortureKills(0) > 0 && outage > maxOutage { // else other tests run beside it
+		p.Errorf("%s: an outage of %s", s.name, outage)
 	}
-	if again > inFlight && !f.repeats {
-		p.Errorf("%s: %d requests came again, more than were in flight", f.name, again)
+	if again > inFlight && !s.repeats {
+		p.Errorf("%s: %d requests came again, more than were in flight", s.name, again)
 	}
-	p.Logf("%-40s again %3d  outage %6s", f.name, again, outage.Round(time.Millisecond))
-	return again, outage
+	p.Logf("%-40s again %3d  outage %6s", s.name, again, outage)
 }
 
 // well reports whether an event that is newer than a moment has come, and all that were tried before.
@@ -177,31 +220,14 @@ func (p *publishing) gap(since time.Time) (longest time.Duration) {
 	return cmp.Or(longest, time.Since(since))
 }
 
-// report waits until all that was acknowledged has arrived, and logs the damage.
-func (p *publishing) report(results map[string]*damage) {
-	p.Helper()
-	lost := func() int {
+// allArrive waits until all that was acknowledged has arrived, and expects that it came under one webhook-id each.
+func (p *publishing) allArrive() {
+	p.eventually("all that was acknowledged is delivered", func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return len(p.lost)
-	}
-	for deadline := time.Now().Add(patience); lost() > 0 && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond)
-	}
-	var table strings.Builder
-	all := damage{}
-	fmt.Fprintf(&table, "%-40s %6s %6s %10s\n", "FAULT", "TIMES", "AGAIN", "OUTAGE")
-	for _, name := range slices.Sorted(maps.Keys(results)) {
-		r := results[name]
-		fmt.Fprintf(&table, "%-40s %6d %6d %10s\n", name, r.times, r.again, r.outage.Round(10*time.Millisecond))
-		all.times += r.times
-		all.outage = max(all.outage, r.outage)
-	}
-	_, all.again = p.box.arrived()
-	p.Logf("%d faults; %d events acknowledged; lost %d, again %d, longest outage %s\n%s", all.times, p.acknowledged,
-		lost(), all.again, all.outage.Round(10*time.Millisecond), table.String())
-	if n := lost(); n > 0 {
-		p.Errorf("%d acknowledged events were not delivered", n)
-	}
+		return len(p.lost) == 0
+	})
+	_, again := p.box.arrived()
+	p.Logf("%d events acknowledged, none lost, %d came again", p.acknowledged, again)
 	p.box.eachOnce()
 }

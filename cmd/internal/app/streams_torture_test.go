@@ -42,7 +42,7 @@ var bursts = load{
 				})
 				c.eventually("the burst has begun", func() bool { return made().dispatched > sent-each*3/4 })
 			},
-			holds: func(int) { sending.Wait() },
+			holds: func(struck) { sending.Wait() },
 			ends: func() {
 				c.eventually("all is dispatched", func() bool { return made().dispatched >= sent })
 				c.eventually("all has arrived", func() bool { events, _ := box.arrived(); return events >= sent })
