@@ -145,7 +145,7 @@ func (b *batch) count(p *published, d *dispatch.DeliveriesScheduled, scheduled *
 	return to
 }
 
-// ended counts a delivery. One to a deleted destination may be pending: it counts nowhere, as the deletion says.
+// ended counts a delivery. One that waited when its destination was deleted is discarded with it.
 func (b *batch) ended(key retirement.Outcomes, status delivery.Status) {
 	at, known := b.outcomes[key]
 	if !known {
@@ -161,9 +161,8 @@ func (b *batch) ended(key retirement.Outcomes, status delivery.Status) {
 		o.Failed++
 	case delivery.StatusSuperseded:
 		o.Superseded++
-	case delivery.StatusDiscarded:
+	case delivery.StatusDiscarded, delivery.StatusPending:
 		o.Discarded++
-	case delivery.StatusPending:
 	}
 }
 

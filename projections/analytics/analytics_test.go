@@ -214,16 +214,17 @@ func TestViewsShowWhatHappened(t *testing.T) {
 	log.Project()
 	of := `"organization_id": "` + org.String() + `", "destination_id": "` + dest.String() + `", "destination_name": "CRM"`
 	external := `"destination_external_id": "crm", "organization_name": "Town hall"`
+	counted := external + `, "destination_deleted_at": null`
 	inFeed := `"feed_id": "` + feedA.String() + `"`
 	for query, want := range map[string]string{
 		"SELECT * FROM analytics.deliveries_by_day": `{"day": "` + day + `", ` + of +
 			`, "event_type": "news.item.added", "deliveries": 4, "succeeded": 2, "failed": 1, "superseded": 0, ` +
-			`"discarded": 0, "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, ` + external + `, "notice": false}`,
+			`"discarded": 0, "pending": 1, "waiting": 1, "retrying": 0, "delivering": 0, ` + counted + `, "notice": false}`,
 		"SELECT * FROM analytics.success_rates WHERE last_days = 7": `{` + of +
 			`, "last_days": 7, "succeeded": 2, "failed": 1, "success_rate": 0.6667, ` +
-			`"attempts": 3, "failed_attempts": 1, "attempt_success_rate": 0.6667, ` + external + `}`,
+			`"attempts": 3, "failed_attempts": 1, "attempt_success_rate": 0.6667, ` + counted + `}`,
 		"SELECT * FROM analytics.latency_percentiles": `{"day": "` + day + `", ` + of +
-			`, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p95_ms": 29, "p99_ms": 29.8, "max_ms": 30, ` + external + `}`,
+			`, "attempts": 3, "p50_ms": 20, "p90_ms": 28, "p95_ms": 29, "p99_ms": 29.8, "max_ms": 30, ` + counted + `}`,
 		"SELECT * FROM analytics.items_by_source_and_feed": `{"organization_id": "` + org.String() + `", ` + inFeed +
 			`, "feed_name": "Concerts", "feed_type": "event", "source_id": "` + page.String() +
 			`", "source_type": "site", "source": "Example.org", "items": 2, "first_added_at": "` + day +
@@ -252,7 +253,7 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		"SELECT * FROM analytics.destination_days": `{"day": "` + day + `", ` + of +
 			`, "deliveries": 4, "succeeded": 2, "failed": 1, "pending": 1, "waiting": 1, "retrying": 0, ` +
 			`"delivering": 0, "success_rate": 0.6667, "attempts": 3, "failed_attempts": 1, ` +
-			`"attempt_success_rate": 0.6667, "p50_ms": 20, "p95_ms": 29, "p99_ms": 29.8, ` + external + `}`,
+			`"attempt_success_rate": 0.6667, "p50_ms": 20, "p95_ms": 29, "p99_ms": 29.8, ` + counted + `}`,
 		"SELECT source, state, failures, needs_attention, completed_at, feeds " +
 			"FROM analytics.source_health": `{` +
 			`"source": "Example.org", "state": "registered", "failures": 0, "needs_attention": false, ` +
@@ -277,6 +278,39 @@ func TestViewsShowWhatHappened(t *testing.T) {
 		if shown := strings.Join(rows(t, pool, "SELECT * FROM analytics."+view), "\n"); strings.Contains(shown, "hunter2") ||
 			strings.Contains(shown, "sealed") || strings.Contains(shown, "capability") {
 			t.Errorf("%s shows what must not be seen: %s", view, shown)
+		}
+	}
+}
+
+// The counts of a deleted destination stay, with its last name; its deliveries are shown no more.
+func TestDeletedDestinationCounts(t *testing.T) {
+	t.Parallel()
+	log := projecttest.New(t, readModels()...)
+	ensure(t, log.Database)
+	record(log)
+	projecttest.Stream(log, destination.Aggregate, dest, noon)(destination.Deleted{At: noon})
+	log.Project()
+	for view, want := range map[string]string{
+		"deliveries_by_day": `"deliveries": 4, "succeeded": 2, "failed": 1, "discarded": 1, "pending": 0`,
+		"destination_days":  `"deliveries": 4, "succeeded": 2, "failed": 1, "attempts": 3`,
+		"success_rates WHERE last_days = 7": `"succeeded": 2, "failed": 1, "success_rate": 0.6667, ` +
+			`"attempts": 3`,
+		"latency_percentiles": `"attempts": 3, "p50_ms": 20`,
+		"failures_by_reason":  `"attempts": 1, "deliveries": 1`,
+		"deliveries":          "",
+		"attempts":            "",
+		"destinations":        "",
+	} {
+		got := strings.Join(rows(t, log.Database, "SELECT * FROM analytics."+view), "\n")
+		if want == "" && got == "" {
+			continue
+		}
+		want += `, "destination_name": "CRM", "destination_external_id": "crm", "organization_name": "Town hall", ` +
+			`"destination_deleted_at": "` + day + `T12:00:00+00:00"`
+		for _, part := range strings.Split(want, ", ") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: %s, want %s", view, got, part)
+			}
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestViews_failureDelaysNothing(t *testing.T) {
 	t.Parallel()
 	pool := projecttest.Pool(t, readModels()...)
 	if _, err := pool.Exec(t.Context(), "DROP SCHEMA analytics CASCADE;"+
-		"ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
+		"DROP VIEW destinations.all_destinations; ALTER TABLE destinations.destinations RENAME name TO title"); err != nil {
 		t.Fatal(err)
 	}
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {

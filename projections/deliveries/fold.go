@@ -1,7 +1,6 @@
 package deliveries
 
 import (
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -18,8 +17,8 @@ import (
 type fold struct {
 	rows    []*row // in the order of their first event
 	byID    map[uuid.UUID]*row
-	gone    map[uuid.UUID]struct{} // deleted destinations: later events are dropped
-	deleted column.UUIDs           // deleted in this batch
+	gone    map[uuid.UUID]struct{} // deleted destinations
+	deleted column.UUIDs           // those of which rows leave with this batch
 	retired retired
 }
 
@@ -46,6 +45,7 @@ type row struct {
 	reinstated     bool // for other subscriptions than it is stored with
 	attemptsBefore int  // as stored
 	touched        bool
+	gone           bool // its destination is deleted: what happens to it later does not count
 
 	replayBefore uuid.UUID // as stored
 	replay       uuid.UUID // requested
@@ -84,7 +84,7 @@ func (f *fold) apply(s step) {
 	case destination.Event:
 		f.applyDestination(s.id, event)
 	case delivery.Event:
-		if r := f.byID[s.id]; r != nil {
+		if r := f.byID[s.id]; r != nil && !r.gone {
 			r.revision, r.changed, r.touched = int64(s.revision), s.sequence, true
 			r.apply(event)
 		}
@@ -102,18 +102,15 @@ func scheduledBy(event dispatch.Event) (scheduled dispatch.DeliveriesScheduled) 
 }
 
 func (f *fold) applyDestination(id uuid.UUID, event destination.Event) {
-	switch event.(type) {
+	switch e := event.(type) {
 	case destination.Deleted:
-		f.drop(id)
+		f.drop(id, e.At)
 	case destination.Created, destination.Revised, destination.Enabled, destination.Disabled, destination.AutoDisabled,
 		destination.SecretMinted, destination.SecretRotated, destination.SecretExpired: // leave its deliveries as they are
 	}
 }
 
 func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Scheduled, sequence int64) {
-	if _, gone := f.gone[d.Destination]; gone {
-		return
-	}
 	r := &row{
 		id:            dispatch.DeliveryID(event.Publication, d.Destination),
 		organization:  d.Organization,
@@ -137,20 +134,29 @@ func (f *fold) schedule(event *dispatch.DeliveriesScheduled, d *dispatch.Schedul
 		r.worker, r.availableAt = d.Worker, d.LeasedUntil
 	}
 	f.add(r)
+	if _, gone := f.gone[d.Destination]; gone {
+		r.drop(event.At)
+		f.deleted = append(f.deleted, d.Destination)
+	}
 }
 
-// drop forgets the rows of a destination; those stored are deleted when the fold is written.
-func (f *fold) drop(destination uuid.UUID) {
-	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool {
-		if r.destination != destination {
-			return false
+// drop ends what waits for a destination. All its rows leave when the fold is written; only counts stay.
+func (f *fold) drop(destination uuid.UUID, at time.Time) {
+	for _, r := range f.rows {
+		if r.destination == destination {
+			r.drop(at)
 		}
-		delete(f.byID, r.id)
-		return true
-	})
+	}
 	f.gone[destination] = struct{}{}
-	f.retired.drop(destination)
 	f.deleted = append(f.deleted, destination)
+}
+
+func (r *row) drop(at time.Time) {
+	r.gone, r.touched, r.replay = true, true, uuid.Nil
+	r.setDue(time.Time{}, at)
+	if r.status == delivery.StatusPending {
+		r.end(delivery.StatusDiscarded, at)
+	}
 }
 
 func (r *row) apply(event delivery.Event) {

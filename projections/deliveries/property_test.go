@@ -17,7 +17,7 @@ import (
 )
 
 var tables = []string{"deliveries.deliveries", "deliveries.earlier_attempts", "deliveries.due", "deliveries.tallies",
-	"deliveries.outcomes", "deliveries.gone"}
+	"deliveries.outcomes", "deliveries.gone", "deliveries.deleted_deliveries", "deliveries.deleted_attempts"}
 
 // TestHoweverTheEventsAreBatched holds the fold, in which a batch becomes few statements, against the same events one
 // by one, against what the aggregates decided, and the tables against each other.
@@ -46,7 +46,8 @@ func TestHoweverTheEventsAreBatched(t *testing.T) {
 				SELECT count(*) FROM (
 					SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
 						sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
-					FROM deliveries.tallies t JOIN (SELECT DISTINCT organization, destination FROM deliveries.deliveries) w USING
+					FROM deliveries.all_tallies t JOIN (SELECT organization, destination FROM deliveries.deliveries
+						UNION SELECT organization, destination FROM deliveries.deleted_deliveries) w USING
 					(destination) GROUP BY 1, 2) counted
 				FULL JOIN (SELECT * FROM deliveries.outcomes WHERE total <> 0) o USING (organization, day, total, succeeded, failed,
 				superseded, discarded)

@@ -1,7 +1,6 @@
 package deliveries
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 // after a rebuild from a log that has lost its deliveries.
 type retired struct {
 	ids        column.UUIDs // stored rows to be deleted
+	ofGone     column.UUIDs // deliveries to deleted destinations
 	rows       []*row       // the same
 	deliveries tallies
 	attempts   map[attemptsKey]attempts
@@ -55,9 +55,15 @@ func deliveriesOf(event retirement.Retired) (ids []uuid.UUID) {
 	return ids
 }
 
-// retire drops the rows of the deliveries, and adds the counts of those whose destination is there.
+// retire drops the rows of the deliveries, and adds their counts.
 func (f *fold) retire(event retirement.Retired) {
 	over := map[*row]struct{}{}
+	if slices.ContainsFunc(event.Destinations, func(d retirement.Destination) bool {
+		_, gone := f.gone[d.ID]
+		return gone
+	}) {
+		f.retired.ofGone = append(f.retired.ofGone, deliveriesOf(event)...)
+	}
 	for _, id := range deliveriesOf(event) {
 		r := f.byID[id]
 		if r == nil {
@@ -70,16 +76,16 @@ func (f *fold) retire(event retirement.Retired) {
 		}
 	}
 	f.rows = slices.DeleteFunc(f.rows, func(r *row) bool { _, is := over[r]; return is })
-	f.retired.add(event, f.gone)
+	f.retired.add(event)
 }
 
-func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
+func (r *retired) add(event retirement.Retired) {
 	if r.deliveries == nil {
 		r.deliveries, r.attempts = tallies{}, map[attemptsKey]attempts{}
 	}
 	for _, o := range event.Outcomes {
 		to := event.Destinations[o.To]
-		if _, deleted := gone[to.ID]; deleted || o.Total() == 0 {
+		if o.Total() == 0 {
 			continue
 		}
 		key := tallyKey{
@@ -92,11 +98,7 @@ func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
 		r.deliveries.add(key, tally{o.Total(), o.Succeeded, o.Failed, o.Superseded, o.Discarded}, 1)
 	}
 	for _, a := range event.Attempts {
-		to := event.Destinations[a.To].ID
-		if _, deleted := gone[to]; deleted {
-			continue
-		}
-		key := attemptsKey{to, dayOf(a.Day), a.FailureReason, a.ResponseStatus, a.DurationMicros}
+		key := attemptsKey{event.Destinations[a.To].ID, dayOf(a.Day), a.FailureReason, a.ResponseStatus, a.DurationMicros}
 		sum := r.attempts[key]
 		sum.attempts += a.Count
 		sum.deliveries += a.Deliveries
@@ -105,13 +107,6 @@ func (r *retired) add(event retirement.Retired, gone map[uuid.UUID]struct{}) {
 		}
 		r.attempts[key] = sum
 	}
-}
-
-// drop forgets what a destination that is deleted has had: its rows and counts go with it.
-func (r *retired) drop(destination uuid.UUID) {
-	r.rows = slices.DeleteFunc(r.rows, func(r *row) bool { return r.destination == destination })
-	maps.DeleteFunc(r.deliveries, func(key tallyKey, _ tally) bool { return key.destination == destination })
-	maps.DeleteFunc(r.attempts, func(key attemptsKey, _ attempts) bool { return key.destination == destination })
 }
 
 // count takes the rows from the tallies, and keeps the outcomes as they are, rows or not.
@@ -170,11 +165,24 @@ func (r *retired) forgetEmpty(batch *pgx.Batch) {
 	}
 }
 
+// retireDeleted takes deliveries to deleted destinations out of the counts: the retirement brings its own.
+const retireDeleted = `WITH over AS (DELETE FROM deleted_deliveries WHERE id = ANY($1) RETURNING *)
+	UPDATE outcomes o SET total = o.total - s.total, succeeded = o.succeeded - s.succeeded, failed = o.failed - s.failed,
+		superseded = o.superseded - s.superseded, discarded = o.discarded - s.discarded
+	FROM (SELECT organization, day, count(*) AS total, count(*) FILTER (WHERE status = 'succeeded') AS succeeded,
+			count(*) FILTER (WHERE status = 'failed') AS failed, count(*) FILTER (WHERE status = 'superseded') AS superseded,
+			count(*) FILTER (WHERE status = 'discarded') AS discarded FROM over GROUP BY 1, 2) s
+	WHERE o.organization = s.organization AND o.day = s.day`
+
 func (r *retired) write(batch *pgx.Batch) {
 	if len(r.ids) > 0 {
 		batch.Queue("DELETE FROM earlier_attempts WHERE delivery = ANY($1)", r.ids)
 		batch.Queue("DELETE FROM due WHERE id = ANY($1)", r.ids)
 		batch.Queue("DELETE FROM deliveries WHERE id = ANY($1)", r.ids)
+	}
+	if len(r.ofGone) > 0 {
+		batch.Queue(retireDeleted, r.ofGone)
+		batch.Queue("DELETE FROM deleted_attempts WHERE delivery = ANY($1)", r.ofGone)
 	}
 	addRetired.Queue(batch, r.deliveries.changes())
 	all := make([]retiredAttempts, 0, len(r.attempts))

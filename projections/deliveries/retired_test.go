@@ -3,13 +3,13 @@ package deliveries_test
 import (
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
@@ -163,32 +163,42 @@ func (h history) analysis() string {
 		`(SELECT destination, day, count(*) FROM deliveries.all_attempts GROUP BY 1, 2)`, "deliveries.outcomes")
 }
 
-// The counts of a destination go when it is deleted, as they do of deliveries that are there.
+// Counts outlive their destination, whether its deliveries are retired before it is deleted, after it, or not at all, and
+// whether their streams are still there. What waited is discarded.
 func TestRetired_destinationDeleted(t *testing.T) {
 	t.Parallel()
-	deleted := destination.Deleted{At: noon}
-	for name, order := range map[string]func(h history){
-		"before": func(h history) {
-			projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(deleted)
+	discarding := newHistory(t)
+	discarding.lived()
+	discarding.happens(4, beta, delivery.Discarded{At: noon.AddDate(0, 9, 1)})
+	discarding.Project()
+	want := discarding.analysis()
+	deleted := func(h history) {
+		for _, id := range []uuid.UUID{alpha, beta} {
+			projecttest.Stream(h.Log, destination.Aggregate, id, noon)(destination.Deleted{At: noon.AddDate(0, 9, 1)})
+		}
+	}
+	for name, happens := range map[string]func(h history){
+		"not retired":    func(h history) { h.lived(); deleted(h) },
+		"retired before": func(h history) { h.lived(); h.retire(); deleted(h) },
+		"retired after":  func(h history) { h.lived(); deleted(h); h.retire() },
+		"without streams, and one that was scheduled at the same time": func(h history) {
+			h.schedule(3, noon, to(alpha))
+			h.happens(3, alpha, succeeded(1, alpha, noon))
+			deleted(h)
+			h.schedule(4, noon.AddDate(0, 9, 0), to(beta))
 			h.retire()
-		},
-		"after": func(h history) {
-			h.retire()
-			projecttest.Stream(h.Log, destination.Aggregate, alpha, noon)(deleted)
 		},
 	} {
 		h := newHistory(t)
-		h.lived()
-		order(h)
-		all := []string{"deliveries.deliveries", "deliveries.retired_attempts", counts}
-		h.ProjectInBatches(deliveries.ReadModel, 1000)
-		want := h.Dump(all...)
-		if strings.Contains(want, alpha.String()) {
-			t.Errorf("%s: counts of a deleted destination:\n%s", name, want)
-		}
-		h.ProjectInBatches(deliveries.ReadModel, 1)
-		if diff := cmp.Diff(want, h.Dump(all...)); diff != "" {
-			t.Errorf("%s, one by one (-want +got):\n%s", name, diff)
+		happens(h)
+		for _, size := range []int{1, 3, 1000} {
+			h.ProjectInBatches(deliveries.ReadModel, size)
+			if diff := cmp.Diff(want, h.analysis()); diff != "" {
+				t.Errorf("%s, in batches of %d (-want +got):\n%s", name, size, diff)
+			}
+			if n := h.count("SELECT count(*) FROM deliveries.deliveries"); n != 0 {
+				t.Errorf("%s, in batches of %d: %d deliveries are shown", name, size, n)
+			}
 		}
 	}
 }

@@ -104,7 +104,7 @@ CREATE TABLE tallies (
     PRIMARY KEY (destination, day, type, feed_id)
 ) WITH (fillfactor = 45);
 
--- The same of each organization, for overviews: the sums of the tallies of its destinations. Those are as many as it has
+-- The same of each organization, for overviews: the sums of the tallies of its destinations, deleted ones too. Those are as many as it has
 -- destinations, types and feeds; these are one a day.
 CREATE TABLE outcomes (
     organization uuid NOT NULL,
@@ -146,11 +146,39 @@ CREATE TABLE retired_attempts (
     PRIMARY KEY (destination, day, failure_reason, response_status, duration_micros)
 );
 
--- For analysts: with those that are retired.
+-- What counts need of the deliveries of deleted destinations, until they are retired. Nobody sees a row.
+CREATE TABLE deleted_deliveries (
+    id           uuid PRIMARY KEY,
+    organization uuid NOT NULL,
+    destination  uuid NOT NULL,
+    day          date NOT NULL,
+    type         text NOT NULL,
+    feed_id      uuid,
+    status       text NOT NULL                    -- what waited is discarded
+);
+CREATE INDEX ON deleted_deliveries (destination, day);
+
+CREATE TABLE deleted_attempts (
+    organization    uuid NOT NULL,
+    destination     uuid NOT NULL,
+    delivery        uuid NOT NULL,
+    failure_reason  text,
+    response_status integer,
+    duration_micros bigint NOT NULL,
+    attempted_at    timestamptz NOT NULL
+);
+CREATE INDEX ON deleted_attempts (delivery);
+
+-- For analysts: with those that are retired, and those of deleted destinations.
 CREATE VIEW all_tallies AS
     SELECT destination, day, type, feed_id, total, succeeded, failed, superseded, discarded FROM tallies
     UNION ALL
-    SELECT destination, day, type, feed_id, total, succeeded, failed, superseded, discarded FROM retired;
+    SELECT destination, day, type, feed_id, total, succeeded, failed, superseded, discarded FROM retired
+    UNION ALL
+    SELECT destination, day, type, feed_id, count(*), count(*) FILTER (WHERE status = 'succeeded'),
+        count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'superseded'),
+        count(*) FILTER (WHERE status = 'discarded')
+    FROM deleted_deliveries GROUP BY destination, day, type, feed_id;
 
 -- The same of attempts, a row each. A retired one names no delivery: first is 1 where it stands for one more.
 CREATE VIEW all_attempts AS
@@ -158,10 +186,14 @@ CREATE VIEW all_attempts AS
         a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
     FROM attempts a JOIN deliveries d ON d.id = a.delivery
     UNION ALL
+    SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date, delivery, 0, failure_reason, response_status,
+        duration_micros, attempted_at
+    FROM deleted_attempts
+    UNION ALL
     SELECT o.organization, r.destination, r.day, NULL, (n <= r.deliveries)::integer, nullif(r.failure_reason, ''),
         nullif(r.response_status, 0), r.duration_micros, r.last_at
     FROM retired_attempts r CROSS JOIN LATERAL generate_series(1, r.attempts) n
     JOIN (SELECT DISTINCT destination, organization FROM retired) o ON o.destination = r.destination;
 
--- Deleted destinations: a delivery that was scheduled at the same time is dropped when it arrives.
+-- Deleted destinations: a delivery that was scheduled at the same time is discarded when it arrives.
 CREATE TABLE gone (destination uuid PRIMARY KEY);

@@ -16,13 +16,13 @@ import (
 // write sends the fold to Postgres in one round trip.
 func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	var batch pgx.Batch
-	f.writeDeleted(&batch)
 	f.retired.write(&batch)
 	f.writeInserts(&batch)
 	f.writeAttempts(&batch)
 	f.writeUpdates(&batch)
 	f.writeDue(tx, &batch)
 	f.writeTallies(&batch)
+	f.writeDeleted(&batch)
 	f.retired.forgetEmpty(&batch)
 	if batch.Len() == 0 {
 		return nil
@@ -33,34 +33,31 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// ownerOfGone selects the organization of a destination that has, or had, deliveries.
-const ownerOfGone = `(SELECT organization FROM deliveries WHERE destination = gone.id LIMIT 1)
-	UNION (SELECT organization FROM retired WHERE destination = gone.id LIMIT 1)`
-
+// writeDeleted takes the rows of deleted destinations away, and keeps what counts need. What waited is discarded with its
+// destination.
 func (f *fold) writeDeleted(batch *pgx.Batch) {
 	if len(f.deleted) == 0 {
 		return
 	}
-	batch.Queue(`UPDATE outcomes o SET total = o.total - s.total, succeeded = o.succeeded - s.succeeded,
-		failed = o.failed - s.failed,
-			superseded = o.superseded - s.superseded, discarded = o.discarded - s.discarded
-		FROM (SELECT w.organization, t.day, sum(t.total) AS total, sum(t.succeeded) AS succeeded, sum(t.failed) AS failed,
-				sum(t.superseded) AS superseded, sum(t.discarded) AS discarded
-			FROM unnest($1::uuid[]) gone(id)
-			CROSS JOIN LATERAL (`+ownerOfGone+`) w
-			JOIN all_tallies t ON t.destination = gone.id GROUP BY 1, 2) s
-		WHERE o.organization = s.organization AND o.day = s.day`, f.deleted)
-	batch.Queue(`DELETE FROM outcomes o USING unnest($1::uuid[]) gone(id)
-			CROSS JOIN LATERAL (`+ownerOfGone+`) w
-		WHERE o.organization = w.organization AND o.total = 0`, f.deleted)
-	batch.Queue(`DELETE FROM earlier_attempts a USING deliveries d
-		WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`, f.deleted)
-	batch.Queue("DELETE FROM due WHERE destination = ANY($1)", f.deleted)
-	batch.Queue("DELETE FROM deliveries WHERE destination = ANY($1)", f.deleted)
-	for _, table := range []string{"tallies", "retired", "retired_attempts"} {
-		batch.Queue("DELETE FROM "+table+" WHERE destination = ANY($1)", f.deleted)
+	for _, sql := range []string{
+		`UPDATE outcomes o SET discarded = o.discarded + s.waiting
+			FROM (SELECT organization, (created_at AT TIME ZONE 'UTC')::date AS day, count(*) AS waiting FROM deliveries
+				WHERE destination = ANY($1) AND status = 'pending' GROUP BY 1, 2) s
+			WHERE o.organization = s.organization AND o.day = s.day`,
+		`INSERT INTO deleted_attempts SELECT d.organization, d.destination, a.delivery, a.failure_reason, a.response_status,
+			a.duration_micros, a.attempted_at FROM deliveries d JOIN attempts a ON a.delivery = d.id
+			WHERE d.destination = ANY($1)`,
+		`DELETE FROM earlier_attempts a USING deliveries d
+			WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`,
+		"DELETE FROM due WHERE destination = ANY($1)",
+		`WITH gone AS (DELETE FROM deliveries WHERE destination = ANY($1) RETURNING *)
+			INSERT INTO deleted_deliveries SELECT id, organization, destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id,
+			CASE status WHEN 'pending' THEN 'discarded' ELSE status END FROM gone`,
+		"DELETE FROM tallies WHERE destination = ANY($1)",
+		"INSERT INTO gone SELECT DISTINCT unnest($1::uuid[]) ON CONFLICT DO NOTHING",
+	} {
+		batch.Queue(sql, f.deleted)
 	}
-	batch.Queue("INSERT INTO gone SELECT unnest($1::uuid[]) ON CONFLICT DO NOTHING", f.deleted)
 }
 
 // The columns of the table deliveries, each declared once: constant columns, columns that each event or each attempt

@@ -22,7 +22,7 @@ const table = "destinations"
 // ReadModel is the read model of destinations and their secrets.
 var ReadModel = projections.ReadModel{
 	Name:    "destinations",
-	Version: 1,
+	Version: 2, // 2: deleted ones
 	Schema:  schema,
 	Filter:  eventstore.Categories(destination.Aggregate.Category),
 	Project: project,
@@ -83,6 +83,7 @@ func queue(tx pgx.Tx, batch *pgx.Batch, recorded *eventstore.Recorded, event des
 		batch.Queue(setStatus, id, destination.StatusAutoDisabled, e.Reason, e.At, revision)
 	case destination.Deleted:
 		batch.Queue("DELETE FROM secrets WHERE destination = $1", id)
-		batch.Queue("DELETE FROM destinations WHERE id = $1", id)
+		batch.Queue(`WITH gone AS (DELETE FROM destinations WHERE id = $1 RETURNING *)
+			INSERT INTO deleted SELECT id, organization, external_id, name, $2 FROM gone`, id, e.At)
 	}
 }

@@ -28,3 +28,16 @@ CREATE TABLE secrets (
     revision    bigint NOT NULL,               -- of the event that made it: orders secrets of the same instant
     PRIMARY KEY (destination, id)
 );
+
+-- Deleted destinations, by which analysts know what was counted.
+CREATE TABLE deleted (
+    id           uuid PRIMARY KEY,
+    organization uuid NOT NULL,
+    external_id  text,
+    name         text NOT NULL,
+    deleted_at   timestamptz NOT NULL
+);
+
+CREATE VIEW all_destinations AS
+    SELECT id, organization, external_id, name, NULL::timestamptz AS deleted_at FROM destinations
+    UNION ALL SELECT id, organization, external_id, name, deleted_at FROM deleted;

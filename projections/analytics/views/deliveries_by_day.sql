@@ -4,13 +4,14 @@ CREATE VIEW analytics.deliveries_by_day AS
         sum(t.superseded)::bigint AS superseded, sum(t.discarded)::bigint AS discarded,
         sum(t.total - t.succeeded - t.failed - t.superseded - t.discarded)::bigint AS pending,
         coalesce(p.waiting, 0) AS waiting, coalesce(p.retrying, 0) AS retrying, coalesce(p.delivering, 0) AS delivering,
-        d.external_id AS destination_external_id, NOTICE(t.type) AS notice, o.name AS organization_name
-    FROM deliveries.all_tallies t LEFT JOIN destinations.destinations d ON d.id = t.destination
+        d.external_id AS destination_external_id, NOTICE(t.type) AS notice, o.name AS organization_name,
+        d.deleted_at AS destination_deleted_at
+    FROM deliveries.all_tallies t LEFT JOIN destinations.all_destinations d ON d.id = t.destination
     LEFT JOIN organizations.organizations o ON o.id = d.organization
     LEFT JOIN PENDING(destination, day, type) p ON p.destination = t.destination AND p.day = t.day AND p.type = t.type
-    GROUP BY t.day, t.destination, d.organization, d.name, d.external_id, o.name, t.type, p.waiting, p.retrying, p.delivering
+    GROUP BY t.day, t.destination, d.organization, d.name, d.external_id, d.deleted_at, o.name, t.type, p.waiting, p.retrying, p.delivering
     HAVING sum(t.total) > 0;
-COMMENT ON VIEW analytics.deliveries_by_day IS 'Deliveries by UTC day of creation, destination and event type, counted by the status that they have now. Deleted destinations have none.';
+COMMENT ON VIEW analytics.deliveries_by_day IS 'Deliveries by UTC day of creation, destination and event type, counted by the status that they have now. Those of deleted destinations count on; what waited for one is discarded.';
 COMMENT ON COLUMN analytics.deliveries_by_day.day IS 'UTC day on which the deliveries were created';
 COMMENT ON COLUMN analytics.deliveries_by_day.organization_id IS 'owner of the destination';
 COMMENT ON COLUMN analytics.deliveries_by_day.destination_id IS 'where they went to';
@@ -28,3 +29,4 @@ COMMENT ON COLUMN analytics.deliveries_by_day.delivering IS 'those that are bein
 COMMENT ON COLUMN analytics.deliveries_by_day.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.deliveries_by_day.notice IS 'whether the type is a notice, which tells of the destination itself';
 COMMENT ON COLUMN analytics.deliveries_by_day.organization_name IS 'the organization''s present name';
+COMMENT ON COLUMN analytics.deliveries_by_day.destination_deleted_at IS 'when the destination was deleted; null if it is there';

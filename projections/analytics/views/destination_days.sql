@@ -5,7 +5,8 @@ CREATE VIEW analytics.destination_days AS
         coalesce(p.retrying, 0) AS retrying, coalesce(p.delivering, 0) AS delivering, round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
         coalesce(a.attempts, 0) AS attempts, coalesce(a.failed_attempts, 0) AS failed_attempts,
         round((a.attempts - a.failed_attempts) / a.attempts::numeric, 4) AS attempt_success_rate, a.p50_ms, a.p95_ms, a.p99_ms,
-        n.external_id AS destination_external_id, o.name AS organization_name
+        n.external_id AS destination_external_id, o.name AS organization_name,
+        n.deleted_at AS destination_deleted_at
     FROM (SELECT destination, day, sum(total)::bigint AS deliveries, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed,
             sum(total - succeeded - failed - superseded - discarded)::bigint AS pending
         FROM deliveries.all_tallies GROUP BY destination, day HAVING sum(total) > 0) t
@@ -17,7 +18,7 @@ CREATE VIEW analytics.destination_days AS
         FROM deliveries.all_attempts a GROUP BY 1, 2) a
         ON a.destination = t.destination AND a.day = t.day
     LEFT JOIN PENDING(destination, day) p ON p.destination = t.destination AND p.day = t.day
-    JOIN destinations.destinations n ON n.id = coalesce(t.destination, a.destination)
+    JOIN destinations.all_destinations n ON n.id = coalesce(t.destination, a.destination)
     LEFT JOIN organizations.organizations o ON o.id = n.organization;
 COMMENT ON VIEW analytics.destination_days IS 'A row per destination and UTC day: the deliveries created on it, and the attempts made on it. It reads all attempts: a long history takes time.';
 COMMENT ON COLUMN analytics.destination_days.day IS 'UTC day';
@@ -40,3 +41,4 @@ COMMENT ON COLUMN analytics.destination_days.p95_ms IS '95th percentile of the d
 COMMENT ON COLUMN analytics.destination_days.p99_ms IS '99th percentile of the duration in milliseconds; null without attempts';
 COMMENT ON COLUMN analytics.destination_days.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.destination_days.organization_name IS 'the organization''s present name';
+COMMENT ON COLUMN analytics.destination_days.destination_deleted_at IS 'when the destination was deleted; null if it is there';

@@ -2,11 +2,12 @@ CREATE VIEW analytics.failures_by_reason AS
     SELECT a.day, a.organization AS organization_id, a.destination AS destination_id,
         n.name AS destination_name, a.failure_reason AS reason, a.response_status AS http_status,
         count(*) AS attempts, count(DISTINCT a.delivery) + sum(a.first) AS deliveries, max(a.attempted_at) AS last_attempt_at,
-        n.external_id AS destination_external_id, o.name AS organization_name
-    FROM deliveries.all_attempts a LEFT JOIN destinations.destinations n ON n.id = a.destination
+        n.external_id AS destination_external_id, o.name AS organization_name,
+        n.deleted_at AS destination_deleted_at
+    FROM deliveries.all_attempts a LEFT JOIN destinations.all_destinations n ON n.id = a.destination
     LEFT JOIN organizations.organizations o ON o.id = a.organization
     WHERE a.failure_reason IS NOT NULL
-    GROUP BY 1, a.destination, a.organization, n.name, n.external_id, o.name, a.failure_reason, a.response_status;
+    GROUP BY 1, a.destination, a.organization, n.name, n.external_id, n.deleted_at, o.name, a.failure_reason, a.response_status;
 COMMENT ON VIEW analytics.failures_by_reason IS 'Failed attempts by UTC day, destination and reason. It reads all attempts: a long history takes time.';
 COMMENT ON COLUMN analytics.failures_by_reason.day IS 'UTC day of the attempts';
 COMMENT ON COLUMN analytics.failures_by_reason.organization_id IS 'owner of the destination';
@@ -19,3 +20,4 @@ COMMENT ON COLUMN analytics.failures_by_reason.deliveries IS 'deliveries that th
 COMMENT ON COLUMN analytics.failures_by_reason.last_attempt_at IS 'time of the last of these attempts';
 COMMENT ON COLUMN analytics.failures_by_reason.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.failures_by_reason.organization_name IS 'the organization''s present name';
+COMMENT ON COLUMN analytics.failures_by_reason.destination_deleted_at IS 'when the destination was deleted; null if it is there';

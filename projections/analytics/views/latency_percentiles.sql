@@ -6,10 +6,11 @@ CREATE VIEW analytics.latency_percentiles AS
         round((percentile_cont(0.95) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p95_ms,
         round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms,
         round(max(a.duration_micros)::numeric / 1000, 3) AS max_ms,
-        n.external_id AS destination_external_id, o.name AS organization_name
-    FROM deliveries.all_attempts a LEFT JOIN destinations.destinations n ON n.id = a.destination
+        n.external_id AS destination_external_id, o.name AS organization_name,
+        n.deleted_at AS destination_deleted_at
+    FROM deliveries.all_attempts a LEFT JOIN destinations.all_destinations n ON n.id = a.destination
     LEFT JOIN organizations.organizations o ON o.id = a.organization
-    GROUP BY 1, a.destination, a.organization, n.name, n.external_id, o.name;
+    GROUP BY 1, a.destination, a.organization, n.name, n.external_id, n.deleted_at, o.name;
 COMMENT ON VIEW analytics.latency_percentiles IS 'How long endpoints took to answer, by UTC day and destination: from the beginning of an attempt to its outcome, failed attempts and timeouts included. It reads all attempts: over a long history give it time.';
 COMMENT ON COLUMN analytics.latency_percentiles.day IS 'UTC day of the attempts';
 COMMENT ON COLUMN analytics.latency_percentiles.organization_id IS 'owner of the destination';
@@ -23,3 +24,4 @@ COMMENT ON COLUMN analytics.latency_percentiles.p99_ms IS '99 % of the attempts 
 COMMENT ON COLUMN analytics.latency_percentiles.max_ms IS 'the slowest attempt, in milliseconds';
 COMMENT ON COLUMN analytics.latency_percentiles.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.latency_percentiles.organization_name IS 'the organization''s present name';
+COMMENT ON COLUMN analytics.latency_percentiles.destination_deleted_at IS 'when the destination was deleted; null if it is there';

@@ -4,9 +4,10 @@ CREATE VIEW analytics.success_rates AS
         round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
         coalesce(a.attempts, 0) AS attempts, coalesce(a.failed, 0) AS failed_attempts,
         round((a.attempts - a.failed) / a.attempts::numeric, 4) AS attempt_success_rate,
-        d.external_id AS destination_external_id, o.name AS organization_name
+        d.external_id AS destination_external_id, o.name AS organization_name,
+        d.deleted_at AS destination_deleted_at
     FROM (VALUES (1), (7), (30), (90)) AS p (days)
-    CROSS JOIN destinations.destinations d
+    CROSS JOIN destinations.all_destinations d
     LEFT JOIN organizations.organizations o ON o.id = d.organization
     LEFT JOIN LATERAL (SELECT sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed FROM deliveries.all_tallies
         WHERE destination = d.id AND day > (now() AT TIME ZONE 'UTC')::date - p.days) t ON true
@@ -28,3 +29,4 @@ COMMENT ON COLUMN analytics.success_rates.failed_attempts IS 'those that failed'
 COMMENT ON COLUMN analytics.success_rates.attempt_success_rate IS 'of attempts: those that succeeded, 0 to 1; null where none was made';
 COMMENT ON COLUMN analytics.success_rates.destination_external_id IS 'the destination''s present external id; null if it has none';
 COMMENT ON COLUMN analytics.success_rates.organization_name IS 'the organization''s present name';
+COMMENT ON COLUMN analytics.success_rates.destination_deleted_at IS 'when the destination was deleted; null if it is there';
