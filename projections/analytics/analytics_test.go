@@ -282,39 +282,6 @@ func TestViewsShowWhatHappened(t *testing.T) {
 	}
 }
 
-// The counts of a deleted destination stay, with its last name; its deliveries are shown no more.
-func TestDeletedDestinationCounts(t *testing.T) {
-	t.Parallel()
-	log := projecttest.New(t, readModels()...)
-	ensure(t, log.Database)
-	record(log)
-	projecttest.Stream(log, destination.Aggregate, dest, noon)(destination.Deleted{At: noon})
-	log.Project()
-	for view, want := range map[string]string{
-		"deliveries_by_day": `"deliveries": 4, "succeeded": 2, "failed": 1, "discarded": 1, "pending": 0`,
-		"destination_days":  `"deliveries": 4, "succeeded": 2, "failed": 1, "attempts": 3`,
-		"success_rates WHERE last_days = 7": `"succeeded": 2, "failed": 1, "success_rate": 0.6667, ` +
-			`"attempts": 3`,
-		"latency_percentiles": `"attempts": 3, "p50_ms": 20`,
-		"failures_by_reason":  `"attempts": 1, "deliveries": 1`,
-		"deliveries":          "",
-		"attempts":            "",
-		"destinations":        "",
-	} {
-		got := strings.Join(rows(t, log.Database, "SELECT * FROM analytics."+view), "\n")
-		if want == "" && got == "" {
-			continue
-		}
-		want += `, "destination_name": "CRM", "destination_external_id": "crm", "organization_name": "Town hall", ` +
-			`"destination_deleted_at": "` + day + `T12:00:00+00:00"`
-		for _, part := range strings.Split(want, ", ") {
-			if !strings.Contains(got, part) {
-				t.Errorf("%s: %s, want %s", view, got, part)
-			}
-		}
-	}
-}
-
 func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any

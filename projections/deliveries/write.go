@@ -33,8 +33,8 @@ func (f *fold) write(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// writeDeleted takes the rows of deleted destinations away, and keeps what counts need. What waited is discarded with its
-// destination.
+// writeDeleted takes the rows of deleted destinations away, and keeps what counts need. A waiting delivery is discarded
+// with its destination.
 func (f *fold) writeDeleted(batch *pgx.Batch) {
 	if len(f.deleted) == 0 {
 		return
@@ -51,8 +51,8 @@ func (f *fold) writeDeleted(batch *pgx.Batch) {
 			WHERE d.destination = ANY($1) AND d.attempts > 1 AND a.delivery = d.id`,
 		"DELETE FROM due WHERE destination = ANY($1)",
 		`WITH gone AS (DELETE FROM deliveries WHERE destination = ANY($1) RETURNING *)
-			INSERT INTO deleted_deliveries SELECT id, organization, destination, (created_at AT TIME ZONE 'UTC')::date, type, feed_id,
-			CASE status WHEN 'pending' THEN 'discarded' ELSE status END FROM gone`,
+			INSERT INTO deleted_deliveries SELECT id, organization, destination, (created_at AT TIME ZONE 'UTC')::date,
+			type, feed_id, CASE status WHEN 'pending' THEN 'discarded' ELSE status END FROM gone`,
 		"DELETE FROM tallies WHERE destination = ANY($1)",
 		"INSERT INTO gone SELECT DISTINCT unnest($1::uuid[]) ON CONFLICT DO NOTHING",
 	} {
