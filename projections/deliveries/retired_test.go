@@ -163,8 +163,8 @@ func (h history) analysis() string {
 		`(SELECT destination, day, count(*) FROM deliveries.all_attempts GROUP BY 1, 2)`, "deliveries.outcomes")
 }
 
-// Counts outlive their destination: its deliveries may be retired before it is deleted, after it or not at all, and their
-// streams may be there or not. A waiting delivery is discarded.
+// Counts outlive their destination: its deliveries may be retired before it is deleted, after it or not at all, and
+// their streams may be there or not. A waiting delivery is discarded.
 func TestRetired_destinationDeleted(t *testing.T) {
 	t.Parallel()
 	discarding := newHistory(t)
