@@ -296,6 +296,11 @@ func TestDeliverer_disabledGoesBack(t *testing.T) {
 	execute(t, store, destination.Aggregate, hook,
 		destination.Command(destination.Delete{Organization: alice, At: time.Now()}))
 	surplus(0) // its deliveries are dropped when their turn comes
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.back) != 4 {
+		t.Errorf("%d that waited go back, want both at the suspension and both at the deletion", len(s.back))
+	}
 }
 
 // A delivery whose stream another client of the event store has deleted is not sent again and again: its lease stays.
