@@ -1,7 +1,6 @@
 package destination_test
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -140,40 +139,4 @@ func TestSealAddress(t *testing.T) {
 			Refused(destination.ErrUnknown)
 		aggregatetest.Stream(t, destination.Aggregate).When(seal).Refused(destination.ErrUnknown)
 	})
-}
-
-// A new address replaces the old one, sealed or not.
-func TestReviseMovesTheAddress(t *testing.T) {
-	t.Parallel()
-	plain := "https://example.org/hook"
-	moved := created.Settings
-	moved.URL, moved.Address = plain, destination.Sealed{}
-	back := created.Settings
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{
-			Organization: org,
-			Sets:         destination.FieldURL,
-			Settings:     destination.Settings{URL: plain},
-			ReadsHeaders: true,
-			At:           noon,
-		}).Then(destination.Revised{Settings: moved, At: noon}).
-		When(destination.Revise{
-			Organization: org,
-			Sets:         destination.FieldURL,
-			Settings:     destination.Settings{URL: shown, Address: address},
-			ReadsHeaders: true,
-			At:           noon,
-		}).Then(destination.Revised{Settings: back, At: noon})
-}
-
-func TestTargetHasTheAddressSealed(t *testing.T) {
-	t.Parallel()
-	target := targetOf(v1(t, "created"))
-	if target.URL != "https://hooks.example.org/services/topsecret/hook" || target.Address != nil {
-		t.Errorf("before it was sealed: %+v", target)
-	}
-	target = targetOf(v1(t, "created"), destination.Revised{Settings: created.Settings, At: noon})
-	if target.URL != shown || !bytes.Equal(target.Address, address.Data) {
-		t.Errorf("sealed: %+v", target)
-	}
 }

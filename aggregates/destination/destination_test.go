@@ -85,25 +85,6 @@ func TestCreateDisabled(t *testing.T) {
 		Then(created, minted, destination.Disabled{At: noon})
 }
 
-func TestRevise_sameSettings(t *testing.T) {
-	t.Parallel()
-	resealed := destination.Sealed{Data: []byte("sealed again"), Digest: []byte("digest")}
-	again := destination.Sealed{Data: []byte("its address sealed again"), Digest: address.Digest}
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Revise{
-			Organization: org,
-			Sets:         destination.FieldName | destination.FieldURL | destination.FieldHeaders,
-			Settings: destination.Settings{
-				Name:    "CRM",
-				URL:     shown,
-				Address: again,
-				Headers: resealed,
-			},
-			At: noon,
-		}).
-		Then()
-}
-
 func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	url, off, on := "https://example.org/new", false, true
@@ -316,12 +297,6 @@ func TestEvolveSharesNoSecrets(t *testing.T) {
 			t.Errorf("%s: the newest secret is %s, want %s", name, got, mine)
 		}
 	}
-}
-
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, destination.Aggregate).Of(created, minted).
-		When(destination.Delete{Organization: org, At: noon}).Then(destination.Deleted{At: noon})
 }
 
 func TestAutoDisable_late(t *testing.T) {

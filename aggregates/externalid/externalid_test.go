@@ -29,21 +29,23 @@ func TestStoredForms(t *testing.T) {
 	aggregatetest.Golden[externalid.Event](t, externalid.Events, claimed, externalid.Released{Owner: alice, At: noon})
 }
 
+func claim(owner uuid.UUID, at time.Time) externalid.Claim {
+	return externalid.Claim{
+		Scope:      scope,
+		ExternalID: "crm",
+		Owner:      owner,
+		At:         at,
+	}
+}
+
 func TestClaim_firstWins(t *testing.T) {
 	t.Parallel()
+	renewed := claimed
+	renewed.At = noon.Add(time.Second)
 	aggregatetest.Stream(t, externalid.Aggregate).
-		When(externalid.Claim{
-			Scope:      scope,
-			ExternalID: "crm",
-			Owner:      alice,
-			At:         noon,
-		}).Then(claimed).
-		When(externalid.Claim{
-			Scope:      scope,
-			ExternalID: "crm",
-			Owner:      bob,
-			At:         noon,
-		}).Refused(externalid.ErrTaken)
+		When(claim(alice, noon)).Then(claimed).
+		When(claim(alice, renewed.At)).Then(renewed).
+		When(claim(bob, noon)).Refused(externalid.ErrTaken)
 }
 
 func TestRelease_otherOwner(t *testing.T) {
@@ -57,27 +59,9 @@ func TestClaim_abandonedName(t *testing.T) {
 	t.Parallel()
 	bobs, renewed, later := claimed, claimed, noon.Add(time.Second)
 	bobs.Owner, bobs.At, renewed.At = bob, later, later
-	take := externalid.Claim{
-		Scope:      scope,
-		ExternalID: "crm",
-		Owner:      bob,
-		Abandoned:  externalid.State{Owner: alice, Since: noon},
-		At:         later,
-	}
+	take := claim(bob, later)
+	take.Abandoned = externalid.State{Owner: alice, Since: noon}
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).When(take).Then(externalid.Released{Owner: alice, At: later},
 		bobs)
 	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed, renewed).When(take).Refused(externalid.ErrTaken)
-}
-
-func TestClaim_renewed(t *testing.T) {
-	t.Parallel()
-	renewed := claimed
-	renewed.At = noon.Add(time.Second)
-	aggregatetest.Stream(t, externalid.Aggregate).Of(claimed).
-		When(externalid.Claim{
-			Scope:      scope,
-			ExternalID: "crm",
-			Owner:      alice,
-			At:         renewed.At,
-		}).Then(renewed)
 }

@@ -66,17 +66,6 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-func TestRegister(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, feed.Aggregate).
-		When(feed.Register{
-			Organization: org,
-			FeedType:     feed.TypeNews,
-			Name:         "Local news",
-			At:           noon,
-		}).Then(registered)
-}
-
 func TestReviseMergesAndSwitches(t *testing.T) {
 	t.Parallel()
 	name, off, on := "Gigs", false, true

@@ -117,26 +117,6 @@ func TestStoredFormsOfWhatCameLater(t *testing.T) {
 	}
 }
 
-func TestObserve_revises(t *testing.T) {
-	t.Parallel()
-	renamed := concert("Grand concert", 20)
-	aggregatetest.Stream(t, happening.Aggregate).Of(observed).
-		When(observe(renamed, block)).
-		Then(happening.Revised{
-			SourceID: site,
-			Details:  renamed,
-			Source:   block,
-			At:       now,
-		}).
-		When(observe(renamed, post)).
-		Then(happening.Revised{
-			SourceID: site,
-			Details:  renamed,
-			Source:   post,
-			At:       now,
-		})
-}
-
 func TestObserve_movedStartKeepsIDs(t *testing.T) {
 	t.Parallel()
 	moved := concert("Concert", 21)

@@ -48,22 +48,6 @@ func TestStoredForms(t *testing.T) {
 		organization.Suspended{Reason: "unpaid", At: noon}, organization.Resumed{At: noon}, organization.Deleted{At: noon})
 }
 
-func TestIssueAndRevokeKey(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, organization.Aggregate).Of(registered).
-		When(organization.IssueKey{
-			KeyID:     "abcdEFGH",
-			Name:      "web site",
-			Hash:      []byte("digest"),
-			Scopes:    both,
-			ExpiresAt: &later,
-			At:        noon,
-		}).
-		Then(issued).
-		When(organization.RevokeKey{KeyID: "abcdEFGH", At: noon}).
-		Then(organization.KeyRevoked{KeyID: "abcdEFGH", At: noon})
-}
-
 func TestEachCommandInEachState(t *testing.T) {
 	t.Parallel()
 	unknown, unknownKey := organization.ErrUnknown, organization.ErrUnknownKey

@@ -37,18 +37,6 @@ func TestStoredForms(t *testing.T) {
 	)
 }
 
-func TestCreate(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, subscription.Aggregate).
-		When(subscription.Create{
-			Organization: org,
-			Destination:  destination,
-			Settings:     all,
-			At:           noon,
-		}).
-		Then(created)
-}
-
 func TestRevise_scopeChange(t *testing.T) {
 	t.Parallel()
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Revised{Settings: pinned, At: noon}).
@@ -169,12 +157,6 @@ func TestDeactivate_late(t *testing.T) {
 	aggregatetest.Stream(t, subscription.Aggregate).Of(created, subscription.Deactivated{At: noon},
 		subscription.Activated{At: noon}).
 		When(subscription.Deactivate{Switches: 0, Reason: "feed access lost", At: noon}).Then()
-}
-
-func TestDelete(t *testing.T) {
-	t.Parallel()
-	aggregatetest.Stream(t, subscription.Aggregate).Of(created).
-		When(subscription.Delete{Organization: org, Destination: destination, At: noon}).Then(subscription.Deleted{At: noon})
 }
 
 func TestEachCommandInEachState(t *testing.T) {

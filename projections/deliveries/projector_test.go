@@ -8,7 +8,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 )
 
@@ -51,60 +50,6 @@ func TestScheduled(t *testing.T) {
 	waits := pending("item/2")
 	waits.DueAt, waits.AvailableAt = new(noon.Add(10*time.Second)), new(noon.Add(10*time.Second))
 	h.wants(2, alpha, waits)
-}
-
-func TestAttempts(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	held := to(alpha)
-	held.Worker, held.LeasedUntil = 7, noon.Add(time.Minute)
-	h.schedule(1, noon, held)
-	h.happens(1, alpha, failed(1, alpha, noon, noon.Add(5*time.Second)))
-	h.Project()
-	want := pending("item/1")
-	want.Attempts, want.Automatic, want.Revision = 1, 1, 0
-	want.DueAt, want.AvailableAt = new(noon.Add(5*time.Second)), new(noon.Add(5*time.Second))
-	h.wants(1, alpha, want) // and the lease is over
-
-	second, third := noon.Add(5*time.Second), noon.Add(5*time.Minute)
-	h.happens(1, alpha, failed(2, alpha, second, third))
-	h.Project()
-	h.happens(1, alpha, succeeded(3, alpha, third))
-	h.Project()
-	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 3, 3, 2
-	want.CompletedAt = new(third.Add(2 * time.Millisecond))
-	want.DueAt, want.AvailableAt = nil, nil
-	h.wants(1, alpha, want)
-	h.wantsAttempts("1 automatic 500 sealed 1, 2 automatic 500 sealed 2, 3 automatic 200 sealed")
-}
-
-func (h history) wantsAttempts(want string) {
-	h.t.Helper()
-	var got string
-	err := h.Database.QueryRow(h.t.Context(), `SELECT coalesce(string_agg(concat_ws(' ', number, trigger, response_status,
-		convert_from(response_body, 'UTF8'), 'was ' || renumbered_from), ', ' ORDER BY number), '')
-		FROM deliveries.attempts`).Scan(&got)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	if got != want {
-		h.t.Errorf("attempts are %q, want %q", got, want)
-	}
-}
-
-func TestTwoDriversSendAtOnce(t *testing.T) {
-	t.Parallel()
-	h := newHistory(t)
-	h.schedule(1, noon, to(alpha))
-	loser := failed(2, alpha, noon, time.Time{})
-	loser.RenumberedFrom, loser.Status = 1, delivery.StatusSucceeded // it had arrived
-	h.happens(1, alpha, succeeded(1, alpha, noon), loser)
-	h.Project()
-	want := pending("item/1")
-	want.Status, want.Attempts, want.Automatic, want.Revision = "succeeded", 2, 1, 1
-	want.CompletedAt, want.DueAt, want.AvailableAt = new(noon.Add(2*time.Millisecond)), nil, nil
-	h.wants(1, alpha, want)
-	h.wantsAttempts("1 automatic 200 sealed, 2 automatic 500 sealed 2 was 1")
 }
 
 func TestFanOutIsLargerThanOneWrite(t *testing.T) {

@@ -125,13 +125,14 @@ func TestRemoveAndAddAgain(t *testing.T) {
 	f.Project()
 	f.expect(usual(), 1, "Concert") // and kept in memory from now on
 	f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
+	f.onHappening(id, revised(f.source, on("Concerto", day)))
 	f.Project()
 	f.expect(usual(), 0)
 	f.addTo(f.feed, id, now)
 	f.onItem(itemID, item.Removed{FeedID: f.feed, HappeningID: id, At: now})
 	f.addTo(f.feed, id, now)
 	f.Project()
-	f.expect(usual(), 1, "Concert")
+	f.expect(usual(), 1, "Concerto")
 }
 
 func TestDeletedFeedLeavesNothing(t *testing.T) {
