@@ -40,13 +40,30 @@ func code(err error) string {
 	return refused.Code
 }
 
-// Statements that would write, hold up the product, or lift a bound are refused.
+// A login reads the views. Statements that would read more, write, hold up the product, or lift a bound are refused.
 func TestLoginBounds(t *testing.T) {
 	t.Parallel()
 	pool := made(t)
 	name, connection := newLogin(t, loginsOf(t, pool))
-	const mayNot, full = "42501", "53400"
+	const mayNot, readOnly, full = "42501", "25006", "53400"
+	analyst, err := pgx.Connect(t.Context(), connection) // with the defaults of the role
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = analyst.Close(context.WithoutCancel(t.Context())) }()
+	for _, view := range views {
+		if _, err := analyst.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1"); err != nil {
+			t.Errorf("%s: %v", view, err)
+		}
+	}
+	if _, err := analyst.Exec(t.Context(), "CREATE TABLE analytics.mine (a int)"); code(err) != readOnly {
+		t.Errorf("a write by default: %v", err)
+	}
 	for statement, want := range map[string]string{
+		"SELECT * FROM destinations.secrets":                                 mayNot,
+		"SELECT rolpassword FROM pg_authid":                                  mayNot,
+		"CREATE TABLE public.mine (a int)":                                   mayNot,
+		"ALTER ROLE CURRENT_USER SUPERUSER":                                  mayNot,
 		"SELECT pg_advisory_lock(1)":                                         mayNot,
 		"SELECT pg_try_advisory_lock_shared(1, 2)":                           mayNot,
 		"SELECT pg_advisory_xact_lock(1)":                                    mayNot,

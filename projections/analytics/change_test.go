@@ -28,19 +28,24 @@ func changed(m projections.ReadModel) projections.ReadModel {
 	return m
 }
 
+func runnerOn(t *testing.T, pool *pgxpool.Pool) *projections.Runner {
+	t.Helper()
+	return &projections.Runner{
+		Pool:     pool,
+		Locks:    pgtest.Locks(t, pool),
+		Store:    nodetest.Start(t),
+		Log:      slog.New(slog.DiscardHandler),
+		Progress: projections.NewProgress(pool),
+	}
+}
+
 // A reader looks at the views all the time, while the tables under them are replaced again and again.
 func TestReadersNeverMissAView(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	pool, store := made(t), nodetest.Start(t)
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
+	pool := made(t)
+	runner := runnerOn(t, pool)
 	reading, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() {
@@ -84,14 +89,8 @@ func TestViewsSurviveAChangedReadModel(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	pool, store := made(t), nodetest.Start(t)
-	runner := &projections.Runner{
-		Pool:     pool,
-		Locks:    pgtest.Locks(t, pool),
-		Store:    store,
-		Log:      slog.New(slog.DiscardHandler),
-		Progress: projections.NewProgress(pool),
-	}
+	pool := made(t)
+	runner := runnerOn(t, pool)
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Project(running, changed(deliveries.ReadModel)) }()

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/projections/analytics"
@@ -34,35 +33,6 @@ func newLogin(t *testing.T, logins analytics.Logins) (name, connection string) {
 		}
 	})
 	return name, connection
-}
-
-// A login reads the views with its password, writes nothing, and sees no table.
-func TestLoginReadsViewsOnly(t *testing.T) {
-	t.Parallel()
-	logins := loginsOf(t, made(t))
-	name, connection := newLogin(t, logins)
-	conn, err := pgx.Connect(t.Context(), connection)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
-	for _, view := range views {
-		if _, err := conn.Exec(t.Context(), "SELECT * FROM "+view+" LIMIT 1"); err != nil {
-			t.Errorf("%s: %v", view, err)
-		}
-	}
-	for _, statement := range []string{
-		"SELECT * FROM destinations.secrets",
-		"SELECT rolpassword FROM pg_authid",
-		"CREATE TABLE analytics.mine (a int)",
-		"SET default_transaction_read_only = off; CREATE TABLE public.mine (a int)",
-		"ALTER ROLE " + name + " SUPERUSER",
-	} {
-		_, err := conn.Exec(t.Context(), statement)
-		if refused, ok := errors.AsType[*pgconn.PgError](err); !ok || refused.Code != "42501" && refused.Code != "25006" {
-			t.Errorf("%s: %v", statement, err)
-		}
-	}
 }
 
 // Without its password, and after its end, a login opens nothing; sessions end with it.
