@@ -128,32 +128,3 @@ func expand(t *testing.T, c recurrenceCase) ([]string, error) {
 	}
 	return got, err
 }
-
-// A walk with a later beginning yields the same starts from there.
-func TestLibical_laterBeginning(t *testing.T) {
-	t.Parallel()
-	for _, c := range readCases(t, libical) {
-		if unlike[c.rule] != "" {
-			continue
-		}
-		rule, err := recurrence.ParseRule(c.rule)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rule.Until = rule.Until.In(time.UTC)
-		start, allDay := wall(t, c.start)
-		for i := 0; i < len(c.instances); i += max(1, len(c.instances)/5) {
-			from, _ := wall(t, c.instances[i])
-			want := c.instances[i:]
-			var got []string
-			err := recurrence.Walk(budget.Of(t.Context(), 1_000_000, 0), rule, start, allDay, recurrence.Span{From: from,
-				To: from.AddDate(150, 0, 0)}, func(at time.Time) bool {
-				got = append(got, at.Format("20060102T150405"))
-				return len(got) < len(want)
-			})
-			if err != nil || len(got) != len(want) || !strings.HasPrefix(got[0], from.Format("20060102T150405")) {
-				t.Errorf("%s from %s on: got %d, want %d, %v", c.rule, c.instances[i], len(got), len(want), err)
-			}
-		}
-	}
-}
