@@ -5,33 +5,24 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // A write after the other side has closed is dropped, its answer is read, and no request is begun afterwards.
 func TestConnWriteAfterEarlyClose(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
-	dialled, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	dialled := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	conn := &Conn{Conn: dialled}
 	defer func() { _ = conn.Close() }()
-	accepted, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	accepted := must.Get(listener.Accept())(t)
 	conn.WasIdle()
 	if _, err := conn.Write([]byte("request")); err != nil || conn.Unused() {
 		t.Fatalf("unused: %t, %v", conn.Unused(), err)
 	}
-	if _, err := io.WriteString(accepted, "answer"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(accepted, "answer"))(t)
 	if err := accepted.Close(); err != nil { // with unread data: the connection is reset
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // nameServer is a small authoritative DNS server on loopback. Each name has a sequence of answers, one for each
@@ -23,10 +25,7 @@ type nameServer struct {
 
 func startNameServer(t *testing.T, answers map[string][][]netip.Addr) *nameServer {
 	t.Helper()
-	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	server := &nameServer{conn: conn, answers: answers, asked: map[string]int{}}
 	done := make(chan struct{})
 	go func() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/must"
 )
 
 // Transports that share a bound close what is idle, of any of them, before they have too many connections open.
@@ -29,17 +30,9 @@ func TestFilesBoundIdleConnections(t *testing.T) {
 		for _, transport := range all {
 			idle := make(chan error, 1) // a connection is put back a little after its answer was read
 			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{PutIdleConn: func(err error) { idle <- err }})
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer, err := transport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := io.Copy(io.Discard, answer.Body); err != nil {
-				t.Fatal(err)
-			}
+			request := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody))(t)
+			answer := must.Get(transport.RoundTrip(request))(t)
+			must.Get(io.Copy(io.Discard, answer.Body))(t)
 			_ = answer.Body.Close()
 			<-idle // or about to be closed
 			awaitOpened(t, files, most)

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestConnectionsLeaveFromTheirAddress: the receiver sees the configured one of each family, and no connection if there
@@ -30,10 +31,7 @@ func TestConnectionsLeaveFromTheirAddress(t *testing.T) {
 		}
 		transport := egress.NewTransport(policy, options)
 		defer transport.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody))(t)
 		response, err := transport.RoundTrip(request)
 		if err != nil {
 			return "", err
@@ -89,10 +87,7 @@ func TestHostileDestinationsInDeniedRanges(t *testing.T) {
 	}
 	// At dial time, whatever the name was when it was written.
 	transport := egress.NewTransport(policy, egress.Options{})
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.9:1/", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.9:1/", http.NoBody))(t)
 	response, err := transport.RoundTrip(request)
 	if err == nil {
 		_ = response.Body.Close()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"carillon/aggregates/delivery"
+	"carillon/eventstore/storetest/must"
 )
 
 var loopback = Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -36,10 +37,7 @@ func client(transport http.RoundTripper) *http.Client {
 
 func get(t *testing.T, client *http.Client, url string) (answer, error) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	resp, err := client.Do(req)
 	if err != nil {
 		return answer{}, err
@@ -167,10 +165,7 @@ func TestTransportLeavesRedirectsAndProxies(t *testing.T) {
 	transport := NewTransport(loopback, Options{RootCAs: roots(server)})
 	defer transport.CloseIdleConnections()
 	for range 5 {
-		got, err := get(t, client(transport), server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(get(t, client(transport), server.URL))(t)
 		if got.status != http.StatusFound || got.location != "/elsewhere" {
 			t.Errorf("got %+v", got)
 		}
@@ -257,10 +252,7 @@ func TestClassify(t *testing.T) {
 // listen answers each connection with one call and closes it.
 func listen(t *testing.T, answer func(net.Conn)) net.Listener {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"carillon/eventstore/storetest/must"
 )
 
 type hostileURL struct{ url, want string }
@@ -36,9 +38,7 @@ func hostileURLs(tb testing.TB) []hostileURL {
 		}
 		all = append(all, hostileURL{raw, want})
 	}
-	if err := lines.Err(); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, lines.Err())
 	return all
 }
 

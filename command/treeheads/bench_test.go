@@ -20,16 +20,14 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/node"
+	"carillon/eventstore/storetest/must"
 )
 
 // openNode opens an embedded node on disk.
 func openNode(b *testing.B) eventstore.Store {
 	b.Helper()
 	dir := filepath.Join(b.TempDir(), "store")
-	n, err := node.Open(node.Config{Dir: dir})
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := must.Get(node.Open(node.Config{Dir: dir}))(b)
 	b.Cleanup(func() {
 		if err := n.Close(); err != nil {
 			b.Error(err)
@@ -52,9 +50,7 @@ func event() eventstore.Proposed {
 func used(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -85,16 +81,12 @@ func BenchmarkSealCost(b *testing.B) {
 			store := openNode(b)
 			appendAll(b, store, 1000, writers)
 			s := sealer(store)
-			if _, err := s.Seal(b.Context(), by); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(s.Seal(b.Context(), by))(b)
 			b.ResetTimer()
 			began := used(b)
 			appendAll(b, store, b.N, writers)
 			appended := used(b)
-			if _, err := s.Seal(b.Context(), by); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(s.Seal(b.Context(), by))(b)
 			n := float64(b.N) * float64(time.Microsecond)
 			forAppend, forSeal := float64(appended-began), float64(used(b)-appended)
 			b.ReportMetric(forAppend/n, "append-cpu-µs/op")
@@ -118,18 +110,13 @@ func BenchmarkSealVerify(b *testing.B) {
 		for i := range list {
 			list[i] = event()
 		}
-		if _, err := store.Append(b.Context(), eventstore.StreamName("delivery", uuid.New()), eventstore.NoStream,
-			list); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(store.Append(b.Context(), eventstore.StreamName("delivery", uuid.New()), eventstore.NoStream,
+			list))(b)
 	}
 	b.Run("seal", func(b *testing.B) {
 		for range b.N {
 			began := used(b)
-			heads, err := sealer(store).Seal(b.Context(), by)
-			if err != nil {
-				b.Fatal(err)
-			}
+			heads := must.Get(sealer(store).Seal(b.Context(), by))(b)
 			if len(heads) > 0 { // else it is sealed already
 				b.ReportMetric((used(b) - began).Seconds(), "cpu-s")
 			}
@@ -158,10 +145,7 @@ func BenchmarkSealVerify(b *testing.B) {
 func upToHead(ctx context.Context, b *testing.B, store eventstore.Store) iter.Seq2[eventstore.Recorded, error] {
 	b.Helper()
 	return func(yield func(eventstore.Recorded, error) bool) {
-		head, err := store.Head(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
+		head := must.Get(store.Head(ctx))(b)
 		for e, err := range eventstore.Between(ctx, store, eventstore.Start, head, eventstore.Filter{}) {
 			if err != nil {
 				b.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // keptHeads are heads that were kept elsewhere, beside an export that continues the first one and is of the last one.
@@ -68,9 +69,7 @@ func changedLines(t *testing.T, lines []string) map[string][]string {
 			all[fmt.Sprintf("line %d is moved", i)] = swapped
 		}
 		var members map[string]any
-		if err := json.Unmarshal([]byte(line), &members); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &members))
 		written := slices.Clone(lines)
 		written[i] = strings.TrimSuffix(line, "\n") + " 1\n"
 		all[fmt.Sprintf("line %d has another value", i)] = written
@@ -80,10 +79,7 @@ func changedLines(t *testing.T, lines []string) map[string][]string {
 			all[fmt.Sprintf("line %d has another end", i)] = ended
 		}
 		for path, changed := range variants(members) {
-			text, err := json.Marshal(changed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(changed))(t)
 			other := slices.Clone(lines)
 			other[i] = string(text) + "\n"
 			all[fmt.Sprintf("%s of line %d", path, i)] = other

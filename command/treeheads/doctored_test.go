@@ -19,6 +19,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // doctored is an export that was changed, and a file of heads that were kept elsewhere.
@@ -57,10 +58,7 @@ func headLines(t *testing.T, heads ...seal.Head) string {
 	t.Helper()
 	var out bytes.Buffer
 	for i := range heads {
-		line, err := heads[i].Line()
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(heads[i].Line())(t)
 		out.Write(line)
 	}
 	return out.String()
@@ -85,10 +83,7 @@ func TestExportDoctored(t *testing.T) {
 func exports(t *testing.T) map[string]doctored {
 	t.Helper()
 	lines, heads := export(t)
-	withheld, err := withheldExport(t, town)
-	if err != nil {
-		t.Fatal(err)
-	}
+	withheld := must.Get(withheldExport(t, town))(t)
 	_, linked := linkedExport(t)
 	all := map[string]doctored{
 		"untouched":           {lines: lines, good: true},
@@ -143,28 +138,21 @@ func exportOf(t *testing.T, count int, change ...func(*log)) []string {
 	t.Helper()
 	l, id, last := &log{}, uuid.New(), eventstore.NoStream
 	for i := range count {
-		done, err := l.Append(t.Context(), "feed-"+id.String(), last, []eventstore.Proposed{{
+		done := must.Get(l.Append(t.Context(), "feed-"+id.String(), last, []eventstore.Proposed{{
 			ID:       uuid.New(),
 			Type:     "feed.revised.v1",
 			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, i),
 			Metadata: []byte(`{"actor":"operator"}`),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		last = done.Revision
 	}
 	for _, change := range change {
 		change(l)
 	}
-	if _, err := sealer(l).Seal(t.Context(), by); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sealer(l).Seal(t.Context(), by))(t)
 	var out bytes.Buffer
 	wanted := treeheads.Wanted{ID: id, Categories: []string{"feed"}}
-	if err := sealer(l).Export(t.Context(), &out, wanted, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sealer(l).Export(t.Context(), &out, wanted, nil))
 	return slices.Collect(strings.Lines(out.String()))
 }
 
@@ -220,9 +208,7 @@ func signedAgain(t *testing.T, lines []string, change func(*seal.ExportHead, *[]
 	for _, e := range events {
 		failed = errors.Join(failed, w.Event(e.Recorded(), e.Index, e.Proof))
 	}
-	if err := errors.Join(err, failed, w.End(own)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, failed, w.End(own)))
 	return slices.Collect(strings.Lines(out.String()))
 }
 
@@ -292,9 +278,7 @@ func ranges(t *testing.T) map[string]func(first *seal.ExportHead, events *[]seal
 		},
 		"a head of another log": func(first head, _ events) {
 			var other seal.ExportHead
-			if err := json.Unmarshal([]byte(exportOf(t, 43)[0]), &other); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(exportOf(t, 43)[0]), &other))
 			first.Head = other.Head
 		},
 	}

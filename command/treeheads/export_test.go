@@ -17,6 +17,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 var trusted = []ed25519.PublicKey{own.Public().(ed25519.PublicKey)}
@@ -32,9 +33,7 @@ func export(t *testing.T) (lines []string, heads []seal.Head) {
 		Categories: []string{"item", "feed", "source"},
 		Since:      heads[0].Size,
 	}
-	if err := sealer(l).Export(t.Context(), &out, wanted, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sealer(l).Export(t.Context(), &out, wanted, nil))
 	return slices.Collect(strings.Lines(out.String())), heads
 }
 
@@ -53,30 +52,23 @@ func linkedExport(t *testing.T) (id uuid.UUID, lines []string) {
 		if !known {
 			revision = eventstore.NoStream
 		}
-		done, err := l.Append(t.Context(), stream, revision, []eventstore.Proposed{{
+		done := must.Get(l.Append(t.Context(), stream, revision, []eventstore.Proposed{{
 			ID:       uuid.New(),
 			Type:     "disclosure.shown.v1",
 			Data:     fmt.Appendf(nil, `{"destination":%q}`, id),
 			Metadata: []byte(`{"actor":"key:ab12CD34"}`),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		last[stream] = done.Revision
 	}
 	for _, stream := range []string{own, linked[0], own, linked[1], linked[0]} {
 		add(stream)
 	}
-	if _, err := sealer(l).Seal(t.Context(), by); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sealer(l).Seal(t.Context(), by))(t)
 	add(linked[1])
 	add(linked[2])
 	var out bytes.Buffer
 	wanted := treeheads.Wanted{ID: id, Categories: []string{"destination", "feed"}, Linked: linked}
-	if err := sealer(l).Export(t.Context(), &out, wanted, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sealer(l).Export(t.Context(), &out, wanted, nil))
 	return id, slices.Collect(strings.Lines(out.String()))
 }
 
@@ -139,20 +131,15 @@ func withheldExport(t *testing.T, reader uuid.UUID) ([]string, error) {
 		stream string
 		of     uuid.UUID
 	}{{shared, town}, {shared, library}, {shared, uuid.Nil}, {shared, town}, {other, library}, {other, uuid.Nil}} {
-		done, err := l.Append(t.Context(), e.stream, last[e.stream], []eventstore.Proposed{{
+		done := must.Get(l.Append(t.Context(), e.stream, last[e.stream], []eventstore.Proposed{{
 			ID:       uuid.New(),
 			Type:     "item.feedback-given.v1",
 			Data:     []byte(`{}`),
 			Metadata: fmt.Appendf(nil, `{"organization":%q,"actor":"key:ab12CD34"}`, e.of),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 		last[e.stream] = done.Revision
 	}
-	if _, err := sealer(l).Seal(t.Context(), by); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sealer(l).Seal(t.Context(), by))(t)
 	var out bytes.Buffer
 	wanted := treeheads.Wanted{ID: id, Categories: []string{"item", "feed"}, Organization: reader}
 	err := sealer(l).Export(t.Context(), &out, wanted, nil)
@@ -173,9 +160,7 @@ func TestHostileExportOfSharedStream(t *testing.T) {
 		}
 		for _, line := range lines[1 : len(lines)-1] {
 			var e seal.ExportEvent
-			if err := json.Unmarshal([]byte(line), &e); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, json.Unmarshal([]byte(line), &e))
 			for _, other := range []uuid.UUID{town, library} {
 				if reader != uuid.Nil && other != reader && strings.Contains(string(e.Metadata), other.String()) {
 					t.Errorf("%s reads an event of %s", reader, other)

@@ -17,6 +17,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // shared is a log that several processes use, and that can't be reached while it is down.
@@ -172,9 +173,7 @@ func TestHourlyAfterStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &shared{}
 		l.add(t, 5)
-		if _, err := hourly(l, lock()).Seal(t.Context(), by); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(hourly(l, lock()).Seal(t.Context(), by))(t)
 		heads := func() uint64 { return verify(t, l.copy(), nil).Heads }
 		l.add(t, 5)
 		pass(50 * time.Minute)
@@ -214,9 +213,7 @@ func TestHourlyRetries(t *testing.T) {
 					t.Errorf("%q, age %s of %+v", got, age, last)
 				}
 				if l.reach(true); elsewhere {
-					if _, err := hourly(l, lock()).Seal(t.Context(), by); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(hourly(l, lock()).Seal(t.Context(), by))(t)
 				}
 				pass(10 * time.Minute)
 				if age, last = h.Age(t.Context()); len(h.Warnings()) > 0 || last == nil || age > 10*time.Minute {

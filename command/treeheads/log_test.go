@@ -16,6 +16,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 var (
@@ -126,15 +127,12 @@ func (l *log) add(t testing.TB, count int) {
 				last = e.Revision
 			}
 		}
-		_, err := l.Append(t.Context(), stream, last, []eventstore.Proposed{{
+		must.Get(l.Append(t.Context(), stream, last, []eventstore.Proposed{{
 			ID:       uuid.NewSHA1(uuid.Nil, fmt.Append(nil, "event ", n)),
 			Type:     "feed.revised.v1",
 			Data:     fmt.Appendf(nil, `{"name":"Feed %d"}`, n),
 			Metadata: []byte(`{"actor":"operator","schemaVersion":1}`),
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}}))(t)
 	}
 }
 
@@ -175,10 +173,7 @@ func verify(t testing.TB, l *log, elsewhere []seal.Head) *treeheads.Report {
 		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
 		Elsewhere: elsewhere,
 	}
-	report, err := v.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(v.Run(t.Context()))(t)
 	return report
 }
 

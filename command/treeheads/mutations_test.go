@@ -15,6 +15,7 @@ import (
 	"carillon/command/treeheads"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // mutation changes a log, and says what must be found, and at which event or head.
@@ -174,9 +175,7 @@ func rewrites() (list []mutation) {
 				for range 4 - from {
 					l.add(t, 10)
 					(*l)[len(*l)-1].Data = []byte(`{"name":"Forged"}`)
-					if _, err := sealer(l).Seal(t.Context(), by); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(sealer(l).Seal(t.Context(), by))(t)
 				}
 			},
 			kind:  treeheads.Rewritten,
@@ -191,9 +190,7 @@ func rewrites() (list []mutation) {
 			l.add(t, 44)
 			s := sealer(l)
 			s.Key = evil
-			if _, err := s.Seal(t.Context(), by); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Seal(t.Context(), by))(t)
 		},
 		kind: treeheads.HeadFault,
 	})
@@ -244,10 +241,7 @@ func forgeries() (list []mutation) {
 		change: func(t *testing.T, l *log) {
 			t.Helper()
 			stored := &(*l)[l.headAt(3)]
-			event, err := treehead.Events.Decode(stored)
-			if err != nil {
-				t.Fatal(err)
-			}
+			event := must.Get(treehead.Events.Decode(stored))(t)
 			e := event.(treehead.Signed)
 			tree, err := seal.ResumeTree(e.Size, e.Nodes)
 			if err != nil {
@@ -320,15 +314,11 @@ func retired(t *testing.T, sealIt bool) (l *log, streams []string) {
 	}
 	s := sealer(l)
 	if !sealIt {
-		if _, err := s.Seal(t.Context(), by); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Seal(t.Context(), by))(t)
 	}
 	appendTo(t, l, retirement.Aggregate.Stream(retirement.LogID), name, data)
 	if sealIt {
-		if _, err := s.Seal(t.Context(), by); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Seal(t.Context(), by))(t)
 	}
 	for _, stream := range streams {
 		cut(l, stream, "")
@@ -338,14 +328,12 @@ func retired(t *testing.T, sealIt bool) (l *log, streams []string) {
 
 func appendTo(t *testing.T, l *log, stream, name string, data []byte) {
 	t.Helper()
-	if _, err := l.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{{
+	must.Get(l.Append(t.Context(), stream, eventstore.NoStream, []eventstore.Proposed{{
 		ID:       uuid.New(),
 		Type:     name,
 		Data:     data,
 		Metadata: []byte(`{"actor":"retirement"}`),
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 }
 
 // Streams may end if a retirement that is sealed, and as it was sealed, names them. Nothing else excuses that.
@@ -360,9 +348,7 @@ func TestRetiredStreams(t *testing.T) {
 		"named twice": {change: func(l *log, _ []string) { // and sealed after the streams have ended
 			again := (*l)[3]
 			appendTo(t, l, retirement.Aggregate.Stream(uuid.New()), again.Type, again.Data)
-			if _, err := sealer(l).Seal(t.Context(), by); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(sealer(l).Seal(t.Context(), by))(t)
 		}},
 		"cut beforehand":    {change: func(l *log, streams []string) { cut(l, streams[0], `{"$tb":1}`) }},
 		"not sealed":        {unsealed: true, cut: 3},

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // outcomes runs the verifier on each of some files, with the heads beside it, with the key and without, and prints the
@@ -64,9 +65,7 @@ func TestExportDoctoredInPython(t *testing.T) {
 	}
 	for i, name := range names {
 		var got [4]any
-		if err := json.Unmarshal([]byte(lines[i]), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(lines[i]), &got))
 		for j, keys := range [][]ed25519.PublicKey{trusted, nil} {
 			want, report := files[name].verify(t, keys)
 			printed, _ := got[2*j+1].(string)

@@ -21,6 +21,7 @@ import (
 	"carillon/eventstore/node/stricttest"
 	"carillon/eventstore/nodetest"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // idOf returns the id in the name of a stream.
@@ -65,10 +66,7 @@ func verifyWhole(t testing.TB, store *esdb.Store, elsewhere []seal.Head) *treehe
 		Trusted:   []ed25519.PublicKey{own.Public().(ed25519.PublicKey)},
 		Elsewhere: elsewhere,
 	}
-	report, err := v.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := must.Get(v.Run(t.Context()))(t)
 	return report
 }
 
@@ -97,29 +95,20 @@ func TestSealOnServers(t *testing.T) {
 				var busy sync.WaitGroup
 				busy.Go(func() { burst(t, store, 50) })
 				streams = append(streams, burst(t, store, 4))
-				more, err := s.Seal(t.Context(), by)
-				if err != nil {
-					t.Fatal(err)
-				}
+				more := must.Get(s.Seal(t.Context(), by))(t)
 				busy.Wait()
 				heads = append(heads, more...)
 			}
 			for stream, metadata := range map[string]string{
 				streams[1]: `{"$tb":2}`, streams[2]: `{"$tb":9223372036854775807}`,
 			} {
-				_, err := store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
+				must.Get(store.AppendEntries(t.Context(), "$$"+stream, eventstore.NoStream, []esdb.Entry{{
 					JSON:     true,
 					Recorded: eventstore.Recorded{ID: uuid.New(), Type: "$metadata", Data: []byte(metadata)},
-				}})
-				if err != nil {
-					t.Fatal(err)
-				}
+				}}))(t)
 			}
 			streams = append(streams, burst(t, store, 4))
-			more, err := sealer(store).Seal(t.Context(), by)
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := must.Get(sealer(store).Seal(t.Context(), by))(t)
 			heads = append(heads, more...)
 			report := verifyWhole(t, store, heads)
 			events := 10*54 + 4 + len(heads) - 1
@@ -131,16 +120,12 @@ func TestSealOnServers(t *testing.T) {
 			for _, stream := range streams[:3] {
 				var out bytes.Buffer
 				wanted := treeheads.Wanted{ID: idOf(stream), Categories: []string{"feed", "source"}, Since: heads[0].Size}
-				if err := sealer(store).Export(t.Context(), &out, wanted, nil); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, sealer(store).Export(t.Context(), &out, wanted, nil))
 				verified, err := seal.VerifyExport(&out, trusted, heads[:1])
 				if err != nil || len(verified.Faults) > 0 || verified.Events != 4 || verified.Elsewhere != 1 {
 					t.Errorf("%+v, %v", verified, err)
 				}
-				if err := store.Tombstone(t.Context(), stream); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, store.Tombstone(t.Context(), stream))
 				var gone *treeheads.GoneError
 				err = sealer(store).Export(t.Context(), &out, wanted, nil)
 				if !errors.As(err, &gone) || gone.Events != 4 {

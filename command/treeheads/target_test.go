@@ -16,6 +16,7 @@ import (
 
 	"carillon/command/treeheads"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 )
 
 // Heads in a file elsewhere are what a verification takes.
@@ -25,14 +26,9 @@ func TestTargetFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "heads")
 	target := &treeheads.Target{To: path}
 	for i := range heads {
-		if err := target.Send(t.Context(), &heads[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, target.Send(t.Context(), &heads[i]))
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	kept, err := seal.ReadHeads(bytes.NewReader(text))
 	if err != nil || len(kept) != 4 {
 		t.Fatalf("%d heads, %v", len(kept), err)
@@ -63,9 +59,7 @@ func TestTargetAddress(t *testing.T) {
 	}))
 	defer server.Close()
 	target := &treeheads.Target{To: server.URL + "/hunter2", Transport: server.Client().Transport}
-	if err := target.Send(t.Context(), &heads[1]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, target.Send(t.Context(), &heads[1]))
 	if len(got) != 1 || !slices.Equal(got[0].Root, heads[1].Root) {
 		t.Errorf("got %+v", got)
 	}
@@ -86,25 +80,16 @@ func TestTargetFileAfterFailure(t *testing.T) {
 	_, heads := sealed(t)
 	dir := t.TempDir()
 	link, path := filepath.Join(dir, "link"), filepath.Join(dir, "heads")
-	if err := errors.Join(os.Symlink("/dev/full", link), os.WriteFile(path, []byte(`{"size":3,"ro`), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Symlink("/dev/full", link), os.WriteFile(path, []byte(`{"size":3,"ro`), 0o600)))
 	target := &treeheads.Target{To: link}
 	if err := target.Send(t.Context(), &heads[0]); err == nil {
 		t.Fatal("written to a full disk")
 	}
-	if err := errors.Join(os.Remove(link), os.Symlink(path, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(link), os.Symlink(path, link)))
 	for i := range heads[:2] {
-		if err := target.Send(t.Context(), &heads[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, target.Send(t.Context(), &heads[i]))
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	if kept, err := seal.ReadHeads(bytes.NewReader(text)); err != nil || len(kept) != 2 {
 		t.Errorf("%d heads of %q, %v", len(kept), text, err)
 	}
@@ -118,9 +103,7 @@ func TestTargetFileHangs(t *testing.T) {
 	t.Parallel()
 	_, heads := sealed(t)
 	path := filepath.Join(t.TempDir(), "pipe") // opening it waits for a reader
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(path, 0o600))
 	target := &treeheads.Target{To: path}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -129,10 +112,7 @@ func TestTargetFileHangs(t *testing.T) {
 			t.Error("written without a reader")
 		}
 	}
-	reader, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(os.Open(path))(t)
 	text, err := io.ReadAll(reader) // until the writer has closed it
 	if kept, failed := seal.ReadHeads(bytes.NewReader(text)); len(kept) != 1 || failed != nil {
 		t.Errorf("%d heads of %q, %v, %v", len(kept), text, failed, err)

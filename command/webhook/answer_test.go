@@ -22,6 +22,7 @@ import (
 	"unicode/utf16"
 
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/must"
 )
 
 // rawServer hands each connection over after its handshake, in which it takes the protocols that are named.
@@ -29,12 +30,9 @@ func rawServer(tb testing.TB, protocols []string, serve func(*tls.Conn)) (url st
 	tb.Helper()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	server.Close()
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
+	listener := must.Get(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: server.TLS.Certificates, NextProtos: protocols,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	tb.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
@@ -108,12 +106,8 @@ func compressed(tb testing.TB, writer func(io.Writer) io.WriteCloser, text strin
 	tb.Helper()
 	var buffer bytes.Buffer
 	w := writer(&buffer)
-	if _, err := io.WriteString(w, text); err != nil {
-		tb.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(io.WriteString(w, text))(tb)
+	must.OK(tb, w.Close())
 	return buffer.String()
 }
 

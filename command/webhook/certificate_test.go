@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/must"
 )
 
 // signer is a certificate with its key.
@@ -28,10 +29,7 @@ type signer struct {
 // sign makes a certificate that is valid for a day from the given time on. A nil authority means that it signs itself.
 func sign(t *testing.T, name string, from time.Time, authority *signer) signer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber:          big.NewInt(1),
 		Subject:               pkix.Name{CommonName: name},
@@ -51,14 +49,8 @@ func sign(t *testing.T, name string, from time.Time, authority *signer) signer {
 	if authority != nil {
 		parent = authority
 	}
-	raw, err := x509.CreateCertificate(rand.Reader, template, parent.certificate, &key.PublicKey, parent.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	made, err := x509.ParseCertificate(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(x509.CreateCertificate(rand.Reader, template, parent.certificate, &key.PublicKey, parent.key))(t)
+	made := must.Get(x509.ParseCertificate(raw))(t)
 	return signer{certificate: made, key: key}
 }
 
@@ -126,10 +118,7 @@ func TestCertificateIsNamed(t *testing.T) {
 // A timeout says what did not come.
 func TestTimeoutNamesItsStage(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() }) // the kernel accepts, without a handshake
 	sender := NewSender(egress.NewTransport(loopback, egress.Options{}), Options{Timeout: time.Second})
 	got := sender.Send(t.Context(), requestTo(t, "https://"+listener.Addr().String()))

@@ -12,6 +12,7 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/command/egress"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 )
 
 // showing makes connections to a receiver that show a certificate; nil means none.
@@ -21,10 +22,7 @@ func showing(t *testing.T, r *mtlstest.Receiver, pair *mtlstest.Pair) *http.Tran
 	pool.AddCert(r.Certificate())
 	options := egress.Options{RootCAs: pool}
 	if pair != nil {
-		shown, err := tls.X509KeyPair([]byte(pair.Chain), []byte(pair.Key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		shown := must.Get(tls.X509KeyPair([]byte(pair.Chain), []byte(pair.Key)))(t)
 		options.Certificate = &shown
 	}
 	transport := egress.NewTransport(loopback, options)
@@ -170,10 +168,7 @@ func TestHostileHandshakeHangs(t *testing.T) {
 func TestHostileAddressesWithCertificate(t *testing.T) {
 	t.Parallel()
 	good := mtlstest.NewAuthority(t, "Receiver's").Issue("good", nil)
-	shown, err := tls.X509KeyPair([]byte(good.Chain), []byte(good.Key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	shown := must.Get(tls.X509KeyPair([]byte(good.Chain), []byte(good.Key)))(t)
 	r := mtlstest.Receive(t, &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}, nil)
 	guarded := egress.NewTransport(egress.Policy{}, egress.Options{Certificate: &shown})
 	result := NewSender(showing(t, r, nil), Options{}).

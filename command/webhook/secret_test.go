@@ -15,14 +15,13 @@ import (
 	"time"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func mint(tb testing.TB) Secret {
 	tb.Helper()
-	secret, err := Mint(rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	secret := must.Get(Mint(rand.Reader))(tb)
 	return secret
 }
 
@@ -77,10 +76,7 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	for _, handler := range []slog.Handler{slog.NewTextHandler(&out, nil), slog.NewJSONHandler(&out, nil)} {
 		slog.New(handler).Info("x", "secret", secret, "held", held, "list", held.list, "pointer", &secret)
 	}
-	marshalled, err := json.Marshal(held)
-	if err != nil {
-		t.Fatal(err)
-	}
+	marshalled := must.Get(json.Marshal(held))(t)
 	out.Write(marshalled)
 	out.WriteString(secret.String() + secret.GoString())
 
@@ -111,10 +107,7 @@ func TestSignVerifies(t *testing.T) {
 		header.Set("webhook-timestamp", strconv.FormatInt(now.Unix(), 10))
 		header.Set("webhook-signature", Sign(secrets, "0199-a", now, body))
 		for _, secret := range secrets {
-			verifier, err := standardwebhooks.NewWebhook(secret.Reveal())
-			if err != nil {
-				t.Fatal(err)
-			}
+			verifier := must.Get(standardwebhooks.NewWebhook(secret.Reveal()))(t)
 			if err := verifier.Verify(body, header); err != nil {
 				t.Errorf("%d secrets: %v", len(secrets), err)
 			}
@@ -127,10 +120,7 @@ func TestSignVerifies(t *testing.T) {
 				t.Error("a changed id verifies")
 			}
 		}
-		stranger, err := standardwebhooks.NewWebhook(mint(t).Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		stranger := must.Get(standardwebhooks.NewWebhook(mint(t).Reveal()))(t)
 		if err := stranger.Verify(body, header); err == nil {
 			t.Error("verifies with another secret")
 		}
@@ -140,10 +130,7 @@ func TestSignVerifies(t *testing.T) {
 // The example of the Standard Webhooks specification's reference libraries.
 func TestSignKnownAnswer(t *testing.T) {
 	t.Parallel()
-	secret, err := ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must.Get(ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))(t)
 	got := Sign([]Secret{secret, secret}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0),
 		[]byte(`{"test": 2432232314}`))
 	const one = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="

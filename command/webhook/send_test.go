@@ -23,6 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"carillon/eventstore/storetest/must"
 )
 
 var loopback = egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -140,10 +142,7 @@ func TestSendIsVerifiable(t *testing.T) {
 		t.Errorf("signature %q", signature)
 	}
 	for _, secret := range []Secret{old, current} {
-		verifier, err := standardwebhooks.NewWebhook(secret.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := must.Get(standardwebhooks.NewWebhook(secret.Reveal()))(t)
 		if err := verifier.Verify(got.body, got.header); err != nil {
 			t.Error(err)
 		}

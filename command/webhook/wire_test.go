@@ -18,6 +18,7 @@ import (
 	"pgregory.net/rapid"
 
 	"carillon/command/egress"
+	"carillon/eventstore/storetest/must"
 )
 
 // wireRequest is a request as its bytes say.
@@ -44,10 +45,7 @@ func wireServer(tb testing.TB) (*Sender, <-chan wireRequest) {
 			return nil, nil
 		},
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	tb.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // While Postgres is slow, a write waits no longer than its request, and all that wait get one answer.
@@ -17,14 +18,9 @@ func TestWritesWithSlowPostgres(t *testing.T) {
 	t.Parallel()
 	pool := apitest.Prepared.Pool(t)
 	writes := adapters.NewWrites(pool, nil)
-	slow, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	slow := must.Get(pool.Begin(t.Context()))(t)
 	defer func() { _ = slow.Rollback(context.WithoutCancel(t.Context())) }()
-	if _, err := slow.Exec(t.Context(), "LOCK TABLE carillon.rate_limits"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(slow.Exec(t.Context(), "LOCK TABLE carillon.rate_limits"))(t)
 	const many = 8
 	of, answers := uuid.New(), make(chan error, many)
 	take := func(ctx context.Context) {
@@ -35,10 +31,8 @@ func TestWritesWithSlowPostgres(t *testing.T) {
 		go take(t.Context())
 	}
 	apitest.Eventually(t, "Postgres is asked", func() (asked bool) {
-		if err := slow.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
-			WHERE relation = 'carillon.rate_limits'::regclass AND NOT granted)`).Scan(&asked); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, slow.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
+			WHERE relation = 'carillon.rate_limits'::regclass AND NOT granted)`).Scan(&asked))
 		return asked
 	})
 	gone, leave := context.WithCancel(t.Context())
@@ -56,9 +50,7 @@ func TestWritesWithSlowPostgres(t *testing.T) {
 	case <-time.After(patience / 4):
 		t.Fatal("a request that has gone waits for Postgres")
 	}
-	if err := slow.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, slow.Rollback(t.Context()))
 	for range many {
 		if err := <-answers; err != nil {
 			t.Error(err)

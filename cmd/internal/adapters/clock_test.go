@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"carillon/cmd/internal/adapters"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/projecttest"
 )
@@ -21,9 +22,7 @@ func TestClockFollowsPostgres(t *testing.T) {
 			t.Errorf("before a look: off by %s", off)
 		}
 		for range 2 {
-			if err := clock.Look(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, clock.Look(t.Context()))
 			if off := time.Until(clock.Now()); off.Abs() > time.Minute {
 				t.Errorf("%s wrong: off by %s after a look", wrong, off)
 			}
@@ -33,17 +32,13 @@ func TestClockFollowsPostgres(t *testing.T) {
 
 // Deliveries planned by a clock that was a day ahead are brought forward when a worker looks, and are sent.
 func TestWorkerBringsBackWhatLiesAhead(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	id := s.schedule()
 	for moved := int64(0); moved == 0; {
-		done, err := s.pool.Exec(t.Context(), `UPDATE deliveries.due
+		done := must.Get(s.pool.Exec(t.Context(), `UPDATE deliveries.due
 			SET due_at = due_at + interval '1 day', available_at = available_at + interval '1 day',
-				decided_at = decided_at + interval '1 day'`)
-		if err != nil {
-			t.Fatal(err)
-		}
+				decided_at = decided_at + interval '1 day'`))(t)
 		moved = done.RowsAffected()
 	}
 	mine, _ := s.queue(0)

@@ -14,6 +14,7 @@ import (
 	"carillon/command"
 	"carillon/command/collect"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/query"
@@ -87,7 +88,6 @@ func (w *world) account() (source uuid.UUID) {
 }
 
 func TestFromSourceToItems(t *testing.T) {
-	t.Parallel()
 	p := &place{}
 	w := open(t, map[string]collect.Collector{"facebook": p})
 	p.show("jazz", "quiz")
@@ -129,10 +129,7 @@ func (w *world) expectPublished(events []eventstore.Recorded, feed, itemID uuid.
 	if len(events) != 1 {
 		w.t.Fatalf("%d events are published, want 1: a backfill is no news", len(events))
 	}
-	event, err := publication.Events.Decode(&events[0])
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	event := must.Get(publication.Events.Decode(&events[0]))(w.t)
 	p, ok := event.(publication.Published)
 	if !ok || p.Type != "event.item.added" || p.FeedID != feed || p.FeedType != "event" ||
 		p.Organization != w.by.Organization ||
@@ -159,15 +156,12 @@ func (w *world) published() int {
 
 func (w *world) exec(sql string) {
 	w.t.Helper()
-	if _, err := w.pool.Exec(w.t.Context(), sql); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.pool.Exec(w.t.Context(), sql))(w.t)
 }
 
 // The first walk after an attachment fails. The next regular one is the backfill, and ends it, also if the process has
 // ended and the memory of walks was lost meanwhile.
 func TestBackfillOutlastsFailure(t *testing.T) {
-	t.Parallel()
 	p := &place{}
 	p.fail(errors.New("down"))
 	collectors := map[string]collect.Collector{"facebook": p}

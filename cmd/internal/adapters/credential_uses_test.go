@@ -14,6 +14,7 @@ import (
 	operatorevents "carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
@@ -30,9 +31,7 @@ func TestUsesOfCredentials(t *testing.T) {
 	flush := func(all ...*adapters.CredentialUses) {
 		t.Helper()
 		for _, u := range all {
-			if err := u.Flush(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, u.Flush(t.Context()))
 		}
 	}
 	one.Used("ck_aaaaaaaa", noon.Add(59*time.Minute))
@@ -122,16 +121,12 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 		for _, credential := range credentials {
 			uses.Used(credential, at)
 		}
-		if err := uses.Flush(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, uses.Flush(t.Context()))
 	}
 	used(past, "ck_alive000", "ck_revoked0", "ck_expired0", "ck_gone0000", "co_anns0000", "co_bobs0000", "ca_audits00",
 		"ca_former00")
 	used(recent, "ck_lately00")
-	if err := uses.Clear(t.Context(), now); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, uses.Clear(t.Context(), now))
 	want := map[string]time.Time{"ck_alive000": past, "co_anns0000": past, "ca_audits00": past, "ck_lately00": recent}
 	if diff := cmp.Diff(want, usesIn(t, pool)); diff != "" {
 		t.Errorf("uses (-want +got):\n%s", diff)
@@ -140,18 +135,13 @@ func TestUsesOfDeadCredentialsAreCleared(t *testing.T) {
 
 func usesIn(t *testing.T, pool *pgxpool.Pool) map[string]time.Time {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), "SELECT credential, used_at FROM carillon.credential_uses")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(pool.Query(t.Context(), "SELECT credential, used_at FROM carillon.credential_uses"))(t)
 	defer rows.Close()
 	found := map[string]time.Time{}
 	for rows.Next() {
 		var credential string
 		var at time.Time
-		if err := rows.Scan(&credential, &at); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, rows.Scan(&credential, &at))
 		found[credential] = at.UTC()
 	}
 	return found
@@ -160,10 +150,7 @@ func usesIn(t *testing.T, pool *pgxpool.Pool) map[string]time.Time {
 // versionsOf are the transactions that wrote the rows.
 func versionsOf(t *testing.T, pool *pgxpool.Pool) (versions string) {
 	t.Helper()
-	err := pool.QueryRow(t.Context(), "SELECT string_agg(credential || ' ' || xmin::text, ',' ORDER BY credential) "+
-		"FROM carillon.credential_uses").Scan(&versions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, pool.QueryRow(t.Context(), "SELECT string_agg(credential || ' ' || xmin::text, ',' ORDER BY credential) "+
+		"FROM carillon.credential_uses").Scan(&versions))
 	return versions
 }

@@ -12,6 +12,7 @@ import (
 	"carillon/command/visiting"
 	"carillon/eventstore"
 	"carillon/eventstore/reach"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
 
@@ -38,7 +39,6 @@ func (w *way) watch(t *testing.T) *reach.Watch {
 
 // A worker that can't record outcomes gives up its lock: its deliveries go to a worker that can.
 func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	way, theirs := &way{}, *s.runner
@@ -60,7 +60,6 @@ func TestCutOffWorkerGivesUpItsLock(t *testing.T) {
 
 // A visit in a process that is cut off ends and leaves its turn to others.
 func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
-	t.Parallel()
 	held, free := &place{hold: make(chan struct{})}, &place{}
 	w := open(t, nil)
 	w.stop()
@@ -79,9 +78,7 @@ func TestCutOffMonitorLeavesItsTurns(t *testing.T) {
 	w.eventually("it leaves its turn", func() bool {
 		var free bool
 		const left = "SELECT held_until <= clock_timestamp() FROM carillon.source_walks WHERE source_id = $1"
-		if err := w.pool.QueryRow(t.Context(), left, source).Scan(&free); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.pool.QueryRow(t.Context(), left, source).Scan(&free))
 		return free
 	})
 	w.monitor(w.store, map[string]collect.Collector{"facebook": free})

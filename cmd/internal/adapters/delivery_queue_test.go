@@ -18,6 +18,7 @@ import (
 	"carillon/command/delivery/schedule"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -41,8 +42,10 @@ var sendings = suite.Fixture(func(tb testing.TB) *stock[*parts] {
 	}}
 })
 
+// newQueueFixture lends the parts to a test, which runs in parallel.
 func newQueueFixture(t *testing.T) *queueFixture {
 	t.Helper()
+	t.Parallel()
 	p, used := sendings(t).take(t)
 	if used {
 		p.forget(t)
@@ -61,15 +64,12 @@ func newQueueFixture(t *testing.T) *queueFixture {
 		organization: uuid.New(),
 		destination:  uuid.New(),
 	}
-	_, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination, destination.Create{
+	must.Get(destination.Aggregate.Execute(t.Context(), s.store, s.destination, destination.Create{
 		Organization: s.organization,
 		Settings:     destination.Settings{Name: "CRM", URL: "https://example.org/"},
 		SecretID:     uuid.New(),
 		At:           time.Now(),
-	}, destination.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, destination.Options{}))(t)
 	return s
 }
 
@@ -106,17 +106,14 @@ func (s *queueFixture) schedule() (id uuid.UUID) {
 
 func (s *queueFixture) succeed(id uuid.UUID) {
 	s.Helper()
-	_, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
+	must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
 		Organization: s.organization,
 		Destination:  s.destination,
 		Number:       1,
 		Trigger:      deliveryaggregate.Automatic,
 		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 204},
 		At:           time.Now(),
-	}, deliveryaggregate.Options{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}, deliveryaggregate.Options{}))(s)
 }
 
 // queue is that of one more worker, whose clock is wrong by some time.
@@ -174,7 +171,6 @@ func (s *queueFixture) claimed(q *adapters.DeliveryQueue, want int) {
 }
 
 func TestNothingIsClaimedWithoutTheOwnLock(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	mine, die := s.queue(0)
@@ -207,7 +203,6 @@ func (s *queueFixture) eventuallyHolds(q *adapters.DeliveryQueue, losses int) {
 // Succeeded deliveries are not sent again because the read model is behind: neither after a start, nor when a lease has
 // ended, nor when this worker has forgotten its leases.
 func TestClaimsWaitForTheReadModel(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	stop := s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)
@@ -235,7 +230,6 @@ func TestClaimsWaitForTheReadModel(t *testing.T) {
 }
 
 func TestWorkerReleasesForgottenLeases(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	stop := s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)
@@ -271,7 +265,6 @@ func TestWrongClockMovesNoLease(t *testing.T) {
 	t.Parallel()
 	for name, wrong := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			s := newQueueFixture(t)
 			s.project(deliveries.ReadModel)
 			right, _ := s.queue(0)

@@ -8,13 +8,13 @@ import (
 
 	deliveryaggregate "carillon/aggregates/delivery"
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
 
 // Deliveries that become due during a claim, beside due ones that the claim may not take, are not delayed: the next due
 // time includes them, although it has passed by then.
 func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	q, _ := s.queue(0)
@@ -52,7 +52,7 @@ func TestClaim_seesDeliveriesDueMeanwhile(t *testing.T) {
 // retried records that a delivery failed and is due again after a wait.
 func (s *queueFixture) retried(id uuid.UUID, wait time.Duration) time.Time {
 	s.Helper()
-	recorded, err := deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
+	recorded := must.Get(deliveryaggregate.Aggregate.Execute(s.Context(), s.store, id, deliveryaggregate.RecordAttempt{
 		Organization: s.organization,
 		Destination:  s.destination,
 		Number:       1,
@@ -60,9 +60,6 @@ func (s *queueFixture) retried(id uuid.UUID, wait time.Duration) time.Time {
 		Outcome:      deliveryaggregate.Outcome{ResponseStatus: 503, FailureReason: "http_status"},
 		At:           time.Now().UTC().Truncate(time.Microsecond),
 		Retry:        deliveryaggregate.Retry{Schedule: []time.Duration{wait}},
-	}, deliveryaggregate.Options{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	}, deliveryaggregate.Options{}))(s)
 	return recorded.State.NextAttemptAt
 }

@@ -24,6 +24,7 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
@@ -117,14 +118,9 @@ func (p *parts) forget(t testing.TB) {
 	var running []string
 	for _, m := range p.models {
 		running = append(running, m.Name)
-		if err := p.runner.Newest(ctx, m); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.runner.Newest(ctx, m))
 	}
-	head, err := p.store.Head(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	head := must.Get(p.store.Head(ctx))(t)
 	conn, err := p.pool.Acquire(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -158,11 +154,11 @@ type world struct {
 // open starts, with some collectors, the curation of feeds and the monitor.
 func open(t testing.TB, collectors map[string]collect.Collector) *world {
 	t.Helper()
-	p := startParts(t, organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel)
-	types, err := apitest.Types()
-	if err != nil {
-		t.Fatal(err)
+	if t, is := t.(*testing.T); is {
+		t.Parallel()
 	}
+	p := startParts(t, organizations.ReadModel, feeds.ReadModel, sources.ReadModel, items.ReadModel)
+	types := must.Get(apitest.Types())(t)
 	w := &world{parts: p, t: t, queries: &query.Queries{Pool: p.pool}}
 	w.commands = &command.Commands{
 		Store:   w.store,
@@ -294,23 +290,18 @@ func (w *world) collect(source uuid.UUID) {
 func (w *world) titles(feed uuid.UUID) map[string]uuid.UUID {
 	w.t.Helper()
 	now := time.Now()
-	page, err := w.queries.Items(w.t.Context(), w.by.Organization, feed, query.ItemsQuery{
+	page := must.Get(w.queries.Items(w.t.Context(), w.by.Organization, feed, query.ItemsQuery{
 		Since:   now.Add(-7 * 24 * time.Hour),
 		Until:   now.Add(30 * 24 * time.Hour),
 		OrderBy: query.OrderByOccurrence,
 		Limit:   100,
 		Now:     now,
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	}))(w.t)
 	var list []struct {
 		ID    uuid.UUID
 		Title string
 	}
-	if err := json.Unmarshal(page.Items, &list); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, json.Unmarshal(page.Items, &list))
 	titles := map[string]uuid.UUID{}
 	for _, i := range list {
 		titles[i.Title] = i.ID

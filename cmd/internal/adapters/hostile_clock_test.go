@@ -11,6 +11,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
@@ -46,17 +47,13 @@ func TestHostileClaimInTheFuture(t *testing.T) {
 		return quotas.Claim(t.Context(), org, organization.LimitDestinations, uuid.New(), n)
 	}
 	all := organization.Defaults()[organization.LimitDestinations]
-	if err := claim(all); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, claim(all))
 	var reached *organization.LimitError
 	if err := claim(1); !errors.As(err, &reached) {
 		t.Fatalf("one too many: %v", err)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
-		"'1 day'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pool.Exec(t.Context(), "UPDATE carillon.quota_claims SET claimed_at = now() + interval "+
+		"'1 day'"))(t)
 	if err := claim(1); err != nil {
 		t.Errorf("a claim of tomorrow counts: %v", err)
 	}

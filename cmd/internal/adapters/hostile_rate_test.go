@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 )
@@ -31,9 +32,7 @@ func TestHostileRateOverTwoNodes(t *testing.T) {
 	at := func() (seconds float64) { // when the window began
 		t.Helper()
 		const when = "SELECT extract(epoch FROM window_start)::float8 FROM carillon.rate_limits WHERE organization = $1"
-		if err := pool.QueryRow(t.Context(), when, org).Scan(&seconds); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, pool.QueryRow(t.Context(), when, org).Scan(&seconds))
 		return seconds
 	}
 	var passed atomic.Int64

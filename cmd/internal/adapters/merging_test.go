@@ -69,7 +69,6 @@ func (s *stage) shows(handle, title, venue string, standing happening.Standing) 
 // Two accounts show one concert under different keys. It is one event from the moment on when that is known, and two
 // after it was split.
 func TestMergeAndSplit(t *testing.T) {
-	t.Parallel()
 	s := newStage()
 	w := open(t, map[string]collect.Collector{"facebook": s})
 	hall := w.source(command.RegisterSource{Type: "facebook", Handle: "hall"})

@@ -19,6 +19,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adapters"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/auditors"
 	"carillon/projections/operators"
 	"carillon/projections/organizations"
@@ -38,6 +39,7 @@ type credentialed struct {
 
 func newCredentialed(t *testing.T) *credentialed {
 	t.Helper()
+	t.Parallel()
 	p := startParts(t, organizations.ReadModel, operators.ReadModel, auditors.ReadModel)
 	c := &credentialed{
 		t:     t,
@@ -97,18 +99,13 @@ func (c *credentialed) issue(keys ...string) {
 // forge writes to Postgres by hand.
 func (c *credentialed) forge(sql string) {
 	c.t.Helper()
-	if _, err := c.Queries.Pool.Exec(c.t.Context(), sql); err != nil {
-		c.t.Fatal(err)
-	}
+	must.Get(c.Queries.Pool.Exec(c.t.Context(), sql))(c.t)
 }
 
 // found lists the credentials that can be used, as kind and id.
 func (c *credentialed) found() (all []string) {
 	c.t.Helper()
-	keys, err := c.FindKeys(c.t.Context(), []string{"good", "ended", "made"}, c.now)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	keys := must.Get(c.FindKeys(c.t.Context(), []string{"good", "ended", "made"}, c.now))(c.t)
 	for _, k := range keys {
 		all = append(all, "key "+k.ID)
 	}
@@ -148,7 +145,6 @@ func TestForgedCredentials(t *testing.T) {
 		"all trails": {"UPDATE auditors.tokens SET organization = NULL", "auditors", good[1:]},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			c := newCredentialed(t)
 			if got := c.found(); !slices.Equal(got, good) {
 				t.Fatalf("before: %v", got)
@@ -206,7 +202,6 @@ func (s *watchedStore) Head(ctx context.Context) (eventstore.Position, error) {
 
 // A caller that goes away, and a stream that can't be read, switch no comparison off.
 func TestCredentialsNotCompared(t *testing.T) {
-	t.Parallel()
 	c := newCredentialed(t)
 	c.forge(`INSERT INTO operators.tokens (id, name, hash, created_at)
 		SELECT 'made', 'mallory', hash, created_at FROM operators.tokens`)
@@ -231,7 +226,6 @@ func TestCredentialsNotCompared(t *testing.T) {
 
 // Keys of an organization are compared by one reading of its stream, and the hourly comparison is a proof for an hour.
 func TestCredentialsReadOnce(t *testing.T) {
-	t.Parallel()
 	c := newCredentialed(t)
 	ids := []string{"good", "more0", "more1", "more2"}
 	c.issue(ids[1:]...)
@@ -268,7 +262,6 @@ func TestCredentialsBroughtBack(t *testing.T) {
 			"UPDATE organizations.organizations SET status = 'registered', suspended_at = NULL"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			c := newCredentialed(t)
 			go c.Watch(t.Context())
 			<-c.store.asked
@@ -291,7 +284,6 @@ func TestCredentialsBroughtBack(t *testing.T) {
 
 // A row that is behind the log is refused without an alarm, and while the store is away rows are taken as they are.
 func TestCredentialsBehindTheLog(t *testing.T) {
-	t.Parallel()
 	c := newCredentialed(t)
 	c.store.err, c.store.head = eventstore.ErrUnavailable, eventstore.ErrUnavailable
 	if got := c.found(); len(got) != 3 {

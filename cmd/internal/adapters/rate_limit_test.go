@@ -11,6 +11,7 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/projections/projecttest"
 )
@@ -28,19 +29,15 @@ func limiter(t *testing.T) *adapters.Limiter {
 // begun moves the present window to a time from now.
 func begun(t *testing.T, l *adapters.Limiter, in time.Duration) {
 	t.Helper()
-	if _, err := l.Pool.Exec(t.Context(),
-		"UPDATE carillon.rate_limits SET window_start = clock_timestamp() + $1::interval", in); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Pool.Exec(t.Context(),
+		"UPDATE carillon.rate_limits SET window_start = clock_timestamp() + $1::interval", in))(t)
 }
 
 func TestRateLimitAndItsEnd(t *testing.T) {
 	l := limiter(t)
 	org, other := uuid.New(), uuid.New()
 	for range 3 {
-		if err := l.Take(t.Context(), org); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Take(t.Context(), org))
 	}
 	begun(t, l, -15*time.Second)
 	var refusal *command.Refusal

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore/panics"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 	"carillon/projections/projecttest"
 )
@@ -48,9 +49,7 @@ func relayed(ctx context.Context, relay *adapters.Relay, organization uuid.UUID,
 func relayOn(t *testing.T, pool *pgxpool.Pool) *adapters.Relay {
 	t.Helper()
 	locks := pgtest.Locks(t, pool)
-	if err := locks.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, locks.Open(t.Context()))
 	relay := &adapters.Relay{Pool: pool, Locks: locks, Look: time.Hour}
 	go relay.Follow(t.Context())
 	return relay
@@ -160,9 +159,7 @@ func TestRelayBoundsStreams(t *testing.T) {
 			t.Errorf("one more at %s: %v", where, err)
 		}
 	}
-	if err := open(second, organization); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, open(second, organization))
 	outcomes := make(chan error)
 	for range 15 {
 		go func() { outcomes <- open(first, organization) }()

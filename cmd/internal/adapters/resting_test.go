@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"carillon/aggregates/destination"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
 
 // While a destination rests, no worker claims anything for it, and each hears of it; a change of it ends the rest.
 func TestRestHoldsForAllWorkers(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	run(t, func(ctx context.Context) error {
@@ -31,9 +31,7 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 		}
 	})
 	for listening := false; !listening; { // it may not have begun to
-		if err := mine.Rest(t.Context(), s.destination, time.Hour); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, mine.Rest(t.Context(), s.destination, time.Hour))
 		select {
 		case <-heard:
 			listening = true
@@ -41,9 +39,7 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 		}
 	}
 	waiting := s.schedule()
-	if err := s.runner.Newest(t.Context(), deliveries.ReadModel); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.runner.Newest(t.Context(), deliveries.ReadModel))
 	for range 5 {
 		if ids, ready := s.claim(mine); len(ids) > 0 || !ready {
 			t.Fatalf("claimed %v in a rest", ids)
@@ -57,14 +53,12 @@ func TestRestHoldsForAllWorkers(t *testing.T) {
 		t.Errorf("rests for %s, looks again at %s", left, ends)
 	}
 	url := "https://example.org/new"
-	if _, err := destination.Aggregate.Execute(t.Context(), s.store, s.destination,
+	must.Get(destination.Aggregate.Execute(t.Context(), s.store, s.destination,
 		destination.Revise{
 			Organization: s.organization,
 			Sets:         destination.FieldURL,
 			Settings:     destination.Settings{URL: url},
 			At:           time.Now(),
-		}, destination.Options{}); err != nil {
-		t.Fatal(err)
-	}
+		}, destination.Options{}))(t)
 	s.claims(theirs, waiting)
 }

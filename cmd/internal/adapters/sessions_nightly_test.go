@@ -6,23 +6,20 @@ import (
 	"testing"
 	"time"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 )
 
 // loseSessions ends the sessions that hold the workers' locks.
 func (s *queueFixture) loseSessions() {
 	s.Helper()
-	_, err := s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`)
-	if err != nil {
-		s.Fatal(err)
-	}
+	must.Get(s.pool.Exec(s.Context(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name LIKE 'carillon locks on %'`))(s)
 }
 
 // All workers lose their sessions at the same time, as when Postgres starts again: none counts as dead. The deliveries
 // of a worker that is dead are taken over within 10 s.
 func TestLostSessions_areNoDeath(t *testing.T) {
-	t.Parallel()
 	s := newQueueFixture(t)
 	s.project(deliveries.ReadModel)
 	mine, _ := s.queue(0)

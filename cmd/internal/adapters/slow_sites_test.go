@@ -19,6 +19,7 @@ import (
 	"carillon/command/collect"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/collect/sources/site"
+	"carillon/eventstore/storetest/must"
 )
 
 const slowSites, quickSites = 20, 200
@@ -26,7 +27,6 @@ const slowSites, quickSites = 20, 200
 // Twenty sites that do not answer, beside two hundred that answer at once: these are visited as if they were alone. The
 // duration is logged, not compared: the machine may be busy.
 func TestSlowSitesHoldBackNoVisits(t *testing.T) {
-	t.Parallel()
 	var holding atomic.Bool
 	var held atomic.Int32
 	letGo := make(chan struct{})
@@ -49,10 +49,7 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, server.Listener.Addr().String())
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	fetcher, err := fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fetcher := must.Get(fetch.New(fetch.Options{Transport: transport, Interval: -1, Timeout: patience}))(t)
 	w := open(t, map[string]collect.Collector{"site": site.New(fetcher, time.Now)})
 	feed := w.feed()
 	var slow, quick []uuid.UUID
@@ -66,20 +63,14 @@ func TestSlowSitesHoldBackNoVisits(t *testing.T) {
 		*list = append(*list, id)
 	}
 	completed := func(sources []uuid.UUID, since time.Time) (n int) {
-		if err := w.pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.source_walks WHERE source_id = ANY ($1) "+
-			"AND completed_at > $2", sources, since).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.pool.QueryRow(t.Context(), "SELECT count(*) FROM carillon.source_walks WHERE source_id = ANY ($1) "+
+			"AND completed_at > $2", sources, since).Scan(&n))
 		return n
 	}
 	visit := func(sources []uuid.UUID) (since time.Time) {
-		if err := w.pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.pool.Exec(t.Context(), "UPDATE carillon.source_walks SET next_at = clock_timestamp() "+
-			"WHERE source_id = ANY ($1)", sources); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&since))
+		must.Get(w.pool.Exec(t.Context(), "UPDATE carillon.source_walks SET next_at = clock_timestamp() "+
+			"WHERE source_id = ANY ($1)", sources))(t)
 		return since
 	}
 	all := func() (best time.Duration) {

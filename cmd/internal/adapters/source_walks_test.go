@@ -12,6 +12,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/command/collect"
 	"carillon/command/visiting"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -65,15 +66,12 @@ func TestSourceIsKnown(t *testing.T) {
 					w.Source(t, id, source.CollectionCompleted{Number: 1, IntervalSeconds: 3600, At: time.Now().UTC()})
 				case "remembered":
 					walk := w.Walk(w.take(t, 1)[0])
-					err := errors.Join(walk.Begin(t.Context(), nil), walk.Leave(t.Context(), visiting.Next{
+					must.OK(t, errors.Join(walk.Begin(t.Context(), nil), walk.Leave(t.Context(), visiting.Next{
 						Over:      true,
 						Completed: true,
 						Interval:  time.Hour,
 						In:        time.Hour,
-					}))
-					if err != nil {
-						t.Fatal(err)
-					}
+					})))
 				case "overdue":
 					const late = " SET completed_at = completed_at - interval '1.1 hours 2 minutes'"
 					w.exec(t, "UPDATE sources.sources"+late)
@@ -112,12 +110,8 @@ func TestSourcesThatWait(t *testing.T) {
 	visit := func(turn visiting.Turn, next visiting.Next) {
 		t.Helper()
 		walk := w.Walk(turn)
-		if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
-			t.Fatal(err)
-		}
-		if err := walk.Leave(t.Context(), next); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, walk.Begin(t.Context(), []collect.Link{{Address: "a"}}))
+		must.OK(t, walk.Leave(t.Context(), next))
 	}
 	for _, turn := range turns {
 		visit(turn, visiting.Next{Over: true, In: time.Hour})
@@ -141,22 +135,15 @@ func TestTurnsOfClockAheadAreBroughtBack(t *testing.T) {
 	w := openWalks(t)
 	id := w.source(t, "https://example.org/")
 	walk := w.Walk(w.take(t, 1)[0])
-	if err := walk.Begin(t.Context(), []collect.Link{{Address: "a"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := walk.Leave(t.Context(), visiting.Next{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, walk.Begin(t.Context(), []collect.Link{{Address: "a"}}))
+	must.OK(t, walk.Leave(t.Context(), visiting.Next{}))
 	const ahead = `UPDATE carillon.source_walks
 		SET attempted_at = attempted_at + interval '1 day', next_at = next_at + interval '1 day' WHERE source_id = $1`
 	w.exec(t, ahead, id)
 	w.take(t, 0)
 	restarted := &walks{Walks: adapters.NewWalks(w.pool)} // looks at all at once
 	for {                                                 // as long after the look as the visit took
-		turns, err := restarted.Take(t.Context(), 10, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		turns := must.Get(restarted.Take(t.Context(), 10, nil))(t)
 		if len(turns) == 1 {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/command/visiting"
 	"carillon/command/visiting/visitingtest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/projections/projecttest"
 	"carillon/projections/sources"
@@ -66,9 +67,7 @@ func (w *walks) Lose(t *testing.T) {
 
 func (w *walks) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	if _, err := w.pool.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.pool.Exec(t.Context(), sql, args...))(t)
 }
 
 func TestWalksKeepTheContract(t *testing.T) {

@@ -12,13 +12,12 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
 func TestTokenIsRequired(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for name, header := range map[string]string{
 		"missing": "", "wrong": "Bearer " + strings.Repeat("x", len(token)), "another scheme": "Basic " + token,
@@ -49,7 +48,6 @@ func TestTokenIsRequired(t *testing.T) {
 }
 
 func TestHealthNeedsNoToken(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	get := func(path string) response {
 		return s.send(httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
@@ -72,7 +70,6 @@ func TestHealthNeedsNoToken(t *testing.T) {
 }
 
 func TestOrganizationsAndKeys(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var org, other adminapi.Created
 	s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`).into(t, 201, &org)
@@ -91,7 +88,7 @@ func TestOrganizationsAndKeys(t *testing.T) {
 	s.do(t, "POST", keys, `{"expiresAt":"2100-01-01T00:00:00Z"}`).into(t, 201, &second)
 	s.do(t, "POST", path(other.ID.String()), `{}`).into(t, 201, &adminapi.IssuedKey{})
 	valid := func() []query.Key {
-		return apitest.Must(s.Queries.FindKeys(t.Context(), []string{first.ID}, time.Now()))(t)
+		return must.Get(s.Queries.FindKeys(t.Context(), []string{first.ID}, time.Now()))(t)
 	}
 	if parsed, ok := credential.Parse(credential.APIKey, first.Key); !ok || parsed.ID != first.ID {
 		t.Fatalf("issued %q", first.Key)
@@ -142,7 +139,6 @@ func TestOrganizationsAndKeys(t *testing.T) {
 }
 
 func TestSources(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var first, again, handle adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events","timezone":"Europe/Rome"}`).
@@ -171,7 +167,6 @@ func TestSources(t *testing.T) {
 }
 
 func TestFeedsAreRegisteredAndShared(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	owner, _ := s.Organization(t, "Owner")
 	reader, _ := s.Organization(t, "Reader")
@@ -182,7 +177,7 @@ func TestFeedsAreRegisteredAndShared(t *testing.T) {
 	if created.ID != id {
 		t.Errorf("registered %s, want %s", created.ID, id)
 	}
-	readable := func() bool { return apitest.Must(s.Queries.Readable(t.Context(), reader, "news", id))(t) }
+	readable := func() bool { return must.Get(s.Queries.Readable(t.Context(), reader, "news", id))(t) }
 	share := fmt.Sprintf("/admin/feeds/news/%s/shares/%s", id, reader)
 	for _, step := range []struct {
 		method string
@@ -206,7 +201,6 @@ func TestFeedsAreRegisteredAndShared(t *testing.T) {
 }
 
 func TestProjections(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	list := into[adminapi.List[adminapi.Projection]](t, 200, s.do(t, "GET", "/admin/projections", ""))
 	if len(list.Items) != 1 || list.Items[0].Position != "7/7" {
@@ -218,7 +212,6 @@ func TestProjections(t *testing.T) {
 }
 
 func TestVerifyProjection(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	const path = "/admin/projections/feeds/verify"
 	s.do(t, "POST", "/admin/projections/unknown/verify", "").refused(t, 404, "NOT_FOUND", "GET /admin/projections")

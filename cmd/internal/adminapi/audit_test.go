@@ -20,23 +20,23 @@ import (
 	"carillon/aggregates/disclosure"
 	"carillon/aggregates/subscription"
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
 // life makes a destination, rotates its secret, disables and deletes it. It returns its id and the ids of the secrets.
 func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.UUID) {
 	t.Helper()
-	created := apitest.Must(s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
+	created := must.Get(s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
 		DestinationSettings: command.DestinationSettings{
 			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:9/hook"},
 			Headers:  map[string]string{"X-Token": "hunter2"},
 		},
 	}))(t)
-	apitest.Must(s.Commands.RotateSecret(t.Context(), by, command.RotateSecret{Destination: created.ID}))(t)
+	must.Get(s.Commands.RotateSecret(t.Context(), by, command.RotateSecret{Destination: created.ID}))(t)
 	off := false
-	apitest.Must(s.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{
+	must.Get(s.Commands.ReviseDestination(t.Context(), by, command.ReviseDestination{
 		ID:      created.ID,
 		Enabled: &off,
 	}))(t)
@@ -44,12 +44,11 @@ func (s *server) life(t *testing.T, by command.Caller) (id, first, second uuid.U
 	if err != nil || len(loaded.State.Secrets) != 2 {
 		t.Fatalf("%+v, %v", loaded.State, err)
 	}
-	apitest.Must(s.Commands.DeleteDestination(t.Context(), by, command.DeleteDestination{ID: created.ID}))(t)
+	must.Get(s.Commands.DeleteDestination(t.Context(), by, command.DeleteDestination{ID: created.ID}))(t)
 	return created.ID, loaded.State.Secrets[0].ID, loaded.State.Secrets[1].ID
 }
 
 func TestAuditOfADeletedDestination(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34", RequestID: uuid.New()}
@@ -120,15 +119,14 @@ func TestAuditOfADeletedDestination(t *testing.T) {
 
 // Without waiting, the answer has the subscriptions of the time.
 func TestAuditSubscriptions(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
-	created := apitest.Must(s.Commands.CreateDestination(t.Context(), by,
+	created := must.Get(s.Commands.CreateDestination(t.Context(), by,
 		command.CreateDestination{DestinationSettings: command.DestinationSettings{
 			Settings: destination.Settings{Name: "CRM", URL: "https://127.0.0.1:9/hook"},
 		}}))(t)
-	made := apitest.Must(s.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
+	made := must.Get(s.Commands.CreateSubscription(t.Context(), by, command.CreateSubscription{
 		Destination: created.ID,
 		Settings:    subscription.Settings{EventTypes: []string{"concert.*"}, ScopeKind: subscription.ScopeAll},
 	}))(t)
@@ -153,7 +151,7 @@ func TestAuditSubscriptions(t *testing.T) {
 		}
 	}
 	shows("", want)
-	apitest.Must(s.Commands.DeleteSubscription(t.Context(), by, command.DeleteSubscription{
+	must.Get(s.Commands.DeleteSubscription(t.Context(), by, command.DeleteSubscription{
 		Destination: created.ID,
 		ID:          made.ID,
 	}))(t)
@@ -168,12 +166,11 @@ func (s *server) export(t *testing.T, path, accept string) response {
 }
 
 func TestAuditExport(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	by := command.Caller{Organization: org, Actor: "key:ab12CD34"}
 	id, _, _ := s.life(t, by)
-	apitest.OK(t, s.Commands.Disclose(t.Context(), by, command.Disclose{
+	must.OK(t, s.Commands.Disclose(t.Context(), by, command.Disclose{
 		Destination: id,
 		What:        []disclosure.Part{disclosure.Secrets},
 	}))
@@ -224,7 +221,6 @@ func (b *broken) Write(p []byte) (int, error) {
 }
 
 func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
@@ -241,7 +237,6 @@ func TestAnExportThatBreaksOffIsNoWholeOne(t *testing.T) {
 }
 
 func TestAudit_withoutEventStore(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})

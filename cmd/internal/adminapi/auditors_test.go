@@ -17,7 +17,6 @@ import (
 )
 
 func TestAuditors(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, key := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
@@ -81,7 +80,6 @@ func TestAuditors(t *testing.T) {
 
 // An auditor's token ends by itself.
 func TestAuditorsExpire(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	expires := time.Now().Add(time.Hour)
 	issued := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/auditors",
@@ -96,7 +94,6 @@ func TestAuditorsExpire(t *testing.T) {
 
 // An auditor of one organization can't distinguish others' destinations from unknown ones.
 func TestHostileAuditorOfOneOrganization(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	mine, _ := s.Organization(t, "Town hall")
 	theirs, _ := s.Organization(t, "Library")

@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/publications"
 )
 
@@ -30,7 +30,6 @@ const factcheck = `{"id":"c-1","status":"completed","previousStatus":"running","
 	`"url":"https://example.org/c-1","changedAt":"2026-11-21T12:00:00Z"}`
 
 func TestPublishAwaitsNoReadModel(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	s.api.Await = func(context.Context, eventstore.Position, ...string) bool {
@@ -48,7 +47,6 @@ func TestPublishAwaitsNoReadModel(t *testing.T) {
 
 // TestPublishKeepsPace: the read model of events is at most some hundred events behind what is answered.
 func TestPublishKeepsPace(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	var waited atomic.Int64
@@ -77,7 +75,6 @@ func TestPublishKeepsPace(t *testing.T) {
 }
 
 func TestPublishOneEvent(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	id := uuid.NewString()
@@ -120,7 +117,6 @@ func TestPublishOneEvent(t *testing.T) {
 
 // An id that is published again is the same event, or refused: else what is acknowledged is lost.
 func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	neighbour, _ := s.Organization(t, "Library")
@@ -163,7 +159,6 @@ func TestPublishAgainIsComparedWithTheFirst(t *testing.T) {
 
 // Data nested deeper than receivers' parsers go is refused, with its place.
 func TestPublishBoundsDepth(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	nested := func(levels int) string {
@@ -179,7 +174,6 @@ func TestPublishBoundsDepth(t *testing.T) {
 }
 
 func TestPublishMany(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	var lines strings.Builder
@@ -204,7 +198,6 @@ func TestPublishMany(t *testing.T) {
 }
 
 func TestPublishManyStopsAtABadLine(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	good := func() string { return event(org, uuid.NewString(), "claim-1") }
@@ -231,7 +224,6 @@ func TestPublishManyStopsAtABadLine(t *testing.T) {
 // An event for an organization that does not exist would reach no receiver: it is refused, with its line. A newly
 // registered one, at another process too, gets its events at once; a deleted one, no more.
 func TestPublishForUnknownOrganization(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	nobody := uuid.New()
@@ -247,7 +239,7 @@ func TestPublishForUnknownOrganization(t *testing.T) {
 	}
 
 	other := &command.Commands{Store: s.Store, Now: time.Now, Catalog: s.Commands.Catalog} // of another process
-	made := apitest.Must(other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
+	made := must.Get(other.RegisterOrganization(t.Context(), command.Caller{Actor: "operator"},
 		command.RegisterOrganization{Name: "Library"}))(t)
 	s.do(t, "POST", "/admin/events", event(made.ID, uuid.NewString(), "claim-1")).into(t, 200, nil)
 	s.do(t, "DELETE", "/admin/organizations/"+made.ID.String(), "").into(t, 200, nil)
@@ -256,7 +248,6 @@ func TestPublishForUnknownOrganization(t *testing.T) {
 }
 
 func TestPublishWithoutAnEventStore(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	s.StopStore()

@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/wire"
 	"carillon/command/treeheads"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/analytics"
 )
 
@@ -84,14 +85,17 @@ var parts = suite.Fixture(apitest.Start)
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
+// serve makes an API of the test's own, which runs in parallel.
 func serve(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
 	return serveOn(t, parts(t))
 }
 
 // serveAlone is serve for a test that takes a part away, or looks at the whole of a list.
 func serveAlone(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
 	return serveOn(t, apitest.Start(t))
 }
 
@@ -101,7 +105,7 @@ func serveOn(t *testing.T, on *apitest.Fixture) *server {
 	s.uses.Pool = s.Pool
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "carillon_test", Help: "A metric."}))
-	public := apitest.Must(httpapi.New(httpapi.Dependencies{
+	public := must.Get(httpapi.New(httpapi.Dependencies{
 		Commands: s.Commands,
 		Queries:  s.Queries,
 		Keys:     s.Queries,

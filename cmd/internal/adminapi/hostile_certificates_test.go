@@ -14,20 +14,19 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/mtls/mtlstest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
 func bodyOf(t *testing.T, certificate, key string) string {
 	t.Helper()
-	body := apitest.Must(json.Marshal(map[string]string{"certificate": certificate, "privateKey": key}))(t)
+	body := must.Get(json.Marshal(map[string]string{"certificate": certificate, "privateKey": key}))(t)
 	return string(body)
 }
 
 // TestClientCertificates are set, shown, replaced and removed under the names of operators.
 func TestClientCertificates(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var org, other adminapi.Created
 	var ann adminapi.IssuedToken
@@ -82,7 +81,6 @@ func TestClientCertificates(t *testing.T) {
 // TestHostileClientCertificates: an unusable certificate is refused by the name of its field, and no answer, error or
 // line of the log has anything of a private key, whatever is wrong with the request.
 func TestHostileClientCertificates(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
 	path := "/admin/organizations/" + org.ID.String() + "/client-certificate"

@@ -11,15 +11,14 @@ import (
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 	"carillon/query"
 )
 
 // TestLimitsSuspensionAndDeletion of an organization, through the routes.
 func TestLimitsSuspensionAndDeletion(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
 	path := "/admin/organizations/" + org.ID.String()
@@ -83,12 +82,11 @@ func TestLimitsSuspensionAndDeletion(t *testing.T) {
 
 // An operator sees what an organization sees of its destinations, deliveries and events, and nothing of another one.
 func TestOnBehalf_oneOrganization(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	town, _ := s.Organization(t, "Town hall")
 	other, _ := s.Organization(t, "Reader")
 	by := command.Caller{Organization: town, Actor: "key:1"}
-	made := apitest.Must(s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
+	made := must.Get(s.Commands.CreateDestination(t.Context(), by, command.CreateDestination{
 		DestinationSettings: command.DestinationSettings{
 			Settings: destination.Settings{ExternalID: "crm", Name: "CRM", URL: "https://127.0.0.1:1/"},
 			Headers:  map[string]string{"X-Token": "hunter2"},

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+
+	"carillon/eventstore/storetest/must"
 )
 
 // Of all bodies together a bounded number of events is on the way into the store, and fewer if they are large. Each
@@ -62,10 +64,7 @@ func TestEventsOfBodiesWaitForTheirTurn(t *testing.T) {
 func TestAnEventWhoseBodyIsGoneWaitsNoLonger(t *testing.T) {
 	t.Parallel()
 	in := newIntake()
-	left, err := in.enter(t.Context(), intakeBytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	left := must.Get(in.enter(t.Context(), intakeBytes))(t)
 	defer left()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -23,6 +23,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/openapi/contract"
+	"carillon/eventstore/storetest/must"
 	readmodels "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/query"
@@ -30,7 +31,6 @@ import (
 
 // The document describes every route, and no route that there isn't.
 func TestDocumentAndRouterAgree(t *testing.T) {
-	t.Parallel()
 	documented.CheckRoutes(t, serve(t).api.Routes())
 }
 
@@ -45,7 +45,6 @@ func TestDocumentListsWhatIsDeclared(t *testing.T) {
 }
 
 func TestNoRouteFailsAtHostileValues(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	organization, _ := s.Organization(t, "Town hall")
 	known := map[string]string{"organization": organization.String(), "id": organization.String(), "kind": "keys"}
@@ -58,7 +57,6 @@ func TestNoRouteFailsAtHostileValues(t *testing.T) {
 }
 
 func TestDocumentNeedsNoToken(t *testing.T) {
-	t.Parallel()
 	got := serve(t).send(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/admin/openapi.json", nil))
 	if got.status != http.StatusOK || !strings.Contains(got.body, `"openapi":"3.1.0"`) {
 		t.Errorf("answered %d %.200s", got.status, got.body)
@@ -83,7 +81,7 @@ func TestExamplesAreRight(t *testing.T) {
 // The document of the API has the limits that are declared, and the docs have each with its default.
 func TestLimitsAreDocumented(t *testing.T) {
 	t.Parallel()
-	docs := apitest.Must(os.ReadFile("../../../docs/operate/organizations.md"))(t)
+	docs := must.Get(os.ReadFile("../../../docs/operate/organizations.md"))(t)
 	var declared []string
 	for _, d := range organization.Definitions() {
 		declared = append(declared, string(d.Limit))
@@ -119,7 +117,6 @@ func TestCrowded_leavesRoomForHealth(t *testing.T) {
 
 // Profiles are for the admin token, and don't show the command line.
 func TestProfilesAreForTheAdminToken(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var auditor struct {
 		ID    string `json:"id"`
@@ -147,7 +144,6 @@ func TestProfilesAreForTheAdminToken(t *testing.T) {
 }
 
 func TestConsoleLink(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	link := into[adminapi.ConsoleLink](t, 201, s.do(t, "POST", "/admin/organizations/"+org.String()+"/console-link",
@@ -179,7 +175,6 @@ func TestConsoleLink(t *testing.T) {
 }
 
 func TestAnalystLogins(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	name := "ana_" + strings.ToLower(rand.Text())
 	login := into[adminapi.NewAnalystLogin](t, 201, s.do(t, "POST", "/admin/analytics/logins", `{"name":"`+name+`"}`))

@@ -14,9 +14,9 @@ import (
 	"carillon/aggregates/operator"
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -27,14 +27,13 @@ func (s *server) actors(t *testing.T, stream string) (actors []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		meta := apitest.Must(eventstore.ParseMetadata(recorded.Metadata))(t)
+		meta := must.Get(eventstore.ParseMetadata(recorded.Metadata))(t)
 		actors = append(actors, meta.Actor)
 	}
 	return actors
 }
 
 func TestOperators(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var ann, bob adminapi.IssuedToken
 	s.do(t, "POST", "/admin/operators", `{"name":"ann"}`).into(t, 201, &ann)
@@ -82,7 +81,7 @@ func TestOperators(t *testing.T) {
 	}
 	s.as(t, ann.Token, "GET", "/admin/sources", "").into(t, 200, nil)
 
-	apitest.OK(t, s.uses.Flush(t.Context()))
+	must.OK(t, s.uses.Flush(t.Context()))
 	var list adminapi.List[query.Credential]
 	answer := s.do(t, "GET", "/admin/operators", "")
 	answer.into(t, 200, &list)
@@ -105,7 +104,6 @@ func TestOperators(t *testing.T) {
 
 // Actions that leave no other event leave one of their own.
 func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	ann := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/operators", `{"name":"ann"}`))
@@ -130,8 +128,8 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 		if message.Event == nil || message.Event.Type != "operator.acted.v1" {
 			continue
 		}
-		event := apitest.Must(operator.Events.Decode(message.Event))(t)
-		meta := apitest.Must(eventstore.ParseMetadata(message.Event.Metadata))(t)
+		event := must.Get(operator.Events.Decode(message.Event))(t)
+		meta := must.Get(eventstore.ParseMetadata(message.Event.Metadata))(t)
 		switch e := event.(type) {
 		case operator.Acted:
 			acted = append(acted, meta.Actor+" "+e.Action+" "+e.Subject)
@@ -150,7 +148,6 @@ func TestActionsWithoutEventsAreOnRecord(t *testing.T) {
 }
 
 func TestTokensAreNotIssuedByMistake(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for _, of := range []string{"operators", "auditors"} {
 		for body, message := range map[string]string{
@@ -242,7 +239,6 @@ const onBehalf = "/admin/organizations/{organization}/events/"
 
 // Each token against each route.
 func TestHostileTokenOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, key := s.Organization(t, "Town hall")
 	tokens := map[string]string{"configured": token, "API key": key, "none": ""}
@@ -298,7 +294,6 @@ func TestHostileTokenOnEveryRoute(t *testing.T) {
 // An address that makes up tokens is refused after a while, except for the configured token and recently
 // valid ones.
 func TestHostileTokensAreLimited(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.stopped = time.Now()
 	ann := into[adminapi.IssuedToken](t, 201, s.do(t, "POST", "/admin/operators", `{"name":"erin"}`))

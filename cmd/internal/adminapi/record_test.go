@@ -21,6 +21,7 @@ import (
 	"carillon/command"
 	"carillon/eventstore"
 	"carillon/eventstore/seal"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
 )
@@ -36,7 +37,6 @@ func (s *server) changes(t *testing.T, path string) (list []string, page adminap
 }
 
 func TestRecordOfDeletedOrganization(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	created := into[adminapi.Created](t, 201, s.do(t, "POST", "/admin/organizations", `{"name":"Town hall"}`))
 	org := created.ID.String()
@@ -98,7 +98,6 @@ func TestRecordOfDeletedOrganization(t *testing.T) {
 }
 
 func TestRecordRefusals(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	org, _ := s.Organization(t, "Town hall")
 	library, _ := s.Organization(t, "Library")
@@ -115,7 +114,7 @@ func TestRecordRefusals(t *testing.T) {
 	s.do(t, "GET", "/admin/audit/organizations/x", "").refused(t, 400, "INVALID_PARAMS", "must be a UUID")
 
 	// An auditor of one organization sees that one alone.
-	issued := apitest.Must(s.Commands.IssueAuditorToken(t.Context(), command.Caller{Actor: "operator"},
+	issued := must.Get(s.Commands.IssueAuditorToken(t.Context(), command.Caller{Actor: "operator"},
 		command.IssueAuditorToken{Name: "Ann", Organization: org}))(t)
 	s.Await(t, issued.Position, auditors.ReadModel.Name, audit.ReadModel.Name)
 	for path, entries := range map[string]int{
@@ -135,7 +134,6 @@ func TestRecordRefusals(t *testing.T) {
 }
 
 func TestSealAndExport(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	id, _, _ := s.life(t, command.Caller{Organization: org, Actor: "key:ab12CD34"})
@@ -161,13 +159,12 @@ func TestSealAndExport(t *testing.T) {
 	}
 	s.do(t, "GET", path+"?since=1000000", "").refused(t, 400, "INVALID_QUERY", "size of an earlier tree head")
 	s.do(t, "GET", "/admin/seal/exports/"+uuid.NewString(), "").refused(t, 404, "NOT_FOUND", "no sealed event")
-	apitest.OK(t, s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(id)))
+	must.OK(t, s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(id)))
 	s.do(t, "GET", path, "").refused(t, 404, "NOT_FOUND", "sealed events of destination-"+id.String()+" are gone")
 }
 
 // An auditor of one organization can't distinguish exports of others' things from those of missing ones.
 func TestHostileExportOfOthers(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	mine, _ := s.Organization(t, "Town hall")
 	theirs, _ := s.Organization(t, "Library")
@@ -185,7 +182,7 @@ func TestHostileExportOfOthers(t *testing.T) {
 	if got, missing := get(hidden), get(uuid.New()); got.status != 404 || got.body != missing.body {
 		t.Errorf("of others: %d %s\nof a missing one: %d %s", got.status, got.body, missing.status, missing.body)
 	}
-	apitest.OK(t, s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(hidden)))
+	must.OK(t, s.Store.Tombstone(t.Context(), destination.Aggregate.Stream(hidden)))
 	if got, missing := get(hidden), get(uuid.New()); got.status != 404 || got.body != missing.body {
 		t.Errorf("of others, deleted: %d %s\nof a missing one: %d %s", got.status, got.body, missing.status, missing.body)
 	}
@@ -193,10 +190,9 @@ func TestHostileExportOfOthers(t *testing.T) {
 
 // The newest event of the log need not be of the record: nothing waits for it.
 func TestRecordAwaitsOnlyItsEvents(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
-	apitest.Must(s.Store.Append(t.Context(), "elsewhere-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+	must.Get(s.Store.Append(t.Context(), "elsewhere-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
 		ID:       uuid.New(),
 		Type:     "elsewhere.happened.v1",
 		Data:     []byte("{}"),
@@ -227,7 +223,6 @@ func (h hanging) Subscribe(
 
 // A request whose store hangs holds up no other: both ask it.
 func TestRecordBesideHangingRequest(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	org, _ := s.Organization(t, "Town hall")
 	store := hanging{s.Commands.Store, make(chan struct{}), make(chan struct{})}

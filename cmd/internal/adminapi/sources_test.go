@@ -11,13 +11,12 @@ import (
 
 	"carillon/aggregates/happening"
 	"carillon/cmd/internal/adminapi"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/items"
 	"carillon/query"
 )
 
 func TestSourcesArePausedAndResumed(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var made, answer adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
@@ -72,7 +71,6 @@ func TestSourcesArePausedAndResumed(t *testing.T) {
 }
 
 func TestSettingsOfSources(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var made, answer adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://example.org/events"}`).into(t, 201, &made)
@@ -100,7 +98,6 @@ func TestSettingsOfSources(t *testing.T) {
 }
 
 func TestSourcesAreNarrowedDown(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	var made adminapi.Created
 	for _, body := range []string{
@@ -133,7 +130,6 @@ func TestSourcesAreNarrowedDown(t *testing.T) {
 }
 
 func TestHappening_originsOfFields(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var page, list adminapi.Created
 	s.do(t, "POST", "/admin/sources", `{"type":"site","url":"https://hall.example/1"}`).into(t, 201, &page)
@@ -145,7 +141,7 @@ func TestHappening_originsOfFields(t *testing.T) {
 		status happening.Status) {
 		t.Helper()
 		instance := happening.DeriveInstanceID("k", "1")
-		out := apitest.Must(happening.Aggregate.Execute(t.Context(), s.Store, id, happening.Observe{
+		out := must.Get(happening.Aggregate.Execute(t.Context(), s.Store, id, happening.Observe{
 			SourceID: source,
 			Key:      "k",
 			At:       now,
@@ -214,7 +210,7 @@ func TestHappening_originsOfFields(t *testing.T) {
 	}
 	for n, source := range []uuid.UUID{page.ID, list.ID} {
 		at := now.Add(time.Duration(n+1) * time.Hour)
-		out := apitest.Must(happening.Aggregate.Execute(t.Context(), s.Store, id,
+		out := must.Get(happening.Aggregate.Execute(t.Context(), s.Store, id,
 			happening.MarkStale{SourceID: source, At: at},
 			happening.Options{}))(t)
 		s.Patient(t.Context(), out.Position, items.ReadModel.Name)

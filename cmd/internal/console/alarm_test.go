@@ -14,16 +14,15 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
 	"carillon/aggregates/organization"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 )
 
 // TestAlarm: problems of a destination stand on top of its page: failures in a row with their reason and the rest
 // until it is disabled, and the events that a disabled one missed.
 func TestAlarm(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	reader := w.signIn(t, w.scoped(t, "read"))
@@ -82,7 +81,7 @@ func TestAlarm(t *testing.T) {
 	}
 	b.get(t, path).expect(t, 200, "Events may have been missed since", "a backfill or another count runs")
 	release()
-	apitest.Must(w.Pool.Exec(t.Context(), `INSERT INTO publications.publications
+	must.Get(w.Pool.Exec(t.Context(), `INSERT INTO publications.publications
 		SELECT copy.* FROM publications.publications p, generate_series(1, $2) n, jsonb_populate_record(
 			NULL::publications.publications, to_jsonb(p) || jsonb_build_object('id', md5(n || random()::text)::uuid)) copy
 		WHERE p.id = $1`, last, command.MaxBackfillEvents-1))(t)
@@ -95,7 +94,6 @@ func TestAlarm(t *testing.T) {
 
 // TestAlarm_autoDisabled: the page of a destination that was disabled automatically has the reason once.
 func TestAlarm_autoDisabled(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 410, ""))
 	w.autoDisabled(t, id, "Disabled automatically after 100 consecutive failed attempts")
@@ -106,7 +104,7 @@ func TestAlarm_autoDisabled(t *testing.T) {
 // autoDisabled disables a destination as the platform does.
 func (w *world) autoDisabled(t *testing.T, id uuid.UUID, reason string) {
 	t.Helper()
-	disabled := apitest.Must(destination.Aggregate.Execute(t.Context(), w.Store, id, destination.AutoDisable{
+	disabled := must.Get(destination.Aggregate.Execute(t.Context(), w.Store, id, destination.AutoDisable{
 		Reason: reason,
 		At:     time.Now(),
 	}, destination.Options{}))(t)
@@ -115,7 +113,6 @@ func (w *world) autoDisabled(t *testing.T, id uuid.UUID, reason string) {
 
 // TestAttempts_latestFirst: the latest attempt comes first, equal answers are shown once, and reasons in words.
 func TestAttempts_latestFirst(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
 	event := mustID(t, s.names["event"])
@@ -137,10 +134,9 @@ func TestAttempts_latestFirst(t *testing.T) {
 
 // TestRecover_overTheCap: what is too much for one recovery is sent in parts by the CLI, which the page names.
 func TestRecover_overTheCap(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
-	apitest.Must(w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
+	must.Get(w.Pool.Exec(t.Context(), `INSERT INTO deliveries.deliveries (id, organization, destination, created_at,
 			completed_at, revision, attempts, automatic, event_id, event_time, status, unsuccessful, type, source,
 			subscriptions)
 		SELECT gen_random_uuid(), $1, $2, now() - i * interval '1 second', now(), 0, 1, 1, gen_random_uuid(), now(),
@@ -156,7 +152,6 @@ func TestRecover_overTheCap(t *testing.T) {
 // TestActivity: one page has the changes of destinations, subscriptions and feeds of the own organization, deleted ones
 // too, by kind, actor and time.
 func TestActivity(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	const none = "There is none like that."
@@ -185,7 +180,6 @@ func TestActivity(t *testing.T) {
 // TestSignedCurl: the command carries signatures that receivers take; it is recorded, and only for those who may see
 // secrets.
 func TestSignedCurl(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
 	works := mustID(t, s.names["works"])
@@ -199,10 +193,10 @@ func TestSignedCurl(t *testing.T) {
 		header.Set(name, value)
 	}
 	body := regexp.MustCompile(`(?s)--data-binary '(.*)'`).FindStringSubmatch(command)[1]
-	found := apitest.Must(s.Queries.Destination(t.Context(), s.org, works.String(), s.now()))(t)
+	found := must.Get(s.Queries.Destination(t.Context(), s.org, works.String(), s.now()))(t)
 	revealed := b.post(t, "/console/destinations/"+works.String()+"/secrets/"+found.Secrets[0].ID.String()+"/reveal")
 	secret := regexp.MustCompile(`whsec_[A-Za-z0-9+/=]{40,}`).FindString(html.UnescapeString(revealed.body))
-	verifier := apitest.Must(standardwebhooks.NewWebhook(secret))(t)
+	verifier := must.Get(standardwebhooks.NewWebhook(secret))(t)
 	if err := verifier.Verify([]byte(body), header); err != nil {
 		t.Errorf("%v: %s", err, command)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -63,7 +64,7 @@ func askForPage(b *testing.B, usage pgtest.Usage, address, cookie string) {
 	process, postgres := usage.Process(), usage.Postgres()
 	for b.Loop() {
 		began := time.Now()
-		r := apitest.Must(http.NewRequestWithContext(b.Context(), http.MethodGet, address, http.NoBody))(b)
+		r := must.Get(http.NewRequestWithContext(b.Context(), http.MethodGet, address, http.NoBody))(b)
 		for _, name := range []string{"carillon_console", "carillon_operators"} { // only one of them is set
 			r.AddCookie(&http.Cookie{Name: name, Value: cookie}) //nolint:gosec // the browser's side of it
 		}
@@ -229,7 +230,7 @@ func (s *scene) remember(b *testing.B) {
 			b.Fatalf("statement %d: %v", i, err)
 		}
 	}
-	apitest.Must(s.Pool.Exec(b.Context(), "VACUUM ANALYZE"))(b)
+	must.Get(s.Pool.Exec(b.Context(), "VACUUM ANALYZE"))(b)
 	var total int
 	if err := s.Pool.QueryRow(b.Context(), "SELECT count(*) FROM deliveries.deliveries").Scan(&total); err != nil ||
 		total < 1_000_000 {
@@ -242,11 +243,11 @@ func (s *scene) remember(b *testing.B) {
 func (s *scene) sentToAll(b *testing.B) uuid.UUID {
 	b.Helper()
 	event := uuid.MustParse(s.names["event"])
-	rows := apitest.Must(s.Pool.Query(b.Context(),
+	rows := must.Get(s.Pool.Query(b.Context(),
 		"SELECT id FROM destinations.destinations WHERE organization = $1 ORDER BY "+"id LIMIT 100", s.org))(b)
-	made := apitest.Must(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(b)
+	made := must.Get(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(b)
 	for _, id := range made {
-		apitest.Must(s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries
+		must.Get(s.Pool.Exec(b.Context(), `INSERT INTO deliveries.deliveries
 			SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) || jsonb_build_object('id', $1::uuid,
 			'destination', $2::uuid, 'event_id', $3::uuid))).*
 			FROM (SELECT * FROM deliveries.deliveries WHERE id = $4) d ON CONFLICT DO NOTHING`, dispatch.DeliveryID(event, id),

@@ -15,20 +15,19 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/disclosure"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
 
 // TestOutdatedFormsInBrowser: a form that was open during another change is shown again, with the typed and the
 // current values, all of it accessible.
 func TestOutdatedFormsInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
 	other := s.signIn(t, s.key)
 	b := newTab(t, s.serve(t), other.cookie)
-	works := apitest.Must(s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now()))(t)
+	works := must.Get(s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now()))(t)
 	for _, form := range []struct {
 		name, path string
 		theirs     []string
@@ -76,7 +75,6 @@ func TestOutdatedFormsInBrowser(t *testing.T) {
 
 // TestRefusedFormsInBrowser: a refused form has all errors at its fields at once, and links to them.
 func TestRefusedFormsInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
 	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
@@ -126,7 +124,6 @@ func TestRefusedFormsInBrowser(t *testing.T) {
 // TestAnswers_reloadSendsNothingInBrowser: going back to the answer of a form, or reloading it, neither sends the
 // form again nor asks to: it shows the page with the form, without the answer.
 func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	var requests atomic.Int64
 	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -135,7 +132,7 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 	}))
 	t.Cleanup(hook.Close)
 	id := w.destination(t, "Ticket shop", hook.URL)
-	found := apitest.Must(w.Queries.Destination(t.Context(), w.org, id.String(), w.now()))(t)
+	found := must.Get(w.Queries.Destination(t.Context(), w.org, id.String(), w.now()))(t)
 	disclosures := func() (n int64) { // from the store: the answer does not wait for its read model
 		for m, err := range w.Store.Subscribe(t.Context(), eventstore.Start,
 			eventstore.Categories(disclosure.Aggregate.Category)) {
@@ -184,7 +181,7 @@ func TestAnswers_reloadSendsNothingInBrowser(t *testing.T) {
 			if n := c.done(); n != after {
 				t.Errorf("%s %s: it was done again", c.page, how)
 			}
-			apitest.OK(t, chromedp.Do(b, chromedp.Reload()))
+			must.OK(t, chromedp.Do(b, chromedp.Reload()))
 		}
 	}
 }
@@ -205,7 +202,6 @@ func (b *tab) fill(t *testing.T, field, text string) {
 // TestAttachSourceInBrowser attaches a source on the feed's page with the keyboard, and sees the progress of the
 // backfill.
 func TestAttachSourceInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
 	b := newTab(t, s.serve(t), s.signIn(t, s.key).cookie)
@@ -230,7 +226,7 @@ func TestAttachSourceInBrowser(t *testing.T) {
 	b.shows(t, "attached", "example.org/theatre", "waits for its next visit, 0 items so far", "Reload")
 
 	// A walk is in progress.
-	apitest.Must(s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking,
+	must.Get(s.Pool.Exec(t.Context(), `INSERT INTO carillon.source_walks (source_id, host, next_at, number, walking,
 		began_at, interval_seconds, failures, asked, linked)
 		VALUES ($1, 'example.org', now(), 1, true, now(), 3600, 0, 3, 12)`, uuid.MustParse(spare)))(t)
 	b.pressButton(t, "Reload")

@@ -19,6 +19,7 @@ import (
 	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -35,7 +36,6 @@ func (b *tab) pointAt(t *testing.T, x, y float64) {
 // TestLiveDeliveriesInBrowser: the list shows new deliveries without a reload. While the pointer is on it, it does not
 // change, and a button says that there is news.
 func TestLiveDeliveriesInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	shop := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -103,7 +103,6 @@ func (w *world) front(t *testing.T) *front {
 // TestLostConnectionInBrowser: a page shows that the connection is lost, goes on when it is back, and shows that its
 // session has ended.
 func TestLostConnectionInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -134,7 +133,6 @@ func TestLostConnectionInBrowser(t *testing.T) {
 
 // TestFormAfterSessionEndInBrowser: typed values survive the end of the session, and are sent after the next sign-in.
 func TestFormAfterSessionEndInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	first := w.signIn(t, w.key)
@@ -171,13 +169,12 @@ func (b *tab) leave(t *testing.T, button string) {
 // TestFrameInBrowser: a page of another site shows the console in a frame: its login link signs in without a click and
 // opens a page, whose height the parent learns.
 func TestFrameInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	var framed http.Handler
 	address := serveAt(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { framed.ServeHTTP(rw, r) }))
 	link, _, err := console.NewLink(t.Context(), w.sessions, adminapi.ConsoleVisitor{Organization: w.org}, w.now())
-	apitest.OK(t, err)
+	must.OK(t, err)
 	parent := strings.Replace(serveAt(t, http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(rw, `<!DOCTYPE html><iframe src="%s&next=/console/destinations" width="900"></iframe>
@@ -187,7 +184,7 @@ func TestFrameInBrowser(t *testing.T) {
 	deps, api := w.dependencies(t)
 	deps.Origins = []string{parent}
 	shown := make(chan bool, 100)
-	pages := apitest.Must(console.New(deps))(t).Beside(api)
+	pages := must.Get(console.New(deps))(t).Beside(api)
 	framed = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		pages.ServeHTTP(rw, r)
 		if _, err := r.Cookie("carillon_console"); err == nil && r.URL.Path == "/console/destinations" {
@@ -206,7 +203,6 @@ func TestFrameInBrowser(t *testing.T) {
 
 // TestWorkOfOtherProcessInBrowser shows the progress of another process's work.
 func TestWorkOfOtherProcessInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -224,24 +220,23 @@ func TestWorkOfOtherProcessInBrowser(t *testing.T) {
 		Total:        300,
 		Beat:         beat,
 	}
-	apitest.OK(t, works.Begin(t.Context(), work))
+	must.OK(t, works.Begin(t.Context(), work))
 	b := newTab(t, w.serve(t), w.signIn(t, w.key).cookie)
 	b.open(t, "/console/destinations/"+id.String()+"/work/"+work.ID.String())
 	b.shows(t, "at first", "0 of 300")
 	work.Done = 200
-	apitest.OK(t, works.Advance(t.Context(), work, beat.Add(time.Second)))
+	must.OK(t, works.Advance(t.Context(), work, beat.Add(time.Second)))
 	b.until(t, "it goes on",
 		`document.querySelector("[data-progress]").innerText.includes("200 of 300") &&
 			document.querySelector("progress").value === 200`)
 	work.Done, work.State, work.Beat = 300, "done", beat.Add(time.Second)
-	apitest.OK(t, works.Advance(t.Context(), work, beat.Add(2*time.Second)))
+	must.OK(t, works.Advance(t.Context(), work, beat.Add(2*time.Second)))
 	b.until(t, "it comes to its end", `document.querySelector("main").innerText.includes("All of them are on their way")`)
 	b.quiet(t, "while it is looked at")
 }
 
 // TestLiveDeliveryInBrowser: a delivery's page shows each attempt as it is made, without a reload.
 func TestLiveDeliveryInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))

@@ -52,7 +52,6 @@ const programme = `<title>Programme</title><script type="application/ld+json">[
 
 // TestOperatorsPagesInBrowser looks at the pages of operators and auditors.
 func TestOperatorsPagesInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	s := openAlone(t).scene(t) // it looks at lists of all organizations
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -99,7 +99,6 @@ const missing = "There is nothing here."
 
 // TestPagesInBrowser looks at every page.
 func TestPagesInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	s := newScene(t)
 	s.lives(t)

@@ -24,6 +24,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/suite"
+	"carillon/eventstore/storetest/must"
 )
 
 // The tests of pages in a real browser: one Chromium for the package, one tab a test. They are skipped without one;
@@ -112,7 +113,7 @@ func newTab(t *testing.T, base, cookie string) *tab {
 	bounded, cancel := context.WithTimeout(own, 2*apitest.Patience)
 	t.Cleanup(cancel)
 	b := &tab{Context: bounded, base: base}
-	apitest.OK(t, chromedp.Listen(b, b.hear))
+	must.OK(t, chromedp.Listen(b, b.hear))
 	call(t, b, network.Enable, network.EnableParams{})
 	call(t, b, log.Enable, cdp.Empty{})
 	call(t, b, runtime.Enable, cdp.Empty{})
@@ -399,7 +400,7 @@ func (b *tab) pictures(t *testing.T, name string) {
 			image := call(t, b, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{CaptureBeyondViewport: new(
 				true)}).Data
 			file := fmt.Sprintf("%s/%s-%d%s.png", directory, name, width, map[bool]string{true: "-dark"}[dark])
-			apitest.OK(t, os.WriteFile(file, image, 0o600))
+			must.OK(t, os.WriteFile(file, image, 0o600))
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 )
@@ -23,7 +24,6 @@ const rightKey = 39
 // TestTimesInBrowser: all times of a page are of the visitor's zone, with UTC in their title, also after a refresh, in
 // sentences and in fields, whose values are sent as UTC.
 func TestTimesInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -60,7 +60,6 @@ func TestTimesInBrowser(t *testing.T) {
 // TestSliderInBrowser: keys move the slider without a request, and a field shows its moment; Enter loads it, at an
 // absolute address. A moment can be typed.
 func TestSliderInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	id := w.destination(t, "Ticket shop", receiver(t, 204, ""))
@@ -92,7 +91,6 @@ func TestSliderInBrowser(t *testing.T) {
 // TestLongNamesInBrowser: names of maximum length, without a place to break or written from right to left, push
 // nothing off a page of any width.
 func TestLongNamesInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := &scene{world: open(t), names: map[string]string{}}
 	w.fillFeed(t)
@@ -102,9 +100,9 @@ func TestLongNamesInBrowser(t *testing.T) {
 	site := uuid.MustParse(w.names["site"])
 	for what, name := range map[string]string{"one word": strings.Repeat("W", 255),
 		"from the right": strings.Repeat("\u0645\u0631\u062d\u0628\u0627 ", 40), "quotes": strings.Repeat(`"<`, 127)} {
-		out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org), renamed(id, name)))(t)
+		out := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org), renamed(id, name)))(t)
 		revised := command.ReviseFeed{ID: uuid.MustParse(w.names["feed"]), Name: &name}
-		apitest.Must(w.Commands.ReviseFeed(t.Context(), w.by(w.org), revised))(t)
+		must.Get(w.Commands.ReviseFeed(t.Context(), w.by(w.org), revised))(t)
 		w.observe(t, site, name, len(what))
 		apitest.Eventually(t, "the feed shows it", func() bool {
 			page := reader.get(t, w.at(t, "/console/feeds/{feed}")).body
@@ -170,7 +168,6 @@ func (b *tab) execute(t *testing.T, tag, operation string) string {
 
 // TestPlaygroundInBrowser looks at the API's documentation: collapsed, and with operations and their answers.
 func TestPlaygroundInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := newScene(t)
 	b := newTab(t, w.serve(t), "")
@@ -217,7 +214,6 @@ func (b *tab) tick(t *testing.T, value string) {
 
 // TestSetUpInBrowser: a destination is set up in the console alone: with its events, its secret to copy, and a test.
 func TestSetUpInBrowser(t *testing.T) {
-	t.Parallel()
 	needsBrowser(t)
 	w := open(t)
 	feed := w.namedFeed(t, "Concerts")

@@ -17,11 +17,11 @@ import (
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
 func TestSignIn(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := &browser{world: w}
 	b.get(t, "/console/destinations?page=2").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Fdestinations%3Fpage%3D2")
@@ -66,12 +66,11 @@ func TestSignIn(t *testing.T) {
 // TestFrames: only pages of the origins that a setting names may frame the console; the session is one of their site
 // then. No setting allows a frame around the operators' console.
 func TestFrames(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	deps, api := w.dependencies(t)
 	deps.Origins = []string{"https://portal.example.org"}
-	framed := apitest.Must(console.New(deps))(t).Beside(api)
-	inside := apitest.Must(console.NewForOperators(deps, console.Operators{}))(t)
+	framed := must.Get(console.New(deps))(t).Beside(api)
+	inside := must.Get(console.NewForOperators(deps, console.Operators{}))(t)
 	for want, at := range map[string]http.Handler{
 		"; frame-ancestors https://portal.example.org": framed, "; frame-ancestors 'none'": w.handler,
 	} {
@@ -91,7 +90,6 @@ func TestFrames(t *testing.T) {
 }
 
 func TestSessionsEnd(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	out := w.signIn(t, w.key)
 	stolen := &browser{world: w, cookie: out.cookie}
@@ -103,7 +101,7 @@ func TestSessionsEnd(t *testing.T) {
 	if err != nil || len(keys) != 1 {
 		t.Fatal(keys, err)
 	}
-	changed := apitest.Must(w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
+	changed := must.Get(w.Commands.RevokeKey(t.Context(), apitest.Operator, command.RevokeKey{
 		Organization: w.org,
 		KeyID:        keys[0].ID,
 	}))(t)
@@ -141,7 +139,6 @@ func (w *world) enter(t *testing.T, token string) *browser {
 }
 
 func TestLoginLinks(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	token := w.link(t)
 	ann := w.enter(t, token)
@@ -171,7 +168,6 @@ func TestLoginLinks(t *testing.T) {
 }
 
 func TestFailedSignInsAreLimited(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	w.stopped = time.Now() // every six seconds, another failure is allowed
 	b := &browser{world: w}
@@ -197,7 +193,6 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 
 // TestForgedRequestsChangeNothing: changes are accepted from pages of the console only.
 func TestForgedRequestsChangeNothing(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
 	b := w.signIn(t, w.key)

@@ -7,13 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestCommonFilter_fewTallies: if most deliveries match a filter, a page reads the tallies of the recently active
 // destinations only, not of all.
 func TestCommonFilter_fewTallies(t *testing.T) {
-	t.Parallel()
 	w := openAlone(t)
 	const size, asked = 3000, 20
 	w.crowd(t, size, 2)
@@ -26,7 +25,7 @@ func TestCommonFilter_fewTallies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for read, sampled := int64(0), int64(0); ; {
-		apitest.OK(t, w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables
+		must.OK(t, w.Pool.QueryRow(ctx, `SELECT coalesce((SELECT sum(seq_tup_read) FROM pg_stat_user_tables
 			WHERE schemaname = 'deliveries' AND relname = 'tallies'), 0) +
 				coalesce((SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE schemaname = 'deliveries'
 				AND relname = 'tallies'), 0),

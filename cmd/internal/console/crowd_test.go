@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/aggregates/dispatch"
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/pgtest"
 )
 
@@ -75,16 +75,16 @@ func (w *world) crowd(tb testing.TB, size, days int) {
 // crowdGets delivers an event to the destinations of a crowd that can have got it.
 func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
 	tb.Helper()
-	rows := apitest.Must(w.Pool.Query(tb.Context(), `SELECT DISTINCT d.id FROM destinations.destinations d
+	rows := must.Get(w.Pool.Query(tb.Context(), `SELECT DISTINCT d.id FROM destinations.destinations d
 		JOIN subscriptions.subscriptions s ON s.destination = d.id
 		WHERE d.organization = $1 AND d.status = 'enabled' AND s.event_types = '{*}'
 		AND d.created_at < now() - interval '1 day'`, w.org))(tb)
-	to := apitest.Must(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(tb)
+	to := must.Get(pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]))(tb)
 	ids := make([]uuid.UUID, len(to))
 	for i, id := range to {
 		ids[i] = dispatch.DeliveryID(event, id)
 	}
-	apitest.Must(w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries
+	must.Get(w.Pool.Exec(tb.Context(), `INSERT INTO deliveries.deliveries
 		SELECT (jsonb_populate_record(NULL::deliveries.deliveries, to_jsonb(d) ||
 		jsonb_build_object('id', made.id, 'destination', made.destination, 'event_id', $1::uuid))).*
 		FROM (SELECT * FROM deliveries.deliveries LIMIT 1) d, unnest($2::uuid[], $3::uuid[]) made (id, destination)`, event,
@@ -96,7 +96,7 @@ func (w *world) crowdGets(tb testing.TB, event uuid.UUID) (got int) {
 func (w *world) publishedYesterday(tb testing.TB) uuid.UUID {
 	tb.Helper()
 	id := uuid.New()
-	apitest.Must(w.Pool.Exec(tb.Context(), `INSERT INTO publications.publications SELECT $1, $2, 'news.item.added',
+	must.Get(w.Pool.Exec(tb.Context(), `INSERT INTO publications.publications SELECT $1, $2, 'news.item.added',
 		'/feeds/x', 'item/7', t, NULL, NULL, t, '{"id":"7","title":"Concert"}'
 		FROM (SELECT now() - interval '1 day') AS at (t)`, id, w.org))(tb)
 	return id
@@ -106,7 +106,6 @@ func (w *world) publishedYesterday(tb testing.TB) uuid.UUID {
 var rows = regexp.MustCompile(`(?s)<bdi>Crowd (\d+)</bdi>(.*?)</tr>`)
 
 func TestCrowd(t *testing.T) {
-	t.Parallel()
 	w := openAlone(t)
 	const size = 330
 	w.crowd(t, size, 1)
@@ -167,7 +166,7 @@ func BenchmarkPagesOfACrowd(b *testing.B) {
 	w.crowd(b, 10_000, 30)
 	event := w.publishedYesterday(b)
 	w.crowdGets(b, event)
-	apitest.Must(w.Pool.Exec(b.Context(), "VACUUM ANALYZE"))(b)
+	must.Get(w.Pool.Exec(b.Context(), "VACUUM ANALYZE"))(b)
 	usage := pgtest.UsageOf(b.Context(), b, w.Pool)
 	server := httptest.NewServer(w.handler)
 	b.Cleanup(server.Close)

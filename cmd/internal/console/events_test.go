@@ -11,6 +11,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
@@ -33,7 +34,7 @@ func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 	if event.Time.IsZero() {
 		event.Time = time.Now()
 	}
-	made := apitest.Must(w.Commands.Publish(t.Context(), apitest.Operator, event))(t)
+	made := must.Get(w.Commands.Publish(t.Context(), apitest.Operator, event))(t)
 	w.Await(t, made.Position, publications.ReadModel.Name, dispatching.Name)
 	w.Newest(t, deliveries.ReadModel)
 	return made.ID
@@ -42,7 +43,7 @@ func (w *world) announce(t *testing.T, event command.Publish) uuid.UUID {
 // subscribe subscribes a destination to a pattern of types.
 func (w *world) subscribe(t testing.TB, to uuid.UUID, pattern string) uuid.UUID {
 	t.Helper()
-	made := apitest.Must(w.Commands.CreateSubscription(t.Context(), w.by(w.org), command.CreateSubscription{
+	made := must.Get(w.Commands.CreateSubscription(t.Context(), w.by(w.org), command.CreateSubscription{
 		Destination: to, Settings: subscription.Settings{EventTypes: []string{pattern}, ScopeKind: "all"},
 	}))(t)
 	w.Await(t, made.Position, subscriptions.ReadModel.Name, audit.ReadModel.Name, dispatching.Name)
@@ -51,7 +52,6 @@ func (w *world) subscribe(t testing.TB, to uuid.UUID, pattern string) uuid.UUID 
 
 // TestRecipients: an event's page shows who got it, who did not, and why.
 func TestRecipients(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	made := func(name string) uuid.UUID { return w.destination(t, name, receiver(t, 204, "")) }
 	got, disabled, other := made("Got it"), made("Was disabled"), made("Wants others")
@@ -63,11 +63,11 @@ func TestRecipients(t *testing.T) {
 	w.subscribe(t, gone, "*")
 	silent := w.subscribe(t, off, "*")
 	no := false
-	switched := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
+	switched := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
 		ID:      disabled,
 		Enabled: &no,
 	}))(t)
-	quiet := apitest.Must(w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{
+	quiet := must.Get(w.Commands.ReviseSubscription(t.Context(), w.by(w.org), command.ReviseSubscription{
 		Destination: off,
 		ID:          silent,
 		Active:      &no,
@@ -77,7 +77,7 @@ func TestRecipients(t *testing.T) {
 	event := w.announce(t, command.Publish{Organization: w.org, Subject: "item/7"})
 	w.subscribe(t, changed, "news.*")
 	w.subscribe(t, made("Came later"), "*")
-	deleted := apitest.Must(w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone}))(t)
+	deleted := must.Get(w.Commands.DeleteDestination(t.Context(), w.by(w.org), command.DeleteDestination{ID: gone}))(t)
 	w.Await(t, deleted.Position, destinations.ReadModel.Name, audit.ReadModel.Name, deliveries.ReadModel.Name,
 		subscriptions.ReadModel.Name)
 
@@ -110,10 +110,9 @@ func TestRecipients(t *testing.T) {
 // TestEvents_visible: an organization sees events of its own feeds, of feeds shared with it, and its own without a
 // feed.
 func TestEvents_visible(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	library, libraryKey := w.Organization(t, "Library")
-	feed := apitest.Must(w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
+	feed := must.Get(w.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
 		FeedType:     "news",
 		Organization: library,
 		Name:         "Library news",
@@ -158,7 +157,7 @@ func TestEvents_visible(t *testing.T) {
 	}
 	w.signIn(t, libraryKey).get(t, "/console/events?q="+theirs.String()).expect(t, 200, "Library news", theirs.String())
 
-	shared := apitest.Must(w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
+	shared := must.Get(w.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
 		FeedType:     "news",
 		FeedID:       feed.ID,
 		Organization: w.org,
@@ -176,7 +175,6 @@ func TestEvents_visible(t *testing.T) {
 
 // TestLists_continueAfterPage: the next page continues after the last row, whatever is added meanwhile.
 func TestLists_continueAfterPage(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	hooks := []uuid.UUID{w.destination(t, "One", receiver(t, 204, "")), w.destination(t, "Two", receiver(t, 204, ""))}
 	for _, hook := range hooks {
@@ -193,7 +191,7 @@ func TestLists_continueAfterPage(t *testing.T) {
 			Organization: w.org,
 			Time:         base.Add(time.Duration(i) * time.Second),
 		}
-		apitest.Must(w.Commands.Publish(t.Context(), apitest.Operator, event))(t)
+		must.Get(w.Commands.Publish(t.Context(), apitest.Operator, event))(t)
 	}
 	w.announce(t, command.Publish{Organization: w.org, Time: base.Add(size * time.Second)})
 	b := w.signIn(t, w.key)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -31,7 +31,6 @@ func (p page) seenBy(t *testing.T) string {
 // TestForm_otherOrganization: a form that was opened before signing in for another organization changes nothing
 // there, unless it is sent again as confirmation.
 func TestForm_otherOrganization(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	opened := b.get(t, "/console/destinations/new").seenBy(t)
@@ -63,11 +62,10 @@ func TestForm_otherOrganization(t *testing.T) {
 // TestForm_outdated: a form that was open during another change does not overwrite it: the page shows the change and
 // its actor, and keeps the typed values.
 func TestForm_outdated(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
 	path := "/console/destinations/" + s.names["works"]
-	found := apitest.Must(s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now()))(t)
+	found := must.Get(s.Queries.Destination(t.Context(), s.org, s.names["works"], time.Now()))(t)
 	opened := b.get(t, path+"/edit").seenBy(t)
 	b.post(t, path+"/edit", "seen", opened, "name", "Renamed", "url", found.URL, "headers", "X-Tenant: theirs", "debounce",
 		"0", "externalId", "shop").
@@ -109,7 +107,7 @@ func TestPages_plain(t *testing.T) {
 	t.Parallel()
 	inline := regexp.MustCompile(
 		`(?i)<script(?:>|[^>]*[^>]>[^<])|<style|\sstyle=|\son[a-z]+=|javascript:|(?:src|href|action)="https?:`)
-	apitest.OK(t, fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
+	must.OK(t, fs.WalkDir(os.DirFS("."), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -133,7 +131,7 @@ func TestPages_plain(t *testing.T) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	text := apitest.Must(os.ReadFile(name))(t)
+	text := must.Get(os.ReadFile(name))(t)
 	return string(text)
 }
 
@@ -165,7 +163,6 @@ func (p page) wrong(t *testing.T) map[string]string {
 
 // TestForm_allErrors: a refused form has all errors at its fields, in words of the form, and the values typed.
 func TestForm_allErrors(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.admin = s.operatorsConsole(t, adminToken)
 	b, operator := s.signIn(t, s.key), s.operator(t)
@@ -236,7 +233,6 @@ func TestForm_allErrors(t *testing.T) {
 
 // TestForm_nameTaken: an external id that another destination has is refused at its field.
 func TestForm_nameTaken(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	typed := url.Values{"name": {"Hook"}, "url": {receiver(t, 204, "")}, "debounce": {"0"}, "externalId": {"hook"}}

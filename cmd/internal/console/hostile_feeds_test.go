@@ -24,7 +24,6 @@ import (
 // TestHostileFeedsAreShownAsText: names of feeds, and everything that sources say about an event, are text; an
 // address that would run a script is not a link.
 func TestHostileFeedsAreShownAsText(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
 	feed := "/console/feeds/" + s.names["feed"]
@@ -112,7 +111,6 @@ func (s *scene) attached(t *testing.T) uuid.UUID {
 
 // TestHostileSourcesAreShownAsText: the trial of a hostile page, and the names of sources, are text.
 func TestHostileSourcesAreShownAsText(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	texts := hostile()
 	site := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, r *http.Request) {

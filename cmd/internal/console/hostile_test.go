@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
 	"carillon/query"
@@ -78,7 +79,6 @@ func (p page) harmless(t *testing.T, what string) {
 
 // TestHostileTextsAreShownAsText: a payload, a name, a header and the answer of a receiver are text.
 func TestHostileTextsAreShownAsText(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	by := w.by(w.org)
@@ -103,7 +103,7 @@ func TestHostileTextsAreShownAsText(t *testing.T) {
 		b.get(t, "/console/sign-in?"+url.Values{"next": {text[:min(len(text), 500)]}, "done": {text}}.Encode()).harmless(t,
 			what+", next")
 		text = text[:min(len(text), 60_000)]
-		data := apitest.Must(json.Marshal(map[string]string{"id": "n", "title": text}))(t)
+		data := must.Get(json.Marshal(map[string]string{"id": "n", "title": text}))(t)
 		_, err = w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 			Type:         "news.item.added",
 			Source:       "/feeds/x",

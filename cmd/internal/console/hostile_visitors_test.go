@@ -22,6 +22,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
@@ -47,13 +48,12 @@ func (a *asked) End(ctx context.Context, hash []byte) error {
 // TestHostileSessions_lookupLimit: some of many invented sessions are looked up, and no more, while others at the
 // same address are served.
 func TestHostileSessions_lookupLimit(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	w.stopped = time.Now()
 	deps, _ := w.dependencies(t)
 	sessions := &asked{Sessions: deps.Sessions}
 	deps.Sessions = sessions
-	c := apitest.Must(console.New(deps))(t)
+	c := must.Get(console.New(deps))(t)
 	w.handler = c
 	owner := w.signIn(t, w.key)
 	owner.get(t, "/console/").expect(t, 200)
@@ -95,16 +95,15 @@ func TestHostileSessions_lookupLimit(t *testing.T) {
 
 // TestHostileSessions_oldestEnds: an organization has at most a thousand sessions; another one ends the oldest.
 func TestHostileSessions_oldestEnds(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	_, other := w.Organization(t, "Somebody else")
 	first, second, theirs := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other)
 	expires := time.Now().Add(console.SessionLength + time.Minute)
-	apitest.Must(w.Pool.Exec(t.Context(), `INSERT INTO carillon.console_sessions (hash, role, organization, key, name,
+	must.Get(w.Pool.Exec(t.Context(), `INSERT INTO carillon.console_sessions (hash, role, organization, key, name,
 		expires_at)
 		SELECT decode(md5($1::text || n), 'hex') || decode(md5(n || $1::text), 'hex'), 'organization', $1::text::uuid, 'one',
 		'', $2 FROM generate_series(1, 998) n`, w.org.String(), expires))(t)
-	apitest.OK(t, w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%s", w.org)[:32], console.Session{
+	must.OK(t, w.sessions.Begin(t.Context(), fmt.Appendf(nil, "%s", w.org)[:32], console.Session{
 		Role:         console.ForOrganization,
 		Organization: w.org,
 		Key:          "one",
@@ -118,13 +117,12 @@ func TestHostileSessions_oldestEnds(t *testing.T) {
 // TestHostileVisitors_requestLimit: people at the console and the keys of their organization share its limit of
 // requests; other organizations and operators are not affected.
 func TestHostileVisitors_requestLimit(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	w.stopped = time.Now()
 	deps, _ := w.dependencies(t)
 	rate := adapters.NewRequestRate(w.Pool, nil)
 	rate.Now = w.now
-	api := apitest.Must(httpapi.New(httpapi.Dependencies{
+	api := must.Get(httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands,
 		Queries:  w.Queries,
 		Keys:     w.Queries,
@@ -137,16 +135,16 @@ func TestHostileVisitors_requestLimit(t *testing.T) {
 		Rate:     rate,
 	}))(t)
 	deps.Admit = api.Admit
-	c := apitest.Must(console.New(deps))(t)
+	c := must.Get(console.New(deps))(t)
 	w.handler = c
 	_, other := w.Organization(t, "Somebody else")
 	one, two, theirs, operator := w.signIn(t, w.key), w.signIn(t, w.key), w.signIn(t, other), w.operator(t)
-	changed := apitest.Must(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed := must.Get(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: w.org, Limits: organization.Limits{organization.LimitRequestsPerSecond: 1},
 	}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	w.later.Store(int64(2 * time.Second)) // releases what was counted under the previous limit
-	apitest.Must(w.Pool.Exec(t.Context(), "UPDATE carillon.rate_limits SET window_start = '-infinity'"))(t)
+	must.Get(w.Pool.Exec(t.Context(), "UPDATE carillon.rate_limits SET window_start = '-infinity'"))(t)
 	passed := 0
 	const tries = 10
 	for i := range tries {
@@ -172,7 +170,7 @@ func random(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
 	if set := os.Getenv("CARILLON_TEST_SEED"); set != "" {
-		seed = apitest.Must(strconv.ParseUint(set, 10, 64))(t)
+		seed = must.Get(strconv.ParseUint(set, 10, 64))(t)
 	}
 	t.Logf("CARILLON_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not a secret

@@ -15,14 +15,13 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/console"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/catalog"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 // TestDestinationLifecycle: actions at the console work as at the API, and the next page shows them.
 func TestDestinationLifecycle(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	address := receiver(t, 204, "")
@@ -105,7 +104,6 @@ func TestDestinationLifecycle(t *testing.T) {
 
 // TestTheme: a theme sets a name, a logo and colors, also before the sign-in.
 func TestTheme(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	deps, api := w.dependencies(t)
 	deps.Theme = console.Theme{
@@ -115,7 +113,7 @@ func TestTheme(t *testing.T) {
 		Light:    "#0b57a4",
 		Dark:     "#8bbdf5",
 	}
-	c := apitest.Must(console.New(deps))(t)
+	c := must.Get(console.New(deps))(t)
 	b := &browser{world: w, at: c.Beside(api)}
 	signIn := b.get(t, "/console/sign-in").expect(t, 200, "Bells & <b>more</b>", "/console/theme.css", "Carillon v1.2.3")
 	if strings.Contains(signIn.body, "<b>more") {
@@ -136,7 +134,6 @@ func TestTheme(t *testing.T) {
 // TestSearch: one field finds what an id, a subject, an external id or a part of a name means, and leads straight to
 // the page of the only result. Other organizations find nothing.
 func TestSearch(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	b := s.signIn(t, s.key)
 	_, otherKey := s.Organization(t, "Library")
@@ -189,7 +186,6 @@ func TestSearch(t *testing.T) {
 // Each declared setting is set by the form of a new destination, prefilled, cleared by an edit and named by an outdated
 // one, and shown on the page as it is, as it was at an instant, and as a change.
 func TestFormHasEachSetting(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	for _, d := range destination.Fields {

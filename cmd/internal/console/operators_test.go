@@ -15,6 +15,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/auditors"
 	"carillon/projections/destinations"
@@ -30,7 +31,7 @@ func (w *world) operator(tb testing.TB) *browser {
 // auditor signs an auditor in, and returns the id of the token.
 func (w *world) auditor(tb testing.TB) (b *browser, id string) {
 	tb.Helper()
-	issued := apitest.Must(w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
+	issued := must.Get(w.Commands.IssueAuditorToken(tb.Context(), apitest.Operator,
 		command.IssueAuditorToken{Name: "Revision office"}))(tb)
 	w.Await(tb, issued.Position, auditors.ReadModel.Name)
 	return w.signInAt(tb, w.admin, issued.Value.Reveal()), issued.Value.ID
@@ -44,7 +45,6 @@ func (w *world) signInAt(tb testing.TB, at http.Handler, token string) *browser 
 }
 
 func TestConsoleAddresses(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	for name, at := range map[string]http.Handler{"api": w.handler, "admin": w.admin} {
 		b := &browser{world: w, at: at}
@@ -120,7 +120,6 @@ func (w *world) seesAllOrganizations(t *testing.T) {
 
 // TestSessionsOpenTheirOwnConsole: a session opens the console where it was started, and no other.
 func TestSessionsOpenTheirOwnConsole(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	operator := w.operator(t)
 	auditor, _ := w.auditor(t)
@@ -147,11 +146,10 @@ func TestSessionsOpenTheirOwnConsole(t *testing.T) {
 
 // TestSessionsOfTokensEnd: sessions end with their token.
 func TestSessionsOfTokensEnd(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	auditor, id := w.auditor(t)
 	auditor.get(t, "/console/organizations").expect(t, 403, "auditor's token")
-	revoked := apitest.Must(w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator,
+	revoked := must.Get(w.Commands.RevokeAuditorToken(t.Context(), apitest.Operator,
 		command.RevokeAuditorToken{TokenID: id}))(t)
 	w.Await(t, revoked.Position, auditors.ReadModel.Name)
 	auditor.get(t, "/console/organizations").leadsTo(t, "/console/sign-in?next=%2Fconsole%2Forganizations")
@@ -168,7 +166,7 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 	w.later.Store(0)
 	guest, linked, unopened := w.signIn(t, w.key), w.enter(t, w.link(t)), w.link(t)
-	changed := apitest.Must(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
 	}))(t)
@@ -179,7 +177,7 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 	w.operator(t).get(t, "/console/organizations?q="+w.org.String()).expect(t, 200, "suspended")
 
 	// After a resumption the key works again, but only new login links do.
-	changed = apitest.Must(w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
+	changed = must.Get(w.Commands.ResumeOrganization(t.Context(), apitest.Operator,
 		command.ResumeOrganization{Organization: w.org}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	guest.get(t, "/console/").expect(t, 200)
@@ -190,7 +188,6 @@ func TestSessionsOfTokensEnd(t *testing.T) {
 
 // TestLoginLink_onceOnAllNodes: a link that is opened at two nodes at the same moment works once.
 func TestLoginLink_onceOnAllNodes(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	second := *w
 	second.handler = w.organizationsConsole(t)
@@ -219,13 +216,12 @@ func TestLoginLink_onceOnAllNodes(t *testing.T) {
 // The operators' own address fails: the overview names it, without a link into an organization that is not there, and
 // the record names its owner.
 func TestOperatorsAddressIsNamed(t *testing.T) {
-	t.Parallel()
 	w := openAlone(t) // the overview has the worst addresses, and the record begins with the newest
-	secret := apitest.Must(webhook.ParseSecret("whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ=="))(t)
-	apitest.OK(t, w.Commands.SetOperatorWebhook(t.Context(), apitest.Operator,
+	secret := must.Get(webhook.ParseSecret("whsec_b25lIHNlY3JldCBvZiB0aGUgb3BlcmF0b3JzLCBsb25nIQ=="))(t)
+	must.OK(t, w.Commands.SetOperatorWebhook(t.Context(), apitest.Operator,
 		command.SetOperatorWebhook{URL: receiver(t, 204, ""), Secret: secret}))
 	w.Newest(t, destinations.ReadModel, audit.ReadModel)
-	id := apitest.Must(w.Queries.DestinationID(t.Context(), destination.Operators, destination.NoticesExternalID))(t)
+	id := must.Get(w.Queries.DestinationID(t.Context(), destination.Operators, destination.NoticesExternalID))(t)
 	w.autoDisabled(t, id, "100 failures")
 	operator := w.operator(t)
 	shown := operator.get(t, "/console/").expect(t, 200, "<bdi>Operators</bdi>", "<td>the operators</td>")

@@ -18,20 +18,20 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/audit"
 	"carillon/projections/organizations"
 )
 
 func mustID(t *testing.T, text string) uuid.UUID {
 	t.Helper()
-	id := apitest.Must(uuid.Parse(text))(t)
+	id := must.Get(uuid.Parse(text))(t)
 	return id
 }
 
 // TestForeignPagesAreMissing: feeds, items, events and deliveries of another organization look missing, to read and
 // to change.
 func TestForeignPagesAreMissing(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	own := s.signIn(t, s.key)
 	_, otherKey := s.Organization(t, "Library")
@@ -91,7 +91,6 @@ func TestForeignPagesAreMissing(t *testing.T) {
 // TestReadersSeeNoForms: a session without the scope to write sees no form that changes something, and its requests
 // are refused.
 func TestReadersSeeNoForms(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	reader, writer := s.signIn(t, s.scoped(t, organization.ScopeRead)), s.signIn(t, s.key)
 	feed := "/console/feeds/" + s.names["feed"]
@@ -146,7 +145,7 @@ func (s *scene) interrupted(t *testing.T) string {
 		State:        "stopped",
 		Beat:         time.Now().UTC().Truncate(time.Microsecond),
 	}
-	apitest.OK(t, (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w))
+	must.OK(t, (adapters.ConsoleWorks{Pool: s.Pool}).Begin(t.Context(), w))
 	return "/console/destinations/" + w.Destination.String() + "/work/" + w.ID.String()
 }
 
@@ -159,7 +158,6 @@ func (b *browser) sentFrom(t *testing.T, path, from string) page {
 // TestEndedSession_leadsBack: after the end of a session, the sign-in leads back to the page, also after a form,
 // which is not executed.
 func TestEndedSession_leadsBack(t *testing.T) {
-	t.Parallel()
 	s := openAlone(t).scene(t) // a clock ahead ends all sessions
 	b := s.signIn(t, s.key)
 	at := "/console/destinations/" + s.names["works"]
@@ -189,7 +187,6 @@ func TestEndedSession_leadsBack(t *testing.T) {
 
 // TestHostileScopesAtTheConsole: a key's scopes hold at the console too, and it omits the buttons that they exclude.
 func TestHostileScopesAtTheConsole(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
 	in := func(scopes ...organization.Scope) *browser {
@@ -248,7 +245,6 @@ func TestHostileScopesAtTheConsole(t *testing.T) {
 // TestHostileDisclosuresAreRecorded: every secret shown in full is in the audit trail, for the organization and for
 // auditors.
 func TestHostileDisclosuresAreRecorded(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.destination(t, "CRM", "https://127.0.0.1:1/hook/topsecret")
 	path := "/console/destinations/" + id.String()
@@ -288,7 +284,7 @@ func (w *world) lastDisclosure(t *testing.T, id uuid.UUID) (at eventstore.Positi
 // scoped creates a key with some scopes.
 func (w *world) scoped(t *testing.T, scopes ...organization.Scope) string {
 	t.Helper()
-	issued := apitest.Must(w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+	issued := must.Get(w.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
 		Organization: w.org,
 		Scopes:       scopes,
 	}))(t)

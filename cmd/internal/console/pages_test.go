@@ -6,14 +6,13 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"carillon/eventstore/storetest/must"
 )
 
 func TestPagesWrite_unknownTemplate(t *testing.T) {
 	t.Parallel()
-	c, err := New(Dependencies{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(Dependencies{Log: slog.New(slog.DiscardHandler)}))(t)
 	if err := c.pages.write(io.Discard, "none", "frame.html", nil); err == nil {
 		t.Error("a page that is not there was written")
 	}

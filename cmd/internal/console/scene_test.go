@@ -20,6 +20,7 @@ import (
 	"carillon/command/delivery/dispatching"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 	"carillon/projections/health"
@@ -72,20 +73,20 @@ func (w *world) scene(tb testing.TB) *scene {
 func (s *scene) fillFeed(tb testing.TB) {
 	tb.Helper()
 	by := s.by(s.org)
-	feed := apitest.Must(s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
+	feed := must.Get(s.Commands.CreateFeed(tb.Context(), by, command.CreateFeed{
 		Name:        "Concerts",
 		Description: "Concerts in town",
 	}))(tb)
-	site := apitest.Must(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	site := must.Get(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/concerts/" + s.org.String(),
 	}))(tb)
-	attached := apitest.Must(s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
+	attached := must.Get(s.Commands.AttachSource(tb.Context(), by, command.AttachSource{
 		FeedID:     feed.ID,
 		SourceType: "site",
 		SourceID:   site.ID,
 	}))(tb)
-	spare := apitest.Must(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	spare := must.Get(s.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/theatre/" + s.org.String(),
 	}))(tb)
@@ -107,7 +108,7 @@ func (s *scene) fillFeed(tb testing.TB) {
 		})
 		return err == nil && found.Total == 3 && json.Unmarshal(found.Items, &page) == nil
 	})
-	all := apitest.Must(s.Queries.Associations(tb.Context(), s.org, feed.ID))(tb)
+	all := must.Get(s.Queries.Associations(tb.Context(), s.org, feed.ID))(tb)
 	s.names["site"] = site.ID.String()
 	s.names["feed"], s.names["item"], s.names["association"], s.names["source"] = feed.ID.String(), page[0].ID.String(),
 		all[0].ID.String(), spare.ID.String()
@@ -130,7 +131,7 @@ func (w *world) observe(tb testing.TB, source uuid.UUID, title string, number in
 			{ID: happening.DeriveOccurrenceID(instance, 1), Start: start.AddDate(0, 0, 7), Status: happening.Scheduled},
 		}}},
 	}
-	apitest.Must(happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
+	must.Get(happening.Aggregate.Execute(tb.Context(), w.Store, happening.DeriveID(key), happening.Observe{
 		SourceID: source,
 		Key:      key,
 		Details:  details,
@@ -187,7 +188,7 @@ func (w *world) subscribeToAll(tb testing.TB, id uuid.UUID) {
 // publish publishes news, and waits until its deliveries can be read.
 func (w *world) publish(tb testing.TB, subject string) uuid.UUID {
 	tb.Helper()
-	event := apitest.Must(w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
+	event := must.Get(w.Commands.Publish(tb.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/concerts",
 		Subject:      subject,
@@ -209,7 +210,7 @@ func (w *world) attempted(tb testing.TB, event, destination uuid.UUID, status in
 func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status int, body string,
 	as delivery.RecordAttempt) {
 	tb.Helper()
-	sealed := apitest.Must(w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body)))(tb)
+	sealed := must.Get(w.Commands.Vault.Seal(tb.Context(), destination, sealing.ResponseBody, []byte(body)))(tb)
 	attempt := delivery.RecordAttempt{
 		Organization: w.org,
 		Destination:  destination,
@@ -222,11 +223,11 @@ func (w *world) attemptedAs(tb testing.TB, event, destination uuid.UUID, status 
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", fmt.Sprintf("the endpoint answered %d",
 			status)
-		attempt.Outcome.ResponseHeaders = apitest.Must(w.Commands.Vault.Seal(tb.Context(), destination,
+		attempt.Outcome.ResponseHeaders = must.Get(w.Commands.Vault.Seal(tb.Context(), destination,
 			sealing.ResponseHeaders,
 			[]byte("server: nginx\nx-request-id: f00d\n")))(tb)
 	}
-	out := apitest.Must(delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
+	out := must.Get(delivery.Aggregate.Execute(tb.Context(), w.Store, dispatch.DeliveryID(event, destination), attempt,
 		delivery.Options{Metadata: eventstore.Metadata{Organization: w.org, Actor: "deliverer"}}))(tb)
 	w.Await(tb, out.Position, deliveries.ReadModel.Name, health.ReadModel.Name)
 }

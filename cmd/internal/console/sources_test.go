@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/organizations"
 	"carillon/projections/sources"
@@ -22,7 +23,7 @@ import (
 
 func (w *world) source(tb testing.TB, address string) uuid.UUID {
 	tb.Helper()
-	made := apitest.Must(w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
+	made := must.Get(w.Commands.RegisterSource(tb.Context(), apitest.Operator, command.RegisterSource{
 		Type:     "site",
 		URL:      address,
 		Timezone: "Europe/Rome",
@@ -123,7 +124,6 @@ func (w *world) triesSources(t *testing.T) {
 // TestListsOfAll checks the lists of all organizations, destinations and sources, on separate consoles: each step
 // adds to them.
 func TestListsOfAll(t *testing.T) {
-	t.Parallel()
 	w := openAlone(t)
 	for _, step := range []struct {
 		name string
@@ -159,7 +159,7 @@ func (w *world) attachesSources(t *testing.T) {
 	w.stopped = time.Now() // all trials are within a minute
 	w.handler = w.organizationsConsole(t)
 	known := w.source(t, site.URL+"/programme")
-	made := apitest.Must(w.Commands.CreateFeed(t.Context(), command.Caller{Organization: w.org, RequestID: uuid.New()},
+	made := must.Get(w.Commands.CreateFeed(t.Context(), command.Caller{Organization: w.org, RequestID: uuid.New()},
 		command.CreateFeed{Name: "Concerts", Description: "In town"}))(t)
 	w.Await(t, made.Position, feeds.ReadModel.Name)
 	feed := "/console/feeds/" + made.ID.String()
@@ -214,7 +214,7 @@ func (w *world) attachesSources(t *testing.T) {
 // limit sets a limit of the organization.
 func (w *world) limit(t *testing.T, limit organization.Limit, most int) {
 	t.Helper()
-	changed := apitest.Must(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed := must.Get(w.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: w.org,
 		Limits:       organization.Limits{limit: most},
 	}))(t)

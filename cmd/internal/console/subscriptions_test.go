@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/subscription"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/subscriptions"
 	"carillon/query"
@@ -37,7 +37,7 @@ func (w *world) only(tb testing.TB, destination uuid.UUID) query.Subscription {
 // namedFeed creates a feed.
 func (w *world) namedFeed(t *testing.T, name string) uuid.UUID {
 	t.Helper()
-	made := apitest.Must(w.Commands.CreateFeed(t.Context(), command.Caller{
+	made := must.Get(w.Commands.CreateFeed(t.Context(), command.Caller{
 		Organization: w.org,
 		Actor:        "key:test",
 		RequestID:    uuid.New(),
@@ -49,7 +49,6 @@ func (w *world) namedFeed(t *testing.T, name string) uuid.UUID {
 // TestNewDestination_withEvents: the form of a destination has its event types; the next page has the secret, for a
 // quarter of an hour, and a test.
 func TestNewDestination_withEvents(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	concerts := w.namedFeed(t, "Concerts <b>")
@@ -112,7 +111,6 @@ func TestNewDestination_withEvents(t *testing.T) {
 
 // TestSubscriptions: subscriptions are added, changed, switched off and on, and deleted.
 func TestSubscriptions(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.destination(t, "Hook", receiver(t, 204, ""))
@@ -150,8 +148,8 @@ func TestSubscriptions(t *testing.T) {
 	b.get(t, path).expect(t, 200, "switched off", "Switch on")
 	b.get(t, at+"/enable").expect(t, 200, "Matching events are sent")
 	b.post(t, at+"/enable").leadsTo(t, path+"?done=subscription-on#subscriptions")
-	known := apitest.Must(subscription.Aggregate.Load(t.Context(), w.Store, found.ID))(t)
-	out := apitest.Must(subscription.Aggregate.Execute(t.Context(), w.Store, found.ID, subscription.Deactivate{
+	known := must.Get(subscription.Aggregate.Load(t.Context(), w.Store, found.ID))(t)
+	out := must.Get(subscription.Aggregate.Execute(t.Context(), w.Store, found.ID, subscription.Deactivate{
 		Switches: known.State.Switches,
 		Reason:   "a pinned feed was deleted",
 		At:       w.now(),
@@ -172,7 +170,6 @@ func TestSubscriptions(t *testing.T) {
 // TestSubscriptions_hostile: a key without write changes no subscription, other organizations find none, and pages of
 // other origins change nothing.
 func TestSubscriptions_hostile(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
 	path := "/console/destinations/" + id.String()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -30,10 +31,7 @@ func TestTimeLine(t *testing.T) {
 	for i := range history {
 		history[i].Revision = int64(i)
 	}
-	line, err := newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(newTimeLine(history, url.Values{"at": {at(55).Format(time.RFC3339)}}, at(100)))(t)
 	if !line.Past || line.State.Status != "disabled" || !line.State.Secrets[0].Active || line.X() != 550 ||
 		line.Step != 550 {
 		t.Errorf("at 55 s: %+v, %+v", line, line.State)

@@ -18,6 +18,7 @@ import (
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/destinations"
 	"carillon/projections/organizations"
@@ -26,13 +27,12 @@ import (
 
 // TestStanding: a delivery's page shows why it is in its state, for each reason.
 func TestStanding(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
 	enabled := func(on bool) {
 		t.Helper()
-		out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org),
+		out := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org),
 			command.ReviseDestination{ID: id, Enabled: &on}))(t)
 		w.Await(t, out.Position, destinations.ReadModel.Name)
 	}
@@ -80,7 +80,7 @@ func TestStanding(t *testing.T) {
 
 	// A debounce window holds a delivery back, and a newer one supersedes it.
 	window := 600
-	out := apitest.Must(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
+	out := must.Get(w.Commands.ReviseDestination(t.Context(), w.by(w.org), command.ReviseDestination{
 		ID: id,
 		DestinationSettings: command.DestinationSettings{
 			Settings: destination.Settings{Plain: destination.Plain{DebounceWindowSeconds: window}},
@@ -91,7 +91,7 @@ func TestStanding(t *testing.T) {
 	first := w.publish(t, "concert/3")
 	held := "/console/deliveries/" + dispatch.DeliveryID(first, id).String()
 	b.get(t, held).expect(t, 200, "wants events of one type, subject, source and feed at most every 600 s")
-	superseded := apitest.Must(delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id),
+	superseded := must.Get(delivery.Aggregate.Execute(t.Context(), w.Store, dispatch.DeliveryID(first, id),
 		delivery.Supersede{By: dispatch.DeliveryID(other, id), At: time.Now()}, delivery.Options{}))(t)
 	w.Await(t, superseded.Position, deliveries.ReadModel.Name)
 	b.get(t, held).expect(t, 200, "a newer event of its type, subject, source and feed took its place")
@@ -102,21 +102,20 @@ func TestStanding(t *testing.T) {
 		t.Error("all of it can be read")
 	}
 	operator := w.operator(t)
-	changed := apitest.Must(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
+	changed := must.Get(w.Commands.SuspendOrganization(t.Context(), apitest.Operator, command.SuspendOrganization{
 		Organization: w.org,
 		Reason:       "unpaid",
 	}))(t)
 	w.Await(t, changed.Position, organizations.ReadModel.Name)
 	inside := strings.Replace(waits, "/console", "/console/organizations/"+w.org.String(), 1)
 	operator.get(t, inside).expect(t, 200, "It waits because the organization is suspended")
-	apitest.OK(t, w.Commands.Vault.Shred(t.Context(), id))
+	must.OK(t, w.Commands.Vault.Shred(t.Context(), id))
 	operator.get(t, inside).expect(t, 200, "data key is lost, so attempts fail")
 }
 
 // TestAttemptHeaders: the headers of an attempt's request are those that the receiver got, with signatures of expired
 // secrets too.
 func TestAttemptHeaders(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
@@ -124,7 +123,7 @@ func TestAttemptHeaders(t *testing.T) {
 	secret := regexp.MustCompile(`whsec_[^<]+`)
 	reveal := func() string {
 		t.Helper()
-		found := apitest.Must(w.Queries.Destination(t.Context(), w.org, id.String(), time.Now()))(t)
+		found := must.Get(w.Queries.Destination(t.Context(), w.org, id.String(), time.Now()))(t)
 		return secret.FindString(html.UnescapeString(b.post(t, path+"/secrets/"+found.Secrets[0].ID.String()+"/reveal").body))
 	}
 	old := reveal()
@@ -146,7 +145,7 @@ func TestAttemptHeaders(t *testing.T) {
 		t.Fatalf("%d requests are shown", len(requests))
 	}
 	for i, signedBy := range [][]string{{old, young}, {old}} {
-		body := apitest.Must(sending.NewBody(event, publication.Published{
+		body := must.Get(sending.NewBody(event, publication.Published{
 			Organization: w.org,
 			Type:         detail.Event.Type,
 			Source:       detail.Event.Source,
@@ -163,7 +162,7 @@ func TestAttemptHeaders(t *testing.T) {
 			t.Fatalf("attempt %d has the signatures %q", i+1, signatures)
 		}
 		for _, text := range signedBy {
-			verifier := apitest.Must(standardwebhooks.NewWebhook(text))(t)
+			verifier := must.Get(standardwebhooks.NewWebhook(text))(t)
 			if err := verifier.Verify(body, header); err != nil {
 				t.Errorf("attempt %d: %v", i+1, err)
 			}
@@ -180,11 +179,10 @@ func TestAttemptHeaders(t *testing.T) {
 
 // TestDeliveryPageSize: whatever a receiver answers, however often, and whatever the payload, the page stays small.
 func TestDeliveryPageSize(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	b := w.signIn(t, w.key)
 	id := w.subscribed(t, "Ticket shop", receiver(t, 204, ""))
-	event := apitest.Must(w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event := must.Get(w.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/feeds/x",
 		Subject:      strings.Repeat(`"`, 200),

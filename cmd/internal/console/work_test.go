@@ -17,6 +17,7 @@ import (
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/console"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -36,7 +37,6 @@ func (b *browser) done(t *testing.T, begun page) page {
 
 // TestReplayMany: many deliveries are sent again at once: counted first, and each requested once.
 func TestReplayMany(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Hook", receiver(t, 500, ""))
@@ -112,7 +112,6 @@ func TestReplayMany(t *testing.T) {
 
 // TestEnable_offersMissedEvents: enabling a destination shows the number of missed events, and offers to send them.
 func TestEnable_offersMissedEvents(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	w.lives(t)
 	id := w.subscribed(t, "Hook", receiver(t, 204, ""))
@@ -134,7 +133,7 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 	}
 	begin, window, _ := strings.Cut(asked.location, "?")
 	b.get(t, asked.location).expect(t, 200, "events that match its subscriptions", "Send missed events")
-	given := apitest.Must(url.ParseQuery(window))(t)
+	given := must.Get(url.ParseQuery(window))(t)
 	b.done(t, b.post(t, begin, "since", given.Get("since"), "until", given.Get("until")))
 	_, total, err := w.Queries.Deliveries(t.Context(), w.org, id, query.DeliveryFilter{Limit: 1}, time.Now())
 	if err != nil || total != 3 {
@@ -144,7 +143,6 @@ func TestEnable_offersMissedEvents(t *testing.T) {
 
 // TestWork_resumesAfterInterruption: work of a killed process resumes where it stopped, in one process.
 func TestWork_resumesAfterInterruption(t *testing.T) {
-	t.Parallel()
 	w := open(t)
 	id := w.subscribed(t, "Hook", receiver(t, 500, ""))
 	var first query.Delivery
@@ -176,7 +174,7 @@ func TestWork_resumesAfterInterruption(t *testing.T) {
 		State:        "running",
 		Beat:         now,
 	}
-	apitest.OK(t, works.Begin(t.Context(), work))
+	must.OK(t, works.Begin(t.Context(), work))
 	b := w.signIn(t, w.key)
 	path := "/console/destinations/" + id.String() + "/work/" + work.ID.String()
 	b.get(t, path).expect(t, 200, "1 of 3")

@@ -34,6 +34,7 @@ import (
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	runner "carillon/projections"
 	"carillon/projections/audit"
 	"carillon/projections/destinations"
@@ -74,9 +75,10 @@ func start(tb testing.TB) *apitest.Fixture {
 	return p
 }
 
-// open returns an organization with its own consoles.
+// open returns an organization with its own consoles. The test runs in parallel.
 func open(t *testing.T) *world {
 	t.Helper()
+	t.Parallel()
 	shared := parts(t)
 	logged := len(shared.Logged.String())
 	t.Cleanup(func() {
@@ -90,6 +92,9 @@ func open(t *testing.T) *world {
 // openAlone is open for a test that removes a part, or lists all organizations.
 func openAlone(tb testing.TB) *world {
 	tb.Helper()
+	if t, is := tb.(*testing.T); is {
+		t.Parallel()
+	}
 	return openOn(tb, start(tb))
 }
 
@@ -114,7 +119,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 	tb.Helper()
 	tester := sending.Tester{Facts: w.Facts, Sender: w.Sender, Now: w.now}
 	limiter := adapters.NewCheckLimiter(w.Pool)
-	api := apitest.Must(httpapi.New(httpapi.Dependencies{
+	api := must.Get(httpapi.New(httpapi.Dependencies{
 		Commands: w.Commands,
 		Queries:  w.Queries,
 		Keys:     w.Queries,
@@ -125,7 +130,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 		Log:      w.Log,
 		Metrics:  prometheus.NewRegistry(),
 	}))(tb)
-	collectors := apitest.Must(app.Collectors(app.Collecting{Allow: w.collectable, NoHostDelay: true, Now: w.now}))(tb)
+	collectors := must.Get(app.Collectors(app.Collecting{Allow: w.collectable, NoHostDelay: true, Now: w.now}))(tb)
 	return console.Dependencies{
 		Commands:       w.Commands,
 		Queries:        w.Queries,
@@ -149,7 +154,7 @@ func (w *world) dependencies(tb testing.TB) (console.Dependencies, *httpapi.API)
 func (w *world) organizationsConsole(tb testing.TB) http.Handler {
 	tb.Helper()
 	deps, api := w.dependencies(tb)
-	c := apitest.Must(console.New(deps))(tb)
+	c := must.Get(console.New(deps))(tb)
 	w.console = c
 	return c.Beside(api)
 }
@@ -168,7 +173,7 @@ func (w *world) operatorsConsole(tb testing.TB, token string) http.Handler {
 		Now:         w.now,
 		Uses:        &adapters.CredentialUses{},
 	})
-	c := apitest.Must(console.NewForOperators(deps, console.Operators{
+	c := must.Get(console.NewForOperators(deps, console.Operators{
 		Verify:      admin.Verify,
 		StillValid:  admin.StillValid,
 		Projections: w.projections,
@@ -349,7 +354,7 @@ func (p page) leadsTo(tb testing.TB, location string) {
 // destination creates a destination of the organization.
 func (w *world) destination(tb testing.TB, name, address string) uuid.UUID {
 	tb.Helper()
-	made := apitest.Must(w.Commands.CreateDestination(tb.Context(), command.Caller{
+	made := must.Get(w.Commands.CreateDestination(tb.Context(), command.Caller{
 		Organization: w.org,
 		Actor:        "key:test",
 		RequestID:    uuid.New(),

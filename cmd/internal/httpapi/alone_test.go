@@ -18,13 +18,13 @@ import (
 	"carillon/command"
 	"carillon/command/delivery/cascade"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
 // TestPartsTakenAway goes on, part by part, while one does not run, is held up or stands still. Each step has a
 // separate organization.
 func TestPartsTakenAway(t *testing.T) {
-	t.Parallel()
 	alone := serveAlone(t)
 	step := func(name string, take func(*server, *testing.T)) {
 		t.Helper()
@@ -66,7 +66,7 @@ func (s *server) detailWaitsForItsEvent(t *testing.T) {
 			return await(ctx, to, consumers...)
 		}
 	})
-	event := apitest.Must(s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
+	event := must.Get(s.Commands.Publish(t.Context(), apitest.Operator, command.Publish{
 		Type:         "news.item.added",
 		Source:       "/news",
 		Organization: s.org,
@@ -140,7 +140,7 @@ func (s *server) deletedSubscription(t *testing.T) {
 	s.cascade(t)
 	destination := s.subscribed(t, "crm")
 	waits, held := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
-	apitest.Must(s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
+	must.Get(s.Pool.Exec(t.Context(), "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 "+
 		"hour' WHERE id = $1", held))(t)
 	s.delete(t, destinationsPath+"/crm/subscriptions/all").into(t, 200, nil)
 	if d := s.detail(t, waits); d.Status != "discarded" || d.CompletedAt == nil || d.NextAttemptAt != nil {
@@ -184,7 +184,7 @@ func (s *server) feedbackOnDetached(t *testing.T) {
 	association := s.attach(t, path, source)
 	feedID, eventID := uuid.MustParse(made.ID), s.happening("Concert")
 	id := item.ID(feedID, eventID)
-	apitest.Must(item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
+	must.Get(item.Aggregate.Execute(t.Context(), s.Store, id, item.Add{
 		FeedID:      feedID,
 		HappeningID: eventID,
 		SourceID:    source,
@@ -215,7 +215,6 @@ func (full) Read(context.Context, string, eventstore.Revision) iter.Seq2[eventst
 
 // Without the event store nothing is written, all is read, and the operator hears of it.
 func TestEventStoreGoneOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	delivery := s.delivery(t, destination.ID)

@@ -12,18 +12,18 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
 func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	c := s.clock(t)
 	expires := c.now().Add(time.Hour)
 	expired := s.IssueKey(t, s.org, &expires)
 	revoked := s.IssueKey(t, s.org, nil)
 	id := strings.Split(revoked, "_")[1]
-	changed := apitest.Must(s.Commands.RevokeKey(t.Context(), apitest.Operator,
+	changed := must.Get(s.Commands.RevokeKey(t.Context(), apitest.Operator,
 		command.RevokeKey{Organization: s.org, KeyID: id}))(t)
 	s.Await(t, changed.Position, organizations.ReadModel.Name)
 	c.pass(time.Hour - time.Millisecond)
@@ -62,7 +62,6 @@ func TestKeyIsCheckedBeforeAnythingElse(t *testing.T) {
 }
 
 func TestPlainHTTPIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	tests := map[string]struct {
 		peer, proto string
@@ -95,11 +94,10 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 
 // Over a real connection: a caller that waits for "100 Continue" gets the refusal instead, and never sends its body.
 func TestUnauthenticatedBodyIsNotAskedFor(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
-	r := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events",
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/feeds/events",
 		unreadable{t}))(t)
 	r.Header.Set("Expect", "100-continue")
 	r.ContentLength = 10
@@ -143,7 +141,6 @@ func (u unreadable) Read([]byte) (int, error) {
 }
 
 func TestKeyIsCheckedBeforeTheBodyOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for _, in := range append([]request{
 		{method: "POST", path: "/events/nowhere"}, {method: "PATCH", path: "/events/types"},

@@ -11,13 +11,12 @@ import (
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/organization"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	first := s.subscribed(t, "first") // receives what is published now
 	for range 3 {
@@ -55,7 +54,6 @@ func TestBackfillMakesWhatIsMissingOnce(t *testing.T) {
 
 // Deliveries discarded with their subscription can be made again under a new one.
 func TestBackfillReinstatesDiscarded(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	lost, arrived := s.delivery(t, destination.ID), s.delivery(t, destination.ID)
@@ -89,7 +87,6 @@ func TestBackfillReinstatesDiscarded(t *testing.T) {
 }
 
 func TestBackfillIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.subscribed(t, "crm")
 	for body, message := range map[string]string{
@@ -115,7 +112,7 @@ func TestBackfillIsRefused(t *testing.T) {
 // publishMany puts events of a type into the read model, one for each second of the first hours of October.
 func (s *server) publishMany(t *testing.T, n int, kind string) {
 	t.Helper()
-	apitest.Must(s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
+	must.Get(s.Pool.Exec(t.Context(), `INSERT INTO publications.publications (id, organization, type, source, time,
 		published_at, data)
 		SELECT gen_random_uuid(), $1, $2, '/news', '2026-10-01T00:00:00Z'::timestamptz + i * interval '1 second', now(),
 		'{}'::bytea FROM generate_series(1, $3) i`,
@@ -125,7 +122,6 @@ func (s *server) publishMany(t *testing.T, n int, kind string) {
 const backfillOfMany = `{"since":"2026-10-01T00:00:00Z","until":"2026-10-02T00:00:00Z"}`
 
 func TestBackfillOverTheCapMakesNothing(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
 	s.post(t, destinationsPath+"/crm/subscriptions", `{"eventTypes":["news.item.added"],"scopeKind":"all"}`).into(t, 201,
@@ -164,7 +160,6 @@ func (r refusing) Append(
 
 // Deliveries of a failed backfill still count against the limit.
 func TestFailedBackfillCounts(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	first := s.subscribed(t, "first")
 	var last uuid.UUID

@@ -17,12 +17,11 @@ import (
 
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 func TestConfigIsValidated(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	validate := func(config string) response {
 		return s.post(t, destinationsPath+"/validate", `{"transport":"webhook","config":`+config+`}`)
@@ -78,7 +77,6 @@ type testedView struct {
 }
 
 func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	type arrival struct {
 		header http.Header
@@ -116,7 +114,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		t.Errorf("answer = %+v", tested)
 	}
 	for _, secret := range secrets { // both sign during the overlap
-		verifier := apitest.Must(standardwebhooks.NewWebhook(secret.Secret))(t)
+		verifier := must.Get(standardwebhooks.NewWebhook(secret.Secret))(t)
 		if err := verifier.Verify(got.body, got.header); err != nil {
 			t.Errorf("signature: %v", err)
 		}
@@ -136,7 +134,7 @@ func TestTestEventIsLikeADeliveryAndLeavesNothing(t *testing.T) {
 		Time        time.Time      `json:"time"`
 		Data        map[string]any `json:"data"`
 	}
-	apitest.OK(t, json.Unmarshal(got.body, &envelope))
+	must.OK(t, json.Unmarshal(got.body, &envelope))
 	if envelope.ID != tested.Event.ID || envelope.Type != "delivery.test" || !envelope.Time.Equal(tested.Event.Time) ||
 		envelope.SpecVersion != "1.0" || envelope.Data == nil || envelope.Source == "" {
 		t.Errorf("envelope = %s", got.body)
@@ -195,7 +193,6 @@ func (s *server) same(t *testing.T, events []string, id string, want destination
 }
 
 func TestTestsAndValidationsShareOneLimit(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	test := request{method: "POST", path: destinationsPath + "/crm/test"}
@@ -226,7 +223,6 @@ func TestTestsAndValidationsShareOneLimit(t *testing.T) {
 }
 
 func TestCounterStoreGone(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	s.rewire(t, func(p *httpapi.Dependencies) { p.Limiter = adapters.NewCheckLimiter(gone(t)) })

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/delivery/dispatching"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
 
@@ -57,7 +58,6 @@ func (s *server) detail(t *testing.T, id string) (d deliveryView) {
 }
 
 func TestDeliveryFromPendingToSuccess(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	id := s.delivery(t, destination.ID)
@@ -110,7 +110,6 @@ func TestDeliveryFromPendingToSuccess(t *testing.T) {
 }
 
 func TestDeliveriesAreListedAndFiltered(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	feed := s.feed(t, s.org)
@@ -171,7 +170,7 @@ var factcheck = []byte(`{"id":"9","claim":"The bridge is closed","status":"compl
 // feed registers a feed of news that an organization owns.
 func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
 	t.Helper()
-	registered := apitest.Must(s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
+	registered := must.Get(s.Commands.RegisterFeed(t.Context(), apitest.Operator, command.RegisterFeed{
 		FeedType:     "news",
 		Organization: owner,
 		Name:         "City",
@@ -181,7 +180,6 @@ func (s *server) feed(t *testing.T, owner uuid.UUID) uuid.UUID {
 }
 
 func TestReplayAndItsRefusals(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	replay := func(id string) response {
@@ -230,13 +228,13 @@ func TestReplayAndItsRefusals(t *testing.T) {
 	other, _ := s.Organization(t, "Library")
 	feed := s.feed(t, other)
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	shared := apitest.Must(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
+	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
 	s.Await(t, shared.Position, feeds.ReadModel.Name, dispatching.Name)
 	lost := s.published(t, destination.ID, command.Publish{FeedType: "news", FeedID: feed})
 	s.happens(t, lost, s.attempt(t, destination.ID, 1, 204, ""))
-	apitest.Must(s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)))(t)
+	must.Get(s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)))(t)
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "no longer has access to the feed")
-	apitest.Must(feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()},
+	must.Get(feedaggregate.Aggregate.Execute(t.Context(), s.Store, feed, feedaggregate.End{At: time.Now().UTC()},
 		feedaggregate.Options{}))(t)
 	replay(lost).refused(t, 409, "ALREADY_EXISTS", "feed of its event was deleted")
 	replay(uuid.NewString()).refused(t, 404, "NOT_FOUND", "delivery not found")

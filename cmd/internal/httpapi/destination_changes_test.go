@@ -57,7 +57,6 @@ func (s *server) read(t *testing.T, ref string) (found destinationView) {
 }
 
 func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	url := receiverURL(t, 204)
 	full := `{"name":"CRM","transport":"webhook","config":{"url":"` + url +
@@ -96,7 +95,6 @@ func TestPutCreatesThenReplacesThenChangesNothing(t *testing.T) {
 }
 
 func TestPutIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	url := receiverURL(t, 204)
 	s.put(t, destinationsPath+"/crm", `{"name":"CRM","config":{"url":"`+url+`"}}`).into(t, 201, new(any))
@@ -119,7 +117,6 @@ func TestPutIsRefused(t *testing.T) {
 // Configurations are checked after their form, on every route: creating, creating under a name, replacing and changing
 // a part.
 func TestURLRules(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	url := receiverURL(t, 204)
@@ -147,7 +144,6 @@ func TestURLRules(t *testing.T) {
 }
 
 func TestPatchMerges(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	want := s.read(t, "crm")
@@ -216,7 +212,6 @@ func TestPatchMerges(t *testing.T) {
 }
 
 func TestDeletedDestinationIsGoneAtOnce(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	sealed := func() bool {
@@ -274,7 +269,6 @@ func (s *server) concurrently(t *testing.T, n int, in func(i int) request) map[i
 }
 
 func TestHeadersKeepTheirOrder(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	headers := `{"X-1":"a","X-2":"a","X-3":"a","X-4":"a","X-5":"a","X-6":"a","X-7":"a","X-8":"a","X-9":"a"}`
 	s.put(t, destinationsPath+"/crm", `{"name":"x","config":{"url":"`+receiverURL(t,

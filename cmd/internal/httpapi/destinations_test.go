@@ -49,7 +49,6 @@ type destinationView struct {
 }
 
 func TestDestinationIsCreatedAndRead(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var created, read destinationView
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"crm","debounceWindowSeconds":5,`)).into(t, 201,
@@ -83,7 +82,6 @@ func TestDestinationIsCreatedAndRead(t *testing.T) {
 }
 
 func TestDestinationsAreListedOldestFirst(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	ids := make([]string, 0, 3)
 	for range 3 {
@@ -114,7 +112,6 @@ func TestDestinationsAreListedOldestFirst(t *testing.T) {
 }
 
 func TestSubscriptionIsCreatedAndListed(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := into[destinationView](t, 201, s.post(t, "/events/destinations",
 		destinationBody(t, `"externalId":"crm",`)))
@@ -169,7 +166,6 @@ func TestSubscriptionIsCreatedAndListed(t *testing.T) {
 }
 
 func TestEventTypesAreListed(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var list struct {
 		Types []struct {
@@ -199,7 +195,6 @@ const ownSecret = "whsec_b3duIHNlY3JldCBvZiBhIHJlY2VpdmVyLCAzMiBieXRlcw=="
 
 // A receiver that moves here verifies by the secret it has; the destination can begin disabled.
 func TestDestinationWithOwnSecret(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := into[destinationView](t, 201, s.post(t, "/events/destinations", destinationBody(t,
 		`"externalId":"moved","secret":"`+ownSecret+`","enabled":false,`)))
@@ -223,7 +218,6 @@ func TestDestinationWithOwnSecret(t *testing.T) {
 }
 
 func TestDestinationRefusesOwnSecret(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for name, secret := range map[string]string{
 		"empty":        ``,
@@ -241,7 +235,6 @@ func TestDestinationRefusesOwnSecret(t *testing.T) {
 
 // The address for notices is a destination with a name of its own, which PUT, GET and DELETE reach by their path.
 func TestNoticesAddress(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	const path = "/events/notices"
 	s.get(t, path).refused(t, 404, "NOT_FOUND", "destination not found")

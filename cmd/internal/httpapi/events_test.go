@@ -13,12 +13,12 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
 
 // A receiver that asks for missed events until its last event gets that event, too: its time is one text.
 func TestEventTimeIsOneText(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "crm")
 	s.post(t, destinationsPath+"/crm/subscriptions", allOf).into(t, 201, new(any))
@@ -27,7 +27,7 @@ func TestEventTimeIsOneText(t *testing.T) {
 		time.Date(2026, 10, 2, 12, 0, 0, 0, time.UTC):           "2026-10-02T12:00:00.000000Z",
 	} {
 		id := s.published(t, destination.ID, command.Publish{Time: at})
-		sent := apitest.Must(webhook.Envelope{Time: at}.AppendJSON(nil))(t)
+		sent := must.Get(webhook.Envelope{Time: at}.AppendJSON(nil))(t)
 		for where, text := range map[string]string{
 			"the webhook": string(sent),
 			"the detail":  s.get(t, "/events/deliveries/"+id).body,
@@ -50,7 +50,6 @@ func TestEventTimeIsOneText(t *testing.T) {
 
 // Events sort by their sequence as they were published, whatever their time, and it is one text wherever it is shown.
 func TestSequenceIsThePlaceInTheLog(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.subscribed(t, "crm")
 	at, before := time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), ""
@@ -102,7 +101,6 @@ type eventView struct {
 }
 
 func TestEventShowsItsRecipients(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm, bare := s.subscribed(t, "crm"), s.destination(t, "bare")
 	event := s.publish(t, command.Publish{Subject: "item/7"})
@@ -150,7 +148,6 @@ func TestEventShowsItsRecipients(t *testing.T) {
 // An organization sees its own events, those of its feeds, and those of feeds that are shared with it. Others are as if
 // they were not there.
 func TestEventsOfOneOrganization(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	library, theirKey := s.Organization(t, "Library")
 	feed := s.feed(t, library)
@@ -197,7 +194,7 @@ func TestEventsOfOneOrganization(t *testing.T) {
 		s.as(theirKey).get(t, path).refused(t, 404, "NOT_FOUND", "destination not found")
 	}
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	shared := apitest.Must(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
+	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
 	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	has("", theirs, check, own)
 	has("&feedId="+feed.String(), theirs)
@@ -205,11 +202,10 @@ func TestEventsOfOneOrganization(t *testing.T) {
 
 // Data that was stored before its depth was bounded can be read, as deep as a JSON text can be.
 func TestDeepDataCanBeRead(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	id := s.published(t, s.subscribed(t, "crm").ID, command.Publish{Subject: `"data":0`})
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
-	apitest.Must(s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2",
+	must.Get(s.Pool.Exec(t.Context(), "UPDATE publications.publications SET data = $1 WHERE organization = $2",
 		[]byte(deep), s.org))(t)
 	// beside the contract, which can't read it
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/events/deliveries/"+id, nil)

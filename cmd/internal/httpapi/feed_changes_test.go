@@ -9,13 +9,12 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
 
 func TestPatchFeedMerges(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	made, path := s.eventFeed(t)
 	want := made
@@ -65,11 +64,10 @@ func TestPatchFeedMerges(t *testing.T) {
 
 // The last actor that switched a feed is named with its reason; over the API no reason can be given.
 func TestFeedDisabledByAdminIsEnabled(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	made, path := s.eventFeed(t)
 	off := false
-	out := apitest.Must(feed.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), feed.Revise{
+	out := must.Get(feed.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), feed.Revise{
 		Organization: s.org,
 		Enabled:      &off,
 		By:           feed.ByAdmin,
@@ -96,7 +94,6 @@ func TestFeedDisabledByAdminIsEnabled(t *testing.T) {
 }
 
 func TestPatchFeedIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	made, path := s.eventFeed(t)
 	before := s.EventTypes(t, "feed-"+made.ID)
@@ -122,7 +119,6 @@ func TestPatchFeedIsRefused(t *testing.T) {
 }
 
 func TestDetachedSourceTakesItsItems(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	first, second := s.site(t), s.site(t)
 	s.observe(t, first, s.concert("Alone", tomorrow()))
@@ -163,7 +159,6 @@ func TestDetachedSourceTakesItsItems(t *testing.T) {
 }
 
 func TestDeletedFeedIsGoneWithItsSourcesAndItems(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source := s.site(t)
 	s.observe(t, source, s.concert("Concert", tomorrow()))

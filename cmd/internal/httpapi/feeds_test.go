@@ -14,6 +14,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/sources"
 )
 
@@ -32,7 +33,6 @@ type feedView struct {
 }
 
 func TestFeedIsCreatedAndRead(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var plain, full, read feedView
 	answer := s.post(t, "/feeds/events", `{"name":"Downtown","description":"Near"}`)
@@ -59,9 +59,8 @@ func TestFeedIsCreatedAndRead(t *testing.T) {
 }
 
 func TestSourceIsAttachedAndListed(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
-	source := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	source := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/events",
 	}))(t)
@@ -116,7 +115,6 @@ func TestSourceIsAttachedAndListed(t *testing.T) {
 }
 
 func TestItemListParameters(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	feed := into[feedView](t, 201, s.post(t, "/feeds/events", `{"name":"n","description":"d"}`))
 	path := "/feeds/events/" + feed.ID + "/items"
@@ -166,7 +164,6 @@ func TestItemListParameters(t *testing.T) {
 
 // A source of each of the seven types is attached under the type that it has.
 func TestSourcesOfAllTypesAreAttached(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	_, path := s.eventFeed(t)
 	for _, sourceType := range source.Types() {
@@ -174,7 +171,7 @@ func TestSourcesOfAllTypesAreAttached(t *testing.T) {
 		if source.IsPage(sourceType) {
 			in = command.RegisterSource{Type: sourceType, URL: "https://example.org/" + sourceType}
 		}
-		made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, in))(t)
+		made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, in))(t)
 		got := s.post(t, path+"/sources", `{"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"}`)
 		got.into(t, 201, new(any))
 		if !strings.Contains(got.body, `"sourceType":"`+sourceType+`","sourceId":"`+made.ID.String()+`"`) {
@@ -186,11 +183,10 @@ func TestSourcesOfAllTypesAreAttached(t *testing.T) {
 // TestAttachSourceByURL attaches the source there is, or a registered one where the operator allows it, within a limit
 // that counts both alike.
 func TestAttachSourceByURL(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	_, path := s.eventFeed(t)
 	address := "https://example.org/" + uuid.NewString()
-	known := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	known := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type:     "site",
 		URL:      address,
 		Timezone: "Europe/Rome",
@@ -217,7 +213,7 @@ func TestAttachSourceByURL(t *testing.T) {
 	attach("", "").into(t, 201, &made)
 	attach("", "?second").refused(t, 429, "RATE_LIMITED", "limit sourceAddressesPerDay")
 	attach("", "").refused(t, 429, "RATE_LIMITED", "limit sourceAddressesPerDay")
-	head := apitest.Must(s.Store.Head(t.Context()))(t)
+	head := must.Get(s.Store.Head(t.Context()))(t)
 	s.Await(t, head, sources.ReadModel.Name)
 	count := 0
 	if err := s.Pool.QueryRow(t.Context(), "SELECT count(*) FROM sources.sources").Scan(&count); err != nil || count != 2 {

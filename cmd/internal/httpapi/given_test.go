@@ -15,6 +15,7 @@ import (
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/deliveries"
 	"carillon/projections/feeds"
 )
@@ -50,7 +51,7 @@ func (s *server) filledFeed(t *testing.T) world {
 // site makes a source.
 func (s *server) site(t *testing.T) uuid.UUID {
 	t.Helper()
-	source := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+	source := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 		Type: "site",
 		URL:  "https://example.org/" + uuid.NewString(),
 	}))(t)
@@ -88,7 +89,7 @@ func (s *server) items(t *testing.T, feedPath string, number int) map[string]str
 func (s *server) share(t *testing.T, feedID string) string {
 	t.Helper()
 	reader, key := s.Organization(t, "Reader")
-	shared := apitest.Must(s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
+	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, command.ShareFeed{
 		FeedType:     "event",
 		FeedID:       uuid.MustParse(feedID),
 		Organization: reader,
@@ -126,7 +127,7 @@ func (s *server) published(t *testing.T, destination string, in command.Publish)
 	if in.FeedID == uuid.Nil {
 		in.Organization = s.org
 	}
-	event := apitest.Must(s.Commands.Publish(t.Context(), apitest.Operator, in))(t)
+	event := must.Get(s.Commands.Publish(t.Context(), apitest.Operator, in))(t)
 	id := dispatch.DeliveryID(event.ID, uuid.MustParse(destination)).String()
 	apitest.Eventually(t, "the delivery can be read", func() bool {
 		return s.get(t, "/events/deliveries/"+id).status == http.StatusOK
@@ -143,7 +144,7 @@ func (s *server) delivery(t *testing.T, destination string) string {
 // happens executes a command on a delivery as the workers do, and waits until it can be read.
 func (s *server) happens(t *testing.T, id string, command delivery.Command) {
 	t.Helper()
-	out := apitest.Must(delivery.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(id),
+	out := must.Get(delivery.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(id),
 		command, delivery.Options{Metadata: eventstore.Metadata{Organization: s.org, Actor: "deliverer"}}))(t)
 	s.Await(t, out.Position, deliveries.ReadModel.Name)
 }
@@ -162,11 +163,11 @@ func (s *server) attempt(t *testing.T, destination string, number, status int, b
 	}
 	if status >= 300 {
 		attempt.Outcome.FailureReason, attempt.Outcome.ErrorMessage = "http_status", "the endpoint answered"
-		attempt.Outcome.ResponseHeaders = apitest.Must(s.Commands.Vault.Seal(t.Context(), attempt.Destination,
+		attempt.Outcome.ResponseHeaders = must.Get(s.Commands.Vault.Seal(t.Context(), attempt.Destination,
 			sealing.ResponseHeaders, []byte("server: nginx\n")))(t)
 	}
 	if body != "" {
-		attempt.Outcome.ResponseBody = apitest.Must(s.Commands.Vault.Seal(
+		attempt.Outcome.ResponseBody = must.Get(s.Commands.Vault.Seal(
 			t.Context(), attempt.Destination, sealing.ResponseBody, []byte(body)))(t)
 	}
 	return attempt

@@ -28,6 +28,7 @@ import (
 	"carillon/command/delivery/dispatching"
 	"carillon/command/delivery/sending"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 )
 
@@ -58,15 +59,17 @@ var towns atomic.Int64
 
 func TestMain(m *testing.M) { os.Exit(suite.Main(m)) }
 
-// serve makes an API and an organization of the test's own.
+// serve makes an API and an organization of the test's own, which runs in parallel.
 func serve(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
 	return serveOn(t, shared(t).For(t))
 }
 
 // serveAlone is serve on parts of the test's own, for tests that take one away. The curation of feeds does not run.
 func serveAlone(t *testing.T) *server {
 	t.Helper()
+	t.Parallel()
 	parts := apitest.Start(t)
 	parts.Process(t, func(*projections.Tables) eventstore.ProcessManager { return dispatching.New(parts.Store, nil) })
 	return serveOn(t, parts)
@@ -99,7 +102,7 @@ func (s *server) rewire(t *testing.T, change func(*httpapi.Dependencies)) {
 	if deps.Keys == nil {
 		deps.Keys = deps.Queries
 	}
-	s.api = apitest.Must(httpapi.New(deps))(t)
+	s.api = must.Get(httpapi.New(deps))(t)
 	s.contract = documented.Enforce(t, s.api)
 }
 
@@ -231,7 +234,7 @@ func (r response) problem(t *testing.T) problem {
 // gone is a pool on an address without a Postgres.
 func gone(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	pool := apitest.Must(pgxpool.New(t.Context(), "postgres://unknown@127.0.0.1:1/nothing"))(t)
+	pool := must.Get(pgxpool.New(t.Context(), "postgres://unknown@127.0.0.1:1/nothing"))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/destination"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/destinations"
 )
 
 // TestHostileAddressesByScope: callers without access to secrets see an unusable part of an address, and can't send
 // that back. The same address of two destinations, or two organizations, can't be recognized by its shown part.
 func TestHostileAddressesByScope(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	const url, moved = "https://127.0.0.1:1/services/T0/topsecret", "https://127.0.0.1:1/services/T0/other?key=topsecret"
 	reader, _ := s.scoped(t, "read")
@@ -75,7 +74,6 @@ func TestHostileAddressesByScope(t *testing.T) {
 // TestHostileSealedValueInAnotherField moves the sealed headers of a destination, in Postgres, to its address and to
 // its secret, which other callers see and other hosts get.
 func TestHostileSealedValueInAnotherField(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/hook","headers":{"Authorization":"topsecret"}}}`
 	created := s.put(t, destinationsPath+"/crm", body)
@@ -85,7 +83,7 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 		"UPDATE destinations.secrets SET sealed = d.headers FROM destinations.destinations d WHERE d.id = destination " +
 			"AND d.organization = $1",
 	} {
-		apitest.Must(s.Pool.Exec(t.Context(), moved, s.org))(t)
+		must.Get(s.Pool.Exec(t.Context(), moved, s.org))(t)
 	}
 	read := into[destinationView](t, http.StatusOK, s.get(t, destinationsPath+"/crm"))
 	if read.Config.URL != "unavailable" || len(read.Secrets) != 1 || read.Secrets[0].Secret != "unavailable" {
@@ -100,12 +98,11 @@ func TestHostileSealedValueInAnotherField(t *testing.T) {
 // TestDestinationWithLostKey is there for its owner. Nothing can be set that would have to be sealed before its secret
 // is rotated, and an address that an earlier version left open is not written in the open again.
 func TestDestinationWithLostKey(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	sealed := s.destination(t, "sealed").ID
-	apitest.OK(t, s.Commands.Vault.Shred(t.Context(), uuid.MustParse(sealed)))
+	must.OK(t, s.Commands.Vault.Shred(t.Context(), uuid.MustParse(sealed)))
 	exposed := uuid.New()
-	position := apitest.Must(s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream,
+	position := must.Get(s.Store.Append(t.Context(), destination.Aggregate.Stream(exposed), eventstore.NoStream,
 		[]eventstore.Proposed{{
 			ID: uuid.New(), Type: "destination.created.v1", Data: fmt.Appendf(nil,
 				`{"organization":%q,"externalId":"exposed","name":"Old","url":"https://127.0.0.1:1/hook/topsecret","headers":{},`+

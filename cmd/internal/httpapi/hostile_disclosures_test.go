@@ -39,7 +39,6 @@ func (s *server) disclosed(t *testing.T, id string) (shown []string) {
 // TestHostileReadingInFullIsOnRecord: reading secrets leaves a name and a time, and repeated reads fill no disk.
 // Reading masks alone leaves nothing.
 func TestHostileReadingInFullIsOnRecord(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	const url = "https://127.0.0.1:1/services/T0/topsecret"
 	body := func(name string) string {
@@ -110,7 +109,6 @@ func (u unrecorded) Append(
 
 // TestHostileNothingIsShownOffTheRecord: if it can't be recorded that something is shown, it is not shown.
 func TestHostileNothingIsShownOffTheRecord(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	writer, _ := s.scoped(t, "write", "read")
 	var made destinationView

@@ -17,8 +17,8 @@ import (
 
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command/credential"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 	"carillon/query"
 )
@@ -72,7 +72,6 @@ func (s *server) flood(t *testing.T, n, status int, in func(i int) request) {
 }
 
 func TestHostileKeyIsAskedForOnce(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	keys, c := s.counting(t)
 	s.as(madeUp(1)).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid or missing API key")
@@ -90,7 +89,6 @@ func TestHostileKeyIsAskedForOnce(t *testing.T) {
 
 // Made-up keys delay their own address, and no other.
 func TestHostileAddressIsHeldBack(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	keys, c := s.counting(t)
 	s.get(t, "/feeds/events").into(t, 200, new([]any)) // from the same address
@@ -127,7 +125,6 @@ func TestHostileAddressIsHeldBack(t *testing.T) {
 
 // Whom a proxy names is believed of trusted proxies only.
 func TestHostileAddressBehindProxies(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.counting(t)
 	exhaust := func(peer, forwarded string, first int) {
@@ -165,12 +162,11 @@ func TestHostileAddressBehindProxies(t *testing.T) {
 
 // A key works soon after it was issued, even if it was looked up before.
 func TestHostileQuestionBeforeTheKey(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	_, c := s.counting(t)
 	key := credential.New(credential.APIKey)
 	s.as(key.Reveal()).get(t, "/feeds/events").refused(t, 401, "UNAUTHORIZED", "Invalid")
-	out := apitest.Must(organization.Aggregate.Execute(t.Context(), s.Store, s.org,
+	out := must.Get(organization.Aggregate.Execute(t.Context(), s.Store, s.org,
 		organization.IssueKey{
 			KeyID:  key.ID,
 			Hash:   key.Hash(),
@@ -199,7 +195,7 @@ func TestHostileKeysShareQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		keys := &stuck{release: make(chan struct{})}
-		api := apitest.Must(httpapi.New(httpapi.Dependencies{
+		api := must.Get(httpapi.New(httpapi.Dependencies{
 			Keys:    keys,
 			Now:     time.Now,
 			Log:     slog.New(slog.DiscardHandler),

@@ -11,12 +11,13 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
 func (s *server) limit(t *testing.T, limits organization.Limits) {
 	t.Helper()
-	changed := apitest.Must(s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
+	changed := must.Get(s.Commands.SetLimits(t.Context(), apitest.Operator, command.SetLimits{
 		Organization: s.org,
 		Limits:       limits,
 	}))(t)
@@ -26,7 +27,6 @@ func (s *server) limit(t *testing.T, limits organization.Limits) {
 // Of many who make things at the same time, as many get through as the limit lets, and one more for each that is
 // deleted.
 func TestHostileNumbersOfThings(t *testing.T) {
-	t.Parallel()
 	const most, tries = 4, 12
 	s := serve(t)
 	s.limit(t, organization.Limits{
@@ -40,7 +40,7 @@ func TestHostileNumbersOfThings(t *testing.T) {
 	s.post(t, "/events/destinations", destinationBody(t, `"externalId":"home",`)).into(t, 201, &home)
 	sources := make([]uuid.UUID, tries)
 	for i := range sources {
-		made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
+		made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, command.RegisterSource{
 			Type: "site",
 			URL:  fmt.Sprintf("https://example.org/%d", i),
 		}))(t)
@@ -99,7 +99,6 @@ func TestHostileNumbersOfThings(t *testing.T) {
 // Patterns and pins of subscriptions are limited over all of them: for concurrent creates, and for changes that add to
 // them.
 func TestHostilePatternsAndPins(t *testing.T) {
-	t.Parallel()
 	const tries = 12
 	s := serve(t)
 	s.limit(t, organization.Limits{organization.LimitPatternsAndPins: 10})

@@ -18,14 +18,14 @@ import (
 
 	"carillon/cmd/internal/front"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // Requests that net/http would refuse in a line of text are answered like others: without a key, with 401.
 func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var lc net.ListenConfig
-	listener := apitest.Must(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	listener := must.Get(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- front.Serve(ctx, listener, s.api, s.api.TooLarge(), nil, s.Log) }()
@@ -74,14 +74,11 @@ func TestHostileRequestsHaveTheEnvelope(t *testing.T) {
 func exchange(t *testing.T, to net.Addr, sent string) response {
 	t.Helper()
 	var dialer net.Dialer
-	conn := apitest.Must(dialer.DialContext(t.Context(), "tcp", to.String()))(t)
+	conn := must.Get(dialer.DialContext(t.Context(), "tcp", to.String()))(t)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	apitest.Must(io.WriteString(conn, sent))(t)
-	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(conn, sent))(t)
+	answer := must.Get(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	body, err := io.ReadAll(answer.Body)
 	_ = answer.Body.Close()
 	if err != nil {
@@ -102,12 +99,9 @@ func (s *server) listen(t *testing.T, destination, key string) stream {
 	server := httptest.NewServer(s.api)
 	t.Cleanup(server.Close)
 	url := server.URL + destinationsPath + "/" + destination + "/listen"
-	in := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+	in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	in.Header.Set("Authorization", "Bearer "+key)
-	got, err := server.Client().Do(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(server.Client().Do(in))(t)
 	t.Cleanup(func() { _ = got.Body.Close() })
 	lines := bufio.NewScanner(got.Body)
 	if !lines.Scan() || lines.Text() != ": still here" || got.Header.Get("Content-Type") != "text/event-stream" {
@@ -136,7 +130,6 @@ func (s stream) next(name string) (id, data string) {
 // TestHostileNoRequestShowsSecrets: whatever a key without the scope secrets asks for, receives or gets back from a
 // receiver, it has no sealed value: no header, no part of the address, no signing secret.
 func TestHostileNoRequestShowsSecrets(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	weak, _ := s.scoped(t, "read", "write")
 	strong, strongID := s.scoped(t, "read", "write", "secrets")
@@ -154,7 +147,7 @@ func TestHostileNoRequestShowsSecrets(t *testing.T) {
 		tested := make(chan string, 1)
 		go func() { tested <- post(tester, path+"/test", `{}`).body }()
 		id, seen := open.next("webhook")
-		back := apitest.Must(json.Marshal(map[string]any{"status": 500, "body": seen + signing, "headers": map[string]string{
+		back := must.Get(json.Marshal(map[string]any{"status": 500, "body": seen + signing, "headers": map[string]string{
 			"x-echo": seen,
 		}}))(t)
 		post(listener, path+"/listen/"+id, string(back))
@@ -213,7 +206,6 @@ func (h *held) Write(body []byte) (int, error) {
 
 // Callers that don't read hold up their own organization, and no other; and that one goes on when they are gone.
 func TestHostileReadersHoldUpThemselves(t *testing.T) {
-	t.Parallel()
 	const inProgress = 64
 	s := serve(t)
 	_, other := s.Organization(t, "Another organization")
@@ -264,7 +256,6 @@ func (s *slow) Read(p []byte) (int, error) {
 
 // Slow bodies delay nothing, not even in their own organization; their requests are executed in turn.
 func TestSlowBodiesDelayNothing(t *testing.T) {
-	t.Parallel()
 	const more = 100 // than may be in progress
 	s := serve(t)
 	began, release := make(chan struct{}, more), make(chan struct{})

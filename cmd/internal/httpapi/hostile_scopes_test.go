@@ -15,13 +15,14 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
 // scoped makes a key of the server's organization.
 func (s *server) scoped(t *testing.T, scopes ...organization.Scope) (key, id string) {
 	t.Helper()
-	issued := apitest.Must(s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
+	issued := must.Get(s.Commands.IssueKey(t.Context(), apitest.Operator, command.IssueKey{
 		Organization: s.org,
 		Scopes:       scopes,
 	}))(t)
@@ -85,7 +86,6 @@ var neededFor = map[string][]organization.Scope{
 
 // Keys with each set of scopes against each route: missing scopes are named, before the body is read.
 func TestHostileScopesOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	sets := [][]organization.Scope{{"read"}, {"write"}, {"secrets"}, {"read", "write"}, {"read", "secrets"},
 		{"write", "secrets"}, organization.AllScopes()}
@@ -131,7 +131,6 @@ func TestHostileScopesOnEveryRoute(t *testing.T) {
 
 // Masked texts are not accepted as values.
 func TestHostileSecretsWithoutTheScope(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	weak, _ := s.scoped(t, "read", "write")
 	const body = `{"name":"CRM","config":{"url":"https://127.0.0.1:1/","headers":{"X-Token":"hunter2"}}}`
@@ -161,7 +160,6 @@ type keyListed struct {
 // An operator rotates keys, and both nodes honour the new one and the end of the old one. Keys themselves have no route
 // for it.
 func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var later atomic.Int64
 	uses := &adapters.CredentialUses{Pool: s.Pool, Log: s.Log}
@@ -185,7 +183,7 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	valid(old, true)
 	rotate := func(of string, overlap time.Duration) (id, key string) {
 		t.Helper()
-		made := apitest.Must(s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{
+		made := must.Get(s.Commands.RotateKey(t.Context(), apitest.Operator, command.RotateKey{
 			Organization: s.org,
 			KeyID:        of,
 			Overlap:      overlap,
@@ -196,7 +194,7 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 	made, madeKey := rotate(id, time.Hour)
 	valid(old, true)
 	valid(madeKey, true)
-	apitest.OK(t, uses.Flush(t.Context()))
+	must.OK(t, uses.Flush(t.Context()))
 	list := into[[]keyListed](t, 200, s.as(madeKey).get(t, "/keys"))
 	at := slices.IndexFunc(list, func(k keyListed) bool { return k.ID == made })
 	if len(list) != 3 || at < 0 || list[at].SuccessorOf == nil || *list[at].SuccessorOf != id ||
@@ -227,7 +225,6 @@ func TestKeysAreRotatedOnTwoNodes(t *testing.T) {
 
 // A key that can't read header values can't have them sent to another receiver either.
 func TestHostileHeadersToAnotherHost(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	weak, _ := s.scoped(t, "write")
 	path := destinationsPath + "/crm"

@@ -20,7 +20,6 @@ import (
 // Of much feedback given at the same time as much gets through as the limit lets; who else reads the feed is not
 // touched.
 func TestHostileFeedbackOfADay(t *testing.T) {
-	t.Parallel()
 	const most, tries = 4, 12
 	s := serve(t)
 	w := s.filledFeed(t)
@@ -56,7 +55,6 @@ func TestHostileFeedbackOfADay(t *testing.T) {
 
 // Requests that change something are bounded for a day, over all nodes; reading is not.
 func TestHostileWritesOfADay(t *testing.T) {
-	t.Parallel()
 	const most, tries = 4, 12
 	s := serve(t)
 	s.api.Writes = adapters.NewWrites(s.Pool, nil)
@@ -77,7 +75,6 @@ func TestHostileWritesOfADay(t *testing.T) {
 
 // A backfill that makes nothing costs what it goes through, and waits for the one before.
 func TestHostileBackfillsOfNothing(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	for range 3 {
@@ -130,7 +127,6 @@ func (unconfirmed) Confirm(context.Context, uuid.UUID, eventstore.Position) {}
 
 // A replay that the read model shows before its claim is confirmed is counted once.
 func TestHostileReplaysAreCountedOnce(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	done := make([]string, 3)
@@ -152,7 +148,6 @@ func TestHostileReplaysAreCountedOnce(t *testing.T) {
 
 // Replays and backfills count with publications to the limit of waiting deliveries. A backfill beyond it makes none.
 func TestHostileRedeliveries(t *testing.T) {
-	t.Parallel()
 	const most, tries = 3, 8
 	s := serve(t)
 	crm := s.subscribed(t, "crm")

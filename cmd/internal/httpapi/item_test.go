@@ -13,6 +13,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/eventstore/storetest/must"
 )
 
 // detail holds the fields of one item that tests read.
@@ -38,7 +39,6 @@ type detail struct {
 }
 
 func TestItemHasAllItsOccurrences(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
 	starts := []time.Time{soon.AddDate(0, 0, -40), soon.AddDate(0, 0, -3), soon, soon.AddDate(0, 0, 2),
@@ -99,7 +99,6 @@ func TestItemHasAllItsOccurrences(t *testing.T) {
 
 // The item is the one of the list, occurrences apart.
 func TestItemIsAsListed(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source := s.site(t)
 	s.observe(t, source, s.concert("Concert", tomorrow()))
@@ -134,7 +133,6 @@ func TestItemIsAsListed(t *testing.T) {
 }
 
 func TestItemIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)
 	_, empty := s.eventFeed(t)
@@ -159,7 +157,6 @@ func TestItemIsRefused(t *testing.T) {
 // The legacy list is the current one in another shape: sourceType at the root, null for unknown values, no source and
 // no relevanceScore.
 func TestLegacyListDiffersInShapeOnly(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
 	s.observe(t, source, s.concert("Concert", soon.AddDate(0, 0, 1)))
@@ -219,7 +216,7 @@ func TestLegacyListDiffersInShapeOnly(t *testing.T) {
 func clean(t *testing.T, text string) string {
 	t.Helper()
 	var value any
-	apitest.OK(t, json.Unmarshal([]byte(text), &value))
-	data := apitest.Must(json.Marshal(value))(t)
+	must.OK(t, json.Unmarshal([]byte(text), &value))
+	data := must.Get(json.Marshal(value))(t)
 	return string(data)
 }

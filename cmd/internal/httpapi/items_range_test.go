@@ -73,7 +73,6 @@ func wantedRange(now time.Time, since, until *bound) (from, to time.Time, blamed
 
 // Whatever range is asked for, both versions of the list refuse it or show exactly the occurrences in it.
 func TestRangeRules(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	c := s.clock(t)
 	source := s.site(t)

@@ -14,6 +14,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -74,7 +75,7 @@ func (s *server) happening(title string) uuid.UUID { return happening.DeriveID(s
 // observe records what a source shows.
 func (s *server) observe(t *testing.T, source uuid.UUID, details happening.Details) {
 	t.Helper()
-	apitest.Must(happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
+	must.Get(happening.Aggregate.Execute(t.Context(), s.Store, s.happening(details.Title), happening.Observe{
 		SourceID: source,
 		Key:      details.Title,
 		Details:  details,
@@ -114,7 +115,6 @@ func (p itemsPage) titles() []string {
 }
 
 func TestItemsOfAnAttachedSource(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
 	s.observe(t, source, s.concert("Third", soon.AddDate(0, 0, 20)))
@@ -164,7 +164,6 @@ func TestItemsOfAnAttachedSource(t *testing.T) {
 // An item is scored for its feed, again when the feed is renamed or the item revised, in the current shape alone;
 // another organization's feed of the same source scores it for itself. Switched off, nothing is shown.
 func TestRelevanceScore(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	source, soon := s.site(t), tomorrow()
 	s.observe(t, source, bare("An evening of jazz", happening.Scheduled, soon))
@@ -202,7 +201,6 @@ func TestRelevanceScore(t *testing.T) {
 }
 
 func TestFeedbackIsAdditive(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)
 	reader := s.share(t, w.feed)
@@ -228,7 +226,7 @@ func TestFeedbackIsAdditive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		event := apitest.Must(item.Events.Decode(&e))(t)
+		event := must.Get(item.Events.Decode(&e))(t)
 		f := event.(item.FeedbackGiven)
 		recorded = append(recorded, opinion{f.FeedbackID.String(), f.Rating, f.Comment})
 		organizations[f.Organization] = true
@@ -239,7 +237,6 @@ func TestFeedbackIsAdditive(t *testing.T) {
 }
 
 func TestFeedbackIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)
 	_, empty := s.eventFeed(t)

@@ -13,13 +13,13 @@ import (
 	"carillon/aggregates/organization"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/organizations"
 )
 
 var streamAddress = "https://listen.invalid/stream/" + strings.Repeat("aB3", 12)
 
 func TestListenRefusals(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for name, url := range map[string]string{
 		"sent":   "https://127.0.0.1:1/",
@@ -52,13 +52,12 @@ func TestListenRefusals(t *testing.T) {
 		tt.in.path = destinationsPath + tt.in.path
 		s.do(t, tt.in).refused(t, tt.status, tt.code, tt.message)
 	}
-	other := serve(t)
-	other.get(t, destinationsPath+"/stream/listen").refused(t, 404, "NOT_FOUND", "")
+	_, other := s.Organization(t, "Library")
+	s.as(other).get(t, destinationsPath+"/stream/listen").refused(t, 404, "NOT_FOUND", "")
 }
 
 // TestListenEndsWithItsKey revokes the key of a stream that is open.
 func TestListenEndsWithItsKey(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
 	s.put(t, destinationsPath+"/stream", body).into(t, 201, nil)
@@ -66,7 +65,7 @@ func TestListenEndsWithItsKey(t *testing.T) {
 	by := command.Caller{Actor: "operator", RequestID: uuid.New()}
 	_, keyID, _ := strings.Cut(s.key, "_")
 	keyID, _, _ = strings.Cut(keyID, "_")
-	changed := apitest.Must(s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID}))(t)
+	changed := must.Get(s.Commands.RevokeKey(t.Context(), by, command.RevokeKey{Organization: s.org, KeyID: keyID}))(t)
 	s.Progress.Await(t.Context(), changed.Position, organizations.ReadModel.Name)
 	if _, data := open.next("webhook"); data != "" {
 		t.Errorf("after the end of its key: %s", data)
@@ -75,7 +74,6 @@ func TestListenEndsWithItsKey(t *testing.T) {
 
 // TestListenShowsItsDestination: a stream to which nothing comes any more says so, and ends if that is permanent.
 func TestListenShowsItsDestination(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
 	made := into[destinationView](t, 201, s.put(t, destinationsPath+"/stream", body))
@@ -93,9 +91,9 @@ func TestListenShowsItsDestination(t *testing.T) {
 	said(one, `{"status":"disabled","statusReason":null}`)
 	patch(`{"status":"enabled"}`)
 	said(one, `{"status":"enabled","statusReason":null}`)
-	state := apitest.Must(destination.Aggregate.Load(t.Context(), s.Store, uuid.MustParse(made.ID)))(t)
+	state := must.Get(destination.Aggregate.Load(t.Context(), s.Store, uuid.MustParse(made.ID)))(t)
 	failed := destination.AutoDisable{Switches: state.State.Switches, Reason: "3 failures", At: time.Now()}
-	apitest.Must(destination.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), failed,
+	must.Get(destination.Aggregate.Execute(t.Context(), s.Store, uuid.MustParse(made.ID), failed,
 		destination.Options{}))(t)
 	said(one, `{"status":"auto_disabled","statusReason":"3 failures"}`)
 	other := s.listen(t, "stream", s.key)
@@ -115,8 +113,8 @@ func TestListenShowsItsDestination(t *testing.T) {
 
 // TestListenBoundsStreams opens as many streams as an organization may have. The next is refused, until one is closed.
 func TestListenBoundsStreams(t *testing.T) {
-	t.Parallel()
-	s, other := serve(t), serve(t)
+	s := serve(t)
+	_, other := s.Organization(t, "Library")
 	const maxStreams = 16
 	body := `{"name":"x","config":{"url":"` + streamAddress + `"}}`
 	s.put(t, destinationsPath+"/stream", body).into(t, 201, nil)
@@ -126,9 +124,9 @@ func TestListenBoundsStreams(t *testing.T) {
 	t.Cleanup(server.Close)
 	open := func() *http.Response {
 		url := server.URL + destinationsPath + "/stream/listen"
-		in := apitest.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
+		in := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 		in.Header.Set("Authorization", "Bearer "+s.key)
-		stream := apitest.Must(server.Client().Do(in))(t)
+		stream := must.Get(server.Client().Do(in))(t)
 		t.Cleanup(func() { _ = stream.Body.Close() })
 		return stream
 	}
@@ -144,7 +142,7 @@ func TestListenBoundsStreams(t *testing.T) {
 	if got.header.Get("Retry-After") == "" || refusals != 1 {
 		t.Errorf("Retry-After %q, %d refusals counted", got.header.Get("Retry-After"), refusals)
 	}
-	other.do(t, listen).refused(t, 404, "NOT_FOUND", "") // and is not held back
+	s.as(other).do(t, listen).refused(t, 404, "NOT_FOUND", "") // and is not held back
 	_ = last.Body.Close()
 	apitest.Eventually(t, "a stream is free", func() bool {
 		return open().StatusCode == http.StatusOK //nolint:bodyclose // by a cleanup

@@ -25,6 +25,7 @@ import (
 	"carillon/cmd/internal/httpapi"
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 	"carillon/projections/items"
 	"carillon/projections/pgtest"
@@ -40,7 +41,7 @@ const connections = 16
 // together.
 func BenchmarkItemLists(b *testing.B) {
 	parts := apitest.Start(b)
-	api := apitest.Must(httpapi.New(httpapi.Dependencies{
+	api := must.Get(httpapi.New(httpapi.Dependencies{
 		Commands: parts.Commands,
 		Queries:  parts.Queries,
 		Keys:     parts.Queries,
@@ -52,14 +53,14 @@ func BenchmarkItemLists(b *testing.B) {
 	org, key := parts.Organization(b, "Town hall")
 	log := projecttest.On(b, parts.Pool, feeds.ReadModel, items.ReadModel)
 	small, large := largeFeed(b, log, org, 1_000), largeFeed(b, log, org, 100_000)
-	apitest.Must(parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"))(b)
+	must.Get(parts.Pool.Exec(b.Context(), "VACUUM ANALYZE items.items, items.occurrences, feeds.feeds"))(b)
 	listed := httptest.NewServer(api)
 	b.Cleanup(listed.Close)
 	path := func(feed uuid.UUID, query string) string {
 		return fmt.Sprintf("%s/feeds/events/%s/items?limit=20%s", listed.URL, feed, query)
 	}
 	var answer bytes.Buffer
-	apitest.OK(b, get(http.DefaultClient, path(large, ""), key, &answer))
+	must.OK(b, get(http.DefaultClient, path(large, ""), key, &answer))
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rows, err := parts.Pool.Query(r.Context(), `SELECT i.current FROM items.occurrences o JOIN items.items i
 			ON i.id = o.item_id
@@ -166,7 +167,7 @@ func get(client *http.Client, url, key string, into io.Writer) error {
 func total(b *testing.B, base, key string, feed uuid.UUID, query string) (n int) {
 	b.Helper()
 	var body strings.Builder
-	apitest.OK(b, get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
+	must.OK(b, get(http.DefaultClient, fmt.Sprintf("%s/feeds/events/%s/items?limit=1%s", base, feed, query), key,
 		&body))
 	_, rest, _ := strings.Cut(body.String(), `"total":`)
 	if _, err := fmt.Sscan(rest, &n); err != nil || n < 100 {

@@ -28,7 +28,6 @@ type figuresBody struct {
 // TestMetrics_countsAttempts: given two attempts of one destination and one of another, when metrics are asked for,
 // then those of both are counted, or of the one that is named.
 func TestMetrics_countsAttempts(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm, erp := s.subscribed(t, "crm"), s.subscribed(t, "erp")
 	for to, statuses := range map[string][]int{crm.ID: {500, 204}, erp.ID: {204}} {
@@ -70,7 +69,6 @@ func TestMetrics_countsAttempts(t *testing.T) {
 
 // TestMetrics_refusals: what can't be answered is refused by the name of its parameter.
 func TestMetrics_refusals(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for query, field := range map[string]string{
 		"?interval=2h": "interval",

@@ -11,7 +11,6 @@ import (
 
 // As many deliveries as may be are made by one backfill.
 func TestBackfillOfTheCap(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.subscribed(t, "crm")
 	s.publishMany(t, 10_000, "news.item.added")
@@ -27,7 +26,6 @@ func TestBackfillOfTheCap(t *testing.T) {
 
 // A node that ends is waited for as long as an election may take, then the request is refused.
 func TestNodeGone(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	s.get(t, feedsPath).into(t, 200, new(any))
 	s.StopStore()

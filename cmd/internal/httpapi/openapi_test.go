@@ -19,12 +19,12 @@ import (
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/webhook"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/sources"
 )
 
 // The document describes every route, and no route that there isn't.
 func TestDocumentAndRouterAgree(t *testing.T) {
-	t.Parallel()
 	documented.CheckRoutes(t, serve(t).api.Routes(), "/docs/*")
 }
 
@@ -35,7 +35,6 @@ func TestDocumentListsWhatIsDeclared(t *testing.T) {
 }
 
 func TestNoRouteFailsAtHostileValues(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	feed, _ := s.eventFeed(t)
 	known := map[string]string{
@@ -51,7 +50,6 @@ func TestNoRouteFailsAtHostileValues(t *testing.T) {
 
 // TestHealth: who divides requests among servers needs no key and no TLS, and learns of a stop.
 func TestHealth(t *testing.T) {
-	t.Parallel()
 	s := serveAlone(t)
 	ending, stop := context.WithCancel(t.Context())
 	s.rewire(t, func(d *httpapi.Dependencies) { d.Ending = func() context.Context { return ending } })
@@ -65,7 +63,6 @@ func TestHealth(t *testing.T) {
 }
 
 func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for path, want := range map[string]string{
 		"/openapi.json":              `"openapi":"3.1.0"`,
@@ -122,7 +119,7 @@ func TestDocumentationNeedsNoKeyAndStaysHere(t *testing.T) {
 // Each type of the catalog and each notice is a webhook of the document, and sent events match its schema.
 func TestOpenAPIWebhooks(t *testing.T) {
 	t.Parallel()
-	document := apitest.Must(httpapi.OpenAPI())(t)
+	document := must.Get(httpapi.OpenAPI())(t)
 	var parsed struct {
 		Webhooks map[string]struct {
 			Post struct {
@@ -136,12 +133,12 @@ func TestOpenAPIWebhooks(t *testing.T) {
 			} `json:"post"`
 		} `json:"webhooks"`
 	}
-	apitest.OK(t, json.Unmarshal(document, &parsed))
-	resource := apitest.Must(jsonschema.UnmarshalJSON(bytes.NewReader(document)))(t)
+	must.OK(t, json.Unmarshal(document, &parsed))
+	resource := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(document)))(t)
 	compiler := jsonschema.NewCompiler()
-	apitest.OK(t, compiler.AddResource("openapi.json", resource))
-	known := apitest.Must(catalog.New())(t)
-	notices := apitest.Must(catalog.NoticeTypes())(t)
+	must.OK(t, compiler.AddResource("openapi.json", resource))
+	known := must.Get(catalog.New())(t)
+	notices := must.Get(catalog.NoticeTypes())(t)
 	for _, declared := range slices.Concat(known.Types(), notices) {
 		if _, is := parsed.Webhooks[declared.Name]; !is {
 			t.Errorf("%s is no webhook of the document", declared.Name)
@@ -180,7 +177,7 @@ func TestOpenAPIWebhooks(t *testing.T) {
 			Time:     time.Unix(0, 0),
 			Data:     []byte(data),
 		}
-		body := apitest.Must(sent.AppendJSON(nil))(t)
+		body := must.Get(sent.AppendJSON(nil))(t)
 		if err := matches(schema, body); err != nil {
 			t.Errorf("%s: %s does not match: %v", name, body, err)
 		}
@@ -217,11 +214,10 @@ func TestExamplesAreRight(t *testing.T) {
 // Every example of a request is accepted, in the order in which a reader tries them, by an organization with a feed
 // that has an item, and with the source of a development server.
 func TestExamplesOfRequestsAreAccepted(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)
 	example := command.RegisterSource{Type: "site", URL: dev.ExampleSource}
-	made := apitest.Must(s.Commands.RegisterSource(t.Context(), apitest.Operator, example))(t)
+	made := must.Get(s.Commands.RegisterSource(t.Context(), apitest.Operator, example))(t)
 	s.Await(t, made.Position, sources.ReadModel.Name)
 	paths := documented.Document(t).Paths.Map()
 	fill := strings.NewReplacer("{ref}", "crm", "{subRef}", "news", "{id}", w.feed, "{feedId}", w.feed, "{itemId}", w.item)
@@ -240,7 +236,7 @@ func TestExamplesOfRequestsAreAccepted(t *testing.T) {
 				examples[name] = named.Value.Value
 			}
 			for _, name := range slices.Sorted(maps.Keys(examples)) {
-				body := apitest.Must(json.Marshal(examples[name]))(t)
+				body := must.Get(json.Marshal(examples[name]))(t)
 				got := s.do(t, request{method: method, path: fill.Replace(path), body: string(body)})
 				if got.status >= http.StatusMultipleChoices {
 					t.Errorf("%s %s, example %s: %d %s", method, path, name, got.status, got.body)

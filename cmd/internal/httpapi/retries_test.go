@@ -10,10 +10,10 @@ import (
 	"carillon/aggregates/delivery"
 	feedaggregate "carillon/aggregates/feed"
 	"carillon/aggregates/organization"
-	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/cmd/internal/wire"
 	"carillon/command"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 )
 
 type retryView struct {
@@ -46,13 +46,12 @@ func (s *server) failedOne(t *testing.T, destination string, in command.Publish)
 // exec changes a row that no use case changes.
 func (s *server) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
-	apitest.Must(s.Pool.Exec(t.Context(), sql, args...))(t)
+	must.Get(s.Pool.Exec(t.Context(), sql, args...))(t)
 }
 
 const markSent = "UPDATE deliveries.due SET worker = 1, available_at = now() + interval '1 hour' WHERE id = $1"
 
 func TestRetryMakesWaitingDueNow(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	id := s.waiting(t, crm.ID)
@@ -95,7 +94,6 @@ func TestRetryMakesWaitingDueNow(t *testing.T) {
 
 // A rest or a limit of the whole destination holds for a retry as well.
 func TestRetry_heldByReceiver(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for name, hold := range map[string]string{
 		"Retry-After": "INSERT INTO carillon.resting VALUES ($1::uuid, $2, now())",
@@ -116,7 +114,6 @@ func TestRetry_heldByReceiver(t *testing.T) {
 }
 
 func TestRetryIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	s.do(t, retryOf(uuid.NewString())).refused(t, 404, "NOT_FOUND", "delivery not found")
@@ -148,7 +145,6 @@ func (s *server) recovers(t *testing.T, body string, want recoveryView) {
 }
 
 func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	failed := s.failedOne(t, crm.ID, command.Publish{Type: "factcheck.status.changed", Data: factcheck})
@@ -195,7 +191,6 @@ func TestRecoverSendsWhatHasNotArrived(t *testing.T) {
 }
 
 func TestRecoverIsRefused(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	failed := s.failedOne(t, crm.ID, command.Publish{})
@@ -226,7 +221,6 @@ func TestRecoverIsRefused(t *testing.T) {
 }
 
 func TestRecoverOverTheCap(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	crm := s.subscribed(t, "crm")
 	s.exec(t, `INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision,

@@ -37,7 +37,6 @@ func (s *server) rotate(t *testing.T, ref string) []secretView {
 }
 
 func TestRotationOverlapsForADay(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	if got := s.secrets(t, "crm"); len(got) != 1 || got[0].Secret != created.Secrets[0].Secret ||
@@ -84,7 +83,6 @@ func TestRotationOverlapsForADay(t *testing.T) {
 
 // The answer to a change of secrets is what the change left, however late the read model is.
 func TestSecretsAnswerWithoutReadModel(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	s.rewire(t, func(p *httpapi.Dependencies) {
@@ -119,7 +117,6 @@ func (s *server) stored(t *testing.T, stream string) string {
 }
 
 func TestTenSecretsAtMost(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	for range 9 {
@@ -134,7 +131,6 @@ func TestTenSecretsAtMost(t *testing.T) {
 }
 
 func TestExpiryIsAtOnce(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	created := s.destination(t, "crm")
 	leaked := created.Secrets[0].ID

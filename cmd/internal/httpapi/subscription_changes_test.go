@@ -10,6 +10,7 @@ import (
 
 	"carillon/cmd/internal/httpapi/apitest"
 	"carillon/command"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections/feeds"
 )
 
@@ -38,7 +39,6 @@ func pins(feeds ...uuid.UUID) string {
 }
 
 func TestPutSubscription(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	feed := s.feed(t, s.org)
@@ -92,7 +92,6 @@ func TestPutSubscription(t *testing.T) {
 }
 
 func TestPatchSubscriptionMerges(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	one, two := s.feed(t, s.org), s.feed(t, s.org)
@@ -150,7 +149,6 @@ func TestPatchSubscriptionMerges(t *testing.T) {
 }
 
 func TestSubscriptionIsOfItsDestinationOnly(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	s.destination(t, "erp")
@@ -175,7 +173,6 @@ func TestSubscriptionIsOfItsDestinationOnly(t *testing.T) {
 }
 
 func TestPinsNeedAccessAtEachWrite(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	library, _ := s.Organization(t, "Library")
@@ -189,11 +186,11 @@ func TestPinsNeedAccessAtEachWrite(t *testing.T) {
 		t.Errorf("of another's feed: %s\nof a missing feed: %s", theirs.body, missing.body)
 	}
 	share := command.ShareFeed{FeedType: "news", FeedID: feed, Organization: s.org}
-	shared := apitest.Must(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
+	shared := must.Get(s.Commands.ShareFeed(t.Context(), apitest.Operator, share))(t)
 	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	s.put(t, path+"/city", body).into(t, 201, new(any))
 	s.patch(t, path+"/city", `{"active":false}`).into(t, 200, new(any))
-	shared = apitest.Must(s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)))(t)
+	shared = must.Get(s.Commands.UnshareFeed(t.Context(), apitest.Operator, command.UnshareFeed(share)))(t)
 	s.Await(t, shared.Position, feeds.ReadModel.Name)
 	s.put(t, path+"/city", body).refused(t, 404, "NOT_FOUND", "feeds[0]")
 	// the stored pin

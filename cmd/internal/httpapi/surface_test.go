@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/httpapi"
+	"carillon/eventstore/storetest/must"
 	"carillon/query"
 )
 
@@ -84,23 +85,18 @@ func fill(in request, known ...string) request {
 func (in request) ofFeeds() bool { return strings.Contains(in.path, "/feeds") }
 
 func TestSurfaceIsWhole(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
-	err := chi.Walk(s.api.Routes(),
+	must.OK(t, chi.Walk(s.api.Routes(),
 		func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
 			listed := slices.ContainsFunc(surface, func(in request) bool { return in.method == method && in.path == route })
 			if (strings.HasPrefix(route, "/events") || strings.Contains(route, "/feeds")) && !listed {
 				t.Errorf("%s %s is not in the list that the tests go through", method, route)
 			}
 			return nil
-		})
-	if err != nil {
-		t.Fatal(err)
-	}
+		}))
 }
 
 func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	destination := s.destination(t, "unknown") // so that nothing else is wrong
 	s.put(t, destinationsPath+"/unknown/subscriptions/nothing", allOf).into(t, 201, new(any))
@@ -135,7 +131,6 @@ func TestUnknownFieldsAreRefusedOnEveryWriteRoute(t *testing.T) {
 }
 
 func TestRoutesWithoutBodyTakeNone(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	for _, body := range []string{"", "{}", "{}\n"} {
@@ -145,7 +140,6 @@ func TestRoutesWithoutBodyTakeNone(t *testing.T) {
 }
 
 func TestBadPathParametersOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "crm")
 	for _, in := range surface {
@@ -170,7 +164,6 @@ func TestBadPathParametersOnEveryRoute(t *testing.T) {
 }
 
 func TestUnknownQueryParametersOnEveryList(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.destination(t, "unknown")
 	for _, in := range surface {
@@ -181,7 +174,6 @@ func TestUnknownQueryParametersOnEveryList(t *testing.T) {
 }
 
 func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	taken := map[string]bool{}
 	for _, in := range surface {
@@ -208,7 +200,6 @@ func TestWrongMethodsAndRoutesOnEveryPath(t *testing.T) {
 
 // Things of other organizations can't be distinguished from unknown ones, nor changed.
 func TestOthersThingsDoNotExist(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	theirs, feed := s.destination(t, "crm"), s.filledFeed(t)
 	var subscription struct {
@@ -253,7 +244,6 @@ func TestOthersThingsDoNotExist(t *testing.T) {
 
 // Organizations that a feed is shared with read it, give feedback, and change nothing.
 func TestReadersOfSharedFeed(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	w := s.filledFeed(t)
 	reader := s.share(t, w.feed)
@@ -272,7 +262,6 @@ func TestReadersOfSharedFeed(t *testing.T) {
 }
 
 func TestPostgresGoneOnEveryRoute(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	s.rewire(t, func(p *httpapi.Dependencies) { p.Queries = &query.Queries{Pool: gone(t)} })
 	for _, in := range surface {

@@ -21,6 +21,7 @@ import (
 	"carillon/command"
 	"carillon/command/sealing"
 	"carillon/eventstore"
+	"carillon/eventstore/storetest/must"
 	"carillon/projections"
 	"carillon/projections/destinations"
 	"carillon/projections/feeds"
@@ -77,7 +78,7 @@ func (s *server) writesWhileStill(t *testing.T) {
 	} {
 		got := into[map[string]any](t, w.status, s.sends(t, w.method, w.path, w.body))
 		var members map[string]any
-		apitest.OK(t, json.Unmarshal([]byte(w.want), &members))
+		must.OK(t, json.Unmarshal([]byte(w.want), &members))
 		for field, want := range members {
 			if diff := cmp.Diff(want, got[field]); diff != "" {
 				t.Errorf("%s %s: %s (-want +got):\n%s", w.method, w.path, field, diff)
@@ -124,9 +125,8 @@ func (stuckKeys) Delete(context.Context, uuid.UUID) error { return command.ErrUn
 
 // TestDeletionDoesNotWaitForDataKey: it is recorded, and the cascade of deletions shreds the key later.
 func TestDeletionDoesNotWaitForDataKey(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
-	vault := apitest.Must(sealing.NewVault(stuckKeys{s.Keys}, bytes.Repeat([]byte{7}, 32)))(t)
+	vault := must.Get(sealing.NewVault(stuckKeys{s.Keys}, bytes.Repeat([]byte{7}, 32)))(t)
 	s.Commands.Vault = vault
 	s.destination(t, "crm")
 	s.delete(t, destinationsPath+"/crm").into(t, 200, new(any))
@@ -137,13 +137,12 @@ func TestDeletionDoesNotWaitForDataKey(t *testing.T) {
 // Each setting that is declared is set by POST, by PUT and by PATCH alone, cleared by PUT without it, and read back in
 // every answer.
 func TestSettingsReachEveryAnswer(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	ask := func(method, path string, status int, body map[string]any) (answer map[string]any) {
 		t.Helper()
 		text := ""
 		if body != nil {
-			encoded := apitest.Must(json.Marshal(body))(t)
+			encoded := must.Get(json.Marshal(body))(t)
 			text = string(encoded)
 		}
 		s.do(t, request{method: method, path: destinationsPath + path, body: text}).into(t, status, &answer)
@@ -200,7 +199,6 @@ func TestSettingsReachEveryAnswer(t *testing.T) {
 
 // TestDeletedRightAfterChange deletes a destination between a write's append and its answer.
 func TestDeletedRightAfterChange(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	for path, body := range map[string]string{
 		"": `{"name":"CRM 2"}`, "/subscriptions/all": `{"active":false}`,
@@ -230,7 +228,6 @@ type pageTotal struct {
 }
 
 func TestNamesAreOfOneOrganization(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	_, other := s.Organization(t, "Library")
 	s.destination(t, "crm")
@@ -239,7 +236,6 @@ func TestNamesAreOfOneOrganization(t *testing.T) {
 
 // Every event of a write has the reason of the request.
 func TestReasonOfWrite(t *testing.T) {
-	t.Parallel()
 	s := serve(t)
 	var created destinationView
 	because := map[string]string{wire.ReasonHeader: " Umzug nach Zürich, ticket 7 "}

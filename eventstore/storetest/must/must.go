@@ -1,0 +1,21 @@
+// Package must ends a test at an error that it does not expect.
+package must
+
+import "testing"
+
+// OK fails the test if there is an error.
+func OK(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Get returns a value, unless the error beside it fails the test: Get(f())(t).
+func Get[T any](value T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		OK(tb, err)
+		return value
+	}
+}
