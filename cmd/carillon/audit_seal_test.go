@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -51,7 +49,9 @@ func TestSealedLog(t *testing.T) {
 	data := s.server[1]
 	s.backUpLog(at("backup"))
 	answer[node.Report](t, "eventstore", "restore", at("backup"), "--data-dir", at("restored"))
+	url := named(t, at("server"))
 	answer[copying.Result](t, "eventstore", "copy", "--from", at("restored/eventstore"), "--to", at("copy"))
+	answer[copying.Result](t, "eventstore", "copy", "--from", at("copy"), "--to", url)
 	line, err := sealed.Head.Line()
 	if err == nil {
 		err = os.WriteFile(at("heads"), append([]byte(`{"msg":"log sealed","size":1}`+"\n"), line...), 0o600)
@@ -64,6 +64,7 @@ func TestSealedLog(t *testing.T) {
 		"itself":    {"--data-dir", data},
 		"backup":    {"--data-dir", at("restored"), "--key", key},
 		"copy":      {"--from", at("copy"), "--data-dir", at("none"), "--key", key},
+		"server":    {"--from", url, "--data-dir", at("none"), "--key", key},
 		"elsewhere": {"--from", at("copy"), "--data-dir", data, "--head", at("heads")},
 	} {
 		report := answer[treeheads.Report](t, append([]string{"audit", "verify"}, args...)...)
@@ -73,7 +74,8 @@ func TestSealedLog(t *testing.T) {
 		}
 		roots[name] = string(report.Last.Root)
 	}
-	if len(roots) != 4 || roots["backup"] != roots["copy"] || roots["copy"] != roots["elsewhere"] {
+	if len(roots) != 5 || roots["backup"] != roots["copy"] || roots["copy"] != roots["elsewhere"] ||
+		roots["copy"] != roots["server"] {
 		t.Errorf("%d logs, %q", len(roots), roots)
 	}
 	keyless := []string{"audit", "verify", "--from", at("copy"), "--data-dir", at("none")}
@@ -167,35 +169,5 @@ func TestExportIsShown(t *testing.T) {
 	code, got, _ := runIn(t.Context(), "", offline...)
 	if code != 1 || strings.Contains(got, "CRM") || !strings.Contains(got, "it is not in the tree") {
 		t.Errorf("doctored: %d, %s", code, got)
-	}
-}
-
-// A log on a separate event store is sealed and verified as an embedded one is; so is its copy in another.
-func TestSealedLogOnServer(t *testing.T) {
-	t.Parallel()
-	dir := shortDir(t)
-	at := func(name string) string { return filepath.Join(dir, name) }
-	url, copied := named(t, at("store")), named(t, at("copy"))
-	s := openWith(t, func(c *config.Config) {
-		c.EventStoreURL, c.SealTo = config.Address(url), config.Address(at("heads"))
-	})
-	id := s.destination(s.ok("org", "create", "Town hall")).String()
-	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal"}, s.server...)...)
-	key := seal.KeyText(sealed.Key)
-	s.ok("audit", "export", id, "--proof", "-o", at("proof"))
-	proof := answer[seal.Verified](t, "audit", "verify", at("proof"), "--key", key)
-	if len(proof.Faults) > 0 || proof.Events != 4 {
-		t.Errorf("export: %+v", proof)
-	}
-	answer[copying.Result](t, "eventstore", "copy", "--from", url, "--to", copied)
-	for kept, _ := os.ReadFile(at("heads")); !bytes.HasSuffix(kept, []byte("\n")); kept, _ = os.ReadFile(at("heads")) {
-		runtime.Gosched() // heads are sent apart from the request
-	}
-	for name, from := range map[string]string{"itself": url, "copy": copied} {
-		report := answer[treeheads.Report](t, "audit", "verify", "--from", from, "--data-dir", s.server[1],
-			"--head", at("heads"))
-		if !report.OK() || report.Elsewhere == 0 || report.Last == nil || report.Events+report.Unsealed <= sealed.Head.Size {
-			t.Errorf("%s: %+v", name, report)
-		}
 	}
 }

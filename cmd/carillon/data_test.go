@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"carillon/eventstore/copying"
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/nodetest"
 	"carillon/projections/pgtest"
 )
 
@@ -131,18 +131,7 @@ func TestDataOfARunningServerStays(t *testing.T) {
 // named is a server of events that is as unkind as real ones are, reached by its address.
 func named(t *testing.T, dir string) (url string) {
 	t.Helper()
-	n := apitest.Must(node.Open(node.Config{Dir: dir, Quirks: &stricttest.Strict{}}))(t)
-	var lc net.ListenConfig
-	listener := apitest.Must(lc.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	served := make(chan error, 1)
-	go func() { served <- n.Serve(listener) }()
-	t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			t.Error(err)
-		}
-		<-served
-	})
-	return "esdb://" + listener.Addr().String() + "?tls=false"
+	return "esdb://" + nodetest.Listen(t, node.Config{Dir: dir, Quirks: &stricttest.Strict{}}) + "?tls=false"
 }
 
 // TestBackupAndRestoreOfNamedServers: event store, Postgres and key store are all elsewhere; a backup that is made

@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"carillon/cmd/internal/adminapi"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
-	"carillon/eventstore/seal"
 	"carillon/projections/pgtest"
 )
 
@@ -75,32 +71,6 @@ func TestDrill(t *testing.T) {
 	}
 	if starts != 2 {
 		t.Errorf("the drill starts a restored server %d times: once to look at it, once to take over", starts)
-	}
-}
-
-// The verifier of the documentation, in another language, accepts an export.
-func TestExportVerifierInPython(t *testing.T) {
-	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
-	s := open(t)
-	id := s.destination(s.ok("org", "create", "Town hall")).String()
-	path := filepath.Join(shortDir(t), "proof")
-	s.ok("audit", "export", id, "--proof", "-o", path)
-	sealed := answer[adminapi.SealState](t, append([]string{"audit", "seal", "--show"}, s.server...)...)
-	verify := func(path, key string) (string, error) {
-		script := exec.CommandContext(t.Context(), python, "../../docs/operate/verify-export.py", path, "--key", key)
-		out, err := script.CombinedOutput()
-		return string(out), err
-	}
-	out, err := verify(path, seal.KeyText(sealed.Key))
-	if err != nil || !strings.Contains(out, "4 events of "+id+" are in the tree") {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if out, err := verify(path, seal.KeyText(make([]byte, 32))); err == nil || !strings.Contains(out, "another key") {
-		t.Errorf("another key: %v, %s", err, out)
 	}
 }
 
@@ -163,14 +133,8 @@ func TestChecksumsAreSigned(t *testing.T) {
 func TestSourceCollectWaitsForALateList(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})
-	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`,
-			start)
-	}))
-	t.Cleanup(server.Close)
-	source := s.ok("source", "add", "site", server.URL+"/programme")
+	site := pageServer(t, map[string]string{"/programme": jazzPage()})
+	source := s.ok("source", "add", "site", site+"/programme")
 	standstill := apitest.Must(s.app.Queries.Pool.Begin(t.Context()))(t)
 	defer func() { _ = standstill.Rollback(context.WithoutCancel(t.Context())) }()
 	// It can be read.

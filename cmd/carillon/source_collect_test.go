@@ -99,19 +99,9 @@ func TestHowFarAWalkIs(t *testing.T) {
 func TestSourcesAreListedPausedAndResumed(t *testing.T) {
 	t.Parallel()
 	s := open(t)
-	start := time.Now().Add(72 * time.Hour).UTC().Format(time.RFC3339)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/programme" {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = fmt.Fprintf(w, `<script type="application/ld+json">`+
-			`{"@type":"Event","name":"Jazz","startDate":%q}</script>`, start)
-	}))
-	t.Cleanup(server.Close)
-	page, gone := s.ok("source", "add", "site", server.URL+"/programme"),
-		s.ok("source", "add", "site", server.URL+"/gone")
+	site := pageServer(t, map[string]string{"/programme": jazzPage()})
+	page, gone := s.ok("source", "add", "site", site+"/programme"),
+		s.ok("source", "add", "site", site+"/gone")
 	collect := func() {
 		t.Helper()
 		if code, out, errors := s.run("source", "collect", page, "--wait"); code != 0 {

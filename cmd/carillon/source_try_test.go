@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -48,6 +49,12 @@ func pageServer(t *testing.T, pages map[string]string) string {
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// jazzPage is a page with a concert in three days.
+func jazzPage() string {
+	return fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":"Jazz","startDate":%q}</script>`,
+		time.Now().Add(72*time.Hour).UTC().Format(time.RFC3339))
 }
 
 func TestSourceTry(t *testing.T) {

@@ -14,20 +14,15 @@ import (
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/command/mtls/mtlstest"
 )
 
 // wanting starts a receiver that is trusted through the development authority and asks for certificates as want says.
 func wanting(t testing.TB, dataDir string, want *tls.Config) *mtlstest.Receiver {
 	t.Helper()
-	authority, err := dev.EnsureAuthority(dataDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, err := authority.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := suite.Must(dev.EnsureAuthority(dataDir))(t)
+	own := suite.Must(authority.Certificate())(t)
 	want.Certificates = []tls.Certificate{own}
 	return mtlstest.Receive(t, want, nil)
 }
@@ -41,18 +36,13 @@ func (p *process) operator() *adminclient.Client {
 // certify sets the certificate. From then on it is shown.
 func (p *process) certify(pair mtlstest.Pair) {
 	p.Helper()
-	if _, err := p.operator().SetClientCertificate(p.Context(), p.organization, pair.Chain, pair.Key); err != nil {
-		p.Fatal(err)
-	}
+	suite.Must(p.operator().SetClientCertificate(p.Context(), p.organization, pair.Chain, pair.Key))(p)
 }
 
 // certificate is the id of the certificate that is shown.
 func (p *process) certificate() uuid.UUID {
 	p.Helper()
-	known, err := clientcertificate.Aggregate.Load(p.Context(), p.app.Commands.Store, p.organization)
-	if err != nil {
-		p.Fatal(err)
-	}
+	known := suite.Must(clientcertificate.Aggregate.Load(p.Context(), p.app.Commands.Store, p.organization))(p)
 	return known.State.Certificate.ID
 }
 

@@ -141,14 +141,8 @@ func inherited(n uintptr) (net.Listener, error) {
 func handOver(t *testing.T, n int) (addresses []string, files []*os.File) {
 	t.Helper()
 	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := listener.(*net.TCPListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := suite.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+		file := suite.Must(listener.(*net.TCPListener).File())(t)
 		_ = listener.Close() // the file stays open
 		t.Cleanup(func() { _ = file.Close() })
 		addresses, files = append(addresses, listener.Addr().String()), append(files, file)

@@ -18,6 +18,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/command/delivery/dispatching"
 	"carillon/projections"
 	"carillon/projections/pgtest"
@@ -45,15 +46,9 @@ func (in *installation) credentials() bool {
 func (in *installation) ask(method, url string, body, into any) int {
 	var sent []byte
 	if body != nil {
-		var err error
-		if sent, err = json.Marshal(body); err != nil {
-			in.Fatal(err)
-		}
+		sent = suite.Must(json.Marshal(body))(in)
 	}
-	request, err := http.NewRequestWithContext(in.Context(), method, url, bytes.NewReader(sent))
-	if err != nil {
-		in.Fatal(err)
-	}
+	request := suite.Must(http.NewRequestWithContext(in.Context(), method, url, bytes.NewReader(sent)))(in)
 	request.Header.Set("Authorization", "Bearer "+in.key)
 	if strings.Contains(url, "/admin/") {
 		request.Header.Set("Authorization", "Bearer "+in.token)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/collect/crawl/fetch"
 	"carillon/command/visiting"
@@ -45,14 +46,9 @@ func TestCollecting_metrics(t *testing.T) {
 			Handle: "kajhallen",
 		},
 	} {
-		made, err := p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
-			command.CollectSource{Source: made.ID}); err != nil {
-			t.Fatal(err)
-		}
+		made := suite.Must(p.app.Commands.RegisterSource(t.Context(), command.Caller{Actor: "operator"}, s))(t)
+		suite.Must(p.app.Commands.CollectSource(t.Context(), command.Caller{Actor: "operator"},
+			command.CollectSource{Source: made.ID}))(t)
 	}
 	var text string
 	p.eventually("all visits are counted", func() bool {

@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/source"
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 )
 
@@ -169,9 +170,7 @@ func (c *collecting) recorded() (happenings map[string]string, webhooks []string
 	happenings = map[string]string{}
 	for r := range c.recordedOf(happening.Aggregate.Category, publication.Aggregate.Category) {
 		var data map[string]any
-		if err := json.Unmarshal(r.Data, &data); err != nil {
-			c.Fatal(err)
-		}
+		suite.OK(c, json.Unmarshal(r.Data, &data))
 		switch r.Category() {
 		case happening.Aggregate.Category:
 			happenings[r.StreamID().String()] += r.Type + " " + without(data, "at") + "\n"
@@ -198,16 +197,11 @@ func without(object map[string]any, members ...string) string {
 // collectAll asks for a walk of every source but the paused one of a development server.
 func (c *collecting) collectAll() {
 	c.Helper()
-	list, err := c.client.Sources(c.Context(), adminclient.SourceFilter{})
-	if err != nil {
-		c.Fatal(err)
-	}
+	list := suite.Must(c.client.Sources(c.Context(), adminclient.SourceFilter{}))(c)
 	for _, s := range list {
 		if s.URL == dev.ExampleSource {
 			continue
 		}
-		if err := c.client.CollectSource(c.Context(), s.ID); err != nil {
-			c.Fatal(err)
-		}
+		suite.OK(c, c.client.CollectSource(c.Context(), s.ID))
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 )
 
 // webhooks counts what has come, by type and title.
@@ -42,9 +43,7 @@ func (c *collecting) again(sources []uuid.UUID) {
 	c.Helper()
 	before := c.completed()
 	for _, id := range sources {
-		if err := c.client.CollectSource(c.Context(), id); err != nil {
-			c.Fatal(err)
-		}
+		suite.OK(c, c.client.CollectSource(c.Context(), id))
 	}
 	c.until("all walks went through", func() bool { return c.completed() >= before+len(sources) })
 	c.until("all is shown", c.caughtUp)

@@ -13,6 +13,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore/nodetest"
 	"carillon/projections/pgtest"
 )
@@ -20,14 +21,9 @@ import (
 func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.Pool(t)
-	there, err := url.Parse(pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := suite.Must(url.Parse(pool.Config().ConnString()))(t)
 	guest := "guest_" + strings.ReplaceAll(uuid.NewString(), "-", "")
-	if _, err := pool.Exec(t.Context(), "CREATE ROLE "+guest); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(pool.Exec(t.Context(), "CREATE ROLE "+guest))(t)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), "DROP ROLE "+guest); err != nil {
 			t.Error(err)
@@ -61,10 +57,7 @@ func TestUnusableDatabaseSaysHowToRepair(t *testing.T) {
 func TestWaitsForPostgres(t *testing.T) {
 	t.Parallel()
 	database, log := pgtest.NewServer(t), &apitest.Buffer{}
-	address, err := url.Parse(database.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := suite.Must(url.Parse(database.URL()))(t)
 	address.User = url.UserPassword(address.User.Username(), "hunter2")
 	database.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore/esdb"
 )
 
@@ -22,9 +23,7 @@ func TestDeletedStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = store.Close() }()
-	if err := store.Tombstone(t.Context(), "destination-"+gone); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, store.Tombstone(t.Context(), "destination-"+gone))
 	for range 2 {
 		p.try(http.MethodDelete, destinations+"gone", nil)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"carillon/aggregates/source"
+	"carillon/cmd/internal/suite"
 	"carillon/command/collect"
 	"carillon/command/collect/sources/site"
 )
@@ -21,15 +22,12 @@ func TestCollectorsKeepFromDenied(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	collectors, err := Collectors(Collecting{
+	collectors := suite.Must(Collectors(Collecting{
 		Allow:       loopback,
 		Deny:        loopback,
 		NoHostDelay: true,
 		Now:         time.Now,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	page := collect.Source{Type: source.TypeSite, URL: server.URL}
 	for _, start := range collectors[site.Type].Start(page) {
 		_, err := collectors[site.Type].Read(t.Context(), page, collect.Known{Link: start})

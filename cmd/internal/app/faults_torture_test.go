@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"carillon/cmd/internal/suite"
 )
 
 const (
@@ -223,9 +225,7 @@ func (c *cluster) takeConnections(left int) (letGo func()) {
 		c.Fatal("no connection to take")
 	}
 	for ended := 1; ended > 0; more() { // as often as they are faster
-		if err := taken[0].QueryRow(c.Context(), endSessions).Scan(&ended); err != nil {
-			c.Fatal(err)
-		}
+		suite.OK(c, taken[0].QueryRow(c.Context(), endSessions).Scan(&ended))
 	}
 	release := func(some []*pgx.Conn) {
 		for _, conn := range some {

@@ -89,10 +89,7 @@ func newProcess(t testing.TB, change func(*config.Config), alsoLog ...io.Writer)
 // shortDir returns a directory that ends with the test, and whose path is short enough for a socket.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(pgtest.FastDir(), "carillon")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := suite.Must(os.MkdirTemp(pgtest.FastDir(), "carillon"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
@@ -152,9 +149,7 @@ func (p *process) open() {
 		a.Close()
 	}
 	p.Cleanup(p.close)
-	if p.key, err = a.DevelopmentKey(ctx); err != nil {
-		p.Fatal(err)
-	}
+	p.key = suite.Must(a.DevelopmentKey(ctx))(p)
 }
 
 // call sends a request and decodes the data of its answer. The server waits two seconds for its read models, which a
@@ -195,16 +190,10 @@ func (p *process) try(method, path string, body any) (status int, data map[strin
 func (p *process) request(method, url, token string, body any) (status int, answer []byte) {
 	p.Helper()
 	var sent []byte
-	var err error
 	if body != nil {
-		if sent, err = json.Marshal(body); err != nil {
-			p.Fatal(err)
-		}
+		sent = suite.Must(json.Marshal(body))(p)
 	}
-	request, err := http.NewRequestWithContext(p.Context(), method, url, bytes.NewReader(sent))
-	if err != nil {
-		p.Fatal(err)
-	}
+	request := suite.Must(http.NewRequestWithContext(p.Context(), method, url, bytes.NewReader(sent)))(p)
 	request.Header.Set("Authorization", "Bearer "+token)
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
@@ -215,15 +204,8 @@ func (p *process) request(method, url, token string, body any) (status int, answ
 // send sends a request and returns the status and body of its answer.
 func (p *process) send(request *http.Request) (status int, body []byte) {
 	p.Helper()
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		p.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if body, err = io.ReadAll(response.Body); err != nil {
-		p.Fatal(err)
-	}
-	return response.StatusCode, body
+	status, text := apitest.Ask(p, http.DefaultClient, request)
+	return status, []byte(text)
 }
 
 // raw is an answer's body as it came.
@@ -236,10 +218,7 @@ func (p *process) raw(path string) []byte {
 // adminToken is the one of the operator.
 func (p *process) adminToken() string {
 	p.Helper()
-	token, err := (&config.Client{DataDir: p.cfg.DataDir}).Token()
-	if err != nil {
-		p.Fatal(err)
-	}
+	token := suite.Must((&config.Client{DataDir: p.cfg.DataDir}).Token())(p)
 	return token
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 // TestHostileNamesReachNothing: a page whose name was made to lead to this machine (DNS rebinding) reads nothing of the
@@ -27,10 +29,7 @@ func TestHostileNamesReachNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			request.Host = host
-			response, err := http.DefaultTransport.RoundTrip(request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			response := suite.Must(http.DefaultTransport.RoundTrip(request))(t)
 			body, err := io.ReadAll(response.Body)
 			_ = response.Body.Close()
 			if err != nil {

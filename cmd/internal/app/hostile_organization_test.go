@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/mtls/mtlstest"
 	"carillon/command/sealing"
@@ -47,10 +48,8 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 		t.Error("a webhook arrived of an organization that is suspended")
 	default:
 	}
-	if _, err := p.app.Commands.ResumeOrganization(t.Context(), operator,
-		command.ResumeOrganization{Organization: org}); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(p.app.Commands.ResumeOrganization(t.Context(), operator,
+		command.ResumeOrganization{Organization: org}))(t)
 	for range 3 - early.Load() {
 		p.await(arrived)
 	}
@@ -63,10 +62,8 @@ func TestOrganization_suspendedAndDeleted(t *testing.T) {
 	p.certify(mtlstest.NewAuthority(t, "Receiver's").Issue("ours", nil))
 	certificate := p.certificate()
 	for range 2 { // the second time changes nothing
-		if _, err := p.app.Commands.DeleteOrganization(t.Context(), operator,
-			command.DeleteOrganization{Organization: org}); err != nil {
-			t.Fatal(err)
-		}
+		suite.Must(p.app.Commands.DeleteOrganization(t.Context(), operator,
+			command.DeleteOrganization{Organization: org}))(t)
 	}
 	for table, column := range map[string]string{
 		"organizations.organizations": "id", "organizations.keys": "organization", "feeds.feeds": "organization",

@@ -15,6 +15,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/httpapi/apitest"
+	"carillon/cmd/internal/suite"
 	"carillon/command/mtls/mtlstest"
 	"carillon/projections/pgtest"
 )
@@ -43,14 +44,9 @@ func newBurgled(t *testing.T, change func(*config.Config)) *burgled {
 	t.Parallel()
 	database := pgtest.NewServer(t)
 	b := &burgled{log: &apitest.Buffer{}}
-	var err error
-	if b.conn, err = pgx.Connect(t.Context(), database.URL()); err != nil {
-		t.Fatal(err)
-	}
+	b.conn = suite.Must(pgx.Connect(t.Context(), database.URL()))(t)
 	t.Cleanup(func() { _ = b.conn.Close(context.Background()) })
-	if err := b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, b.conn.QueryRow(t.Context(), "SHOW data_directory").Scan(&b.cluster))
 	b.process = newProcess(t, func(cfg *config.Config) {
 		cfg.DatabaseURL = config.Address(database.URL())
 		change(cfg)
@@ -63,9 +59,7 @@ func newBurgled(t *testing.T, change func(*config.Config)) *burgled {
 func (b *burgled) look(when string, open, secrets []string) thief {
 	b.Helper()
 	// so that the heap is in its files as well as in the log
-	if _, err := b.conn.Exec(b.Context(), "CHECKPOINT"); err != nil {
-		b.Fatal(err)
-	}
+	suite.Must(b.conn.Exec(b.Context(), "CHECKPOINT"))(b)
 	files := b.steal(b.cfg.DataDir, b.cluster)
 	for _, text := range open {
 		store, postgres := false, false

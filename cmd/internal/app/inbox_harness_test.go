@@ -14,6 +14,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 )
 
 // organization is the one for developers.
@@ -29,14 +30,8 @@ func event(of uuid.UUID) string {
 // serveTLS runs a server on loopback, trusted through the development authority of a data directory.
 func serveTLS(t testing.TB, data string, handle http.HandlerFunc) (address string) {
 	t.Helper()
-	authority, err := dev.EnsureAuthority(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := authority.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	authority := suite.Must(dev.EnsureAuthority(data))(t)
+	certificate := suite.Must(authority.Certificate())(t)
 	server := httptest.NewUnstartedServer(handle)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
@@ -62,10 +57,7 @@ func newInbox(in *installation) *inbox {
 	_, secret := in.subscribed("inbox", serveTLS(in.T, in.data, box.receive), "*")
 	box.mu.Lock()
 	defer box.mu.Unlock()
-	var err error
-	if box.verifier, err = standardwebhooks.NewWebhook(secret); err != nil {
-		in.Fatal(err)
-	}
+	box.verifier = suite.Must(standardwebhooks.NewWebhook(secret))(in)
 	return box
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/aggregates/organization"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/nodetest"
 	"carillon/projections"
@@ -34,11 +35,8 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	}
 	register := func() eventstore.Position {
 		t.Helper()
-		done, err := organization.Aggregate.Execute(t.Context(), store, uuid.New(),
-			organization.Register{Name: "Town hall", At: time.Now()}, organization.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		done := suite.Must(organization.Aggregate.Execute(t.Context(), store, uuid.New(),
+			organization.Register{Name: "Town hall", At: time.Now()}, organization.Options{}))(t)
 		return done.Position
 	}
 	takeIn := func(to eventstore.Position) {
@@ -61,27 +59,18 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 		if err != nil || len(statuses) != 1 {
 			t.Fatalf("statuses: %+v, %v", statuses, err)
 		}
-		head, err := store.Head(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := l.of(t.Context(), statuses[0], head)
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := suite.Must(store.Head(t.Context()))(t)
+		found := suite.Must(l.of(t.Context(), statuses[0], head))(t)
 		return found
 	}
 	concernNobody := func() {
 		t.Helper()
 		for range 100 {
-			_, err := store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+			suite.Must(store.Append(t.Context(), "other-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
 				ID:   uuid.New(),
 				Type: "x",
 				Data: []byte(`{}`),
-			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}}))(t)
 		}
 	}
 	takeIn(register())
@@ -107,9 +96,7 @@ func TestLagIsTheAgeOfTheOldestEventThatIsWaiting(t *testing.T) {
 	if got := lag(); got != 0 {
 		t.Errorf("it has caught up, lag = %s", got)
 	}
-	if _, err := pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(pool.Exec(t.Context(), "UPDATE carillon.checkpoints SET commit = 0, prepare = 0"))(t)
 	if got := lag(); got < 59*time.Minute {
 		t.Errorf("it begins from nothing, lag = %s", got)
 	}

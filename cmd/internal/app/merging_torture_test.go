@@ -18,6 +18,7 @@ import (
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
 	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/suite"
 	"carillon/command/curate"
 	"carillon/eventstore"
 )
@@ -139,10 +140,7 @@ func (c *collecting) merges() (m merged) {
 	c.Helper()
 	into, from := map[uuid.UUID]uuid.UUID{}, map[uuid.UUID]uuid.UUID{}
 	for r := range c.recordedOf(happening.Aggregate.Category) {
-		event, err := happening.Events.Decode(r)
-		if err != nil {
-			c.Fatal(err)
-		}
+		event := suite.Must(happening.Events.Decode(r))(c)
 		e, ok := event.(happening.Merged)
 		if !ok {
 			continue

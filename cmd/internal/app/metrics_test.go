@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/suite"
 	"carillon/projections/auditors"
 )
 
@@ -34,9 +35,7 @@ func TestMetrics_consumers(t *testing.T) {
 		}
 		return len(there) == len(app.ReadModels())+processManagers
 	})
-	if err := p.operator().Verify(t.Context(), auditors.ReadModel.Name, 100); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, p.operator().Verify(t.Context(), auditors.ReadModel.Name, 100))
 	p.eventually("a verification is shown", func() bool {
 		metrics = p.metrics()
 		return strings.Contains(metrics, "\ncarillon_consumer_verified_timestamp_seconds{")

@@ -12,6 +12,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/query"
 )
 
@@ -109,9 +110,7 @@ func (p *process) notices(
 				Message      string `json:"message"`
 			} `json:"data"`
 		}
-		if err := json.Unmarshal(webhook.body, &envelope); err != nil {
-			p.Fatal(err)
-		}
+		suite.OK(p, json.Unmarshal(webhook.body, &envelope))
 		data := envelope.Data
 		if !want[envelope.Type] || envelope.Subject != id || data.Destination != id || data.Count != 1 ||
 			data.Organization != organization || data.Message == "" ||

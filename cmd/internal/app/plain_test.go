@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/cmd/internal/suite"
 )
 
 // peer is a connection to an address.
@@ -56,10 +58,7 @@ func TestPlainConnectionsOverANetwork(t *testing.T) {
 		"postgres://u@127.0.0.1,keys.example/k?sslmode=prefer": true,
 	}
 	for address, want := range databases {
-		cfg, err := pgconn.ParseConfig(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := suite.Must(pgconn.ParseConfig(address))(t)
 		if got := mayBePlain(cfg); got != want {
 			t.Errorf("%s: reported %t", address, got)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 )
 
@@ -42,9 +43,7 @@ func newAccount(t *testing.T) *account {
 func (a *account) access(platforms *config.Platforms) {
 	platforms.Bases = map[string]string{"facebook": a.URL}
 	platforms.Tokens.Secret = "facebook=" + accountToken
-	if err := platforms.Validate(); err != nil {
-		a.t.Fatal(err)
-	}
+	suite.OK(a.t, platforms.Validate())
 }
 
 // hold adds an event of the platform.

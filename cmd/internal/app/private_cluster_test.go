@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 )
 
 // A private cluster whose binaries are gone is carried over: read models are rebuilt, and keys come from the key store.
@@ -23,19 +24,13 @@ func TestPrivateCluster_withoutBinaries(t *testing.T) {
 	want := p.secret("crm")
 	p.close()
 	version := filepath.Join(p.cfg.DataDir, "postgres", "pgdata", "PG_VERSION")
-	if err := os.WriteFile(version, []byte("99\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(version, []byte("99\n"), 0o600))
 	keys, aside := p.keyStore(), filepath.Join(p.cfg.DataDir, "aside")
-	if err := os.Rename(keys, aside); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.Rename(keys, aside))
 	if err := p.refusedStart(); !strings.Contains(err.Error(), "only copy of the data keys") {
 		t.Errorf("without a key store: %v", err)
 	}
-	if err := os.Rename(aside, keys); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.Rename(aside, keys))
 	p.open()
 	if got := p.shown("crm"); got != want {
 		t.Error("another secret")

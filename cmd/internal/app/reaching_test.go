@@ -7,17 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"carillon/eventstore/reach"
 )
 
 // An event store or a Postgres that gives no answer is named by readiness, with since when, and by a metric.
 func TestUnreachableIsShown(t *testing.T) {
 	t.Parallel()
-	disk := &narrow{MemFS: vfs.NewMem()}
-	disk.free.Store(1 << 40)
-	a, get := on(t, disk)
+	a, _, get := on(t)
 	a.stores.watchReach()
 	for _, w := range []*struct {
 		name, metric string

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"hash/fnv"
 	"log/slog"
-	"net"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
@@ -20,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"carillon/cmd/internal/adminapi"
+	"carillon/cmd/internal/suite"
 	"carillon/cmd/internal/wire"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
@@ -42,20 +42,16 @@ func (d *narrow) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{AvailBytes: d.free.Load(), TotalBytes: 1 << 40}, nil
 }
 
-// on is an app of which only what the test needs is there: an embedded node, Postgres, health and metrics.
-func on(t *testing.T, disk *narrow) (a *servers, get func(path string) (status int, body string)) {
+// on is an app of which only what the test needs is there: an embedded node on a disk, Postgres, health and metrics.
+func on(t *testing.T) (a *servers, disk *narrow, get func(path string) (status int, body string)) {
 	t.Helper()
+	disk = &narrow{MemFS: vfs.NewMem()}
+	disk.free.Store(1 << 40)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	embedded, err := node.Open(node.Config{Dir: "store", FS: disk, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	embedded := suite.Must(node.Open(node.Config{Dir: "store", FS: disk, Logger: log}))(t)
 	socket, served := filepath.Join(nodetest.SocketDir(t), "s"), make(chan error, 1)
 	go func() { served <- embedded.ListenUnix(socket) }()
-	store, err := esdb.OpenUnix(socket, log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := suite.Must(esdb.OpenUnix(socket, log))(t)
 	t.Cleanup(func() {
 		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
 			t.Error(err)
@@ -64,13 +60,19 @@ func on(t *testing.T, disk *narrow) (a *servers, get func(path string) (status i
 	pool := projecttest.Pool(t)
 	a = serversOn(&stores{store: store, pool: pool, full: embedded.Full}, log)
 	a.stores.metrics()
+	return a, disk, look(t, a)
+}
+
+// look asks for health and metrics.
+func look(t *testing.T, a *servers) (get func(path string) (status int, body string)) {
+	t.Helper()
 	api := adminapi.New(adminapi.Dependencies{
 		Ready:   a.ready,
 		Metrics: a.Metrics,
 		Now:     time.Now,
-		Log:     log,
+		Log:     a.log,
 	})
-	return a, func(path string) (int, string) {
+	return func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
 		return w.Code, w.Body.String()
@@ -94,54 +96,27 @@ func TestRefusedPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	tls := httptest.NewTLSServer(nil) // for its certificate
 	tls.Close()
-	embedded, err := node.Open(node.Config{
+	address := nodetest.Listen(t, node.Config{
 		Dir:      "store",
 		FS:       vfs.NewMem(),
 		TLS:      tls.TLS,
 		User:     "admin",
 		Password: "right",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error, 1)
-	go func() { served <- embedded.Serve(listener) }()
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	store, err := esdb.Open("esdb://admin:s3cret@"+listener.Addr().String()+"?tlsVerifyCert=false", log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(store.Close(), embedded.Close(), <-served); err != nil {
-			t.Error(err)
-		}
-	})
-	pool := projecttest.Pool(t)
-	a := serversOn(&stores{store: store, pool: pool}, log)
-	api := adminapi.New(adminapi.Dependencies{
-		Ready:   a.ready,
-		Metrics: prometheus.NewRegistry(),
-		Now:     time.Now,
-		Log:     log,
-	})
+	store := suite.Must(esdb.Open("esdb://admin:s3cret@"+address+"?tlsVerifyCert=false", log))(t)
+	t.Cleanup(func() { _ = store.Close() })
+	get := look(t, serversOn(&stores{store: store, pool: projecttest.Pool(t)}, log))
 	const refused = "eventStore (refuses the credentials, or its certificate is not trusted)"
-	var ready *httptest.ResponseRecorder
-	for range 10 { // on a busy machine a look can take longer than /readyz waits
-		ready = httptest.NewRecorder()
-		api.ServeHTTP(ready, httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil))
-		if strings.Contains(ready.Body.String(), refused) {
-			break
-		}
+	status, body := get("/readyz")
+	for tries := 1; tries < 10 && !strings.Contains(body, refused); tries++ { // on a busy machine a look can take longer
+		status, body = get("/readyz")
 	}
-	if body := ready.Body.String(); ready.Code != 503 || !strings.Contains(body, refused) {
-		t.Errorf("readyz: %d %s", ready.Code, body)
+	if status != 503 || !strings.Contains(body, refused) {
+		t.Errorf("readyz: %d %s", status, body)
 	}
 	written := httptest.NewRecorder()
-	_, err = store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
+	_, err := store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream, []eventstore.Proposed{{
 		ID:   uuid.New(),
 		Type: "x",
 		Data: []byte(`{}`),
@@ -155,9 +130,7 @@ func TestRefusedPasswordIsReported(t *testing.T) {
 
 func TestFullDiskIsNotReady(t *testing.T) {
 	t.Parallel()
-	disk := &narrow{MemFS: vfs.NewMem()}
-	disk.free.Store(1 << 40)
-	a, get := on(t, disk)
+	a, disk, get := on(t)
 	write := func() error {
 		_, err := a.stores.store.Append(t.Context(), "s-"+uuid.NewString(), eventstore.NoStream,
 			[]eventstore.Proposed{{ID: uuid.New(), Type: "x", Data: []byte(`{}`)}})
@@ -197,9 +170,7 @@ func TestFullDiskIsNotReady(t *testing.T) {
 // With --dev a server is of no use before its key is there: when it is ready, the key is there.
 func TestWithoutItsDevelopmentKeyItIsNotReady(t *testing.T) {
 	t.Parallel()
-	disk := &narrow{MemFS: vfs.NewMem()}
-	disk.free.Store(1 << 40)
-	a, get := on(t, disk)
+	a, _, get := on(t)
 	a.keyless.Store(true) // as Open does
 	if status, body := get("/readyz"); status != 503 || !strings.Contains(body, "development key (not made yet)") {
 		t.Errorf("without the key: %d %s", status, body)
@@ -213,36 +184,22 @@ func TestWithoutItsDevelopmentKeyItIsNotReady(t *testing.T) {
 // A consumer whose lock an analyst holds is run by no process: readiness names the session, and a metric counts it.
 func TestStrangerWithLockIsNotReady(t *testing.T) {
 	t.Parallel()
-	disk := &narrow{MemFS: vfs.NewMem()}
-	disk.free.Store(1 << 40)
-	a, get := on(t, disk)
+	a, _, get := on(t)
 	pool, name := a.stores.pool, "ana_"+strings.ToLower(rand.Text())
 	logins := analytics.Logins{Pool: pool, Log: a.log}
-	if err := projections.EnsureSchema(t.Context(), pool, auditors.ReadModel); err != nil {
-		t.Fatal(err)
-	}
-	connection, err := logins.Create(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, projections.EnsureSchema(t.Context(), pool, auditors.ReadModel))
+	connection := suite.Must(logins.Create(t.Context(), name))(t)
 	t.Cleanup(func() {
 		if err := logins.Delete(context.WithoutCancel(t.Context()), name); err != nil {
 			t.Error(err)
 		}
 	})
-	if _, err := pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"); err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.Connect(t.Context(), connection)
-	if err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(pool.Exec(t.Context(), "GRANT EXECUTE ON FUNCTION pg_advisory_lock(bigint) TO PUBLIC"))(t)
+	conn := suite.Must(pgx.Connect(t.Context(), connection))(t)
 	a.Metrics.MustRegister(scraped(a.readModels.readCheckpoints))
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("carillon consumer auditors"))
-	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(h.Sum64())))(t)
 	status, body := get("/readyz")
 	if status != 503 || !strings.Contains(body, "held by a session that is not Carillon's: "+name+", pid ") {
 		t.Errorf("readyz: %d %s", status, body)

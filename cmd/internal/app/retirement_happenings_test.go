@@ -12,6 +12,7 @@ import (
 
 	"carillon/cmd/internal/adminclient"
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
 	"carillon/projections/items"
@@ -43,14 +44,11 @@ func (c *collects) newFeed() string {
 // add registers a source.
 func (c *collects) add(h *house) uuid.UUID {
 	c.Helper()
-	made, err := c.operator().AddSource(c.Context(), adminclient.NewSource{
+	made := suite.Must(c.operator().AddSource(c.Context(), adminclient.NewSource{
 		Type:     h.sourceType,
 		URL:      h.address(),
 		Timezone: "Europe/Amsterdam",
-	})
-	if err != nil {
-		c.Fatal(err)
-	}
+	}))(c)
 	return made.ID
 }
 
@@ -67,9 +65,7 @@ func (c *collects) collect(source uuid.UUID) {
 	c.Helper()
 	const completed = "SELECT collections FROM sources.sources WHERE id = $1 AND state = 'ok'"
 	before := c.count(completed, source)
-	if err := c.operator().CollectSource(c.Context(), source); err != nil {
-		c.Fatal(err)
-	}
+	suite.OK(c, c.operator().CollectSource(c.Context(), source))
 	c.eventually("the source was walked", func() bool { return c.count(completed, source) > before })
 }
 
@@ -125,9 +121,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	item, event := c.titled(over.title)
 	path := "/feeds/events/" + c.feed + "/items/" + item.String()
 	c.call(http.MethodPost, path+"/feedback", map[string]any{"rating": "positive"}, http.StatusOK)
-	if _, err := c.operator().Seal(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(c.operator().Seal(t.Context()))(t)
 	published, before := c.streams("publication"), c.counted()
 	if n, err := c.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young happenings retired, %v", n, err)
@@ -201,9 +195,7 @@ func TestHappeningsRetirement(t *testing.T) {
 	}
 	check("after walks")
 	// The memory of walks is lost.
-	if _, err := c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(c.app.Queries.Pool.Exec(t.Context(), "DELETE FROM carillon.source_walks"))(t)
 	c.collect(source)
 	c.restart()
 	check("after a restart")

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/irreversible"
 	"carillon/command/retire"
@@ -45,9 +46,7 @@ func (p *process) analysis() map[string]any {
 // views returns the rows of views for analysts, and of queries in parentheses.
 func (p *process) views(all ...string) map[string]any {
 	p.Helper()
-	if err := p.app.Settle(p.Context()); err != nil {
-		p.Fatal(err)
-	}
+	suite.OK(p, p.app.Settle(p.Context()))
 	found := map[string]any{}
 	for _, view := range all {
 		from := view
@@ -74,15 +73,10 @@ func (p *process) rebuilt() {
 func (p *process) rebuild(names ...string) {
 	p.Helper()
 	for _, name := range names {
-		if err := p.operator().Rebuild(p.Context(), name); err != nil {
-			p.Fatal(err)
-		}
+		suite.OK(p, p.operator().Rebuild(p.Context(), name))
 	}
 	p.eventually("the read models are rebuilt", func() bool {
-		list, err := p.operator().Projections(p.Context())
-		if err != nil {
-			p.Fatal(err)
-		}
+		list := suite.Must(p.operator().Projections(p.Context()))(p)
 		for _, one := range list {
 			if one.Rebuild != nil {
 				return false
@@ -95,10 +89,7 @@ func (p *process) rebuild(names ...string) {
 // streams counts the streams of a category that can be read.
 func (p *process) streams(category string) (n int) {
 	p.Helper()
-	head, err := p.app.Commands.Store.Head(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	head := suite.Must(p.app.Commands.Store.Head(p.Context()))(p)
 	seen := map[string]struct{}{}
 	for message, err := range p.app.Commands.Store.Subscribe(p.Context(), eventstore.Start,
 		eventstore.Categories(category)) {
@@ -135,10 +126,7 @@ func (p *process) verified() *treeheads.Report {
 			}
 		},
 	}
-	report, err := v.Run(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	report := suite.Must(v.Run(p.Context()))(p)
 	return report
 }
 
@@ -161,9 +149,7 @@ func TestRetirement(t *testing.T) {
 	other := p.another("Other")
 	others := other.connect("theirs", ok, 0)
 	other.settled(deliveryOf(other.publish(), others), "succeeded")
-	if _, err := p.operator().Seal(p.Context()); err != nil {
-		t.Fatal(err)
-	}
+	suite.Must(p.operator().Seal(p.Context()))(t)
 	before := p.analysis()
 	if n, err := p.app.RetireAt(t.Context(), time.Now(), nil); n != 0 || err != nil {
 		t.Fatalf("%d young events retired, %v", n, err)

@@ -16,6 +16,7 @@ import (
 
 	"carillon/aggregates/dispatch"
 	"carillon/aggregates/publication"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 )
@@ -90,10 +91,7 @@ type dispatches struct{ published, dispatched, again int }
 // dispatches follows the event store.
 func (c *cluster) dispatches() func() dispatches {
 	c.Helper()
-	store, err := esdb.Open(c.store, slog.New(slog.DiscardHandler))
-	if err != nil {
-		c.Fatal(err)
-	}
+	store := suite.Must(esdb.Open(c.store, slog.New(slog.DiscardHandler)))(c)
 	c.Cleanup(func() { _ = store.Close() })
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	var (

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 )
 
@@ -37,10 +38,7 @@ func (p *process) secrets(ref string) []secret {
 func verified(t testing.TB, got received, secrets ...string) {
 	t.Helper()
 	for _, secret := range secrets {
-		verifier, err := standardwebhooks.NewWebhook(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := suite.Must(standardwebhooks.NewWebhook(secret))(t)
 		if err := verifier.Verify(got.body, got.header); err != nil {
 			t.Errorf("signature: %v", err)
 		}
@@ -53,16 +51,13 @@ func verified(t testing.TB, got received, secrets ...string) {
 // announce publishes news on a subject.
 func (p *process) announce(subject string) uuid.UUID {
 	p.Helper()
-	made, err := p.app.Commands.Publish(p.Context(), operator(), command.Publish{
+	made := suite.Must(p.app.Commands.Publish(p.Context(), operator(), command.Publish{
 		Type:         "news.item.added",
 		Source:       "/news",
 		Subject:      subject,
 		Organization: p.organization,
 		Data:         []byte(`{"id":"7","title":"Storm"}`),
-	})
-	if err != nil {
-		p.Fatal(err)
-	}
+	}))(p)
 	return made.ID
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
 )
 
@@ -76,10 +77,7 @@ func (s thief) opened(owner uuid.UUID) (where []string) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		by, err := ring.Current()
-		if err != nil {
-			s.Fatal(err)
-		}
+		by := suite.Must(ring.Current())(s)
 		for path, data := range s.files {
 			for from := 0; ; from++ {
 				next := bytes.Index(data[from:], sealing.Prefix(by))

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 	"carillon/eventstore/nodetest"
 )
@@ -199,11 +200,8 @@ func (p *process) publishTraced(traceparent string) {
 	body := fmt.Sprintf(`{"type":"news.item.added","source":"/news","organizationId":%q,`+
 		`"data":{"id":"7","title":"Storm"}}`, p.organization)
 	token := p.adminToken()
-	request, err := http.NewRequestWithContext(p.Context(), http.MethodPost,
-		"http://"+p.app.AdminAddr().String()+"/admin/events", strings.NewReader(body))
-	if err != nil {
-		p.Fatal(err)
-	}
+	request := suite.Must(http.NewRequestWithContext(p.Context(), http.MethodPost,
+		"http://"+p.app.AdminAddr().String()+"/admin/events", strings.NewReader(body)))(p)
 	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("traceparent", traceparent)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"carillon/cmd/internal/suite"
 )
 
 var documentedAlert = regexp.MustCompile("(?m)^\\| `(Carillon[A-Za-z]+)` \\| .+ \\| .+ \\|$")
@@ -25,9 +27,7 @@ func TestAlertsHaveRemedies(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.Unmarshal([]byte(content(t, path)), &file); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, yaml.Unmarshal([]byte(content(t, path)), &file))
 	var alerts, documented []string
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 func TestImportsKeepTheirDirection(t *testing.T) {
@@ -139,10 +141,7 @@ func TestFilesAndPackagesAreReadable(t *testing.T) {
 
 func TestTopIsSmall(t *testing.T) {
 	t.Parallel()
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := suite.Must(os.ReadDir(root))(t)
 	ignored := ignorePatterns(t)
 	for _, entry := range entries {
 		name := entry.Name()
@@ -158,10 +157,7 @@ func TestTopIsSmall(t *testing.T) {
 
 func ignorePatterns(t *testing.T) []string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, ".gitignore"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := suite.Must(os.ReadFile(filepath.Join(root, ".gitignore")))(t)
 	var patterns []string
 	for line := range strings.Lines(string(content)) {
 		if pattern := strings.Trim(strings.TrimSpace(line), "/"); pattern != "" {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 // TestVulnerabilitiesAreNoPartOfTheCheck: their database may be out of reach, and its content changes by itself; a
@@ -83,10 +85,7 @@ func TestBaseImagesAreNamedByDigest(t *testing.T) {
 
 func text(t *testing.T, path string) string {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := suite.Must(os.ReadFile(path))(t)
 	return string(data)
 }
 

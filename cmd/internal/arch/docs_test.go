@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 var (
@@ -176,10 +178,7 @@ func pages(t *testing.T) []string {
 
 func content(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := suite.Must(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -197,10 +196,7 @@ func hasHeading(text, fragment string) bool {
 // declares reports whether a file declares a function, type, variable or constant, or a method of a type.
 func declares(t *testing.T, path, name, method string) bool {
 	t.Helper()
-	f, err := read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := suite.Must(read(path))(t)
 	for _, decl := range f.tree.Decls {
 		switch d := decl.(type) {
 		case *ast.FuncDecl:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 // The check of sum types (make lint) sees to it that a switch over the events of an aggregate names all of them. It
@@ -36,10 +38,7 @@ func TestMistoldEventsAreFound(t *testing.T) {
 			"item.Event: } }": 0,
 	} {
 		f := file{fset: token.NewFileSet()}
-		tree, err := parser.ParseFile(f.fset, "p.go", imports+source, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := suite.Must(parser.ParseFile(f.fset, "p.go", imports+source, parser.SkipObjectResolution))(t)
 		f.tree, f.byName = tree, importsByName(tree)
 		var found []string
 		f.mistold(func(_ ast.Node, why string) { found = append(found, why) })

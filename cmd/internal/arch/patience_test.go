@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 // A busy machine takes seconds for what a quiet one does at once, so no test fails for them: tests wait by the minute,
@@ -122,11 +124,8 @@ func TestHurriesAreFound(t *testing.T) {
 		`for deadline := time.Now().Add(30 * time.Second); !done(); {}`:                1,
 		`for deadline := time.Now().Add(2 * time.Minute); !done(); {}`:                 0,
 	} {
-		tree, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
-			parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := suite.Must(parser.ParseFile(token.NewFileSet(), "p.go", "package p\nfunc f() {\n"+source+"\n}",
+			parser.SkipObjectResolution))(t)
 		if got := len(hurries(tree.Decls[0])); got != want {
 			t.Errorf("%s: found %d, want %d", source, got, want)
 		}

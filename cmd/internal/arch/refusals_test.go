@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 var refusal = regexp.MustCompile(`refuse\(\w+, "([\w.]+)",\s*"([^"]+)`)
@@ -13,16 +15,10 @@ var refusal = regexp.MustCompile(`refuse\(\w+, "([\w.]+)",\s*"([^"]+)`)
 // The text of a refusal names its field.
 func TestRefusalsNameTheirField(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(root, "command/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := suite.Must(filepath.Glob(filepath.Join(root, "command/*.go")))(t)
 	found := 0
 	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := suite.Must(os.ReadFile(file))(t)
 		for _, call := range refusal.FindAllStringSubmatch(string(source), -1) {
 			found++
 			if !strings.Contains(call[2], call[1]) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 const (
@@ -37,10 +39,7 @@ type file struct {
 // are read once for all tests, which change nothing in them.
 func sources(t *testing.T) []file {
 	t.Helper()
-	list, err := allSources()
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := suite.Must(allSources())(t)
 	if len(list) == 0 {
 		t.Fatal("no source found")
 	}

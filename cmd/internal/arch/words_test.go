@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
+
+	"carillon/cmd/internal/suite"
 )
 
 const (
@@ -209,9 +211,7 @@ func TestWordsOfSource(t *testing.T) {
 		for _, key := range slices.Sorted(maps.Keys(counts)) {
 			fmt.Fprintf(&lines, "%d %s\n", counts[key], key)
 		}
-		if err := os.WriteFile(list, []byte(lines.String()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, os.WriteFile(list, []byte(lines.String()), 0o600))
 		return
 	}
 	total := 0
@@ -272,9 +272,6 @@ func complaintsOf(t *testing.T, code string) []complaint {
 	t.Helper()
 	source := "package planted\n\n" + code + "\n"
 	f := file{path: "planted_test.go", test: true, fset: token.NewFileSet()}
-	var err error
-	if f.tree, err = parser.ParseFile(f.fset, f.path, source, parser.ParseComments); err != nil {
-		t.Fatal(err)
-	}
+	f.tree = suite.Must(parser.ParseFile(f.fset, f.path, source, parser.ParseComments))(t)
 	return complaints(f, source)
 }

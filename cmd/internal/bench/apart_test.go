@@ -23,6 +23,7 @@ import (
 
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore/node"
 )
 
@@ -83,9 +84,7 @@ func (a *apart) login() {
 		return err == nil
 	})
 	client := config.Client{DataDir: a.dir}
-	if a.token, err = client.Token(); err != nil {
-		a.Fatal(err)
-	}
+	a.token = suite.Must(client.Token())(a)
 }
 
 // receive makes destinations that want everything. The servers end before what they send to.

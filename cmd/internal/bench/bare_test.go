@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/command/webhook"
 	"carillon/projections/column"
 )
@@ -66,18 +67,13 @@ func (s bareSender) send(ctx context.Context, id uuid.UUID, url string, body []b
 func bareRig(b testing.TB, destinations int) (r *rig, secret webhook.Secret) {
 	b.Helper()
 	r = prepare(b)
-	secret, err := webhook.Mint(bytes.NewReader(make([]byte, 64)))
-	if err != nil {
-		b.Fatal(err)
-	}
+	secret = suite.Must(webhook.Mint(bytes.NewReader(make([]byte, 64))))(b)
 	for i := range destinations {
 		r.receiver.trust(i, secret.Reveal())
 	}
 	r.connect(r.database())
-	if _, err := r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
-		"boolean)"); err != nil {
-		b.Fatal(err)
-	}
+	suite.Must(r.pool.Exec(b.Context(), "CREATE TABLE bare (id uuid PRIMARY KEY, body bytea, succeeded "+
+		"boolean)"))(b)
 	return r, secret
 }
 

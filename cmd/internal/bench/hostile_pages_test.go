@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/adminclient"
+	"carillon/cmd/internal/suite"
 	"carillon/query"
 )
 
@@ -71,21 +72,16 @@ func TestServeBesideHostilePages(t *testing.T) {
 			sent.Add(1)
 		}))
 		t.Cleanup(server.Close)
-		created, err := client.AddSource(t.Context(), adminclient.NewSource{
+		created := suite.Must(client.AddSource(t.Context(), adminclient.NewSource{
 			Type:     "site",
 			URL:      server.URL + "/" + name,
 			Timezone: "Europe/Rome",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		sources = append(sources, created.ID)
 	}
 	collect := func() {
 		for _, id := range sources {
-			if err := client.CollectSource(t.Context(), id); err != nil {
-				t.Fatal(err)
-			}
+			suite.OK(t, client.CollectSource(t.Context(), id))
 		}
 	}
 	collect()
@@ -99,10 +95,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 		}
 		return err == nil && ended == len(sources)
 	})
-	list, err := client.Sources(t.Context(), adminclient.SourceFilter{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := suite.Must(client.Sources(t.Context(), adminclient.SourceFilter{}))(t)
 	for _, source := range list {
 		expectRead(t, source)
 	}
@@ -116,9 +109,7 @@ func TestServeBesideHostilePages(t *testing.T) {
 	collect()
 	s.until("half of them have been sent again", func() bool { return int(sent.Load()) >= len(sources)/2 })
 	before, signalled := s.processorTime(), time.Now()
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, s.cmd.Process.Signal(syscall.SIGTERM))
 	if err := s.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}

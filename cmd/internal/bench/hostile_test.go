@@ -15,6 +15,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/suite"
 )
 
 const (
@@ -109,14 +111,9 @@ func BenchmarkHostileReaders(b *testing.B) {
 	before, most := r.heap(), 0.0
 	asked := strings.Repeat("GET /feeds/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+r.key+"\r\n\r\n", 50)
 	for range clients {
-		conn, err := net.Dial("tcp", r.api)
-		if err != nil {
-			b.Fatal(err)
-		}
+		conn := suite.Must(net.Dial("tcp", r.api))(b)
 		b.Cleanup(func() { _ = conn.Close() })
-		if _, err := conn.Write([]byte(asked)); err != nil {
-			b.Fatal(err)
-		}
+		suite.Must(conn.Write([]byte(asked)))(b)
 	}
 	for began := time.Now(); time.Since(began) < watched; time.Sleep(time.Second / 2) {
 		most = max(most, r.heap())
@@ -130,10 +127,7 @@ func (r *rig) heap() (megabytes float64) {
 	for _, name := range []string{"go_memstats_heap_inuse_bytes", "go_memstats_stack_inuse_bytes"} {
 		_, value, _ := strings.Cut(text, "\n"+name+" ")
 		line, _, _ := strings.Cut(value, "\n")
-		bytes, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			r.Fatal(err)
-		}
+		bytes := suite.Must(strconv.ParseFloat(line, 64))(r)
 		megabytes += bytes / (1 << 20)
 	}
 	return megabytes

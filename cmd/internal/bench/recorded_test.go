@@ -17,6 +17,7 @@ import (
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/source"
+	"carillon/cmd/internal/suite"
 	"carillon/eventstore"
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -25,16 +26,11 @@ import (
 // beforehand opens the store of a server that has yet to start.
 func (r *rig) beforehand(record func(store eventstore.Store, now time.Time)) {
 	r.Helper()
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		r.Fatal(err)
-	}
+	suite.OK(r, os.MkdirAll(r.dir, 0o700))
 	socket := nodetest.SocketDir(r.TB) + "/s"
 	stop := nodetest.Serve(r.TB, r.dir+"/eventstore", socket)
 	defer stop()
-	store, err := esdb.OpenUnix(socket, slog.New(slog.DiscardHandler))
-	if err != nil {
-		r.Fatal(err)
-	}
+	store := suite.Must(esdb.OpenUnix(socket, slog.New(slog.DiscardHandler)))(r)
 	defer func() { _ = store.Close() }()
 	record(store, time.Now().UTC().Truncate(time.Microsecond))
 }

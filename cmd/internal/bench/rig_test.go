@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/projections/pgtest"
 	"carillon/projections/postgres"
 )
@@ -46,14 +47,9 @@ type rig struct {
 // prepare makes a rig without a process.
 func prepare(b testing.TB, env ...string) *rig {
 	b.Helper()
-	dir, err := os.MkdirTemp("", "carillon-bench")
-	if err != nil {
-		b.Fatal(err)
-	}
+	dir := suite.Must(os.MkdirTemp("", "carillon-bench"))(b)
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o711); err != nil { // root's Postgres runs as another user, which passes through
-		b.Fatal(err)
-	}
+	suite.OK(b, os.Chmod(dir, 0o711)) // root's Postgres runs as another user, which passes through
 	r := &rig{
 		TB:     b,
 		dir:    dir,
@@ -61,9 +57,7 @@ func prepare(b testing.TB, env ...string) *rig {
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}},
 	}
 	b.Cleanup(r.client.CloseIdleConnections)
-	if r.authority, err = dev.EnsureAuthority(dir); err != nil {
-		b.Fatal(err)
-	}
+	r.authority = suite.Must(dev.EnsureAuthority(dir))(b)
 	r.receiver = r.newReceiver()
 	return r
 }
@@ -87,10 +81,7 @@ func (r *rig) database() (url string) {
 		Logger:     slog.New(slog.DiscardHandler),
 		Disposable: true,
 	}
-	server, err := postgres.Start(r.Context(), config)
-	if err != nil {
-		r.Fatal(err)
-	}
+	server := suite.Must(postgres.Start(r.Context(), config))(r)
 	r.Cleanup(func() { _ = server.Stop(context.Background()) })
 	return server.URL()
 }
@@ -257,9 +248,7 @@ func (r *rig) flood(n int) {
 // count returns the number that a query yields.
 func (r *rig) count(query string, args ...any) (n int) {
 	r.Helper()
-	if err := r.pool.QueryRow(context.Background(), query, args...).Scan(&n); err != nil {
-		r.Fatal(err)
-	}
+	suite.OK(r, r.pool.QueryRow(context.Background(), query, args...).Scan(&n))
 	return n
 }
 

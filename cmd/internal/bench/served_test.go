@@ -4,12 +4,12 @@ package bench
 
 import (
 	"fmt"
-	"net"
 	"testing"
 	"time"
 
 	"carillon/eventstore/node"
 	"carillon/eventstore/node/stricttest"
+	"carillon/eventstore/nodetest"
 )
 
 var steadyRates = []int{50, 200, 600}
@@ -50,25 +50,8 @@ func BenchmarkServedStrict(b *testing.B) {
 		strict *stricttest.Strict
 	}{{"plain", nil}, {"23.10", &stricttest.Strict{}}, {"25.0", &stricttest.Strict{Later: true}}} {
 		b.Run(c.name, func(b *testing.B) {
-			n, err := node.Open(node.Config{Dir: b.TempDir(), Quirks: c.strict})
-			if err != nil {
-				b.Fatal(err)
-			}
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
-			served := make(chan error, 1)
-			go func() { served <- n.Serve(listener) }()
-			b.Cleanup(func() {
-				if err := n.Close(); err != nil {
-					b.Error(err)
-				}
-				if err := <-served; err != nil {
-					b.Error(err)
-				}
-			})
-			r := newRig(b, 1, "CHILD_STORE=esdb://"+listener.Addr().String()+"?tls=false")
+			address := nodetest.Listen(b, node.Config{Dir: b.TempDir(), Quirks: c.strict})
+			r := newRig(b, 1, "CHILD_STORE=esdb://"+address+"?tls=false")
 			r.measureSteady(600)
 			p99 := r.receiver.reportLatencies("")
 			if c.strict == nil {

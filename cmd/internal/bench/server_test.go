@@ -24,6 +24,7 @@ import (
 	"carillon/cmd/internal/app"
 	"carillon/cmd/internal/config"
 	"carillon/cmd/internal/dev"
+	"carillon/cmd/internal/suite"
 	"carillon/projections/pgtest"
 )
 
@@ -182,29 +183,22 @@ func (r *rig) startServer() {
 	}
 	r.process = r.serve()
 	r.until("ready", r.ready)
-	lines, err := os.ReadFile(filepath.Join(r.dir, "postgres", "pgdata", "postmaster.pid"))
-	if err != nil {
-		r.Fatal(err)
-	}
+	lines := suite.Must(os.ReadFile(filepath.Join(r.dir, "postgres", "pgdata", "postmaster.pid")))(r)
 	fields := strings.Split(string(lines), "\n") // process id, directory, start, port, directory of the socket, …
 	r.connect(fmt.Sprintf("postgres://carillon@/carillon?host=%s&port=%s&sslmode=disable", fields[4], fields[3]))
 	r.until("it has a key", func() bool {
+		var err error
 		r.key, err = dev.ReadKey(r.dir)
 		return err == nil
 	})
 	client := config.Client{DataDir: r.dir}
-	if r.token, err = client.Token(); err != nil {
-		r.Fatal(err)
-	}
+	r.token = suite.Must(client.Token())(r)
 }
 
 // connect opens the Postgres that a server uses.
 func (r *rig) connect(url string) {
 	r.Helper()
-	var err error
-	if r.pool, err = pgxpool.New(r.Context(), url); err != nil {
-		r.Fatal(err)
-	}
+	r.pool = suite.Must(pgxpool.New(r.Context(), url))(r)
 	r.Cleanup(r.pool.Close)
 	r.postgres = pgtest.UsageOf(r.Context(), r.TB, r.pool)
 }

@@ -12,16 +12,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"carillon/cmd/internal/suite"
 )
 
 // sites serves at some hosts of this machine: a server each, as a host is one with its port.
 func sites(b testing.TB, hosts int, answer func(host int, w http.ResponseWriter, r *http.Request)) (bases []string) {
 	b.Helper()
 	for host := range hosts {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
+		listener := suite.Must(net.Listen("tcp", "127.0.0.1:0"))(b)
 		server := &http.Server{
 			ReadHeaderTimeout: time.Minute,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

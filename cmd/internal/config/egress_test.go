@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 )
 
 func TestEgressRoots_authorityFile(t *testing.T) {
@@ -19,21 +20,14 @@ func TestEgressRoots_authorityFile(t *testing.T) {
 	defer server.Close()
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	if err := os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(file, append([]byte("\uFEFF"), text...), 0o600))
 	for _, given := range []*x509.CertPool{nil, x509.NewCertPool()} {
-		roots, err := (&config.Config{EgressCA: file}).EgressRoots(given)
-		if err != nil {
-			t.Fatal(err)
-		}
+		roots := suite.Must((&config.Config{EgressCA: file}).EgressRoots(given))(t)
 		if _, err := server.Certificate().Verify(x509.VerifyOptions{Roots: roots, DNSName: "example.com"}); err != nil {
 			t.Errorf("not trusted: %v", err)
 		}
 	}
-	if err := os.WriteFile(file, server.Certificate().Raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(file, server.Certificate().Raw, 0o600))
 	if _, err := (&config.Config{EgressCA: file}).EgressRoots(nil); err == nil ||
 		!strings.Contains(err.Error(), "is binary (DER)") {
 		t.Errorf("a file in DER: %v", err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"carillon/cmd/internal/suite"
 )
 
 // punctuation has every character of ASCII that is neither letter nor digit and can be in an address.
@@ -64,10 +66,7 @@ func TestPasswordOfItsOwn(t *testing.T) {
 				t.Errorf("%s: %+v, %v", password, known, err)
 			}
 		}
-		store, err := url.Parse(read.EventStoreURL.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := suite.Must(url.Parse(read.EventStoreURL.Reveal()))(t)
 		_, raw, _ := strings.Cut(read.EventStoreURL.Reveal(), "admin:")
 		raw, _, _ = strings.Cut(raw, "@")
 		if got, _ := store.User.Password(); got != password || store.Host != "n1:2113" || !harmless.MatchString(raw) {
@@ -89,10 +88,7 @@ func TestPasswordOfItsOwn(t *testing.T) {
 
 func TestComposeHasPasswordsApart(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := suite.Must(os.ReadFile(filepath.Join("..", "..", "..", "deploy", "compose.yaml")))(t)
 	if found := regexp.MustCompile(`://\w*:\$\{`).Find(text); found != nil {
 		t.Errorf("compose.yaml puts a password into an address: %s", found)
 	}

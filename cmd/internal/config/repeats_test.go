@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/config"
+	"carillon/cmd/internal/suite"
 )
 
 // An outage is one line a minute for each message and cause, whatever it hits, and the lines say how many they stand
@@ -21,19 +22,13 @@ import (
 func TestAnOutageIsALineAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		file, err := os.Create(filepath.Join(t.TempDir(), "log"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := suite.Must(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 		defer func() { _ = file.Close() }()
 		log := config.Logging{LogFormat: "text"}.Logger(file)
 		read := 0
 		written := func() string {
 			t.Helper()
-			whole, err := os.ReadFile(file.Name())
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := suite.Must(os.ReadFile(file.Name()))(t)
 			fresh := string(whole[read:])
 			read = len(whole)
 			return fresh
@@ -58,9 +53,7 @@ func TestAnOutageIsALineAMinute(t *testing.T) {
 				broke++
 				n := 1
 				if _, count, found := strings.Cut(line, "repeated="); found {
-					if _, err := fmt.Sscan(count, &n); err != nil {
-						t.Fatal(err)
-					}
+					suite.Must(fmt.Sscan(count, &n))(t)
 				}
 				total += n
 			}

@@ -5,19 +5,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"carillon/cmd/internal/suite"
 )
 
 func TestTheme(t *testing.T) {
 	t.Parallel()
 	logo := filepath.Join(t.TempDir(), "logo.svg")
-	if err := os.WriteFile(logo, []byte("<svg/>"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(logo, []byte("<svg/>"), 0o600))
 	var theme Theme
 	set := "name=Town hall,logo=" + logo + ",light=#0b57a4,dark=#8bbdf5"
-	if err := theme.UnmarshalText([]byte(set)); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, theme.UnmarshalText([]byte(set)))
 	if theme.Name != "Town hall" || string(theme.Logo) != "<svg/>" || theme.LogoType != "image/svg+xml" ||
 		theme.String() != set {
 		t.Errorf("%+v, %s", theme, theme)

@@ -11,6 +11,7 @@ import (
 
 	"carillon/aggregates/clientcertificate"
 	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/suite"
 	"carillon/command/sealing"
 )
 
@@ -18,13 +19,8 @@ import (
 func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 	w.Helper()
 	id := uuid.New()
-	if err := p.vault.Create(w.Context(), id); err != nil {
-		w.Fatal(err)
-	}
-	sealed, err := p.vault.Seal(w.Context(), id, sealing.PrivateKey, id[:])
-	if err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, p.vault.Create(w.Context(), id))
+	sealed := suite.Must(p.vault.Seal(w.Context(), id, sealing.PrivateKey, id[:]))(w)
 	w.onCertificate(organization, clientcertificate.SetCertificate{
 		Certificate: clientcertificate.Certificate{
 			ID:        id,
@@ -40,19 +36,14 @@ func (w *world) certify(p process, organization uuid.UUID) uuid.UUID {
 
 func (w *world) onCertificate(organization uuid.UUID, command clientcertificate.Command) {
 	w.Helper()
-	if _, err := clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command,
-		clientcertificate.Options{}); err != nil {
-		w.Fatal(err)
-	}
+	suite.Must(clientcertificate.Aggregate.Execute(w.Context(), w.store, organization, command,
+		clientcertificate.Options{}))(w)
 }
 
 // opensCertificate reports whether the private key of an organization's certificate opens.
 func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 	w.Helper()
-	known, err := clientcertificate.Aggregate.Load(w.Context(), w.store, organization)
-	if err != nil {
-		w.Fatal(err)
-	}
+	known := suite.Must(clientcertificate.Aggregate.Load(w.Context(), w.store, organization))(w)
 	shown := known.State.Certificate
 	plain, err := p.vault.Open(w.Context(), shown.ID, sealing.PrivateKey, shown.Key)
 	return err == nil && slices.Equal(plain, shown.ID[:])
@@ -62,9 +53,7 @@ func (w *world) opensCertificate(p process, organization uuid.UUID) bool {
 func (w *world) erase(owners ...uuid.UUID) {
 	w.Helper()
 	for _, owner := range owners {
-		if err := os.Remove(w.file(owner)); err != nil {
-			w.Fatal(err)
-		}
+		suite.OK(w, os.Remove(w.file(owner)))
 	}
 	w.exec("DELETE FROM carillon.data_keys WHERE id = ANY($1)", owners)
 }
@@ -86,9 +75,7 @@ func TestCertificates_restored(t *testing.T) {
 	if p = w.open(); !w.opensCertificate(p, ours) || p.Lost().Any() {
 		t.Errorf("it did not come back into Postgres; lost: %s", p.Lost())
 	}
-	if err := os.RemoveAll(w.dir); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.RemoveAll(w.dir))
 	p = w.open()
 	keys, err := custody.InDir(w.dir).Read(t.Context())
 	if err != nil || len(keys) != 2 || keys[id] == nil {
@@ -110,9 +97,7 @@ func TestCertificates_endedStayShredded(t *testing.T) {
 			third := w.certify(p, theirs)
 			w.onCertificate(theirs, clientcertificate.Remove{At: time.Now()})
 			begun := uuid.New() // its certificate is about to be set
-			if err := p.vault.Create(t.Context(), begun); err != nil {
-				t.Fatal(err)
-			}
+			suite.OK(t, p.vault.Create(t.Context(), begun))
 			if projected {
 				w.project(first, ours, true)
 				w.project(second, ours, false)
@@ -164,9 +149,7 @@ func TestCertificates_lossIsSeen(t *testing.T) {
 	ours := uuid.New()
 	id := w.certify(p, ours)
 	w.project(id, ours, false)
-	if err := p.Compare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, p.Compare(t.Context()))
 	if differ, err := p.Differ(t.Context()); err != nil || differ {
 		t.Errorf("nothing lost: differ = %t, %v", differ, err)
 	}
@@ -187,9 +170,7 @@ func TestCertificates_differentKeys(t *testing.T) {
 	id := w.certify(p, ours)
 	right := w.row(id)
 	w.erase(id)
-	if err := p.vault.Create(t.Context(), id); err != nil { // another one, in both
-		t.Fatal(err)
-	}
+	suite.OK(t, p.vault.Create(t.Context(), id)) // another one, in both
 	w.exec("UPDATE carillon.data_keys SET wrapped = $2 WHERE id = $1", id, right)
 	if p = w.open(); !w.opensCertificate(p, ours) {
 		t.Error("the wrong one counts")

@@ -15,6 +15,7 @@ import (
 
 	"carillon/aggregates/destination"
 	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/sealing"
 	"carillon/eventstore/esdb"
@@ -66,9 +67,7 @@ func (w *world) newPostgres() {
 	w.Helper()
 	w.pool = projecttest.Pool(w.T)
 	for _, model := range []projections.ReadModel{destinations.ReadModel, clientcertificates.ReadModel} {
-		if err := projections.EnsureSchema(w.Context(), w.pool, model); err != nil {
-			w.Fatal(err)
-		}
+		suite.OK(w, projections.EnsureSchema(w.Context(), w.pool, model))
 	}
 }
 
@@ -90,10 +89,7 @@ func (w *world) pass(ctx context.Context, _ irreversible.Act, due irreversible.D
 
 func (w *world) make() process {
 	w.Helper()
-	ring, err := sealing.NewRing(w.masters[0], w.masters[1:]...)
-	if err != nil {
-		w.Fatal(err)
-	}
+	ring := suite.Must(sealing.NewRing(w.masters[0], w.masters[1:]...))(w)
 	cfg := custody.Config{
 		Pool:     w.pool,
 		Locks:    pgtest.Locks(w.T, w.pool),
@@ -112,10 +108,7 @@ func (w *world) make() process {
 	if w.beside || w.database != "" {
 		cfg.Dir = ""
 	}
-	c, err := custody.New(cfg)
-	if err != nil {
-		w.Fatal(err)
-	}
+	c := suite.Must(custody.New(cfg))(w)
 	w.Cleanup(c.Close)
 	return process{c, sealing.NewVaultOn(c, ring)}
 }
@@ -123,9 +116,7 @@ func (w *world) make() process {
 func (w *world) open() process {
 	w.Helper()
 	p := w.make()
-	if err := p.Compare(w.Context()); err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, p.Compare(w.Context()))
 	return p
 }
 
@@ -133,13 +124,8 @@ func (w *world) open() process {
 func (w *world) create(p process) uuid.UUID {
 	w.Helper()
 	id := uuid.New()
-	if err := p.vault.Create(w.Context(), id); err != nil {
-		w.Fatal(err)
-	}
-	sealed, err := p.vault.Seal(w.Context(), id, sealing.Secret, id[:])
-	if err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, p.vault.Create(w.Context(), id))
+	sealed := suite.Must(p.vault.Seal(w.Context(), id, sealing.Secret, id[:]))(w)
 	w.execute(id, destination.Create{
 		Organization: alice,
 		SecretID:     id,
@@ -154,10 +140,8 @@ const nowhere = "https://example.org/hook"
 
 func (w *world) execute(id uuid.UUID, command destination.Command) {
 	w.Helper()
-	if _, err := destination.Aggregate.Execute(w.Context(), w.store, id, command,
-		destination.Options{CommandID: uuid.New()}); err != nil {
-		w.Fatal(err)
-	}
+	suite.Must(destination.Aggregate.Execute(w.Context(), w.store, id, command,
+		destination.Options{CommandID: uuid.New()}))(w)
 }
 
 // delete ends a destination; its key is yet to be shredded.
@@ -170,10 +154,7 @@ func (w *world) delete(id uuid.UUID) {
 func (w *world) opens(p process, ids ...uuid.UUID) {
 	w.Helper()
 	for _, id := range ids {
-		known, err := destination.Aggregate.Load(w.Context(), w.store, id)
-		if err != nil {
-			w.Fatal(err)
-		}
+		known := suite.Must(destination.Aggregate.Load(w.Context(), w.store, id))(w)
 		plain, err := p.vault.Open(w.Context(), id, sealing.Secret, known.State.Secrets[0].Sealed)
 		if err != nil || !bytes.Equal(plain, id[:]) {
 			w.Errorf("the secret of %s opened to %x, %v", id, plain, err)
@@ -183,17 +164,13 @@ func (w *world) opens(p process, ids ...uuid.UUID) {
 
 func (w *world) exec(sql string, arguments ...any) {
 	w.Helper()
-	if _, err := w.pool.Exec(w.Context(), sql, arguments...); err != nil {
-		w.Fatal(err)
-	}
+	suite.Must(w.pool.Exec(w.Context(), sql, arguments...))(w)
 }
 
 func (w *world) row(id uuid.UUID) (wrapped []byte) {
 	w.Helper()
-	if err := w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
-		id).Scan(&wrapped); err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, w.pool.QueryRow(w.Context(), "SELECT wrapped FROM carillon.data_keys WHERE id = $1",
+		id).Scan(&wrapped))
 	return wrapped
 }
 
@@ -209,10 +186,7 @@ func (w *world) there(id uuid.UUID) bool {
 func (w *world) epochFiles() (paths []string) {
 	w.Helper()
 	for _, dir := range []string{w.dir, w.copy} {
-		found, err := filepath.Glob(filepath.Join(dir, "epoch-*"))
-		if err != nil {
-			w.Fatal(err)
-		}
+		found := suite.Must(filepath.Glob(filepath.Join(dir, "epoch-*")))(w)
 		paths = append(paths, found...)
 	}
 	return paths
@@ -233,9 +207,7 @@ func kinds(t *testing.T, test func(*testing.T, *world)) {
 // rows returns how many keys Postgres has.
 func (w *world) rows() (n int) {
 	w.Helper()
-	if err := w.pool.QueryRow(w.Context(), "SELECT count(*) FROM carillon.data_keys").Scan(&n); err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, w.pool.QueryRow(w.Context(), "SELECT count(*) FROM carillon.data_keys").Scan(&n))
 	return n
 }
 
@@ -250,16 +222,11 @@ func (w *world) read(path string) []byte {
 
 func (w *world) write(path string, data []byte) {
 	w.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		w.Fatal(err)
-	}
+	suite.OK(w, os.WriteFile(path, data, 0o600))
 }
 
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
-	raw, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := suite.Must(hex.DecodeString(text))(t)
 	return raw
 }

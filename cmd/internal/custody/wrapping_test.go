@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"carillon/cmd/internal/custody"
+	"carillon/cmd/internal/suite"
 	"carillon/command/irreversible"
 	"carillon/command/sealing"
 )
@@ -25,20 +26,14 @@ func TestRenewalDestroysTheEpoch(t *testing.T) {
 	var links []string
 	for i, path := range before {
 		links = append(links, filepath.Join(t.TempDir(), string(rune('a'+i))))
-		if err := os.Link(path, links[i]); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, os.Link(path, links[i]))
 	}
 	w.delete(gone)
-	if err := p.vault.Shred(t.Context(), gone); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, p.vault.Shred(t.Context(), gone))
 	if err := p.Ring.Opens(gone, kept); err != nil || len(before) != 2 {
 		t.Fatalf("before: %v in %v", err, before) // the test could not fail
 	}
-	if err := p.Renew(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, p.Renew(t.Context()))
 	for i, link := range links {
 		if left := bytes.Trim(w.read(link), "\x00"); len(left) > 0 {
 			t.Errorf("%s has the old epoch key", before[i])
@@ -62,9 +57,7 @@ func TestErasureByTimeComparesClocks(t *testing.T) {
 	p := w.open()
 	w.create(p)
 	leftover, epochs := filepath.Join(w.dir, ".partial-1"), w.epochFiles()
-	if err := os.WriteFile(leftover, []byte("key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(leftover, []byte("key"), 0o600))
 	w.exec("UPDATE carillon.key_state SET shredded_at = now() - interval '13 hours'")
 	w.later, w.differ = time.Hour, true
 	w.open()
@@ -156,10 +149,7 @@ func TestKilledCreation(t *testing.T) {
 		w.killed("creation", func(p process) error { return p.vault.Create(t.Context(), id) },
 			func(p process) { w.opens(p, stays) })
 		p := w.open()
-		sealed, err := p.vault.Seal(t.Context(), id, sealing.Secret, id[:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		sealed := suite.Must(p.vault.Seal(t.Context(), id, sealing.Secret, id[:]))(t)
 		w.made(id, sealed)
 		w.opens(w.open(), id, stays)
 	})
@@ -169,9 +159,7 @@ func TestKilledCreation(t *testing.T) {
 func TestSecondNameOfKeyIsRemoved(t *testing.T) {
 	kinds(t, func(t *testing.T, w *world) {
 		id := w.create(w.open())
-		if err := os.Link(w.file(id), filepath.Join(w.dir, ".partial-1")); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, os.Link(w.file(id), filepath.Join(w.dir, ".partial-1")))
 		w.later = time.Hour
 		before := w.read(w.file(id))
 		w.opens(w.open(), id)
@@ -186,9 +174,7 @@ func TestRotationEndsTheOldMasterKey(t *testing.T) {
 	kinds(t, func(t *testing.T, w *world) {
 		p := w.open()
 		id := w.create(p)
-		if err := p.RotateMaster(t.Context(), second, func() error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, p.RotateMaster(t.Context(), second, func() error { return nil }))
 		w.opens(p, id, w.create(p))
 		var wrong *custody.WrongMasterError
 		if err := w.make().Compare(t.Context()); !errors.As(err, &wrong) {

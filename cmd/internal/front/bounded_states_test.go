@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"carillon/cmd/internal/suite"
 )
 
 // pipes is a listener whose connections are always there.
@@ -57,9 +59,6 @@ func TestBounded_states(t *testing.T) {
 
 func accept(t *testing.T, b *Bounded) net.Conn {
 	t.Helper()
-	conn, err := b.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := suite.Must(b.Accept())(t)
 	return conn
 }

@@ -21,15 +21,13 @@ import (
 	"time"
 
 	"carillon/cmd/internal/front"
+	"carillon/cmd/internal/suite"
 )
 
 // pair makes a self-signed certificate, and its key, as PEM.
 func pair(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := suite.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
 		Subject:      pkix.Name{CommonName: name},
@@ -37,14 +35,8 @@ func pair(t *testing.T, name string) (cert, key []byte) {
 		NotBefore:    time.Unix(0, 0),
 		NotAfter:     time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := suite.Must(x509.CreateCertificate(rand.Reader, template, template, private.Public(), private))(t)
+	raw := suite.Must(x509.MarshalPKCS8PrivateKey(private))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{
 		Type:  "PRIVATE KEY",
 		Bytes: raw,
@@ -67,9 +59,7 @@ func write(t *testing.T, name, cert, key string) {
 
 func put(t *testing.T, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, os.WriteFile(path, data, 0o600))
 }
 
 // log keeps what is logged.
@@ -97,10 +87,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cert, key := files(t, "one.example")
 		var logged log
-		certificate, err := front.ReadCertificate(cert, key, slog.New(slog.NewTextHandler(&logged, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.NewTextHandler(&logged, nil))))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		go certificate.Watch(ctx)
 		defer synctest.Wait()
@@ -126,9 +113,7 @@ func TestCertificateIsReadAgain(t *testing.T) {
 		in("two.example", 3)
 		put(t, key, threeKey)
 		in("three.example", 4)
-		if err := os.Remove(cert); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, os.Remove(cert))
 		in("three.example", 5)
 		put(t, cert, three)
 		in("three.example", 5)
@@ -142,28 +127,21 @@ func TestCertificateIsReadAgain(t *testing.T) {
 func TestNewHandshakesShowTheNewCertificate(t *testing.T) {
 	t.Parallel()
 	cert, key := files(t, "one.example")
-	certificate, err := front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	certificate := suite.Must(front.ReadCertificate(cert, key, slog.New(slog.DiscardHandler)))(t)
 	to := serve(t, certificate)
 	shown := func() string {
 		conn := tls.Client(dial(t, to), &tls.Config{
 			InsecureSkipVerify: true,
 			MinVersion:         tls.VersionTLS12,
 		}) //nolint:gosec // whose it is, is the question
-		if err := conn.HandshakeContext(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		suite.OK(t, conn.HandshakeContext(t.Context()))
 		return conn.ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
 	if got := shown(); got != "one.example" {
 		t.Fatalf("shows %s", got)
 	}
 	write(t, "two.example", cert, key)
-	if err := front.Look(certificate); err != nil {
-		t.Fatal(err)
-	}
+	suite.OK(t, front.Look(certificate))
 	if got := shown(); got != "two.example" {
 		t.Errorf("after the change it shows %s", got)
 	}

@@ -1,4 +1,5 @@
-// Package suite keeps fixtures for all tests of a test binary, so that a package starts what it tests once.
+// Package suite keeps fixtures for all tests of a test binary, so that a package starts what it tests once, and says in
+// one line that an error fails a test.
 package suite
 
 import (
@@ -47,6 +48,23 @@ func fixtureOf[T any](o *owner, start func(testing.TB) T) func(testing.TB) T {
 			tb.Fatal("the fixture of the package did not start: see above")
 		}
 		return fixture
+	}
+}
+
+// Must returns a value, unless the error beside it fails the test: Must(f())(t).
+func Must[T any](value T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		OK(tb, err)
+		return value
+	}
+}
+
+// OK fails the test if there is an error.
+func OK(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"carillon/aggregates/dispatch"
 	"carillon/cmd/internal/adapters"
 	"carillon/cmd/internal/app"
+	"carillon/cmd/internal/suite"
 	"carillon/command"
 	"carillon/command/catalog"
 	"carillon/command/delivery/facts"
@@ -315,14 +316,8 @@ func (p *Fixture) EventTypes(tb testing.TB, stream string) []string {
 	return types
 }
 
-// Must returns a value, unless the error beside it fails the test: Must(f())(t).
-func Must[T any](value T, err error) func(testing.TB) T {
-	return func(tb testing.TB) T {
-		tb.Helper()
-		OK(tb, err)
-		return value
-	}
-}
+// Must is suite.Must.
+func Must[T any](value T, err error) func(testing.TB) T { return suite.Must(value, err) }
 
 // Ask sends a request, and returns the whole answer.
 func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body string) {
@@ -338,12 +333,10 @@ func Ask(tb testing.TB, client *http.Client, r *http.Request) (status int, body 
 	return answer.StatusCode, string(text)
 }
 
-// OK fails the test if there is an error.
+// OK is suite.OK.
 func OK(tb testing.TB, err error) {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	suite.OK(tb, err)
 }
 
 // Eventually waits for a condition that other goroutines bring about.
