@@ -9,8 +9,8 @@ import (
 	"carillon/cmd/internal/httpapi/apitest"
 )
 
-// Rows of the audit trail, and of the states of process managers, are changed by hand: each is named. Without a change all
-// agree, and a rebuild restores the truth.
+// Rows of the audit trail, and of the states of process managers, are changed by hand: each is named. Without a change
+// all agree, and a rebuild restores the truth.
 func TestVerifyNamesForged(t *testing.T) {
 	t.Parallel()
 	s := openWith(t, func(*config.Config) {})
