@@ -225,7 +225,7 @@ torture: postgres ## Kill servers and stores under load (KILLS=100)
 
 .PHONY: torture-delivery
 torture-delivery: postgres ## Kill servers that deliver, count what is lost (KILLS=50)
-	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run 'Torture$$$$/events' -v ./cmd/internal/app
+	CARILLON_TORTURE_KILLS=$(KILLS) $(GO) test $(WHOLE) -count=1 -timeout 60m -run 'Torture$$/events' -v ./cmd/internal/app
 
 .PHONY: torture-collect
 torture-collect: postgres ## Kill servers that collect, compare the results (KILLS=50)

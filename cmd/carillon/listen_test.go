@@ -292,7 +292,7 @@ func TestListenRefusesBadInput(t *testing.T) {
 	defer func() { <-places }()
 	types := append([]string{"listen", "--types", "news.items"}, s.api()...)
 	fails(t, 1, "news.items", types...)
-	other := openWith(t, func(*config.Config) {}) // which does not trust the certificate that the first one's directory has
+	other := openWith(t, func(*config.Config) {}) // which trusts no certificate from the first one's directory
 	fails(t, 1, "can't reach this program", "listen", "--data-dir", s.server[1], "--http-addr",
 		other.app.APIAddr().String(), "--key", apitest.Must(other.app.DevelopmentKey(t.Context()))(t))
 }
