@@ -54,3 +54,44 @@ func TestCodec_unknownEventIsNeverSkipped(t *testing.T) {
 		t.Error("an event without a stored name was encoded")
 	}
 }
+
+func TestPersonOf(t *testing.T) {
+	t.Parallel()
+	forged := eventstore.MadeBy("ann", "operator:eve")
+	for actor, want := range map[string]string{
+		"console:ann": "ann",
+		eventstore.PersonActor(eventstore.MadeBy("ann", "operator:bob")):  "ann",
+		eventstore.PersonActor(eventstore.MadeBy(forged, "operator:bob")): forged,
+		"console:Ann (by the river)":                                      "Ann",
+		"console: (by operator)":                                          " (by operator)",
+		"key:ab12CD34":                                                    "",
+	} {
+		if got, is := eventstore.PersonOf(actor); is != (want != "") || is && got != want {
+			t.Errorf("%s: %q %t, want %q", actor, got, is, want)
+		}
+	}
+}
+
+func TestSameJSON(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{`{"a":1,"b":[2]}`, "{ \"b\": [2],\n\"a\": 1 }", true},
+		{`"é"`, `"\u00e9"`, true},
+		{`1.0`, `1`, true},
+		{`1e2`, `100`, true},
+		{`[1,2]`, `[2,1]`, false},
+		{`9007199254740993`, `9007199254740992`, false},
+		{`1`, `"1"`, false},
+		{`{"a":null}`, `{}`, false},
+		{`null`, `false`, false},
+		{`{`, `{`, true},
+		{`{`, `{ `, false},
+	} {
+		if got := eventstore.SameJSON(eventstore.JSON(tt.a), eventstore.JSON(tt.b)); got != tt.want {
+			t.Errorf("%s and %s: %t", tt.a, tt.b, got)
+		}
+	}
+}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -102,5 +105,115 @@ func TestFencedRunner_projectsNothing(t *testing.T) {
 	statuses, err := projections.Statuses(w.ctx, w.pool)
 	if err != nil || len(statuses) != 1 || statuses[0].Stopped != "" || exploded.Load() != 1 {
 		t.Errorf("statuses = %+v, %v; projected %d times", statuses, err, exploded.Load())
+	}
+}
+
+// A database that has all steps from before the first schema keeps its tables; one that lacks some is refused.
+func TestMigrate_earlierSteps(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.pool.Exec(w.ctx, "INSERT INTO carillon.rate_limits VALUES (gen_random_uuid(), 'checks', "+
+		"now(), 7)"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a second process comes along
+		if err := projections.Migrate(w.ctx, w.pool); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var kept int
+	if err := w.pool.QueryRow(w.ctx, "SELECT count(*) FROM carillon.rate_limits WHERE count = 7").
+		Scan(&kept); err != nil || kept != 1 {
+		t.Errorf("%d rows are left, %v", kept, err)
+	}
+	if _, err := w.pool.Exec(w.ctx, "UPDATE carillon.migrations SET version_id = 29 WHERE version_id >= 30"); err != nil {
+		t.Fatal(err)
+	}
+	if err := projections.Migrate(w.ctx, w.pool); err == nil || !strings.Contains(err.Error(), "step 29 of 30") {
+		t.Errorf("error = %v, want it to name the step", err)
+	}
+}
+
+// remembering is a process manager that keeps what it is given.
+type remembering struct {
+	eventstore.ProcessState
+
+	rows *eventstore.SavedTable[rowName, string]
+	name string
+	seen chan eventstore.Position
+}
+
+type rowName string
+
+func (n rowName) String() string { return string(n) }
+
+func newRemembering(name string, seen chan eventstore.Position) *remembering {
+	r := &remembering{name: name, seen: seen}
+	r.rows = eventstore.NewSavedTable[rowName, string](&r.ProcessState, "thing", func(s string) (rowName, error) {
+		return rowName(s), nil
+	})
+	return r
+}
+
+func (r *remembering) Traits() eventstore.Traits {
+	return eventstore.Traits{Name: r.name, Version: 1, Filter: eventstore.Categories("thing")}
+}
+
+func (r *remembering) React(_ context.Context, batch []eventstore.Recorded) error {
+	for i := range batch {
+		value := batch[i].Type
+		r.rows.Set(rowName(batch[i].Stream), &value)
+		r.seen <- batch[i].Position
+	}
+	return nil
+}
+
+// heavy is a store of events that are large, each as large as an append may be.
+type heavy struct {
+	eventstore.Store
+
+	events int
+}
+
+const weight = 1 << 20
+
+func (h heavy) Subscribe(
+	ctx context.Context, _ eventstore.Position, _ eventstore.Filter,
+) iter.Seq2[eventstore.Message, error] {
+	return func(yield func(eventstore.Message, error) bool) {
+		for i := range h.events {
+			at := eventstore.Position{Commit: uint64(i + 1), Prepare: uint64(i + 1)}
+			event := &eventstore.Recorded{Stream: "publication-1", Position: at, Data: make([]byte, weight)}
+			if !yield(eventstore.Message{Event: event, Position: at}, nil) {
+				return
+			}
+		}
+		<-ctx.Done()
+	}
+}
+
+// Large events come in small batches: five hundred of them would be half a gigabyte, in each consumer.
+func TestLargeEventsComeInSmallBatches(t *testing.T) {
+	t.Parallel()
+	const events = 50
+	subscriber := &projections.Subscriber{Store: heavy{events: events}, Log: slog.New(slog.DiscardHandler)}
+	messages, err := subscriber.Subscribe(t.Context(), "heavy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	came := 0
+	for came < events {
+		m := <-messages
+		batch, err := projections.BatchOf(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(batch.Events); n > 5 {
+			t.Errorf("a batch of %d events of %d bytes", n, weight)
+		}
+		came += len(batch.Events)
+		m.Ack()
+	}
+	if err := subscriber.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

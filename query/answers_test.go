@@ -4,11 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/delivery"
 	"carillon/aggregates/destination"
+	"carillon/aggregates/organization"
 	"carillon/aggregates/retirement"
+	"carillon/projections/audit"
+	"carillon/projections/destinations"
 	"carillon/projections/projecttest"
 	"carillon/query"
 )
@@ -187,4 +191,83 @@ func TestHealthOf(t *testing.T) {
 	if err != nil || len(all) != 1 || all[hook] != want {
 		t.Errorf("%+v, %v, want %+v", all, err, want)
 	}
+}
+
+func TestInstallationTotals(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t)
+	totals := func() (pending, failed, autoDisabled int, overdue bool) {
+		t.Helper()
+		d.Project()
+		found, err := d.InstallationTotals(t.Context(), midday)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Pending(), found.Failed, found.AutoDisabled, found.Overdue > 24*time.Hour
+	}
+	expect := func(when string, pending, failed, autoDisabled int, overdue bool) {
+		t.Helper()
+		if p, f, a, o := totals(); p != pending || f != failed || a != autoDisabled || o != overdue {
+			t.Errorf("%s: %d pending, %d failed, %d auto-disabled, overdue %t", when, p, f, a, o)
+		}
+	}
+	expect("empty", 0, 0, 0, false)
+	d.destination(hook, acme, "crm", midday)
+	d.destination(other, acme, "erp", midday)
+	first := d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday, toHook(0, time.Time{}))
+	d.scheduled(uuid.New(), "news.item.added", uuid.Nil, midday, toHook(0, time.Time{}))
+	expect("two are due", 2, 0, 0, true)
+	projecttest.Stream(d.Log, delivery.Aggregate, first, midday)(delivery.Attempted{
+		Organization: acme,
+		Destination:  hook,
+		Number:       1,
+		Trigger:      delivery.Automatic,
+		Status:       delivery.StatusFailed,
+		At:           midday,
+		Outcome:      delivery.Outcome{FailureReason: "http_status", ResponseStatus: 500},
+	})
+	expect("one has failed", 1, 1, 0, true)
+	projecttest.Stream(d.Log, organization.Aggregate, acme, midday)(
+		organization.Registered{Name: "Acme", At: midday}, organization.Suspended{At: midday})
+	expect("the organization is suspended", 1, 1, 0, false)
+	projecttest.Stream(d.Log, destination.Aggregate, hook, midday)(
+		destination.AutoDisabled{Reason: "100 failures", At: midday})
+	expect("the destination is auto-disabled", 1, 1, 1, false)
+}
+
+// The list has all destinations that are counted, also before the audit trail has them, and never another
+// organization's.
+func TestRecipients_auditTrailBehind(t *testing.T) {
+	t.Parallel()
+	d := newDeliverySide(t, audit.ReadModel)
+	d.destination(hook, acme, "crm", midday)
+	want := []query.Recipient{{
+		ID:        hook,
+		Name:      "CRM",
+		Status:    "enabled",
+		Then:      "enabled",
+		CreatedAt: midday,
+	}}
+	check := func(when string) {
+		t.Helper()
+		at := midday.Add(time.Hour)
+		ids, err := d.RecipientIDs(t.Context(), acme, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.Recipients(t.Context(), acme, ids, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got, utc); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+		if others, err := d.Recipients(t.Context(), uuid.New(), ids, at); err != nil || len(others) != 0 {
+			t.Errorf("%s another organization sees %v, %v", when, others, err)
+		}
+	}
+	d.ProjectOn(destinations.ReadModel, 10)
+	check("before the audit trail")
+	d.ProjectOn(audit.ReadModel, 10)
+	check("after it")
 }

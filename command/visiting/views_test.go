@@ -2,10 +2,20 @@ package visiting_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/command/collect/crawl/fetch"
+	"carillon/command/collect/crawl/walktest"
+	"carillon/command/collect/sources/listing"
+	"carillon/command/collect/sources/site"
+	"carillon/command/collect/sources/sitemap"
 	"carillon/command/visiting"
 )
 
@@ -176,5 +186,112 @@ func TestVisit_cutOffBeforeComparison(t *testing.T) {
 		if len(l.asked) != 4 {
 			t.Errorf("the pages were asked for in the order %v, want each once a walk", l.asked)
 		}
+	}
+}
+
+// Sightings of one happening are combined, whichever evidence its pages use.
+func TestGathering(t *testing.T) {
+	t.Parallel()
+	see := func(title, description string, standing happening.Standing, key string, keys ...string) collect.Observation {
+		id := happening.DeriveInstanceID(key, "2026-12-05T20:00:00")
+		return collect.Observation{
+			Key:      key,
+			Keys:     keys,
+			Standing: standing,
+			Details: happening.Details{
+				Title: title, Description: description,
+				Instances: []happening.Instance{{ID: id, Occurrences: []happening.Occurrence{{
+					ID: happening.DeriveOccurrenceID(id, 0), Start: time.Date(2026, 12, 5, 20, 0, 0, 0, time.UTC),
+				}}}},
+			},
+		}
+	}
+	var g visiting.Gathering
+	add := func(page string, observations []collect.Observation) {
+		t.Helper()
+		if err := g.Add(page, observations, time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := g.Together(); len(all) != 0 {
+		t.Fatalf("got %+v", all)
+	}
+	add("/list", []collect.Observation{see("Jazz", "", happening.FromListing, "url:a/jazz"),
+		see("Quiz", "", happening.FromListing, "url:a/quiz")})
+	add("/e/jazz", []collect.Observation{see("Jazz night", "All of it.", happening.FromOwnPage, "url:a/jazz",
+		"url:a/jazz", "id:1")})
+	add("/e/1", []collect.Observation{see("Jazz again", "", happening.FromListing, "id:1", "id:1")})
+	all := g.Together()
+	if len(all) != 2 || all[0].Details.Title != "Jazz night" || all[0].Details.Description != "All of it." ||
+		all[0].Key != "url:a/jazz" || all[0].Standing != happening.FromOwnPage {
+		t.Fatalf("got %+v", all)
+	}
+	if n := len(all[0].Details.Instances); n != 1 || all[1].Details.Title != "Quiz" {
+		t.Errorf("%d instances, then %s", n, all[1].Details.Title)
+	}
+}
+
+// Each event of a sitemap or a listing is observed once, also if the listing shows it too. Unlisted ones are stale, but
+// not because a list can't be read.
+func TestWalkedSites(t *testing.T) {
+	t.Parallel()
+	start := time.Now().Add(72 * time.Hour).UTC().Format("2006-01-02T15:04:05Z")
+	shown := func(title, path, more string) string {
+		return fmt.Sprintf(`<script type="application/ld+json">{"@type":"Event","name":%q,"url":%q,"startDate":%q,`+
+			`"location":"Hall"%s}</script>`, title, path, start, more)
+	}
+	event := func(title, path, description string) string {
+		return "<html><title>" + title + "</title><h1>" + title + "</h1>" +
+			shown(title, path, fmt.Sprintf(`,"description":%q`, description))
+	}
+	for sourceType, tt := range map[string]struct {
+		path string
+		list func(paths ...string) string
+	}{
+		sitemap.Type: {"/sitemap.xml", func(paths ...string) string {
+			return "<urlset><url><loc>{}" + strings.Join(paths, "</loc></url><url><loc>{}") + "</loc></url></urlset>"
+		}},
+		listing.Type: {"/programme", func(paths ...string) string {
+			return "<html><title>Programme</title>" + shown("Jazz", "/e/jazz", "") + `<a href="` +
+				strings.Join(paths, `">x</a><a href="`) + `">x</a>`
+		}},
+	} {
+		t.Run(sourceType, func(t *testing.T) {
+			t.Parallel()
+			pages := walktest.Serve(t, sourceType, map[string]string{
+				tt.path: tt.list("/e/jazz", "/e/quiz", "/about"), "/e/jazz": event("Jazz", "/e/jazz", "A quartet"),
+				"/e/quiz": event("Quiz", "/e/quiz", "Ten rounds"),
+				"/about":  walktest.Plain("About"), "/e/late": event("Late", "/e/late", "At night"),
+			}, func(f *fetch.Fetcher) collect.Collector {
+				read := site.New(f, time.Now)
+				if sourceType == sitemap.Type {
+					return sitemap.New(f, read)
+				}
+				return listing.New(read)
+			})
+			s := begin(t, pages.Source(tt.path), pages.Collector)
+			s.expect("at first", "observed observed")
+			s.expect("the same again", "")
+			pages.Set("/e/quiz", event("Quiz", "/e/quiz", "Twelve rounds"))
+			s.expect("a page has changed", "revised")
+			pages.Handle("/e/quiz", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+			s.expect("a page is for members only", "")
+			pages.Handle("/e/quiz", nil)
+			pages.Set(tt.path, tt.list("/e/jazz", "/e/late"))
+			s.expect("another list", "observed went-stale")
+			pages.Handle(tt.path, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+			s.expect("the list fails", "")
+			if _, failed := s.last().(source.CollectionFailed); !failed {
+				t.Errorf("it ended with %+v", s.last())
+			}
+			pages.Handle(tt.path, nil)
+			if sourceType == sitemap.Type {
+				pages.Set(tt.path, strings.TrimSuffix(tt.list("/e/jazz"), "</urlset>"))
+				s.expect("the list breaks off", "")
+			}
+			pages.Set(tt.path, tt.list("/e/jazz", "/e/late"))
+			pages.Set("/e/late", "<html>Nothing here any more")
+			s.expect("a page shows nothing", "went-stale")
+		})
 	}
 }

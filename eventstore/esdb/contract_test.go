@@ -2,10 +2,16 @@ package esdb_test
 
 import (
 	"log/slog"
+	"net"
+	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	client "github.com/EventStore/EventStore-Client-Go/v4/esdb"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/wait"
 
 	"carillon/eventstore/esdb"
 	"carillon/eventstore/nodetest"
@@ -57,3 +63,54 @@ func connect(t *testing.T, config *client.Configuration) *client.Client {
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// realServer is the connection string of a real EventStoreDB: that of CARILLON_TEST_EVENTSTORE_URL, or of a container
+// of the image that CARILLON_TEST_EVENTSTORE_IMAGE names, if a Docker engine answers. Without either the test is
+// skipped.
+func realServer(t *testing.T) string {
+	t.Helper()
+	if url := os.Getenv("CARILLON_TEST_EVENTSTORE_URL"); url != "" {
+		return url
+	}
+	image := os.Getenv("CARILLON_TEST_EVENTSTORE_IMAGE")
+	if image == "" {
+		t.Skip("neither CARILLON_TEST_EVENTSTORE_URL nor CARILLON_TEST_EVENTSTORE_IMAGE is set")
+	}
+	testcontainers.SkipIfProviderIsNotHealthy(t)
+	url, err := container(t, image)
+	if err != nil {
+		t.Fatalf("container of %s: %v", image, err)
+	}
+	return url
+}
+
+const serverPort = "2113/tcp"
+
+// container runs one server in memory, in plain. The newer name of the product has its own prefix of variables.
+func container(t *testing.T, image string) (string, error) {
+	t.Helper()
+	settings := map[string]string{}
+	for _, prefix := range []string{"EVENTSTORE_", "KURRENTDB_"} {
+		settings[prefix+"INSECURE"], settings[prefix+"MEM_DB"], settings[prefix+"RUN_PROJECTIONS"] = "true", "true", "None"
+	}
+	running, err := testcontainers.Run(t.Context(), image,
+		testcontainers.WithEnv(settings), testcontainers.WithExposedPorts(serverPort),
+		testcontainers.WithWaitStrategy(wait.ForHTTP("/health/live").WithPort(serverPort).WithStartupTimeout(2*time.Minute).
+			WithStatusCodeMatcher(func(status int) bool { return status == http.StatusNoContent })))
+	testcontainers.CleanupContainer(t, running)
+	if err != nil {
+		return "", err
+	}
+	host, err := running.Host(t.Context())
+	if err != nil {
+		return "", err
+	}
+	port, err := running.MappedPort(t.Context(), serverPort)
+	if err != nil {
+		return "", err
+	}
+	return "esdb://" + net.JoinHostPort(host, port.Port()) + "?tls=false", nil
+}
+
+// BenchmarkStore measures the calls of a program to a node, the node's part included.
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, nodetest.Start(b)) }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"carillon/eventstore"
+	"carillon/eventstore/panics"
 )
 
 // A deadline is reported by the side that notices it first: the own context, gRPC's timer, or the server that knows of
@@ -24,5 +25,15 @@ func TestDeadline_sameErrorFromAnySide(t *testing.T) {
 		if !errors.Is(got, context.DeadlineExceeded) || !errors.Is(got, eventstore.ErrUnavailable) {
 			t.Errorf("%v became %v, want unavailable by the deadline", err, got)
 		}
+	}
+}
+
+// A panic in the search for the leader fails the search, and not the process; the next one is delayed.
+func TestSearch_survivesAPanic(t *testing.T) {
+	t.Parallel()
+	s := &connection{} // without a logger, a context and addresses
+	found := <-s.search("member")
+	if _, panicked := errors.AsType[*panics.Error](found.Err); !panicked {
+		t.Errorf("found %v, %v", found.Val, found.Err)
 	}
 }

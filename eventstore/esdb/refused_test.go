@@ -1,6 +1,7 @@
 package esdb_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/pem"
 	"errors"
@@ -98,4 +99,136 @@ func refused(t *testing.T, secured *tls.Config, url, want string) {
 			t.Errorf("%s: the error says the password: %v", what, err)
 		}
 	}
+}
+
+func TestConnectionStrings(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for connection, want := range map[string]string{
+		"esdb://localhost:2113?tls=false":                                     "",
+		"esdb://localhost?tls=false":                                          "",
+		"esdb://localhost:2113/?tls=false":                                    "",
+		"esdb://admin:pa%2Fss@localhost:2113?tls=true":                        "",
+		"esdb+discover://a.example:2113?keepAliveTimeout=4000":                "",
+		"esdb://a.example:2113,b.example:2113,c.example?tls=true":             "",
+		"esdb://user:pass@a.example:2113,b.example:2113?TLSVERIFYCERT=false":  "",
+		"esdb://localhost:2113?nodePreference=leader&connectionName=carillon": "",
+		"esdb://localhost:2113?tlsCAFil=/etc/ca.pem":                          `"tlsCAFil" is not an option; there are tls,`,
+		"esdb://localhost:2113?tls=maybe":                                     "Setting 'tls' must be either true or false",
+		"esdb://localhost:2113?keepAliveInterval=10s":                         `Invalid keepAliveInterval "10s"`,
+		"esdb://localhost:2113?nodePreference=follower":                       `can only be leader, not "follower"`,
+		"esdb://localhost:2113?tlsCAFile=/nowhere/ca.pem":                     "tlsCAFile: open /nowhere/ca.pem",
+		"esdb://localhost:2113?tlsCAFile=" + empty:                            "holds no certificate",
+		"esdb://localhost:2113?userCertFile=/nowhere/c.pem":                   "both userCertFile and userKeyFile",
+		"esdb://localhost:2113/carillon?tls=false":                            `a path, "/carillon", after "localhost:2113"`,
+		"esdb://a.example:2113,b.example:2113/carillon":                       `it has a path, "/carillon"`,
+		"kurrentdb+discover://a.example:2113?tls=true":                        "",
+		"http://localhost:2113":                                               "it must be of the form esdb://",
+		"localhost:2113":                                                      "it must be of the form esdb://",
+		"esdb://localhost:port":                                               "it must be of the form esdb://",
+		"esdb://admin:top?secret@localhost:2113?tls=true":                     "in a password @, /, ?, # and % are",
+		"esdb://admin:top/secret@localhost:2113":                              "in a password @, /, ?, # and % are",
+		"esdb://admin@corp:top@secret@localhost:2113":                         "",
+		"esdb://admin:top%secret@localhost:2113":                              "it must be of the form esdb://",
+	} {
+		store, err := esdb.Open(connection, slog.New(slog.DiscardHandler))
+		switch {
+		case want == "" && err == nil:
+			if err := store.Close(); err != nil {
+				t.Error(err)
+			}
+		case want == "" || err == nil || !strings.Contains(err.Error(), want):
+			t.Errorf("%s: error = %v, want %q", connection, err, want)
+		case strings.Contains(err.Error(), "secret"):
+			t.Errorf("%s: the error repeats a part of the password: %v", connection, err)
+		}
+		var file *os.PathError
+		if strings.Contains(want, "open ") && !errors.As(err, &file) {
+			t.Errorf("%s: %v does not say what is wrong with the file", connection, err)
+		}
+	}
+}
+
+func TestMissingServer_reportedSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		refused := func(context.Context, string) (net.Conn, error) { return nil, errors.New("connection refused") }
+		store, err := esdb.OpenDialed("esdb://127.0.0.1:2113?tls=false", refused, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = store.Head(t.Context())
+		if !errors.Is(err, eventstore.ErrUnavailable) || !strings.Contains(err.Error(), "no server in") {
+			t.Errorf("error = %v, want unavailable with no server", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that is slow is waited for longer than a missing one. A caller that waits less than the server needs gets
+// its own deadline as the error, of calls and of streams.
+func TestSlowServer_waitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		through(t, listener, nil, slog.New(slog.DiscardHandler), func(store *esdb.Store) {
+			if _, err := store.Head(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			listener.stall = make(chan struct{})
+			store.Reconnect()
+			slow(t, store, listener.stall)
+		})
+	})
+}
+
+func slow(t *testing.T, store *esdb.Store, stall chan struct{}) {
+	t.Helper()
+	appended := make(chan error, 1)
+	go func() {
+		proposed := eventstore.Proposed{ID: uuid.New(), Type: "counter.counted.v1", Data: []byte(`{}`)}
+		_, err := store.Append(t.Context(), "counter-1", eventstore.NoStream, []eventstore.Proposed{proposed})
+		appended <- err
+	}()
+	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var readErr error
+	for _, readErr = range store.Read(hurried, "counter-2", 0) {
+		break
+	}
+	_, headErr := store.Head(hurried)
+	for what, err := range map[string]error{"read": readErr, "head": headErr} {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, eventstore.ErrUnavailable) {
+			t.Errorf("%s: error = %v, want unavailable by the own deadline", what, err)
+		}
+	}
+	time.Sleep(4 * time.Second) // by the clock of the bubble, and longer than a missing server is waited for
+	select {
+	case err := <-appended:
+		t.Fatalf("an answer, %v, from a server that gives none", err)
+	default:
+	}
+	close(stall)
+	if err := <-appended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that takes connections and breaks them, as while it starts, is waited for.
+func TestConnectionsBroken_retried(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		listener := newPipes()
+		listener.breaks = 40 // by ten a second: longer than a missing server is waited for
+		through(t, listener, nil, slog.New(slog.DiscardHandler), func(store *esdb.Store) {
+			if _, err := store.Head(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,9 +14,12 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"carillon/eventstore/node"
 )
@@ -158,5 +162,106 @@ func TestNamesThatAreNotUTF8AreRefused(t *testing.T) {
 	}
 	if list := readAll(t, client, esdb.ReadAllOptions{From: esdb.Start{}}, 10); len(list) != 0 {
 		t.Errorf("%d events", len(list))
+	}
+}
+
+// Only the data counts, as on the servers that clients were made for; and an append of any number of events survives a
+// crash.
+func TestSizesOfAppends(t *testing.T) {
+	t.Parallel()
+	disk := vfs.NewCrashableMem()
+	client := serve(t, node.Config{Dir: "node", FS: disk}).client(t)
+	sized := func(data, metadata int) esdb.EventData {
+		e := event("sized", "")
+		e.ContentType, e.Data, e.Metadata = esdb.ContentTypeBinary, make([]byte, data), make([]byte, metadata)
+		return e
+	}
+	long := patience
+	many := make([]esdb.EventData, 70_000)
+	if testing.Short() { // which is more than one batch still
+		many = many[:7_000]
+	}
+	for i := range many {
+		many[i] = sized(0, 0)
+	}
+	for name, c := range map[string]struct {
+		list []esdb.EventData
+		fits bool
+	}{
+		"1 MiB of data":        {[]esdb.EventData{sized(1<<20, 0)}, true},
+		"and metadata":         {[]esdb.EventData{sized(900_000, 900_000)}, true},
+		"much metadata":        {slices.Repeat([]esdb.EventData{sized(10, 1_500_000)}, 8), true},
+		"many events":          {many, true},
+		"more data":            {[]esdb.EventData{sized(1<<20, 0), sized(1, 0)}, false},
+		"more than a request":  {slices.Repeat([]esdb.EventData{sized(10, 1_500_000)}, 12), false},
+		"more than one in all": {slices.Repeat([]esdb.EventData{sized(100_000, 0)}, 11), false},
+	} {
+		_, err := client.AppendToStream(t.Context(), name, esdb.AppendToStreamOptions{
+			ExpectedRevision: esdb.NoStream{},
+			Deadline:         &long,
+		}, c.list...)
+		if (err == nil) != c.fits {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	again := serve(t, node.Config{Dir: "node", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
+	report, err := again.Verify(t.Context(), nil)
+	if err != nil || !report.OK() || report.Events != uint64(len(many))+1+1+8 {
+		t.Errorf("after a crash: %+v, %v", report, err)
+	}
+	list, err := readStream(again.client(t), "much metadata", esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
+	if err != nil || len(list) != 8 || len(list[7].Event.UserMetadata) != 1_500_000 {
+		t.Errorf("%d events, %v", len(list), err)
+	}
+}
+
+// Real servers remember an id for one of its streams only; the node does for each.
+func TestIDsAreRememberedForEachStream(t *testing.T) {
+	t.Parallel()
+	client := start(t)
+	a := event("tested", "{}")
+	for _, stream := range []string{"s", "t"} {
+		appendTo(t, client, stream, esdb.Any{}, a, a)
+	}
+	for _, stream := range []string{"s", "t"} {
+		appendTo(t, client, stream, esdb.Any{}, a, a)
+		appendTo(t, client, stream, esdb.Any{}, a)
+		list, err := readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
+		if err != nil || len(list) != 2 {
+			t.Errorf("stream %s has %d events, %v", stream, len(list), err)
+		}
+	}
+}
+
+func batchID(n int64) *shared.UUID {
+	return &shared.UUID{Value: &shared.UUID_Structured_{Structured: &shared.UUID_Structured{MostSignificantBits: n}}}
+}
+
+func batchEvents(n, size int) (list []*streams.BatchAppendReq_ProposedMessage) {
+	for range n {
+		list = append(list, &streams.BatchAppendReq_ProposedMessage{
+			Id:       &shared.UUID{Value: &shared.UUID_String_{String_: uuid.NewString()}},
+			Metadata: map[string]string{"type": "batched", "content-type": "application/json"},
+			Data:     make([]byte, size),
+		})
+	}
+	return list
+}
+
+func noStream(stream string) *streams.BatchAppendReq_Options {
+	return &streams.BatchAppendReq_Options{
+		StreamIdentifier:       &shared.StreamIdentifier{StreamName: []byte(stream)},
+		ExpectedStreamPosition: &streams.BatchAppendReq_Options_NoStream{NoStream: &emptypb.Empty{}},
+		DeadlineOption:         &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(patience)},
+	}
+}
+
+func setMetadata(tb testing.TB, client *esdb.Client, stream string, change func(*esdb.StreamMetadata)) {
+	tb.Helper()
+	metadata := esdb.StreamMetadata{}
+	change(&metadata)
+	if _, err := client.SetStreamMetadata(context.Background(), stream,
+		esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, metadata); err != nil {
+		tb.Fatal(err)
 	}
 }

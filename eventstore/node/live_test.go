@@ -2,6 +2,9 @@ package node_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
@@ -89,4 +92,133 @@ func TestCaughtUpAndFellBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Of two streams with one id, one is forgotten.
+func TestStrictRemembersOneStreamOfAnID(t *testing.T) {
+	t.Parallel()
+	client, a := serve(t, node.Config{Quirks: &stricttest.Strict{}}).client(t), event("tested", "{}")
+	for _, stream := range []string{"s", "t", "s"} {
+		appendTo(t, client, stream, esdb.Any{}, a)
+	}
+	total := 0
+	for _, stream := range []string{"s", "t"} {
+		list, err := readStream(client, stream, esdb.ReadStreamOptions{From: esdb.Start{}}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(list)
+	}
+	if total != 3 {
+		t.Errorf("%d events, want 3", total)
+	}
+}
+
+// TestStrictLeavesRepetitionsUnanswered: of one append, sent again before it is replicated, one is answered.
+func TestStrictLeavesRepetitionsUnanswered(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	strict := &stricttest.Strict{}
+	s := serve(t, node.Config{Quirks: strict})
+	client, list := s.client(t), events(1)
+	strict.StopReplication()
+	answers := make(chan error, 2)
+	send := func(ctx context.Context) {
+		_, err := client.AppendToStream(ctx, "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.NoStream{}}, list...)
+		answers <- err
+	}
+	until := func(waiting int, repeated int64) {
+		for {
+			if w, r := strict.Held(); w == waiting && r == repeated {
+				return
+			}
+			if ctx.Err() != nil {
+				t.Fatal(ctx.Err())
+			}
+		}
+	}
+	go send(ctx)
+	until(1, 0)
+	repetition, abort := context.WithCancel(ctx)
+	go send(repetition)
+	until(1, 1)
+	strict.Replicate()
+	if err := <-answers; err != nil {
+		t.Errorf("the first: %v", err)
+	}
+	abort()
+	if err := <-answers; err == nil {
+		t.Error("the second was answered")
+	}
+}
+
+func TestSubscribersThatDoNotReadHoldNobodyUp(t *testing.T) { //nolint:paralleltest // it measures the heap
+	s := serve(t, node.Config{})
+	slow, client := s.client(t), s.client(t)
+	const stalled, written, size = 20, 300, 200 << 10
+	for range stalled {
+		subscribeAll(t, slow, esdb.SubscribeToAllOptions{From: esdb.Start{}}) // and never calls Recv
+	}
+	before := heap()
+	data := strings.Repeat("x", size)
+	for i := range written {
+		appendTo(t, client, fmt.Sprintf("s-%d", i), esdb.NoStream{}, event("big", data))
+	}
+	// 60 MB went by; twenty stalled connections may hold only windows and pages.
+	if grown := heap() - before; grown > 120<<20 {
+		t.Errorf("the heap grew by %d MB", grown>>20)
+	}
+	list := readAll(t, client, esdb.ReadAllOptions{From: esdb.End{}, Direction: esdb.Backwards}, 1)
+	if len(list) != 1 || list[0].Event.StreamID != fmt.Sprintf("s-%d", written-1) {
+		t.Errorf("last event %+v", list)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}
+
+// A node that is opened for reading serves what there is, refuses all else, and leaves the directory alone.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := node.Open(node.Config{Dir: dir + "/none", ReadOnly: true}); err == nil {
+		t.Error("opened what isn't there")
+	}
+	s := serve(t, node.Config{Dir: dir})
+	client := s.client(t)
+	appendTo(t, client, "s", esdb.NoStream{}, events(3)...)
+	s.stop(t)
+	s = serve(t, node.Config{Dir: dir, ReadOnly: true})
+	client = s.client(t)
+	if list, err := readStream(client, "s", esdb.ReadStreamOptions{From: esdb.Start{}}, 10); err != nil || len(list) != 3 {
+		t.Errorf("%d events, %v", len(list), err)
+	}
+	if list, _ := untilCaughtUp(t,
+		subscribeAll(t, client, esdb.SubscribeToAllOptions{From: esdb.Start{}})); len(list) != 3 {
+		t.Errorf("subscribed to %d events", len(list))
+	}
+	for name, try := range map[string]func() error{
+		"append": func() error {
+			_, err := client.AppendToStream(t.Context(), "s", esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}},
+				events(1)...)
+			return err
+		},
+		"delete": func() error {
+			_, err := client.DeleteStream(t.Context(), "s", esdb.DeleteStreamOptions{ExpectedRevision: esdb.Any{}})
+			return err
+		},
+	} {
+		if err := try(); err == nil || !strings.Contains(err.Error(), "read-only") &&
+			code(err) != esdb.ErrorCodeAccessDenied {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.stop(t)
+	client = serve(t, node.Config{Dir: dir}).client(t)
+	appendTo(t, client, "s", esdb.Revision(2), events(1)...)
 }

@@ -5,10 +5,14 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 )
 
 func TestStopGivesUpWithItsContext(t *testing.T) {
@@ -42,4 +46,105 @@ func TestLongPath(t *testing.T) {
 	if _, err := os.Stat(srv.sockets); !os.IsNotExist(err) {
 		t.Errorf("the socket's directory after Stop: %v", err)
 	}
+}
+
+// Guests connect at the loopback address with their password; the owner has none, and nothing else is reachable there.
+func TestGuestsConnectOverLoopback(t *testing.T) {
+	// The system gives this port to none who asks for a free one.
+	address := fmt.Sprint("127.0.0.1:", 19_000+os.Getpid()%1_000)
+	srv := start(t, Config{Dir: t.TempDir(), Guests: "readers", Loopback: address})
+	ask(t, srv, "CREATE ROLE readers")
+	ask(t, srv, "CREATE ROLE ana LOGIN PASSWORD 'right' IN ROLE readers")
+	ask(t, srv, "CREATE ROLE bob LOGIN PASSWORD 'right'")
+	for _, c := range []struct {
+		user, password string
+		admitted       bool
+	}{{"ana", "right", true}, {"ana", "wrong", false}, {"bob", "right", false}, {"carillon", "", false}} {
+		u := url.URL{
+			Scheme:   "postgres",
+			User:     url.UserPassword(c.user, c.password),
+			Host:     address,
+			Path:     "/carillon",
+			RawQuery: "sslmode=disable",
+		}
+		conn, err := pgx.Connect(t.Context(), u.String())
+		if (err == nil) != c.admitted {
+			t.Errorf("%s with the %s password: %v", c.user, c.password, err)
+		}
+		if err == nil {
+			_ = conn.Close(t.Context())
+		}
+	}
+}
+
+func TestUnreachableDirectory(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	home, elsewhere := hidden(t), reachable(t)
+	dir := filepath.Join(home, "clone", "data", "postgres")
+	var log recorder
+	first := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
+	ask(t, first, "CREATE TABLE kept AS SELECT 42 AS n")
+	if !strings.HasPrefix(first.home, elsewhere) || !strings.Contains(log.String(), first.home) {
+		t.Errorf("cluster in %s; the log says: %s", first.home, log.String())
+	}
+	if _, err := Start(t.Context(), Config{Dir: dir, Elsewhere: elsewhere}); err == nil {
+		t.Error("a second server on the same directory")
+	}
+	stop(t, first)
+
+	again := start(t, Config{Dir: dir, Elsewhere: elsewhere})
+	if got := ask(t, again, "SELECT n FROM kept"); got != "42" {
+		t.Errorf("at the next start n = %q", got)
+	}
+	stop(t, again)
+
+	t.Run("a copy gets a cluster of its own", func(t *testing.T) {
+		other := filepath.Join(home, "copy")
+		if err := os.Mkdir(other, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(first.home, filepath.Join(other, homeLink)); err != nil {
+			t.Fatal(err)
+		}
+		srv := start(t, Config{Dir: other, Elsewhere: elsewhere})
+		if got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"); got != "0" || srv.home == first.home {
+			t.Errorf("the copy uses the cluster of the original")
+		}
+	})
+
+	t.Run("a move takes the cluster along", func(t *testing.T) {
+		moved := filepath.Join(home, "moved")
+		if err := os.Rename(dir, moved); err != nil {
+			t.Fatal(err)
+		}
+		srv := start(t, Config{Dir: moved, Elsewhere: elsewhere})
+		if got := ask(t, srv, "SELECT n FROM kept"); got != "42" {
+			t.Errorf("n = %q", got)
+		}
+	})
+
+	t.Run("a new directory of the old name starts empty", func(t *testing.T) {
+		var log recorder
+		srv := start(t, Config{Dir: dir, Elsewhere: elsewhere, Logger: log.logger()})
+		if got := ask(t, srv, "SELECT count(*) FROM pg_class WHERE relname = 'kept'"); got != "0" {
+			t.Error("it found the old cluster")
+		}
+		if !strings.Contains(log.String(), first.home) {
+			t.Errorf("the log does not name the old cluster: %s", log.String())
+		}
+	})
+
+	t.Run("a lost cluster is made anew", func(t *testing.T) {
+		lost := filepath.Join(home, "lost")
+		if err := os.Mkdir(lost, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(elsewhere, "nowhere"), filepath.Join(lost, homeLink)); err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(t, start(t, Config{Dir: lost, Elsewhere: elsewhere}), "SELECT 1"); got != "1" {
+			t.Error("no server")
+		}
+	})
 }

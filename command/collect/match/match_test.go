@@ -2,8 +2,12 @@ package match_test
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -308,5 +312,150 @@ func TestTitleMarks(t *testing.T) {
 	place := match.Mark{Kind: match.Place, Of: "v:fox", Day: "2026-12-05"}.Hash()
 	if key != 6359795980156621004 || place != 7004515969189209170 {
 		t.Errorf("hashes %d and %d", key, place)
+	}
+}
+
+// Two houses under one number are two places.
+func TestHousesUnderOneNumber(t *testing.T) {
+	t.Parallel()
+	var both []labelledEvent
+	for _, name := range []string{"a.html", "b.html"} {
+		for _, o := range observed(t, filepath.Join("testdata", "houses", name)) {
+			both = append(both, bare(o.Details))
+		}
+	}
+	if len(both) != 2 {
+		t.Fatalf("%d events, want 2", len(both))
+	}
+	if v := match.Compare(both[0].Subject, both[1].Subject, match.Nothing); v.Same || v.Reason != match.OtherPlace {
+		t.Errorf("got %+v", v)
+	}
+}
+
+// Events with one title and start under one number are two if their venues have no distinctive word in common.
+func TestNamesOfHouses(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		a, b string
+		same bool
+	}{
+		{"Anchor Bar", "Zebra Lounge", false}, {"Bar A", "Bar B", false}, {"Bar 1", "Bar 2", false},
+		{"Jazz Bar", "Rock Bar", false},
+		{"Anchor Cellar", "Zebra Cellar", false}, {"Bar", "Lounge", false}, {"Café Central", "Restaurant Zum Löwen", false},
+		{"Schlossmuseum", "Bar Anton", false}, {"Bar A", "Zebra Lounge", false}, {"Saal 1", "Saal 2", false},
+		{"Pub", "Purple Club", false},
+		{"Hotel Post", "Gasthof Post", true}, {"Anchor Bar", "The Anchor", true}, {"Room 5", "Big House", true},
+		{"Big House, Room 5", "Room 5", true}, {"Kursaal", "Kurhaus Meran", true}, {"VHS", "Volkshochschule", true},
+		{"Stadttheater", "Teatro Comunale", true}, {"Foyer", "Stadttheater", true},
+		{"Archäologiemuseum", "Museo Archeologico", true}, {"Kulturfabrik", "Lana Kulturfabrik", true},
+	} {
+		line := func(venue string) labelledEvent {
+			return read(t, "2026-12-05T20:00 | "+venue+"; Quince St 5, Berlin | Pub Quiz")
+		}
+		for _, v := range []match.Verdict{
+			match.Compare(line(tt.a).Subject, line(tt.b).Subject, match.Nothing), match.Compare(line(tt.b).Subject,
+				line(tt.a).Subject, match.Nothing),
+		} {
+			if v.Same != tt.same {
+				t.Errorf("%s and %s: %+v", tt.a, tt.b, v)
+			}
+		}
+	}
+	// The house of a room, if its address names it.
+	room := read(t, "2026-12-05T20:00 | Blue Cave; Big House, Quince St 5, Berlin | Pub Quiz")
+	house := read(t, "2026-12-05T20:00 | Big House; Quince St 5, Berlin | Pub Quiz")
+	if v := match.Compare(room.Subject, house.Subject, match.Nothing); !v.Same {
+		t.Errorf("a room and its house: %+v", v)
+	}
+}
+
+// FuzzCompare shows that comparing ends, and that the result depends neither on the order nor on the time.
+func FuzzCompare(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"title":"Der Nussknacker"}`, `{"title":"Lo schiaccianoci"}`},
+		{told1, told2},
+		{`{"title":"SOLD OUT: Konzert Nr. 3"}`, `{"title":"Konzert Nr. 4 – 2. Teil"}`},
+		{`{"title":"x","location":{"online":{"url":"https://meet.example/a?b"}}}`,
+			`{"title":"x","location":{"online":{"url":"%zz"}}}`},
+		{`{"title":"\u0000\ufffd ÅÄÖ ﬁ ㎏"}`, `{"title":"  "}`},
+		{`{"title":"a","location":{"coordinates":{"lat":90,"lng":180}}}`,
+			`{"title":"a","location":{"coordinates":{"lat":-91,"lng":1e300}}}`},
+	} {
+		f.Add([]byte(seed[0]), []byte(seed[1]), uint8(3))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte, how uint8) {
+		a, ok := subject(first, how&1 != 0, "id:a")
+		b, okB := subject(second, how&2 != 0, "id:b")
+		if !ok || !okB {
+			return
+		}
+		bond := match.Bond(how / 4 % 7)
+		v := match.Compare(a, b, bond)
+		if other := match.Compare(b, a, bond); other != v {
+			t.Errorf("one way round %+v, the other %+v", v, other)
+		}
+		if again := match.Compare(a, b, bond); again != v {
+			t.Errorf("at first %+v, then %+v", v, again)
+		}
+		if v.Reason == "" || v.Score < 0 || v.Score > 1 || math.IsNaN(v.Score) {
+			t.Errorf("verdict %+v", v)
+		}
+		if bond == match.Beside && v.Same && v.Reason == match.ByMatch {
+			t.Error("two events that a source shows side by side are merged by similarity")
+		}
+		if !match.Compare(a, a, match.Address).Same {
+			t.Error("at one address nothing continues itself")
+		}
+		if self := match.Compare(a, a, match.Nothing); !self.Same && len(a.Marks()) > 1 &&
+			self.Reason != match.SharedEvidence {
+			t.Errorf("with itself it comes to %+v", self)
+		}
+		for _, mark := range append(a.Marks(), b.Marks()...) {
+			if (len(mark.Day) < len(time.DateOnly)) != (mark.Kind == match.Key) || mark.Of == "" {
+				t.Errorf("mark %+v", mark)
+			}
+		}
+	})
+}
+
+const (
+	told1 = `{"title":"Mono & Nikitaman","time":{"timezone":"Europe/Rome"},"location":{"venue":{"name":"Club Max, ` +
+		`Großer Saal","address":"Via Castel Firmiano 20, Brixen"},
+		"displayAddress":"Club Max, Brixen","coordinates":{"lat":46.715,"lng":11.657}},"organizer":{"name":"Max"},` +
+		`"primaryImage":"https://x.example/1.jpg",
+		"instances":[{"id":"00000000-0000-0000-0000-000000000001","status":"scheduled",` +
+		`"occurrences":[{"start":"2026-12-11T20:00:00Z","status":"scheduled"}]}]}`
+	told2 = `{"title":"[ausverkauft] Mono und Nikitaman - 11.12.2026 20:30 Uhr","time":{"timezone":"Europe/Rome"},` +
+		`"location":{"displayAddress":"Brixen"},
+		"instances":[{"id":"00000000-0000-0000-0000-000000000002","status":"cancelled",` +
+		`"occurrences":[{"start":"2026-12-10T23:00:00Z","end":"2026-12-11T23:00:00Z","allDay":true,"status":"scheduled"}]}]}`
+)
+
+// subject returns a happening of fuzzed details. Those larger than collectors permit are left out.
+func subject(data []byte, shared bool, key string) (match.Subject, bool) {
+	var d happening.Details
+	if len(data) > 4096 || json.NewDecoder(bytes.NewReader(data)).Decode(&d) != nil || len(d.Title) > 2000 {
+		return match.Subject{}, false
+	}
+	keys := []string{key}
+	if shared {
+		keys = append(keys, "id:both")
+	}
+	return match.Of(d, keys, now), true
+}
+
+// Only a part of long titles and addresses is compared, because each word is compared with each of the other's; the
+// rest makes no difference.
+func TestLongTextsAreCompared(t *testing.T) {
+	t.Parallel()
+	d := func(more string) happening.Details {
+		text := strings.Repeat("abcdefg ", 100) + more
+		return happening.Details{Title: text, Location: &happening.Location{
+			Venue: &happening.Venue{Name: text, Address: strings.Repeat("abcdefg 1 2 ", 100) + more}, DisplayAddress: text,
+		}, Instances: []happening.Instance{{Occurrences: []happening.Occurrence{{Start: now.AddDate(0, 0, 3)}}}}}
+	}
+	short, long := match.Of(d(""), nil, now), match.Of(d(strings.Repeat("hijklmn 3 4 ", 100_000)), nil, now)
+	if v := match.Compare(short, long, match.Nothing); !v.Same || v.Score != 1 {
+		t.Errorf("got %+v", v)
 	}
 }

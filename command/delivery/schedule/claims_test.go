@@ -85,39 +85,6 @@ func TestMemory_largeBodyBesideMany(t *testing.T) {
 	}
 }
 
-// A claim takes nothing for an organization that has no memory left, and is made again as soon as it has.
-func TestRoom_memory(t *testing.T) {
-	t.Parallel()
-	s, next := schedule.New(settings), number()
-	for n := range 100 { // as from claims, each of which had a limit too high
-		s.Offer(&schedule.Delivery{
-			ID:           next(),
-			Destination:  id(1, n),
-			Organization: id(1, -1),
-			Event:        next(),
-			Size:         half,
-			Claimed:      true,
-		}, epoch)
-	}
-	if r, _ := s.Room(epoch); !slices.Contains(r.Over, id(1, -1)) {
-		t.Fatalf("a claim takes for an organization that has %d bytes, and passes by %v", s.Bytes(), r.Over)
-	}
-	wants, now := false, epoch
-	for s.Bytes() > 0 {
-		d := s.Next(now)
-		if d == nil {
-			t.Fatalf("%d bytes wait and nothing starts", s.Bytes())
-		}
-		wants = s.Done(d.ID, schedule.Outcome{Took: time.Millisecond, Kept: true}, now) || wants
-	}
-	if !wants {
-		t.Error("no claim is asked for")
-	}
-	if r, _ := s.Room(now); slices.Contains(r.Over, id(1, -1)) {
-		t.Errorf("passed by are %v", r.Over)
-	}
-}
-
 // Fresh deliveries leave claims their room, and claims of one organization leave room for others.
 func TestRoom_ofItsOwn(t *testing.T) {
 	t.Parallel()

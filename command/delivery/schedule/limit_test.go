@@ -156,23 +156,6 @@ func TestNoLimitNeedsNoSlot(t *testing.T) {
 	})
 }
 
-// Deliveries that wait longer than leases last go back to the read model, and no more are taken.
-func TestLimitBoundsWaiting(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l, s := &throttled{perSecond: 1}, schedule.New(settings)
-		l.offer(s, 100, 0)
-		synctest.Wait()
-		if waiting, _ := s.Load(); waiting > 8 || l.returned < 90 {
-			t.Errorf("%d wait, %d were returned; want 8 at most, and the others", waiting, l.returned)
-		}
-		room, _ := s.Room(time.Now())
-		if !slices.Contains(room.Full, id(1, 1)) {
-			t.Errorf("room %+v, want none for the destination", room)
-		}
-	})
-}
-
 // A limit that is removed holds back nothing, and Retry-After holds behind a limit.
 func TestLimitChangesAndRests(t *testing.T) {
 	t.Parallel()

@@ -1,12 +1,23 @@
 package sending
 
 import (
+	"bytes"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
 	"carillon/aggregates/delivery"
+	"carillon/aggregates/publication"
 	"carillon/command/delivery/schedule"
+	"carillon/command/sampling"
 	"carillon/command/webhook"
+	"carillon/eventstore"
 )
 
 func TestGoneEndsRetries(t *testing.T) {
@@ -63,6 +74,121 @@ func TestRefused(t *testing.T) {
 		wait, is := refused(webhook.Result{StatusCode: c.status, RetryAfter: c.after})
 		if wait != c.want || is != c.is {
 			t.Errorf("%d with %s: %s, %v", c.status, c.after, wait, is)
+		}
+	}
+}
+
+var sent = &schedule.Delivery{
+	Event:       uuid.UUID{2},
+	ID:          uuid.UUID{5},
+	Destination: uuid.UUID{3},
+	Body: &Body{Event: uuid.UUID{2},
+		Published: publication.Published{Type: "news.item.added", Data: []byte(`{"private":"topsecret"}`)}},
+}
+
+func outcome(reason delivery.Failure, status int) delivery.Attempted {
+	return delivery.Attempted{Number: 2, Outcome: delivery.Outcome{
+		ResponseStatus: status,
+		FailureReason:  reason,
+		ErrorMessage:   "topsecret",
+		ResponseBody:   []byte("topsecret"),
+		DurationMicros: 12_000,
+	}}
+}
+
+func logged(t *testing.T, level slog.Level, write func(*slog.Logger)) []map[string]any {
+	t.Helper()
+	var out bytes.Buffer
+	lineWriter := slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level})
+	write(slog.New(sampling.New(lineWriter, attemptLines)))
+	if strings.Contains(out.String(), "topsecret") {
+		t.Errorf("the log has private values: %s", out.String())
+	}
+	var lines []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fields)
+	}
+	return lines
+}
+
+func TestAttemptLog_oneLineEach(t *testing.T) {
+	t.Parallel()
+	lines := logged(t, slog.LevelDebug, func(l *slog.Logger) {
+		failed := outcome("http_status", 503)
+		failed.NextAttemptAt = noon
+		logAttempt(t.Context(), l, sent, failed)
+		logAttempt(t.Context(), l, sent, outcome("", 204))
+		failed = outcome("timeout", 0)
+		failed.Status = delivery.StatusFailed
+		logAttempt(t.Context(), l, sent, failed)
+	})
+	for _, line := range lines {
+		delete(line, "time")
+	}
+	want := []map[string]any{{
+		"level": "INFO", "msg": "delivery attempted", "destination": sent.Destination.String(),
+		"delivery": sent.ID.String(),
+		"event":    sent.Event.String(), "type": "news.item.added", "attempt": 2.0, "outcome": "http_status",
+		"status":   503.0,
+		"duration": 12e6, "next": "2026-11-21T12:00:00Z",
+	}, {
+		"level": "DEBUG", "msg": "delivery attempted", "destination": sent.Destination.String(),
+		"delivery": sent.ID.String(),
+		"event":    sent.Event.String(), "type": "news.item.added", "attempt": 2.0, "outcome": "succeeded",
+		"status":   204.0,
+		"duration": 12e6,
+	}, {
+		"level":       "WARN",
+		"msg":         "delivery failed permanently",
+		"destination": sent.Destination.String(),
+		"delivery":    sent.ID.String(),
+		"event":       sent.Event.String(),
+		"type":        "news.item.added",
+		"attempt":     2.0,
+		"outcome":     "timeout",
+		"status":      0.0,
+		"duration":    12e6,
+	}}
+	if diff := cmp.Diff(want, lines); diff != "" {
+		t.Errorf("lines (-want +got):\n%s", diff)
+	}
+	if quiet := logged(t, slog.LevelInfo,
+		func(l *slog.Logger) { logAttempt(t.Context(), l, sent, outcome("", 204)) }); len(quiet) > 0 {
+		t.Errorf("a success is logged at info: %v", quiet)
+	}
+}
+
+func TestAttemptLog_dropsAndCountsUnderLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		lines := logged(t, slog.LevelInfo, func(l *slog.Logger) {
+			for range 1000 {
+				logAttempt(t.Context(), l, sent, outcome("timeout", 0))
+			}
+			<-time.After(time.Second)
+			synctest.Wait()
+			logAttempt(t.Context(), l, sent, outcome("timeout", 0))
+		})
+		if most := attemptLines.Lines; len(lines) != most+2 {
+			t.Fatalf("%d lines, want %d, the last one held back, and one more", len(lines), most)
+		}
+		if got := lines[attemptLines.Lines]["leftOut"]; got != 950.0 {
+			t.Errorf("the line after them reports %v dropped, want 950", got)
+		}
+	})
+}
+
+// BenchmarkTracingOff measures what attempting a delivery costs more for a tracing that is off.
+func BenchmarkTracingOff(b *testing.B) {
+	deliverer, held := &Deliverer{}, &schedule.Delivery{Body: &Body{}}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, own, end := deliverer.traceAttempt(b.Context(), held); own != (eventstore.Trace{}) || end != nil {
+			b.Fatal("a span was begun")
 		}
 	}
 }

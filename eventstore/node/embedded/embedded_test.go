@@ -324,3 +324,17 @@ func TestTombstone(t *testing.T) {
 		t.Errorf("append: %v", err)
 	}
 }
+
+// BenchmarkStore measures the calls of a program to the store in its process, on disk.
+func BenchmarkStore(b *testing.B) {
+	n, err := node.Open(node.Config{Dir: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	storetest.Bench(b, n.Store())
+}

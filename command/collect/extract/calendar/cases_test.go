@@ -288,3 +288,133 @@ func TestVersions(t *testing.T) {
 		}
 	}
 }
+
+// Events of one UID with different starts are dates of one event, unless they are marked as versions.
+func TestDatesOfOneUID(t *testing.T) {
+	t.Parallel()
+	const one = "SUMMARY:Yoga\nDTSTART:20261205T200000Z\n"
+	other := strings.ReplaceAll(one, "1205", "1212")
+	for name, tt := range map[string]struct {
+		events []string
+		want   string
+		noted  bool
+	}{
+		"two dates": {[]string{one, other}, "Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: " +
+			"2026-12-12T20:00", true},
+		"SEQUENCE is always 0": {[]string{one + "SEQUENCE:0\n", other + "SEQUENCE:0\n"},
+			"Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-12T20:00", true},
+		"one of them twice": {
+			[]string{other, one, one + "STATUS:CANCELLED\n"}, "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n" +
+				"  scheduled: 2026-12-12T20:00", true,
+		},
+		"a rule and a date": {
+			[]string{one + "RRULE:FREQ=DAILY;COUNT=2\n", other},
+			"Yoga recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-06T20:00\n  scheduled: 2026-12-12T20:00",
+			true,
+		},
+		"two events under one UID": {
+			[]string{one, strings.ReplaceAll(other, "Yoga", "Quiz")},
+			"Yoga singular UTC\n  scheduled: 2026-12-05T20:00\nQuiz singular UTC\n  scheduled: 2026-12-12T20:00", true,
+		},
+		"a version": {[]string{one, strings.ReplaceAll(one, "Yoga", "Yoga 2")},
+			"Yoga 2 singular UTC\n  scheduled: 2026-12-05T20:00", false},
+		"versions that are counted": {
+			[]string{one + "SEQUENCE:1\n", other + "SEQUENCE:2\n"}, "Yoga singular UTC\n  scheduled: 2026-12-12T20:00", false,
+		},
+	} {
+		var b strings.Builder
+		for _, e := range tt.events {
+			b.WriteString("BEGIN:VEVENT\nUID:1\n" + e + "END:VEVENT\n")
+		}
+		result := read(t, "UTC", "BEGIN:VCALENDAR\n"+b.String()+"END:VCALENDAR\n")
+		if got := strings.TrimSpace(outline(t, result.Observations)); got != tt.want {
+			t.Errorf("%s gives\n%s\nwant\n%s", name, got, tt.want)
+		}
+		if result.Notes.Has(collect.NoteSeveralDates) != tt.noted || len(result.Notes) > 1 {
+			t.Errorf("%s: notes %+v", name, result.Notes)
+		}
+	}
+}
+
+// If another calendar cancels one of them, the others take place.
+func TestDatesOfOneUID_cancelled(t *testing.T) {
+	t.Parallel()
+	event := func(start string) string {
+		return "BEGIN:VEVENT\nUID:1\nSUMMARY:Yoga\nDTSTART:" + start + "\nEND:VEVENT\n"
+	}
+	result := read(t, "UTC", "BEGIN:VCALENDAR\n"+event("20261205T200000Z")+event("20261212T200000Z")+"END:VCALENDAR\n"+
+		"BEGIN:VCALENDAR\nMETHOD:CANCEL\n"+event("20261205T200000Z")+"END:VCALENDAR\n")
+	compare(t, outline(t, result.Observations), "Yoga recurring UTC\n  cancelled: 2026-12-05T20:00\n  scheduled: "+
+		"2026-12-12T20:00")
+}
+
+const lines = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nSUMMARY:Jazz\n  night\nDTSTART:20261205T200000Z\n" +
+	"DESCRIPTION:Two\n\t bands\nEND:VEVENT\nEND:VCALENDAR\n"
+
+// Lines end in three ways, even in one file, and in two at once after a wrong conversion.
+func TestLineEnds(t *testing.T) {
+	t.Parallel()
+	mixed := strings.Replace(strings.Replace(lines, "\nSUMMARY", "\rSUMMARY", 1), "\nDTSTART", "\r\nDTSTART", 1)
+	for name, text := range map[string]string{
+		"LF": lines, "CRLF": strings.ReplaceAll(lines, "\n", "\r\n"),
+		"CR":     strings.ReplaceAll(lines, "\n", "\r"),
+		"CRCRLF": strings.ReplaceAll(lines, "\n", "\r\r\n"), "mixed": mixed,
+		"last is CR":   strings.TrimSuffix(lines, "\n") + "\r",
+		"CR in a text": strings.Replace(lines, "bands", "bands\rand more", 1),
+	} {
+		result := read(t, "UTC", text)
+		if len(result.Notes) != 0 {
+			t.Errorf("%s: notes %+v", name, result.Notes)
+		}
+		compare(t, outline(t, result.Observations), "Jazz night singular UTC\n  scheduled: 2026-12-05T20:00")
+		d := result.Observations[0].Details.Description
+		if !strings.HasPrefix(d, "Two bands") && !strings.HasPrefix(d, "<p>Two bands<br/>and more") {
+			t.Errorf("%s: description %q", name, d)
+		}
+	}
+}
+
+// Programs write "RRULE:" twice, and the same part of a rule twice.
+func TestRepeatedRuleName(t *testing.T) {
+	t.Parallel()
+	const want = "Quiz recurring UTC\n  scheduled: 2026-12-05T20:00\n  scheduled: 2026-12-19T20:00"
+	quiz := func(rule string) string {
+		return "BEGIN:VCALENDAR\nBEGIN:VEVENT\nUID:1\nSUMMARY:Quiz\nDTSTART:20261205T200000Z\n" + rule +
+			"\nEND:VEVENT\nEND:VCALENDAR\n"
+	}
+	for _, rule := range []string{
+		"RRULE:RRULE:FREQ=WEEKLY;COUNT=3\nEXDATE:EXDATE;VALUE=DATE:20261212",
+		"RRULE: rrule:FREQ=WEEKLY;COUNT=3;FREQ=WEEKLY\nEXDATE:20261212T200000Z",
+		"RRULE:RRULE:RRULE:COUNT=3;FREQ=WEEKLY\nEXRULE:RRULE:FREQ=WEEKLY;COUNT=1;BYMONTHDAY=12\n" +
+			"EXDATE:EXDATE:20261212T200000Z",
+		"RDATE:RDATE:20261212T200000Z,20261219T200000Z\nEXDATE:20261212T200000Z\nRRULE:FREQ=DAILY;COUNT=1",
+	} {
+		compare(t, outline(t, read(t, "UTC", quiz(rule)).Observations), want)
+	}
+	if result := read(t, "UTC", quiz("RRULE:FREQ=DAILY;FREQ=WEEKLY")); len(result.Notes) == 0 {
+		t.Error("a rule that contradicts itself is followed")
+	}
+}
+
+// TestOldCalendars reads what vCalendar 1.0 has and later versions lack.
+func TestOldCalendars(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const start = "DTSTART:20260505T170000Z\r\n"
+	for lines, want := range map[string]string{
+		"SUMMARY;CHARSET=ISO-8859-1;ENCODING=QUOTED-PRINTABLE:F=EAte\r\n" + start://
+		"Fête, UTC: scheduled 2026-05-05T17:00",
+		"SUMMARY;QUOTED-PRINTABLE:A =\r\nB\r\n" + start: "A B, UTC: scheduled 2026-05-05T17:00",
+		"SUMMARY:T\r\n" + start + "RRULE:W1 TU #3\r\nEXDATE:20260512T170000Z;20260101T000000Z\r\n"://
+		"T, UTC: scheduled 2026-05-05T17:00, scheduled 2026-05-19T17:00",
+		"SUMMARY:T\r\n" + start + "RRULE:MP1 1+ TU 20260701T000000Z\r\n"://
+		"T, UTC: scheduled 2026-05-05T17:00, scheduled 2026-06-02T17:00",
+		"SUMMARY:T\r\n" + start + "RRULE:MD1 5 #2\r\n"://
+		"T, UTC: scheduled 2026-05-05T17:00, scheduled 2026-06-05T17:00",
+		"SUMMARY:T\r\n" + start + "RRULE:D2\r\n": "T, UTC: scheduled 2026-05-05T17:00, scheduled 2026-05-07T17:00",
+	} {
+		result := readAt(t, at, "", "BEGIN:VCALENDAR\r\nVERSION:1.0\r\nBEGIN:VEVENT\r\nUID:1\r\n"+lines+
+			"END:VEVENT\r\nEND:VCALENDAR\r\n")
+		compare(t, instants(result.Observations), want)
+	}
+}

@@ -1,10 +1,18 @@
 package structured_test
 
 import (
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"carillon/aggregates/happening"
+	"carillon/aggregates/source"
 	"carillon/command/collect"
+	"carillon/command/collect/budget"
+	"carillon/command/collect/extract/structured"
+	"carillon/command/collect/extract/timing"
 )
 
 // An event in three syntaxes is one event, with the details of each.
@@ -189,5 +197,196 @@ func TestHostsWithoutAScheme(t *testing.T) {
 		if got := only(t, "UTC", event(`,"url":"`+ref+`"`)).Details.PrimaryURL; got != want {
 			t.Errorf("%s is %s, want %s", ref, got, want)
 		}
+	}
+}
+
+// A page has a higher standing for the event that it is about.
+func TestStanding(t *testing.T) {
+	t.Parallel()
+	const (
+		jazz = `{"@type":"Event","name":"Jazz night","startDate":"2026-12-05T20:00","location":"Kajhallen","url":"/e/jazz"}`
+		quiz = `{"@type":"Event","name":"Quiz","startDate":"2026-12-06T20:00","location":"Kajhallen"}`
+	)
+	ld := func(heading, events string) string {
+		return "<title>" + heading + "</title><h1>" + heading + `</h1><script type="application/ld+json">` + events +
+			"</script>"
+	}
+	for name, tt := range map[string]struct {
+		address, page string
+		want          []happening.Standing
+	}{
+		"its only event": {"/x", `<script type="application/ld+json">` + quiz + "</script>",
+			[]happening.Standing{happening.FromOwnPage}},
+		"its heading": {"/x", ld("Jazz night at Kajhallen", jazz),
+			[]happening.Standing{happening.FromOwnPage}},
+		"its heading, beside others": {"/x", ld("Jazz night", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromOwnPage, happening.FromListing}},
+		"its address alone": {"/e/jazz", ld("Welcome", jazz), []happening.Standing{happening.FromOwnPage}},
+		"its address, beside others": {"/e/jazz", ld("Welcome", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromOwnPage, happening.FromListing}},
+		"a listing": {"/x", ld("Programme", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
+		"a listing with one event": {"/x", ld("Programme", jazz), []happening.Standing{happening.FromListing}},
+		"several that it is about": {"/x", ld("Jazz night and Quiz", "["+jazz+","+quiz+"]"),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
+		"performances of one show": {"/x",
+			ld("Quiz", "["+quiz+`,{"@type":"Event","name":"Quiz","startDate":"2026-12-13T20:00","location":"Kajhallen"}]`),
+			[]happening.Standing{happening.FromOwnPage}},
+		"an address that others have": {"/e/jazz",
+			ld("Programme", "["+jazz+`,{"@type":"Event","name":"Jam","startDate":"2026-12-07T20:00","url":"/e/jazz"}]`),
+			[]happening.Standing{happening.FromListing, happening.FromListing}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := read(t, "https://example.org"+tt.address, "Europe/Copenhagen", tt.page).Observations
+			if len(found) != len(tt.want) {
+				t.Fatalf("%d observations:\n%s", len(found), outline(found))
+			}
+			for i, o := range found {
+				if o.Standing != tt.want[i] {
+					t.Errorf("%s has standing %d, want %d", o.Details.Title, o.Standing, tt.want[i])
+				}
+			}
+		})
+	}
+}
+
+// An event whose address is its page's is identified by it, unless another event of the page claims it too.
+func TestOwnAddress(t *testing.T) {
+	t.Parallel()
+	const (
+		gig     = `{"@type":"Event","name":"Gig","startDate":"2026-12-05T20:00","location":"Hall"`
+		matinee = `{"@type":"Event","name":"Gig","startDate":"2026-12-05T15:00","location":"Hall"`
+		quiz    = `{"@type":"Event","name":"Quiz","startDate":"2026-12-06T20:00","location":"Hall"`
+		own     = `,"url":"/e/1"}`
+		none    = "}"
+	)
+	const address, weakGig, weakQuiz = "url:a.example/e/1", "page:a.example/e/1|gig|hall", "page:a.example/e/1|quiz|hall"
+	for name, tt := range map[string]struct {
+		head, events string
+		want         []string // key, strong keys, alias
+	}{
+		"alone": {"<title>Welcome</title><h1>What's on</h1>", gig + own,
+			[]string{address + " " + address + " ~" + weakGig}},
+		"beside others": {"<title>Welcome</title>", gig + own + "," + quiz + `,"url":"/e/2"}`,
+			[]string{address + " " + address + " ~" + weakGig, "url:a.example/e/2 url:a.example/e/2 ~"}},
+		"beside one that has no address": {"", gig + own + "," + quiz + none, []string{address + " " + address + " ~" +
+			weakGig, weakQuiz + "  ~"}},
+		"shared": {"", gig + own + "," + quiz + own, []string{weakGig + "  ~", weakQuiz + "  ~"}},
+		"shared, on a page about one": {"<title>Gig</title>", gig + own + "," + quiz + own,
+			[]string{weakGig + "  ~", weakQuiz + "  ~"}},
+		"the page is about another": {"<title>Quiz</title>", gig + own + "," + quiz + none,
+			[]string{weakGig + "  ~", weakQuiz + "  ~"}},
+		"matinee and evening": {"", matinee + own + "," + gig + own, []string{address + " " + address + " ~" +
+			weakGig}},
+		"matinee and evening, one without": {"", matinee + none + "," + gig + own, []string{address + " " + address + " ~" +
+			weakGig}},
+		"#event": {"<title>Welcome</title>", gig + `,"@id":"#event"}`,
+			[]string{weakGig + "  ~" + address}},
+		"#event on each": {"", gig + `,"@id":"#event"},` + quiz + `,"@id":"#event"}`,
+			[]string{weakGig + "  ~", weakQuiz + "  ~"}},
+		"#event beside one of the address": {"", gig + `,"@id":"#event"},` + quiz + own, []string{weakGig + "  ~", address +
+			" " + address + " ~" + weakQuiz}},
+		"#event and an address": {"", gig + `,"@id":"#event","url":"/e/1"}`, []string{address + " " + address +
+			" ~" + weakGig}},
+		"another one by its canonical": {`<title>Gig</title><link rel="canonical" href="/e/one">`, gig + none,
+			[]string{"url:a.example/e/one url:a.example/e/one ~" + weakGig}},
+		"canonical is the front page": {`<title>Gig</title><link rel="canonical" href="/">`, gig + none,
+			[]string{address + " " + address + " ~" + weakGig}},
+		"canonical is the section": {`<title>Gig</title><link rel="canonical" href="/e/">`, gig + none,
+			[]string{address + " " + address + " ~" + weakGig}},
+		"#event of the front page": {"<title>Gig</title>", gig + `,"@id":"https://a.example/#event"}`,
+			[]string{address + " " + address + " ~" + weakGig}},
+		"canonical is another site's": {`<title>Gig</title><link rel="canonical" href="https://b.example/e/1">`,
+			gig + none, []string{address + " " + address + " ~" + weakGig}},
+		"an identifier, too": {"", gig + `,"identifier":{"@type":"PropertyValue","propertyID":"eid",` +
+			`"value":"7"},"url":"/e/1"}`, []string{address + " " + address + " id:a.example|eid|7 ~"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := read(t, "https://a.example/e/1", "Europe/London", tt.head+ld("["+tt.events+"]")).Observations
+			got := make([]string, len(found))
+			for i, o := range found {
+				got[i] = o.Key + " " + strings.Join(o.Keys, " ") + " ~" + o.Alias
+			}
+			compare(t, strings.Join(got, "\n"), "\n"+strings.Join(tt.want, "\n"))
+		})
+	}
+}
+
+// The settings of a source decide what is read.
+func TestSettingsOfSource(t *testing.T) {
+	t.Parallel()
+	const list = `<h1>Events</h1><ul><li><a href="/a">Folk</a> 5 December 2026</li><li><a href="/b">Jazz</a> ` +
+		`9 January 2027</li><li><a href="/c">Swing</a> 6 February 2027</li></ul>`
+	const page = list + `<table id="x"><tr><td>05.12.</td><td><b>Choir</b></td><td class="t">20:00</td><td>Fox Inn</td>` +
+		`<td><i><a href="/d">More</a></i></td></tr><tr><td>1 December 2025</td><td><b>Past</b></td></tr>` +
+		`<tr><td></td><td><b>Undated</b></td></tr><tr><td>8.12.</td></tr></table><p class="e"><time ` +
+		`datetime="2026-12-07T19:00">Monday</time> to <time datetime="2026-12-07T22:00">ten</time> <b>Opera</b></p>`
+	for name, c := range map[string]struct {
+		settings source.Settings
+		want     string
+	}{
+		"default": {source.Settings{}, "Folk 2026-12-05T00:00 list https://x.example/a | Jazz 2027-01-09T00:00 list " +
+			"https://x.example/b | Swing 2027-02-06T00:00 list https://x.example/c"},
+		"lists are ignored": {source.Settings{IgnoreLists: true}, ""},
+		"selectors": {source.Settings{Selectors: source.Selectors{
+			Event: "#x tr",
+			Title: "b",
+			Start: "td:nth-child(1)",
+			End:   ".t",
+			Place: "td:nth-child(4)",
+			Link:  "i",
+		}}, "Choir 2026-12-05T20:00 selectors https://x.example/d Fox Inn"},
+		"dates for programs": {source.Settings{Selectors: source.Selectors{
+			Event: "p.e",
+			Title: "b",
+			Start: "time:first-of-type",
+			End:   "time:last-of-type",
+		}}, "Opera 2026-12-07T19:00/22:00 selectors https://x.example/events"},
+		"defaults of fields": {source.Settings{Selectors: source.Selectors{Event: "ul > li:first-child"}},
+			"Folk 2026-12-05T00:00 selectors https://x.example/a"},
+		"selectors that find nothing": {source.Settings{
+			IgnoreLists: true,
+			Selectors:   source.Selectors{Event: "ol"},
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := budget.New(t.Context())
+			root, err := structured.Parse(b, page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result, err := structured.Read(b, structured.Page{
+				URL:      &url.URL{Scheme: "https", Host: "x.example", Path: "/events"},
+				Root:     root,
+				Timezone: "UTC",
+				Settings: c.settings,
+				Window:   timing.WindowAt(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, o := range result.Observations {
+				at := o.Details.Instances[0].Occurrences[0]
+				line := o.Details.Title + " " + at.Start.Format("2006-01-02T15:04")
+				if at.End != nil && !at.AllDay {
+					line += at.End.Format("/15:04")
+				}
+				line += fmt.Sprintf(" %s %s", o.Origins[0].Syntax, o.Details.PrimaryURL)
+				if l := o.Details.Location; l != nil {
+					line += " " + l.DisplayAddress
+				}
+				got = append(got, line)
+			}
+			if got := strings.Join(got, " | "); got != c.want {
+				t.Errorf("got  %s\nwant %s\nnotes %v", got, c.want, result.Notes)
+			}
+			if name == "selectors" && !result.Notes.Has(collect.NoteSkippedEvent) {
+				t.Errorf("notes %v", result.Notes)
+			}
+		})
 	}
 }

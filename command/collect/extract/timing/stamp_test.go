@@ -153,3 +153,51 @@ func TestParseLength(t *testing.T) {
 		}
 	}
 }
+
+func TestParseOtherCalendars(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"٢٠٢٦-٠٣-٠٥T19:00:00+03:00": "2026-03-05",
+		"२०२६-०३-०५":                "2026-03-05",
+		"２０２６年３月５日 19:00":           "2026-03-05",
+		"2569-03-05T19:00:00+07:00": "2026-03-05", // Buddhist era
+		"05/03/2569":                "2026-03-05",
+		"۱۴۰۴/۱۲/۱۴":                "2026-03-05", // Persian
+		"1403-12-30":                "2025-03-20", // of a leap year
+		"1405-01-01":                "2026-03-21",
+		"令和8年3月5日":                  "2026-03-05",
+		"令和元年5月1日":                  "2019-05-01",
+		"民國115年3月5日":                "2026-03-05",
+	} {
+		s, err := timing.Parse(text, false)
+		if got := s.Wall.Format(time.DateOnly); err != nil || got != want {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
+	}
+}
+
+// FuzzParse shows that a parsed date is valid, and that its standard form parses to the same day.
+func FuzzParse(f *testing.F) {
+	for _, text := range []string{
+		"2026-12-05T20:00+01:00", "Samstag, 5. Dezember 2026 um 20 Uhr", "Mar 5 2026", "2026年12月5日（土）19:30", "2026-339",
+		"05.12.2026 8 p.m.", "1753117200", "2019-9-13T10-10-30-00", "Monday, July 21st, 2025 at 7 pm",
+	} {
+		f.Add(text, true)
+	}
+	f.Fuzz(func(t *testing.T, text string, monthFirst bool) {
+		s, err := timing.Parse(text, monthFirst)
+		if err != nil {
+			return
+		}
+		if y := s.Wall.Year(); y < 1000 || y > 10_000 || s.Wall.Location() != time.UTC || s.HasOffset && !s.HasTime {
+			t.Fatalf("%q is %+v", text, s)
+		}
+		if s.Wall.Year() > 9999 {
+			return
+		}
+		again, err := timing.Parse(s.Wall.Format(time.DateOnly), monthFirst)
+		if err != nil || !again.Wall.Equal(s.Wall.Truncate(24*time.Hour)) {
+			t.Fatalf("%q is %v, and that is %v, %v", text, s.Wall, again.Wall, err)
+		}
+	})
+}

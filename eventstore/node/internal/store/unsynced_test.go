@@ -2,10 +2,15 @@ package store
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/google/uuid"
 )
 
 // An unsynced append is answered while nothing reaches the disk, and is durable and seen with the next append, when its
@@ -116,5 +121,107 @@ func TestUnsyncedAppend_besideSync(t *testing.T) {
 	syncing.Wait()
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The position is on the disk a second after an event at the latest, whether or not others follow.
+func TestAcknowledgedPositionBecomesDurable(t *testing.T) {
+	t.Parallel()
+	fs := newTroubled()
+	s := openIn(t, fs)
+	position := mustAppend(t, s, "s", 3).Position
+	deadline := time.Now().Add(patience)
+	for {
+		said, known, err := readAcknowledgement(fs.CrashClone(vfs.CrashCloneCfg{}), "node")
+		if err != nil || !known || time.Now().After(deadline) {
+			t.Fatalf("%+v, %v, %v", said, known, err)
+		}
+		if said.position == position {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	mustClose(t, s)
+}
+
+// Flushed tables are compacted before writers would have to wait, although nothing polls for them.
+func TestCompactionsKeepUpWithoutPolling(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{Dir: t.TempDir(), MemTableBytes: 64 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	data := make([]byte, 4<<10)
+	for i := range 400 {
+		stream := fmt.Sprintf("thing-%d", i)
+		event := Propose(EventContent{Stream: stream, Type: "thing.happened", Data: data})
+		if _, err := s.Append(t.Context(), stream, Any(), []Proposed{event}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	within := time.After(patience)
+	for {
+		metrics := s.db.Metrics()
+		if metrics.Compact.Count > 0 && metrics.Levels[0].Sublevels < 4 && metrics.Compact.NumInProgress == 0 {
+			return
+		}
+		select {
+		case <-within:
+			t.Fatalf("%s", metrics)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func opened(t *testing.T, options Options) *Store {
+	t.Helper()
+	options.Dir, options.FS = "store", vfs.NewMem()
+	s, err := Open(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// begin appends the first event of a stream.
+func begin(t *testing.T, s *Store, stream string) error {
+	t.Helper()
+	_, err := s.Append(t.Context(), stream, NoStream(), []Proposed{
+		Propose(EventContent{
+			ID:     EventID(uuid.New()),
+			Stream: stream,
+			Type:   "t",
+			JSON:   true,
+			Data:   []byte("{}"),
+		}),
+	})
+	return err
+}
+
+// Heads that were written and have left the cache are found again.
+func TestHeadsThatLeftTheCacheAreKnown(t *testing.T) {
+	t.Parallel()
+	s := opened(t, Options{Heads: minHeads})
+	const streams = 5 * minHeads
+	for i := range streams {
+		if err := begin(t, s, "thing-"+strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range streams {
+		var wrong *WrongRevisionError
+		if err := begin(t, s, "thing-"+strconv.Itoa(i)); !errors.As(err, &wrong) || wrong.Current != 0 {
+			t.Fatalf("stream %d is begun a second time: %v", i, err)
+		}
 	}
 }

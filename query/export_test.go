@@ -19,3 +19,6 @@ func (q *Queries) DeliveriesOfMany(ctx context.Context, organization, destinatio
 	}
 	return l.answer(ctx, q.Pool)
 }
+
+// AppendLegacy is appendLegacy.
+var AppendLegacy = appendLegacy

@@ -1,4 +1,0 @@
-package query
-
-// AppendLegacy is appendLegacy.
-var AppendLegacy = appendLegacy
