@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/EventStore/EventStore-Client-Go/v4/esdb"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/gossip"
-	"github.com/EventStore/EventStore-Client-Go/v4/protos/shared"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -147,20 +145,6 @@ func first(trailers metadata.MD, key string) string {
 		return values[0]
 	}
 	return ""
-}
-
-func TestGossipNamesTheOnlyMember(t *testing.T) {
-	t.Parallel()
-	connection := rawConnection(t, serve(t, node.Config{Advertise: "events.example:2113"}))
-	info, err := gossip.NewGossipClient(connection).Read(t.Context(), &shared.Empty{})
-	if err != nil || len(info.GetMembers()) != 1 {
-		t.Fatalf("%v, %v", info, err)
-	}
-	member := info.GetMembers()[0]
-	if member.GetState() != gossip.MemberInfo_Leader || !member.GetIsAlive() ||
-		member.GetHttpEndPoint().GetAddress() != "events.example" || member.GetHttpEndPoint().GetPort() != 2113 {
-		t.Errorf("member %v", member)
-	}
 }
 
 func TestListenUnix_replacesStaleSocket(t *testing.T) {

@@ -255,13 +255,3 @@ func noStream(stream string) *streams.BatchAppendReq_Options {
 		DeadlineOption:         &streams.BatchAppendReq_Options_Deadline{Deadline: durationpb.New(patience)},
 	}
 }
-
-func setMetadata(tb testing.TB, client *esdb.Client, stream string, change func(*esdb.StreamMetadata)) {
-	tb.Helper()
-	metadata := esdb.StreamMetadata{}
-	change(&metadata)
-	if _, err := client.SetStreamMetadata(context.Background(), stream,
-		esdb.AppendToStreamOptions{ExpectedRevision: esdb.Any{}}, metadata); err != nil {
-		tb.Fatal(err)
-	}
-}

@@ -42,7 +42,13 @@ func TestBackup_namedWhenComplete(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(target+unfinished, "old"), 0o700); err != nil { // an interrupted one
 		t.Fatal(err)
 	}
-	if err := errors.Join(s.Backup(t.Context(), target), s.Close()); err != nil {
+	if err := s.Backup(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Backup(t.Context(), target); err == nil {
+		t.Error("a backup was overwritten")
+	}
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if files == 0 {
