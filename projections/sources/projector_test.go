@@ -62,11 +62,14 @@ func (f fixture) feed(id uuid.UUID, events ...feed.Event) {
 	f.Project()
 }
 
-func (f fixture) attach(id uuid.UUID, at time.Time) {
+func (f fixture) attach(id uuid.UUID, at time.Time) { f.attachAs(false, id, at) }
+
+func (f fixture) attachAs(known bool, id uuid.UUID, at time.Time) {
 	f.feed(id, feed.SourceAttached{
 		AssociationID: uuid.New(),
 		SourceID:      f.id,
 		SourceType:    "site",
+		Known:         known,
 		At:            at,
 	})
 }
@@ -117,13 +120,7 @@ func TestWalkWanted_sourceAttached(t *testing.T) {
 func TestNoWalkIsWantedOfASourceThatIsKnown(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.feed(uuid.New(), feed.SourceAttached{
-		AssociationID: uuid.New(),
-		SourceID:      f.id,
-		SourceType:    "site",
-		Known:         true,
-		At:            noon,
-	})
+	f.attachAs(true, uuid.New(), noon)
 	f.expectWanted(nil)
 	f.attach(uuid.New(), noon.Add(time.Hour))
 	f.expectWanted(after(time.Hour))
@@ -159,13 +156,7 @@ func TestBackfills(t *testing.T) {
 	added(one, false)
 	f.attach(two, noon.Add(time.Second)) // the rest of the walk is not all
 	added(two, true)
-	f.feed(three, feed.SourceAttached{
-		AssociationID: uuid.New(),
-		SourceID:      f.id,
-		SourceType:    "site",
-		Known:         true,
-		At:            noon.Add(time.Minute),
-	})
+	f.attachAs(true, three, noon.Add(time.Minute))
 	f.source(source.CollectionCompleted{Number: 1, At: noon.Add(time.Hour)})
 	expect(query.Backfill{
 		Feed:    one,
@@ -314,6 +305,11 @@ func TestStateSince(t *testing.T) {
 	if got := f.listed(); got.PausedAt != nil || got.PausedFor != "" || !got.DueAt.Equal(at(9)) {
 		t.Errorf("resumed = %+v", got)
 	}
+	f.source(source.JavaScriptNeeded{Message: "scripts only", NextAt: at(600), At: at(10)})
+	expect("needs_javascript", 10*time.Minute)
+	if got := f.listed(); got.Message != "scripts only" || !got.DueAt.Equal(at(600)) {
+		t.Errorf("source = %+v", got)
+	}
 }
 
 func TestSourcesAreNarrowedDown(t *testing.T) {
@@ -364,23 +360,6 @@ func TestRequestOfAnUnattachedSourceIsDoneOnce(t *testing.T) {
 		})
 	f.expectWanted(nil)
 	if got := f.listed(); got.State != "needs_credentials" || got.Message != "no token" || got.DueAt != nil {
-		t.Errorf("source = %+v", got)
-	}
-}
-
-func TestSourceNeedsJavaScript(t *testing.T) {
-	t.Parallel()
-	f := open(t)
-	f.attach(uuid.New(), noon)
-	f.source(source.CollectionStarted{Number: 1, At: noon.Add(time.Second)},
-		source.JavaScriptNeeded{
-			Number:  1,
-			Message: "scripts only",
-			NextAt:  noon.Add(12 * time.Hour),
-			At:      noon.Add(2 * time.Second),
-		})
-	if got := f.listed(); got.State != "needs_javascript" || got.Message != "scripts only" ||
-		!got.DueAt.Equal(noon.Add(12*time.Hour)) {
 		t.Errorf("source = %+v", got)
 	}
 }
