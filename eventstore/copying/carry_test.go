@@ -10,7 +10,6 @@ import (
 	"carillon/eventstore"
 	"carillon/eventstore/copying"
 	"carillon/eventstore/esdb"
-	"carillon/eventstore/node"
 )
 
 var softDeleted = fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64)
@@ -102,28 +101,6 @@ func (w *world) noFillers(store *esdb.Store) {
 			w.Errorf("a subscriber gets %s at revision %d of %s", message.Event.Type, message.Event.Revision,
 				message.Event.Stream)
 		}
-	}
-}
-
-// The events of a read-only node are copied completely.
-func TestReadOnlySource(t *testing.T) {
-	w := newWorldOf(t, nil, nil)
-	config := node.Config{Dir: t.TempDir()}
-	store, n := openAs(t, config)
-	w.source = store
-	for _, stream := range []string{"deleted", "truncated"} {
-		w.put(w.source, stream, eventstore.NoStream, entries(10))
-	}
-	w.describe("deleted", eventstore.NoStream, softDeleted)
-	w.describe("truncated", eventstore.NoStream, `{"$tb":10}`)
-	w.scavenge(n)
-	if err := errors.Join(store.Close(), n.Close()); err != nil {
-		t.Fatal(err)
-	}
-	config.ReadOnly = true
-	w.source, _ = openAs(t, config)
-	if result := w.copy(copying.Options{}); result.Filled != 20 || result.Streams != 2 {
-		t.Errorf("%+v", result)
 	}
 }
 

@@ -1,10 +1,8 @@
 package copying_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -83,72 +81,6 @@ func TestCopy_hasAllInOrder(t *testing.T) {
 	}
 	if more := w.copy(copying.Options{}); more.Copied != 0 || more.Compared != first.Compared+3 {
 		t.Errorf("compared after that: %+v", more)
-	}
-}
-
-func TestMetadataAndDeletions(t *testing.T) {
-	w := newWorld(t)
-	for _, stream := range []string{"counted", "begun", "deleted", "revived", "ended", "plain"} {
-		w.put(w.source, stream, eventstore.NoStream, entries(6))
-	}
-	w.describe("counted", eventstore.NoStream, `{"$maxCount":5}`)
-	w.describe("counted", 0, `{"$maxCount":2,"mine":[1,2]}`)
-	w.describe("begun", eventstore.NoStream, `{"$tb":4}`)
-	w.describe("deleted", eventstore.NoStream, fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64))
-	w.describe("revived", eventstore.NoStream, fmt.Sprintf(`{"$tb":%d}`, math.MaxInt64))
-	w.put(w.source, "revived", 5, entries(1))
-	if err := w.source.Tombstone(w.ctx, "ended"); err != nil {
-		t.Fatal(err)
-	}
-	first := w.copy(copying.Options{})
-	for stream, want := range map[string]int{
-		"counted": 2,
-		"begun":   2,
-		"deleted": 0,
-		"revived": 1,
-		"ended":   0,
-		"plain":   6,
-	} {
-		if got := w.sameStream(stream); got != want {
-			t.Errorf("%s has %d events, want %d", stream, got, want)
-		}
-	}
-	want, _, err := w.source.Last(w.ctx, "$$counted")
-	got, _, err2 := w.target.Last(w.ctx, "$$counted")
-	if errors.Join(err, err2) != nil || !bytes.Equal(got.Data, want.Data) {
-		t.Errorf("metadata %s, want %s; %v %v", got.Data, want.Data, err, err2)
-	}
-	if again := w.copy(copying.Options{}); again.Copied != 0 || again.Metadata != 0 {
-		t.Errorf("a second run: %+v after %+v", again, first)
-	}
-	// The source removes hidden events permanently, and continues.
-	if _, err := w.node.Scavenge(w.ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	w.put(w.source, "deleted", 5, entries(2))
-	w.put(w.source, "counted", 5, entries(1))
-	if more := w.copy(copying.Options{}); more.Copied != 3 || more.Gone == 0 {
-		t.Errorf("after the scavenge: %+v", more)
-	}
-	if got := w.sameStream("deleted"); got != 2 {
-		t.Errorf("the deleted stream has %d events again", got)
-	}
-	w.sameStream("counted")
-	// A fresh target gets the rest only.
-	w.target = nodetest.Start(t)
-	if filled := w.copy(copying.Options{}); filled.Filled == 0 {
-		t.Errorf("result %+v", filled)
-	}
-	for _, stream := range []string{"counted", "begun", "deleted", "revived", "ended", "plain"} {
-		w.sameStream(stream)
-	}
-	if again := w.copy(copying.Options{}); again.Copied+again.Filled+again.Metadata != 0 {
-		t.Errorf("a second run on the fresh target: %+v", again)
-	}
-	w.put(w.source, "begun", 5, entries(1))
-	w.copy(copying.Options{})
-	if got := w.sameStream("begun"); got != 3 {
-		t.Errorf("begun has %d events", got)
 	}
 }
 

@@ -71,12 +71,7 @@ func newWorldOf(t *testing.T, source, target *stricttest.Strict) *world {
 // open runs a node in memory.
 func open(t *testing.T, strict *stricttest.Strict) (*esdb.Store, *node.Node) {
 	t.Helper()
-	return openAs(t, node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict})
-}
-
-func openAs(t *testing.T, config node.Config) (*esdb.Store, *node.Node) {
-	t.Helper()
-	n, err := node.Open(config)
+	n, err := node.Open(node.Config{Dir: "store", FS: vfs.NewMem(), Quirks: strict})
 	if err != nil {
 		t.Fatal(err)
 	}

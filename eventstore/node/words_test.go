@@ -1,7 +1,12 @@
 package node_test
 
 import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +18,7 @@ import (
 	"github.com/EventStore/EventStore-Client-Go/v4/protos/streams"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -109,5 +115,144 @@ func TestOlderClientsRead(t *testing.T) {
 	again, err := write(complete, &metadata.MD{"another": nil})
 	if detail := again.GetWrongExpectedVersion(); err != nil || detail.GetExpectedRevision_20_6_0() != 1<<64-1 {
 		t.Errorf("%v, %v", again, err)
+	}
+}
+
+// page gets a page, and says which version of HTTP it came by.
+func page(t *testing.T, client *http.Client, url, user string) (code int, text, proto string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name, password, ok := strings.Cut(user, ":"); ok {
+		request.SetBasicAuth(name, password)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body), response.Proto
+}
+
+func browser(t *testing.T, protocols ...string) *http.Client {
+	t.Helper()
+	transport := &http.Transport{
+		TLSClientConfig: &tls.Config{
+			InsecureSkipVerify: true,
+			NextProtos:         protocols,
+		}, //nolint:gosec // of the test's own certificate
+		ForceAttemptHTTP2: len(protocols) > 1,
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// Container probes and monitoring use the port of gRPC.
+func TestHTTPBesideGRPC(t *testing.T) {
+	t.Parallel()
+	plain := serve(t, node.Config{})
+	secure := serve(t, node.Config{
+		TLS:  &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MinVersion: tls.VersionTLS12},
+		User: "admin", Password: "right",
+	})
+	at, safely := plain.listenTCP(t), secure.listenTCP(t)
+	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(3)...)
+	appendTo(t, dial(t, "esdb://admin:right@"+safely+"?tlsverifycert=false"), "s", esdb.NoStream{}, events(3)...)
+	for name, c := range map[string]struct {
+		client    *http.Client
+		base      string
+		user      string
+		proto     string
+		protected int
+	}{
+		"plain":            {browser(t), "http://" + at, "", "HTTP/1.1", 200},
+		"TLS":              {browser(t), "https://" + safely, "admin:right", "HTTP/1.1", 200},
+		"TLS without ALPN": {browser(t), "https://" + safely, "", "HTTP/1.1", 401},
+		"HTTP/2":           {browser(t, "h2", "http/1.1"), "https://" + safely, "admin:right", "HTTP/2.0", 200},
+	} {
+		for path, want := range map[string]struct {
+			code int
+			text string
+		}{
+			"/health/live":              {204, ""},
+			"/health/live?liveCode=200": {200, ""},
+			"/info":                     {200, `"state": "leader"`},
+			"/metrics":                  {c.protected, ""},
+			"/streams/s":                {404, ""},
+		} {
+			code, text, proto := page(t, c.client, c.base+path, c.user)
+			if code != want.code || !strings.Contains(text, want.text) || proto != c.proto {
+				t.Errorf("%s: %s: %d by %s: %s", name, path, code, proto, text)
+			}
+			if path == "/metrics" && code == 200 &&
+				!strings.Contains(text, `eventstore_node_calls_total{method="event_store.client.streams.Streams/Append"} 1`) {
+				t.Errorf("%s: metrics: %s", name, text)
+			}
+			if path != "/metrics" && path != "/streams/s" && code == 200 && text != "" && !json.Valid([]byte(text)) {
+				t.Errorf("%s: %s is no JSON: %s", name, path, text)
+			}
+		}
+	}
+	response, err := http.Post("http://"+at+"/info", "text/plain", strings.NewReader("x")) //nolint:noctx // a test
+	if err != nil || response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %v, %v", response, err)
+	}
+	if err == nil {
+		_ = response.Body.Close()
+	}
+}
+
+// Some clients' TLS offers both versions of HTTP and takes either.
+func TestGRPCOfClientsThatOfferBoth(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{TLS: &tls.Config{
+		Certificates: []tls.Certificate{certificate(t)},
+		MinVersion:   tls.VersionTLS12,
+	}})
+	connection, err := grpc.NewClient(s.listenTCP(t), grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}, //nolint:gosec // of the test's own certificate
+	})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = connection.Close() }()
+	if said, err := serverfeatures.NewServerFeaturesClient(connection).GetSupportedMethods(t.Context(),
+		&shared.Empty{}); err != nil || len(said.GetMethods()) < 5 {
+		t.Errorf("%v, %v", said, err)
+	}
+	subscription, err := streams.NewStreamsClient(connection).Read(t.Context(), subscription(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := subscription.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	s.stop(t) // with a call in progress
+}
+
+// Connections that say nothing, or nonsense, cost the others nothing, and don't keep the node from closing.
+func TestConnectionsThatSayNothing(t *testing.T) {
+	t.Parallel()
+	s := serve(t, node.Config{})
+	at := s.listenTCP(t)
+	for _, begin := range []string{"", "P", "PRI", "PRI * HTTP/2.0\r\n", "GET /info HTTP/1.1\r\n", "\x16\x03\x01\x00"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		if _, err := io.WriteString(conn, begin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(t, dial(t, "esdb://"+at+"?tls=false"), "s", esdb.NoStream{}, events(1)...)
+	if code, _, _ := page(t, browser(t), "http://"+at+"/health/live", ""); code != http.StatusNoContent {
+		t.Errorf("%d", code)
 	}
 }

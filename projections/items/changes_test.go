@@ -6,11 +6,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"carillon/aggregates/feed"
 	"carillon/aggregates/happening"
 	"carillon/aggregates/item"
+	"carillon/aggregates/retirement"
+	"carillon/projections/items"
+	"carillon/projections/projecttest"
 	"carillon/query"
 )
 
@@ -167,5 +171,128 @@ func TestDeletedFeedLeavesNothing(t *testing.T) {
 	for _, table := range []string{"items.items", "items.occurrences", "items.attachments", "items.feedback",
 		"items.feeds", "items.wanted"} {
 		f.Holds(table)
+	}
+}
+
+// retiredTables are those that retirements change.
+var retiredTables = []string{"items.items", "items.occurrences", "items.shown", "items.feedback", "items.merged",
+	"items.former", "items.retired_feedback", "items.retirement"}
+
+// retiring records happenings, of which all but one are retired. lost leaves out what the store has lost then.
+func retiring(t *testing.T, lost bool) fixture {
+	t.Helper()
+	f := open(t)
+	f.feed, f.source = uuid.NewSHA1(uuid.Nil, []byte("feed")), uuid.NewSHA1(uuid.Nil, []byte("source"))
+	gone, merged, stays := uuid.NewSHA1(uuid.Nil, []byte("a")), uuid.NewSHA1(uuid.Nil, []byte("b")),
+		uuid.NewSHA1(uuid.Nil, []byte("c"))
+	deleted := uuid.NewSHA1(uuid.Nil, []byte("deleted"))
+	for _, id := range []uuid.UUID{f.feed, deleted} {
+		f.onFeed(id, created(feed.Settings{Name: "Concerts", Description: "In town"}), attached(f.source))
+	}
+	for _, id := range []uuid.UUID{gone, merged, stays} {
+		if lost && id != stays {
+			continue
+		}
+		itemID := f.add(id, on("Concert", day))
+		f.onItem(itemID, feedbackOn(f.feed, id, "1"), feedbackOn(f.feed, id, "2"))
+		f.onItem(f.addTo(deleted, id, now), feedbackOn(deleted, id, "3"))
+	}
+	if !lost {
+		f.onHappening(merged, happening.Merged{Into: gone, At: now})
+		f.onItem(item.ID(f.feed, merged), item.Removed{FeedID: f.feed, HappeningID: merged, At: now})
+	}
+	f.onFeed(deleted, feed.Deleted{At: now})
+	projecttest.Stream(f.Log, retirement.Aggregate, retirement.HappeningsLogID, now)(retirement.HappeningsRetired{
+		Batch:      uuid.NewSHA1(uuid.Nil, []byte("batch")),
+		Before:     now,
+		Happenings: []retirement.Happening{{ID: gone, In: []int{0, 1}}, {ID: merged, In: []int{0, 1}}},
+		Feeds:      []uuid.UUID{f.feed, deleted},
+		Feedback: []retirement.Feedback{
+			counted(0, 4),
+			counted(1, 2),
+		},
+		At: now,
+	})
+	f.Project()
+	return f
+}
+
+func counted(in int, n int64) retirement.Feedback {
+	return retirement.Feedback{
+		In:           in,
+		Organization: org,
+		Day:          "2026-11-21",
+		Rating:       item.Positive,
+		Count:        n,
+	}
+}
+
+func feedbackOn(of, happening uuid.UUID, n string) item.FeedbackGiven {
+	return item.FeedbackGiven{
+		FeedID:       of,
+		FeedbackID:   uuid.NewSHA1(happening, []byte(n)),
+		Organization: org,
+		Rating:       item.Positive,
+		At:           now,
+	}
+}
+
+// Whether the events of retired happenings are still in the log or not, and however it is cut into batches, the read
+// model is the same.
+func TestRetired(t *testing.T) {
+	t.Parallel()
+	f := retiring(t, false)
+	for table, want := range map[string]int{
+		"items": 1, "shown": 1, "merged": 0, "occurrences": 1, "feedback": 2, "retired_feedback": 1, "former": 1,
+	} {
+		var n int
+		if err := f.Pool.QueryRow(t.Context(), "SELECT count(*) FROM items."+table).Scan(&n); err != nil || n != want {
+			t.Errorf("%d rows of %s, want %d; %v", n, table, want, err)
+		}
+	}
+	whole := f.Dump(retiredTables...)
+	for _, sizes := range [][]int{{1}, {2, 5, 3}} {
+		f.ProjectInBatches(items.ReadModel, sizes...)
+		if diff := cmp.Diff(whole, f.Dump(retiredTables...)); diff != "" {
+			t.Errorf("in batches of %v (-whole +small):\n%s", sizes, diff)
+		}
+	}
+	if diff := cmp.Diff(projecttest.Placeless(whole),
+		projecttest.Placeless(retiring(t, true).Dump(retiredTables...))); diff != "" {
+		t.Errorf("from a log that has lost them (-whole +lost):\n%s", diff)
+	}
+}
+
+// The happenings that have ended are found in the order of their ends.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	first, second, coming, undated := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	for id, starts := range map[uuid.UUID][]time.Duration{
+		first:   {-9 * day},
+		second:  {-8 * day},
+		coming:  {-9 * day, day},
+		undated: nil,
+	} {
+		f.onHappening(id, happening.Observed{
+			SourceID: f.source,
+			Details:  on("Concert", starts...),
+			Source:   block,
+			At:       now.Add(-10 * day),
+		})
+	}
+	f.onHappening(undated, happening.WentStale{SourceID: f.source, At: now.Add(-7 * day)})
+	f.Project()
+	page, revision, err := f.Ended(t.Context(), now.Add(-day), retirement.Old{}, 10)
+	var ids []uuid.UUID
+	for _, p := range page {
+		ids = append(ids, p.ID)
+	}
+	if diff := cmp.Diff([]uuid.UUID{first, second, undated}, ids); diff != "" || revision != -1 || err != nil {
+		t.Errorf("ended (-want +got), revision %d, %v:\n%s", revision, err, diff)
+	}
+	page, _, err = f.Ended(t.Context(), now.Add(-day), page[0], 1)
+	if len(page) != 1 || page[0].ID != second || err != nil {
+		t.Errorf("after the first: %v, %v", page, err)
 	}
 }

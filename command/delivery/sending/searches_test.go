@@ -3,11 +3,16 @@ package sending
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
+	"carillon/aggregates/destination"
 	"carillon/command/delivery/schedule"
+	"carillon/eventstore/nodetest"
 )
 
 // looking counts its claims, and knows when the next delivery is due.
@@ -98,4 +103,89 @@ func TestDeliverers_searchInTurn(t *testing.T) {
 			t.Errorf("%d look after they may have missed something, want all", n)
 		}
 	})
+}
+
+// fewSlots are slots of which the first ones are granted, each for one request.
+type fewSlots struct {
+	granted, denied atomic.Int32
+	most            int32
+	name            string
+}
+
+func (f *fewSlots) Take(_ context.Context, name string, interval time.Duration) (time.Duration, bool, error) {
+	if name == f.name && interval == time.Second/5 && f.granted.Add(1) <= f.most {
+		return 0, false, nil
+	}
+	f.denied.Add(1)
+	return time.Hour, false, nil
+}
+
+// Of two processes that hold deliveries of a destination with a limit, each sends as many as it gets slots.
+func TestDeliverersShareTheLimit(t *testing.T) {
+	t.Parallel()
+	const deliveries, most = 5, 3
+	store, organization, to, url := nodetest.Start(t), uuid.New(), uuid.New(), "https://example.org/limited"
+	makeDestination(t, store, to, organization, url)
+	sender := &noting{to: map[string]int{}, let: make(chan struct{})}
+	slots := &fewSlots{most: most, name: "destination/" + to.String()}
+	for range 2 {
+		d := &sending{t: t}
+		queue := &claims{released: make(chan uuid.UUID, 2*deliveries)}
+		queue.claim = func(n int) (claimed []*schedule.Delivery) {
+			for range deliveries * (2 - min(n, 2)) {
+				one := claimedOf(organization, to)
+				claimed = append(claimed, &one)
+			}
+			return claimed
+		}
+		d.Deliverer = deliverer(store, queue, sender)
+		d.Slots = slots
+		d.Facts.Standing = func(context.Context) ([]uuid.UUID, map[uuid.UUID]float64, error) {
+			return nil, map[uuid.UUID]float64{to: 5}, nil
+		}
+		follow(t, d.Deliverer)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+	}
+	defer close(sender.let)
+	s := &sending{t: t}
+	s.eventually("both were denied", func() bool { return slots.denied.Load() == 2 })
+	if sent := sender.sent(url); sent > most {
+		t.Errorf("%d sent, want %d at most", sent, most)
+	}
+	s.eventually("what was granted is sent", func() bool { return sender.sent(url) == most })
+}
+
+// A limit that is set while deliveries wait leaves as many as are sent before their leases end.
+func TestLimitSetWhileDeliveriesWait(t *testing.T) {
+	t.Parallel()
+	store := nodetest.Start(t)
+	makeDestination(t, store, hook, alice, "https://example.org")
+	s := &sending{t: t, Deliverer: deliverer(store, &claims{}, &noting{})}
+	follow(t, s.Deliverer)
+	s.init()
+	s.heard()
+	var waiting []*schedule.Delivery
+	for range 20 {
+		one := claimedOf(alice, hook)
+		waiting = append(waiting, &one)
+	}
+	s.take(roomOf(s.Deliverer), waiting)
+	if n, _ := s.Load(); n != 20 {
+		t.Fatalf("%d wait without a limit, want 20", n)
+	}
+	execute(t, store, destination.Aggregate, hook, destination.Command(destination.Revise{
+		Organization: alice,
+		Sets:         destination.FieldLimit,
+		Settings:     destination.Settings{Plain: destination.Plain{MaxRequestsPerSecond: 1}},
+		At:           time.Now(),
+	}))
+	s.eventually("the others go back", func() bool { n, _ := s.Load(); return n == 8 })
 }

@@ -309,28 +309,6 @@ func TestBodyFails(t *testing.T) {
 	}
 }
 
-func BenchmarkExtractSitemap(b *testing.B) {
-	var body strings.Builder
-	body.WriteString("<urlset " + namespace + ">")
-	for i := range 50_000 {
-		fmt.Fprintf(&body, "<url><loc>https://a.example/events/%d</loc><lastmod>2026-11-01</lastmod></url>\n", i)
-	}
-	body.WriteString("</urlset>")
-	b.SetBytes(int64(body.Len()))
-	b.ReportAllocs()
-	for b.Loop() {
-		n := 0
-		result, err := linkfile.Read(budget.Of(b.Context(), 30_000_000, 1<<20), strings.NewReader(body.String()), "",
-			func(linkfile.Entry) bool {
-				n++
-				return true
-			})
-		if err != nil || result.Cut != "" || n != 50_000 {
-			b.Fatal(n, result, err)
-		}
-	}
-}
-
 // FuzzRead shows that reading ends, that addresses are limited, and that the result does not depend on the chunks of
 // the input.
 func FuzzRead(f *testing.F) {
