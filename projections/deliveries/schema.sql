@@ -182,9 +182,13 @@ CREATE VIEW all_tallies AS
 
 -- The same of attempts, a row each. A retired one names no delivery: first is 1 where it stands for one more.
 CREATE VIEW all_attempts AS
-    SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date AS day, a.delivery, 0 AS first,
+    SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date AS day, id AS delivery, 0 AS first,
+        failure_reason, response_status, duration_micros, attempted_at
+    FROM deliveries WHERE attempts > 0
+    UNION ALL
+    SELECT d.organization, d.destination, (a.attempted_at AT TIME ZONE 'UTC')::date, a.delivery, 0,
         a.failure_reason, a.response_status, a.duration_micros, a.attempted_at
-    FROM attempts a JOIN deliveries d ON d.id = a.delivery
+    FROM earlier_attempts a JOIN deliveries d ON d.id = a.delivery
     UNION ALL
     SELECT organization, destination, (attempted_at AT TIME ZONE 'UTC')::date, delivery, 0, failure_reason, response_status,
         duration_micros, attempted_at

@@ -1,24 +1,25 @@
 CREATE VIEW analytics.destination_days AS
-    SELECT coalesce(t.day, a.day) AS day, n.organization AS organization_id, n.id AS destination_id, n.name AS destination_name,
-        coalesce(t.deliveries, 0) AS deliveries, coalesce(t.succeeded, 0) AS succeeded, coalesce(t.failed, 0) AS failed,
-        coalesce(t.pending, 0) AS pending, coalesce(p.waiting, 0) AS waiting,
-        coalesce(p.retrying, 0) AS retrying, coalesce(p.delivering, 0) AS delivering, round(t.succeeded / nullif(t.succeeded + t.failed, 0)::numeric, 4) AS success_rate,
-        coalesce(a.attempts, 0) AS attempts, coalesce(a.failed_attempts, 0) AS failed_attempts,
-        round((a.attempts - a.failed_attempts) / a.attempts::numeric, 4) AS attempt_success_rate, a.p50_ms, a.p95_ms, a.p99_ms,
-        n.external_id AS destination_external_id, o.name AS organization_name,
-        n.deleted_at AS destination_deleted_at
-    FROM (SELECT destination, day, sum(total)::bigint AS deliveries, sum(succeeded)::bigint AS succeeded, sum(failed)::bigint AS failed,
-            sum(total - succeeded - failed - superseded - discarded)::bigint AS pending
-        FROM deliveries.all_tallies GROUP BY destination, day HAVING sum(total) > 0) t
-    FULL JOIN (SELECT a.destination, a.day, count(*) AS attempts,
-            count(a.failure_reason) AS failed_attempts,
-            round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p50_ms,
-            round((percentile_cont(0.95) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p95_ms,
-            round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3) AS p99_ms
-        FROM deliveries.all_attempts a GROUP BY 1, 2) a
-        ON a.destination = t.destination AND a.day = t.day
-    LEFT JOIN PENDING(destination, day) p ON p.destination = t.destination AND p.day = t.day
-    JOIN destinations.all_destinations n ON n.id = coalesce(t.destination, a.destination)
+    SELECT f.day, n.organization AS organization_id, n.id AS destination_id, n.name AS destination_name,
+        f.deliveries, f.succeeded, f.failed, f.pending, coalesce(p.waiting, 0) AS waiting,
+        coalesce(p.retrying, 0) AS retrying, coalesce(p.delivering, 0) AS delivering, round(f.succeeded / nullif(f.succeeded + f.failed, 0)::numeric, 4) AS success_rate,
+        f.attempts, f.failed_attempts,
+        round((f.attempts - f.failed_attempts) / nullif(f.attempts, 0)::numeric, 4) AS attempt_success_rate, f.p50_ms, f.p95_ms, f.p99_ms,
+        n.external_id AS destination_external_id, o.name AS organization_name, n.deleted_at AS destination_deleted_at
+    FROM (SELECT destination, day, sum(deliveries)::bigint AS deliveries, sum(succeeded)::bigint AS succeeded,
+            sum(failed)::bigint AS failed, sum(pending)::bigint AS pending, sum(attempts)::bigint AS attempts,
+            sum(failed_attempts)::bigint AS failed_attempts, max(p50_ms) AS p50_ms, max(p95_ms) AS p95_ms, max(p99_ms) AS p99_ms
+        FROM (SELECT destination, day, total AS deliveries, succeeded, failed,
+                total - succeeded - failed - superseded - discarded AS pending,
+                0 AS attempts, 0 AS failed_attempts, NULL::numeric AS p50_ms, NULL::numeric AS p95_ms, NULL::numeric AS p99_ms
+            FROM deliveries.all_tallies WHERE total > 0
+            UNION ALL SELECT a.destination, a.day, 0, 0, 0, 0, count(*), count(a.failure_reason),
+                round((percentile_cont(0.5) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3),
+                round((percentile_cont(0.95) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3),
+                round((percentile_cont(0.99) WITHIN GROUP (ORDER BY a.duration_micros) / 1000)::numeric, 3)
+            FROM deliveries.all_attempts a GROUP BY 1, 2) counted
+        GROUP BY destination, day) f
+    LEFT JOIN PENDING(destination, day) p ON p.destination = f.destination AND p.day = f.day
+    JOIN destinations.all_destinations n ON n.id = f.destination
     LEFT JOIN organizations.organizations o ON o.id = n.organization;
 COMMENT ON VIEW analytics.destination_days IS 'A row per destination and UTC day: the deliveries created on it, and the attempts made on it. It reads all attempts: a long history takes time.';
 COMMENT ON COLUMN analytics.destination_days.day IS 'UTC day';
