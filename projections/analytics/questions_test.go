@@ -15,7 +15,8 @@ import (
 const million = `
 	INSERT INTO organizations.organizations (id, name, created_at)
 		VALUES (md5('o')::uuid, 'Town hall', now());
-	INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, status, created_at, updated_at, revision)
+	INSERT INTO destinations.destinations (id, organization, name, shown_url, settings, status, created_at,
+			updated_at, revision)
 		SELECT md5('d' || n)::uuid, md5('o')::uuid, 'Shop ' || n, 'https://example.org/', '{}', 'enabled', now(), now(), 0
 		FROM generate_series(0, 9) n;
 	CREATE TEMPORARY TABLE made AS SELECT n, md5('x' || n)::uuid AS id, md5('d' || n % 10)::uuid AS destination,
@@ -23,16 +24,16 @@ const million = `
 		CASE n % 4 WHEN 0 THEN 'news.item.updated' ELSE 'news.item.added' END AS type FROM generate_series(1, 1000000) n;
 	INSERT INTO publications.publications (id, type, source, time, published_at, data, changed_sequence)
 		SELECT md5('e' || n)::uuid, type, '/', at, at, '{}', n FROM made;
-	INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts, automatic,
-			event_id, event_time, feed_id, feed_type, status, type, source, subscriptions, attempted_at, duration_micros,
+	INSERT INTO deliveries.deliveries (id, organization, destination, created_at, completed_at, revision, attempts,
+			automatic, event_id, event_time, feed_id, feed_type, status, type, source, subscriptions, attempted_at, duration_micros,
 			response_status, trigger, sequence, changed_sequence)
-		SELECT id, md5('o')::uuid, destination, at, at + interval '1 s', 1, CASE WHEN again THEN 2 ELSE 1 END, 1, md5('e' || n)::uuid,
-			at, md5('f' || n % 3)::uuid, 'news', 'succeeded', type, '/', '{}', at + interval '1 s', 1000 + n % 90000, 200,
+		SELECT id, md5('o')::uuid, destination, at, at + interval '1 s', 1, CASE WHEN again THEN 2 ELSE 1 END, 1,
+			md5('e' || n)::uuid, at, md5('f' || n % 3)::uuid, 'news', 'succeeded', type, '/', '{}', at + interval '1 s', 1000 + n % 90000, 200,
 			'automatic', n, n FROM made;
 	INSERT INTO deliveries.earlier_attempts
 		SELECT id, 1, NULL, 'automatic', 500, NULL, NULL, 'answered 500', 'http_status', at, 5000, n FROM made WHERE again;
-	INSERT INTO deliveries.tallies SELECT destination, (at AT TIME ZONE 'UTC')::date, type, md5('f' || n % 3)::uuid, count(*), count(*),
-		0, 0, 0 FROM made GROUP BY 1, 2, 3, 4`
+	INSERT INTO deliveries.tallies SELECT destination, (at AT TIME ZONE 'UTC')::date, type, md5('f' || n % 3)::uuid,
+		count(*), count(*), 0, 0, 0 FROM made GROUP BY 1, 2, 3, 4`
 
 // BenchmarkQuestions asks what the documentation asks, and one day of each view that has days, of a million deliveries.
 func BenchmarkQuestions(b *testing.B) {
